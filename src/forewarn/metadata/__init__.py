@@ -1,0 +1,1 @@
+"""What VMs talk to."""

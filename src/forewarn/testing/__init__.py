@@ -1,0 +1,1 @@
+"""What the authors of journals and drivers test theirs with: the published contract suites."""

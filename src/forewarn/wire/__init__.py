@@ -1,0 +1,1 @@
+"""The Azure dialect: documents, approvals, instance facts and errors, in both directions. Pure."""
