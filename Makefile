@@ -1,0 +1,41 @@
+# What the tests and the benchmarks use beside Python.
+TEST_PACKAGES := curl
+BENCH_PACKAGES := nginx wrk
+
+PY := .venv/bin/python
+
+.DEFAULT_GOAL := help
+.PHONY: help install run test check bench clean lint tools
+
+help: ## Say what can be made
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s  %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+install: ## Make .venv with the command in it: .venv/bin/forewarn
+	@tools/install server
+
+run: install ## Start the service with a demo fleet on http://127.0.0.1:8254
+	@exec .venv/bin/forewarn demo
+
+test: lint ## Run every check and every test, and install what they need
+	@tools/debian-packages $(TEST_PACKAGES)
+	@HYPOTHESIS_PROFILE=$${HYPOTHESIS_PROFILE:-test} $(PY) -m pytest -q -n 2 --dist worksteal
+
+check: lint ## The fast loop: format, lint, types, imports, fast tests
+	@HYPOTHESIS_PROFILE=$${HYPOTHESIS_PROFILE:-check} $(PY) -m pytest -q -n 2 --dist worksteal -m "not end_to_end"
+
+bench: tools ## Measure speed and memory beside nginx and bare SQLite
+	@tools/debian-packages $(BENCH_PACKAGES)
+	@$(PY) -m bench
+
+clean: ## Remove all that the other targets made
+	@rm -rf .venv .demo build dist .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+lint: tools
+	@$(PY) -m ruff format --quiet --check || { echo "Format them with: .venv/bin/ruff format"; exit 1; }
+	@$(PY) -m ruff check --quiet
+	@$(PY) -m mypy --no-error-summary
+	@found=$$($(PY) .venv/bin/lint-imports --no-logo 2>&1) || { echo "$$found"; exit 1; }
+
+tools:
+	@tools/install dev

@@ -1,0 +1,87 @@
+"""Who may import what: the layers, and the purity of the rules and of the wire."""
+
+import ast
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from importlinter.application import use_cases
+
+ROOT = Path(__file__).parents[1]
+SOURCE = ROOT / "src" / "forewarn"
+
+PURE = {
+    "core": {"msgspec", "forewarn.core"},
+    "wire": {"msgspec", "forewarn.core", "forewarn.wire"},
+}
+IMPURE_CALLS = {"input", "now", "open", "print", "today", "utcnow", "uuid1", "uuid4"}
+
+
+def modules_of(package: str) -> Iterator[tuple[str, ast.Module]]:
+    for path in sorted((SOURCE / package).rglob("*.py")):
+        yield str(path.relative_to(SOURCE)), ast.parse(path.read_text(encoding="utf-8"))
+
+
+def imports_of(tree: ast.Module) -> Iterator[str]:
+    for each in ast.walk(tree):
+        match each:
+            case ast.Import(names=names):
+                yield from (name.name for name in names)
+            case ast.ImportFrom(module=module, level=level, names=names):
+                assert level == 0, "imports are absolute"
+                assert module is not None
+                yield from (f"{module}.{name.name}" for name in names)
+
+
+def is_within(name: str, allowed: set[str]) -> bool:
+    return any(name == each or name.startswith(f"{each}.") for each in allowed)
+
+
+def calls_of(tree: ast.Module) -> Iterator[str]:
+    for each in ast.walk(tree):
+        match each:
+            case ast.Call(func=ast.Name(id=name) | ast.Attribute(attr=name)):
+                yield name
+
+
+def test_nothing_imports_what_stands_above_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every import contract in pyproject.toml is kept."""
+    monkeypatch.chdir(ROOT)
+    monkeypatch.syspath_prepend(ROOT)
+
+    assert use_cases.lint_imports(cache_dir=None, no_logo=True)
+
+
+@pytest.mark.parametrize("package", PURE)
+def test_the_pure_packages_import_only_the_standard_library_and_msgspec(package: str) -> None:
+    """The rules and the wire need nothing that would have to be installed or imitated beside msgspec."""
+    allowed = PURE[package] | sys.stdlib_module_names
+    foreign = [
+        f"{module} imports {name}"
+        for module, tree in modules_of(package)
+        for name in imports_of(tree)
+        if not is_within(name, allowed)
+    ]
+
+    assert foreign == []
+
+
+@pytest.mark.parametrize("package", PURE)
+def test_the_pure_packages_read_no_clock_and_draw_no_id(package: str) -> None:
+    """Time and ids are handed in; nothing is opened or printed."""
+    impure = [
+        f"{module} calls {name}"
+        for module, tree in modules_of(package)
+        for name in calls_of(tree)
+        if name in IMPURE_CALLS
+    ]
+
+    assert impure == []
+
+
+def test_the_package_itself_imports_nothing() -> None:
+    """``import forewarn`` costs nothing, whatever is installed."""
+    tree = ast.parse((SOURCE / "__init__.py").read_text(encoding="utf-8"))
+
+    assert list(imports_of(tree)) == []

@@ -1,0 +1,149 @@
+"""The checkout itself: versions agree, doors open, links lead somewhere, tests say what they hold."""
+
+import ast
+import importlib
+import re
+import subprocess
+import tomllib
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+import forewarn
+
+ROOT = Path(__file__).parents[1]
+
+# Written so that they do not find themselves.
+UNFINISHED = re.compile(r"\b(?:TOD[O]|FIXM[E]|XX[X])\b")
+REGISTRY = re.compile(r"pyp[i]\.|pythonhoste[d]|npmj[s]\.")
+TRACKER = re.compile(r"\b(?:issu[e]|ticke[t]) #?\d", re.IGNORECASE)
+HOME = re.compile(r"/(?:hom[e]|User[s])/\w|/roo[t]/")
+LINK = re.compile(r"\]\((?![a-z]+:|#)([^)#\s]+)")
+
+
+@cache
+def texts() -> dict[str, str]:
+    """Read what is tracked, or would be with the next commit."""
+    names = subprocess.run(
+        ["git", "-c", "safe.directory=*", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
+        cwd=ROOT,
+        check=True,
+        capture_output=True,
+        text=True,
+    ).stdout.split("\0")
+    found = {}
+    for name in filter(None, names):
+        path = ROOT / name
+        if path.is_file() and b"\0" not in (content := path.read_bytes()):
+            found[name] = content.decode(errors="replace")
+    return found
+
+
+def places_of(pattern: re.Pattern[str]) -> list[str]:
+    return [
+        f"{name}:{number}: {line.strip()}"
+        for name, text in texts().items()
+        for number, line in enumerate(text.splitlines(), start=1)
+        if pattern.search(line)
+    ]
+
+
+def rules_of(text: str) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
+    for each in ast.walk(ast.parse(text)):
+        if isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef) and each.name.startswith("test_"):
+            yield each
+
+
+def sleeps_of(text: str) -> Iterator[int]:
+    for each in ast.walk(ast.parse(text)):
+        match each:
+            case ast.Call(args=[ast.Constant(value=0)]):
+                pass  # gives way to others, waits for nothing
+            case ast.Call(func=ast.Name(id="sleep") | ast.Attribute(attr="sleep"), lineno=line):
+                yield line
+
+
+def test_the_version_is_the_newest_in_the_changelog() -> None:
+    """What ``forewarn.__version__`` says is what the changelog's newest release tells about."""
+    releases = re.findall(r"^## \[?(\d[^\]\s]*)", texts()["CHANGELOG.md"], re.MULTILINE)
+
+    assert forewarn.__version__ == releases[0]
+
+
+def doors() -> Iterator[str]:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    yield from project["scripts"].values()
+    for group in project["entry-points"].values():
+        yield from group.values()
+
+
+@pytest.mark.parametrize("door", doors())
+def test_every_entry_point_leads_to_something_callable(door: str) -> None:
+    """The command, and each driver and journal that is found by name."""
+    module, _, name = door.partition(":")
+
+    assert callable(getattr(importlib.import_module(module), name))
+
+
+def test_every_dependency_is_pinned() -> None:
+    """Whatever pyproject.toml asks for has its exact version in constraints.txt."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    asked = [
+        *project["build-system"]["requires"],
+        *project["project"]["dependencies"],
+        *(each for extra in project["project"]["optional-dependencies"].values() for each in extra),
+    ]
+    pinned = re.findall(r"^([\w.-]+)==\S+$", texts()["constraints.txt"], re.MULTILINE)
+
+    assert {re.split(r"[^\w.-]", each)[0] for each in asked} <= set(pinned)
+
+
+@pytest.mark.parametrize("pattern", [UNFINISHED, REGISTRY, TRACKER, HOME], ids=lambda each: each.pattern)
+def test_no_file_speaks_of_what_only_its_author_knows(pattern: re.Pattern[str]) -> None:
+    """No work left for later, no registry, no tracker's numbers, nobody's home directory."""
+    assert places_of(pattern) == []
+
+
+def test_no_file_names_the_place_of_this_checkout() -> None:
+    """A path that exists on one machine only is of no use on another."""
+    assert places_of(re.compile(re.escape(str(ROOT)) + r"\b")) == []
+
+
+def test_every_link_in_the_documents_leads_somewhere() -> None:
+    """A relative link in a Markdown file names a file or folder of this checkout."""
+    astray = [
+        f"{name}: {target}"
+        for name, text in texts().items()
+        if name.endswith(".md")
+        for target in LINK.findall(text)
+        if not (ROOT / name).parent.joinpath(target).exists()
+    ]
+
+    assert astray == []
+
+
+def test_every_test_states_its_rule() -> None:
+    """Each test has a docstring."""
+    silent = [
+        f"{name}:{each.lineno}: {each.name}"
+        for name, text in texts().items()
+        if name.startswith("tests/") and name.endswith(".py")
+        for each in rules_of(text)
+        if not ast.get_docstring(each)
+    ]
+
+    assert silent == []
+
+
+def test_only_end_to_end_tests_sleep() -> None:
+    """A test that waits for the wall clock is slow on a good day and wrong on a bad one."""
+    sleeping = [
+        f"{name}:{line}"
+        for name, text in texts().items()
+        if re.match(r"tests/.*test_\w+\.py$", name) and "mark.end_to_end" not in text
+        for line in sleeps_of(text)
+    ]
+
+    assert sleeping == []
