@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from importlinter import configuration
 from importlinter.application import use_cases
 
 ROOT = Path(__file__).parents[1]
@@ -48,7 +49,7 @@ def calls_of(tree: ast.Module) -> Iterator[str]:
 def test_nothing_imports_what_stands_above_it(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every import contract in pyproject.toml is kept."""
     monkeypatch.chdir(ROOT)
-    monkeypatch.syspath_prepend(ROOT)
+    configuration.configure()
 
     assert use_cases.lint_imports(cache_dir=None, no_logo=True)
 

@@ -79,7 +79,7 @@ def doors() -> Iterator[str]:
         yield from group.values()
 
 
-@pytest.mark.parametrize("door", doors())
+@pytest.mark.parametrize("door", list(doors()))
 def test_every_entry_point_leads_to_something_callable(door: str) -> None:
     """The command, and each driver and journal that is found by name."""
     module, _, name = door.partition(":")
