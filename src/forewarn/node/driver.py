@@ -1,13 +1,12 @@
 """What the node asks of a driver, the part that touches real machines.
 
-Attempted is durable
-      │
-      ▼
-   perform ──▶ Done | Failed ─────────────────────────────▶ the event ends
-      │
-      └──────▶ Underway(check_at) ──▶ outcome_of ──▶ ... ──▶ Done | Failed | Unknowable
+    Attempted is durable
+          │
+       perform ──▶ Done | Failed                    the event ends
+          │
+          └──────▶ Underway ──▶ outcome_of at check_at, and so on until it ends
 
-after a crash, or a change of leader: outcome_of first; perform again only on NotBegun
+After a crash or a change of leader ``outcome_of`` comes first; ``perform`` is called again on ``NotBegun`` only.
 """
 
 from datetime import datetime
@@ -73,8 +72,8 @@ class Driver(Protocol):
     def perform(self, impact: Impact) -> Outcome:
         """Do the impact, once.
 
-        Blocks for a bounded time; returns ``Underway`` when the impact lasts longer. Called again for the same
-        event id, it does nothing a second time and returns what has come of the first call.
+        Blocks for a bounded time; returns ``Underway`` when the impact lasts longer. Called again for the
+        same event id, it does nothing a second time and returns what has come of the first call.
         """
 
     def outcome_of(self, impact: Impact) -> Outcome:
@@ -89,7 +88,7 @@ class Driver(Protocol):
 
 
 class DriverType(Protocol):
-    """What the entry points of the group ``forewarn.drivers`` name: a class that makes drivers from settings."""
+    """What an entry point of the group ``forewarn.drivers`` names: a class that makes drivers."""
 
     def from_settings(
         self, settings: dict[str, object], clock: Clock, hurry: float, directory: Path | None = None
