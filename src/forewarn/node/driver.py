@@ -6,7 +6,7 @@
           │
           └──────▶ Underway ──▶ outcome_of at check_at, and so on until it ends
 
-After a crash or a change of leader ``outcome_of`` comes first; ``perform`` is called again on ``NotBegun`` only.
+After a crash or a change of leader ``outcome_of`` comes first; only on ``NotBegun`` does ``perform`` follow.
 """
 
 from datetime import datetime

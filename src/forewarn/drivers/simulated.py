@@ -1,0 +1,80 @@
+"""A driver that touches nothing: an impact begins when it is attempted and lasts as long as it is set to.
+
+It keeps no state. What came of an impact follows from the time of the attempt alone, before a crash and after it.
+"""
+
+from datetime import timedelta
+from pathlib import Path
+from typing import Annotated, Self
+
+import msgspec
+
+from forewarn.clocks import Clock
+from forewarn.core.errors import BadInput
+from forewarn.core.model import EventType
+from forewarn.drivers import settings as driver_settings
+from forewarn.node.driver import Done, Impact, Outcome, Underway
+
+Seconds = Annotated[float, msgspec.Meta(ge=0, le=86_400)]
+
+UNANNOUNCED_FREEZE = 5.0
+
+
+class SimulatedSettings(msgspec.Struct, frozen=True):
+    """Seconds an impact of each type lasts, and whether guests are said to move live."""
+
+    freeze: Seconds | None = None
+    """As announced when not set."""
+    reboot: Seconds = 30.0
+    redeploy: Seconds = 60.0
+    preempt: Seconds = 5.0
+    terminate: Seconds = 5.0
+    moves_live: bool = False
+
+
+class SimulatedDriver:
+    """Lets time pass instead of touching machines."""
+
+    def __init__(self, settings: SimulatedSettings, clock: Clock, hurry: float) -> None:
+        self.moves_live = settings.moves_live
+        self._settings = settings
+        self._clock = clock
+        self._hurry = hurry
+
+    @classmethod
+    def from_settings(
+        cls, settings: dict[str, object], clock: Clock, hurry: float, directory: Path | None = None
+    ) -> Self:
+        if hurry <= 0:
+            raise BadInput(f"hurry is {hurry}; it divides durations and must be more than 0")
+        return cls(driver_settings.read("simulated", settings, SimulatedSettings), clock, hurry)
+
+    def perform(self, impact: Impact) -> Outcome:
+        return self.outcome_of(impact)
+
+    def outcome_of(self, impact: Impact) -> Outcome:
+        lasts = timedelta(seconds=self._seconds(impact) / self._hurry)
+        ends_at = impact.attempted_at + lasts
+        if self._clock.now() < ends_at:
+            return Underway(ends_at)
+        return Done(detail="simulated")
+
+    def close(self) -> None:
+        pass
+
+    def _seconds(self, impact: Impact) -> float:
+        match impact.event.type:
+            case EventType.FREEZE if self._settings.freeze is not None:
+                return self._settings.freeze
+            case EventType.FREEZE if impact.event.duration >= 0:
+                return float(impact.event.duration)
+            case EventType.FREEZE:
+                return UNANNOUNCED_FREEZE
+            case EventType.REBOOT:
+                return self._settings.reboot
+            case EventType.REDEPLOY:
+                return self._settings.redeploy
+            case EventType.PREEMPT:
+                return self._settings.preempt
+            case EventType.TERMINATE:
+                return self._settings.terminate

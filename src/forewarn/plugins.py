@@ -1,0 +1,33 @@
+"""How drivers, journals and handlers are found: by entry-point group and name, loaded only when named."""
+
+from importlib.metadata import entry_points
+
+from forewarn.core.errors import BadInput, nearest
+
+
+def names(group: str) -> list[str]:
+    """Return the names installed in a group such as ``forewarn.drivers``, in order; nothing is imported."""
+    return sorted(entry_points(group=group).names)
+
+
+def load(group: str, name: str) -> object:
+    """Import and return what ``name`` stands for in ``group``."""
+    kind = group.rpartition(".")[2].removesuffix("s")
+    found = sorted(entry_points(group=group, name=name), key=lambda point: point.value)
+    values = {point.value for point in found}
+    if not found:
+        known = names(group)
+        raise BadInput(
+            f"there is no {kind} {name!r}{nearest(name, known)}; installed are: {', '.join(known) or 'none'}"
+        )
+    if len(values) > 1:
+        raise BadInput(
+            f"{kind} {name!r} is offered more than once ({', '.join(sorted(values))}); uninstall all but one"
+        )
+    try:
+        return found[0].load()
+    except Exception as error:  # noqa: BLE001 a stranger's module may fail in any way while it is imported
+        said = str(error) or type(error).__name__
+        raise BadInput(
+            f"{kind} {name!r} ({found[0].value}) cannot be loaded: {said}; install what it needs, or name another"
+        ) from error
