@@ -1,0 +1,38 @@
+"""Times as the wire spells them: RFC 1123 out, and in also ISO 8601, which documentation and mocks show."""
+
+import re
+from datetime import UTC, datetime
+
+_DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
+_MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
+_RFC_1123 = re.compile(
+    r"(?:[A-Za-z]{3}, )?([0-9]{1,2}) ([A-Za-z]{3}) ([0-9]{4}) ([0-9]{2}):([0-9]{2}):([0-9]{2}) (?:GMT|UTC)"
+)
+
+
+def show_time(when: datetime) -> str:
+    """Spell a UTC time as in ``Mon, 19 Sep 2016 18:29:47 GMT``, in English whatever the locale.
+
+    The wire has whole seconds only, so a fraction is dropped: an event that starts at its true time has then
+    never started before the time its VMs were shown.
+    """
+    return (
+        f"{_DAYS[when.weekday()]}, {when.day:02} {_MONTHS[when.month - 1]} {when.year:04}"
+        f" {when.hour:02}:{when.minute:02}:{when.second:02} GMT"
+    )
+
+
+def read_time(text: str) -> datetime:
+    """Return the time that ``text`` spells, taken for UTC if it names no zone; raise ValueError if it is none."""
+    text = text.strip()
+    if match := _RFC_1123.fullmatch(text):
+        day, month, year, hour, minute, second = match.groups()
+        numbers = int(year), _MONTHS.index(month.title()) + 1, int(day), int(hour), int(minute), int(second)
+        return datetime(*numbers, tzinfo=UTC)
+    when = datetime.fromisoformat(text)
+    if when.tzinfo is None:
+        return when.replace(tzinfo=UTC)
+    try:
+        return when.astimezone(UTC)
+    except OverflowError as error:
+        raise ValueError(str(error)) from None

@@ -1,0 +1,116 @@
+"""The document of ``/metadata/scheduledevents`` in every api-version: rendered for VMs, parsed by clients."""
+
+from collections.abc import Sequence
+from datetime import datetime
+
+import msgspec
+from msgspec import UNSET, UnsetType
+
+from forewarn.core.model import Event, EventSource, EventStatus, EventType, GroupKind
+from forewarn.wire.bodies import BadBody, read_body
+from forewarn.wire.dates import read_time, show_time
+from forewarn.wire.versions import ApiVersion
+from forewarn.wire.words import (
+    SOURCES,
+    STATUSES,
+    TYPES,
+    read_id,
+    read_source,
+    read_status,
+    read_type,
+    show_id,
+)
+
+
+class _WireEvent(msgspec.Struct, kw_only=True, rename="pascal"):
+    """One event as JSON has it, its keys in the order observed on Azure; unset is what a version lacks."""
+
+    event_id: str
+    event_status: str
+    event_type: str
+    resource_type: str | None = "VirtualMachine"
+    resources: tuple[str, ...]
+    not_before: str | None = None
+    description: str | UnsetType | None = UNSET
+    event_source: str | UnsetType | None = UNSET
+    duration_in_seconds: int | UnsetType | None = UNSET
+
+
+class _WireDocument(msgspec.Struct, rename="pascal"):
+    document_incarnation: int | str
+    events: tuple[_WireEvent, ...]
+
+
+class ScheduledEvent(msgspec.Struct, frozen=True, kw_only=True):
+    """One event as a client sees it; words that the core does not know are kept as they came."""
+
+    id: str
+    type: EventType | str
+    status: EventStatus | str
+    resources: tuple[str, ...]
+    not_before: datetime | None = None
+    """None once it has started: it may happen at any moment."""
+    description: str = ""
+    source: EventSource | str | None = None
+    """None where the api-version does not tell."""
+    duration: int = -1
+    """Expected seconds of interruption; -1 when not known, or not told."""
+
+
+class Document(msgspec.Struct, frozen=True):
+    """All that a client is shown. Incarnations may skip and start anew: compare them for equality only."""
+
+    incarnation: int
+    events: tuple[ScheduledEvent, ...]
+
+
+_decoder = msgspec.json.Decoder(_WireDocument)
+_encoder = msgspec.json.Encoder()
+
+
+def render(events: Sequence[Event], incarnation: int, version: ApiVersion, kind: GroupKind) -> bytes:
+    """Write what the VMs of a group of this kind are shown."""
+    prefix = "_" if version.underscore_names and kind is not GroupKind.CLOUD_SERVICE else ""
+    shown = tuple(_show(event, version, prefix) for event in events if event.type in version.types)
+    return _encoder.encode(_WireDocument(incarnation, shown))
+
+
+def _show(event: Event, version: ApiVersion, prefix: str) -> _WireEvent:
+    return _WireEvent(
+        event_id=show_id(event.id),
+        event_status=STATUSES[event.status],
+        event_type=TYPES[event.type],
+        resources=tuple(prefix + name for name in event.resources),
+        # Azure: the key stays once the event has started, and its value is empty.
+        not_before="" if event.status is EventStatus.STARTED else show_time(event.not_before),
+        description=event.description if version.has_description else UNSET,
+        event_source=SOURCES[event.source] if version.has_source else UNSET,
+        duration_in_seconds=event.duration if version.has_duration else UNSET,
+    )
+
+
+def parse(body: bytes) -> Document:
+    """Read a document of any api-version, from Azure, Forewarn or a mock; raise BadBody if it is none."""
+    wire = read_body(_decoder, body, "document")
+    try:
+        incarnation = int(wire.document_incarnation)
+    except ValueError:
+        raise BadBody(f"DocumentIncarnation is no number: {wire.document_incarnation!r}") from None
+    return Document(incarnation, tuple(_read(event) for event in wire.events))
+
+
+def _read(event: _WireEvent) -> ScheduledEvent:
+    try:
+        not_before = read_time(event.not_before) if event.not_before else None
+    except ValueError:
+        raise BadBody(f"NotBefore of event {event.event_id} is no time: {event.not_before!r}") from None
+    return ScheduledEvent(
+        id=read_id(event.event_id),
+        type=read_type(event.event_type),
+        status=read_status(event.event_status),
+        resources=event.resources,
+        not_before=not_before,
+        description=event.description or "",
+        source=read_source(event.event_source) if event.event_source else None,
+        duration=-1 if event.duration_in_seconds in (None, UNSET) else event.duration_in_seconds,
+    )

@@ -1,0 +1,109 @@
+"""The document of ``/metadata/instance``: what a VM reads about itself, whole or by path, as JSON or text."""
+
+from collections.abc import Callable
+from typing import TypeAlias
+from uuid import UUID, uuid5
+
+import msgspec
+
+from forewarn.core.model import Group, GroupKind, Vm
+from forewarn.wire.bodies import JSON, TEXT
+from forewarn.wire.problems import FORMAT_UNKNOWN, LEAF_AS_JSON, NOT_FOUND, Problem
+
+Node: TypeAlias = "str | list[Node] | dict[str, Node]"
+
+_VM_IDS = UUID("6f1f7f3e-5d0e-4c55-9d0b-0b6c6a6f9a5e")
+"""The namespace of the ids of VMs that were declared without one."""
+
+
+def _vm_id(vm: Vm) -> str:
+    return vm.instance.vm_id or str(uuid5(_VM_IDS, vm.name))
+
+
+def _scale_set(group: Group) -> str:
+    return group.name if group.terms.kind is GroupKind.SCALE_SET else ""
+
+
+def _tags(vm: Vm) -> str:
+    return ";".join(f"{name}:{value}" for name, value in vm.instance.tags.items())
+
+
+def _tags_list(vm: Vm) -> list[Node]:
+    return [{"name": name, "value": value} for name, value in vm.instance.tags.items()]
+
+
+class _Field(msgspec.Struct, frozen=True):
+    name: str
+    since: str
+    """The first api-version that has it; empty where all have."""
+    of: Callable[[Vm, Group], Node]
+
+
+# Azure: keys in the order of the alphabet, and every value is text, numbers too.
+_COMPUTE = (
+    _Field("location", "", lambda vm, _: vm.instance.location),
+    _Field("name", "", lambda vm, _: vm.name),
+    _Field("osType", "", lambda vm, _: vm.instance.os_type),
+    _Field("platformFaultDomain", "", lambda vm, _: str(vm.fault_domain)),
+    _Field("platformUpdateDomain", "", lambda vm, _: str(vm.update_domain)),
+    _Field("resourceGroupName", "2017-08-01", lambda vm, _: vm.instance.resource_group_name),
+    _Field("subscriptionId", "2017-08-01", lambda vm, _: vm.instance.subscription_id),
+    _Field("tags", "2017-08-01", lambda vm, _: _tags(vm)),
+    _Field("tagsList", "2019-06-04", lambda vm, _: _tags_list(vm)),
+    _Field("vmId", "", lambda vm, _: _vm_id(vm)),
+    _Field("vmScaleSetName", "2017-12-01", lambda _, group: _scale_set(group)),
+    _Field("vmSize", "", lambda vm, _: vm.instance.vm_size),
+    _Field("zone", "2017-12-01", lambda vm, _: vm.zone),
+)
+
+
+def instance_document(vm: Vm, group: Group, version: str) -> dict[str, Node]:
+    """Return the whole document as the api-version shows it."""
+    compute = {field.name: field.of(vm, group) for field in _COMPUTE if field.since <= version}
+    return {"compute": compute, "network": {"interface": []}}
+
+
+class Content(msgspec.Struct, frozen=True):
+    """A part of the document, ready to be sent."""
+
+    body: bytes
+    type: str
+
+
+def read_instance(document: Node, path: str = "", format: str = "json") -> Content | Problem:
+    """Render the part of the document at ``path``, which is what follows ``/metadata/instance``.
+
+    JSON is for everything but single values; text is the value itself, or the names of what is below.
+    """
+    node = document
+    for segment in path.strip("/").lower().split("/") if path.strip("/") else ():
+        found = [child for name, child in _children(node).items() if name.lower() == segment]
+        if not found:
+            return NOT_FOUND
+        node = found[0]
+    match format.lower(), node:
+        case "json", str():
+            # Azure: a single value has no JSON form, and JSON is also what leaving the format out asks for.
+            return LEAF_AS_JSON
+        case "json", _:
+            return Content(msgspec.json.encode(node), JSON)
+        case "text", str(value):
+            return Content(value.encode(), TEXT)
+        case "text", _:
+            return Content("\n".join(_listing(node)).encode(), TEXT)
+        case _:
+            return FORMAT_UNKNOWN
+
+
+def _children(node: Node) -> dict[str, Node]:
+    match node:
+        case dict():
+            return node
+        case list():
+            return {str(index): child for index, child in enumerate(node)}
+        case _:
+            return {}
+
+
+def _listing(node: Node) -> list[str]:
+    return [name if isinstance(child, str) else f"{name}/" for name, child in _children(node).items()]

@@ -1,0 +1,91 @@
+"""Every refusal a VM can be given, by name: status, reason and body. The order of checks is the edge's."""
+
+import msgspec
+
+REASONS = {
+    200: "OK",
+    304: "Not Modified",
+    400: "Bad Request",
+    403: "Forbidden",
+    404: "Not Found",
+    405: "Method Not Allowed",
+    408: "Request Timeout",
+    410: "Gone",
+    413: "Content Too Large",
+    414: "URI Too Long",
+    417: "Expectation Failed",
+    429: "Too Many Requests",
+    431: "Request Header Fields Too Large",
+    500: "Internal Server Error",
+    501: "Not Implemented",
+    503: "Service Unavailable",
+    505: "HTTP Version Not Supported",
+}
+
+
+class Problem(msgspec.Struct, frozen=True):
+    """One refusal; its body is JSON."""
+
+    status: int
+    body: bytes
+
+    @property
+    def reason(self) -> str:
+        return REASONS[self.status]
+
+
+def _problem(status: int, error: str) -> Problem:
+    # Azure: its bodies have these blanks inside the braces.
+    return Problem(status, b'{ "error": ' + msgspec.json.encode(error) + b" }")
+
+
+# Azure: the colon, blank and full stop stand like this in recorded answers.
+METADATA_HEADER_MISSING = _problem(400, "Bad request: . Required metadata header not specified")
+FORWARDED = _problem(400, "Bad request. A request with an X-Forwarded-For header is not answered")
+DUPLICATE_PARAMETER = _problem(400, "Bad request. A query parameter was given more than once")
+LEAF_AS_JSON = _problem(400, "Bad request. A single value is given as text only; add format=text")
+FORMAT_UNKNOWN = _problem(400, "Bad request. The format is json or text")
+FORBIDDEN = _problem(403, "Forbidden. The calling address belongs to no VM of the fleet")
+NOT_FOUND = _problem(404, "Not found. The requested element does not exist")
+METHOD_NOT_ALLOWED = _problem(405, "Method not allowed")
+GONE = _problem(410, "Gone. The service is being updated; try again within 70 seconds")
+TOO_MANY_REQUESTS = _problem(429, "Too many requests. Try again in a second")
+INTERNAL_ERROR = _problem(500, "Internal server error. Try again")
+UNAVAILABLE = _problem(503, "Service unavailable. Try again")
+
+# HTTP itself, before anything is known of the request's meaning.
+MALFORMED = _problem(400, "Bad request. This is not HTTP/1.1 as RFC 9112 has it")
+TIMEOUT = _problem(408, "Request timeout. The request did not arrive in time")
+BODY_TOO_LARGE = _problem(413, "Content too large. A body may have 64 KiB")
+URI_TOO_LONG = _problem(414, "URI too long")
+EXPECTATION_FAILED = _problem(417, "Expectation failed. The only expectation met is 100-continue")
+HEADERS_TOO_LARGE = _problem(431, "Request header fields too large")
+NOT_IMPLEMENTED = _problem(501, "Not implemented. The only transfer coding is chunked")
+HTTP_VERSION_UNSUPPORTED = _problem(505, "HTTP version not supported. Use HTTP/1.1")
+
+
+def bad_request(why: str) -> Problem:
+    """Refuse what was sent, and say why: a body that cannot be read, an event that is not there."""
+    return _problem(400, f"Bad request. {why}")
+
+
+def version_invalid(newest: tuple[str, ...]) -> Problem:
+    """Refuse an api-version that is missing or unknown, and name the newest of the route."""
+    # Azure: this body, unlike all others, has no blanks.
+    error = (
+        "Bad request. api-version is invalid or was not specified in the request."
+        " For more information refer to aka.ms/azureimds"
+    )
+    return Problem(400, msgspec.json.encode({"error": error, "newest-versions": newest}))
+
+
+class _WireProblem(msgspec.Struct):
+    error: str
+
+
+def read_problem(body: bytes) -> str:
+    """Return what a refusal says, whoever wrote it: its ``error``, or else the body as it is."""
+    try:
+        return msgspec.json.decode(body, type=_WireProblem).error
+    except (ValueError, RecursionError, msgspec.DecodeError):
+        return body.decode(errors="replace").strip()
