@@ -1,0 +1,195 @@
+"""The settings of ``forewarn serve``, and the one rule by which they are found.
+
+    --rate-limit   =   FOREWARN_RATE_LIMIT   =   rate_limit in forewarn.toml
+
+A flag goes before the environment, the environment before the file. The tables of the file ([notice], and
+[drivers.NAME] for the driver's own settings) have no flags.
+"""
+
+from collections.abc import Mapping
+from datetime import timedelta
+from pathlib import Path
+from typing import Annotated, get_args, get_type_hints
+
+import msgspec
+
+from forewarn.config import toml
+from forewarn.config.values import (
+    DIRECTORY,
+    ENDPOINT,
+    FILE,
+    NUMBER,
+    PERIOD,
+    RATE,
+    TEXT,
+    WHOLE,
+    Endpoint,
+    Kind,
+    choice,
+)
+from forewarn.core.errors import BadInput, nearest
+
+DEFAULT_FILE = Path("forewarn.toml")
+PREFIX = "FOREWARN_"
+
+
+class Key(msgspec.Struct, frozen=True):
+    """What is known of a setting beside its name and default."""
+
+    kind: Kind
+    help: str
+
+
+class Notice(msgspec.Struct, frozen=True, kw_only=True):
+    """The least notice of each type of event: the table [notice]."""
+
+    freeze: Annotated[timedelta, Key(PERIOD, "before a Freeze")] = timedelta(minutes=15)
+    reboot: Annotated[timedelta, Key(PERIOD, "before a Reboot")] = timedelta(minutes=15)
+    redeploy: Annotated[timedelta, Key(PERIOD, "before a Redeploy")] = timedelta(minutes=10)
+    preempt: Annotated[timedelta, Key(PERIOD, "before a Preempt")] = timedelta(seconds=30)
+
+
+class Settings(msgspec.Struct, frozen=True, kw_only=True):
+    """How one service runs."""
+
+    data: Annotated[Path, Key(DIRECTORY, "Where the journal and the control socket are kept.")] = Path(
+        "forewarn-data"
+    )
+    metadata: Annotated[Endpoint, Key(ENDPOINT, "Where VMs ask.")] = Endpoint("127.0.0.1", 8254)
+    fleet: Annotated[Path | None, Key(FILE, "A fleet file to apply at start.")] = None
+    hurry: Annotated[
+        float, Key(RATE, "Divide every duration of the rules by R; 60 makes minutes seconds.")
+    ] = 1.0
+    default_vm: Annotated[str, Key(TEXT, "The VM that speaks for loopback callers whom no VM claims.")] = ""
+    rate_limit: Annotated[float, Key(NUMBER, "Requests per second and VM; 0 is no limit.")] = 5.0
+    rate_burst: Annotated[
+        int, Key(WHOLE, "Requests a VM may make at once before the rate limit is felt.")
+    ] = 20
+    connections_per_caller: Annotated[int, Key(WHOLE, "Open connections per address; 0 is no limit.")] = 64
+    connections: Annotated[int, Key(WHOLE, "Open connections in all; 0 is no limit.")] = 20_000
+    user_operation_limit: Annotated[
+        int, Key(WHOLE, "User-initiated events that may be Scheduled in the whole fleet; 0 is no limit.")
+    ] = 0
+    history: Annotated[timedelta, Key(PERIOD, "How long the journal keeps what is over.")] = timedelta(
+        days=400
+    )
+    log_level: Annotated[
+        str, Key(choice("debug", "info", "warning", "error"), "The least that is logged.")
+    ] = "info"
+    log_format: Annotated[str, Key(choice("human", "json"), "How a line of the log is written.")] = "human"
+    driver: Annotated[
+        str, Key(TEXT, "What touches the machines: simulated, command or an installed one.")
+    ] = "simulated"
+    driver_settings: dict[str, object] = {}
+    """The driver's own: the table [drivers.NAME]."""
+    notice: Notice = Notice()
+
+
+def _keys(record: type[msgspec.Struct]) -> dict[str, Key]:
+    hints = get_type_hints(record, include_extras=True)
+    return {name: key for name, hint in hints.items() for key in get_args(hint) if isinstance(key, Key)}
+
+
+KEYS = _keys(Settings)
+"""Every setting that has a flag, a variable and a key."""
+_NOTICES = _keys(Notice)
+_TABLES = ("notice", "drivers")
+
+
+def load(flags: Mapping[str, object], environment: Mapping[str, str], file: Path | None = None) -> Settings:
+    """Return the settings; raise BadInput that names the flag, variable or line that is wrong.
+
+    Without ``file``, and no FOREWARN_CONFIG, ``./forewarn.toml`` counts where there is one.
+    """
+    if file is None and (named := environment.get(f"{PREFIX}CONFIG")):
+        file = Path(named)
+    if file is None and DEFAULT_FILE.exists():
+        file = DEFAULT_FILE
+    found: dict[str, object] = _from_file(toml.read(file)) if file else {}
+    for name, key in KEYS.items():
+        variable = PREFIX + name.upper()
+        flag = f"--{name.replace('_', '-')}"
+        if flags.get(name) is not None:
+            found[name] = _value(key.kind, flags[name], f"flag {flag}")
+        elif variable in environment:
+            found[name] = _value(key.kind, environment[variable], f"environment variable {variable}")
+    tables: object = found.pop("drivers", {})
+    settings = msgspec.structs.replace(Settings(), **found)
+    if isinstance(tables, dict):
+        settings = msgspec.structs.replace(settings, driver_settings=tables.get(settings.driver, {}))
+    _check(settings)
+    return settings
+
+
+def _check(settings: Settings) -> None:
+    if settings.default_vm and not settings.metadata.is_loopback:
+        raise BadInput(
+            f"default_vm speaks for callers on this machine only, but the metadata listener is"
+            f" {settings.metadata}; listen on 127.0.0.1 or leave default_vm out"
+        )
+
+
+def _from_file(file: toml.Toml) -> dict[str, object]:
+    found: dict[str, object] = {}
+    for name, given in file.tables.items():
+        if name == "notice":
+            found[name] = _notice(file, given)
+        elif name == "drivers":
+            found[name] = _drivers(file, given)
+        elif name in KEYS:
+            found[name] = _typed(KEYS[name].kind, given, f"{file.place(name)}: {name}")
+        else:
+            raise _unknown_key(file, (name,), (*KEYS, *_TABLES))
+    return found
+
+
+def _notice(file: toml.Toml, given: object) -> Notice:
+    if not isinstance(given, dict):
+        raise BadInput(
+            f'{file.place("notice")}: notice is a table; write [notice] and below it freeze = "15m"'
+        )
+    for name in given:
+        if name not in _NOTICES:
+            raise _unknown_key(file, ("notice", name), _NOTICES)
+    return msgspec.structs.replace(
+        Notice(),
+        **{
+            name: _typed(_NOTICES[name].kind, value, f"{file.place('notice', name)}: {name} in [notice]")
+            for name, value in given.items()
+        },
+    )
+
+
+def _drivers(file: toml.Toml, given: object) -> dict[str, dict[str, object]]:
+    if not isinstance(given, dict) or not all(isinstance(table, dict) for table in given.values()):
+        raise BadInput(f"{file.place('drivers')}: a driver's settings are a table; write [drivers.simulated]")
+    return given
+
+
+def _unknown_key(
+    file: toml.Toml, path: tuple[str, ...], known: Mapping[str, Key] | tuple[str, ...]
+) -> BadInput:
+    name = path[-1]
+    return BadInput(
+        f"{file.place(*path)}: there is no setting {'.'.join(path)!r}"
+        f"{nearest(name, known) or '; known are ' + ', '.join(known)}"
+    )
+
+
+def _typed(kind: Kind, given: object, place: str) -> object:
+    """Read a value of the file, where numbers are not to be written as texts."""
+    if kind in (NUMBER, RATE, WHOLE) and isinstance(given, str):
+        raise _wrong(kind, given, place)
+    return _value(kind, given, place)
+
+
+def _value(kind: Kind, given: object, place: str) -> object:
+    try:
+        return kind.read(given)
+    except (ValueError, OverflowError, RuntimeError):
+        raise _wrong(kind, given, place) from None
+
+
+def _wrong(kind: Kind, given: object, place: str) -> BadInput:
+    shown = repr(given) if len(repr(given)) <= 60 else repr(given)[:57] + "..."
+    return BadInput(f"{place} is {shown}, expected {kind.expected}")

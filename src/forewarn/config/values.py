@@ -1,0 +1,119 @@
+"""What a setting may be: each kind reads a value from the file, or a text from a flag or the environment."""
+
+from collections.abc import Callable
+from datetime import timedelta
+from ipaddress import ip_address
+from pathlib import Path
+
+import msgspec
+
+from forewarn.config.durations import read_duration
+
+Reader = Callable[[object], object]
+"""Takes what was given (from a flag or the environment: a text) or raises ValueError."""
+
+
+class Kind(msgspec.Struct, frozen=True):
+    """A kind of value: how it is read, what errors say is expected, what help calls it."""
+
+    expected: str
+    read: Reader
+    metavar: str = "TEXT"
+    choices: tuple[str, ...] = ()
+
+
+class Endpoint(msgspec.Struct, frozen=True):
+    """Where a listener listens."""
+
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{host}:{self.port}"
+
+    @property
+    def is_loopback(self) -> bool:
+        """Tell whether only this machine can reach it."""
+        try:
+            return ip_address(self.host).is_loopback
+        except ValueError:
+            return self.host == "localhost"
+
+
+def _read_text(given: object) -> str:
+    if not isinstance(given, str) or "\0" in given:
+        raise ValueError
+    return given
+
+
+def _read_path(given: object) -> Path:
+    text = _read_text(given)
+    if not text:
+        raise ValueError
+    return Path(text).expanduser()
+
+
+def _number_from(least: float, above: float | None = None) -> Reader:
+    def read(given: object) -> float:
+        if isinstance(given, bool) or not isinstance(given, str | int | float):
+            raise ValueError  # noqa: TRY004 - one error for every value that does not fit
+        value = float(given)
+        if not least <= value < float("inf") or value == above:
+            raise ValueError
+        return value
+
+    return read
+
+
+def _whole_from(least: int) -> Reader:
+    def read(given: object) -> int:
+        if isinstance(given, bool) or not isinstance(given, str | int):
+            raise ValueError  # noqa: TRY004 - as above
+        value = int(given)
+        if not least <= value < 2**31:
+            raise ValueError
+        return value
+
+    return read
+
+
+def _read_period(given: object) -> timedelta:
+    if isinstance(given, bool) or not isinstance(given, str | int | float):
+        raise ValueError  # noqa: TRY004 - as above
+    period = read_duration(str(given))
+    if period < timedelta(0):
+        raise ValueError
+    return period
+
+
+def _read_endpoint(given: object) -> Endpoint:
+    host, colon, port = _read_text(given).rpartition(":")
+    if host.startswith("[") and host.endswith("]"):
+        host = str(ip_address(host[1:-1]))
+    elif ":" in host:
+        raise ValueError
+    if not colon or not host or not (port.isascii() and port.isdigit()) or not int(port) <= 65_535:
+        raise ValueError
+    return Endpoint(host, int(port))
+
+
+TEXT = Kind("a text", _read_text)
+DIRECTORY = Kind("a path", _read_path, "DIR")
+FILE = Kind("a path", _read_path, "FILE")
+NUMBER = Kind("a number, 0 or more", _number_from(0), "N")
+RATE = Kind("a number above 0", _number_from(0, above=0), "R")
+WHOLE = Kind("a whole number, 0 or more", _whole_from(0), "N")
+PERIOD = Kind('a duration such as "90s", "15m" or "7d"', _read_period, "DURATION")
+ENDPOINT = Kind("HOST:PORT, such as 127.0.0.1:8254 or [::1]:8254", _read_endpoint, "HOST:PORT")
+
+
+def choice(*words: str) -> Kind:
+    """Return the kind of value that is one of these words."""
+
+    def read(given: object) -> str:
+        if given not in words:
+            raise ValueError
+        return str(given)
+
+    return Kind(f"one of {', '.join(words)}", read, "|".join(words), words)
