@@ -1,0 +1,171 @@
+"""What can be asked of the fleet. Every cause, be it operator, VM, deadline or driver, becomes one of these.
+
+A command carries an id drawn at the edge, which is its idempotency key and the seed of the ids of its events;
+the rules themselves draw nothing.
+"""
+
+from datetime import datetime
+from enum import StrEnum
+from typing import Annotated
+
+import msgspec
+
+from forewarn.core.facts import Fetch, Mark
+from forewarn.core.model import ApprovalRule, Caller, EvictionPolicy, GroupTerms, Host, Vm
+
+Instant = Annotated[datetime, msgspec.Meta(tz=True)]
+
+
+class Command(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="command"):
+    """One thing that is asked."""
+
+    id: str
+    by: Caller
+
+
+class ChangeFleet(Command, frozen=True, kw_only=True, tag="change-fleet"):
+    """Declare hosts, groups and VMs that are new or different, and remove others. All or nothing."""
+
+    hosts: tuple[Host, ...] = ()
+    groups: tuple[GroupTerms, ...] = ()
+    vms: tuple[Vm, ...] = ()
+    removed_hosts: tuple[str, ...] = ()
+    removed_groups: tuple[str, ...] = ()
+    removed_vms: tuple[str, ...] = ()
+    cancel_events: bool = False
+    """Cancel what is Scheduled for VMs that are removed, instead of refusing."""
+    seen: int | None = None
+    """The fleet's number of changes that a difference was computed from; refused when it is out of date."""
+
+
+class SetGroup(Command, frozen=True, kw_only=True, tag="set-group"):
+    """Change a group's terms; what is left out stays."""
+
+    group: str
+    approval: ApprovalRule | None = None
+    terminate_notice: int | msgspec.UnsetType | None = msgspec.UNSET
+    eviction: EvictionPolicy | None = None
+
+
+class VmOperation(StrEnum):
+    """What can be done to one VM with an event."""
+
+    RESTART = "restart"
+    REDEPLOY = "redeploy"
+    FREEZE = "freeze"
+    EVICT = "evict"
+    DELETE = "delete"
+
+
+class HostOperation(StrEnum):
+    """What can be done to all VMs of a host with events."""
+
+    FREEZE = "freeze"
+    REBOOT = "reboot"
+    REDEPLOY = "redeploy"
+    DEGRADE = "degrade"
+    FAIL = "fail"
+
+
+class OperateVm(Command, frozen=True, kw_only=True, tag="operate-vm"):
+    """Announce an operation on one VM, or begin it where no notice is owed."""
+
+    operation: VmOperation
+    vm: str
+    not_before: Instant | None = None
+    duration: int | None = None
+    description: str | None = None
+
+
+class OperateHost(Command, frozen=True, kw_only=True, tag="operate-host"):
+    """Announce an operation on all VMs of a host: one event per group and update domain."""
+
+    operation: HostOperation
+    host: str
+    not_before: Instant | None = None
+    duration: int | None = None
+    description: str | None = None
+    live: bool = False
+    """The driver can move its guests live, so a redeploy is felt as a freeze."""
+
+
+class StartVm(Command, frozen=True, kw_only=True, tag="start-vm"):
+    """Start a deallocated VM."""
+
+    vm: str
+
+
+class DeallocateVm(Command, frozen=True, kw_only=True, tag="deallocate-vm"):
+    """Deallocate a VM at once; nothing is announced."""
+
+    vm: str
+
+
+class Approve(Command, frozen=True, kw_only=True, tag="approve"):
+    """Let events start before their time. All ids are good, or nothing is approved."""
+
+    events: tuple[str, ...]
+
+
+class CancelEvent(Command, frozen=True, kw_only=True, tag="cancel-event"):
+    """Take back an event that has not started."""
+
+    event: str
+
+
+class Enrol(Command, frozen=True, kw_only=True, tag="enrol"):
+    """Switch a group on, because one of its VMs asked."""
+
+    group: str
+    vm: str
+
+
+class RecordAsked(Command, frozen=True, kw_only=True, tag="record-asked"):
+    """Record that VMs asked."""
+
+    marks: tuple[Mark, ...]
+
+
+class SwitchOff(Command, frozen=True, kw_only=True, tag="switch-off"):
+    """Switch off those of these groups that nobody asked for since their mark for long enough."""
+
+    marks: tuple[Mark, ...]
+
+
+class RecordFetched(Command, frozen=True, kw_only=True, tag="record-fetched"):
+    """Record that VMs were shown events."""
+
+    fetches: tuple[Fetch, ...]
+
+
+class Wake(Command, frozen=True, kw_only=True, tag="wake"):
+    """The time of these events has come."""
+
+    events: tuple[str, ...]
+
+
+class Attempt(Command, frozen=True, kw_only=True, tag="attempt"):
+    """The driver will be called for this event."""
+
+    event: str
+
+
+class Result(StrEnum):
+    """How an impact ended."""
+
+    DONE = "done"
+    FAILED = "failed"
+
+
+class Report(Command, frozen=True, kw_only=True, tag="report"):
+    """The driver told how an impact ended."""
+
+    event: str
+    result: Result
+    detail: str = ""
+    hosts: dict[str, str] = {}
+    """Where VMs stand now, for those that moved."""
+
+
+OperatorCommand = ChangeFleet | SetGroup | OperateVm | OperateHost | StartVm | DeallocateVm | Approve | CancelEvent
+"""What an operator may send; the others are the node's own."""

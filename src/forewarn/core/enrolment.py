@@ -1,0 +1,54 @@
+"""When a group is switched on and off, and who was seen asking.
+
+A group is on from the first request of one of its VMs until nobody asked for 24 hours. While it is off,
+operations that a user asks for run at once; the platform's own are announced all the same.
+"""
+
+from collections.abc import Iterator
+from datetime import datetime
+
+from forewarn.core.commands import Enrol, RecordAsked, RecordFetched, SwitchOff
+from forewarn.core.facts import Asked, Enrolled, Fetched, SwitchedOff
+from forewarn.core.fleet import Fleet
+from forewarn.core.notice import Rules
+
+
+def enrol(fleet: Fleet, command: Enrol, now: datetime) -> Iterator[Enrolled]:
+    """Switch the group on, if it is off."""
+    group = fleet.groups.get(command.group)
+    if group and group.enrolled_at is None:
+        yield Enrolled(group.name, now, command.vm)
+
+
+def record_asked(fleet: Fleet, command: RecordAsked, now: datetime, rules: Rules) -> Iterator[Asked]:
+    """Bring the marks up to date that have become old."""
+    marks = tuple(
+        mark
+        for mark in command.marks
+        if (group := fleet.groups.get(mark.group))
+        and group.enrolled_at
+        and (group.asked_at is None or now - group.asked_at >= rules.mark_after)
+    )
+    if marks:
+        yield Asked(marks)
+
+
+def switch_off(fleet: Fleet, command: SwitchOff, now: datetime, rules: Rules) -> Iterator[SwitchedOff]:
+    """Switch off the groups whose last request is too long ago."""
+    for mark in command.marks:
+        group = fleet.groups.get(mark.group)
+        if group and group.enrolled_at and now - mark.at >= rules.idle_after:
+            yield SwitchedOff(group.name, now)
+
+
+def record_fetched(fleet: Fleet, command: RecordFetched) -> Iterator[Fetched]:
+    """Record who was shown an event for the first time."""
+    seen: set[tuple[str, str]] = set()
+    fetches = []
+    for fetch in command.fetches:
+        event = fleet.events.get(fetch.event)
+        if event and fetch.vm not in event.fetched_by and (fetch.event, fetch.vm) not in seen:
+            seen.add((fetch.event, fetch.vm))
+            fetches.append(fetch)
+    if fetches:
+        yield Fetched(tuple(fetches))

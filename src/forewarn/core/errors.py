@@ -1,0 +1,52 @@
+"""What can be wrong with a request, by whose fault it is. A class's docstring is its default message."""
+
+from difflib import get_close_matches
+from itertools import islice
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+
+class ForewarnError(Exception):
+    """Something went wrong."""
+
+    def __init__(self, message: str | None = None) -> None:
+        super().__init__(message or (self.__doc__ or "").strip())
+
+
+class Refused(ForewarnError):
+    """The rules do not allow this."""
+
+
+class Unknown(Refused):
+    """There is nothing by that name."""
+
+
+class LimitReached(Refused):
+    """A limit that the operator set is reached."""
+
+
+class BadInput(ForewarnError):
+    """What was given cannot be understood."""
+
+
+class Unavailable(ForewarnError):
+    """The service cannot do this at the moment."""
+
+
+def unknown(kind: str, name: str, known: "Iterable[str]") -> Unknown:
+    """Say that ``name`` is not there, and name the nearest that is."""
+    return Unknown(f"there is no {kind} {name!r}{nearest(name, known)}")
+
+
+_COMPARED = 2_000
+
+
+def nearest(name: str, known: "Iterable[str]") -> str:
+    """Return ``; did you mean 'web-0'?``, or nothing when nothing is near.
+
+    Only the first names are compared, so that a typing error costs no more in a fleet of a million.
+    """
+    near = get_close_matches(name, islice(known, _COMPARED), n=1)
+    return f"; did you mean {near[0]!r}?" if near else ""

@@ -1,0 +1,206 @@
+"""What has happened. The journal holds these, in order; the fleet is their fold.
+
+A fact is never changed once it was released. New fields get defaults; a change of meaning is a new fact.
+"""
+
+from datetime import datetime
+
+import msgspec
+
+from forewarn.core.model import Caller, Event, GroupTerms, Host, Vm
+
+
+class Fact(msgspec.Struct, frozen=True, gc=False, omit_defaults=True, tag_field="fact"):
+    """One thing that happened."""
+
+
+class FleetChanged(Fact, frozen=True, tag="fleet-changed"):
+    """The operator declared another fleet: what is new or different, and the names that left it."""
+
+    hosts: tuple[Host, ...] = ()
+    groups: tuple[GroupTerms, ...] = ()
+    vms: tuple[Vm, ...] = ()
+    removed_hosts: tuple[str, ...] = ()
+    removed_groups: tuple[str, ...] = ()
+    removed_vms: tuple[str, ...] = ()
+
+
+class GroupSet(Fact, frozen=True, tag="group-set"):
+    """A group has other terms."""
+
+    terms: GroupTerms
+
+
+class Enrolled(Fact, frozen=True, tag="enrolled"):
+    """A group was switched on by the first request of one of its VMs."""
+
+    group: str
+    at: datetime
+    by: str
+
+
+class SwitchedOff(Fact, frozen=True, tag="switched-off"):
+    """A group was switched off, because nobody asked for long."""
+
+    group: str
+    at: datetime
+
+
+class Mark(msgspec.Struct, frozen=True, gc=False, array_like=True):
+    """That a VM of a group asked."""
+
+    group: str
+    at: datetime
+    by: str
+
+
+class Asked(Fact, frozen=True, tag="asked"):
+    """VMs of these groups asked; recorded rarely and in batches."""
+
+    marks: tuple[Mark, ...]
+
+
+class Fetch(msgspec.Struct, frozen=True, gc=False, array_like=True):
+    """That a VM was shown an event for the first time."""
+
+    event: str
+    vm: str
+    at: datetime
+
+
+class Fetched(Fact, frozen=True, tag="fetched"):
+    """VMs were shown these events for the first time; recorded in batches."""
+
+    fetches: tuple[Fetch, ...]
+
+
+class Announced(Fact, frozen=True, tag="announced"):
+    """An event is Scheduled; its VMs can read it and get ready."""
+
+    event: Event
+
+
+class StartedAtOnce(Fact, frozen=True, tag="started-at-once"):
+    """An event was born Started; ``event.without_notice`` says why no notice was owed."""
+
+    event: Event
+
+
+class Approved(Fact, frozen=True, tag="approved"):
+    """A VM, or an operator in the VMs' place, said that the event may start."""
+
+    event: str
+    at: datetime
+    by: Caller
+    counts: bool = True
+
+
+class Waiting(Fact, frozen=True, tag="waiting"):
+    """An event may start, but must wait until another one has ended."""
+
+    event: str
+    at: datetime
+    behind: str
+
+
+class Started(Fact, frozen=True, tag="started"):
+    """An event began; its VMs may be impacted at any moment from now on."""
+
+    event: str
+    at: datetime
+    because: str
+
+
+class Attempted(Fact, frozen=True, tag="attempted"):
+    """The driver is about to be called."""
+
+    event: str
+    at: datetime
+
+
+class Completed(Fact, frozen=True, tag="completed"):
+    """The impact is over."""
+
+    event: str
+    at: datetime
+    detail: str = ""
+
+
+class Failed(Fact, frozen=True, tag="failed"):
+    """The impact did not come about as announced."""
+
+    event: str
+    at: datetime
+    reason: str
+
+
+class Canceled(Fact, frozen=True, tag="canceled"):
+    """The event will not happen."""
+
+    event: str
+    at: datetime
+    because: str
+
+
+class VmRemoved(Fact, frozen=True, tag="vm-removed"):
+    """A VM was deleted or evicted for good."""
+
+    vm: str
+    because: str
+
+
+class VmDeallocated(Fact, frozen=True, tag="vm-deallocated"):
+    """A VM gave its place back; it may be started again."""
+
+    vm: str
+    because: str
+
+
+class VmStarted(Fact, frozen=True, tag="vm-started"):
+    """A deallocated VM runs again."""
+
+    vm: str
+
+
+class VmMoved(Fact, frozen=True, tag="vm-moved"):
+    """A VM stands on another host."""
+
+    vm: str
+    host: str
+
+
+AnyFact = (
+    FleetChanged
+    | GroupSet
+    | Enrolled
+    | SwitchedOff
+    | Asked
+    | Fetched
+    | Announced
+    | StartedAtOnce
+    | Approved
+    | Waiting
+    | Started
+    | Attempted
+    | Completed
+    | Failed
+    | Canceled
+    | VmRemoved
+    | VmDeallocated
+    | VmStarted
+    | VmMoved
+)
+
+FORMAT = 1
+"""The number of the journal's format; a reader refuses what is newer than itself."""
+
+
+class Entry(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
+    """What one command made happen, as the journal keeps it."""
+
+    revision: int
+    at: datetime
+    command: str
+    """The id of the command."""
+    by: Caller
+    facts: tuple[AnyFact, ...]

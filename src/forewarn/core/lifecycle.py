@@ -1,0 +1,108 @@
+"""One event's life. Every change of an event's status is made in this file.
+
+      (announced)                        (no notice owed)
+           |                                    |
+           v                                    v
+       Scheduled --approved | due, its turn--> Started --done--> Completed
+           |                                    |
+           +--canceled--> Canceled              +--failed--> Failed
+
+All arrows are one-way, and an event has one id for life. Scheduled and Started events live in the fleet;
+the other three are where an event leaves it, and can be read in the journal.
+"""
+
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
+
+from forewarn.core.errors import Refused
+from forewarn.core.facts import (
+    Announced,
+    Approved,
+    Attempted,
+    Canceled,
+    Completed,
+    Failed,
+    Fetch,
+    Started,
+    StartedAtOnce,
+    Waiting,
+)
+from forewarn.core.model import CallerKind, Event, EventStatus
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+Change = Approved | Waiting | Started | Attempted | Completed | Failed | Canceled
+"""The facts of an event's life after its announcement."""
+
+VISIBLE = (Announced, StartedAtOnce, Started, Completed, Failed, Canceled)
+"""The facts that change what the newest api-version shows, and so raise the incarnation."""
+
+
+def after(event: Event, fact: Change) -> Event | None:
+    """Return what ``fact`` made of the event; None when it left the fleet."""
+    match fact:
+        case Approved(by=by) if by.kind is not CallerKind.VM:
+            return replace(event, approved_by=by.name)
+        case Approved(by=by, counts=True):
+            return replace(event, approvals=(*event.approvals, by.name))
+        case Approved(by=by):
+            return replace(event, neighbours=(*event.neighbours, by.name))
+        case Waiting(behind=behind):
+            return replace(event, waits_for=behind)
+        case Started(at=at):
+            return replace(event, status=EventStatus.STARTED, started_at=at, waits_for="")
+        case Attempted(at=at):
+            return replace(event, attempted_at=at, attempts=event.attempts + 1)
+        case Completed() | Failed() | Canceled():
+            return None
+
+
+def fetched(event: Event, fetch: Fetch) -> Event:
+    """Return the event with the note that a VM was shown it."""
+    return replace(event, fetched_by=(*event.fetched_by, fetch.vm))
+
+
+def announce(event: Event) -> Announced:
+    """Let the event be Scheduled."""
+    return Announced(event)
+
+
+def start_at_once(event: Event, now: "datetime") -> StartedAtOnce:
+    """Let the event be born Started."""
+    return StartedAtOnce(replace(event, status=EventStatus.STARTED, started_at=now))
+
+
+def start(event: Event, now: "datetime", because: str) -> Started:
+    """Start a Scheduled event."""
+    return Started(event.id, now, because)
+
+
+def wait(event: Event, now: "datetime", behind: Event) -> Waiting:
+    """Let an event that may start wait for its turn."""
+    return Waiting(event.id, now, behind.id)
+
+
+def attempt(event: Event, now: "datetime") -> Attempted:
+    """Note that the driver is about to be called."""
+    if event.status is not EventStatus.STARTED:
+        raise Refused(f"event {event.id} has not started")
+    return Attempted(event.id, now)
+
+
+def complete(event: Event, now: "datetime", detail: str = "") -> Completed:
+    """End a Started event well."""
+    return Completed(event.id, now, detail)
+
+
+def fail(event: Event, now: "datetime", reason: str) -> Failed:
+    """End a Started event badly."""
+    return Failed(event.id, now, reason)
+
+
+def cancel(event: Event, now: "datetime", because: str) -> Canceled:
+    """Take a Scheduled event back."""
+    if event.status is not EventStatus.SCHEDULED:
+        raise Refused(f"event {event.id} has started and can no longer be canceled; wait until it ends")
+    return Canceled(event.id, now, because)

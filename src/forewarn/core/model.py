@@ -1,0 +1,189 @@
+"""The things the rules speak of: VMs, hosts, groups and events.
+
+Records hold no cycles, so they are kept out of the garbage collector's sight: a million VMs cost memory only.
+``Vm``, ``Host`` and ``Event`` never change; a change replaces the record. ``Group`` is changed in place by
+``Fleet.evolve`` alone.
+"""
+
+from datetime import datetime
+from enum import StrEnum
+
+import msgspec
+
+
+class EventType(StrEnum):
+    """What an event does to its VMs."""
+
+    FREEZE = "freeze"
+    REBOOT = "reboot"
+    REDEPLOY = "redeploy"
+    PREEMPT = "preempt"
+    TERMINATE = "terminate"
+
+
+class EventSource(StrEnum):
+    """Who wanted it: the platform, or a user of the VM."""
+
+    PLATFORM = "platform"
+    USER = "user"
+
+
+class EventStatus(StrEnum):
+    """Where an event stands. Only the first two live in the fleet; the others are read from the journal."""
+
+    SCHEDULED = "scheduled"
+    STARTED = "started"
+    COMPLETED = "completed"
+    CANCELED = "canceled"
+    FAILED = "failed"
+
+
+class GroupKind(StrEnum):
+    """What binds the VMs of a group together."""
+
+    STANDALONE = "standalone"
+    AVAILABILITY_SET = "availability-set"
+    SCALE_SET = "scale-set"
+    CLOUD_SERVICE = "cloud-service"
+
+
+class ApprovalRule(StrEnum):
+    """Whose approval lets an event start before its time."""
+
+    ANY = "any"
+    ALL = "all"
+
+
+class EvictionPolicy(StrEnum):
+    """What an eviction leaves behind: a deallocated VM, or none."""
+
+    DEALLOCATE = "deallocate"
+    DELETE = "delete"
+
+
+class CallerKind(StrEnum):
+    """Which door a command came through."""
+
+    VM = "vm"
+    OPERATOR = "operator"
+    NODE = "node"
+
+
+class Caller(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
+    """Who caused something, and from where."""
+
+    kind: CallerKind
+    name: str = ""
+    origin: str = ""
+
+    def __str__(self) -> str:
+        who = self.name if self.kind is not CallerKind.NODE else "forewarn"
+        return f"{who} ({self.origin})" if self.origin else who
+
+
+NODE = Caller(CallerKind.NODE)
+
+
+class InstanceFacts(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
+    """What a VM can read about itself beyond its place in the fleet."""
+
+    vm_id: str = ""
+    vm_size: str = ""
+    os_type: str = "Linux"
+    location: str = ""
+    resource_group_name: str = ""
+    subscription_id: str = ""
+    tags: dict[str, str] = {}
+
+
+class Vm(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
+    """One machine: as the operator declared it, and what happened to it since (``moved_to``, ``deallocated``)."""
+
+    name: str
+    group: str
+    host: str = ""
+    update_domain: int = 0
+    fault_domain: int = 0
+    zone: str = ""
+    address: str = ""
+    spot: bool = False
+    instance: InstanceFacts = InstanceFacts()
+    moved_to: str = ""
+    deallocated: bool = False
+
+    @property
+    def standing_on(self) -> str:
+        """The host it stands on now."""
+        return self.moved_to or self.host
+
+
+class Host(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
+    """The hardware VMs stand on."""
+
+    name: str
+
+
+class GroupTerms(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
+    """What an operator declares of a group."""
+
+    name: str
+    kind: GroupKind
+    approval: ApprovalRule = ApprovalRule.ANY
+    terminate_notice: int | None = None
+    """Seconds of notice before a VM of a scale set is deleted; none when deletes go unannounced."""
+    eviction: EvictionPolicy = EvictionPolicy.DEALLOCATE
+
+
+class Group(msgspec.Struct, gc=False, omit_defaults=True):
+    """The VMs that see each other's events, and what they are shown."""
+
+    terms: GroupTerms
+    vms: tuple[str, ...] = ()
+    incarnation: int = 1
+    enrolled_at: datetime | None = None
+    asked_at: datetime | None = None
+    """When one of its VMs last asked, as recorded; the record lags behind the truth by hours."""
+    asked_by: str = ""
+
+    @property
+    def name(self) -> str:
+        return self.terms.name
+
+
+class Event(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
+    """One announced impact on VMs of one group, of one update domain, on one host."""
+
+    id: str
+    type: EventType
+    source: EventSource
+    group: str
+    resources: tuple[str, ...]
+    status: EventStatus
+    not_before: datetime
+    announced_at: datetime
+    operation: str
+    """The operation that announced it, as in the table of ``notice.py``."""
+    description: str = ""
+    duration: int = -1
+    """Expected seconds of interruption; -1 when not known."""
+    host: str = ""
+    update_domain: int = 0
+    fault_domain: int | None = 0
+    """None when its VMs are of several fault domains; it then shares its turn with nobody."""
+    without_notice: str = ""
+    """Why no notice was owed; empty when it was."""
+    since: int = 0
+    """The incarnation of the group's document that first showed it."""
+    approvals: tuple[str, ...] = ()
+    """The VMs whose approval counts, in the order they gave it."""
+    neighbours: tuple[str, ...] = ()
+    """The VMs whose approval was recorded but does not count."""
+    approved_by: str = ""
+    """The operator who approved in the VMs' place."""
+    waits_for: str = ""
+    """The event whose end this one waits for."""
+    started_at: datetime | None = None
+    attempted_at: datetime | None = None
+    attempts: int = 0
+    fetched_by: tuple[str, ...] = ()
+    """The VMs known to have fetched it."""

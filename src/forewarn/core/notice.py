@@ -1,0 +1,96 @@
+"""What each operation announces, and how long before: one table, and the minimums below which no notice falls."""
+
+from datetime import timedelta
+
+import msgspec
+
+from forewarn.core.commands import HostOperation, VmOperation
+from forewarn.core.model import EventSource, EventType
+
+SECOND = timedelta(seconds=1)
+MINUTE = timedelta(minutes=1)
+HOUR = timedelta(hours=1)
+
+
+class Rules(msgspec.Struct, frozen=True, kw_only=True):
+    """The durations and limits the rules go by. ``hurried`` divides all durations; the clock is never scaled."""
+
+    freeze_notice: timedelta = 15 * MINUTE
+    reboot_notice: timedelta = 15 * MINUTE
+    redeploy_notice: timedelta = 10 * MINUTE
+    preempt_notice: timedelta = 30 * SECOND
+    idle_after: timedelta = 24 * HOUR
+    """A group that nobody asked for this long is switched off."""
+    mark_after: timedelta = 6 * HOUR
+    """A recorded mark that is older than this is brought up to date."""
+    terminate_notice_scale: float = 1.0
+    """What a group's own terminate notice is divided by."""
+    user_operation_limit: int = 0
+    """How many user-initiated events may be Scheduled in the whole fleet; 0 is no limit."""
+
+    def hurried(self, rate: float) -> "Rules":
+        """Divide every duration by ``rate``."""
+        return Rules(
+            freeze_notice=self.freeze_notice / rate,
+            reboot_notice=self.reboot_notice / rate,
+            redeploy_notice=self.redeploy_notice / rate,
+            preempt_notice=self.preempt_notice / rate,
+            idle_after=self.idle_after / rate,
+            mark_after=self.mark_after / rate,
+            terminate_notice_scale=self.terminate_notice_scale * rate,
+            user_operation_limit=self.user_operation_limit,
+        )
+
+    def minimum(self, type_: EventType, terminate_notice: int | None = None) -> timedelta:
+        """Return the least time between announcement and ``not_before``."""
+        match type_:
+            case EventType.FREEZE:
+                return self.freeze_notice
+            case EventType.REBOOT:
+                return self.reboot_notice
+            case EventType.REDEPLOY:
+                return self.redeploy_notice
+            case EventType.PREEMPT:
+                return self.preempt_notice
+            case EventType.TERMINATE:
+                return timedelta(seconds=(terminate_notice or 0) / self.terminate_notice_scale)
+
+
+class Announcement(msgspec.Struct, frozen=True):
+    """What an operation announces."""
+
+    type: EventType
+    source: EventSource
+    description: str
+    duration: int = -1
+
+
+_BY_USER = "Virtual machine is going to be {} as requested by authorized user."
+_MAINTENANCE = "Host server is undergoing maintenance."
+_MIGRATION = "Virtual machine is being paused because of a memory-preserving Live Migration operation."
+
+VM_ANNOUNCEMENTS = {
+    VmOperation.RESTART: Announcement(EventType.REBOOT, EventSource.USER, _BY_USER.format("restarted")),
+    VmOperation.REDEPLOY: Announcement(EventType.REDEPLOY, EventSource.USER, _BY_USER.format("redeployed")),
+    VmOperation.FREEZE: Announcement(EventType.FREEZE, EventSource.PLATFORM, _MAINTENANCE, duration=5),
+    VmOperation.EVICT: Announcement(EventType.PREEMPT, EventSource.PLATFORM, ""),
+    VmOperation.DELETE: Announcement(EventType.TERMINATE, EventSource.USER, ""),
+}
+
+HOST_ANNOUNCEMENTS = {
+    HostOperation.FREEZE: Announcement(EventType.FREEZE, EventSource.PLATFORM, _MAINTENANCE, duration=5),
+    HostOperation.REBOOT: Announcement(EventType.REBOOT, EventSource.PLATFORM, _MAINTENANCE),
+    HostOperation.REDEPLOY: Announcement(EventType.REDEPLOY, EventSource.PLATFORM, _MIGRATION),
+    HostOperation.DEGRADE: Announcement(
+        EventType.REDEPLOY, EventSource.PLATFORM, "Host server is undergoing an emergency repair."
+    ),
+    HostOperation.FAIL: Announcement(
+        EventType.REDEPLOY, EventSource.PLATFORM, "Virtual machine has encountered a failure."
+    ),
+}
+
+LIVE_MIGRATION = Announcement(EventType.FREEZE, EventSource.PLATFORM, _MIGRATION, duration=5)
+"""What a host's redeploy announces where the driver can move its guests live."""
+
+HARDWARE_FAILURE = f"host {HostOperation.FAIL}"
+"""The operation of events that wait for nothing."""

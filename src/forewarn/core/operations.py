@@ -1,0 +1,222 @@
+"""What operators and owners do to VMs and hosts, and the events that announce it."""
+
+import re
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
+from uuid import UUID, uuid5
+
+from forewarn.core import lifecycle
+from forewarn.core.commands import (
+    DeallocateVm,
+    HostOperation,
+    OperateHost,
+    OperateVm,
+    StartVm,
+    VmOperation,
+)
+from forewarn.core.errors import LimitReached, Refused, unknown
+from forewarn.core.facts import AnyFact, VmDeallocated, VmStarted
+from forewarn.core.fleet import Fleet
+from forewarn.core.model import Event, EventSource, EventStatus, Group, Vm
+from forewarn.core.notice import (
+    HARDWARE_FAILURE,
+    HOST_ANNOUNCEMENTS,
+    LIVE_MIGRATION,
+    SECOND,
+    VM_ANNOUNCEMENTS,
+    Announcement,
+    Rules,
+)
+from forewarn.core.outcomes import leave
+
+GROUP_IS_OFF = "the group is off: none of its VMs asks"
+NO_TERMINATE_NOTICE = "deleted without terminate notice"
+HARDWARE_FAILED = "hardware failure"
+
+_DURATIONS = range(-1, 7 * 24 * 3600 + 1)
+_DESCRIPTION = re.compile(r"[^\x00-\x1f\x7f]{0,500}")
+_ENDS_THE_VM = {VmOperation.EVICT, VmOperation.DELETE}
+
+
+def operate_vm(fleet: Fleet, command: OperateVm, now: datetime, rules: Rules) -> Iterator[AnyFact]:
+    """Announce the operation, or begin it where no notice is owed."""
+    vm = _vm(fleet, command.vm)
+    group = fleet.groups[vm.group]
+    announcement = VM_ANNOUNCEMENTS[command.operation]
+    operation = f"vm {command.operation}"
+    if vm.deallocated and command.operation is not VmOperation.DELETE:
+        raise Refused(f"{vm.name} is deallocated; start it first: forewarn vm start {vm.name}")
+    _refuse_repetition(fleet, vm, operation, announcement, command.operation)
+    reason = "" if command.not_before else _why_without_notice(vm, group, command.operation, announcement)
+    if announcement.source is EventSource.USER and not reason:
+        _refuse_above_limit(fleet, rules)
+    event = _event(fleet, command, 0, [vm], announcement, operation, now, rules, reason)
+    if command.operation in _ENDS_THE_VM:
+        yield from leave(fleet, vm.name, now, f"{operation} {vm.name}")
+    yield from _announce(fleet, event, now)
+
+
+def operate_host(fleet: Fleet, command: OperateHost, now: datetime, rules: Rules) -> Iterator[AnyFact]:
+    """Announce the operation to all running VMs of the host, one event per group and update domain."""
+    if command.host not in fleet.hosts:
+        raise unknown("host", command.host, fleet.hosts)
+    announcement = HOST_ANNOUNCEMENTS[command.operation]
+    if command.operation is HostOperation.REDEPLOY and command.live:
+        announcement = LIVE_MIGRATION
+    operation = f"host {command.operation}"
+    reason = HARDWARE_FAILED if operation == HARDWARE_FAILURE else ""
+    events = [
+        _event(fleet, command, number, vms, announcement, operation, now, rules, reason)
+        for number, vms in enumerate(_impacted_together(fleet, command.host))
+    ]
+    if operation == HARDWARE_FAILURE:
+        yield from _end_all_on(fleet, command.host, now)
+    for event in events:
+        yield lifecycle.start_at_once(event, now) if reason else lifecycle.announce(event)
+
+
+def start_vm(fleet: Fleet, command: StartVm) -> Iterator[VmStarted]:
+    """Start a deallocated VM; one that runs already goes on."""
+    if _vm(fleet, command.vm).deallocated:
+        yield VmStarted(command.vm)
+
+
+def deallocate_vm(fleet: Fleet, command: DeallocateVm, now: datetime) -> Iterator[AnyFact]:
+    """Deallocate a VM; what was Scheduled for it alone is canceled, and nothing is announced."""
+    vm = _vm(fleet, command.vm)
+    if vm.deallocated:
+        return
+    if busy := _started_on(fleet, vm):
+        raise Refused(f"{vm.name} is under event {busy.id}, which has started; wait until it ends")
+    yield from leave(fleet, vm.name, now, f"{vm.name} was deallocated")
+    yield VmDeallocated(vm.name, f"deallocated by {command.by}")
+
+
+def _announce(fleet: Fleet, event: Event, now: datetime) -> Iterator[AnyFact]:
+    is_free = not _started_on(fleet, fleet.vms[event.resources[0]])
+    if event.without_notice and is_free:
+        yield lifecycle.start_at_once(event, now)
+    else:
+        yield lifecycle.announce(event)
+
+
+def _event(
+    fleet: Fleet,
+    command: OperateVm | OperateHost,
+    number: int,
+    vms: Sequence[Vm],
+    announcement: Announcement,
+    operation: str,
+    now: datetime,
+    rules: Rules,
+    without_notice: str,
+) -> Event:
+    first = vms[0]
+    terms = fleet.groups[first.group].terms
+    notice = rules.minimum(announcement.type, terms.terminate_notice)
+    not_before = now if without_notice else _not_before(command, now + notice)
+    _refuse_nonsense(command)
+    fault_domains = {vm.fault_domain for vm in vms}
+    return Event(
+        id=str(uuid5(UUID(command.id), str(number))),
+        type=announcement.type,
+        source=announcement.source,
+        group=first.group,
+        resources=tuple(sorted(vm.name for vm in vms)),
+        status=EventStatus.SCHEDULED,
+        not_before=not_before,
+        announced_at=now,
+        operation=operation,
+        description=announcement.description if command.description is None else command.description,
+        duration=announcement.duration if command.duration is None else command.duration,
+        host=first.standing_on,
+        update_domain=first.update_domain,
+        fault_domain=fault_domains.pop() if len(fault_domains) == 1 else None,
+        without_notice=without_notice,
+    )
+
+
+def _not_before(command: OperateVm | OperateHost, earliest: datetime) -> datetime:
+    """Return a whole second, because that is what is shown: an event must not start before the time it showed."""
+    if command.not_before and command.not_before < earliest:
+        raise Refused(
+            f"not before {_shown(command.not_before)} is too early: "
+            f"the least notice for this ends at {_shown(_whole_second(earliest))}"
+        )
+    return _whole_second(command.not_before or earliest)
+
+
+def _whole_second(time: datetime) -> datetime:
+    return time if not time.microsecond else time.replace(microsecond=0) + SECOND
+
+
+def _shown(time: datetime) -> str:
+    return f"{time.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}"
+
+
+def _refuse_nonsense(command: OperateVm | OperateHost) -> None:
+    if command.duration is not None and command.duration not in _DURATIONS:
+        raise Refused(
+            f"a duration of {command.duration} s makes no sense; give 0 to {_DURATIONS[-1]}, or -1 for unknown"
+        )
+    if command.description is not None and not _DESCRIPTION.fullmatch(command.description):
+        raise Refused("a description is one line of at most 500 characters")
+
+
+def _why_without_notice(vm: Vm, group: Group, operation: VmOperation, announcement: Announcement) -> str:
+    if operation is VmOperation.DELETE and (vm.spot or group.terms.terminate_notice is None):
+        return NO_TERMINATE_NOTICE
+    if announcement.source is EventSource.USER and group.enrolled_at is None:
+        return GROUP_IS_OFF
+    return ""
+
+
+def _refuse_repetition(fleet: Fleet, vm: Vm, operation: str, announcement: Announcement, kind: VmOperation) -> None:
+    if announcement.source is not EventSource.USER and kind not in _ENDS_THE_VM:
+        return
+    for event in fleet.events_on(vm.name):
+        if event.operation == operation:
+            raise Refused(f"{vm.name} has an unfinished {kind} already: event {event.id}")
+
+
+def _refuse_above_limit(fleet: Fleet, rules: Rules) -> None:
+    limit = rules.user_operation_limit
+    if limit and fleet.user_operations >= limit:
+        raise LimitReached(
+            f"{fleet.user_operations} user-initiated events are Scheduled and the limit is {limit}; "
+            "wait until one of them has started, or raise user_operation_limit"
+        )
+
+
+def _impacted_together(fleet: Fleet, host: str) -> list[list[Vm]]:
+    together: dict[tuple[str, int], list[Vm]] = {}
+    for name in sorted(fleet.vms_on(host)):
+        vm = fleet.vms[name]
+        if not vm.deallocated:
+            together.setdefault((vm.group, vm.update_domain), []).append(vm)
+    return [together[key] for key in sorted(together)]
+
+
+def _end_all_on(fleet: Fleet, host: str, now: datetime) -> Iterator[AnyFact]:
+    """End the events of the VMs that stand on the host: nothing that was planned for them will come about."""
+    ended: set[str] = set()
+    for name in fleet.vms_on(host):
+        for event in fleet.events_on(name):
+            if event.id in ended:
+                continue
+            ended.add(event.id)
+            if event.status is EventStatus.STARTED:
+                yield lifecycle.fail(event, now, "host failed")
+            elif event.host == host:
+                yield lifecycle.cancel(event, now, "host failed")
+
+
+def _started_on(fleet: Fleet, vm: Vm) -> Event | None:
+    events = fleet.events_on(vm.name)
+    return next((event for event in events if event.status is EventStatus.STARTED), None)
+
+
+def _vm(fleet: Fleet, name: str) -> Vm:
+    if vm := fleet.vms.get(name):
+        return vm
+    raise unknown("VM", name, fleet.vms)

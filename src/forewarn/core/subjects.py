@@ -1,0 +1,67 @@
+"""What an entry of the journal is about: the keys under which history finds it again."""
+
+from collections.abc import Iterator
+
+from forewarn.core.facts import (
+    Announced,
+    AnyFact,
+    Asked,
+    Enrolled,
+    Entry,
+    Fetched,
+    FleetChanged,
+    GroupSet,
+    StartedAtOnce,
+    SwitchedOff,
+    VmDeallocated,
+    VmMoved,
+    VmRemoved,
+    VmStarted,
+)
+from forewarn.core.model import CallerKind, Event
+
+
+def subjects_of(entry: Entry) -> set[str]:
+    """Return the keys of an entry. An event's later facts are found by the event, those who read it know its VMs."""
+    subjects = {f"command:{entry.command}"}
+    if entry.by.kind is not CallerKind.NODE:
+        subjects.add(f"caller:{entry.by.name}")
+    for fact in entry.facts:
+        subjects.update(_subjects(fact))
+    return subjects
+
+
+def _subjects(fact: AnyFact) -> Iterator[str]:
+    match fact:
+        case Announced(event=event) | StartedAtOnce(event=event):
+            yield from _event_subjects(event)
+        case VmRemoved(vm=vm) | VmDeallocated(vm=vm) | VmStarted(vm=vm):
+            yield f"vm:{vm}"
+        case VmMoved(vm=vm, host=host):
+            yield f"vm:{vm}"
+            yield f"host:{host}"
+        case FleetChanged():
+            yield from (f"host:{host.name}" for host in fact.hosts)
+            yield from (f"host:{name}" for name in fact.removed_hosts)
+            yield from (f"group:{terms.name}" for terms in fact.groups)
+            yield from (f"group:{name}" for name in fact.removed_groups)
+            yield from (f"vm:{vm.name}" for vm in fact.vms)
+            yield from (f"vm:{name}" for name in fact.removed_vms)
+        case GroupSet(terms=terms):
+            yield f"group:{terms.name}"
+        case Enrolled(group=group) | SwitchedOff(group=group):
+            yield f"group:{group}"
+        case Fetched(fetches=fetches):
+            yield from (f"event:{fetch.event}" for fetch in fetches)
+        case Asked():
+            return  # a mark says less than the requests themselves, and comes in thousands
+        case _:
+            yield f"event:{fact.event}"
+
+
+def _event_subjects(event: Event) -> Iterator[str]:
+    yield f"event:{event.id}"
+    yield f"group:{event.group}"
+    if event.host:
+        yield f"host:{event.host}"
+    yield from (f"vm:{name}" for name in event.resources)
