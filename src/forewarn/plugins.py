@@ -26,8 +26,9 @@ def load(group: str, name: str) -> object:
         )
     try:
         return found[0].load()
-    except Exception as error:  # noqa: BLE001 a stranger's module may fail in any way while it is imported
-        said = str(error) or type(error).__name__
+    except Exception as error:
+        # A stranger's module may fail in any way while it is imported; the operator needs to hear of it once.
+        said = (str(error) or type(error).__name__).splitlines()[0]
         raise BadInput(
             f"{kind} {name!r} ({found[0].value}) cannot be loaded: {said}; install what it needs, or name another"
         ) from error

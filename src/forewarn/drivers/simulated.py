@@ -1,6 +1,6 @@
 """A driver that touches nothing: an impact begins when it is attempted and lasts as long as it is set to.
 
-It keeps no state. What came of an impact follows from the time of the attempt alone, before a crash and after it.
+It keeps no state: what came of an impact follows from the time of the attempt, before a crash and after it.
 """
 
 from datetime import timedelta
@@ -43,7 +43,11 @@ class SimulatedDriver:
 
     @classmethod
     def from_settings(
-        cls, settings: dict[str, object], clock: Clock, hurry: float, directory: Path | None = None
+        cls,
+        settings: dict[str, object],
+        clock: Clock,
+        hurry: float,
+        directory: Path | None = None,
     ) -> Self:
         if hurry <= 0:
             raise BadInput(f"hurry is {hurry}; it divides durations and must be more than 0")

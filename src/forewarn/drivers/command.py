@@ -1,0 +1,218 @@
+"""A driver that calls an operator's program for each event: ``program perform``, and ``program outcome``.
+
+The program runs under a small process of ours (``runner``) that outlives a crash of Forewarn and records how it
+ended; so the outcome is known after a restart without the program's help. Only where the runner itself was lost,
+as in a power cut, must the program be asked (``remembers``), or nobody knows.
+"""
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import threading
+from contextlib import suppress
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Annotated, Self
+
+import msgspec
+
+from forewarn.clocks import Clock
+from forewarn.core.errors import BadInput
+from forewarn.drivers import answers, record, runner
+from forewarn.drivers import settings as driver_settings
+from forewarn.node.driver import Failed, Impact, NotBegun, Outcome, Underway, Unknowable
+
+CHECK_AGAIN = timedelta(seconds=1)
+LONGEST_QUESTION = 30.0
+"""Seconds a program may think about an outcome."""
+FORGET_AFTER = timedelta(days=30)
+FORGET_EVERY = timedelta(days=1)
+
+
+class CommandSettings(msgspec.Struct, frozen=True):
+    """The operator's program and its bounds."""
+
+    program: str | list[str]
+    """A path, or a path and arguments; ``perform`` or ``outcome`` is added as the last argument."""
+    timeout: Annotated[float, msgspec.Meta(gt=0, le=86_400)] = 600.0
+    """Seconds for one event."""
+    grace: Annotated[float, msgspec.Meta(ge=0, le=600)] = 5.0
+    """Seconds between the request to stop and the kill, when it took too long."""
+    environment: dict[str, str] = {}
+    remembers: bool = False
+    """Whether the program can tell what came of an event."""
+    moves_live: bool = False
+
+
+class CommandDriver:
+    """Has an operator's program do the impact."""
+
+    def __init__(self, settings: CommandSettings, clock: Clock, directory: Path | None) -> None:
+        self.moves_live = settings.moves_live
+        self._settings = settings
+        self._argv = _argv(settings.program)
+        self._environment = _environment(settings.environment)
+        self._clock = clock
+        self._closed = threading.Event()
+        self._forgot_at: datetime | None = None
+        self._lent: tempfile.TemporaryDirectory[str] | None = None
+        if directory is None:
+            self._lent = tempfile.TemporaryDirectory(prefix="forewarn-")
+            directory = Path(self._lent.name)
+        self._directory = _directory(directory)
+
+    @classmethod
+    def from_settings(
+        cls,
+        settings: dict[str, object],
+        clock: Clock,
+        hurry: float,
+        directory: Path | None = None,
+    ) -> Self:
+        return cls(driver_settings.read("command", settings, CommandSettings), clock, directory)
+
+    def perform(self, impact: Impact) -> Outcome:
+        self._forget_old_records()
+        try:
+            with record.held(self._record_of(impact)) as (descriptor, recorded):
+                outcome = self._judge(recorded, impact)
+                if not isinstance(outcome, NotBegun):
+                    return outcome
+                waiter = self._start(impact, descriptor)
+        except record.Locked:
+            return self._later()
+        except (OSError, ValueError) as error:
+            return Failed(f"the program could not be started: {error}")
+        while waiter.is_alive():
+            if self._closed.is_set():
+                return self._later()
+            waiter.join(0.1)
+        outcome = self.outcome_of(impact)
+        if isinstance(outcome, NotBegun):
+            return Failed(f"the run could not be recorded; see that {self._directory} is writable and has room")
+        return outcome
+
+    def outcome_of(self, impact: Impact) -> Outcome:
+        try:
+            return self._judge(record.read(self._record_of(impact)), impact)
+        except record.Locked:
+            return self._later()
+        except OSError as error:
+            return Unknowable(f"the record of the run cannot be read: {error}")
+
+    def close(self) -> None:
+        self._closed.set()
+        if self._lent is not None:
+            self._lent.cleanup()
+
+    def _judge(self, recorded: runner.Ended | record.Lost | None, impact: Impact) -> Outcome:
+        if isinstance(recorded, runner.Ended):
+            return answers.of_perform(recorded, _names(impact))
+        if self._settings.remembers:
+            return self._ask(impact)
+        if recorded is None and self._clock.now() - impact.attempted_at < FORGET_AFTER:
+            return NotBegun()
+        return Unknowable("the program may have been called, and nothing on this machine tells how it ended")
+
+    def _ask(self, impact: Impact) -> Outcome:
+        ended = runner.run(
+            [*self._argv, "outcome"],
+            msgspec.json.encode(impact),
+            min(self._settings.timeout, LONGEST_QUESTION),
+            self._settings.grace,
+            self._environment | _told(impact),
+        )
+        return answers.of_question(ended, _names(impact), self._clock.now() + CHECK_AGAIN)
+
+    def _start(self, impact: Impact, descriptor: int) -> threading.Thread:
+        """Start the runner, lend it the record, and return the thread that waits for it."""
+        process = subprocess.Popen(  # noqa: S603 our own file
+            [sys.executable, "-I", "-S", runner.__file__],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            pass_fds=(descriptor,),
+            env=self._environment | _told(impact),
+            start_new_session=True,
+        )
+        request = {
+            "record": descriptor,
+            "argv": [*self._argv, "perform"],
+            "said": msgspec.json.encode(impact).decode(),
+            "timeout": self._settings.timeout,
+            "grace": self._settings.grace,
+        }
+        # A thread that dies with us; the runner does not.
+        waiter = threading.Thread(
+            target=process.communicate, args=(msgspec.json.encode(request),), name="runner", daemon=True
+        )
+        waiter.start()
+        return waiter
+
+    def _record_of(self, impact: Impact) -> Path:
+        return self._directory / impact.event.id
+
+    def _later(self) -> Underway:
+        return Underway(self._clock.now() + CHECK_AGAIN)
+
+    def _forget_old_records(self) -> None:
+        now = self._clock.now()
+        if self._forgot_at is None or now - self._forgot_at > FORGET_EVERY:
+            self._forgot_at = now
+            with suppress(OSError):
+                record.forget(self._directory, now - FORGET_AFTER)
+
+
+def _argv(program: str | list[str]) -> list[str]:
+    words = [program] if isinstance(program, str) else program
+    if not words or not words[0]:
+        raise BadInput("setting 'program' of driver 'command' is empty; give the path of your program")
+    path = Path(words[0])
+    found = str(path.absolute()) if path.parent.parts else shutil.which(words[0])
+    if found is None or not Path(found).is_file():
+        raise BadInput(f"setting 'program' of driver 'command': there is no file {words[0]}; give its full path")
+    if not os.access(found, os.X_OK):
+        raise BadInput(f"setting 'program' of driver 'command': {found} may not be executed; chmod +x it")
+    return [found, *words[1:]]
+
+
+def _environment(extra: dict[str, str]) -> dict[str, str]:
+    for name, value in extra.items():
+        if not name or "=" in name or "\0" in name + value:
+            raise BadInput(
+                f"setting 'environment' of driver 'command': {name!r} cannot be set;"
+                " a name is not empty and has no '=', and nothing has a NUL"
+            )
+    return dict(os.environ) | extra
+
+
+def _directory(path: Path) -> Path:
+    try:
+        path.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        raise BadInput(f"driver 'command' cannot keep its records in {path}: {error.strerror}") from None
+    if not os.access(path, os.W_OK | os.X_OK):
+        raise BadInput(f"driver 'command' cannot keep its records in {path}: give it write permission")
+    return path.absolute()
+
+
+def _names(impact: Impact) -> list[str]:
+    return [vm.name for vm in impact.vms]
+
+
+def _told(impact: Impact) -> dict[str, str]:
+    """Return what the program finds in its environment; the whole impact is on its stdin."""
+    event = impact.event
+    host = event.host or next((vm.standing_on for vm in impact.vms), "")
+    return {
+        "FOREWARN_EVENT_ID": event.id,
+        "FOREWARN_EVENT_TYPE": event.type,
+        "FOREWARN_EVENT_SOURCE": event.source,
+        "FOREWARN_OPERATION": event.operation,
+        "FOREWARN_GROUP": event.group,
+        "FOREWARN_HOST": host,
+        "FOREWARN_VMS": " ".join(_names(impact)),
+        "FOREWARN_DURATION": str(event.duration),
+    }
