@@ -6,8 +6,11 @@ from forewarn.core.facts import (
     Announced,
     AnyFact,
     Asked,
+    Canceled,
+    Completed,
     Enrolled,
     Entry,
+    Failed,
     Fetched,
     FleetChanged,
     GroupSet,
@@ -19,6 +22,9 @@ from forewarn.core.facts import (
     VmStarted,
 )
 from forewarn.core.model import CallerKind, Event
+
+FINISHED = "finished"
+"""The subject of every entry that ends an event."""
 
 
 def subjects_of(entry: Entry) -> set[str]:
@@ -55,6 +61,9 @@ def _subjects(fact: AnyFact) -> Iterator[str]:
             yield from (f"event:{fetch.event}" for fetch in fetches)
         case Asked():
             return  # a mark says less than the requests themselves, and comes in thousands
+        case Completed() | Failed() | Canceled():
+            yield f"event:{fact.event}"
+            yield FINISHED
         case _:
             yield f"event:{fact.event}"
 

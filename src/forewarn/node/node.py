@@ -43,6 +43,7 @@ class Node:
         self._revision = 0
         self._is_sound = False
         self._waiting: deque[tuple[Command, _Reply]] = deque()
+        self._looking: deque[Callable[[ForewarnError | None], None]] = deque()
         self._known: dict[str, _Reply] = {}
         self._writing: asyncio.Task[None] | None = None
         self._is_closed = False
@@ -67,8 +68,29 @@ class Node:
             raise Unavailable("the service is stopping; send it again when it is back")
         reply: _Reply = asyncio.get_running_loop().create_future()
         self._waiting.append((command, reply))
-        if self._writing is None:
-            self._writing = asyncio.create_task(self._write())
+        self._begin_writing()
+        return await reply
+
+    async def look(self, question: Callable[[Fleet], _Answer]) -> _Answer:
+        """Ask the fleet something at a moment when all of it is durable. The question must be quick."""
+        if self._writing is None and self._is_sound:
+            return question(self.fleet)
+        if self._is_closed:
+            raise Unavailable("the service is stopping; ask again when it is back")
+        reply: asyncio.Future[_Answer] = asyncio.get_running_loop().create_future()
+
+        def answer(error: ForewarnError | None) -> None:
+            if reply.done():
+                return  # the caller has gone
+            try:
+                if error:
+                    raise error
+                reply.set_result(question(self.fleet))
+            except ForewarnError as refused:
+                reply.set_exception(refused)
+
+        self._looking.append(answer)
+        self._begin_writing()
         return await reply
 
     async def submit_once(self, command: Command) -> tuple[AnyFact, ...]:
@@ -98,11 +120,17 @@ class Node:
         """Ask the journal something, beside the writer and the event loop."""
         return await asyncio.get_running_loop().run_in_executor(self._reader, question)
 
+    def _begin_writing(self) -> None:
+        if self._writing is None:
+            self._writing = asyncio.create_task(self._write())
+
     async def _write(self) -> None:
         try:
-            while self._waiting:
+            while self._waiting or self._looking:
                 if not self._is_sound and not await self._recover():
                     continue
+                while self._looking:
+                    self._looking.popleft()(None)
                 await self._commit(*self._decide())
         finally:
             self._writing = None
@@ -148,6 +176,8 @@ class Node:
         except ForewarnError as error:
             while self._waiting:
                 _answer(self._waiting.popleft()[1], Unavailable(f"nothing can be changed: {error}"))
+            while self._looking:
+                self._looking.popleft()(error)
             return False
         return True
 
