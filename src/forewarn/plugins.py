@@ -18,7 +18,7 @@ def load(group: str, name: str) -> object:
     if not found:
         known = names(group)
         raise BadInput(
-            f"there is no {kind} {name!r}{nearest(name, known)}; installed are: {', '.join(known) or 'none'}"
+            f"there is no {kind} {name!r} (installed: {', '.join(known) or 'none'}){nearest(name, known)}"
         )
     if len(values) > 1:
         raise BadInput(

@@ -15,7 +15,7 @@ def read(driver: str, settings: dict[str, object], into: type[Settings]) -> Sett
     for key in settings:
         if key not in known:
             raise BadInput(
-                f"driver {driver!r} has no setting {key!r}{nearest(key, known)}; it has {', '.join(known)}"
+                f"driver {driver!r} has no setting {key!r} (it has {', '.join(known)}){nearest(key, known)}"
             )
     try:
         return msgspec.convert(settings, into)

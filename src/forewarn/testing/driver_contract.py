@@ -1,0 +1,227 @@
+"""What every driver must keep, as tests: subclass ``DriverContract`` and give it a ``trial`` of your driver.
+
+    class MyTrial(DriverTrial):
+        def make(self, **more): return MyDriver.from_settings({"url": ..., **more}, SystemClock(), 1.0)
+        def times_done(self, event_id): return len(machine.log_of(event_id))
+
+    class TestMyDriver(DriverContract):
+        @pytest.fixture
+        def trial(self): return MyTrial()
+
+Needs pytest, and nothing of Forewarn's service.
+"""
+
+import threading
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from concurrent.futures import Future
+from datetime import UTC, datetime
+from typing import TypeVar
+from uuid import uuid4
+
+import pytest
+
+from forewarn.core.errors import BadInput
+from forewarn.core.model import Event, EventSource, EventStatus, EventType, Vm
+from forewarn.node.driver import Done, Driver, Failed, Impact, NotBegun, Outcome, Underway, Unknowable
+
+Answer = TypeVar("Answer")
+
+
+class DriverTrial(ABC):
+    """A driver and the machines it touches, as the tests need them."""
+
+    longest_call = 30.0
+    """Seconds within which every call must return."""
+
+    @abstractmethod
+    def make(self, **more: object) -> Driver:
+        """Make a fresh driver for the same machines, from the same settings and ``more``."""
+
+    @abstractmethod
+    def times_done(self, event_id: str) -> int:
+        """Count how often the machines have felt the impact of an event."""
+
+    def now(self) -> datetime:
+        return datetime.now(UTC)
+
+    def wait_until(self, at: datetime) -> None:
+        """Return when it is ``at``; one whose driver has a manual clock moves that."""
+        threading.Event().wait(max(0.0, (at - self.now()).total_seconds()))
+
+    def crash_during(self, impact: Impact) -> None:
+        """Begin an impact and lose the driver half-way. Kill a process here if yours can be killed."""
+        self.make().perform(impact)
+
+    def impact(self) -> Impact:
+        """Return a new impact that the driver can do: a reboot of one VM."""
+        now = self.now()
+        event = Event(
+            id=str(uuid4()),
+            type=EventType.REBOOT,
+            source=EventSource.PLATFORM,
+            group="web",
+            resources=("web-0",),
+            status=EventStatus.STARTED,
+            not_before=now,
+            announced_at=now,
+            operation="host reboot",
+            host="h1",
+            started_at=now,
+            attempted_at=now,
+            attempts=1,
+        )
+        return Impact(event, (Vm("web-0", "web", host="h1"),), now)
+
+
+class DriverContract:
+    """The rules, one test each. Subclass it and define the fixture ``trial``."""
+
+    @pytest.fixture
+    def trial(self) -> DriverTrial:
+        pytest.fail(f"{type(self).__name__} defines no fixture 'trial' that returns a DriverTrial")
+
+    def test_perform_does_the_impact(self, trial: DriverTrial) -> None:
+        """What is performed ends Done, and the machines have felt it once."""
+        driver, impact = trial.make(), trial.impact()
+
+        assert isinstance(ended(trial, driver, impact, perform(trial, driver, impact)), Done)
+        assert trial.times_done(impact.event.id) == 1
+        driver.close()
+
+    def test_perform_is_idempotent_by_event_id(self, trial: DriverTrial) -> None:
+        """Performing an event again, under way or ended, does nothing a second time."""
+        driver, impact = trial.make(), trial.impact()
+        perform(trial, driver, impact)
+        first = ended(trial, driver, impact, perform(trial, driver, impact))
+
+        assert perform(trial, driver, impact) == first
+        assert isinstance(first, Done)
+        assert trial.times_done(impact.event.id) == 1
+        driver.close()
+
+    def test_two_callers_at_once_do_it_once(self, trial: DriverTrial) -> None:
+        """Two threads that perform the same event do it once between them."""
+        driver, impact = trial.make(), trial.impact()
+        other = threading.Thread(target=driver.perform, args=(impact,), daemon=True)
+        other.start()
+        outcome = perform(trial, driver, impact)
+        other.join(trial.longest_call)
+
+        assert isinstance(ended(trial, driver, impact, outcome), Done)
+        assert trial.times_done(impact.event.id) == 1
+        driver.close()
+
+    def test_events_do_not_touch_each_other(self, trial: DriverTrial) -> None:
+        """What came of one event says nothing of another."""
+        driver, impact = trial.make(), trial.impact()
+        ended(trial, driver, impact, perform(trial, driver, impact))
+        other = trial.impact()
+
+        assert trial.times_done(other.event.id) == 0
+        assert isinstance(ended(trial, driver, other, perform(trial, driver, other)), Done)
+        assert trial.times_done(other.event.id) == 1
+        driver.close()
+
+    def test_nothing_is_claimed_before_perform(self, trial: DriverTrial) -> None:
+        """Before it is performed, an impact has no end."""
+        driver = trial.make()
+
+        assert isinstance(outcome_of(trial, driver, trial.impact()), NotBegun | Underway | Unknowable)
+        driver.close()
+
+    def test_outcome_of_never_acts(self, trial: DriverTrial) -> None:
+        """Asking for the outcome, however often, leaves the machines alone."""
+        driver, impact = trial.make(), trial.impact()
+        for _ in range(3):
+            outcome_of(trial, driver, impact)
+
+        assert trial.times_done(impact.event.id) == 0
+        driver.close()
+
+    def test_not_begun_may_be_performed(self, trial: DriverTrial) -> None:
+        """What is said not to have begun can be performed after the question."""
+        driver, impact = trial.make(), trial.impact()
+        if isinstance(outcome_of(trial, driver, impact), NotBegun):
+            assert isinstance(ended(trial, driver, impact, perform(trial, driver, impact)), Done)
+        assert trial.times_done(impact.event.id) <= 1
+        driver.close()
+
+    def test_outcome_is_remembered(self, trial: DriverTrial) -> None:
+        """An impact that is Done stays Done, for this driver and for a fresh one."""
+        driver, impact = trial.make(), trial.impact()
+        done = ended(trial, driver, impact, perform(trial, driver, impact))
+        asked = outcome_of(trial, driver, impact)
+        driver.close()
+        fresh = trial.make()
+        asked_of_fresh = outcome_of(trial, fresh, impact)
+
+        assert asked == done
+        assert asked_of_fresh == done or isinstance(asked_of_fresh, Unknowable)
+        fresh.close()
+
+    def test_a_fresh_driver_repeats_nothing_after_a_crash(self, trial: DriverTrial) -> None:
+        """After a crash half-way a fresh driver never takes the impact for not begun, nor does it twice."""
+        impact = trial.impact()
+        trial.crash_during(impact)
+        fresh = trial.make()
+        outcome = ended(trial, fresh, impact, outcome_of(trial, fresh, impact))
+
+        assert isinstance(outcome, Done | Failed | Unknowable)
+        assert trial.times_done(impact.event.id) <= 1
+        perform(trial, fresh, impact)
+        assert trial.times_done(impact.event.id) <= 1
+        fresh.close()
+
+    def test_it_says_whether_it_moves_live(self, trial: DriverTrial) -> None:
+        """``moves_live`` is a plain yes or no, for the rules read it."""
+        driver = trial.make()
+
+        assert driver.moves_live in (True, False)
+        driver.close()
+
+    def test_unknown_settings_are_refused(self, trial: DriverTrial) -> None:
+        """A setting that does not exist is refused by its name."""
+        with pytest.raises(BadInput, match="no_such_setting"):
+            trial.make(no_such_setting=1)
+
+    def test_close_may_be_repeated(self, trial: DriverTrial) -> None:
+        """Closing twice is no error."""
+        driver = trial.make()
+        driver.close()
+        driver.close()
+
+
+def perform(trial: DriverTrial, driver: Driver, impact: Impact) -> Outcome:
+    return _in_time(trial, lambda: driver.perform(impact))
+
+
+def outcome_of(trial: DriverTrial, driver: Driver, impact: Impact) -> Outcome:
+    return _in_time(trial, lambda: driver.outcome_of(impact))
+
+
+def ended(trial: DriverTrial, driver: Driver, impact: Impact, outcome: Outcome) -> Outcome:
+    """Ask until the impact is no longer under way, as the node does."""
+    for _ in range(1000):
+        if not isinstance(outcome, Underway):
+            return outcome
+        trial.wait_until(outcome.check_at)
+        outcome = outcome_of(trial, driver, impact)
+    pytest.fail("the driver says Underway for ever")
+
+
+def _in_time(trial: DriverTrial, call: Callable[[], Answer]) -> Answer:
+    """Make a call that must return in time."""
+    answer: Future[Answer] = Future()
+
+    def answer_or_fail() -> None:
+        try:
+            answer.set_result(call())
+        except BaseException as error:  # noqa: BLE001 it is raised again in the test's own thread
+            answer.set_exception(error)
+
+    threading.Thread(target=answer_or_fail, daemon=True).start()
+    try:
+        return answer.result(trial.longest_call)
+    except TimeoutError:
+        pytest.fail(f"the driver did not return within {trial.longest_call} s")

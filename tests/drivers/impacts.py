@@ -1,0 +1,35 @@
+"""Impacts for the tests of drivers."""
+
+from datetime import UTC, datetime
+from uuid import UUID, uuid5
+
+from forewarn.core.model import Event, EventSource, EventStatus, EventType, Vm
+from forewarn.node.driver import Impact
+
+NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
+_NAMES = UUID("9a0c3c4e-0f5c-4c7c-8f3a-1d3d3b2f6a10")
+
+
+def impact(
+    type: EventType = EventType.REBOOT,
+    *,
+    name: str = "one",
+    vms: tuple[str, ...] = ("web-0",),
+    duration: int = -1,
+    host: str = "h1",
+    attempted_at: datetime = NOW,
+) -> Impact:
+    event = Event(
+        id=str(uuid5(_NAMES, name)),
+        type=type,
+        source=EventSource.PLATFORM,
+        group="web",
+        resources=vms,
+        status=EventStatus.STARTED,
+        not_before=NOW,
+        announced_at=NOW,
+        operation="host freeze",
+        duration=duration,
+        host=host,
+    )
+    return Impact(event, tuple(Vm(vm, "web", host="h7") for vm in vms), attempted_at)

@@ -1,0 +1,82 @@
+"""The record of a run: what it says after any interruption."""
+
+import os
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from forewarn.drivers import record
+from forewarn.drivers.record import Locked, Lost
+from forewarn.drivers.runner import BEGUN, Ended
+from tests.drivers.impacts import NOW
+
+END = b'[7,false,"","out","err"]\n'
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        (b"", None),
+        (BEGUN, Lost()),
+        (BEGUN + END, Ended(7, timed_out=False, problem="", stdout="out", stderr="err")),
+        (BEGUN + b"[7\n", Lost()),
+        (b"\n", Lost()),
+    ],
+)
+def test_a_record_says_how_far_the_run_came(content: bytes, says: object) -> None:
+    """Empty is not begun; begun without an end is lost; an end is an end."""
+    assert record.parse(content) == says
+
+
+@given(st.integers(1, len(BEGUN + END) - 1))
+def test_a_record_cut_off_anywhere_claims_no_end(length: int) -> None:
+    """What a crash cut off is never taken for an end, nor for nothing begun."""
+    assert record.parse((BEGUN + END)[:length]) == Lost()
+
+
+@given(st.binary(min_size=1))
+def test_a_damaged_record_is_never_taken_for_not_begun(content: bytes) -> None:
+    """Whatever stands in a record, something was begun."""
+    assert record.parse(content) is not None
+
+
+def test_reading_makes_no_record(tmp_path: Path) -> None:
+    """Asking leaves nothing behind."""
+    assert record.read(tmp_path / "one") is None
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_held_record_is_locked_for_all_others(tmp_path: Path) -> None:
+    """While one holds it, others learn that it is held, and afterwards what it says."""
+    with record.held(tmp_path / "one") as (descriptor, says):
+        assert says is None
+        os.write(descriptor, BEGUN)
+        with pytest.raises(Locked):
+            record.read(tmp_path / "one")
+        with pytest.raises(Locked), record.held(tmp_path / "one"):
+            pass
+    assert record.read(tmp_path / "one") == Lost()
+
+
+def test_who_inherits_the_descriptor_holds_the_record(tmp_path: Path) -> None:
+    """The record stays locked until the last holder lets go."""
+    with record.held(tmp_path / "one") as (descriptor, _):
+        heir = os.dup(descriptor)
+    with pytest.raises(Locked):
+        record.read(tmp_path / "one")
+    os.close(heir)
+
+    assert record.read(tmp_path / "one") is None
+
+
+def test_only_old_records_are_forgotten(tmp_path: Path) -> None:
+    """Records older than the given time are deleted, others stay."""
+    for name, age in (("old", timedelta(days=2)), ("young", timedelta(0))):
+        (tmp_path / name).touch()
+        os.utime(tmp_path / name, ((NOW - age).timestamp(),) * 2)
+    record.forget(tmp_path, NOW - timedelta(days=1))
+
+    assert [path.name for path in tmp_path.iterdir()] == ["young"]

@@ -1,0 +1,108 @@
+"""The simulated driver: time passes instead of machines being touched."""
+
+from datetime import datetime, timedelta
+
+import pytest
+
+from forewarn.clocks import ManualClock
+from forewarn.core.errors import BadInput
+from forewarn.core.model import EventType
+from forewarn.drivers.simulated import SimulatedDriver
+from forewarn.node.driver import Done, Driver, Impact, Underway
+from forewarn.testing.driver_contract import DriverContract, DriverTrial
+from tests.drivers.impacts import NOW, impact
+
+
+class SimulatedTrial(DriverTrial):
+    """Feels an impact once its simulated time is over."""
+
+    def __init__(self) -> None:
+        self._clock = ManualClock(NOW)
+        self._impacts: dict[str, Impact] = {}
+
+    def make(self, **more: object) -> Driver:
+        return SimulatedDriver.from_settings(more, self._clock, 1.0)
+
+    def times_done(self, event_id: str) -> int:
+        return int(isinstance(self.make().outcome_of(self._impacts[event_id]), Done))
+
+    def now(self) -> datetime:
+        return self._clock.now()
+
+    def wait_until(self, at: datetime) -> None:
+        self._clock.advance(at - self._clock.now())
+
+    def impact(self) -> Impact:
+        impact = super().impact()
+        self._impacts[impact.event.id] = impact
+        return impact
+
+
+class TestSimulatedDriver(DriverContract):
+    """It keeps the contract."""
+
+    @pytest.fixture
+    def trial(self) -> DriverTrial:
+        return SimulatedTrial()
+
+
+@pytest.mark.parametrize(
+    ("type", "announced", "settings", "seconds"),
+    [
+        (EventType.FREEZE, 9, {}, 9),
+        (EventType.FREEZE, 0, {}, 0),
+        (EventType.FREEZE, -1, {}, 5),
+        (EventType.FREEZE, 9, {"freeze": 2}, 2),
+        (EventType.REBOOT, -1, {}, 30),
+        (EventType.REBOOT, -1, {"reboot": 1.5}, 1.5),
+        (EventType.REDEPLOY, -1, {}, 60),
+        (EventType.PREEMPT, -1, {}, 5),
+        (EventType.TERMINATE, -1, {}, 5),
+        (EventType.TERMINATE, -1, {"terminate": 0}, 0),
+    ],
+)
+def test_an_impact_lasts_as_announced_or_as_set(
+    type: EventType, announced: int, settings: dict[str, object], seconds: float
+) -> None:
+    """Each type has its time, from the attempt on, then it is done."""
+    clock = ManualClock(NOW)
+    driver = SimulatedDriver.from_settings(settings, clock, 1.0)
+    asked = impact(type, duration=announced)
+    ends_at = NOW + timedelta(seconds=seconds)
+
+    if seconds:
+        assert driver.perform(asked) == Underway(ends_at)
+    clock.advance(timedelta(seconds=seconds))
+    assert isinstance(driver.outcome_of(asked), Done)
+
+
+def test_hurry_divides_durations() -> None:
+    """Thirty seconds hurried sixty times are half a second."""
+    driver = SimulatedDriver.from_settings({}, ManualClock(NOW), 60.0)
+
+    assert driver.perform(impact(EventType.REBOOT)) == Underway(NOW + timedelta(seconds=0.5))
+
+
+def test_performing_again_does_not_begin_anew() -> None:
+    """The end stands from the attempt on."""
+    clock = ManualClock(NOW)
+    driver = SimulatedDriver.from_settings({}, clock, 1.0)
+    first = driver.perform(impact(EventType.REBOOT))
+    clock.advance(timedelta(seconds=10))
+
+    assert driver.perform(impact(EventType.REBOOT)) == first
+
+
+def test_moves_live_is_a_setting() -> None:
+    """A simulated cloud may claim live migration."""
+    assert SimulatedDriver.from_settings({"moves_live": True}, ManualClock(NOW), 1.0).moves_live
+    assert not SimulatedDriver.from_settings({}, ManualClock(NOW), 1.0).moves_live
+
+
+@pytest.mark.parametrize(
+    "settings", [{"reboot": -1}, {"reboot": float("inf")}, {"reboot": float("nan")}, {"freeze": "5"}]
+)
+def test_a_time_that_is_none_is_refused(settings: dict[str, object]) -> None:
+    """Durations are seconds from nothing to a day."""
+    with pytest.raises(BadInput, match=next(iter(settings))):
+        SimulatedDriver.from_settings(settings, ManualClock(NOW), 1.0)
