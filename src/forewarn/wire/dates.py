@@ -23,7 +23,7 @@ def show_time(when: datetime) -> str:
 
 
 def read_time(text: str) -> datetime:
-    """Return the time that ``text`` spells, taken for UTC if it names no zone; raise ValueError if it is none."""
+    """Return the time that ``text`` spells, in UTC if it names no zone; raise ValueError if it is no time."""
     text = text.strip()
     if match := _RFC_1123.fullmatch(text):
         day, month, year, hour, minute, second = match.groups()
