@@ -124,6 +124,15 @@ class Node:
         if self._writing is None:
             self._writing = asyncio.create_task(self._write())
 
+    async def take_snapshot_if_due(self) -> None:
+        """Have a snapshot taken beside the writer, then let old entries go in steps that delay nobody."""
+        if not self._journal.snapshot_due:
+            return
+        await asyncio.to_thread(self._journal.take_snapshot)
+        is_more = True
+        while is_more and self._is_sound:
+            is_more = await self._in_writer(self._journal.compact)
+
     async def _write(self) -> None:
         try:
             while self._waiting or self._looking:

@@ -1,0 +1,241 @@
+"""The performer: append first, act after, and never knowingly twice."""
+
+from collections.abc import Iterable
+from datetime import datetime, timedelta
+
+import pytest
+
+from forewarn.core.facts import Attempted, Completed, Failed, FleetChanged, VmDeallocated, VmMoved
+from forewarn.journal.memory import MemoryJournal
+from forewarn.node import driver
+from forewarn.node.driver import Done, Impact, NotBegun, Outcome, Underway, Unknowable
+from forewarn.node.performer import Performer
+from tests.node.rig import Rig, run
+from tests.node.test_node import FailingJournal
+
+
+class ScriptedDriver:
+    """Gives the outcomes it was told to, in order, and remembers what it was asked."""
+
+    moves_live = False
+
+    def __init__(self, *outcomes: Outcome | Exception) -> None:
+        self._outcomes = list(outcomes)
+        self.asked: list[tuple[str, tuple[str, ...]]] = []
+
+    def perform(self, impact: Impact) -> Outcome:
+        return self._answer("perform", impact)
+
+    def outcome_of(self, impact: Impact) -> Outcome:
+        return self._answer("outcome_of", impact)
+
+    def close(self) -> None:
+        pass
+
+    def _answer(self, question: str, impact: Impact) -> Outcome:
+        self.asked.append((question, tuple(vm.name for vm in impact.vms)))
+        outcome = self._outcomes.pop(0)
+        if isinstance(outcome, Exception):
+            raise outcome
+        return outcome
+
+    @property
+    def questions(self) -> list[str]:
+        return [question for question, _ in self.asked]
+
+
+async def begin(rig: Rig, outcomes: Iterable[Outcome | Exception]) -> tuple[ScriptedDriver, Performer]:
+    scripted = ScriptedDriver(*outcomes)
+    performer = Performer(rig.node, scripted)
+    rig.node.feed.subscribe(performer)
+    await rig.add_fleet()
+    return scripted, performer
+
+
+def test_an_attempt_is_durable_before_the_driver_is_called() -> None:
+    """The journal holds Attempted, then the end that the driver told."""
+
+    async def story(rig: Rig) -> None:
+        scripted, performer = await begin(rig, [Done()])
+        completed = rig.next(Completed)
+        await rig.approve(await rig.operate("restart", "web-0"))
+        await completed
+        await performer.stop()
+
+        assert scripted.asked == [("perform", ("web-0",))]
+        assert [type(fact).__name__ for fact in rig.facts[-3:]] == ["Started", "Attempted", "Completed"]
+
+    run(story)
+
+
+def test_an_impact_under_way_is_asked_after_at_the_time_the_driver_named() -> None:
+    """No thread waits for a long impact."""
+
+    async def story(rig: Rig) -> None:
+        later = rig.clock.now() + timedelta(seconds=30)
+        scripted, performer = await begin(rig, [Underway(later), Done()])
+        completed = rig.next(Completed)
+        attempted = rig.next(Attempted)
+        await rig.approve(await rig.operate("restart", "web-0"))
+        await attempted
+        while rig.clock.next_call() != later:
+            await rig.node.history("event:none")
+        rig.clock.advance(timedelta(seconds=30))
+        await completed
+        await performer.stop()
+
+        assert scripted.questions == ["perform", "outcome_of"]
+
+    run(story)
+
+
+@pytest.mark.parametrize(
+    ("outcome", "reason"),
+    [
+        (driver.Failed("the disk is broken"), "the disk is broken"),
+        (Unknowable("no record"), "unknown outcome, not repeated: no record"),
+        (NotBegun(), "the driver did not begin"),
+        (RuntimeError("boom"), "the driver failed: boom"),
+    ],
+)
+def test_a_bad_outcome_ends_the_event_failed(outcome: Outcome | Exception, reason: str) -> None:
+    """Whatever the driver does, the event ends, with the reason."""
+
+    async def story(rig: Rig) -> None:
+        _, performer = await begin(rig, [outcome])
+        failed = rig.next(Failed)
+        await rig.approve(await rig.operate("restart", "web-0"))
+
+        assert (await failed).reason == reason
+        await performer.stop()
+
+    run(story)
+
+
+def test_the_new_host_of_a_moved_vm_is_recorded() -> None:
+    """A redeploy whose driver names a host leaves the VM there."""
+
+    async def story(rig: Rig) -> None:
+        _, performer = await begin(rig, [Done({"web-0": "h2"})])
+        moved = rig.next(VmMoved)
+        await rig.approve(await rig.operate("redeploy", "web-0"))
+
+        assert (await moved).host == "h2"
+        await performer.stop()
+
+    run(story)
+
+
+def test_an_event_whose_vms_are_all_gone_completes_without_the_driver() -> None:
+    """There is nobody left to impact."""
+
+    async def story(rig: Rig) -> None:
+        scripted, performer = await begin(rig, [])
+        (event, _) = await rig.operate_host("freeze", "h1")
+        for fact in (VmDeallocated("web-0", "test"),):
+            rig.node.fleet.evolve(fact)
+        completed = rig.next(Completed)
+        await rig.approve(event)
+
+        assert (await completed).detail == "no VM was left to be impacted"
+        assert scripted.asked == []
+        await performer.stop()
+
+    run(story)
+
+
+@pytest.mark.parametrize(
+    ("outcome", "questions", "end"),
+    [
+        (Done(), ["outcome_of"], Completed),
+        (NotBegun(), ["outcome_of", "perform"], Completed),
+        (Unknowable(), ["outcome_of"], Failed),
+    ],
+)
+def test_after_a_crash_the_driver_is_asked_before_anything_is_repeated(
+    outcome: Outcome, questions: list[str], end: type[Completed | Failed]
+) -> None:
+    """An attempt without a report is asked after; only what was not begun is performed."""
+    journal = MemoryJournal()
+
+    async def crash(rig: Rig) -> None:
+        later = rig.clock.now() + timedelta(days=1)
+        _, performer = await begin(rig, [Underway(later)])
+        attempted = rig.next(Attempted)
+        await rig.approve(await rig.operate("restart", "web-0"))
+        await attempted
+        await performer.stop()
+
+    async def recover(rig: Rig) -> None:
+        scripted = ScriptedDriver(outcome, Done())
+        performer = Performer(rig.node, scripted)
+        ended = rig.next(end)
+        performer.load(rig.node.fleet)
+        await ended
+        await performer.stop()
+
+        assert scripted.questions == questions
+
+    run(crash, journal)
+    run(recover, journal)
+
+
+def test_a_started_event_that_was_never_attempted_is_performed_after_a_crash() -> None:
+    """Killed between start and attempt: the driver is called once, by the next process."""
+    journal = MemoryJournal()
+
+    async def crash(rig: Rig) -> None:
+        await rig.add_fleet()
+        await rig.approve(await rig.operate("restart", "web-0"))
+
+    async def recover(rig: Rig) -> None:
+        scripted = ScriptedDriver(Done())
+        performer = Performer(rig.node, scripted)
+        ended = rig.next(Completed)
+        performer.load(rig.node.fleet)
+        await ended
+        await performer.stop()
+
+        assert scripted.questions == ["perform"]
+
+    run(crash, journal)
+    run(recover, journal)
+
+
+def test_the_word_of_a_driver_is_repeated_until_it_is_recorded() -> None:
+    """A journal that fails for a while loses no outcome."""
+    journal = FailingJournal()
+
+    class Breaking(ScriptedDriver):
+        def _answer(self, question: str, impact: Impact) -> Outcome:
+            journal.fails = "before"
+            return super()._answer(question, impact)
+
+    async def story(rig: Rig) -> None:
+        performer = Performer(rig.node, Breaking(Done()))
+        rig.node.feed.subscribe(performer)
+        await rig.add_fleet()
+        completed = rig.next(Completed)
+        await rig.approve(await rig.operate("restart", "web-0"))
+        while rig.clock.next_call() is None:
+            await rig.node.history("event:none")
+        journal.fails = ""
+        rig.clock.advance(timedelta(seconds=1))
+        await completed
+        await performer.stop()
+
+    run(story, journal)
+
+
+def test_a_fact_about_the_fleet_starts_nothing() -> None:
+    """Only a start is carried out."""
+
+    async def story(rig: Rig) -> datetime:
+        scripted, performer = await begin(rig, [])
+        await rig.operate("restart", "web-0")
+        await performer.stop()
+        assert scripted.asked == []
+        assert any(isinstance(fact, FleetChanged) for fact in rig.facts)
+        return rig.clock.now()
+
+    run(story)
