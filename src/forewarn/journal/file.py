@@ -1,0 +1,110 @@
+"""The journal's file: made whole or not at all, recognised before it is touched, opened to read or to write."""
+
+import os
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+from forewarn.core.facts import FORMAT
+from forewarn.journal.codec import Row
+from forewarn.journal.durable import sync_directory
+from forewarn.journal.failures import clearly, damaged, not_a_journal
+from forewarn.journal.port import DamagedJournal, NewerJournal, NotAJournal
+
+NAME = "journal.sqlite3"
+APPLICATION = 0x46577261
+"""Marks a SQLite file as ours ("FWra"); SQLite keeps it in the file's header."""
+
+_SCHEMA = Path(__file__).with_name("schema.sql")
+_MAGIC = b"SQLite format 3\x00"
+_PAGE = 256
+_CHECKED_WHOLE = 512 * 1024 * 1024
+"""Above this size, opening checks only what it loads; ``forewarn journal verify`` checks everything."""
+
+
+def create(path: Path) -> None:
+    """Make an empty journal; a crash on the way leaves none."""
+    unfinished = path.with_name(path.name + ".new")
+    with clearly(path):
+        unfinished.unlink(missing_ok=True)
+        with closing(sqlite3.connect(unfinished, isolation_level=None)) as connection:
+            connection.execute(f"PRAGMA application_id = {APPLICATION}")
+            connection.execute(f"PRAGMA user_version = {FORMAT}")
+            connection.execute("PRAGMA journal_mode = WAL")
+            connection.executescript(_SCHEMA.read_text("utf-8"))
+        unfinished.rename(path)
+        sync_directory(path.parent)
+
+
+def recognise(path: Path) -> None:
+    """Refuse what is not a journal or is newer than this release, by its first bytes alone."""
+    with clearly(path), path.open("rb") as file:
+        header = file.read(100)
+    if len(header) < 100 or not header.startswith(_MAGIC):
+        raise NotAJournal(not_a_journal(path))
+    if int.from_bytes(header[68:72], "big") != APPLICATION:
+        raise NotAJournal(not_a_journal(path))
+    format_ = int.from_bytes(header[60:64], "big")
+    if format_ > FORMAT:
+        raise NewerJournal(
+            f"{path} has format {format_}, and this release knows formats up to {FORMAT}: "
+            "install the release that wrote it; nothing was changed"
+        )
+    if format_ < 1:
+        raise DamagedJournal(damaged(path, "its format is missing"))
+
+
+def open_writer(path: Path) -> sqlite3.Connection:
+    """Open the journal for appending; a commit is on the disk when it returns."""
+    with clearly(path):
+        connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=5)
+        connection.execute("PRAGMA synchronous = FULL")
+        connection.execute("PRAGMA journal_mode = WAL")
+        return connection
+
+
+@contextmanager
+def reading(path: Path) -> Iterator[sqlite3.Connection]:
+    """Open the journal for reading only; it is never changed through this connection."""
+    with clearly(path):
+        uri = f"{path.absolute().as_uri()}?mode=ro"
+        if not os.access(path.parent, os.W_OK) and not path.with_name(f"{path.name}-wal").exists():
+            uri += "&immutable=1"  # SQLite would insist on making files beside it
+        connection = sqlite3.connect(uri, uri=True, isolation_level=None)
+        with closing(connection):
+            yield connection
+
+
+def check(connection: sqlite3.Connection, path: Path, *, whole: bool = False) -> None:
+    """Refuse a file whose pages or numbering are damaged; large ones are looked through only when ``whole``."""
+    if not whole and path.stat().st_size > _CHECKED_WHOLE:
+        return
+    (found,) = connection.execute("PRAGMA integrity_check(1)" if whole else "PRAGMA quick_check(1)").fetchone()
+    if found != "ok":
+        raise DamagedJournal(damaged(path, " ".join(str(found).split())))
+    first, last = bounds(connection)
+    (kept,) = connection.execute("SELECT count(*) FROM entries").fetchone()
+    if kept != last - first + 1:
+        raise DamagedJournal(damaged(path, f"{last - first + 1 - kept} entries are missing"))
+
+
+def bounds(connection: sqlite3.Connection) -> tuple[int, int]:
+    """Return the first and the last kept revision; (1, 0) when there is none."""
+    first, last = connection.execute("SELECT min(revision), max(revision) FROM entries").fetchone()
+    return (1, 0) if last is None else (first, last)
+
+
+def rows(connection: sqlite3.Connection, after: int, limit: int | None = None) -> Iterator[Row]:
+    """Yield the rows above a revision, page by page: a long read must not hold up the writer's checkpoints."""
+    while limit is None or limit > 0:
+        page = connection.execute(
+            "SELECT revision, checksum, body FROM entries WHERE revision > ? ORDER BY revision LIMIT ?",
+            (after, _PAGE if limit is None else min(limit, _PAGE)),
+        ).fetchall()
+        if not page:
+            return
+        yield from page
+        after = page[-1][0]
+        if limit is not None:
+            limit -= len(page)

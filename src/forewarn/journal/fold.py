@@ -1,0 +1,141 @@
+"""The process beside the server that folds snapshots: ``python -m forewarn.journal.fold DIRECTORY SECONDS``.
+
+It reads the journal's file, never the server's memory, and runs at the lowest priority. It writes a snapshot and
+reads it back before it counts, brings the index of history up to date, and takes out of it the entries that are
+older than the SECONDS of history to be kept. Those it names in its one line of output; the server deletes them.
+"""
+
+import os
+import sqlite3
+import sys
+from contextlib import closing
+from datetime import timedelta
+from itertools import islice, takewhile, zip_longest
+from pathlib import Path
+
+import msgspec
+
+from forewarn.core.errors import ForewarnError
+from forewarn.core.facts import FORMAT
+from forewarn.journal import file, index, snapshot
+from forewarn.journal.codec import unpack
+from forewarn.journal.failures import clearly
+from forewarn.journal.lock import Lock
+from forewarn.journal.port import DamagedJournal
+from forewarn.journal.recovery import must_belong, recover
+
+LOCK = "fold-lock"
+
+_KEPT = 2
+"""How many snapshots are kept: should the newest be damaged one day, the other and the entries after it are there."""
+_BATCH = 2_000
+
+
+class Folded(msgspec.Struct, frozen=True):
+    """What the process has done."""
+
+    revision: int
+    """The revision of the newest snapshot."""
+    released: int
+    """Entries up to this revision may be deleted; 0 when none may."""
+
+
+def fold(directory: Path, history: timedelta) -> Folded:
+    """Take a snapshot of all that is durable now, and see to the index."""
+    lock = Lock(directory / LOCK)
+    lock.acquire()
+    place = directory / file.NAME
+    try:
+        with clearly(directory):
+            file.recognise(place)
+            with file.reading(place) as connection:
+                snapshot.remove_partial(directory)
+                revision = _take_snapshot(directory, connection)
+                kept = _good_snapshots(directory, connection)
+                with closing(index.open_writer(directory, connection)) as history_index:
+                    _index_entries(history_index, connection, place)
+                    released = 0
+                    if len(kept) == _KEPT:
+                        released = _release(history_index, connection, place, kept[-1], history)
+            return Folded(revision, released)
+    finally:
+        lock.release()
+
+
+def _take_snapshot(directory: Path, connection: sqlite3.Connection) -> int:
+    _, last = file.bounds(connection)
+    newest = next(iter(snapshot.snapshots(directory)), (0, directory))
+    if newest[0] == last and (last == 0 or _is_good(newest[1], connection, last)):
+        return last
+    recovered = recover(connection, directory)
+    revision = recovered.revision
+    ((checksum,),) = connection.execute("SELECT checksum FROM entries WHERE revision = ?", (revision,))
+    header = snapshot.Header(FORMAT, revision, checksum)
+    partial = snapshot.write(directory, header, recovered.fleet.parts())
+    for written, folded in zip_longest(snapshot.read_parts(partial), recovered.fleet.parts()):
+        if written != folded:
+            partial.unlink()
+            raise DamagedJournal(f"{partial} was read back otherwise than it was written: check the disk")
+    snapshot.publish(partial)
+    return revision
+
+
+def _good_snapshots(directory: Path, connection: sqlite3.Connection) -> list[int]:
+    """Keep the newest good snapshots, delete the others, and return the revisions of the kept ones."""
+    kept: list[int] = []
+    for revision, path in snapshot.snapshots(directory):
+        if len(kept) < _KEPT and _is_good(path, connection, revision):
+            kept.append(revision)
+        else:
+            path.unlink()
+    return kept
+
+
+def _is_good(path: Path, connection: sqlite3.Connection, revision: int) -> bool:
+    try:
+        must_belong(path, connection, revision)
+        snapshot.check(path)
+    except DamagedJournal:
+        return False
+    return True
+
+
+def _index_entries(history_index: sqlite3.Connection, connection: sqlite3.Connection, place: Path) -> None:
+    first, _ = file.bounds(connection)
+    after = max(index.reach(history_index), first - 1)
+    rows = file.rows(connection, after)
+    while batch := list(islice(rows, _BATCH)):
+        index.add(history_index, unpack(batch, place, after), batch[-1])
+        after = batch[-1][0]
+
+
+def _release(
+    history_index: sqlite3.Connection, connection: sqlite3.Connection, place: Path, floor: int, history: timedelta
+) -> int:
+    """Take the entries below ``floor`` that are older than ``history`` out of the index; return the last of them."""
+    first, last = file.bounds(connection)
+    (newest,) = unpack(file.rows(connection, last - 1), place, last - 1)
+    oldest = unpack(file.rows(connection, first - 1, floor - first), place, first - 1)
+    old = takewhile(lambda entry: entry.at < newest.at - history, oldest)
+    released = 0
+    while batch := list(islice(old, _BATCH)):
+        index.remove(history_index, batch)
+        released = batch[-1].revision
+    return released
+
+
+def main() -> int:
+    """Fold the directory that the command line names."""
+    if hasattr(os, "nice"):
+        os.nice(19)
+    try:
+        folded = fold(Path(sys.argv[1]), timedelta(seconds=float(sys.argv[2])))
+    except ForewarnError as error:
+        sys.stderr.write(f"{error}\n")
+        return 1
+    sys.stdout.buffer.write(msgspec.json.encode(folded) + b"\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,46 @@
+"""Runs the process that folds snapshots, and remembers what it allowed to be deleted."""
+
+import subprocess
+import sys
+from datetime import timedelta
+from pathlib import Path
+from threading import Lock as Mutex
+
+import msgspec
+
+from forewarn.journal.fold import Folded
+from forewarn.journal.port import JournalFailed
+
+
+class Folder:
+    """One process at a time."""
+
+    def __init__(self, directory: Path, history: timedelta) -> None:
+        self.released = 0
+        """Entries up to this revision may be deleted."""
+        self._directory = directory
+        self._history = history
+        self._process: subprocess.Popen[bytes] | None = None
+        self._mutex = Mutex()
+
+    def run(self) -> None:
+        """Fold, and return when it is done; raise JournalFailed where it could not be."""
+        command = [sys.executable, "-P", "-m", "forewarn.journal.fold"]
+        command += [str(self._directory), str(self._history.total_seconds())]
+        with self._mutex:
+            try:
+                self._process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)  # noqa: S603 - ourselves
+            except OSError as error:
+                raise JournalFailed(f"{self._directory} gets no snapshot now: {error.strerror}") from error
+            with self._process as process:
+                answer, complaint = process.communicate()
+            self._process = None
+        if process.returncode:
+            reason = complaint.decode(errors="replace").strip().rpartition("\n")[2] or "it was ended"
+            raise JournalFailed(f"{self._directory} got no snapshot: {reason}")
+        self.released = msgspec.json.decode(answer, type=Folded).released
+
+    def stop(self) -> None:
+        """End the process if it is running; what it had not finished counts for nothing."""
+        if process := self._process:
+            process.kill()

@@ -1,0 +1,58 @@
+"""The journal of the emulator and of tests: as strict as the others, gone with the process."""
+
+from collections.abc import Iterator, Sequence
+from itertools import islice
+
+from forewarn.core.facts import Entry
+from forewarn.core.fleet import Fleet
+from forewarn.core.subjects import subjects_of
+from forewarn.journal.codec import check_revisions
+from forewarn.journal.port import JournalFailed, Recovered, StaleWriter
+
+
+class MemoryJournal:
+    """Keeps every entry in memory."""
+
+    snapshot_due = False
+
+    def __init__(self) -> None:
+        self._entries: list[Entry] = []
+        self._index: dict[str, list[int]] = {}
+        self._is_open = False
+
+    def load(self) -> Recovered:
+        self._is_open = True
+        fleet = Fleet()
+        for entry in self._entries:
+            fleet.enter(entry)
+        return Recovered(fleet, len(self._entries))
+
+    def append(self, expected_revision: int, entries: Sequence[Entry]) -> None:
+        if not self._is_open:
+            raise JournalFailed("the journal is closed: load it before appending")
+        check_revisions(expected_revision, entries)
+        if expected_revision != len(self._entries):
+            raise StaleWriter
+        self._entries.extend(entries)
+        for entry in entries:
+            for subject in subjects_of(entry):
+                self._index.setdefault(subject, []).append(entry.revision)
+
+    def entries(self, after: int = 0, limit: int | None = None) -> Iterator[Entry]:
+        # The list only grows, so an iterator over it stays good beside the writer.
+        return islice(self._entries, after, None if limit is None else after + limit)
+
+    def history(self, subject: str, *, limit: int | None = None) -> list[Entry]:
+        revisions = self._index.get(subject, [])
+        newest = revisions if limit is None else revisions[max(len(revisions) - limit, 0) :]
+        return [self._entries[revision - 1] for revision in newest]
+
+    def take_snapshot(self) -> None:
+        """Do nothing: what is in memory needs none."""
+
+    def compact(self, limit: int = 500) -> bool:
+        """Delete nothing: the process ends before its history grows old."""
+        return False
+
+    def close(self) -> None:
+        self._is_open = False

@@ -1,0 +1,98 @@
+"""What a journal promises: the facts in order, durable once appended, and their fold after a restart."""
+
+from collections.abc import Iterator, Sequence
+from typing import Protocol
+
+import msgspec
+
+from forewarn.core.errors import BadInput, Unavailable
+from forewarn.core.facts import Entry
+from forewarn.core.fleet import Fleet
+
+
+class JournalFailed(Unavailable):
+    """The journal cannot be read or written at the moment."""
+
+
+class StaleWriter(Unavailable):
+    """Somebody else appended to the journal; load it again before appending."""
+
+
+class JournalLocked(Unavailable):
+    """Another process has this journal open."""
+
+
+class NotAJournal(BadInput):
+    """Something else than a journal of Forewarn is there."""
+
+
+class NewerJournal(BadInput):
+    """The journal was written by a newer release of Forewarn."""
+
+
+class DamagedJournal(BadInput):
+    """The journal is damaged."""
+
+
+class Recovered(msgspec.Struct, frozen=True):
+    """What a journal holds: the fold of all its facts."""
+
+    fleet: Fleet
+    revision: int
+    """The revision of the last entry; 0 when there is none."""
+    warnings: tuple[str, ...] = ()
+    """What had to be worked around; the fleet is right nevertheless."""
+
+
+class Journal(Protocol):
+    """Entries in order, numbered from 1 without a gap.
+
+    One thread at a time calls ``load``, ``append``, ``compact`` and ``close``; any thread may call the others
+    meanwhile. Every error is one of this module's, and its sentence names the place and the remedy.
+    """
+
+    def load(self) -> Recovered:
+        """Open the journal and return the fold of all its entries, each of which was checked.
+
+        Repeat it after any failure: it opens everything anew and tells what became durable. What is damaged or
+        newer is refused, and nothing of it is changed.
+        """
+
+    def append(self, expected_revision: int, entries: Sequence[Entry]) -> None:
+        """Add ``entries``, whose revisions follow ``expected_revision`` one by one.
+
+        On return all of them are durable. ``StaleWriter``: the last revision was another one, and nothing was
+        added. ``JournalFailed``: they were not added, or, where not even that can be known, all of them were;
+        every further append fails until ``load`` has told.
+        """
+
+    def entries(self, after: int = 0, limit: int | None = None) -> Iterator[Entry]:
+        """Yield up to ``limit`` of the kept entries above revision ``after``, in order, each checked.
+
+        It never yields an entry that is not durable, and does not wait for the writer.
+        """
+
+    def history(self, subject: str, *, limit: int | None = None) -> list[Entry]:
+        """Return the kept entries that concern ``subject``, oldest first; with ``limit``, the newest of them.
+
+        A subject is a name as ``core.subjects`` makes it; one that nothing concerns has an empty history.
+        """
+
+    @property
+    def snapshot_due(self) -> bool:
+        """Whether so much was appended since the last snapshot that the next start would take long."""
+
+    def take_snapshot(self) -> None:
+        """Write a snapshot beside the running writer, from what is durable; return once it is verified.
+
+        A call when none is due does no harm. A failure harms nothing but the time the next start takes.
+        """
+
+    def compact(self, limit: int = 500) -> bool:
+        """Delete at most ``limit`` of the oldest entries; return whether there are more to delete.
+
+        Only entries below a verified snapshot and older than the history to be kept are deleted.
+        """
+
+    def close(self) -> None:
+        """Let go of everything. Repeating it does nothing; ``load`` opens the journal again."""
