@@ -1,0 +1,175 @@
+"""An event's whole story, told from what the journal holds of it.
+
+The steps go by the time at which each thing happened. Fetches are journalled in batches, so a crash may lose
+the last seconds of them; a story without any says so.
+"""
+
+from collections.abc import Iterable, Iterator
+from datetime import datetime, timedelta
+
+import msgspec
+from msgspec.structs import asdict
+
+from forewarn.config.durations import show_duration
+from forewarn.control.views import EventView, view_event
+from forewarn.core import lifecycle
+from forewarn.core.facts import (
+    Announced,
+    AnyFact,
+    Approved,
+    Attempted,
+    Canceled,
+    Completed,
+    Entry,
+    Failed,
+    Fetched,
+    Started,
+    StartedAtOnce,
+    Waiting,
+)
+from forewarn.core.model import Event, EventStatus
+from forewarn.wire.words import SOURCES, show_id
+
+_ENDS = {
+    Completed: EventStatus.COMPLETED,
+    Failed: EventStatus.FAILED,
+    Canceled: EventStatus.CANCELED,
+}
+
+
+class Step(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One thing that happened to an event."""
+
+    at: datetime
+    what: str
+    by: str = ""
+    detail: str = ""
+
+
+class Story(EventView, frozen=True, kw_only=True):
+    """An event from its first announcement to now, or to its end."""
+
+    source: str
+    group: str
+    operation: str
+    description: str
+    duration: int
+    host: str
+    update_domain: int
+    announced_at: datetime
+    steps: tuple[Step, ...]
+    seconds: dict[str, float]
+    """How long it took: to the first fetch, to the first approval, to the start, the impact, the whole."""
+
+
+class Told(msgspec.Struct, frozen=True):
+    """An event as its entries leave it; finished ones included."""
+
+    event: Event
+    status: EventStatus
+
+
+def outcome(id: str, entries: Iterable[Entry]) -> Told | None:
+    """Return what became of an event; None when the journal no longer holds its announcement."""
+    event, status = None, EventStatus.SCHEDULED
+    for entry in entries:
+        for fact in entry.facts:
+            match fact:
+                case Announced(event=born) | StartedAtOnce(event=born) if born.id == id:
+                    event, status = born, born.status
+                case Started() | Waiting() | Approved() | Attempted() if event and fact.event == id:
+                    event = lifecycle.after(event, fact) or event
+                    status = event.status
+                case Completed() | Failed() | Canceled() if fact.event == id:
+                    status = _ENDS[type(fact)]
+    return Told(event, status) if event else None
+
+
+def tell(id: str, entries: Iterable[Entry]) -> Story | None:
+    """Tell the story of an event; None when the journal no longer holds its announcement."""
+    entries = list(entries)
+    told = outcome(id, entries)
+    if told is None:
+        return None
+    event = told.event
+    steps = tuple(sorted(_steps(id, entries), key=lambda step: step.at))
+    view = view_event(event, told.status)
+    return Story(
+        **asdict(view),
+        source=SOURCES[event.source],
+        group=event.group,
+        operation=event.operation,
+        description=event.description,
+        duration=event.duration,
+        host=event.host,
+        update_domain=event.update_domain,
+        announced_at=event.announced_at,
+        steps=steps,
+        seconds=_seconds(steps),
+    )
+
+
+def _steps(id: str, entries: Iterable[Entry]) -> Iterator[Step]:
+    attempts = 0
+    for entry in entries:
+        for fact in entry.facts:
+            if isinstance(fact, Fetched):
+                for fetch in fact.fetches:
+                    if fetch.event == id:
+                        yield Step(at=fetch.at, what="fetched", by=fetch.vm)
+            elif isinstance(fact, Announced | StartedAtOnce):
+                if fact.event.id == id:
+                    yield from _birth(entry, fact)
+            elif getattr(fact, "event", None) == id:
+                attempts += isinstance(fact, Attempted)
+                yield _step(fact, attempts)
+
+
+def _birth(entry: Entry, fact: Announced | StartedAtOnce) -> Iterator[Step]:
+    event = fact.event
+    if event.without_notice:
+        detail = f"{event.operation}; no notice is owed: {event.without_notice}"
+    else:
+        notice = show_duration(timedelta(seconds=round((event.not_before - event.announced_at).total_seconds())))
+        detail = f"{event.operation}, not before {event.not_before:%Y-%m-%dT%H:%M:%SZ} ({notice} of notice)"
+    yield Step(at=event.announced_at, what="scheduled", by=str(entry.by), detail=detail)
+    if isinstance(fact, StartedAtOnce):
+        yield Step(at=event.started_at or entry.at, what="started", detail=f"at once: {event.without_notice}")
+
+
+def _step(fact: AnyFact, attempts: int) -> Step:
+    match fact:
+        case Approved(at=at, by=by, counts=counts):
+            detail = "" if counts else "recorded, but it does not count: each VM of the event must approve for itself"
+            return Step(at=at, what="approved", by=str(by), detail=detail)
+        case Waiting(at=at, behind=behind):
+            return Step(at=at, what="waiting", detail=f"until event {show_id(behind)} has ended")
+        case Started(at=at, because=because):
+            return Step(at=at, what="started", detail=because)
+        case Attempted(at=at):
+            again = f", attempt {attempts}" if attempts > 1 else ""
+            return Step(at=at, what="attempted", detail=f"the driver was called{again}")
+        case Completed(at=at, detail=detail):
+            return Step(at=at, what="completed", detail=detail)
+        case Failed(at=at, reason=reason):
+            return Step(at=at, what="failed", detail=reason)
+        case Canceled(at=at, because=because):
+            return Step(at=at, what="canceled", detail=because)
+        case _:
+            raise TypeError(f"no story tells of {type(fact).__name__}")
+
+
+def _seconds(steps: tuple[Step, ...]) -> dict[str, float]:
+    first: dict[str, datetime] = {}
+    for step in steps:
+        first.setdefault(step.what, step.at)
+    ended = next((first[what] for what in ("completed", "failed", "canceled") if what in first), None)
+    announced, started = first["scheduled"], first.get("started")
+    spans = {
+        "until_fetched": (announced, first.get("fetched")),
+        "until_approved": (announced, first.get("approved")),
+        "until_started": (announced, started),
+        "impact": (started, ended),
+        "whole": (announced, ended),
+    }
+    return {name: round((end - begin).total_seconds(), 3) for name, (begin, end) in spans.items() if begin and end}

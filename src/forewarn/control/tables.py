@@ -1,0 +1,181 @@
+"""One table of the fleet file: which keys it may have, and what each may be."""
+
+import re
+from collections.abc import Callable, Mapping
+from ipaddress import ip_address
+from typing import NoReturn
+
+import msgspec
+
+from forewarn.config.durations import read_duration
+from forewarn.core.errors import nearest
+from forewarn.core.model import ApprovalRule, EvictionPolicy, GroupKind, GroupTerms, Host, InstanceFacts, Vm
+
+_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,79}")
+_IPV4 = re.compile(r"(?:(?:25[0-5]|2[0-4]\d|1\d\d|[1-9]?\d)\.){3}(?:25[0-5]|2[0-4]\d|1\d\d|[1-9]?\d)", re.ASCII)
+_LONGEST_TEXT = 512
+_LONGEST_NOTICE = 15 * 60
+_SHORTEST_NOTICE = 5 * 60
+
+
+class WrongTable(Exception):
+    """A table cannot be understood; the key names the line it went wrong on."""
+
+    def __init__(self, key: str, said: str) -> None:
+        super().__init__(said)
+        self.key = key
+
+
+def name(given: object) -> str:
+    """Return a name that the rules allow too; here the refusal can name the line."""
+    if not isinstance(given, str) or not _NAME.fullmatch(given):
+        _expect(given, "a name of up to 80 letters, digits, '.', '_' and '-', no '.' or '-' first")
+    return given
+
+
+def text(given: object) -> str:
+    if not isinstance(given, str) or len(given) > _LONGEST_TEXT or not given.isprintable():
+        _expect(given, 'a text in quotes such as "1", on one line')
+    return given
+
+
+def domain(given: object) -> int:
+    if not isinstance(given, int) or isinstance(given, bool) or not 0 <= given < 2**31:
+        _expect(given, "a whole number, 0 or more")
+    return given
+
+
+def truth(given: object) -> bool:
+    if not isinstance(given, bool):
+        _expect(given, "true or false")
+    return given
+
+
+def address(given: object) -> str:
+    """Return an address as a socket names its peer, so that one machine has one spelling."""
+    if isinstance(given, str) and _IPV4.fullmatch(given):
+        found = given
+    else:
+        try:
+            found = str(ip_address(given)) if isinstance(given, str) and "%" not in given else ""
+        except ValueError:
+            found = ""
+    if not found or found in ("0.0.0.0", "::"):  # noqa: S104 - refused here
+        _expect(given, "an IPv4 or IPv6 address such as 10.0.0.4")
+    return found
+
+
+def tags(given: object) -> dict[str, str]:
+    if not isinstance(given, dict) or not all(isinstance(value, str) for value in given.values()):
+        _expect(given, 'a table of texts such as { role = "web" }')
+    return {text(key): text(value) for key, value in given.items()}
+
+
+def terminate_notice(given: object) -> int:
+    """Return seconds; Azure: five to fifteen minutes."""
+    try:
+        seconds = read_duration(given).total_seconds() if isinstance(given, str) else -1
+    except ValueError:
+        seconds = -1
+    if not _SHORTEST_NOTICE <= seconds <= _LONGEST_NOTICE or seconds != int(seconds):
+        _expect(given, "a duration from PT5M to PT15M, in whole seconds")
+    return int(seconds)
+
+
+def kind(given: object) -> GroupKind:
+    return GroupKind(_one_of(given, GroupKind))
+
+
+def approval(given: object) -> ApprovalRule:
+    return ApprovalRule(_one_of(given, ApprovalRule))
+
+
+def eviction(given: object) -> EvictionPolicy:
+    return EvictionPolicy(_one_of(given, EvictionPolicy))
+
+
+def _one_of(given: object, words: type[GroupKind] | type[ApprovalRule] | type[EvictionPolicy]) -> str:
+    if given not in list(words):
+        _expect(given, f"one of {', '.join(words)}", nearest(str(given), [str(word) for word in words]))
+    return str(given)
+
+
+def _expect(given: object, expected: str, remedy: str = "") -> NoReturn:
+    shown = repr(given)
+    shown = shown if len(shown) <= 60 else shown[:57] + "..."
+    raise ValueError(f"is {shown}, expected {expected}{remedy}")
+
+
+Reader = Callable[[object], object]
+
+HOST_KEYS: dict[str, Reader] = {"name": name}
+GROUP_KEYS: dict[str, Reader] = {
+    "name": name,
+    "kind": kind,
+    "approval": approval,
+    "terminate_notice": terminate_notice,
+    "eviction": eviction,
+}
+_PLACE_KEYS: dict[str, Reader] = {
+    "name": name,
+    "group": name,
+    "host": name,
+    "update_domain": domain,
+    "fault_domain": domain,
+    "zone": text,
+    "address": address,
+    "spot": truth,
+}
+INSTANCE_KEYS: dict[str, Reader] = {
+    "vm_id": text,
+    "vm_size": text,
+    "os_type": text,
+    "location": text,
+    "resource_group_name": text,
+    "subscription_id": text,
+    "tags": tags,
+}
+VM_KEYS = _PLACE_KEYS | INSTANCE_KEYS
+
+
+def read_host(table: Mapping[str, object]) -> Host:
+    return msgspec.convert(_read(table, HOST_KEYS, ("name",)), Host)
+
+
+def read_group(table: Mapping[str, object]) -> GroupTerms:
+    read = _read(table, GROUP_KEYS, ("name", "kind"))
+    if read["kind"] is not GroupKind.SCALE_SET and "terminate_notice" in read:
+        raise WrongTable(
+            "terminate_notice",
+            f"terminate_notice is for groups of kind scale-set, and this one is {read['kind']}; leave it out",
+        )
+    return msgspec.convert(read, GroupTerms)
+
+
+def read_vm(table: Mapping[str, object]) -> Vm:
+    """Return the VM; one that names no group stands alone, in a group of its own name."""
+    read = _read(table, VM_KEYS, ("name",))
+    place: dict[str, object] = {}
+    instance: dict[str, object] = {}
+    for key, value in read.items():
+        (place if key in _PLACE_KEYS else instance)[key] = value
+    place.setdefault("group", place["name"])
+    # The values are checked already, and a fleet file may hold a million of them.
+    vm: Vm = Vm(**place, instance=InstanceFacts(**instance)) if instance else Vm(**place)  # type: ignore[arg-type]
+    return vm
+
+
+def _read(table: Mapping[str, object], keys: Mapping[str, Reader], needed: tuple[str, ...]) -> dict[str, object]:
+    read: dict[str, object] = {}
+    for key, given in table.items():
+        reader = keys.get(key)
+        if reader is None:
+            raise WrongTable(key, f"there is no key {key!r}{nearest(key, keys) or '; known are ' + ', '.join(keys)}")
+        try:
+            read[key] = reader(given)
+        except ValueError as error:
+            raise WrongTable(key, f"{key} {error}") from None
+    for key in needed:
+        if key not in read:
+            raise WrongTable("", f"{key} is missing; every such table needs one")
+    return read

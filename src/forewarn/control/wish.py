@@ -1,0 +1,124 @@
+"""The fleet as an operator wishes it: the fleet file, read and checked whole before anything changes."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import NoReturn, TypeVar
+
+import msgspec
+
+from forewarn.config import toml
+from forewarn.control.tables import WrongTable, read_group, read_host, read_vm
+from forewarn.core.errors import BadInput, nearest
+from forewarn.core.model import GroupKind, GroupTerms, Host, Vm
+
+_TABLES = ("host", "group", "vm")
+_Record = TypeVar("_Record", Host, GroupTerms, Vm)
+
+
+class Wish(msgspec.Struct, frozen=True):
+    """Every host, group and VM there is to be, by name."""
+
+    hosts: dict[str, Host] = {}
+    groups: dict[str, GroupTerms] = {}
+    vms: dict[str, Vm] = {}
+
+
+def read(path: Path) -> Wish:
+    """Read a fleet file; raise BadInput that names the line, the table and the remedy."""
+    return wish_of(toml.read(path))
+
+
+def wish_of(file: toml.Toml) -> Wish:
+    """Return what the file wishes for."""
+    for key in file.tables:
+        if key not in _TABLES:
+            raise BadInput(
+                f"{file.place(key)}: there is no table {key!r}"
+                f"{nearest(key, _TABLES) or '; a fleet file holds [[host]], [[group]] and [[vm]]'}"
+            )
+    hosts = _records(file, "host", read_host)
+    groups = _records(file, "group", read_group)
+    vms = _records(file, "vm", read_vm)
+    _check_places(file, hosts, groups, vms)
+    _check_alone(file, groups, vms)
+    _check_spelling(file, vms)
+    _check_addresses(file, vms)
+    return Wish(hosts, groups, vms)
+
+
+def _records(file: toml.Toml, kind: str, read_table: Callable[[dict[str, object]], _Record]) -> dict[str, _Record]:
+    records: dict[str, _Record] = {}
+    for number, table in enumerate(_tables(file, kind)):
+        try:
+            record = read_table(table)
+        except WrongTable as wrong:
+            given = table.get("name")
+            _refuse(file, kind, number, wrong.key, str(wrong), given if isinstance(given, str) else "")
+        if record.name in records:
+            first = list(records).index(record.name) + 1
+            _refuse(
+                file, kind, number, "name", f"[[{kind}]] {first} has that name already; names are unique", record.name
+            )
+        records[record.name] = record
+    return records
+
+
+def _tables(file: toml.Toml, kind: str) -> Iterator[dict[str, object]]:
+    tables = file.tables.get(kind, [])
+    if not isinstance(tables, list):
+        raise BadInput(f"{file.place(kind)}: {kind} is a list of tables; write [[{kind}]], with two brackets")
+    for number, table in enumerate(tables):
+        if not isinstance(table, dict):
+            raise BadInput(f"{file.place(kind, number)}: {kind} is a list of tables; write each as [[{kind}]]")
+        yield table
+
+
+def _check_places(file: toml.Toml, hosts: dict[str, Host], groups: dict[str, GroupTerms], vms: dict[str, Vm]) -> None:
+    """Check that VMs name known groups and hosts; add the groups of VMs that stand alone."""
+    declared = frozenset(groups)
+    for number, vm in enumerate(vms.values()):
+        if vm.group not in declared:
+            if vm.group != vm.name:
+                remedy = nearest(vm.group, declared) or "; declare it as [[group]]"
+                _refuse(file, "vm", number, "group", f"there is no group {vm.group!r}{remedy}", vm.name)
+            groups[vm.name] = GroupTerms(vm.name, GroupKind.STANDALONE)
+        if vm.host and vm.host not in hosts:
+            remedy = nearest(vm.host, hosts) or "; declare it as [[host]]"
+            _refuse(file, "vm", number, "host", f"there is no host {vm.host!r}{remedy}", vm.name)
+
+
+def _check_alone(file: toml.Toml, groups: dict[str, GroupTerms], vms: dict[str, Vm]) -> None:
+    """Check that a standalone group has exactly one VM."""
+    alone: dict[str, str] = {}
+    for number, vm in enumerate(vms.values()):
+        if groups[vm.group].kind is GroupKind.STANDALONE and alone.setdefault(vm.group, vm.name) != vm.name:
+            said = f"group {vm.group!r} is standalone and has {alone[vm.group]!r} already; use another kind of group"
+            _refuse(file, "vm", number, "group", said, vm.name)
+    for number, terms in enumerate(groups.values()):
+        if terms.kind is GroupKind.STANDALONE and terms.name not in alone:
+            said = "it is standalone and has no VM; give it one, or leave it out"
+            _refuse(file, "group", number, "kind", said, terms.name)
+
+
+def _check_spelling(file: toml.Toml, vms: dict[str, Vm]) -> None:
+    """Check that the names of a group's VMs differ; Azure: clients compare them without regard to case."""
+    spelled: dict[tuple[str, str], str] = {}
+    for number, vm in enumerate(vms.values()):
+        other = spelled.setdefault((vm.group, vm.name.lower()), vm.name)
+        if other != vm.name:
+            said = f"{other!r} of the same group differs only in upper and lower case; choose another name"
+            _refuse(file, "vm", number, "name", said, vm.name)
+
+
+def _check_addresses(file: toml.Toml, vms: dict[str, Vm]) -> None:
+    owners: dict[str, str] = {}
+    for number, vm in enumerate(vms.values()):
+        if vm.address and owners.setdefault(vm.address, vm.name) != vm.name:
+            said = f"address {vm.address} is that of {owners[vm.address]!r} already; addresses are unique"
+            _refuse(file, "vm", number, "address", said, vm.name)
+
+
+def _refuse(file: toml.Toml, kind: str, number: int, key: str, said: str, name: str) -> NoReturn:
+    path = (kind, number, key) if key else (kind, number)
+    shown = f" {name!r}" if name else ""
+    raise BadInput(f"{file.place(*path)}: [[{kind}]] {number + 1}{shown}: {said}")
