@@ -1,5 +1,6 @@
 """Times on the wire."""
 
+import time
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
@@ -79,3 +80,13 @@ def test_no_text_raises_anything_else(text: str) -> None:
     """Neither a missing zone nor the end of time."""
     with suppress(ValueError):
         assert read_time(text).tzinfo is UTC
+
+
+def test_a_time_without_a_zone_is_utc_wherever_the_reader_lives(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The zone of the machine is never asked for."""
+    with monkeypatch.context() as elsewhere:
+        elsewhere.setenv("TZ", "Asia/Tokyo")
+        time.tzset()
+        read = read_time("2016-09-19T18:29:47")
+    time.tzset()
+    assert read == MOMENT

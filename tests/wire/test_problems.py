@@ -79,7 +79,8 @@ def test_a_refusal_from_elsewhere_is_read_as_it_is(body: bytes) -> None:
     assert isinstance(read_problem(body), str)
 
 
-def test_a_page_of_html_is_read_as_it_is() -> None:
-    """There is no ``error`` in it."""
+def test_what_has_no_error_is_read_as_it_is() -> None:
+    """A page of HTML, another shape, or nothing that can be read."""
     assert read_problem(b" <h1>Bad gateway</h1>\n") == "<h1>Bad gateway</h1>"
     assert read_problem(b'{"error":5}') == '{"error":5}'
+    assert read_problem(b'{"x":' + b"[" * 60_000).startswith('{"x":[[[')
