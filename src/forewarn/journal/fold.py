@@ -10,7 +10,7 @@ import sqlite3
 import sys
 from contextlib import closing
 from datetime import timedelta
-from itertools import islice, takewhile, zip_longest
+from itertools import islice, takewhile
 from pathlib import Path
 
 import msgspec
@@ -72,10 +72,9 @@ def _take_snapshot(directory: Path, connection: sqlite3.Connection) -> int:
     ((checksum,),) = connection.execute("SELECT checksum FROM entries WHERE revision = ?", (revision,))
     header = snapshot.Header(FORMAT, revision, checksum)
     partial = snapshot.write(directory, header, recovered.fleet.parts())
-    for written, folded in zip_longest(snapshot.read_parts(partial), recovered.fleet.parts()):
-        if written != folded:
-            partial.unlink()
-            raise DamagedJournal(f"{partial} was read back otherwise than it was written: check the disk")
+    if not snapshot.holds(partial, recovered.fleet):
+        partial.unlink()
+        raise DamagedJournal(f"{partial} was read back otherwise than it was written: check the disk")
     snapshot.publish(partial)
     return revision
 
@@ -102,7 +101,8 @@ def _is_good(path: Path, connection: sqlite3.Connection, revision: int) -> bool:
 
 def _index_entries(history_index: sqlite3.Connection, connection: sqlite3.Connection, place: Path) -> None:
     first, _ = file.bounds(connection)
-    after = max(index.reach(history_index), first - 1)
+    _, reached = index.reach(history_index)
+    after = max(reached, first - 1)
     rows = file.rows(connection, after)
     while batch := list(islice(rows, _BATCH)):
         index.add(history_index, unpack(batch, place, after), batch[-1])
@@ -119,8 +119,8 @@ def _release(
     old = takewhile(lambda entry: entry.at < newest.at - history, oldest)
     released = 0
     while batch := list(islice(old, _BATCH)):
-        index.remove(history_index, batch)
         released = batch[-1].revision
+        index.remove(history_index, batch, released)
     return released
 
 

@@ -7,7 +7,7 @@ damaged or of another journal, it is passed by, and made anew with the next snap
 """
 
 import sqlite3
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator
 from pathlib import Path
 
 import msgspec
@@ -43,10 +43,10 @@ def open_writer(directory: Path, journal: sqlite3.Connection) -> sqlite3.Connect
     return connection
 
 
-def reach(index: sqlite3.Connection) -> int:
-    """Return the revision up to which every kept entry is indexed."""
-    revision: int = index.execute("SELECT revision FROM reach").fetchone()[0]
-    return revision
+def reach(index: sqlite3.Connection) -> tuple[int, int]:
+    """Return the revisions above which, and up to which, every entry is indexed."""
+    released, revision = index.execute("SELECT released, revision FROM reach").fetchone()
+    return released, revision
 
 
 def add(index: sqlite3.Connection, entries: Iterable[Entry], last: Row) -> None:
@@ -57,14 +57,25 @@ def add(index: sqlite3.Connection, entries: Iterable[Entry], last: Row) -> None:
     index.execute("COMMIT")
 
 
-def remove(index: sqlite3.Connection, entries: Iterable[Entry]) -> None:
-    """Take out entries that are about to be deleted, in one transaction."""
+def remove(index: sqlite3.Connection, entries: Iterable[Entry], released: int) -> None:
+    """Take out entries up to revision ``released``, which are about to be deleted, in one transaction."""
     index.execute("BEGIN")
     index.executemany("DELETE FROM subjects WHERE subject = ? AND revision = ?", sorted(_keys(entries)))
+    index.execute("UPDATE reach SET released = ?", (released,))
     index.execute("COMMIT")
 
 
-def rows_about(subject: str, directory: Path, journal: sqlite3.Connection, limit: int | None) -> Iterator[Row]:
+def holds(index: sqlite3.Connection, entry: Entry) -> bool:
+    """Tell whether an entry can be found by each of its subjects."""
+    return all(
+        index.execute("SELECT 1 FROM subjects WHERE subject = ? AND revision = ?", key).fetchone()
+        for key in _keys((entry,))
+    )
+
+
+def rows_about(
+    subject: str, directory: Path, journal: sqlite3.Connection, limit: int | None
+) -> Generator[Row, None, None]:
     """Yield the rows that may concern a subject, newest first; the reader leaves out those that do not."""
     revisions, reached = _look_up(subject, directory, journal, limit)
     yield from journal.execute(

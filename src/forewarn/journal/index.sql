@@ -6,9 +6,11 @@ CREATE TABLE subjects (
     PRIMARY KEY (subject, revision)
 ) STRICT, WITHOUT ROWID;
 
--- One row: all entries from the first kept one up to `revision` are in `subjects`; `checksum` is that entry's.
+-- One row: the entries above `released` up to `revision` are in `subjects`; `checksum` is that of the last one.
+-- Those up to `released` are about to be deleted, or are deleted already.
 CREATE TABLE reach (
+    released INTEGER NOT NULL,
     revision INTEGER NOT NULL,
     checksum INTEGER NOT NULL
 ) STRICT;
-INSERT INTO reach VALUES (0, 0);
+INSERT INTO reach VALUES (0, 0, 0);

@@ -4,6 +4,7 @@ import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
 
+from forewarn.core.facts import Entry
 from forewarn.core.fleet import Fleet, Part
 from forewarn.journal import file, snapshot
 from forewarn.journal.codec import unpack
@@ -49,13 +50,18 @@ def fold(fleet: Fleet, after: int, last: int, connection: sqlite3.Connection, pl
     """Take the entries above revision ``after`` up to ``last`` into the fleet."""
     for entry in unpack(file.rows(connection, after, last - after), place, after):
         sharing.share_entry(entry)
-        try:
-            fleet.enter(entry)
-        except LookupError as error:
-            raise DamagedJournal(
-                f"{place} speaks at revision {entry.revision} of something that is not there: "
-                "restore it from a backup; nothing was changed"
-            ) from error
+        enter(fleet, entry, place)
+
+
+def enter(fleet: Fleet, entry: Entry, place: Path) -> None:
+    """Take one entry into the fleet; refuse one that does not follow from those before it."""
+    try:
+        fleet.enter(entry)
+    except LookupError as error:
+        raise DamagedJournal(
+            f"{place} speaks at revision {entry.revision} of something that is not there: "
+            "restore it from a backup; nothing was changed"
+        ) from error
 
 
 def must_belong(path: Path, connection: sqlite3.Connection, revision: int) -> None:

@@ -8,6 +8,7 @@ frame that is damaged, missing or out of place is noticed before it is used.
 import re
 import struct
 from collections.abc import Iterable, Iterator
+from itertools import zip_longest
 from pathlib import Path
 from typing import BinaryIO
 from zlib import crc32
@@ -15,7 +16,7 @@ from zlib import crc32
 import msgspec
 
 from forewarn.core.facts import FORMAT
-from forewarn.core.fleet import Part
+from forewarn.core.fleet import Fleet, Part
 from forewarn.journal.durable import sync_directory, written
 from forewarn.journal.port import DamagedJournal, NewerJournal
 
@@ -99,6 +100,11 @@ def check(path: Path) -> Header:
         for _ in frames:
             pass
     return header
+
+
+def holds(path: Path, fleet: Fleet) -> bool:
+    """Tell whether a snapshot is of exactly this fleet."""
+    return all(written == folded for written, folded in zip_longest(read_parts(path), fleet.parts()))
 
 
 def _payloads(header: Header, parts: Iterable[Part]) -> Iterator[bytes]:

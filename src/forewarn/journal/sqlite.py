@@ -10,7 +10,7 @@ Everything but the first can be made from it again, as long as no entry was dele
 
 import sqlite3
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from datetime import timedelta
 from itertools import islice
 from pathlib import Path
@@ -89,8 +89,10 @@ class SqliteJournal:
             yield from unpack(file.rows(connection, after, limit), self._path, after)
 
     def history(self, subject: str, *, limit: int | None = None) -> list[Entry]:
-        with file.reading(self._path) as connection:
-            rows = index.rows_about(subject, self._directory, connection, limit)
+        with (
+            file.reading(self._path) as connection,
+            closing(index.rows_about(subject, self._directory, connection, limit)) as rows,
+        ):
             entries = (unpack_one(*row, self._path) for row in rows)
             found = list(islice((entry for entry in entries if subject in subjects_of(entry)), limit))
         found.reverse()

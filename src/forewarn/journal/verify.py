@@ -1,0 +1,139 @@
+"""Whether a journal is whole: every page, entry and snapshot, and the index, beside a running server or not."""
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import msgspec
+
+from forewarn.core.fleet import Fleet
+from forewarn.journal import file, index, snapshot
+from forewarn.journal.codec import unpack
+from forewarn.journal.failures import clearly
+from forewarn.journal.port import DamagedJournal, NotAJournal
+from forewarn.journal.recovery import enter, must_belong, shared_parts
+from forewarn.journal.sharing import Sharing
+
+
+class VerifyReport(msgspec.Struct, frozen=True):
+    """What was looked at, and what was found wrong with it."""
+
+    ok: bool
+    problems: tuple[str, ...]
+    """One sentence each."""
+    first_revision: int
+    last_revision: int
+    """0 when there is no entry."""
+    entries: int
+    """How many entries were read and found good."""
+    snapshots: int
+    """How many snapshots were held against the fold of the entries before them, and found equal."""
+    indexed: int
+    """How many entries were found in the index of history; those that came since the last snapshot are not."""
+
+
+def verify(directory: Path) -> VerifyReport:
+    """Look through a directory without changing anything; what is no journal, or a newer one, is refused."""
+    with clearly(directory):
+        return _Verification(directory).report()
+
+
+class _Verification:
+    """One look through a directory, and what it came to."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        self._place = directory / file.NAME
+        self._problems: list[str] = []
+        self._first, self._last = 1, 0
+        self._entries = self._snapshots = self._indexed = 0
+
+    def report(self) -> VerifyReport:
+        file.recognise(self._place)
+        listed = snapshot.snapshots(self._directory)  # first: one that is taken meanwhile may lie above what is seen
+        with self._noting(self._place), file.reading(self._place) as connection:
+            connection.execute("BEGIN")
+            self._first, self._last = file.bounds(connection)
+            with self._noting(self._place):
+                file.check(connection, self._place, whole=True)
+            good = dict(self._readable(listed, connection))
+            with self._noting(self._place):
+                self._check_entries(connection, good)
+            with self._noting(self._place):
+                self._check_index(connection)
+        return VerifyReport(
+            not self._problems,
+            tuple(self._problems),
+            self._first if self._last else 0,
+            self._last,
+            self._entries,
+            self._snapshots,
+            self._indexed,
+        )
+
+    @contextmanager
+    def _noting(self, place: Path) -> Iterator[None]:
+        """Note what is found damaged, and go on behind the block."""
+        try:
+            with clearly(place):
+                yield
+        except (DamagedJournal, NotAJournal) as error:
+            self._problems.append(str(error))
+
+    def _readable(self, listed: list[tuple[int, Path]], connection: sqlite3.Connection) -> Iterator[tuple[int, Path]]:
+        for revision, path in listed:
+            with self._noting(path):
+                try:
+                    must_belong(path, connection, revision)
+                    snapshot.check(path)
+                except FileNotFoundError:
+                    continue  # a newer one has just replaced it
+                yield revision, path
+
+    def _check_entries(self, connection: sqlite3.Connection, snapshots: dict[int, Path]) -> None:
+        """Read every entry, and hold the fold of them against each snapshot on the way."""
+        fleet, after = Fleet(), 0
+        if self._first > 1:
+            after = min(snapshots, default=-1)
+            if after < self._first - 1:
+                raise DamagedJournal(
+                    f"{self._place} begins at revision {self._first}, and there is no good snapshot to begin from: "
+                    "restore the directory from a backup"
+                )
+            fleet = Fleet.restore(shared_parts(snapshots[after], Sharing()))
+        for entry in unpack(file.rows(connection, self._first - 1), self._place, self._first - 1):
+            self._entries += 1
+            if entry.revision <= after:
+                continue
+            enter(fleet, entry, self._place)
+            if path := snapshots.get(entry.revision):
+                with self._noting(path):
+                    self._compare(path, fleet)
+
+    def _compare(self, path: Path, fleet: Fleet) -> None:
+        if not snapshot.holds(path, fleet):
+            raise DamagedJournal(f"{path} is not the fold of the entries before it: delete it")
+        self._snapshots += 1
+
+    def _check_index(self, connection: sqlite3.Connection) -> None:
+        path = self._directory / index.NAME
+        if not path.exists():
+            return
+        try:
+            with file.reading(path) as history_index:
+                complete = self._is_complete(history_index, connection)
+        except (DamagedJournal, NotAJournal):
+            complete = False
+        if not complete:
+            raise DamagedJournal(f"{path} is damaged or not complete: delete it; the next snapshot makes it anew")
+
+    def _is_complete(self, history_index: sqlite3.Connection, connection: sqlite3.Connection) -> bool:
+        history_index.execute("BEGIN")
+        released, reached = index.reach(history_index)
+        after = max(released, self._first - 1)
+        for entry in unpack(file.rows(connection, after, max(reached - after, 0)), self._place, after):
+            if not index.holds(history_index, entry):
+                return False
+            self._indexed += 1
+        return True

@@ -1,0 +1,235 @@
+"""What every journal must keep to. A journal's author subclasses ``JournalContract`` and says how one is made.
+
+    class TestMyJournal(JournalContract):
+        @pytest.fixture
+        def journal(self, tmp_path):
+            journal = MyJournal(tmp_path)
+            yield journal
+            journal.close()
+
+The fixture yields a journal that holds nothing and was not loaded yet.
+"""
+
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime, timedelta
+from threading import Event as Flag
+
+import pytest
+
+from forewarn.core.errors import ForewarnError
+from forewarn.core.facts import AnyFact, Entry, FleetChanged
+from forewarn.core.fleet import Fleet
+from forewarn.core.model import Caller, CallerKind, GroupKind, GroupTerms, Host, InstanceFacts, Vm
+from forewarn.journal.port import Journal, JournalFailed, StaleWriter
+
+NOON = datetime(2026, 3, 1, 12, 0, 0, 123456, tzinfo=UTC)
+OPERATOR = Caller(CallerKind.OPERATOR, "ada", "control.sock")
+
+
+def entry(revision: int, *facts: AnyFact, command: str = "") -> Entry:
+    """Make an entry, one second after the one before it."""
+    at = NOON + timedelta(seconds=revision)
+    return Entry(revision, at, command or f"command-{revision}", OPERATOR, facts)
+
+
+def hosts(first: int, last: int) -> list[Entry]:
+    """Make entries that each declare one host, named after its revision."""
+    return [entry(n, FleetChanged(hosts=(Host(f"host-{n}"),))) for n in range(first, last + 1)]
+
+
+def rack(revision: int) -> Entry:
+    """Make an entry that declares a host, a group and a VM with all that can be said of them."""
+    vm = Vm('väm "0"', "web", "rack", 1, 2, "1", "10.0.0.4", spot=True, instance=InstanceFacts(tags={"a": "b"}))
+    terms = GroupTerms("web", GroupKind.SCALE_SET, terminate_notice=300)
+    return entry(revision, FleetChanged(hosts=(Host("rack"),), groups=(terms,), vms=(vm,)))
+
+
+def folded(entries: Sequence[Entry]) -> Fleet:
+    """Fold entries by hand."""
+    fleet = Fleet()
+    for each in entries:
+        fleet.enter(each)
+    return fleet
+
+
+def assert_same(one: Fleet, other: Fleet) -> None:
+    """Compare two fleets by all that a snapshot of them would hold."""
+    assert list(one.parts()) == list(other.parts())
+
+
+class JournalContract:
+    """The rules of ``forewarn.journal.port.Journal``, each as a test."""
+
+    @pytest.fixture
+    def journal(self) -> Iterator[Journal]:
+        """Yield an empty journal; every subclass says how."""
+        raise NotImplementedError
+
+    @pytest.fixture
+    def loaded(self, journal: Journal) -> Journal:
+        """Return the journal, loaded."""
+        journal.load()
+        return journal
+
+    def test_a_new_journal_is_empty(self, journal: Journal) -> None:
+        """A new journal stands at revision 0 with an empty fleet, and nothing to warn of."""
+        recovered = journal.load()
+
+        assert (recovered.revision, recovered.warnings) == (0, ())
+        assert_same(recovered.fleet, Fleet())
+        assert list(journal.entries()) == []
+
+    def test_what_was_appended_is_loaded_after_closing(self, loaded: Journal) -> None:
+        """The fleet is the fold of everything appended, in any number of batches."""
+        everything = [*hosts(1, 3), rack(4), *hosts(5, 5)]
+        loaded.append(0, everything[:3])
+        loaded.append(3, everything[3:])
+        loaded.close()
+
+        recovered = loaded.load()
+
+        assert recovered.revision == 5
+        assert_same(recovered.fleet, folded(everything))
+
+    def test_entries_come_back_as_they_were(self, loaded: Journal) -> None:
+        """Every field of an entry survives: microseconds, quotes, letters of every kind."""
+        loaded.append(0, [rack(1)])
+
+        assert list(loaded.entries()) == [rack(1)]
+
+    def test_loading_twice_changes_nothing(self, loaded: Journal) -> None:
+        """Load may be repeated at any time."""
+        loaded.append(0, hosts(1, 2))
+
+        assert loaded.load().revision == loaded.load().revision == 2
+
+    def test_a_loaded_fleet_is_the_callers_own(self, loaded: Journal) -> None:
+        """What a caller does to the fleet it was given does not reach the next one who loads."""
+        loaded.append(0, [rack(1)])
+        loaded.load().fleet.enter(entry(2, FleetChanged(hosts=(Host("other"),))))
+
+        assert_same(loaded.load().fleet, folded([rack(1)]))
+
+    @pytest.mark.parametrize("expected", [0, 1, 3, 7])
+    def test_a_stale_writer_is_refused(self, loaded: Journal, expected: int) -> None:
+        """Who expects another revision than the last adds nothing, and may go on after loading."""
+        loaded.append(0, hosts(1, 2))
+
+        with pytest.raises(StaleWriter):
+            loaded.append(expected, hosts(expected + 1, expected + 2))
+
+        assert list(loaded.entries()) == hosts(1, 2)
+        assert loaded.load().revision == 2
+        loaded.append(2, hosts(3, 3))
+        assert list(loaded.entries()) == hosts(1, 3)
+
+    @pytest.mark.parametrize("revisions", [(2, 3), (1, 3), (1, 1), (2, 1), (0, 1)])
+    def test_revisions_follow_one_by_one(self, loaded: Journal, revisions: tuple[int, ...]) -> None:
+        """A batch whose numbers do not follow is refused whole."""
+        with pytest.raises(ForewarnError):
+            loaded.append(0, [hosts(n, n)[0] for n in revisions])
+
+        assert list(loaded.entries()) == []
+
+    def test_nothing_can_be_appended_as_well(self, loaded: Journal) -> None:
+        """An empty batch changes nothing."""
+        loaded.append(0, [])
+
+        assert loaded.load().revision == 0
+
+    def test_entries_can_be_paged(self, loaded: Journal) -> None:
+        """Entries begin above a revision and end at a limit."""
+        loaded.append(0, hosts(1, 700))
+
+        assert list(loaded.entries()) == hosts(1, 700)
+        assert list(loaded.entries(after=698)) == hosts(699, 700)
+        assert list(loaded.entries(after=2, limit=3)) == hosts(3, 5)
+        assert list(loaded.entries(limit=0)) == []
+        assert list(loaded.entries(after=700)) == []
+
+    def test_history_holds_what_concerns_its_subject(self, loaded: Journal) -> None:
+        """History is found by subject, oldest first; a name that contains another is not that one."""
+        again = entry(13, FleetChanged(removed_hosts=("host-1",)))
+        loaded.append(0, hosts(1, 12))
+        loaded.append(12, [again])
+
+        assert loaded.history("host:host-1") == [*hosts(1, 1), again]
+        assert loaded.history("host:host-12") == hosts(12, 12)
+        assert loaded.history("command:command-7") == hosts(7, 7)
+        assert len(loaded.history("caller:ada")) == 13
+        assert loaded.history("vm:host-1") == loaded.history("host:nobody") == loaded.history("") == []
+
+    def test_history_can_be_cut_to_the_newest(self, loaded: Journal) -> None:
+        """With a limit, the newest entries are returned, still oldest first."""
+        loaded.append(0, hosts(1, 9))
+
+        assert loaded.history("caller:ada", limit=2) == hosts(8, 9)
+        assert loaded.history("caller:ada", limit=0) == []
+
+    def test_names_of_every_kind_have_a_history(self, loaded: Journal) -> None:
+        """Quotes and letters beyond ASCII in a name are no obstacle."""
+        loaded.append(0, [rack(1)])
+
+        assert loaded.history('vm:väm "0"') == [rack(1)]
+
+    def test_a_snapshot_changes_nothing_but_the_time_to_load(self, loaded: Journal) -> None:
+        """Fleet, entries and history are the same after snapshots, with entries before and after them."""
+        everything = [rack(1), *hosts(2, 9)]
+        loaded.append(0, everything[:4])
+        loaded.take_snapshot()
+        loaded.append(4, everything[4:6])
+        loaded.take_snapshot()
+        loaded.append(6, everything[6:])
+
+        while loaded.compact():
+            pass
+        recovered = loaded.load()
+
+        assert (recovered.revision, recovered.warnings) == (9, ())
+        assert_same(recovered.fleet, folded(everything))
+        assert list(loaded.entries()) == everything
+        assert loaded.history("caller:ada") == everything
+        assert loaded.history("host:host-5", limit=1) == hosts(5, 5)
+
+    def test_a_small_journal_needs_no_snapshot(self, loaded: Journal) -> None:
+        """A few entries are loaded quickly without one; taking one all the same does no harm."""
+        assert not loaded.snapshot_due
+        loaded.take_snapshot()
+
+        assert loaded.load().revision == 0
+
+    def test_readers_see_whole_batches_beside_the_writer(self, loaded: Journal) -> None:
+        """A reader in another thread sees a prefix that ends between batches, never less than before."""
+        done = Flag()
+
+        def read() -> list[int]:
+            seen: list[int] = []
+            while not done.is_set() or not seen:
+                found = list(loaded.entries())
+                assert found == batches[: len(found)]
+                assert len(loaded.history("caller:ada")) >= len(found)
+                seen.append(len(found))
+            return seen
+
+        batches = hosts(1, 90)
+        with ThreadPoolExecutor(2) as readers:
+            reading = [readers.submit(read) for _ in range(2)]
+            for after in range(0, 90, 3):
+                loaded.append(after, batches[after : after + 3])
+            done.set()
+            for seen in (each.result() for each in reading):
+                assert seen == sorted(seen)
+                assert all(count % 3 == 0 for count in seen)
+
+    def test_a_closed_journal_takes_nothing(self, loaded: Journal) -> None:
+        """After closing, which may be repeated, appending fails until the journal is loaded."""
+        loaded.append(0, hosts(1, 1))
+        loaded.close()
+        loaded.close()
+
+        with pytest.raises(JournalFailed):
+            loaded.append(1, hosts(2, 2))
+        assert loaded.load().revision == 1
+        loaded.append(1, hosts(2, 2))
+        assert loaded.load().revision == 2
