@@ -20,7 +20,7 @@ from forewarn.core.model import Caller, CallerKind
 
 _PATIENCE = 300.0
 """Seconds without a word after which the service counts as gone."""
-_OPERATOR = Caller(CallerKind.OPERATOR)
+OPERATOR = Caller(CallerKind.OPERATOR)
 """What stands in a command until the service finds out who sent it."""
 _View = TypeVar("_View")
 _decode = msgspec.json.Decoder(Line).decode
@@ -125,9 +125,9 @@ class Client:
         )
 
 
-def new_command() -> dict[str, object]:
-    """Return what every command carries: an id of its own, which makes it happen once."""
-    return {"id": str(uuid4()), "by": _OPERATOR}
+def new_id() -> str:
+    """Draw the id of a command, which makes it happen once however often it is sent."""
+    return str(uuid4())
 
 
 def _parts(change: Difference) -> Iterator[Difference]:

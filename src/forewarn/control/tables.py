@@ -57,9 +57,10 @@ def address(given: object) -> str:
         found = given
     else:
         try:
-            found = str(ip_address(given)) if isinstance(given, str) and "%" not in given else ""
+            parsed = ip_address(given) if isinstance(given, str) and "%" not in given else ""
         except ValueError:
-            found = ""
+            parsed = ""
+        found = str(getattr(parsed, "ipv4_mapped", None) or parsed)
     if not found or found in ("0.0.0.0", "::"):  # noqa: S104 - refused here
         _expect(given, "an IPv4 or IPv6 address such as 10.0.0.4")
     return found

@@ -7,13 +7,13 @@ import msgspec
 from msgspec.structs import asdict
 
 from forewarn.config.durations import show_iso_duration
-from forewarn.core.facts import AnyFact, Canceled, FleetChanged
+from forewarn.core.facts import AnyFact, Canceled, FleetChanged, Mark
 from forewarn.core.fleet import Fleet
 from forewarn.core.model import ApprovalRule, Event, EventStatus, EvictionPolicy, Group, GroupKind, InstanceFacts, Vm
 from forewarn.wire.words import STATUSES, TYPES, show_id
 
-LastAsked = Callable[[str], tuple[str, float] | None]
-"""Tells which VM of a group asked last, and how many seconds ago."""
+LastAsked = Callable[[str], Mark | None]
+"""Tells which VM of a group asked last, and when; None when none did since the service started."""
 
 
 class EventView(msgspec.Struct, frozen=True):
@@ -70,7 +70,7 @@ class GroupView(msgspec.Struct, frozen=True, kw_only=True):
     events: int
     enrolled: bool
     asked_by: str
-    asked_seconds_ago: float | None
+    asked_at: datetime | None
 
 
 class GroupDetail(GroupView, frozen=True, kw_only=True):
@@ -90,7 +90,7 @@ class Announcement(msgspec.Struct, frozen=True, kw_only=True):
     without_notice: str = ""
     waits_for: str = ""
     asked_by: str = ""
-    asked_seconds_ago: float | None = None
+    asked_at: datetime | None = None
 
 
 class Told(msgspec.Struct, frozen=True, kw_only=True):
@@ -134,7 +134,7 @@ def detail_vm(fleet: Fleet, vm: Vm) -> VmDetail:
 
 def view_group(fleet: Fleet, group: Group, last_asked: LastAsked) -> GroupView:
     terms = group.terms
-    vm, seconds_ago = last_asked(group.name) or ("", None)
+    asked = last_asked(group.name)
     return GroupView(
         name=terms.name,
         kind=terms.kind,
@@ -144,8 +144,8 @@ def view_group(fleet: Fleet, group: Group, last_asked: LastAsked) -> GroupView:
         vms=len(group.vms),
         events=len(fleet.events_of(group.name)),
         enrolled=group.enrolled_at is not None,
-        asked_by=vm,
-        asked_seconds_ago=seconds_ago,
+        asked_by=asked.by if asked else "",
+        asked_at=asked.at if asked else None,
     )
 
 
@@ -160,14 +160,14 @@ def detail_group(fleet: Fleet, group: Group, last_asked: LastAsked) -> GroupDeta
 
 
 def tell_announcement(event: Event, status: EventStatus, last_asked: LastAsked) -> Announcement:
-    vm, seconds_ago = last_asked(event.group) or ("", None)
+    asked = last_asked(event.group)
     return Announcement(
         event=view_event(event, status),
         group=event.group,
         without_notice=event.without_notice,
         waits_for=show_id(event.waits_for),
-        asked_by=vm,
-        asked_seconds_ago=seconds_ago,
+        asked_by=asked.by if asked else "",
+        asked_at=asked.at if asked else None,
     )
 
 

@@ -1,0 +1,69 @@
+"""``forewarn demo``: the service with a small fleet, hurried, and what to type next."""
+
+import os
+import shlex
+import shutil
+import sys
+from importlib.resources import as_file, files
+from pathlib import Path
+
+import click
+
+HURRY = 60
+_DOCUMENT = "/metadata/scheduledevents?api-version=2020-07-01"
+
+
+@click.command
+@click.option("--data", metavar="DIR", help="Where it keeps its data. [default: ./forewarn-demo]")
+@click.option("--metadata", metavar="HOST:PORT", default="127.0.0.1:8254", show_default=True, help="Where VMs ask.")
+@click.pass_context
+def demo(context: click.Context, data: str | None, metadata: str) -> None:
+    """Run the service with a demo fleet, hurried so that minutes are seconds, and say what to type next."""
+    from forewarn.config.settings import load
+    from forewarn.wiring import serve
+
+    directory = Path(data or context.find_root().obj or "forewarn-demo").absolute()
+    with as_file(files("forewarn.cli") / "demo.toml") as fleet:
+        flags = {"data": str(directory), "metadata": metadata, "fleet": str(fleet)}
+        settings = load(flags | {"hurry": str(HURRY), "default_vm": "web-0"}, {}, Path(os.devnull))
+        serve(settings, on_ready=lambda: click.echo(guide(_command(), directory, f"http://{metadata}")))
+
+
+def guide(command: str, directory: Path, address: str) -> str:
+    """Say what to type; each line works as it stands, in any directory."""
+    forewarn = f"{command} --data {shlex.quote(str(directory))}"
+    url = f"'{address}{_DOCUMENT}'"
+    get = f"curl -s -H Metadata:true {url}"
+    to_approval = r"""sed 's/.*\("EventId": *"[^"]*"\).*/{"StartRequests":[{\1}]}/'"""
+    post = f"curl -i -H Metadata:true -d @- {url}"
+    return f"""
+Forewarn runs with a demo fleet; a minute of notice takes a second here. In another terminal, type:
+
+  What web-0 is told (its first question switches notices on for its group):
+    {get}
+
+  Restart web-0, in three minutes unless it approves:
+    {forewarn} vm restart web-0 --not-before +3m
+
+  Approve it, as any VM of its group may:
+    {get} | {to_approval} | {post}
+
+  What happened, step by step:
+    {forewarn} event show last
+
+  Look around:
+    {forewarn} vm list
+    {forewarn} host reboot host-2
+    {get.replace("curl -s", "curl -s --interface 127.0.0.12")}
+
+Stop it with Ctrl-C; what happened is kept in {directory}.
+"""
+
+
+def _command() -> str:
+    """Return how this very command can be called: by its name where that finds it, else by its path."""
+    own = Path(sys.argv[0]).absolute()
+    found = shutil.which("forewarn")
+    if found and Path(found).resolve() == own.resolve():
+        return "forewarn"
+    return shlex.quote(str(own)) if own.name == "forewarn" else f"{shlex.quote(sys.executable)} -m forewarn"

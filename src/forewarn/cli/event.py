@@ -1,0 +1,143 @@
+"""``forewarn event``: what is coming, what was, and every event's story."""
+
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+import click
+
+from forewarn.cli.operating import connect, print_events
+from forewarn.cli.output import json_option, print_fields, print_json, wrapped
+from forewarn.cli.times import clock, relative, span
+
+if TYPE_CHECKING:
+    from forewarn.control.story import Step, Story
+    from forewarn.control.views import Announcement
+
+_SPANS = {
+    "until_fetched": "first fetched after",
+    "until_approved": "approved after",
+    "until_started": "started after",
+    "impact": "impact took",
+    "whole": "whole life",
+}
+
+
+@click.group
+def event() -> None:
+    """List events, tell their stories, approve and cancel them.
+
+    An ID may be shortened to its first characters, in any case; 'last' is the event announced last.
+    """
+
+
+@event.command("list")
+@click.option("--all", "show_all", is_flag=True, help="Show finished ones too, before the unfinished.")
+@click.option(
+    "--limit",
+    type=click.IntRange(1, 10_000),
+    default=100,
+    show_default=True,
+    metavar="N",
+    help="How many finished ones, the newest.",
+)
+@json_option
+@click.pass_context
+def list_events(context: click.Context, show_all: bool, limit: int, as_json: bool) -> None:
+    """List events that are Scheduled or Started."""
+    from forewarn.control.messages import Events
+    from forewarn.control.views import EventView
+
+    with connect(context) as client:
+        events = client.stream(Events(limit if show_all else 0), EventView)
+        print_events(events, "no events" if show_all else "no events are coming", as_json=as_json)
+
+
+@event.command
+@click.argument("id")
+@json_option
+@click.pass_context
+def show(context: click.Context, id: str, as_json: bool) -> None:
+    """Tell an event's whole story."""
+    from forewarn.control.messages import OneEvent
+    from forewarn.control.story import Story
+
+    with connect(context) as client:
+        story = client.ask(OneEvent(id), Story)
+    if as_json:
+        print_json(story)
+    else:
+        print_story(story, datetime.now(UTC))
+
+
+def print_story(story: "Story", now: datetime) -> None:
+    """Print a story: what it is about, what happened when, and how long it took."""
+    not_before = f"{clock(story.not_before, now)} ({relative(story.not_before, now)})" if story.not_before else ""
+    print_fields(
+        {
+            "event": story.id,
+            "type": f"{story.type}, by {story.operation} ({story.source})",
+            "status": story.status,
+            "not before": not_before,
+            "vms": ", ".join(story.resources),
+            "group": story.group,
+            "host": story.host,
+            "description": story.description,
+            "announced to take": f"{story.duration} s" if story.duration >= 0 else "",
+        }
+    )
+    click.echo()
+    for step in story.steps:
+        _print_step(step, story.announced_at)
+    if not any(step.what == "fetched" for step in story.steps):
+        click.echo()
+        click.echo(
+            wrapped("No fetch is on record. Fetches are noted in batches; a crash may lose the last seconds of them.")
+        )
+    if story.seconds:
+        click.echo()
+        print_fields({label: span(story.seconds[key]) for key, label in _SPANS.items() if key in story.seconds})
+
+
+def _print_step(step: "Step", began: datetime) -> None:
+    after = (step.at - began).total_seconds()
+    when = f"{step.at.astimezone():%H:%M:%S %Z}" if after == 0 else f"+{span(after)}"
+    who = f"by {step.by}" if step.by else ""
+    told = ": ".join(part for part in (who, step.detail) if part)
+    click.echo(wrapped(told, f"{when:>12}  {step.what:<10} "))
+
+
+@event.command
+@click.argument("id")
+@json_option
+@click.pass_context
+def approve(context: click.Context, id: str, as_json: bool) -> None:
+    """Let an event start now, in its VMs' place."""
+    from forewarn.control.client import OPERATOR, new_id
+    from forewarn.core.commands import Approve
+
+    with connect(context) as client:
+        told = client.submit(Approve(id=new_id(), by=OPERATOR, events=(id,)))
+    _print_change(told.announcements[0], as_json=as_json)
+
+
+@event.command
+@click.argument("id")
+@json_option
+@click.pass_context
+def cancel(context: click.Context, id: str, as_json: bool) -> None:
+    """Take an event back that has not started."""
+    from forewarn.control.client import OPERATOR, new_id
+    from forewarn.core.commands import CancelEvent
+
+    with connect(context) as client:
+        told = client.submit(CancelEvent(id=new_id(), by=OPERATOR, event=id))
+    _print_change(told.announcements[0], as_json=as_json)
+
+
+def _print_change(told: "Announcement", *, as_json: bool) -> None:
+    if as_json:
+        print_json(told.event)
+        return
+    waits = f"; approved, and waits until event {told.waits_for} has ended" if told.waits_for else ""
+    vms = ", ".join(told.event.resources)
+    click.echo(f"{told.event.type} of {vms} is {told.event.status}{waits}")

@@ -1,0 +1,129 @@
+"""``forewarn group``: the groups and their terms."""
+
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+import click
+
+from forewarn.cli.operating import connect, print_events
+from forewarn.cli.output import json_option, print_fields, print_json, print_json_list, print_table
+from forewarn.cli.times import clock, relative
+
+if TYPE_CHECKING:
+    from forewarn.control.views import GroupDetail, GroupView
+
+
+@click.group
+def group() -> None:
+    """List groups and set their terms."""
+
+
+@group.command("list")
+@json_option
+@click.pass_context
+def list_groups(context: click.Context, as_json: bool) -> None:
+    """List all groups."""
+    from forewarn.control.messages import Groups
+    from forewarn.control.views import GroupView
+
+    with connect(context) as client:
+        groups = client.stream(Groups(), GroupView)
+        if as_json:
+            print_json_list(groups)
+            return
+        now = datetime.now(UTC)
+        rows = (
+            (
+                each.name,
+                each.kind,
+                each.approval,
+                str(each.vms or "-"),
+                str(each.events or "-"),
+                "on" if each.enrolled else "off",
+                _asked(each, now) or "-",
+            )
+            for each in groups
+        )
+        headers = ("GROUP", "KIND", "APPROVAL", "VMS", "EVENTS", "STATE", "LAST ASKED")
+        print_table(headers, rows, "no groups yet; declare some with 'forewarn fleet apply FILE'")
+
+
+def _asked(each: "GroupView", now: datetime) -> str:
+    return f"{each.asked_by}, {relative(each.asked_at, now)}" if each.asked_at else ""
+
+
+@group.command
+@click.argument("name")
+@json_option
+@click.pass_context
+def show(context: click.Context, name: str, as_json: bool) -> None:
+    """Show a group, its terms and what is coming to it."""
+    from forewarn.control.messages import OneGroup
+    from forewarn.control.views import GroupDetail
+
+    with connect(context) as client:
+        _print_detail(client.ask(OneGroup(name), GroupDetail), as_json=as_json)
+
+
+def _print_detail(detail: "GroupDetail", *, as_json: bool) -> None:
+    if as_json:
+        print_json(detail)
+        return
+    now = datetime.now(UTC)
+    since = f"on since {clock(detail.enrolled_at, now)}" if detail.enrolled_at else "off: none of its VMs asks"
+    print_fields(
+        {
+            "group": detail.name,
+            "kind": detail.kind,
+            "approval": detail.approval,
+            "terminate notice": detail.terminate_notice or "",
+            "eviction": detail.eviction,
+            "enrolment": since,
+            "last asked": _asked(detail, now),
+            "incarnation": str(detail.incarnation),
+            "vms": ", ".join(detail.members),
+        }
+    )
+    if detail.upcoming:
+        click.echo()
+        print_events(detail.upcoming, "", as_json=False)
+
+
+@group.command("set")
+@click.argument("name")
+@click.argument("terms", nargs=-1, required=True, metavar="KEY=VALUE...")
+@json_option
+@click.pass_context
+def set_terms(context: click.Context, name: str, terms: tuple[str, ...], as_json: bool) -> None:
+    """Change a group's terms: approval=any|all, terminate_notice=PT5M..PT15M|none, eviction=deallocate|delete."""
+    from msgspec.structs import replace
+
+    from forewarn.control.client import OPERATOR, new_id
+    from forewarn.control.messages import OneGroup
+    from forewarn.control.views import GroupDetail
+    from forewarn.core.commands import SetGroup
+
+    given = dict(_read_term(context, term) for term in terms)
+    with connect(context) as client:
+        client.submit(replace(SetGroup(id=new_id(), by=OPERATOR, group=name), **given))
+        _print_detail(client.ask(OneGroup(name), GroupDetail), as_json=as_json)
+
+
+def _read_term(context: click.Context, term: str) -> tuple[str, object]:
+    from forewarn.control import tables
+    from forewarn.core.errors import nearest
+
+    readers = {key: tables.GROUP_KEYS[key] for key in ("approval", "terminate_notice", "eviction")}
+    key, equals, value = term.partition("=")
+    key = key.replace("-", "_")
+    if not equals:
+        raise click.UsageError(f"{term!r} is not of the form KEY=VALUE", context)
+    if key not in readers:
+        remedy = nearest(key, readers) or f"; known are {', '.join(readers)}"
+        raise click.UsageError(f"there is no key {key!r}{remedy}", context)
+    if key == "terminate_notice" and value == "none":
+        return key, None
+    try:
+        return key, readers[key](value)
+    except ValueError as error:
+        raise click.UsageError(f"{key} {error}", context) from None

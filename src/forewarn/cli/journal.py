@@ -1,0 +1,37 @@
+"""``forewarn journal``: what is on disk."""
+
+import click
+
+from forewarn.cli.output import json_option, print_json
+from forewarn.cli.root import data_directory
+
+
+@click.group
+def journal() -> None:
+    """Check what is on disk."""
+
+
+@journal.command
+@json_option
+@click.pass_context
+def verify(context: click.Context, as_json: bool) -> None:
+    """Read every entry, snapshot and index of the journal and say whether it is whole; nothing is changed.
+
+    A running service may go on meanwhile. Exits with 1 when something is wrong.
+    """
+    from forewarn.journal.verify import verify as look_through
+
+    directory = data_directory(context)
+    report = look_through(directory)
+    if as_json:
+        print_json(report)
+    else:
+        for problem in report.problems:
+            click.echo(problem)
+        state = "is whole" if report.ok else "is damaged"
+        click.echo(
+            f"the journal in {directory} {state}: {report.entries} entries up to revision {report.last_revision},"
+            f" {report.snapshots} snapshots"
+        )
+    if not report.ok:
+        context.exit(1)

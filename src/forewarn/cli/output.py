@@ -1,0 +1,110 @@
+"""How commands print: JSON, tables without borders, and plain sentences.
+
+At a terminal a table has colours and is cut to the window's width; elsewhere it is plain text, and nothing is cut.
+"""
+
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import islice
+from typing import TYPE_CHECKING, TypeVar
+
+import click
+import msgspec
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+_Command = TypeVar("_Command", bound=Callable[..., object])
+_Value = TypeVar("_Value")
+_SLICE = 1_000
+_STYLES = {
+    "Scheduled": "yellow",
+    "Started": "bold magenta",
+    "Completed": "green",
+    "Canceled": "dim",
+    "Failed": "bold red",
+    "deallocated": "dim",
+}
+
+
+def json_option(command: _Command) -> _Command:
+    """Give a command the flag that everything that prints has."""
+    return click.option("--json", "as_json", is_flag=True, help="Print JSON.")(command)
+
+
+def print_json(value: object) -> None:
+    click.echo(msgspec.json.format(msgspec.json.encode(value), indent=2))
+
+
+def print_json_list(values: Iterable[object]) -> None:
+    """Print an array of one line each, as the values come."""
+    began = False
+    for part in _slices(values):
+        lines = ",\n".join(msgspec.json.encode(value).decode() for value in part)
+        click.echo(f",\n{lines}" if began else f"[\n{lines}", nl=False)
+        began = True
+    click.echo("\n]" if began else "[]")
+
+
+def print_table(headers: Sequence[str], rows: Iterable[Sequence[str]], empty: str) -> None:
+    """Print rows as they come; or the sentence ``empty`` when there are none."""
+    shown = headers
+    widths = [len(header) for header in headers]
+    for part in _slices(rows):
+        if sys.stdout.isatty():
+            _print_rich(shown, part)
+        else:
+            widths = [max(width, *(len(row[number]) for row in part)) for number, width in enumerate(widths)]
+            for row in (shown, *part) if shown else part:
+                cells = (cell.ljust(width) for cell, width in zip(row, widths, strict=True))
+                click.echo("  ".join(cells).rstrip())
+        shown = ()
+    if shown:
+        click.echo(empty)
+
+
+def console() -> "Console":
+    """Return a console of the terminal's width."""
+    from rich.console import Console
+
+    return Console(highlight=False, emoji=False, markup=False)
+
+
+def _print_rich(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim", show_header=bool(headers))
+    for number in range(len(rows[0])):
+        table.add_column(headers[number] if headers else "", no_wrap=True, overflow="ellipsis")
+    for row in rows:
+        table.add_row(*(Text(cell, style=_STYLES.get(cell, "")) for cell in row))
+    console().print(table)
+
+
+def _slices(values: Iterable[_Value]) -> Iterator[list[_Value]]:
+    rest = iter(values)
+    while part := list(islice(rest, _SLICE)):
+        yield part
+
+
+def print_fields(fields: dict[str, str]) -> None:
+    """Print names and values, leaving out what is empty."""
+    width = max(len(name) for name in fields)
+    for name, value in fields.items():
+        if value:
+            click.echo(wrapped(value, f"{name:<{width}}  "))
+
+
+def wrapped(text: str, lead: str = "") -> str:
+    """Let a text follow its lead, broken between words where the terminal's window ends."""
+    if not (sys.stdout and sys.stdout.isatty()):
+        return (lead + text).rstrip()
+    import shutil
+    import textwrap
+
+    width = max(shutil.get_terminal_size().columns, len(lead) + 20)
+    lines = textwrap.wrap(text, width - len(lead), break_long_words=False, break_on_hyphens=False) or [""]
+    return "\n".join(
+        f"{lead if number == 0 else ' ' * len(lead)}{line}".rstrip() for number, line in enumerate(lines)
+    )

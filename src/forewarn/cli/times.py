@@ -1,0 +1,63 @@
+"""Times as people read and write them, in their own time zone."""
+
+import re
+from datetime import UTC, datetime, timedelta
+
+import click
+
+from forewarn.config.durations import read_duration
+
+_CLOCK = re.compile(r"([01]?\d|2[0-3]):([0-5]\d)(?::([0-5]\d))?", re.ASCII)
+_SOON = timedelta(minutes=5)
+_UNITS = ((86_400, "days"), (3_600, "h"), (60, "min"), (1, "s"))
+
+
+def read_time(text: str, now: datetime) -> datetime:
+    """Return the time that ``+20m``, ``14:32`` or an ISO time stands for; local unless it names a zone."""
+    text = text.strip()
+    if text.startswith("+"):
+        return now + read_duration(text[1:])
+    if match := _CLOCK.fullmatch(text):
+        hour, minute, second = (int(part or 0) for part in match.groups())
+        local = now.astimezone()
+        when = local.replace(hour=hour, minute=minute, second=second, microsecond=0, tzinfo=None).astimezone()
+        if when <= local:
+            when = (when.replace(tzinfo=None) + timedelta(days=1)).astimezone()
+        return when.astimezone(UTC)
+    return datetime.fromisoformat(text).astimezone(UTC)
+
+
+def not_before_option(context: click.Context, parameter: click.Parameter, given: str | None) -> datetime | None:
+    """Read the time that was given on the command line."""
+    try:
+        return None if given is None else read_time(given, datetime.now(UTC))
+    except (ValueError, OverflowError):
+        raise click.BadParameter(
+            f"{given!r} is no time; write +20m, 14:32 or 2026-01-31T14:32:00Z", context, parameter
+        ) from None
+
+
+def clock(when: datetime, now: datetime) -> str:
+    """Tell a time by the clock: ``14:32 CET``, with the day unless that is today, with seconds if it is near."""
+    local = when.astimezone()
+    day = "" if local.date() == now.astimezone().date() else f"{local:%a} {local.day} {local:%b} "
+    near = abs(when - now) < _SOON
+    return f"{day}{local:%H:%M:%S} {local:%Z}" if near else f"{day}{local:%H:%M} {local:%Z}"
+
+
+def relative(when: datetime, now: datetime) -> str:
+    """Tell how far away a time is: ``in 14 min``, ``3 s ago``."""
+    seconds = (when - now).total_seconds()
+    if abs(seconds) < 1:
+        return "now"
+    return f"in {span(seconds)}" if seconds > 0 else f"{span(-seconds)} ago"
+
+
+def span(seconds: float) -> str:
+    """Tell how long something takes, in the one unit that suits it."""
+    if seconds < 10 and seconds != round(seconds):
+        return f"{seconds:.1f} s"
+    for size, unit in _UNITS:
+        if seconds >= 2 * size or size == 1:
+            return f"{round(seconds / size)} {unit}"
+    return "0 s"

@@ -1,0 +1,259 @@
+"""``forewarn vm``: one VM and what is done to it."""
+
+from collections.abc import Iterator
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+import click
+
+from forewarn.cli.operating import announcing_options, connect, print_announcement, print_events
+from forewarn.cli.output import json_option, print_fields, print_json, print_json_list, print_table
+
+if TYPE_CHECKING:
+    from forewarn.control.views import VmDetail, VmView
+
+_OPERATIONS = {
+    "restart": "Restart a VM, after notice to its group.",
+    "redeploy": "Move a VM to another host by restarting it there, after notice to its group.",
+    "freeze": "Pause a VM for some seconds, after notice to its group.",
+    "evict": "Take a spot VM's place away, after 30 seconds of notice.",
+    "delete": "Delete a VM; announced where its scale set has a terminate notice.",
+}
+
+
+@click.group
+def vm() -> None:
+    """List, add and remove VMs; restart, redeploy, freeze, evict, delete them."""
+
+
+@vm.command("list")
+@json_option
+@click.pass_context
+def list_vms(context: click.Context, as_json: bool) -> None:
+    """List all VMs."""
+    from forewarn.control.messages import Vms
+    from forewarn.control.views import VmView
+
+    with connect(context) as client:
+        vms = client.stream(Vms(), VmView)
+        if as_json:
+            print_json_list(vms)
+        else:
+            headers = ("VM", "GROUP", "HOST", "UD", "FD", "ADDRESS", "STATE", "EVENTS")
+            print_table(headers, _rows(vms), "no VMs yet; declare some with 'forewarn fleet apply FILE'")
+
+
+def _rows(vms: "Iterator[VmView]") -> Iterator[tuple[str, ...]]:
+    for each in vms:
+        yield (
+            each.name,
+            each.group,
+            each.host or "-",
+            str(each.update_domain),
+            str(each.fault_domain),
+            each.address or "-",
+            _state(each),
+            str(each.events or "-"),
+        )
+
+
+def _state(each: "VmView") -> str:
+    return "deallocated" if each.deallocated else "running"
+
+
+@vm.command
+@click.argument("name")
+@json_option
+@click.pass_context
+def show(context: click.Context, name: str, as_json: bool) -> None:
+    """Show a VM and what is coming to it."""
+    from forewarn.control.messages import OneVm
+    from forewarn.control.views import VmDetail
+
+    with connect(context) as client:
+        _print_detail(client.ask(OneVm(name), VmDetail), as_json=as_json)
+
+
+def _print_detail(detail: "VmDetail", *, as_json: bool) -> None:
+    if as_json:
+        print_json(detail)
+        return
+    import msgspec
+
+    moved = f" (moved from {detail.declared_host})" if detail.declared_host not in ("", detail.host) else ""
+    instance = msgspec.structs.asdict(detail.instance)
+    tags = instance.pop("tags")
+    print_fields(
+        {
+            "vm": detail.name,
+            "group": detail.group,
+            "host": detail.host + moved,
+            "update domain": str(detail.update_domain),
+            "fault domain": str(detail.fault_domain),
+            "zone": detail.zone,
+            "address": detail.address,
+            "state": _state(detail) + (", spot" if detail.spot else ""),
+            **{key.replace("_", " "): value for key, value in instance.items()},
+            "tags": ", ".join(f"{key}={value}" for key, value in tags.items()),
+        }
+    )
+    if detail.upcoming:
+        click.echo()
+        print_events(detail.upcoming, "", as_json=False)
+
+
+@vm.command
+@click.argument("name")
+@click.option("--group", metavar="NAME", help="The group it joins. [default: stands alone]")
+@click.option("--host", metavar="NAME", help="The host it stands on.")
+@click.option("--address", metavar="IP", help="The address it asks from.")
+@click.option("--update-domain", type=click.IntRange(min=0), metavar="N")
+@click.option("--fault-domain", type=click.IntRange(min=0), metavar="N")
+@click.option("--zone", metavar="TEXT")
+@click.option("--spot", is_flag=True, default=None, help="It may be evicted.")
+@click.option("--vm-id", metavar="TEXT", help="What it reads about itself, as is what follows.")
+@click.option("--vm-size", metavar="TEXT")
+@click.option("--os-type", metavar="TEXT")
+@click.option("--location", metavar="TEXT")
+@click.option("--resource-group-name", metavar="TEXT")
+@click.option("--subscription-id", metavar="TEXT")
+@click.option("--tag", "tags", multiple=True, metavar="KEY=VALUE", help="May be given again.")
+@json_option
+@click.pass_context
+def add(context: click.Context, /, name: str, as_json: bool, tags: tuple[str, ...], **given: object) -> None:
+    """Add a VM to the fleet."""
+    from forewarn.control.client import OPERATOR, new_id
+    from forewarn.control.messages import OneVm
+    from forewarn.control.tables import WrongTable, read_vm
+    from forewarn.control.views import VmDetail
+    from forewarn.core.commands import ChangeFleet
+    from forewarn.core.errors import Refused
+    from forewarn.core.model import GroupKind, GroupTerms
+
+    table = {"name": name} | {key: value for key, value in given.items() if value is not None}
+    try:
+        wished = read_vm(table | ({"tags": dict(_pair(tag) for tag in tags)} if tags else {}))
+    except WrongTable as wrong:
+        raise click.UsageError(str(wrong), context) from None
+    with connect(context) as client:
+        slices, changes = client.declared(name)
+        if any(slice_.vms for slice_ in slices):
+            raise Refused(f"there is a VM {name!r} already; change it in a fleet file and apply that")
+        is_alone = wished.group == name and not any(slice_.groups for slice_ in slices)
+        groups = (GroupTerms(name, GroupKind.STANDALONE),) if is_alone else ()
+        client.submit(ChangeFleet(id=new_id(), by=OPERATOR, groups=groups, vms=(wished,), seen=changes))
+        detail = client.ask(OneVm(name), VmDetail)
+    if as_json:
+        print_json(detail)
+    else:
+        click.echo(f"{name} was added to group {detail.group}")
+
+
+def _pair(tag: str) -> tuple[str, str]:
+    key, equals, value = tag.partition("=")
+    if not key or not equals:
+        raise click.UsageError(f"--tag {tag!r} is not of the form KEY=VALUE")
+    return key, value
+
+
+@vm.command
+@click.argument("name")
+@click.option("--cancel-events", is_flag=True, help="Cancel what is Scheduled for it, instead of refusing.")
+@json_option
+@click.pass_context
+def remove(context: click.Context, name: str, cancel_events: bool, as_json: bool) -> None:
+    """Take a VM out of the fleet at once; nothing is done to the machine."""
+    from forewarn.control.client import OPERATOR, new_id
+    from forewarn.core.commands import ChangeFleet
+
+    with connect(context) as client:
+        told = client.submit(ChangeFleet(id=new_id(), by=OPERATOR, removed_vms=(name,), cancel_events=cancel_events))
+    if as_json:
+        print_json({"removed": name, "canceled": told.canceled})
+    else:
+        click.echo(f"{name} was removed{_canceled(told.canceled)}")
+
+
+@vm.command
+@click.argument("name")
+@json_option
+@click.pass_context
+def start(context: click.Context, name: str, as_json: bool) -> None:
+    """Start a deallocated VM."""
+    from forewarn.control.client import OPERATOR, new_id
+    from forewarn.control.messages import OneVm
+    from forewarn.control.views import VmDetail
+    from forewarn.core.commands import StartVm
+
+    with connect(context) as client:
+        client.submit(StartVm(id=new_id(), by=OPERATOR, vm=name))
+        detail = client.ask(OneVm(name), VmDetail)
+    if as_json:
+        print_json(detail)
+    else:
+        click.echo(f"{name} runs")
+
+
+@vm.command
+@click.argument("name")
+@json_option
+@click.pass_context
+def deallocate(context: click.Context, name: str, as_json: bool) -> None:
+    """Give a VM's place back at once; nothing is announced, and what is Scheduled for it is canceled."""
+    from forewarn.control.client import OPERATOR, new_id
+    from forewarn.control.messages import OneVm
+    from forewarn.control.views import VmDetail
+    from forewarn.core.commands import DeallocateVm
+
+    with connect(context) as client:
+        told = client.submit(DeallocateVm(id=new_id(), by=OPERATOR, vm=name))
+        detail = client.ask(OneVm(name), VmDetail)
+    if as_json:
+        print_json(detail)
+    else:
+        click.echo(f"{name} is deallocated{_canceled(told.canceled)}; start it with 'forewarn vm start {name}'")
+
+
+def _canceled(ids: tuple[str, ...]) -> str:
+    match len(ids):
+        case 0:
+            return ""
+        case 1:
+            return f"; event {ids[0]} is canceled"
+        case many:
+            return f"; {many} events are canceled"
+
+
+def _add_operation(operation: str, told: str) -> None:
+    @vm.command(operation, help=told)
+    @click.argument("name")
+    @announcing_options
+    @json_option
+    @click.pass_context
+    def operate(
+        context: click.Context,
+        name: str,
+        not_before: datetime | None,
+        duration: int | None,
+        description: str | None,
+        as_json: bool,
+    ) -> None:
+        from forewarn.control.client import OPERATOR, new_id
+        from forewarn.core.commands import OperateVm, VmOperation
+
+        command = OperateVm(
+            id=new_id(),
+            by=OPERATOR,
+            operation=VmOperation(operation),
+            vm=name,
+            not_before=not_before,
+            duration=duration,
+            description=description,
+        )
+        with connect(context) as client:
+            answer = client.submit(command)
+        print_announcement(answer.announcements[0], as_json=as_json)
+
+
+for _operation, _told in _OPERATIONS.items():
+    _add_operation(_operation, _told)

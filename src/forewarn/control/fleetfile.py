@@ -1,0 +1,64 @@
+"""A fleet written as a fleet file: what ``wish.read`` makes of it is the fleet again."""
+
+import json
+from collections.abc import Iterator
+
+from msgspec.structs import asdict
+
+from forewarn.config.durations import show_iso_duration
+from forewarn.control.difference import Declared
+from forewarn.core.model import GroupKind, GroupTerms, InstanceFacts, Vm
+
+_RUN_TIME = ("moved_to", "deallocated")
+
+
+def lines(declared: Declared) -> Iterator[str]:
+    """Yield the lines of the file; what happened at run time stands in comments."""
+    for host in declared.hosts.values():
+        yield from ("[[host]]", f"name = {_value(host.name)}", "")
+    for terms in declared.groups.values():
+        if not _goes_without_saying(terms, declared):
+            yield from _group(terms)
+    for vm in declared.vms.values():
+        yield from _vm(vm)
+
+
+def _goes_without_saying(terms: GroupTerms, declared: Declared) -> bool:
+    return terms == GroupTerms(terms.name, GroupKind.STANDALONE) and terms.name in declared.vms
+
+
+def _group(terms: GroupTerms) -> Iterator[str]:
+    yield from ("[[group]]", f"name = {_value(terms.name)}", f"kind = {_value(terms.kind)}")
+    if terms.approval is not GroupTerms(terms.name, terms.kind).approval:
+        yield f"approval = {_value(terms.approval)}"
+    if terms.terminate_notice is not None:
+        yield f"terminate_notice = {_value(show_iso_duration(terms.terminate_notice))}"
+    if terms.eviction is not GroupTerms(terms.name, terms.kind).eviction:
+        yield f"eviction = {_value(terms.eviction)}"
+    yield ""
+
+
+def _vm(vm: Vm) -> Iterator[str]:
+    yield "[[vm]]"
+    yield f"name = {_value(vm.name)}"
+    # A VM without a group stands in the one of its own name.
+    plain = asdict(Vm(vm.name, vm.name))
+    for key, value in asdict(vm).items():
+        if key not in (*_RUN_TIME, "instance") and value != plain[key]:
+            yield f"{key} = {_value(value)}"
+    usual = asdict(InstanceFacts())
+    for key, value in asdict(vm.instance).items():
+        if value != usual[key]:
+            yield f"{key} = {_value(value)}"
+    if vm.moved_to:
+        yield f"# moved to {vm.moved_to}"
+    if vm.deallocated:
+        yield "# deallocated"
+    yield ""
+
+
+def _value(value: object) -> str:
+    if isinstance(value, dict):
+        return "{ " + ", ".join(f"{_value(key)} = {_value(each)}" for key, each in value.items()) + " }"
+    # A text in JSON is a text in TOML, but for one character that JSON lets stand.
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
