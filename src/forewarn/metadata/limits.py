@@ -1,0 +1,84 @@
+"""How much one caller, and all callers together, may ask of the service."""
+
+import math
+import sys
+from typing import Protocol
+
+import msgspec
+
+_SPARE_FILES = 256
+"""Files the process needs beside its connections: journal, control, log, drivers."""
+
+
+_PLENTY = 1 << 20
+"""Files to ask for where connections are not limited."""
+
+
+class Limits(msgspec.Struct, frozen=True, kw_only=True):
+    """What a caller may do. Durations are whole seconds."""
+
+    rate: float = 5.0
+    """Requests per second and VM; 0 is no limit."""
+    burst: int = 20
+    """Requests a VM may make at once before the rate is felt."""
+    connections: int = 20_000
+    """Open connections in all; 0 is no limit."""
+    connections_per_caller: int = 64
+    """Open connections per address; 0 is no limit."""
+    arrival: int = 10
+    """How long a head may take to arrive, and then a body, and an answer to be taken."""
+    idle: int = 75
+    """How long a connection may stay open without a request."""
+    linger: int = 2
+    """How long a refused caller is listened to, so that it can read the refusal."""
+
+
+class Metered(Protocol):
+    """Somebody whose requests are counted."""
+
+    spent_until: float
+    """When all requests made so far will have been earned at the permitted rate."""
+
+
+class Rate:
+    """So many requests per second, and a burst of them at once, in one number per caller."""
+
+    def __init__(self, rate: float, burst: int) -> None:
+        self.is_on = rate > 0
+        self._interval = 1 / rate if rate > 0 else 0.0
+        self._burst = burst * self._interval
+        self._slack = max(burst - 1, 0) * self._interval
+
+    def admit(self, who: Metered, now: float) -> int:
+        """Count a request and return 0, or count nothing and return the seconds until the next may come."""
+        ahead = who.spent_until - now
+        if ahead <= 0:
+            who.spent_until = now + self._interval
+        elif ahead <= self._slack:
+            who.spent_until += self._interval
+        elif ahead > self._burst + self._interval:
+            # Nobody can be that far ahead: the clock was set back. That must not shut anybody out.
+            who.spent_until = now + self._interval
+        else:
+            return max(1, math.ceil(ahead - self._slack))
+        return 0
+
+
+def provide_files(limits: Limits) -> str:
+    """Raise the number of files this process may open to what the limits need; say what will not fit, if so."""
+    try:
+        import resource  # noqa: PLC0415 - Windows has none, and no such limit
+    except ImportError:
+        return ""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    most = sys.maxsize if hard == resource.RLIM_INFINITY else hard
+    needed = limits.connections + _SPARE_FILES if limits.connections else min(most, _PLENTY)
+    if soft != resource.RLIM_INFINITY and soft < needed:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (min(needed, most), hard))
+    if needed <= most:
+        return ""
+    fit = max(most - _SPARE_FILES, 0)
+    return (
+        f"connections = {limits.connections} is more than fits: this process may open {hard} files, enough for"
+        f" about {fit}; raise its hard limit (ulimit -Hn, or LimitNOFILE= in a unit) or set connections to {fit}"
+    )

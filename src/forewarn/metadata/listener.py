@@ -1,0 +1,223 @@
+"""Where callers arrive. A fresh connection that brings a plain request is answered without more ado.
+
+Building a transport costs more than a whole answer, and many callers make a connection for every request. So the
+listener accepts by itself, reads what is there, and if that is one plain request it answers with a single write;
+the connection is closed there and then, or handed to the event loop for the rest of its life. Everything out of the
+ordinary is handed over from the start. On loops that cannot watch a socket (Windows) all of it is left to asyncio.
+"""
+
+import asyncio
+import contextlib
+import errno
+import logging
+import os
+import socket
+from collections.abc import Sequence
+from typing import cast
+
+from forewarn.core.errors import Unavailable
+from forewarn.metadata.caller import plain_address
+from forewarn.metadata.edge import Edge
+from forewarn.metadata.protocol import Conversation
+from forewarn.metadata.request import Ending
+from forewarn.metadata.waiting import NOBODY
+from forewarn.wire.problems import Problem
+
+log = logging.getLogger(__name__)
+
+_BACKLOG = 4096
+_AT_ONCE = 64
+"""Connections accepted in one go, so that those already there are not kept waiting."""
+_FIRST_READ = 4096
+_DEFER_SECONDS = 1
+_PAUSE = 0.5
+_Address = tuple[str, int] | tuple[str, int, int, int] | tuple[int, bytes]
+_NO_FILES_LEFT = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
+
+
+def bind(host: str, port: int) -> list[socket.socket]:
+    """Return sockets that listen there; raise Unavailable that says why not, and what to do."""
+    where = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+    try:
+        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    except OSError:
+        raise Unavailable(f"cannot listen on {where}: {host!r} is no address of this machine") from None
+    sockets: list[socket.socket] = []
+    try:
+        for family, kind, protocol, _, address in dict.fromkeys(found):
+            opened = socket.socket(family, kind, protocol)
+            sockets.append(_listen(opened, address, is_one_of_many=len(found) > 1))
+    except OSError as error:
+        for opened in sockets:
+            opened.close()
+        raise Unavailable(f"cannot listen on {where}: {_remedy(error, port)}") from None
+    return sockets
+
+
+def _listen(listening: socket.socket, address: _Address, *, is_one_of_many: bool) -> socket.socket:
+    try:
+        if os.name == "posix":  # on Windows the option means something else: sharing the port
+            listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if listening.family == socket.AF_INET6:
+            listening.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, int(is_one_of_many))
+        if hasattr(socket, "TCP_DEFER_ACCEPT"):
+            # The kernel hands a connection over when its first bytes are there, or after a second without any.
+            listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_DEFER_ACCEPT, _DEFER_SECONDS)
+        listening.bind(address)
+        listening.listen(_BACKLOG)
+        listening.setblocking(False)
+    except OSError:
+        listening.close()
+        raise
+    return listening
+
+
+def _remedy(error: OSError, port: int) -> str:
+    match error.errno:
+        case errno.EADDRINUSE:
+            return "another program listens there; stop it, or choose another port with --metadata HOST:PORT"
+        case errno.EACCES:
+            return (
+                f"port {port} is for privileged programs; choose one above 1023 with --metadata HOST:PORT,"
+                " or give this one CAP_NET_BIND_SERVICE"
+            )
+        case errno.EADDRNOTAVAIL:
+            return "no interface of this machine has that address; add it to one, or choose another"
+        case _:
+            return error.strerror or str(error)
+
+
+class Listener:
+    """Takes callers in, on sockets that already listen."""
+
+    def __init__(self, edge: Edge, sockets: Sequence[socket.socket]) -> None:
+        self._edge = edge
+        self._sockets = sockets
+        self._service = edge.service
+        self._young = edge.memo.young
+        self._seats = edge.service.seats
+        self._loop = asyncio.get_running_loop()
+        self._servers: list[asyncio.Server] = []
+        self._arriving: set[asyncio.Task[None]] = set()
+
+    @property
+    def port(self) -> int:
+        return int(self._sockets[0].getsockname()[1])
+
+    async def start(self) -> None:
+        """Begin to answer."""
+        self._edge.start()
+        for listening in self._sockets:
+            try:
+                self._loop.add_reader(listening, self._accept, listening)
+            except NotImplementedError:
+                server = await self._loop.create_server(lambda: _Doorman(self._edge), sock=listening)
+                self._servers.append(server)
+
+    async def stop(self, grace: float = 5.0) -> None:
+        """Take nobody more in, finish the answers that are owed, close every connection."""
+        for server in self._servers:
+            server.close()
+        for listening in self._sockets if not self._servers else ():
+            self._loop.remove_reader(listening)
+            listening.close()
+        if self._arriving:
+            await asyncio.wait(self._arriving)
+        await self._edge.stop(grace)
+
+    def _accept(self, listening: socket.socket) -> None:
+        for _ in range(_AT_ONCE):
+            try:
+                # The public method would build a socket object, which costs as much as the rest of a plain answer.
+                file, peer = listening._accept()  # type: ignore[attr-defined]  # noqa: SLF001
+            except (BlockingIOError, ConnectionAbortedError):
+                return
+            except OSError as error:
+                if error.errno not in _NO_FILES_LEFT:
+                    raise
+                self._pause(listening, error)
+                return
+            address = peer[0]
+            self._greet(file, plain_address(address) if ":" in address else address, listening)
+
+    def _greet(self, file: int, address: str, listening: socket.socket) -> None:
+        try:
+            os.set_blocking(file, False)
+            left = self._answer_plainly(file, address)
+        except OSError:
+            left = None  # the caller has gone already
+        if left is None:
+            os.close(file)
+        else:
+            conversation = self._edge.begin(address, *left)
+            arriving = self._loop.create_task(self._hand_over(file, listening, conversation))
+            self._arriving.add(arriving)
+            arriving.add_done_callback(self._arriving.discard)
+
+    def _answer_plainly(self, file: int, address: str) -> tuple[bytes, bytes, bool] | None:
+        """Answer a plain request; return what is left to do, or None when the connection is to be closed.
+
+        Left to do are bytes to look at, bytes to send, and whether those are the last.
+        """
+        objection = self._edge.objection(address)
+        if objection is not None:
+            self._turn_away(file, objection)
+            return None
+        try:
+            received = os.read(file, _FIRST_READ)
+        except BlockingIOError:
+            return b"", b"", False
+        if not received:
+            return None
+        request = self._young.get(received) or self._edge.memo.read_alone(received)
+        seat = self._seats.get(address)
+        if request is None or not request.is_plain or seat is None or not seat.board.is_enrolled:
+            return received, b"", False
+        answer = self._service.answer(request, b"", address, NOBODY)
+        if not isinstance(answer, bytes):
+            return received, b"", False
+        unsent = answer[os.write(file, answer) :]
+        is_last = request.ending is Ending.CLOSE
+        return None if is_last and not unsent else (b"", unsent, is_last)
+
+    def _turn_away(self, file: int, objection: Problem) -> None:
+        # Bytes that nobody read would make the kernel reset the connection, and the answer with it.
+        with contextlib.suppress(BlockingIOError):
+            os.read(file, _FIRST_READ)
+        os.write(file, self._service.letterhead.refusal(objection, Ending.CLOSE, b"Retry-After: 1\r\n"))
+
+    async def _hand_over(self, file: int, listening: socket.socket, conversation: Conversation) -> None:
+        accepted = socket.socket(listening.family, listening.type, listening.proto, fileno=file)
+        try:
+            await self._loop.connect_accepted_socket(lambda: conversation, accepted)
+        except OSError:
+            accepted.close()
+            self._edge.left(conversation)
+
+    def _pause(self, listening: socket.socket, error: OSError) -> None:
+        log.warning("no connection can be taken in: %s; raise the limit on open files (ulimit -n)", error.strerror)
+        self._loop.remove_reader(listening)
+        self._loop.call_later(_PAUSE, self._resume, listening)
+
+    def _resume(self, listening: socket.socket) -> None:
+        if listening.fileno() >= 0:
+            self._loop.add_reader(listening, self._accept, listening)
+
+
+class _Doorman(asyncio.Protocol):
+    """Begins a conversation on a connection that asyncio accepted."""
+
+    def __init__(self, edge: Edge) -> None:
+        self._edge = edge
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        transport = cast("asyncio.Transport", transport)
+        address = plain_address(transport.get_extra_info("peername")[0])
+        objection = self._edge.objection(address)
+        if objection is not None:
+            transport.write(self._edge.service.letterhead.refusal(objection, Ending.CLOSE, b"Retry-After: 1\r\n"))
+            transport.close()
+            return
+        conversation = self._edge.begin(address)
+        transport.set_protocol(conversation)
+        conversation.connection_made(transport)

@@ -1,0 +1,263 @@
+"""One connection: bytes in, answers out, in order. The hot path of the service begins in ``data_received``.
+
+    receiving --a whole request--> answering --answered--> receiving
+        |                             |
+        +--not HTTP, or too slow------+--the last answer--> leaving, which lets the caller read before it closes
+
+Most requests are answered at once: then answering takes no time and is never seen.
+"""
+
+import asyncio
+from enum import IntEnum
+from typing import TYPE_CHECKING, cast
+
+from forewarn.metadata.answers import CONTINUE
+from forewarn.metadata.bodies import Body, body_of
+from forewarn.metadata.heads import BODY_LIMIT, HEAD_LIMIT, NO_BODY, Refusal, find_end
+from forewarn.metadata.request import Ending, Request
+from forewarn.metadata.waiting import Waiter
+from forewarn.metadata.wheel import NEVER
+from forewarn.wire import problems
+from forewarn.wire.problems import Problem
+
+if TYPE_CHECKING:
+    from forewarn.metadata.edge import Edge
+
+_AHEAD = BODY_LIMIT + HEAD_LIMIT
+"""How much of later requests is taken in while an earlier one is being answered."""
+_UNREAD = 64 * 1024
+"""How much of our answers may wait for the caller to read them before nothing more is answered."""
+
+
+class State(IntEnum):
+    """What a conversation is doing."""
+
+    RECEIVING = 0
+    ANSWERING = 1
+    LEAVING = 2
+
+
+class Conversation(asyncio.Protocol):
+    """One connection with one caller."""
+
+    # fmt: off
+    __slots__ = (
+        "_answer", "_body", "_edge", "_idle", "_is_choked", "_is_ended", "_is_free", "_is_hurried", "_is_last",
+        "_received", "_request", "_state", "_transport", "_unsent", "_waiter", "_wheel", "_write", "_young",
+        "address", "bucket", "expires",
+    )
+    # fmt: on
+    _transport: asyncio.Transport
+
+    def __init__(self, edge: "Edge", address: str, received: bytes, unsent: bytes, *, is_last: bool) -> None:
+        self._edge = edge
+        self.address = address
+        self._answer = edge.service.answer
+        self._young = edge.memo.young
+        self._wheel = edge.service.wheel
+        self._received = bytearray(received)
+        self._unsent = unsent
+        self._is_last = is_last
+        self._body: Body | None = None
+        self._request: Request | None = None
+        """The request whose body is arriving, or which is being answered."""
+        self._waiter: Waiter | None = None
+        self._state = State.RECEIVING
+        self._is_free = not received
+        """Nothing is half received, half answered or held back: what arrives now begins a new request."""
+        self._is_choked = False
+        """The caller does not read its answers."""
+        self._is_ended = False
+        """The caller will send nothing more."""
+        self._is_hurried = False
+        """A request has begun to arrive, and must have arrived in time."""
+        self._idle = edge.limits.idle
+        self.expires = self._wheel.now + self._idle
+        self.bucket = 0
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = transport = cast("asyncio.Transport", transport)
+        self._write = transport.write
+        transport.set_write_buffer_limits(high=_UNREAD)
+        self._wheel.put(self)
+        if self._unsent:
+            transport.write(self._unsent)
+            self._unsent = b""
+        if self._is_last:
+            self._leave()
+        elif self._received:
+            self._proceed()
+
+    def data_received(self, data: bytes) -> None:
+        if self._is_free:
+            request = self._young.get(data)
+            if request is not None:
+                answer = self._answer(request, b"", self.address, self)
+                if type(answer) is bytes and request.ending is not Ending.CLOSE:
+                    self._write(answer)
+                    self.expires = self._wheel.now + self._idle
+                else:
+                    self._take(request, answer)
+                return
+        if self._state is not State.LEAVING:
+            self._received += data
+            self._proceed()
+
+    def _proceed(self) -> None:
+        """Answer as many of the requests received as can be answered now."""
+        try:
+            while self._state is State.RECEIVING and not self._is_choked and self._receive():
+                pass
+        except Refusal as refusal:
+            self._refuse(refusal.problem)
+        if self._state is State.LEAVING:
+            return
+        is_waiting = self._state is State.ANSWERING or self._is_choked
+        self._is_free = not (is_waiting or self._received or self._body)
+        if not is_waiting and self._is_ended:
+            self._transport.close()
+        elif is_waiting and len(self._received) > _AHEAD:
+            self._transport.pause_reading()
+
+    def _receive(self) -> bool:
+        """Take one request from what was received and answer it; return whether there was a whole one."""
+        if self._body is None and not self._receive_head():
+            return False
+        if self._body is not None:
+            body = self._body.take(self._received)
+            if body is None:
+                return False
+            self._body = None
+        else:
+            body = b""
+        assert self._request is not None  # noqa: S101 - its head was just read
+        self._take(self._request, self._answer(self._request, body, self.address, self))
+        return True
+
+    def _receive_head(self) -> bool:
+        received = self._received
+        while received.startswith(b"\r\n"):
+            del received[:2]  # an empty line before a request means nothing
+        end = find_end(received)
+        if not end:
+            if received:
+                self._hurry()
+            return False
+        block = bytes(received[:end])
+        del received[:end]
+        self._request, head = self._edge.memo.read(block)
+        if head is not None and head.length != NO_BODY:
+            self._body = body_of(head.length)
+            self._is_hurried = False
+            self._hurry()
+            if head.expects_continue and not received:
+                self._write(CONTINUE)
+        return True
+
+    def _hurry(self) -> None:
+        """Set the time by which the head, or the body, must have arrived; more bytes do not put it off."""
+        if not self._is_hurried:
+            self._is_hurried = True
+            self.expires = self._wheel.now + self._edge.limits.arrival
+            self._wheel.put(self)
+
+    def _take(self, request: Request, answer: bytes | Waiter | None) -> None:
+        """Send the answer, or stay in its place in the order until it is delivered."""
+        self._request = request
+        self._is_hurried = False
+        if isinstance(answer, bytes):
+            self._send(answer)
+        else:
+            self._state = State.ANSWERING
+            self._is_free = False
+            self._waiter = answer
+            self.expires = NEVER
+
+    def deliver(self, answer: bytes) -> None:
+        """Send an answer that was not to be had at once, and go on with what came after its request."""
+        if self._state is State.ANSWERING:
+            self._state = State.RECEIVING
+            self._waiter = None
+            self._send(answer)
+            self._transport.resume_reading()
+            self._proceed()
+
+    def _send(self, answer: bytes) -> None:
+        self._write(answer)
+        self.expires = self._wheel.now + self._idle
+        assert self._request is not None  # noqa: S101 - it was just answered
+        if self._request.ending is Ending.CLOSE or self._edge.is_closing:
+            self._leave()
+        elif self.bucket == 0:
+            self._wheel.put(self)
+
+    def _refuse(self, problem: Problem) -> None:
+        """Say what is wrong with these bytes; where the next request would begin is not known."""
+        self._write(self._edge.service.letterhead.refusal(problem, Ending.CLOSE))
+        self._leave()
+
+    def _leave(self) -> None:
+        """Close once the answers are sent. A caller still sending is heard out first, or it could not read them."""
+        self._state = State.LEAVING
+        self._is_free = False
+        self.expires = self._wheel.now + self._edge.limits.linger
+        self._wheel.put(self)
+        if self._received or self._body or self._is_hurried:
+            self._transport.write_eof()
+            self._received.clear()
+        else:
+            self._transport.close()
+
+    def wind_up(self) -> None:
+        """Close now, or after the request at hand: the service is stopping."""
+        if self._state is State.RECEIVING and not self._received and self._body is None:
+            self._state = State.LEAVING
+            self._transport.close()
+        self._is_free = False
+
+    def abort(self) -> None:
+        """Close without regard to what is still to be sent."""
+        self._transport.abort()
+
+    def expired(self) -> None:
+        self.expires = NEVER
+        if self._state is State.LEAVING or self._is_choked:
+            self._transport.abort()
+        elif self._is_hurried:
+            self._refuse(problems.TIMEOUT)
+        else:
+            self._state = State.LEAVING
+            self._transport.close()
+
+    def pause_writing(self) -> None:
+        self._is_choked = True
+        self._is_free = False
+        self._transport.pause_reading()
+        self.expires = self._wheel.now + self._edge.limits.arrival
+        self._wheel.put(self)
+
+    def resume_writing(self) -> None:
+        self._is_choked = False
+        if self._state is not State.LEAVING:
+            self.expires = NEVER if self._state is State.ANSWERING else self._wheel.now + self._idle
+            self._transport.resume_reading()
+            self._proceed()
+
+    def eof_received(self) -> bool:
+        """Return whether an answer is still owed; half a request is owed none."""
+        self._is_ended = True
+        if self._state is State.LEAVING:
+            return False
+        if self._waiter is not None:
+            self._waiter.release()  # most who say nothing more have gone; the others get what there is
+            return True
+        return self._state is State.ANSWERING or self._is_choked
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._state = State.LEAVING
+        self._is_free = False
+        self._wheel.remove(self)
+        if self._waiter is not None:
+            self._waiter.cancel()
+            self._waiter = None
+        self._edge.left(self)

@@ -1,0 +1,93 @@
+"""Who asked and who was shown what, gathered from the desk for the node to record in batches."""
+
+from collections.abc import Callable
+from datetime import datetime, timedelta
+
+import msgspec
+
+from forewarn.core.facts import Fetch, Mark
+from forewarn.core.notice import Rules
+from forewarn.metadata.desk import Board, Desk, Seat
+from forewarn.wire.versions import API_VERSIONS
+
+
+class Swept(msgspec.Struct, frozen=True):
+    """What a part of a sweep found."""
+
+    asked: list[Mark]
+    """Groups that asked since their record became old."""
+    idle: list[Mark]
+    """Groups that are on, and have not asked for so long that they are to be switched off."""
+    is_over: bool
+    """Every group that is on was looked at once; the next call begins anew."""
+
+
+class Records:
+    """Goes through the boards a slice at a time, and notes first fetches as they happen."""
+
+    def __init__(self, desk: Desk, rules: Rules, seconds: Callable[[], float], now: Callable[[], datetime]) -> None:
+        self._desk = desk
+        self._mark_after = rules.mark_after.total_seconds()
+        self._idle_after = rules.idle_after.total_seconds()
+        self._seconds = seconds
+        self._now = now
+        self._next = 0
+        self._fetches: list[Fetch] = []
+
+    def sweep(self, count: int = 2_000) -> Swept:
+        """Look at the next boards; few enough at a time, no request waits for it longer than two milliseconds."""
+        seconds, now = self._seconds(), self._now()
+        asked: list[Mark] = []
+        idle: list[Mark] = []
+        boards = self._desk.enrolled
+        for _ in range(count):
+            if self._next >= len(boards):
+                self._next = 0
+                return Swept(asked, idle, is_over=True)
+            board = boards[self._next]
+            if not board.is_enrolled:
+                # The last takes its place: order means nothing here, and nothing has to move up.
+                boards[self._next] = boards[-1]
+                boards.pop()
+                board.is_listed = False
+                continue
+            self._next += 1
+            if seconds - board.asked >= self._idle_after:
+                idle.append(_mark(board, now, seconds))
+            elif board.asked > board.marked and seconds - board.marked >= self._mark_after:
+                asked.append(_mark(board, now, seconds))
+        return Swept(asked, idle, is_over=False)
+
+    def last_asked(self, group: str) -> Mark | None:
+        """Return who of the group asked last and when, as far as is known since the start."""
+        board = self._desk.boards.get(group)
+        if board is None or not board.asked_by:
+            return None
+        return _mark(board, self._now(), self._seconds())
+
+    def note_shown(self, seat: Seat, board: Board, version: int) -> None:
+        """Note the events that a VM is shown for the first time."""
+        bit = 1 << version
+        if seat.shown == board.incarnation:
+            earlier = 0
+            seat.shown_in |= bit
+        else:
+            # What stood there already when it last looked has been noted, if this api-version shows it.
+            earlier = seat.shown if seat.shown_in & bit else 0
+            seat.shown, seat.shown_in = board.incarnation, bit
+        now = self._now()
+        name = seat.vm.name
+        types = API_VERSIONS[version].types
+        for event in board.events:
+            if event.since > earlier and event.type in types and name not in event.fetched_by:
+                self._fetches.append(Fetch(event.id, name, now))
+
+    def take_fetches(self) -> tuple[Fetch, ...]:
+        """Hand over what was noted since the last call."""
+        fetches = tuple(self._fetches)
+        self._fetches.clear()
+        return fetches
+
+
+def _mark(board: Board, now: datetime, seconds: float) -> Mark:
+    return Mark(board.terms.name, now - timedelta(seconds=max(0.0, seconds - board.asked)), board.asked_by)
