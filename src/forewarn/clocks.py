@@ -5,6 +5,7 @@ import heapq
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from itertools import count
+from time import monotonic
 from typing import Protocol
 
 
@@ -21,12 +22,17 @@ class Clock(Protocol):
     def now(self) -> datetime:
         """Return the time, in UTC."""
 
+    def seconds(self) -> float:
+        """Return seconds since some moment in the past; they never go back, whatever is done to the wall clock."""
+
     def call_at(self, when: datetime, do: Callable[[], None]) -> Timer:
         """Call ``do`` on the event loop once ``when`` has come, never before, never within this call."""
 
 
 class SystemClock:
     """The wall clock. A step of it is noticed within seconds, also by timers that were set before."""
+
+    seconds = staticmethod(monotonic)
 
     def now(self) -> datetime:
         return datetime.now(UTC)
@@ -71,6 +77,9 @@ class ManualClock:
 
     def now(self) -> datetime:
         return self._now
+
+    def seconds(self) -> float:
+        return self._now.timestamp()
 
     def call_at(self, when: datetime, do: Callable[[], None]) -> Timer:
         timer = _ManualTimer(do)

@@ -1,0 +1,89 @@
+"""Has the node record who asked and who was shown what: rarely, and in batches.
+
+A crash loses the last seconds of it at most; after a restart a group counts as having asked at the start.
+"""
+
+import asyncio
+import logging
+from datetime import datetime, timedelta
+from uuid import uuid4
+
+from forewarn.clocks import Timer
+from forewarn.core.commands import Command, RecordAsked, RecordFetched, SwitchOff
+from forewarn.core.errors import ForewarnError
+from forewarn.core.facts import Mark
+from forewarn.core.model import NODE
+from forewarn.metadata.records import Records
+from forewarn.node.node import Node
+
+log = logging.getLogger(__name__)
+
+_FETCHES_EVERY = timedelta(seconds=2)
+_SWEEP_EVERY = timedelta(minutes=1)
+_MARKS_EVERY = timedelta(minutes=10)
+
+
+class Recorder:
+    """Hands what the desk has noted to the node, for as long as the service runs."""
+
+    def __init__(self, node: Node, records: Records) -> None:
+        self._node = node
+        self._records = records
+        # Hurried, a group may be idle for seconds only: it is looked at often enough to notice.
+        self._sweep_every = min(_SWEEP_EVERY, node.rules.idle_after / 24)
+        self._marks_every = min(_MARKS_EVERY, node.rules.mark_after / 6)
+        self._asked: list[Mark] = []
+        self._sweep_at = self._marks_at = node.clock.now()
+        self._timer: Timer | None = None
+        self._recording: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        every = min(_FETCHES_EVERY, self._sweep_every)
+        self._timer = self._node.clock.call_at(self._node.clock.now() + every, self._ring)
+
+    async def stop(self) -> None:
+        """Record what is still in memory."""
+        if self._timer:
+            self._timer.cancel()
+        if self._recording:
+            await self._recording
+        if self._timer:
+            self._timer.cancel()
+        await self._record_fetches()
+
+    def _ring(self) -> None:
+        self._recording = asyncio.create_task(self._record())
+
+    async def _record(self) -> None:
+        now = self._node.clock.now()
+        await self._record_fetches()
+        if now >= self._sweep_at:
+            self._sweep_at = now + self._sweep_every
+            await self._sweep(now)
+        self._recording = None
+        self.start()
+
+    async def _record_fetches(self) -> None:
+        if fetches := self._records.take_fetches():
+            await self._submit(RecordFetched(id=uuid4().hex, by=NODE, fetches=fetches))
+
+    async def _sweep(self, now: datetime) -> None:
+        """Look at every group that is on, a slice at a time, and switch off those that nobody asks for."""
+        self._asked.clear()
+        is_over = False
+        while not is_over:
+            swept = self._records.sweep()
+            is_over = swept.is_over
+            self._asked += swept.asked
+            if swept.idle:
+                await self._submit(SwitchOff(id=uuid4().hex, by=NODE, marks=tuple(swept.idle)))
+            await asyncio.sleep(0)
+        if self._asked and now >= self._marks_at:
+            self._marks_at = now + self._marks_every
+            await self._submit(RecordAsked(id=uuid4().hex, by=NODE, marks=tuple(self._asked)))
+
+    async def _submit(self, command: Command) -> None:
+        try:
+            await self._node.submit(command)
+        except ForewarnError as error:
+            log.warning("who asked was not recorded: %s", error)
