@@ -1,13 +1,31 @@
-"""The SQLite journal keeps the contract, and its own promises beyond it."""
+"""The SQLite journal keeps the contract, refuses clearly what it cannot use, and survives what goes wrong."""
 
+import os
+import shutil
+import sqlite3
+import subprocess
+import sys
 from collections.abc import Iterator
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
-from forewarn.journal.port import Journal
-from forewarn.journal.sqlite import SqliteJournal
-from forewarn.testing.journal_contract import JournalContract
+from forewarn.core.errors import ForewarnError
+from forewarn.core.facts import FORMAT
+from forewarn.journal import file
+from forewarn.journal.codec import pack
+from forewarn.journal.fold import fold
+from forewarn.journal.port import (
+    DamagedJournal,
+    Journal,
+    JournalFailed,
+    JournalLocked,
+    NewerJournal,
+    NotAJournal,
+)
+from forewarn.journal.sqlite import DEFAULT_HISTORY, SqliteJournal
+from forewarn.testing.journal_contract import JournalContract, assert_same, folded, hosts
 
 
 class TestSqliteJournal(JournalContract):
@@ -18,3 +36,353 @@ class TestSqliteJournal(JournalContract):
         journal = SqliteJournal(tmp_path / "data")
         yield journal
         journal.close()
+
+
+@pytest.fixture
+def directory(tmp_path: Path) -> Path:
+    """Return a directory with a closed journal of nine entries."""
+    journal = SqliteJournal(tmp_path / "data")
+    journal.load()
+    journal.append(0, hosts(1, 9))
+    journal.close()
+    return tmp_path / "data"
+
+
+def refusal(directory: Path, error: type[ForewarnError]) -> str:
+    """Load a directory that must be refused; return the sentence."""
+    journal = SqliteJournal(directory)
+    with pytest.raises(error) as refused:
+        journal.load()
+    sentence = str(refused.value)
+    assert str(directory) in sentence
+    assert ": " in sentence, "a refusal names the remedy"
+    assert "\n" not in sentence
+    return sentence
+
+
+def test_a_commit_is_synced_before_it_returns(directory: Path) -> None:
+    """The file is in WAL mode and every commit is written through."""
+    journal = SqliteJournal(directory)
+    journal.load()
+    assert journal._writer is not None
+    ((mode,),) = journal._writer.execute("PRAGMA journal_mode")
+    ((synchronous,),) = journal._writer.execute("PRAGMA synchronous")
+    journal.close()
+
+    assert (mode, synchronous) == ("wal", 2)
+
+
+def test_a_second_opener_is_refused_and_told_who_has_it(directory: Path) -> None:
+    """Two servers never share a directory; the lock goes with its holder."""
+    first = SqliteJournal(directory)
+    first.load()
+
+    assert f"process with id {os.getpid()}" in refusal(directory, JournalLocked)
+
+    first.close()
+    second = SqliteJournal(directory)
+    assert second.load().revision == 9
+    second.close()
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"garbage", b"x" * 5000, b"SQLite format 3\x00"], ids=["empty", "short", "long", "cut"]
+)
+def test_a_file_that_is_no_journal_is_refused_untouched(tmp_path: Path, content: bytes) -> None:
+    """Whatever stands under the journal's name and is not one stays as it is."""
+    (tmp_path / file.NAME).write_bytes(content)
+
+    refusal(tmp_path, NotAJournal)
+
+    assert (tmp_path / file.NAME).read_bytes() == content
+
+
+def test_another_programs_sqlite_file_is_refused_untouched(tmp_path: Path) -> None:
+    """A SQLite file without our mark is somebody else's."""
+    path = tmp_path / file.NAME
+    connection = sqlite3.connect(path)
+    connection.executescript("CREATE TABLE entries (revision INTEGER PRIMARY KEY, checksum, body)")
+    connection.close()
+    before = path.read_bytes()
+
+    refusal(tmp_path, NotAJournal)
+
+    assert path.read_bytes() == before
+
+
+def test_a_newer_format_is_refused_untouched(directory: Path) -> None:
+    """A journal of a later release is not read, let alone written."""
+    path = directory / file.NAME
+    connection = sqlite3.connect(path)
+    connection.execute(f"PRAGMA user_version = {FORMAT + 1}")
+    connection.close()
+    before = path.read_bytes()
+
+    assert f"format {FORMAT + 1}" in refusal(directory, NewerJournal)
+
+    assert path.read_bytes() == before
+
+
+def test_a_missing_file_beside_snapshots_is_not_begun_anew(directory: Path) -> None:
+    """Snapshots without their journal mean that something was lost."""
+    fold(directory, DEFAULT_HISTORY)
+    (directory / file.NAME).unlink()
+
+    refusal(directory, DamagedJournal)
+
+    assert not (directory / file.NAME).exists()
+
+
+def test_a_directory_is_made_but_not_its_parents(tmp_path: Path) -> None:
+    """A mistyped path is refused; the last name of a good one is made."""
+    refusal(tmp_path / "no" / "data", JournalFailed)
+    assert not (tmp_path / "no").exists()
+
+    journal = SqliteJournal(tmp_path / "data")
+    journal.load()
+    journal.close()
+    assert (tmp_path / "data").is_dir()
+
+
+def test_a_file_in_the_directorys_place_is_refused(tmp_path: Path) -> None:
+    """The journal needs a directory."""
+    (tmp_path / "data").write_text("mine")
+
+    refusal(tmp_path / "data", JournalFailed)
+
+    assert (tmp_path / "data").read_text() == "mine"
+
+
+@pytest.mark.end_to_end
+def test_an_unwritable_directory_is_refused(directory: Path) -> None:
+    """A user who may only read is told to make the directory writable."""
+    script = (
+        "import os, sys\n"
+        "from pathlib import Path\n"
+        "from forewarn.core.errors import ForewarnError\n"
+        "from forewarn.journal.sqlite import SqliteJournal\n"
+        "if os.geteuid() == 0:\n    os.setgid(65534); os.setuid(65534)\n"
+        "try:\n    SqliteJournal(Path('data')).load()\n"
+        "except ForewarnError as error:\n    print(type(error).__name__, error)\n"
+    )
+    for parent in (directory.parent, *directory.parent.parents[:3]):
+        parent.chmod(parent.stat().st_mode | 0o555)
+    for path in (directory, *directory.iterdir()):
+        path.chmod(0o555)
+
+    answer = subprocess.run(
+        [sys.executable, "-c", script], cwd=directory.parent, capture_output=True, text=True, check=False
+    )
+
+    directory.chmod(0o755)
+    assert answer.stdout.startswith("JournalFailed data/lock cannot be written: make"), answer
+
+
+@pytest.mark.parametrize("lost", [1, 4])
+def test_a_gap_is_refused(directory: Path, lost: int) -> None:
+    """Revisions begin at 1 and have no gaps."""
+    change(directory, "DELETE FROM entries WHERE revision = ?", lost)
+
+    refusal(directory, DamagedJournal)
+
+
+def test_an_end_that_a_snapshot_knows_better_is_refused(directory: Path) -> None:
+    """A journal that ends below its newest snapshot has lost something."""
+    fold(directory, DEFAULT_HISTORY)
+    change(directory, "DELETE FROM entries WHERE revision = 9")
+
+    assert "ends at revision 8" in refusal(directory, DamagedJournal)
+
+
+def test_a_changed_entry_is_refused(directory: Path) -> None:
+    """The checksum covers the body and its place."""
+    change(directory, "UPDATE entries SET body = CAST(replace(body, 'host-4', 'host-5') AS BLOB) WHERE revision = 4")
+
+    assert "revision 4" in refusal(directory, DamagedJournal)
+
+
+def test_swapped_entries_are_refused(directory: Path) -> None:
+    """A good body under another revision is damage too."""
+    change(
+        directory,
+        "UPDATE entries SET (checksum, body) = (SELECT checksum, body FROM entries WHERE revision = 5)"
+        " WHERE revision = 6",
+    )
+
+    assert "revision 6" in refusal(directory, DamagedJournal)
+
+
+def test_a_missing_table_is_damage(directory: Path) -> None:
+    """A file with our mark but without entries' table was damaged."""
+    change(directory, "DROP TABLE entries")
+
+    refusal(directory, DamagedJournal)
+
+
+def test_a_damaged_page_is_refused(directory: Path) -> None:
+    """What SQLite finds wrong with a page is found on opening."""
+    path = directory / file.NAME
+    content = bytearray(path.read_bytes())
+    content[4096:4196] = bytes(100)
+    path.write_bytes(content)
+
+    refusal(directory, DamagedJournal)
+
+    assert path.read_bytes() == content
+
+
+def test_a_missing_wal_after_a_clean_end_is_no_matter(directory: Path) -> None:
+    """A journal that was closed is whole in its one file."""
+    for path in directory.glob("*-wal"):
+        path.unlink()
+
+    journal = SqliteJournal(directory)
+    assert journal.load().revision == 9
+    journal.close()
+
+
+def test_a_full_disk_fails_the_append_and_nothing_else(directory: Path) -> None:
+    """After a failed append nothing of it is there; the journal is loaded and appended to as before."""
+    journal = SqliteJournal(directory)
+    journal.load()
+    assert journal._writer is not None
+    ((pages,),) = journal._writer.execute("PRAGMA page_count")
+    journal._writer.execute(f"PRAGMA max_page_count = {pages}")
+
+    with pytest.raises(JournalFailed, match="disk is full: free some space"):
+        journal.append(9, hosts(10, 900))
+    with pytest.raises(JournalFailed, match="load it again"):
+        journal.append(9, hosts(10, 10))
+
+    recovered = journal.load()
+    assert recovered.revision == 9
+    assert_same(recovered.fleet, folded(hosts(1, 9)))
+    journal.append(9, hosts(10, 900))
+    assert journal.load().revision == 900
+    journal.close()
+
+
+def test_a_write_that_is_refused_fails_the_append(directory: Path) -> None:
+    """A journal that turned read-only says so, and can be loaded again."""
+    journal = SqliteJournal(directory)
+    journal.load()
+    assert journal._writer is not None
+    journal._writer.execute("PRAGMA query_only = 1")
+
+    with pytest.raises(JournalFailed, match="writable"):
+        journal.append(9, hosts(10, 10))
+
+    assert journal.load().revision == 9
+    journal.close()
+
+
+def test_an_unfinished_beginning_is_begun_again(tmp_path: Path) -> None:
+    """A crash while the file is made leaves another name, which the next start removes."""
+    (tmp_path / f"{file.NAME}.new").write_bytes(b"half")
+
+    journal = SqliteJournal(tmp_path)
+    assert journal.load().revision == 0
+    journal.close()
+
+    assert not (tmp_path / f"{file.NAME}.new").exists()
+
+
+TEN_BODIES = sum(len(body) for _, _, body in pack(hosts(1, 10)))
+
+
+@pytest.mark.parametrize(("entries", "size"), [(10, 1 << 30), (1000, TEN_BODIES)])
+def test_a_snapshot_is_due_after_so_many_entries_or_bytes(directory: Path, entries: int, size: int) -> None:
+    """Both are counted across restarts, and anew after a snapshot."""
+    journal = SqliteJournal(directory, snapshot_entries=entries, snapshot_bytes=size)
+    due = []
+
+    def look(*, load: bool = True) -> None:
+        if load:
+            journal.load()
+        due.append(journal.snapshot_due)
+
+    look()
+    journal.append(9, hosts(10, 10))
+    look(load=False)
+    look()
+    journal.take_snapshot()
+    look(load=False)
+    look()
+    journal.close()
+
+    assert due == [False, True, True, False, False]
+
+
+def test_compaction_deletes_what_is_old_and_below_two_snapshots(tmp_path: Path) -> None:
+    """Entries older than the history go, a few at a time; fleet and kept history stay as they were."""
+    journal = SqliteJournal(tmp_path, history=timedelta(seconds=5))
+    journal.load()
+    journal.append(0, hosts(1, 20))
+    journal.take_snapshot()
+    assert not journal.compact()
+    assert len(list(journal.entries())) == 20, "one snapshot alone lets nothing go"
+    journal.append(20, hosts(21, 22))
+    journal.take_snapshot()
+
+    steps = [journal.compact(limit=4) for _ in range(5)]
+
+    assert steps == [True, True, True, True, False]
+    assert list(journal.entries()) == hosts(17, 22), "revision 17 is five seconds older than revision 22"
+    assert journal.history("caller:ada") == hosts(17, 22)
+    assert journal.history("host:host-3") == []
+    recovered = journal.load()
+    assert (recovered.revision, recovered.warnings) == (22, ())
+    assert_same(recovered.fleet, folded(hosts(1, 22)))
+    journal.close()
+
+
+def test_compaction_keeps_what_the_older_snapshot_needs(tmp_path: Path) -> None:
+    """Should the newest snapshot be damaged later, the older one and the entries after it make the same fleet."""
+    journal = SqliteJournal(tmp_path, history=timedelta(0))
+    journal.load()
+    journal.append(0, hosts(1, 20))
+    journal.take_snapshot()
+    journal.append(20, hosts(21, 30))
+    journal.take_snapshot()
+    while journal.compact():
+        pass
+    assert list(journal.entries()) == hosts(20, 30)
+    (tmp_path / "snapshot-30").write_bytes(b"damaged")
+
+    recovered = journal.load()
+
+    assert_same(recovered.fleet, folded(hosts(1, 30)))
+    assert len(recovered.warnings) == 1
+    assert "snapshot-30 is damaged" in recovered.warnings[0]
+    journal.close()
+
+
+def test_a_failed_snapshot_is_told_in_one_sentence(directory: Path) -> None:
+    """The sentence of the folding process is handed on, and appending goes on."""
+    journal = SqliteJournal(directory)
+    journal.load()
+    change(directory, "UPDATE entries SET checksum = 1 WHERE revision = 5")
+
+    with pytest.raises(JournalFailed, match=r"got no snapshot: .* is damaged at revision 5") as failed:
+        journal.take_snapshot()
+
+    assert "\n" not in str(failed.value)
+    journal.append(9, hosts(10, 10))
+    journal.close()
+
+
+def test_a_copied_journal_is_the_same_journal(directory: Path, tmp_path: Path) -> None:
+    """Nothing in the file depends on where it stands."""
+    shutil.copytree(directory, tmp_path / "copy")
+
+    journal = SqliteJournal(tmp_path / "copy")
+    assert journal.load().revision == 9
+    journal.close()
+
+
+def change(directory: Path, statement: str, *values: int) -> None:
+    """Do to the journal what no release of ours does."""
+    connection = sqlite3.connect(directory / file.NAME)
+    connection.execute(statement, values)
+    connection.commit()
+    connection.close()

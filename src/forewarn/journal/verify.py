@@ -118,8 +118,8 @@ class _Verification:
 
     def _check_index(self, connection: sqlite3.Connection) -> None:
         path = self._directory / index.NAME
-        if not path.exists():
-            return
+        if not path.exists() or self._entries <= self._last - self._first:
+            return  # where entries are damaged, nothing can be said of what leads to them
         try:
             with file.reading(path) as history_index:
                 complete = self._is_complete(history_index, connection)

@@ -1,0 +1,155 @@
+"""The process that folds snapshots keeps two good ones, indexes, and releases what is old."""
+
+import os
+import sys
+from collections.abc import Iterable
+from datetime import timedelta
+from itertools import islice
+from pathlib import Path
+
+import pytest
+
+from forewarn.core.fleet import Fleet, Part
+from forewarn.journal import fold as folding
+from forewarn.journal import snapshot
+from forewarn.journal.fold import Folded, fold
+from forewarn.journal.lock import Lock
+from forewarn.journal.port import DamagedJournal, JournalFailed, JournalLocked, NotAJournal
+from forewarn.journal.sqlite import DEFAULT_HISTORY, SqliteJournal
+from forewarn.testing.journal_contract import assert_same, folded, hosts
+
+
+@pytest.fixture
+def journal(tmp_path: Path) -> SqliteJournal:
+    """Return a loaded journal of nine entries."""
+    journal = SqliteJournal(tmp_path)
+    journal.load()
+    journal.append(0, hosts(1, 9))
+    return journal
+
+
+def kept(directory: Path) -> list[int]:
+    return [revision for revision, _ in snapshot.snapshots(directory)]
+
+
+def test_a_snapshot_is_the_fold_of_all_entries(journal: SqliteJournal, tmp_path: Path) -> None:
+    """It is taken beside the open journal, and read back equal."""
+    assert fold(tmp_path, DEFAULT_HISTORY) == Folded(revision=9, released=0)
+
+    restored = Fleet.restore(snapshot.read_parts(tmp_path / "snapshot-9"))
+    assert_same(restored, folded(hosts(1, 9)))
+    journal.close()
+
+
+def test_the_newest_two_are_kept(journal: SqliteJournal, tmp_path: Path) -> None:
+    """A third snapshot replaces the oldest; one at the same revision replaces nothing."""
+    fold(tmp_path, DEFAULT_HISTORY)
+    for revision in (10, 11):
+        journal.append(revision - 1, hosts(revision, revision))
+        fold(tmp_path, DEFAULT_HISTORY)
+    journal.close()
+
+    assert kept(tmp_path) == [11, 10]
+    fold(tmp_path, DEFAULT_HISTORY)
+    assert kept(tmp_path) == [11, 10]
+
+
+def test_an_empty_journal_gets_no_snapshot(tmp_path: Path) -> None:
+    """There is nothing to fold before the first entry."""
+    journal = SqliteJournal(tmp_path)
+    journal.load()
+    journal.close()
+
+    assert fold(tmp_path, DEFAULT_HISTORY) == Folded(0, 0)
+    assert kept(tmp_path) == []
+
+
+def test_a_damaged_snapshot_is_replaced_and_does_not_count(journal: SqliteJournal, tmp_path: Path) -> None:
+    """Nothing is released on the word of a snapshot that cannot be read."""
+    fold(tmp_path, timedelta(0))
+    (tmp_path / "snapshot-9").write_bytes(b"damaged")
+    journal.append(9, hosts(10, 10))
+
+    assert fold(tmp_path, timedelta(0)) == Folded(revision=10, released=0)
+
+    assert kept(tmp_path) == [10]
+    journal.close()
+
+
+def test_a_damaged_snapshot_of_the_last_revision_is_taken_again(journal: SqliteJournal, tmp_path: Path) -> None:
+    """That nothing came since is no reason to leave a damaged snapshot standing."""
+    fold(tmp_path, DEFAULT_HISTORY)
+    (tmp_path / "snapshot-9").write_bytes(b"damaged")
+
+    fold(tmp_path, DEFAULT_HISTORY)
+
+    assert snapshot.check(tmp_path / "snapshot-9").revision == 9
+    journal.close()
+
+
+@pytest.mark.parametrize(("seconds", "released"), [(0, 8), (1, 8), (5, 4), (8.5, 1), (9, 0), (1000, 0)])
+def test_what_is_old_and_below_both_snapshots_is_released(
+    journal: SqliteJournal, tmp_path: Path, seconds: float, released: int
+) -> None:
+    """Entries come one second apart and age is counted back from the newest; the older snapshot's own stays."""
+    fold(tmp_path, DEFAULT_HISTORY)
+    journal.append(9, hosts(10, 10))
+
+    assert fold(tmp_path, timedelta(seconds=seconds)) == Folded(10, released)
+
+    assert journal.history("caller:ada") == hosts(released + 1, 10)
+    journal.close()
+
+
+def test_a_snapshot_that_reads_back_otherwise_never_counts(
+    journal: SqliteJournal, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A disk that returns something else than was written is noticed before the snapshot gets its name."""
+    write = snapshot.write
+
+    def write_less(directory: Path, header: snapshot.Header, parts: Iterable[Part]) -> Path:
+        return write(directory, header, islice(parts, 1, None))
+
+    monkeypatch.setattr(snapshot, "write", write_less)
+
+    with pytest.raises(DamagedJournal, match="read back"):
+        fold(tmp_path, DEFAULT_HISTORY)
+
+    assert kept(tmp_path) == []
+    journal.close()
+
+
+def test_two_never_fold_one_directory(journal: SqliteJournal, tmp_path: Path) -> None:
+    """One left over from a killed server is not disturbed by its successor's."""
+    other = Lock(tmp_path / folding.LOCK)
+    other.acquire()
+
+    with pytest.raises(JournalLocked):
+        fold(tmp_path, DEFAULT_HISTORY)
+
+    other.release()
+    journal.close()
+
+
+def test_what_is_no_journal_is_not_folded(tmp_path: Path) -> None:
+    """A missing directory and a foreign file are refused."""
+    with pytest.raises(JournalFailed):
+        fold(tmp_path / "missing", DEFAULT_HISTORY)
+    (tmp_path / "journal.sqlite3").write_text("mine")
+    with pytest.raises(NotAJournal):
+        fold(tmp_path, DEFAULT_HISTORY)
+
+
+def test_the_process_prints_one_line(
+    journal: SqliteJournal, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    """Its result is JSON; a refusal is a sentence and an exit code."""
+    monkeypatch.setattr(os, "nice", lambda _: 0)
+    monkeypatch.setattr(sys, "argv", ["fold", str(tmp_path), "10"])
+    assert folding.main() == 0
+    sys.stdout.flush()
+    assert capfdbinary.readouterr().out == b'{"revision":9,"released":0}\n'
+    monkeypatch.setattr(sys, "argv", ["fold", str(tmp_path / "missing"), "10"])
+    assert folding.main() == 1
+    assert capfdbinary.readouterr().err.count(b"\n") == 1
+    journal.close()

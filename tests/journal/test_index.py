@@ -1,0 +1,100 @@
+"""History is the same with the index, without it, and with one that cannot be trusted."""
+
+import shutil
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+from forewarn.core.facts import AnyFact, Entry, FleetChanged
+from forewarn.core.model import Caller, CallerKind, Host
+from forewarn.core.subjects import subjects_of
+from forewarn.journal import index
+from forewarn.journal.codec import pack
+from forewarn.journal.fold import fold
+from forewarn.journal.sqlite import DEFAULT_HISTORY, SqliteJournal
+from forewarn.testing.journal_contract import entry, hosts
+from tests.journal.test_codec import EVERY_FACT
+
+
+@pytest.fixture
+def directory(tmp_path: Path) -> Path:
+    """Return a directory with nine indexed entries and three that came later."""
+    journal = SqliteJournal(tmp_path)
+    journal.load()
+    journal.append(0, hosts(1, 9))
+    fold(tmp_path, DEFAULT_HISTORY)
+    journal.append(9, hosts(10, 12))
+    journal.close()
+    return tmp_path
+
+
+def history(directory: Path) -> list[Entry]:
+    return SqliteJournal(directory).history("caller:ada")
+
+
+def reached(directory: Path) -> int:
+    connection = sqlite3.connect(directory / index.NAME)
+    _, revision = index.reach(connection)
+    connection.close()
+    return revision
+
+
+def test_history_reaches_beyond_the_index(directory: Path) -> None:
+    """What is indexed and what came since are one history."""
+    assert reached(directory) == 9
+    assert history(directory) == hosts(1, 12)
+
+
+def test_indexed_entries_are_found_through_the_index(directory: Path) -> None:
+    """Below its reach the index alone decides; the bodies are not looked through."""
+    connection = sqlite3.connect(directory / index.NAME)
+    connection.execute("DELETE FROM subjects WHERE revision = 5")
+    connection.commit()
+    connection.close()
+
+    assert history(directory) == [*hosts(1, 4), *hosts(6, 12)]
+
+
+@pytest.mark.parametrize("content", [None, b"", b"garbage" * 1000])
+def test_an_index_that_cannot_be_read_is_passed_by_and_made_anew(directory: Path, content: bytes | None) -> None:
+    """Without an index history takes longer, and is the same."""
+    path = directory / index.NAME
+    path.unlink()
+    for beside in directory.glob(f"{index.NAME}-*"):
+        beside.unlink()
+    if content is not None:
+        path.write_bytes(content)
+
+    assert history(directory) == hosts(1, 12)
+
+    fold(directory, DEFAULT_HISTORY)
+    assert reached(directory) == 12
+    assert history(directory) == hosts(1, 12)
+
+
+def test_the_index_of_another_journal_is_passed_by_and_made_anew(directory: Path, tmp_path: Path) -> None:
+    """A journal that was put back from a backup is not read through the index of its successor."""
+    other = tmp_path / "other"
+    journal = SqliteJournal(other)
+    journal.load()
+    journal.append(0, [entry(n, FleetChanged(hosts=(Host(f"h{n}"),)), command="x") for n in range(1, 31)])
+    journal.close()
+    shutil.copy(directory / index.NAME, other / index.NAME)
+
+    assert len(history(other)) == 30
+
+    fold(other, DEFAULT_HISTORY)
+    assert reached(other) == 30
+    assert len(history(other)) == 30
+
+
+@pytest.mark.parametrize("fact", EVERY_FACT, ids=lambda fact: type(fact).__name__)
+@pytest.mark.parametrize("by", [Caller(CallerKind.OPERATOR), Caller(CallerKind.VM, "web-0", "10.0.0.4")])
+def test_an_entry_has_its_subjects_in_its_body(fact: AnyFact, by: Caller) -> None:
+    """What is not indexed yet is found by looking for the name, so every name must be there as written."""
+    entry_ = Entry(1, entry(1).at, "command", by, (fact,))
+    ((_, _, body),) = pack([entry_])
+
+    for subject in subjects_of(entry_):
+        assert index._as_written(subject) in body
