@@ -7,6 +7,7 @@ import click
 
 from forewarn.cli.operating import connect, print_events
 from forewarn.cli.output import json_option, print_fields, print_json, wrapped
+from forewarn.cli.root import Ordered
 from forewarn.cli.times import clock, relative, span
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ _SPANS = {
 }
 
 
-@click.group
+@click.group(cls=Ordered)
 def event() -> None:
     """List events, tell their stories, approve and cancel them.
 

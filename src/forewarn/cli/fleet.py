@@ -8,6 +8,7 @@ import click
 
 from forewarn.cli.operating import connect
 from forewarn.cli.output import json_option, print_json
+from forewarn.cli.root import Ordered
 
 if TYPE_CHECKING:
     from forewarn.control.difference import Declared, Difference
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 _WORDS = {"hosts": ("host", "hosts"), "groups": ("group", "groups"), "vms": ("VM", "VMs")}
 
 
-@click.group
+@click.group(cls=Ordered)
 def fleet() -> None:
     """Apply a fleet file, or show the fleet as one."""
 
@@ -27,7 +28,9 @@ def fleet() -> None:
 @json_option
 @click.pass_context
 def apply(context: click.Context, file: str, cancel_events: bool, as_json: bool) -> None:
-    """Make the fleet what FILE says: all of it, or nothing at all.
+    """Make the fleet what FILE says.
+
+    All of it, or nothing at all.
 
     VMs that are not in FILE are removed. What happened at run time (deallocated, moved to another host) stays,
     unless FILE changes that very key.
@@ -74,7 +77,7 @@ def _counted(changed: dict[str, int], prefix: str) -> str:
 @json_option
 @click.pass_context
 def show(context: click.Context, as_json: bool) -> None:
-    """Print the fleet as a fleet file, which 'forewarn fleet apply' takes."""
+    """Print the fleet as a fleet file."""
     with connect(context) as client:
         declared = _whole(client.declared()[0])
     if as_json:

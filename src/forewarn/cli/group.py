@@ -7,13 +7,23 @@ import click
 
 from forewarn.cli.operating import connect, print_events
 from forewarn.cli.output import json_option, print_fields, print_json, print_json_list, print_table
+from forewarn.cli.root import Ordered
 from forewarn.cli.times import clock, relative
 
 if TYPE_CHECKING:
     from forewarn.control.views import GroupDetail, GroupView
 
+# The marker keeps the lines below it as they are.
+_SET_HELP = """Change a group's terms.
 
-@click.group
+\b
+approval=any|all                   whose approval lets an event start early
+terminate_notice=PT5M..PT15M|none  notice before a VM of a scale set is deleted
+eviction=deallocate|delete         what an eviction leaves behind
+"""
+
+
+@click.group(cls=Ordered)
 def group() -> None:
     """List groups and set their terms."""
 
@@ -89,13 +99,12 @@ def _print_detail(detail: "GroupDetail", *, as_json: bool) -> None:
         print_events(detail.upcoming, "", as_json=False)
 
 
-@group.command("set")
+@group.command("set", help=_SET_HELP)
 @click.argument("name")
 @click.argument("terms", nargs=-1, required=True, metavar="KEY=VALUE...")
 @json_option
 @click.pass_context
 def set_terms(context: click.Context, name: str, terms: tuple[str, ...], as_json: bool) -> None:
-    """Change a group's terms: approval=any|all, terminate_notice=PT5M..PT15M|none, eviction=deallocate|delete."""
     from msgspec.structs import replace
 
     from forewarn.control.client import OPERATOR, new_id

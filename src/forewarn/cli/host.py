@@ -6,15 +6,16 @@ import click
 
 from forewarn.cli.operating import announcing_options, connect, print_events
 from forewarn.cli.output import json_option, print_json_list, print_table
+from forewarn.cli.root import Ordered
 
 _OPERATIONS = {
     "freeze": "Pause the host's VMs for some seconds, after notice.",
     "reboot": "Restart the host and so its VMs, after notice.",
-    "redeploy": "Move the host's VMs elsewhere, after notice; live where the driver can.",
+    "redeploy": "Move its VMs elsewhere, after notice.\n\nLive where the driver can.",
 }
 
 
-@click.group
+@click.group(cls=Ordered)
 def host() -> None:
     """List hosts; freeze, reboot, redeploy all VMs of one."""
 

@@ -3,10 +3,10 @@
 import click
 
 from forewarn.cli.output import json_option, print_json
-from forewarn.cli.root import data_directory
+from forewarn.cli.root import Ordered, data_directory
 
 
-@click.group
+@click.group(cls=Ordered)
 def journal() -> None:
     """Check what is on disk."""
 
@@ -15,9 +15,10 @@ def journal() -> None:
 @json_option
 @click.pass_context
 def verify(context: click.Context, as_json: bool) -> None:
-    """Read every entry, snapshot and index of the journal and say whether it is whole; nothing is changed.
+    """Say whether the journal is whole.
 
-    A running service may go on meanwhile. Exits with 1 when something is wrong.
+    Every entry, snapshot and index is read, and nothing is changed; a running service may go on meanwhile.
+    Exits with 1 when something is wrong.
     """
     from forewarn.journal.verify import verify as look_through
 

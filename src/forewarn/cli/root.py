@@ -39,6 +39,13 @@ _COMMANDS = {
 }
 
 
+class Ordered(click.Group):
+    """A group that lists its commands in the order in which they are written down."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(self.commands)
+
+
 class _Lazy(click.Group):
     """A group whose commands are imported when they are run."""
 

@@ -8,20 +8,21 @@ import click
 
 from forewarn.cli.operating import announcing_options, connect, print_announcement, print_events
 from forewarn.cli.output import json_option, print_fields, print_json, print_json_list, print_table
+from forewarn.cli.root import Ordered
 
 if TYPE_CHECKING:
     from forewarn.control.views import VmDetail, VmView
 
 _OPERATIONS = {
     "restart": "Restart a VM, after notice to its group.",
-    "redeploy": "Move a VM to another host by restarting it there, after notice to its group.",
+    "redeploy": "Move a VM to another host.\n\nIt restarts there, after notice to its group.",
     "freeze": "Pause a VM for some seconds, after notice to its group.",
     "evict": "Take a spot VM's place away, after 30 seconds of notice.",
-    "delete": "Delete a VM; announced where its scale set has a terminate notice.",
+    "delete": "Delete a VM.\n\nAnnounced where its scale set has a terminate notice.",
 }
 
 
-@click.group
+@click.group(cls=Ordered)
 def vm() -> None:
     """List, add and remove VMs; restart, redeploy, freeze, evict, delete them."""
 
@@ -162,7 +163,10 @@ def _pair(tag: str) -> tuple[str, str]:
 @json_option
 @click.pass_context
 def remove(context: click.Context, name: str, cancel_events: bool, as_json: bool) -> None:
-    """Take a VM out of the fleet at once; nothing is done to the machine."""
+    """Take a VM out of the fleet.
+
+    It leaves at once, and nothing is done to the machine.
+    """
     from forewarn.control.client import OPERATOR, new_id
     from forewarn.core.commands import ChangeFleet
 
@@ -199,7 +203,10 @@ def start(context: click.Context, name: str, as_json: bool) -> None:
 @json_option
 @click.pass_context
 def deallocate(context: click.Context, name: str, as_json: bool) -> None:
-    """Give a VM's place back at once; nothing is announced, and what is Scheduled for it is canceled."""
+    """Give a VM's place back at once.
+
+    Nothing is announced, and what is Scheduled for it is canceled.
+    """
     from forewarn.control.client import OPERATOR, new_id
     from forewarn.control.messages import OneVm
     from forewarn.control.views import VmDetail

@@ -3,16 +3,16 @@
 import re
 from datetime import timedelta
 
-_NUMBER = r"(\d{1,9}(?:\.\d{1,6})?)"
+_NUMBER = r"([0-9]{1,9}(?:\.[0-9]{1,6})?)"
 _ISO = re.compile(
-    rf"P(?:{_NUMBER}W)?(?:{_NUMBER}D)?(?:T(?=\d)(?:{_NUMBER}H)?(?:{_NUMBER}M)?(?:{_NUMBER}S)?)?",
+    rf"P(?:{_NUMBER}W)?(?:{_NUMBER}D)?(?:T(?=[0-9])(?:{_NUMBER}H)?(?:{_NUMBER}M)?(?:{_NUMBER}S)?)?",
     re.IGNORECASE,
 )
 _SHORT = re.compile(
     rf"(?:{_NUMBER}\s*w)?\s*(?:{_NUMBER}\s*d)?\s*(?:{_NUMBER}\s*h)?\s*(?:{_NUMBER}\s*m(?:in)?)?\s*(?:{_NUMBER}\s*s)?",
     re.IGNORECASE,
 )
-_UNITS = (("d", 86_400), ("h", 3_600), ("m", 60), ("s", 1))
+_UNITS = (("d", 86_400), ("h", 3_600), ("m", 60))
 
 
 def read_duration(text: str) -> timedelta:
@@ -32,12 +32,13 @@ def read_duration(text: str) -> timedelta:
 
 def show_duration(duration: timedelta) -> str:
     """Spell a duration shortly, such that ``read_duration`` understands it: ``1h30m``."""
-    rest = duration.total_seconds()
+    rest, micros = duration.days * 86_400 + duration.seconds, duration.microseconds
     spelled = ""
-    for unit, seconds in _UNITS[:-1]:
+    for unit, seconds in _UNITS:
         count, rest = divmod(rest, seconds)
-        spelled += f"{count:.0f}{unit}" if count else ""
-    return spelled + (f"{round(rest, 6):g}s" if rest or not spelled else "")
+        spelled += f"{count}{unit}" if count else ""
+    fraction = f".{micros:06}".rstrip("0") if micros else ""
+    return spelled + (f"{rest}{fraction}s" if rest or fraction or not spelled else "")
 
 
 def show_iso_duration(seconds: int) -> str:

@@ -57,29 +57,21 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     )
     metadata: Annotated[Endpoint, Key(ENDPOINT, "Where VMs ask.")] = Endpoint("127.0.0.1", 8254)
     fleet: Annotated[Path | None, Key(FILE, "A fleet file to apply at start.")] = None
-    hurry: Annotated[
-        float, Key(RATE, "Divide every duration of the rules by R; 60 makes minutes seconds.")
-    ] = 1.0
+    hurry: Annotated[float, Key(RATE, "Divide every duration of the rules by R; 60 makes minutes seconds.")] = 1.0
     default_vm: Annotated[str, Key(TEXT, "The VM that speaks for loopback callers whom no VM claims.")] = ""
     rate_limit: Annotated[float, Key(NUMBER, "Requests per second and VM; 0 is no limit.")] = 5.0
-    rate_burst: Annotated[
-        int, Key(WHOLE, "Requests a VM may make at once before the rate limit is felt.")
-    ] = 20
+    rate_burst: Annotated[int, Key(WHOLE, "Requests a VM may make at once before the rate limit is felt.")] = 20
     connections_per_caller: Annotated[int, Key(WHOLE, "Open connections per address; 0 is no limit.")] = 64
-    connections: Annotated[int, Key(WHOLE, "Open connections in all; 0 is no limit.")] = 20_000
+    connections: Annotated[int, Key(WHOLE, "Open connections in all; 0 is no limit.")] = 16_384
     user_operation_limit: Annotated[
         int, Key(WHOLE, "User-initiated events that may be Scheduled in the whole fleet; 0 is no limit.")
     ] = 0
-    history: Annotated[timedelta, Key(PERIOD, "How long the journal keeps what is over.")] = timedelta(
-        days=400
-    )
-    log_level: Annotated[
-        str, Key(choice("debug", "info", "warning", "error"), "The least that is logged.")
-    ] = "info"
+    history: Annotated[timedelta, Key(PERIOD, "How long the journal keeps what is over.")] = timedelta(days=400)
+    log_level: Annotated[str, Key(choice("debug", "info", "warning", "error"), "The least that is logged.")] = "info"
     log_format: Annotated[str, Key(choice("human", "json"), "How a line of the log is written.")] = "human"
-    driver: Annotated[
-        str, Key(TEXT, "What touches the machines: simulated, command or an installed one.")
-    ] = "simulated"
+    driver: Annotated[str, Key(TEXT, "What touches the machines: simulated, command or an installed one.")] = (
+        "simulated"
+    )
     driver_settings: dict[str, object] = {}
     """The driver's own: the table [drivers.NAME]."""
     notice: Notice = Notice()
@@ -145,9 +137,7 @@ def _from_file(file: toml.Toml) -> dict[str, object]:
 
 def _notice(file: toml.Toml, given: object) -> Notice:
     if not isinstance(given, dict):
-        raise BadInput(
-            f'{file.place("notice")}: notice is a table; write [notice] and below it freeze = "15m"'
-        )
+        raise BadInput(f'{file.place("notice")}: notice is a table; write [notice] and below it freeze = "15m"')
     for name in given:
         if name not in _NOTICES:
             raise _unknown_key(file, ("notice", name), _NOTICES)
@@ -166,9 +156,7 @@ def _drivers(file: toml.Toml, given: object) -> dict[str, dict[str, object]]:
     return given
 
 
-def _unknown_key(
-    file: toml.Toml, path: tuple[str, ...], known: Mapping[str, Key] | tuple[str, ...]
-) -> BadInput:
+def _unknown_key(file: toml.Toml, path: tuple[str, ...], known: Mapping[str, Key] | tuple[str, ...]) -> BadInput:
     name = path[-1]
     return BadInput(
         f"{file.place(*path)}: there is no setting {'.'.join(path)!r}"

@@ -24,9 +24,7 @@ _PLAIN = re.compile(
     re.VERBOSE | re.ASCII,
 )
 _HEADER = re.compile(r"\s*(\[\[?)\s*([^\]#]+?)\s*\]\]?")
-_KEY = re.compile(
-    r"""\s*((?:[A-Za-z0-9_-]+|"[^"]*"|'[^']*')(?:\s*\.\s*(?:[A-Za-z0-9_-]+|"[^"]*"|'[^']*'))*)\s*="""
-)
+_KEY = re.compile(r"""\s*((?:[A-Za-z0-9_-]+|"[^"]*"|'[^']*')(?:\s*\.\s*(?:[A-Za-z0-9_-]+|"[^"]*"|'[^']*'))*)\s*=""")
 _BARE = re.compile(r"""[A-Za-z0-9_-]+|"[^"]*"|'[^']*'""")
 _AT = re.compile(r" \(at (?:line (\d+), column \d+|end of document)\)$")
 
@@ -45,9 +43,7 @@ class Toml(msgspec.Struct, frozen=True):
         """Name the line that ``path`` stands on, or the nearest above it: ``fleet.toml, line 3``."""
         best, line = 0, 0
         for number, found in _places(self.text):
-            shared = next(
-                (i for i, (one, other) in enumerate(zip(path, found, strict=False)) if one != other), None
-            )
+            shared = next((i for i, (one, other) in enumerate(zip(path, found, strict=False)) if one != other), None)
             depth = min(len(path), len(found)) if shared is None else shared
             if depth > best:
                 best, line = depth, number

@@ -9,6 +9,9 @@ import msgspec
 
 from forewarn.config.durations import read_duration
 
+_LONGEST = timedelta(days=36_500)
+"""Beyond a hundred years, a calendar's arithmetic ends sooner than one thinks."""
+
 Reader = Callable[[object], object]
 """Takes what was given (from a flag or the environment: a text) or raises ValueError."""
 
@@ -82,7 +85,7 @@ def _read_period(given: object) -> timedelta:
     if isinstance(given, bool) or not isinstance(given, str | int | float):
         raise ValueError  # noqa: TRY004 - as above
     period = read_duration(str(given))
-    if period < timedelta(0):
+    if period > _LONGEST:
         raise ValueError
     return period
 

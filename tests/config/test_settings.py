@@ -1,0 +1,155 @@
+"""The settings of ``serve``: where each is looked for, and what is said of a wrong one."""
+
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from forewarn.config.settings import KEYS, Notice, Settings, load
+from forewarn.config.values import Endpoint
+from forewarn.core.errors import BadInput
+from forewarn.core.notice import Rules
+
+
+def written(tmp_path: Path, text: str) -> Path:
+    path = tmp_path / "forewarn.toml"
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def test_a_flag_goes_before_the_environment_and_that_before_the_file(tmp_path: Path) -> None:
+    """One rule for all: --rate-limit, FOREWARN_RATE_LIMIT, rate_limit."""
+    file = written(tmp_path, "rate_limit = 1\n")
+    environment = {"FOREWARN_RATE_LIMIT": "2"}
+
+    assert load({}, {}, file).rate_limit == 1
+    assert load({}, environment, file).rate_limit == 2
+    assert load({"rate_limit": "3"}, environment, file).rate_limit == 3
+
+
+SAMPLES = {
+    "data": ("/srv/forewarn", Path("/srv/forewarn")),
+    "metadata": ("[::1]:80", Endpoint("::1", 80)),
+    "fleet": ("fleet.toml", Path("fleet.toml")),
+    "hurry": ("60", 60.0),
+    "default_vm": ("web-0", "web-0"),
+    "rate_limit": ("2.5", 2.5),
+    "rate_burst": ("7", 7),
+    "connections_per_caller": ("0", 0),
+    "connections": ("9", 9),
+    "user_operation_limit": ("3", 3),
+    "history": ("30d", timedelta(days=30)),
+    "log_level": ("debug", "debug"),
+    "log_format": ("json", "json"),
+    "driver": ("command", "command"),
+}
+
+
+@pytest.mark.parametrize("name", KEYS)
+def test_every_setting_is_a_flag_a_variable_and_a_key(tmp_path: Path, name: str) -> None:
+    """None of the three ways is forgotten for any of them."""
+    given_text, value = SAMPLES[name]
+    number = given_text if isinstance(value, int | float) else f'"{given_text}"'
+    file = written(tmp_path, f"{name} = {number}\n")
+
+    assert getattr(load({name: given_text}, {}, Path("/dev/null")), name) == value
+    assert getattr(load({}, {f"FOREWARN_{name.upper()}": given_text}, Path("/dev/null")), name) == value
+    assert getattr(load({}, {}, file), name) == value
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("hurry = 1\nrate_limits = 5\n", "line 2: there is no setting 'rate_limits'; did you mean 'rate_limit'?"),
+        ("\nrate_limit = 'fast'\n", "line 2: rate_limit is 'fast', expected a number, 0 or more"),
+        ("rate_limit = '5'\n", "line 1: rate_limit is '5', expected a number"),
+        ("rate_limit = -1\n", "expected a number, 0 or more"),
+        ("rate_limit = true\n", "rate_limit is True, expected a number"),
+        ("rate_limit = nan\n", "expected a number"),
+        ("connections = 1.5\n", "connections is 1.5, expected a whole number"),
+        ("hurry = 0\n", "hurry is 0, expected a number above 0"),
+        ("metadata = '127.0.0.1'\n", "expected HOST:PORT"),
+        ("metadata = '::1:80'\n", "expected HOST:PORT"),
+        ("metadata = 'localhost:70000'\n", "expected HOST:PORT"),
+        ("log_level = 'loud'\n", "expected one of debug, info, warning, error"),
+        ("data = ''\n", "expected a path"),
+        ("history = 'long'\n", "expected a duration such as"),
+        ("[notice]\nfreze = '1m'\n", "line 2: there is no setting 'notice.freze'; did you mean 'freeze'?"),
+        ("[notice]\nfreeze = 'x'\n", "line 2: freeze in \\[notice\\] is 'x', expected a duration"),
+        ("notice = 1\n", "line 1: notice is a table"),
+        ("drivers = 1\n", "a driver's settings are a table"),
+    ],
+)
+def test_a_mistake_in_the_file_names_line_key_and_remedy(tmp_path: Path, text: str, said: str) -> None:
+    """What was given, and what is expected."""
+    with pytest.raises(BadInput, match=said):
+        load({}, {}, written(tmp_path, text))
+
+
+def test_a_mistake_elsewhere_names_the_flag_or_the_variable() -> None:
+    """So that it is found where it was made."""
+    with pytest.raises(BadInput, match="flag --hurry is 'fast', expected a number above 0"):
+        load({"hurry": "fast"}, {}, Path("/dev/null"))
+    with pytest.raises(BadInput, match="environment variable FOREWARN_HURRY is 'x'"):
+        load({}, {"FOREWARN_HURRY": "x"}, Path("/dev/null"))
+
+
+def test_a_default_vm_speaks_on_loopback_only() -> None:
+    """On any other listener it would lend its identity to strangers."""
+    with pytest.raises(BadInput, match="default_vm speaks for callers on this machine only"):
+        load({"default_vm": "web-0", "metadata": "169.254.169.254:80"}, {}, Path("/dev/null"))
+
+
+def test_the_driver_gets_its_own_table(tmp_path: Path) -> None:
+    """Tables of drivers that are not named wait unread."""
+    file = written(
+        tmp_path, 'driver = "command"\n[drivers.command]\nprogram = "x"\n[drivers.simulated]\nreboot = 1\n'
+    )
+
+    assert load({}, {}, file).driver_settings == {"program": "x"}
+    assert load({"driver": "simulated"}, {}, file).driver_settings == {"reboot": 1}
+    assert load({"driver": "other"}, {}, file).driver_settings == {}
+
+
+def test_the_file_beside_us_counts_unless_another_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """./forewarn.toml, then FOREWARN_CONFIG, then --config."""
+    monkeypatch.chdir(tmp_path)
+    assert load({}, {}) == Settings()
+
+    written(tmp_path, "hurry = 2\n")
+    other = tmp_path / "other.toml"
+    other.write_text("hurry = 3\n", encoding="utf-8")
+
+    assert load({}, {}).hurry == 2
+    assert load({}, {"FOREWARN_CONFIG": str(other)}).hurry == 3
+    assert load({}, {"FOREWARN_CONFIG": "absent"}, other).hurry == 3
+
+
+def test_the_default_notices_are_those_of_the_rules() -> None:
+    """They are written down twice, and must not drift apart."""
+    notice, rules = Notice(), Rules()
+
+    assert (notice.freeze, notice.reboot, notice.redeploy, notice.preempt) == (
+        rules.freeze_notice,
+        rules.reboot_notice,
+        rules.redeploy_notice,
+        rules.preempt_notice,
+    )
+
+
+scalars = st.one_of(st.text(max_size=9), st.integers(), st.floats(), st.booleans())
+
+
+@given(st.sampled_from(list(KEYS)), scalars)
+def test_any_value_is_taken_or_refused_in_one_sentence(name: str, value: object) -> None:
+    """No other exception leaves a setting."""
+    flag = f"--{name.replace('_', '-')}"
+    said = flag
+    try:
+        load({name: value}, {}, Path("/dev/null"))
+    except BadInput as error:
+        said = str(error)
+
+    assert flag in said
