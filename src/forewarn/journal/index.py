@@ -17,6 +17,7 @@ from forewarn.core.facts import Entry
 from forewarn.core.subjects import subjects_of
 from forewarn.journal import file
 from forewarn.journal.codec import Row
+from forewarn.journal.port import DamagedJournal
 
 NAME = "history.sqlite3"
 
@@ -45,7 +46,7 @@ def open_writer(directory: Path, journal: sqlite3.Connection) -> sqlite3.Connect
 
 def reach(index: sqlite3.Connection) -> tuple[int, int]:
     """Return the revisions above which, and up to which, every entry is indexed."""
-    released, revision = index.execute("SELECT released, revision FROM reach").fetchone()
+    released, revision, _ = _row(index)
     return released, revision
 
 
@@ -103,11 +104,19 @@ def _look_up(subject: str, directory: Path, journal: sqlite3.Connection, limit: 
 
 def _reach(index: sqlite3.Connection, journal: sqlite3.Connection) -> int | None:
     """Return how far the index reaches, or None where it is not this journal's."""
-    revision, checksum = index.execute("SELECT revision, checksum FROM reach").fetchone() or (-1, 0)
+    _, revision, checksum = _row(index)
     if revision == 0:
         return 0
     entry = journal.execute("SELECT checksum FROM entries WHERE revision = ?", (revision,)).fetchone()
     return revision if entry == (checksum,) else None
+
+
+def _row(index: sqlite3.Connection) -> tuple[int, int, int]:
+    row = index.execute("SELECT released, revision, checksum FROM reach").fetchone()
+    if row is None or not all(isinstance(value, int) for value in row):
+        raise DamagedJournal("the index of history has lost its own beginning and end")
+    released, revision, checksum = row
+    return released, revision, checksum
 
 
 def _keys(entries: Iterable[Entry]) -> Iterator[tuple[str, int]]:
