@@ -46,11 +46,12 @@ log = logging.getLogger(__name__)
 
 
 class Assembly:
-    """A whole service: node, metadata plane and local control, joined to a journal, a driver and a clock."""
+    """A node and its metadata plane, joined to a journal, a driver and a clock."""
 
     def __init__(self, settings: Settings, clock: Clock, journal: Journal, driver: Driver) -> None:
         self.settings = settings
         self.journal = journal
+        self.driver = driver
         self.node = Node(journal, clock, rules_of(settings))
         self.desk = Desk(clock.seconds)
         self.records = Records(self.desk, self.node.rules, clock.seconds, clock.now)
@@ -69,9 +70,10 @@ class Assembly:
         self.keeper = Keeper(self.node)
         self.recorder = Recorder(self.node, self.records)
         self.edge = Edge(self.metadata, limits_of(settings))
-        self.calls = Calls(self.node, journal, self.records.last_asked, moves_live=driver.moves_live)
         for listener in (logs.FactLog(), self.desk, self.waker, self.performer, self.keeper):
             self.node.feed.subscribe(listener)
+        self.port = 0
+        """Where VMs are answered, once it has started."""
         self._parts = AsyncExitStack()
 
     async def start(self) -> None:
@@ -95,12 +97,9 @@ class Assembly:
             gc.enable()
             self.recorder.start()
             parts.push_async_callback(self.recorder.stop)
-            control = ControlSocket(self.settings.data, self.calls)
-            await control.open()
-            parts.push_async_callback(control.close)
             await listener.start()
+            self.port = listener.port
             self._parts = parts.pop_all()
-        log.info("answering VMs on http://%s, operators on %s", endpoint, self.settings.data / "control.sock")
 
     async def stop(self) -> None:
         """Finish the answers that are owed, and let go of everything."""
@@ -147,11 +146,17 @@ async def _serve(settings: Settings, on_ready: Callable[[], None]) -> None:
     clock = SystemClock()
     driver = _driver(settings, clock)
     assembly = Assembly(settings, clock, _journal(settings), driver)
-    await assembly.start()
-    on_ready()
-    await stopping.wait()
-    log.info("stopping")
-    await assembly.stop()
+    calls = Calls(assembly.node, assembly.journal, assembly.records.last_asked, moves_live=driver.moves_live)
+    control = ControlSocket(settings.data, calls)
+    async with AsyncExitStack() as parts:
+        await assembly.start()
+        parts.push_async_callback(assembly.stop)
+        await control.open()
+        parts.push_async_callback(control.close)
+        log.info("answering VMs on http://%s, operators on %s", settings.metadata, settings.data / "control.sock")
+        on_ready()
+        await stopping.wait()
+        log.info("stopping")
 
 
 def rules_of(settings: Settings) -> Rules:
