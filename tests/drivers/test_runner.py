@@ -39,9 +39,7 @@ def test_stdin_that_is_not_read_hangs_nobody() -> None:
 def test_only_the_beginning_of_stdout_and_the_end_of_stderr_are_kept() -> None:
     """A program that talks without end fills no memory, and its last complaint is not lost."""
     ended = python(
-        "import sys\n"
-        "sys.stdout.write('first ' + 'x' * 5_000_000)\n"
-        "sys.stderr.write('y' * 5_000_000 + ' last')"
+        "import sys\nsys.stdout.write('first ' + 'x' * 5_000_000)\nsys.stderr.write('y' * 5_000_000 + ' last')"
     )
 
     assert ended.stdout.startswith("first ")

@@ -77,9 +77,10 @@ class CommandDriver:
         self._forget_old_records()
         try:
             with record.held(self._record_of(impact)) as (descriptor, recorded):
-                outcome = self._judge(recorded, impact)
-                if not isinstance(outcome, NotBegun):
-                    return outcome
+                if recorded is not None:
+                    outcome = self._judge(recorded, impact)
+                    if not isinstance(outcome, NotBegun):
+                        return outcome
                 waiter = self._start(impact, descriptor)
         except record.Locked:
             return self._later()

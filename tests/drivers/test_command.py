@@ -1,0 +1,418 @@
+"""The command driver with real programs, real crashes and nothing done twice."""
+
+import json
+import os
+import select
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from datetime import datetime, timedelta
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from forewarn.clocks import ManualClock, SystemClock
+from forewarn.core.errors import BadInput
+from forewarn.core.model import EventType
+from forewarn.drivers.command import FORGET_AFTER, CommandDriver
+from forewarn.node.driver import Done, Driver, Failed, Impact, NotBegun, Outcome, Underway, Unknowable
+from forewarn.testing.driver_contract import DriverContract, DriverTrial
+from tests.drivers.impacts import NOW, impact
+
+pytestmark = pytest.mark.end_to_end
+
+# Counts what it does; where it finds the pipes it says that it has begun, and waits until it may go on.
+COUNTING = """\
+#!/bin/sh
+cd "$(dirname "$0")"
+case "$1" in
+perform)
+    if [ -p begun ]; then echo "$PPID $$" > begun; read -r _ < go; fi
+    echo "$FOREWARN_EVENT_ID" >> done
+    ;;
+outcome) echo asked >> asked; exit "$(cat answer)" ;;
+esac
+"""
+
+PERFORM_ELSEWHERE = """\
+import sys
+from pathlib import Path
+import msgspec
+from forewarn.clocks import ManualClock
+from forewarn.drivers.command import CommandDriver
+from forewarn.node.driver import Impact
+program, directory = sys.argv[1:]
+impact = msgspec.json.decode(sys.stdin.buffer.read(), type=Impact)
+clock = ManualClock(impact.attempted_at)
+CommandDriver.from_settings({"program": program}, clock, 1.0, Path(directory)).perform(impact)
+"""
+
+
+class Machine:
+    """A directory with a counting program, and the drivers that call it."""
+
+    def __init__(self, place: Path) -> None:
+        self.place = place
+        self.program = place / "program"
+        self.records = place / "records"
+        self.pipes: dict[str, int] = {}
+        self.write(COUNTING)
+
+    def write(self, script: str) -> None:
+        self.program.write_text(script)
+        self.program.chmod(0o755)
+
+    def driver(self, **settings: object) -> CommandDriver:
+        given = {"program": str(self.program), **settings}
+        return CommandDriver.from_settings(given, ManualClock(NOW), 1.0, self.records)
+
+    def times_done(self, event_id: str) -> int:
+        done = self.place / "done"
+        return done.read_text().split().count(event_id) if done.exists() else 0
+
+    def stop_half_way(self) -> None:
+        """Let the next run wait half-way."""
+        for name in ("begun", "go"):
+            os.mkfifo(self.place / name)
+            # Held open at both ends, no pipe makes the test wait for a program that died.
+            self.pipes[name] = os.open(self.place / name, os.O_RDWR)
+
+    def wait_for_half_way(self) -> list[int]:
+        """Wait until the program is half-way; return the process ids of its runner and its own."""
+        assert select.select([self.pipes["begun"]], [], [], 20)[0], "the program was not called"
+        return [int(pid) for pid in os.read(self.pipes["begun"], 100).split()]
+
+    def go_on(self) -> None:
+        os.write(self.pipes["go"], b"\n")
+        for name in self.pipes:
+            (self.place / name).unlink()
+
+    def close(self) -> None:
+        for pipe in self.pipes.values():
+            os.close(pipe)
+
+    def kill_forewarn_during(self, impact: Impact) -> None:
+        """Perform in another process, and kill it half-way."""
+        self.stop_half_way()
+        with subprocess.Popen(
+            [sys.executable, "-c", PERFORM_ELSEWHERE, str(self.program), str(self.records)],
+            stdin=subprocess.PIPE,
+        ) as forewarn:
+            assert forewarn.stdin is not None
+            forewarn.stdin.write(msgspec.json.encode(impact))
+            forewarn.stdin.close()
+            self.wait_for_half_way()
+            forewarn.kill()
+
+
+@pytest.fixture
+def machine(tmp_path: Path) -> Iterator[Machine]:
+    machine = Machine(tmp_path)
+    yield machine
+    machine.close()
+
+
+def in_thread(call: Callable[[], Outcome]) -> Callable[[], Outcome]:
+    """Begin a call; return what waits for its answer."""
+    answers: list[Outcome] = []
+    thread = threading.Thread(target=lambda: answers.append(call()), daemon=True)
+    thread.start()
+
+    def answer() -> Outcome:
+        thread.join(20)
+        return answers[0]
+
+    return answer
+
+
+def when_ended(driver: Driver, asked: Impact) -> Outcome:
+    while isinstance(outcome := driver.outcome_of(asked), Underway):
+        threading.Event().wait(0.02)
+    return outcome
+
+
+class CommandTrial(DriverTrial):
+    """The contract with a counting program."""
+
+    def __init__(self, machine: Machine) -> None:
+        self._machine = machine
+
+    def make(self, **more: object) -> Driver:
+        settings = {"program": str(self._machine.program), **more}
+        return CommandDriver.from_settings(settings, SystemClock(), 1.0, self._machine.records)
+
+    def times_done(self, event_id: str) -> int:
+        return self._machine.times_done(event_id)
+
+    def wait_until(self, at: datetime) -> None:
+        threading.Event().wait(0.02)
+
+    def crash_during(self, impact: Impact) -> None:
+        self._machine.kill_forewarn_during(impact)
+        self._machine.go_on()
+
+
+class TestCommandDriver(DriverContract):
+    """It keeps the contract, killed half-way too."""
+
+    @pytest.fixture
+    def trial(self, machine: Machine) -> DriverTrial:
+        return CommandTrial(machine)
+
+
+def test_the_program_is_told_everything(machine: Machine) -> None:
+    """The environment holds what a shell script needs, stdin the whole impact."""
+    machine.write('#!/bin/sh\ncd "$(dirname "$0")"; echo "$*" > words; env > told; cat > said\n')
+    asked = impact(EventType.FREEZE, vms=("web-0", "web-1"), duration=9)
+    driver = machine.driver(program=[str(machine.program), "extra"], environment={"SPARE": "h9"})
+
+    assert driver.perform(asked) == Done()
+    told = dict(line.split("=", 1) for line in (machine.place / "told").read_text().splitlines())
+    assert {name: told[name] for name in sorted(told) if name.startswith(("FOREWARN_", "SPARE"))} == {
+        "FOREWARN_DURATION": "9",
+        "FOREWARN_EVENT_ID": asked.event.id,
+        "FOREWARN_EVENT_SOURCE": "platform",
+        "FOREWARN_EVENT_TYPE": "freeze",
+        "FOREWARN_GROUP": "web",
+        "FOREWARN_HOST": "h1",
+        "FOREWARN_OPERATION": "host freeze",
+        "FOREWARN_VMS": "web-0 web-1",
+        "SPARE": "h9",
+    }
+    assert (machine.place / "words").read_text() == "extra perform\n"
+    assert msgspec.json.decode((machine.place / "said").read_bytes(), type=Impact) == asked
+
+
+def test_the_host_of_a_vm_s_own_event_is_where_it_stands(machine: Machine) -> None:
+    """An event that names no host is told with the host its VM stands on."""
+    machine.write('#!/bin/sh\necho "$FOREWARN_HOST"\n')
+
+    assert machine.driver().perform(impact(host="")) == Done(detail="h7")
+
+
+def test_the_program_may_name_new_hosts(machine: Machine) -> None:
+    """What the program says of moved VMs comes back, and again for whoever asks later."""
+    machine.write("""#!/bin/sh\necho '{"hosts": {"web-0": "h2"}, "detail": "moved"}'\n""")
+    machine.driver().perform(impact())
+
+    assert machine.driver().outcome_of(impact()) == Done({"web-0": "h2"}, "moved")
+
+
+def test_a_failing_program_gives_its_reason(machine: Machine) -> None:
+    """The last line of stderr is the reason, and it is not tried again."""
+    machine.write('#!/bin/sh\necho x >> "$0.log"; echo "no such domain" >&2; exit 4\n')
+    driver = machine.driver()
+
+    assert driver.perform(impact()) == Failed("exit code 4: no such domain")
+    assert driver.perform(impact()) == Failed("exit code 4: no such domain")
+    assert (machine.place / "program.log").read_text() == "x\n"
+
+
+def test_a_program_that_takes_too_long_has_failed(machine: Machine) -> None:
+    """The time for one event is bounded."""
+    machine.write("#!/bin/sh\nexec sleep 60\n")
+
+    assert machine.driver(timeout=0.1, grace=0.1).perform(impact()) == Failed("took too long and was stopped")
+
+
+def test_a_program_that_is_gone_has_failed(machine: Machine) -> None:
+    """A program that was deleted after the start is a failure with a reason."""
+    driver = machine.driver()
+    machine.program.unlink()
+    outcome = driver.perform(impact())
+
+    assert isinstance(outcome, Failed)
+    assert "No such file" in outcome.reason
+
+
+def test_a_record_that_cannot_be_kept_prevents_the_run(machine: Machine) -> None:
+    """What cannot be recorded is not begun."""
+    driver = machine.driver()
+    machine.records.rmdir()
+    outcome = driver.perform(impact())
+
+    assert isinstance(outcome, Failed)
+    assert machine.times_done(impact().event.id) == 0
+
+
+def test_nothing_recorded_is_not_begun(machine: Machine) -> None:
+    """The driver knows of itself that it never called the program; asking leaves no trace."""
+    assert machine.driver().outcome_of(impact()) == NotBegun()
+    assert list(machine.records.iterdir()) == []
+
+
+def test_what_may_have_been_forgotten_is_unknowable(machine: Machine) -> None:
+    """Records are kept for a time; past it, none does not mean that nothing was begun."""
+    long_ago = impact(attempted_at=NOW - FORGET_AFTER)
+
+    assert isinstance(machine.driver().outcome_of(long_ago), Unknowable)
+
+
+def test_old_records_are_forgotten(machine: Machine) -> None:
+    """The directory does not grow for ever."""
+    driver = machine.driver()
+    old = machine.records / "old"
+    old.touch()
+    os.utime(old, ((NOW - FORGET_AFTER - timedelta(days=1)).timestamp(),) * 2)
+    driver.perform(impact())
+
+    assert [path.name for path in machine.records.iterdir()] == [impact().event.id]
+
+
+def test_a_second_call_does_not_wait_for_the_first(machine: Machine) -> None:
+    """While the program runs, performing again says Underway at once and runs nothing."""
+    machine.stop_half_way()
+    driver = machine.driver()
+    first = in_thread(lambda: driver.perform(impact()))
+    machine.wait_for_half_way()
+
+    assert isinstance(machine.driver().perform(impact()), Underway)
+    machine.go_on()
+    assert first() == Done()
+    assert machine.times_done(impact().event.id) == 1
+
+
+def test_the_program_outlives_forewarn(machine: Machine) -> None:
+    """Killed half-way, Forewarn finds it under way when it comes back, and its end when it ends."""
+    asked = impact()
+    machine.kill_forewarn_during(asked)
+    driver = machine.driver()
+
+    assert isinstance(driver.outcome_of(asked), Underway)
+    assert isinstance(driver.perform(asked), Underway)
+    machine.go_on()
+    assert when_ended(driver, asked) == Done()
+    assert machine.times_done(asked.event.id) == 1
+
+
+def test_close_frees_the_caller_and_lets_the_program_finish(machine: Machine) -> None:
+    """Stopping the service does not stop a maintenance half-way."""
+    machine.stop_half_way()
+    driver = machine.driver()
+    performing = in_thread(lambda: driver.perform(impact()))
+    machine.wait_for_half_way()
+    driver.close()
+
+    assert isinstance(performing(), Underway)
+    machine.go_on()
+    assert when_ended(machine.driver(), impact()) == Done()
+
+
+def lose_the_run(machine: Machine, **settings: object) -> Outcome:
+    """Kill runner and program half-way, as a power cut would; return what perform makes of it."""
+    machine.stop_half_way()
+    driver = machine.driver(**settings)
+    performing = in_thread(lambda: driver.perform(impact()))
+    for pid in machine.wait_for_half_way():
+        os.kill(pid, signal.SIGKILL)
+    outcome = performing()
+    machine.go_on()
+    return outcome
+
+
+def test_an_end_that_nobody_saw_is_unknowable(machine: Machine) -> None:
+    """With the runner lost and a program that does not remember, nobody knows, and nothing is repeated."""
+    lost = lose_the_run(machine)
+
+    assert isinstance(lost, Unknowable)
+    assert machine.driver().outcome_of(impact()) == lost
+    assert machine.driver().perform(impact()) == lost
+    assert not (machine.place / "asked").exists()
+
+
+@pytest.mark.parametrize(("answer", "outcome"), [("0", Done()), ("3", NotBegun()), ("5", Unknowable("exit code 5"))])
+def test_a_program_that_remembers_is_asked(machine: Machine, answer: str, outcome: Outcome) -> None:
+    """Where the record has no end, the program tells by exit code."""
+    lose_the_run(machine)
+    (machine.place / "answer").write_text(answer)
+
+    assert machine.driver(remembers=True).outcome_of(impact()) == outcome
+
+
+def test_what_the_program_says_was_not_begun_is_performed(machine: Machine) -> None:
+    """A run lost before it did anything can be repeated on the program's word."""
+    (machine.place / "answer").write_text("3")
+    assert isinstance(lose_the_run(machine, remembers=True), Failed)
+
+    assert machine.driver(remembers=True).perform(impact()) == Done()
+    assert machine.times_done(impact().event.id) == 1
+
+
+def test_a_program_that_remembers_is_asked_where_there_is_no_record(machine: Machine) -> None:
+    """Another node may have called it; a program that remembers knows more than this machine."""
+    (machine.place / "answer").write_text("0")
+
+    assert machine.driver(remembers=True).outcome_of(impact()) == Done()
+
+
+def test_the_program_is_not_asked_what_the_record_knows(machine: Machine) -> None:
+    """An end on record is the answer."""
+    machine.driver(remembers=True).perform(impact())
+
+    assert machine.driver(remembers=True).outcome_of(impact()) == Done()
+    assert not (machine.place / "asked").exists()
+
+
+def test_a_node_that_keeps_nothing_lends_a_directory_for_its_life(machine: Machine) -> None:
+    """Without a directory records live in a temporary one, which goes when the driver is closed."""
+    driver = CommandDriver.from_settings({"program": str(machine.program)}, ManualClock(NOW), 1.0)
+    lent = driver._directory
+
+    assert driver.perform(impact()) == Done()
+    assert driver.perform(impact()) == Done()
+    assert machine.times_done(impact().event.id) == 1
+    driver.close()
+    assert not lent.exists()
+
+
+def test_a_program_on_the_path_is_found(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A bare name is looked up on the PATH, a relative path from where Forewarn was started."""
+    monkeypatch.setenv("PATH", f"{machine.place}:{os.environ['PATH']}")
+    monkeypatch.chdir(machine.place.parent)
+
+    assert machine.driver(program="program").perform(impact()) == Done()
+    assert machine.driver(program=f"{machine.place.name}/program").perform(impact(name="two")) == Done()
+
+
+@pytest.mark.parametrize(
+    ("settings", "sentence"),
+    [
+        ({}, "driver 'command': object missing required field `program`"),
+        ({"program": "/no/such"}, "setting 'program' of driver 'command': there is no file /no/such; "),
+        ({"program": "no-such"}, "setting 'program' of driver 'command': there is no file no-such; "),
+        ({"program": "/"}, "setting 'program' of driver 'command': there is no file /; "),
+        ({"program": "/etc/passwd"}, "/etc/passwd may not be executed; chmod +x it"),
+        ({"program": []}, "setting 'program' of driver 'command' is empty"),
+        ({"program": ""}, "setting 'program' of driver 'command' is empty"),
+        ({"program": "/bin/sh", "timeout": 0}, "setting 'timeout' of driver 'command': expected "),
+        ({"program": "/bin/sh", "timeout": float("inf")}, "setting 'timeout' of driver 'command': expected "),
+        ({"program": "/bin/sh", "environment": {"A=B": "c"}}, "'A=B' cannot be set"),
+        ({"program": "/bin/sh", "environment": {"A": "b\0"}}, "'A' cannot be set"),
+        ({"program": "/bin/sh", "timeot": 5}, "did you mean 'timeout'?"),
+    ],
+)
+def test_a_wrong_setting_is_refused_at_start(tmp_path: Path, settings: dict[str, object], sentence: str) -> None:
+    """Each mistake is one sentence with its remedy, before anything is announced to anybody."""
+    with pytest.raises(BadInput) as refused:
+        CommandDriver.from_settings(settings, ManualClock(NOW), 1.0, tmp_path)
+
+    assert sentence in str(refused.value)
+
+
+def test_a_directory_that_cannot_be_made_is_refused_at_start(tmp_path: Path) -> None:
+    """Records need a place."""
+    (tmp_path / "file").touch()
+    with pytest.raises(BadInput, match="cannot keep its records in"):
+        CommandDriver.from_settings({"program": "/bin/sh"}, ManualClock(NOW), 1.0, tmp_path / "file" / "x")
+
+
+def test_the_impact_can_be_read_by_any_json_reader(machine: Machine) -> None:
+    """What stands on stdin is plain JSON, with names from the glossary."""
+    machine.write('#!/bin/sh\ncat > "$0.said"\n')
+    machine.driver().perform(impact())
+    said = json.loads((machine.place / "program.said").read_text())
+
+    assert (said["event"]["type"], said["vms"][0]["name"]) == ("reboot", "web-0")
