@@ -1,0 +1,159 @@
+"""The published driver contract: it must fail drivers that break it."""
+
+import threading
+from collections import Counter
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from forewarn.core.errors import BadInput
+from forewarn.node.driver import Done, Driver, Impact, NotBegun, Outcome, Underway
+from forewarn.testing.driver_contract import DriverContract, DriverTrial
+
+Feelings = Counter[str]
+
+
+class HonestDriver:
+    """Keeps the contract: it looks at the machines before it touches them."""
+
+    moves_live = False
+
+    def __init__(self, felt: Feelings) -> None:
+        self.felt = felt
+
+    def perform(self, impact: Impact) -> Outcome:
+        if not self.felt[impact.event.id]:
+            self.felt[impact.event.id] += 1
+        return Done()
+
+    def outcome_of(self, impact: Impact) -> Outcome:
+        return Done() if self.felt[impact.event.id] else NotBegun()
+
+    def close(self) -> None:
+        pass
+
+
+class Repeating(HonestDriver):
+    """Does it again whenever it is called."""
+
+    def perform(self, impact: Impact) -> Outcome:
+        self.felt[impact.event.id] += 1
+        return Done()
+
+
+class Meddling(HonestDriver):
+    """Acts when asked."""
+
+    def outcome_of(self, impact: Impact) -> Outcome:
+        return self.perform(impact)
+
+
+class Boasting(HonestDriver):
+    """Says Done before anything was done."""
+
+    def outcome_of(self, impact: Impact) -> Outcome:
+        return Done()
+
+
+class Forgetful(HonestDriver):
+    """Takes what was done for not begun."""
+
+    def outcome_of(self, impact: Impact) -> Outcome:
+        return NotBegun()
+
+
+class Endless(HonestDriver):
+    """Is under way for ever."""
+
+    def perform(self, impact: Impact) -> Outcome:
+        return Underway(datetime.now(UTC) - timedelta(seconds=1))
+
+    outcome_of = perform
+
+
+class Confused(HonestDriver):
+    """Mixes events up."""
+
+    def perform(self, impact: Impact) -> Outcome:
+        if not self.felt:
+            self.felt[impact.event.id] += 1
+        return Done()
+
+
+class Raising(HonestDriver):
+    """Raises instead of answering."""
+
+    def perform(self, impact: Impact) -> Outcome:
+        raise RuntimeError("no")
+
+
+class CarelessTrial(DriverTrial):
+    """Makes drivers of any kind; refuses settings unless told to take whatever comes."""
+
+    longest_call = 5.0
+
+    def __init__(self, driver: type[HonestDriver], *, takes_anything: bool = False) -> None:
+        self._driver = driver
+        self._takes_anything = takes_anything
+        self._felt: Feelings = Counter()
+
+    def make(self, **more: object) -> Driver:
+        if more and not self._takes_anything:
+            raise BadInput(f"no setting {next(iter(more))}")
+        return self._driver(self._felt)
+
+    def times_done(self, event_id: str) -> int:
+        return self._felt[event_id]
+
+
+class TestHonestDriver(DriverContract):
+    """A driver as small as can be keeps the contract."""
+
+    @pytest.fixture
+    def trial(self) -> DriverTrial:
+        return CarelessTrial(HonestDriver)
+
+
+@pytest.mark.parametrize(
+    ("driver", "rule"),
+    [
+        (Repeating, "test_perform_is_idempotent_by_event_id"),
+        (Repeating, "test_two_callers_at_once_do_it_once"),
+        (Repeating, "test_a_fresh_driver_repeats_nothing_after_a_crash"),
+        (Meddling, "test_outcome_of_never_acts"),
+        (Meddling, "test_nothing_is_claimed_before_perform"),
+        (Boasting, "test_nothing_is_claimed_before_perform"),
+        (Forgetful, "test_outcome_is_remembered"),
+        (Forgetful, "test_a_fresh_driver_repeats_nothing_after_a_crash"),
+        (Endless, "test_perform_does_the_impact"),
+        (Confused, "test_events_do_not_touch_each_other"),
+        (Raising, "test_perform_does_the_impact"),
+    ],
+)
+def test_a_driver_that_breaks_a_rule_fails_its_test(driver: type[HonestDriver], rule: str) -> None:
+    """Each rule has a driver that it catches."""
+    with pytest.raises((AssertionError, pytest.fail.Exception, RuntimeError)):
+        getattr(DriverContract(), rule)(CarelessTrial(driver))
+
+
+def test_a_driver_that_takes_any_setting_fails() -> None:
+    """A mistyped setting must not be swallowed."""
+    with pytest.raises(pytest.fail.Exception):
+        DriverContract().test_unknown_settings_are_refused(CarelessTrial(HonestDriver, takes_anything=True))
+
+
+def test_a_call_that_does_not_return_fails() -> None:
+    """Every call is bounded in time."""
+
+    class Hanging(HonestDriver):
+        def perform(self, impact: Impact) -> Outcome:
+            waiting.wait(20)
+            return Done()
+
+    class Impatient(CarelessTrial):
+        longest_call = 0.05
+
+    waiting = threading.Event()
+    with pytest.raises(pytest.fail.Exception, match=r"did not return within 0\.05 s"):
+        DriverContract().test_perform_does_the_impact(Impatient(Hanging))
+    waiting.set()
