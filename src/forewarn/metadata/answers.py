@@ -3,16 +3,16 @@
 from datetime import datetime
 from email.utils import format_datetime
 
-from forewarn.metadata.request import Ending
+from forewarn.metadata.request import CLOSE, KEEP_ALIVE, OPEN
 from forewarn.wire.bodies import JSON
 from forewarn.wire.problems import REASONS, Problem
 
 CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 
 _CONNECTION = {
-    Ending.OPEN: b"",
-    Ending.CLOSE: b"Connection: close\r\n",
-    Ending.KEEP_ALIVE: b"Connection: keep-alive\r\n",
+    OPEN: b"",
+    CLOSE: b"Connection: close\r\n",
+    KEEP_ALIVE: b"Connection: keep-alive\r\n",
 }
 
 
@@ -32,15 +32,15 @@ class Letterhead:
         """Begin another second."""
         # Azure: Content-Type, Server and Date stand in this order.
         self._dated = b"Server: Forewarn\r\nDate: " + format_datetime(now, usegmt=True).encode() + b"\r\n"
-        self.documents = tuple(self._head(200, ending, JSON) + b'ETag: "' for ending in Ending)
-        self.not_modified = tuple(self._head(304, ending) + b'ETag: "' for ending in Ending)
+        self.documents = tuple(self._head(200, ending, JSON) + b'ETag: "' for ending in _CONNECTION)
+        self.not_modified = tuple(self._head(304, ending) + b'ETag: "' for ending in _CONNECTION)
 
     def close_all(self, now: datetime) -> None:
         """Say from now on that every connection closes."""
         self.is_closing = True
         self.stamp(now)
 
-    def answer(self, status: int, body: bytes, ending: Ending, content_type: str = "", extra: bytes = b"") -> bytes:
+    def answer(self, status: int, body: bytes, ending: int, content_type: str = "", extra: bytes = b"") -> bytes:
         """Write a whole answer; ``extra`` is further lines, each with its end."""
         return b"%b%bContent-Length: %d\r\n\r\n%b" % (
             self._head(status, ending, content_type),
@@ -49,17 +49,17 @@ class Letterhead:
             body,
         )
 
-    def refusal(self, problem: Problem, ending: Ending, extra: bytes = b"") -> bytes:
+    def refusal(self, problem: Problem, ending: int, extra: bytes = b"") -> bytes:
         """Write what is wrong."""
         return self.answer(problem.status, problem.body, ending, JSON, extra)
 
-    def _head(self, status: int, ending: Ending, content_type: str = "") -> bytes:
+    def _head(self, status: int, ending: int, content_type: str = "") -> bytes:
         return b"HTTP/1.1 %d %b\r\n%b%b%b" % (
             status,
             REASONS[status].encode(),
             b"Content-Type: %b\r\n" % content_type.encode() if content_type else b"",
             self._dated,
-            _CONNECTION[Ending.CLOSE if self.is_closing else ending],
+            _CONNECTION[CLOSE if self.is_closing else ending],
         )
 
 

@@ -25,11 +25,13 @@ _REQUEST_LINE = re.compile(rb"([%b]++) ([!-~]++) HTTP/([0-9])\.([0-9])\r\n" % _T
 _FIELDS = re.compile(rb"(?:[%b]++:[%b]*+\r\n)*+" % (_TCHAR, _TEXT))
 _BARE_LINE_FEED = re.compile(rb"(?<!\r)\n")
 _HOST = re.compile(rb"(?:\[[0-9A-Fa-f:.]+\]|[0-9A-Za-z\-._~%!$&'()*+,;=]*)(?::[0-9]*)?")
-# The fields that mean something to this service; all others need only be well-formed.
-_TELLING = re.compile(
-    rb"(?i)(?<=\n)(host|metadata|connection|if-none-match|prefer|x-forwarded-for|expect"
-    rb"|content-length|transfer-encoding):([^\r]*)"
+_TELLING = frozenset(
+    (
+        *(b"host", b"content-length", b"transfer-encoding", b"connection", b"expect"),
+        *(b"metadata", b"x-forwarded-for", b"if-none-match", b"prefer"),
+    )
 )
+"""The fields that mean something to this service; all others need only be well-formed."""
 
 
 class Refusal(Exception):
@@ -102,17 +104,20 @@ def read_head(block: bytes) -> Head:
     if major != b"1":
         raise Refusal(problems.HTTP_VERSION_UNSUPPORTED)
     is_modern = minor != b"0"
-    fields = _gather(block, line.end() - 1)
+    fields = _gather(block[line.end() : -4])
     _check_host(fields, is_modern=is_modern)
     length = _length(fields, is_modern=is_modern)
     expects_continue = _expects_continue(fields, is_modern=is_modern)
     return Head(method, target, fields, length, is_modern, _keeps_alive(fields, is_modern), expects_continue)
 
 
-def _gather(block: bytes, start: int) -> dict[bytes, bytes]:
+def _gather(lines: bytes) -> dict[bytes, bytes]:
     fields: dict[bytes, bytes] = {}
-    for name, value in _TELLING.findall(block, start):
+    for line in lines.split(b"\r\n"):
+        name, _, value = line.partition(b":")
         key = name.lower()
+        if key not in _TELLING:
+            continue
         if key not in fields:
             fields[key] = value.strip(b" \t")
         elif key in (b"host", b"content-length"):

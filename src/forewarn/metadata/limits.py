@@ -21,7 +21,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     """Requests per second and VM; 0 is no limit."""
     burst: int = 20
     """Requests a VM may make at once before the rate is felt."""
-    connections: int = 20_000
+    connections: int = 16_384
     """Open connections in all; 0 is no limit."""
     connections_per_caller: int = 64
     """Open connections per address; 0 is no limit."""
@@ -44,21 +44,21 @@ class Rate:
     """So many requests per second, and a burst of them at once, in one number per caller."""
 
     def __init__(self, rate: float, burst: int) -> None:
-        self.is_on = rate > 0
-        self._interval = 1 / rate if rate > 0 else 0.0
-        self._burst = burst * self._interval
-        self._slack = max(burst - 1, 0) * self._interval
+        self.interval = 1 / rate if rate > 0 else 0.0
+        self._burst = burst * self.interval
+        # A thousandth more than it would be, so that rounding costs nobody a request.
+        self._slack = max(burst - 0.999, 0) * self.interval
 
     def admit(self, who: Metered, now: float) -> int:
         """Count a request and return 0, or count nothing and return the seconds until the next may come."""
         ahead = who.spent_until - now
         if ahead <= 0:
-            who.spent_until = now + self._interval
+            who.spent_until = now + self.interval
         elif ahead <= self._slack:
-            who.spent_until += self._interval
-        elif ahead > self._burst + self._interval:
+            who.spent_until += self.interval
+        elif ahead > self._burst + self.interval:
             # Nobody can be that far ahead: the clock was set back. That must not shut anybody out.
-            who.spent_until = now + self._interval
+            who.spent_until = now + self.interval
         else:
             return max(1, math.ceil(ahead - self._slack))
         return 0

@@ -19,7 +19,7 @@ from forewarn.core.errors import Unavailable
 from forewarn.metadata.caller import plain_address
 from forewarn.metadata.edge import Edge
 from forewarn.metadata.protocol import Conversation
-from forewarn.metadata.request import Ending
+from forewarn.metadata.request import CLOSE
 from forewarn.metadata.waiting import NOBODY
 from forewarn.wire.problems import Problem
 
@@ -177,14 +177,13 @@ class Listener:
         if not isinstance(answer, bytes):
             return received, b"", False
         unsent = answer[os.write(file, answer) :]
-        is_last = request.ending is Ending.CLOSE
-        return None if is_last and not unsent else (b"", unsent, is_last)
+        return None if request.is_last and not unsent else (b"", unsent, request.is_last)
 
     def _turn_away(self, file: int, objection: Problem) -> None:
         # Bytes that nobody read would make the kernel reset the connection, and the answer with it.
         with contextlib.suppress(BlockingIOError):
             os.read(file, _FIRST_READ)
-        os.write(file, self._service.letterhead.refusal(objection, Ending.CLOSE, b"Retry-After: 1\r\n"))
+        os.write(file, self._service.letterhead.refusal(objection, CLOSE, b"Retry-After: 1\r\n"))
 
     async def _hand_over(self, file: int, listening: socket.socket, conversation: Conversation) -> None:
         accepted = socket.socket(listening.family, listening.type, listening.proto, fileno=file)
@@ -215,7 +214,7 @@ class _Doorman(asyncio.Protocol):
         address = plain_address(transport.get_extra_info("peername")[0])
         objection = self._edge.objection(address)
         if objection is not None:
-            transport.write(self._edge.service.letterhead.refusal(objection, Ending.CLOSE, b"Retry-After: 1\r\n"))
+            transport.write(self._edge.service.letterhead.refusal(objection, CLOSE, b"Retry-After: 1\r\n"))
             transport.close()
             return
         conversation = self._edge.begin(address)

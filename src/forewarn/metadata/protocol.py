@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, cast
 from forewarn.metadata.answers import CONTINUE
 from forewarn.metadata.bodies import Body, body_of
 from forewarn.metadata.heads import BODY_LIMIT, HEAD_LIMIT, NO_BODY, Refusal, find_end
-from forewarn.metadata.request import Ending, Request
+from forewarn.metadata.request import CLOSE, Request
 from forewarn.metadata.waiting import Waiter
 from forewarn.metadata.wheel import NEVER
 from forewarn.wire import problems
@@ -93,9 +93,9 @@ class Conversation(asyncio.Protocol):
             request = self._young.get(data)
             if request is not None:
                 answer = self._answer(request, b"", self.address, self)
-                if type(answer) is bytes and request.ending is not Ending.CLOSE:
-                    self._write(answer)
+                if type(answer) is bytes and not request.is_last:
                     self.expires = self._wheel.now + self._idle
+                    self._write(answer)
                 else:
                     self._take(request, answer)
                 return
@@ -183,17 +183,18 @@ class Conversation(asyncio.Protocol):
             self._proceed()
 
     def _send(self, answer: bytes) -> None:
-        self._write(answer)
+        # Before the answer: sending it may show that the caller does not read, and set another time.
         self.expires = self._wheel.now + self._idle
+        self._write(answer)
         assert self._request is not None  # noqa: S101 - it was just answered
-        if self._request.ending is Ending.CLOSE or self._edge.is_closing:
+        if self._request.is_last or self._edge.is_closing:
             self._leave()
         elif self.bucket == 0:
             self._wheel.put(self)
 
     def _refuse(self, problem: Problem) -> None:
         """Say what is wrong with these bytes; where the next request would begin is not known."""
-        self._write(self._edge.service.letterhead.refusal(problem, Ending.CLOSE))
+        self._write(self._edge.service.letterhead.refusal(problem, CLOSE))
         self._leave()
 
     def _leave(self) -> None:

@@ -5,7 +5,7 @@ kept and used again for every caller that sends the same bytes (``Memo``).
 """
 
 import re
-from enum import IntEnum
+from functools import lru_cache
 from urllib.parse import unquote
 
 import msgspec
@@ -13,7 +13,7 @@ import msgspec
 from forewarn.metadata.heads import NO_BODY, Head, Refusal, find_end, read_head
 from forewarn.wire import problems, versions
 from forewarn.wire.problems import Problem
-from forewarn.wire.versions import ApiVersion, VersionSet
+from forewarn.wire.versions import VersionSet
 
 LONGEST_WAIT = 300
 
@@ -22,171 +22,151 @@ _TARGET = re.compile(
     rb"(?:(?i:http)://(?:\[[0-9A-Fa-f:.]++\]|[0-9A-Za-z\-._~%%!$&'()*+,;=]++)(?::[0-9]*+)?(?=[/?]|\Z)|(?=/))"
     rb"((?:/%b*+)?)(?:\?((?:%b|\?)*+))?" % (_SEGMENT, _SEGMENT)
 )
-_AUTHORITY = re.compile(rb"(?:\[[0-9A-Fa-f:.]+\]|[0-9A-Za-z\-._~%!$&'()*+,;=]+):[0-9]+")
 _TAG = re.compile(rb'(?:W/)?"([^"]*)"|(?:W/)?([^\s,"]+)')
 _WAIT = re.compile(rb'(?i)(?:^|,)[ \t]*wait[ \t]*=[ \t]*"?([0-9]+)"?[ \t]*(?=[,;]|$)')
 
 
-class Ending(IntEnum):
-    """What an answer says of its connection: nothing, that it closes, or (to HTTP/1.0) that it stays."""
-
-    OPEN = 0
-    CLOSE = 1
-    KEEP_ALIVE = 2
+OPEN, CLOSE, KEEP_ALIVE = range(3)
+"""What an answer says of its connection: nothing, that it closes, or (to HTTP/1.0) that it stays."""
 
 
-class Route(IntEnum):
-    """What can be asked for."""
+class Route(msgspec.Struct, frozen=True, eq=False):
+    """Something that can be asked for."""
 
-    EVENTS = 0
-    INSTANCE = 1
-    VERSIONS = 2
-    NONE = 3
+    path: str
+    methods: tuple[bytes, ...]
+    versions: VersionSet | None
+    """The api-versions it answers to; None where it needs none."""
+    has_parts: bool = False
 
 
-_ALLOWED = {
-    Route.EVENTS: (b"GET", b"HEAD", b"POST"),
-    Route.INSTANCE: (b"GET", b"HEAD"),
-    Route.VERSIONS: (b"GET", b"HEAD"),
-}
-_VERSIONS = {Route.EVENTS: versions.SCHEDULED_EVENTS, Route.INSTANCE: versions.INSTANCE}
+EVENTS = Route("/metadata/scheduledevents", (b"GET", b"HEAD", b"POST"), versions.SCHEDULED_EVENTS)
+INSTANCE = Route("/metadata/instance", (b"GET", b"HEAD"), versions.INSTANCE, has_parts=True)
+VERSIONS = Route("/metadata/versions", (b"GET", b"HEAD"), None)
+NOWHERE = Route("", (), versions.ALL)
+_ROUTES = (EVENTS, INSTANCE, VERSIONS)
 _VERSION_INVALID = {
-    names: problems.version_invalid(names.newest)
-    for names in (versions.SCHEDULED_EVENTS, versions.INSTANCE, versions.ALL)
+    route: problems.version_invalid(route.versions.newest) for route in (*_ROUTES, NOWHERE) if route.versions
 }
+
+
+class Target(msgspec.Struct, frozen=True, gc=False):
+    """What the target of a request names."""
+
+    route: Route
+    part: str = ""
+    """What follows the route's own path."""
+    api_version: str = ""
+    format: str = "json"
+    repeats_itself: bool = False
+    """A query parameter is there twice."""
 
 
 class Request(msgspec.Struct, frozen=True, gc=False):
     """One request, as far as its bytes tell."""
 
-    ending: Ending
+    ending: int
+    is_last: bool
+    """The connection closes after it."""
     is_plain: bool
     """A GET of the document, at once, that nothing is wrong with: what nearly every request is."""
-    version: int = 0
+    version: int
     """The index of the api-version of the document."""
-    tags: frozenset[bytes] | None = None
+    tags: frozenset[bytes] | None
     """What If-None-Match names, bare of quotes; ``*`` stands for any."""
-    wait: int = 0
+    wait: int
     """How many seconds the caller would wait for a change."""
-    refusal: Problem | None = None
+    refusal: Problem | None
     """The first thing wrong with it that is not for HTTP, the caller or the rate to say."""
-    route: Route = Route.EVENTS
-    is_post: bool = False
-    is_head: bool = False
-    api_version: str = ""
-    path: str = ""
-    """What follows the route's own path."""
-    format: str = "json"
-    allow: bytes = b""
-    """The methods of the route, where the one used is none of them."""
+    target: Target
+    is_post: bool
+    is_head: bool
 
 
 def understand(head: Head) -> Request:
     """Work out what the head asks for, and the first thing that is wrong with it."""
-    path, query = _split_target(head)
-    route, rest = _route(path)
-    parameters = _parameters(query)
-    api_version = parameters.get("api-version", "") if parameters is not None else ""
-    refusal = _refusal(head, route, parameters, api_version)
-    is_read = head.method in (b"GET", b"HEAD")
-    wait = _wait(head.fields)
+    method, fields = head.method, head.fields
+    is_form_of_its_own = method == b"CONNECT" or (method == b"OPTIONS" and head.target == b"*")
+    target = _ELSEWHERE if is_form_of_its_own else read_target(head.target)
+    refusal = _refusal(head, target)
+    tags = _tags(fields) if b"if-none-match" in fields else None
+    # Without a tag there is nothing whose change could be waited for.
+    wait = _wait(fields) if tags is not None and b"prefer" in fields else 0
+    version = versions.BY_NAME.get(target.api_version, versions.NEWEST)
+    staying = OPEN if head.is_modern else KEEP_ALIVE
+    ending = staying if head.keeps_alive else CLOSE
     return Request(
-        ending=_ending(head),
-        is_plain=refusal is None and route is Route.EVENTS and head.method == b"GET" and not wait,
-        version=versions.BY_NAME[api_version].index if api_version in versions.BY_NAME else 0,
-        tags=_tags(head.fields) if is_read and route is Route.EVENTS else None,
+        ending=ending,
+        is_last=ending == CLOSE,
+        is_plain=refusal is None and target.route is EVENTS and method == b"GET" and not wait,
+        version=version.index,
+        tags=tags,
         wait=wait,
         refusal=refusal,
-        route=route,
-        is_post=head.method == b"POST",
-        is_head=head.method == b"HEAD",
-        api_version=api_version,
-        path=rest,
-        format=parameters.get("format", "json") if parameters is not None else "json",
-        allow=b", ".join(_ALLOWED[route]) if refusal is problems.METHOD_NOT_ALLOWED else b"",
+        target=target,
+        is_post=method == b"POST",
+        is_head=method == b"HEAD",
     )
 
 
-def _ending(head: Head) -> Ending:
-    if not head.keeps_alive:
-        return Ending.CLOSE
-    return Ending.OPEN if head.is_modern else Ending.KEEP_ALIVE
+@lru_cache(maxsize=4096)
+def read_target(target: bytes) -> Target:
+    """Read what stands between the method and the version of HTTP."""
+    found = _TARGET.fullmatch(target)
+    if not found:
+        raise Refusal(problems.MALFORMED)
+    path = unquote(found[1].decode())
+    parameters: dict[str, str] = {}
+    repeats_itself = False
+    for pair in (found[2] or b"").decode().replace("+", " ").split("&"):
+        name, _, value = pair.partition("=")
+        key = unquote(name).lower()
+        repeats_itself |= key in parameters and pair != ""
+        parameters[key] = unquote(value)
+    route, part = _route(path)
+    return Target(route, part, parameters.get("api-version", ""), parameters.get("format", "json"), repeats_itself)
 
 
-def _split_target(head: Head) -> tuple[str, bytes]:
-    target = _TARGET.fullmatch(head.target)
-    if target:
-        path, query = target.groups()
-        return unquote(path.decode(), errors="replace") or "/", query or b""
-    is_form_of_its_own = (
-        head.target == b"*" if head.method == b"OPTIONS" else _AUTHORITY.fullmatch(head.target) is not None
-    )
-    if head.method in (b"OPTIONS", b"CONNECT") and is_form_of_its_own:
-        return "", b""
-    raise Refusal(problems.MALFORMED)
+_ELSEWHERE = Target(NOWHERE)
 
 
 def _route(path: str) -> tuple[Route, str]:
     lower = path.lower().removesuffix("/")
-    if lower == "/metadata/scheduledevents":
-        return Route.EVENTS, ""
-    if lower == "/metadata/versions":
-        return Route.VERSIONS, ""
-    if lower == "/metadata/instance" or lower.startswith("/metadata/instance/"):
-        return Route.INSTANCE, path[len("/metadata/instance") :]
-    return Route.NONE, ""
+    for route in _ROUTES:
+        if lower == route.path or (route.has_parts and lower.startswith(route.path + "/")):
+            return route, path[len(route.path) :]
+    return NOWHERE, ""
 
 
-def _parameters(query: bytes) -> dict[str, str] | None:
-    """Return the query's parameters by name in lower case, or None when one is there twice."""
-    parameters: dict[str, str] = {}
-    for pair in query.decode().split("&"):
-        if not pair:
-            continue
-        name, _, value = pair.replace("+", " ").partition("=")
-        key = unquote(name).lower()
-        if key in parameters:
-            return None
-        parameters[key] = unquote(value)
-    return parameters
-
-
-def _refusal(head: Head, route: Route, parameters: dict[str, str] | None, api_version: str) -> Problem | None:
+def _refusal(head: Head, target: Target) -> Problem | None:
     """Make the checks that follow the caller's and the rate's, in the order that Azure makes them."""
-    fields = head.fields
-    if fields.get(b"metadata", b"").lower() != b"true" and not _is_headerless(head, api_version):
+    fields, route = head.fields, target.route
+    if fields.get(b"metadata", b"").lower() != b"true" and not _is_headerless(head, target):
         return problems.METADATA_HEADER_MISSING
     if b"x-forwarded-for" in fields:
         return problems.FORWARDED
-    if parameters is None:
+    if target.repeats_itself:
         return problems.DUPLICATE_PARAMETER
-    names: VersionSet = _VERSIONS.get(route, versions.ALL)
-    if route is not Route.VERSIONS and api_version not in names.known:
-        return _VERSION_INVALID[names]
-    if route is Route.NONE:
+    if route.versions is not None and target.api_version not in route.versions.known:
+        return _VERSION_INVALID[route]
+    if route is NOWHERE:
         return problems.NOT_FOUND
-    if head.method not in _ALLOWED[route]:
+    if head.method not in route.methods:
         return problems.METHOD_NOT_ALLOWED
     return None
 
 
-def _is_headerless(head: Head, api_version: str) -> bool:
+def _is_headerless(head: Head, target: Target) -> bool:
     # Azure: the preview of 2017 took approvals without the header, and clients of that day send none.
-    version: ApiVersion | None = versions.BY_NAME.get(api_version)
+    version = versions.BY_NAME.get(target.api_version)
     return head.method == b"POST" and version is not None and not version.header_required_on_post
 
 
-def _tags(fields: dict[bytes, bytes]) -> frozenset[bytes] | None:
-    told = fields.get(b"if-none-match")
-    if told is None:
-        return None
-    return frozenset(quoted or bare for quoted, bare in _TAG.findall(told))
+def _tags(fields: dict[bytes, bytes]) -> frozenset[bytes]:
+    return frozenset(quoted or bare for quoted, bare in _TAG.findall(fields[b"if-none-match"]))
 
 
 def _wait(fields: dict[bytes, bytes]) -> int:
-    # Without a tag there is nothing whose change could be waited for.
-    if b"if-none-match" not in fields or b"prefer" not in fields:
-        return 0
     told = _WAIT.search(fields[b"prefer"])
     return min(int(told[1].lstrip(b"0")[:4] or b"0"), LONGEST_WAIT) if told else 0
 

@@ -19,7 +19,7 @@ from forewarn.metadata.caller import Callers
 from forewarn.metadata.desk import Board, Desk, Seat
 from forewarn.metadata.limits import Limits, Rate
 from forewarn.metadata.records import Records
-from forewarn.metadata.request import Request, Route
+from forewarn.metadata.request import INSTANCE, VERSIONS, Request
 from forewarn.metadata.waiting import Asker, Waiter, WaitingRoom
 from forewarn.metadata.wheel import Wheel
 from forewarn.wire import approval, problems
@@ -84,7 +84,9 @@ class Service:
         if seat is None:
             return self._refuse(problems.FORBIDDEN, request)
         now = self._seconds()
-        if self._rate.is_on and (pause := self._rate.admit(seat, now)):
+        if seat.spent_until <= now:
+            seat.spent_until = now + self._rate.interval
+        elif pause := self._rate.admit(seat, now):
             return self._refuse(problems.TOO_MANY_REQUESTS, request, b"Retry-After: %d\r\n" % pause)
         board = seat.board
         if request.is_plain and board.is_enrolled:
@@ -111,13 +113,13 @@ class Service:
     ) -> bytes | Waiter | None:
         """Answer what is not a plain GET of the document."""
         if request.refusal is not None:
-            allow = b"Allow: %b\r\n" % request.allow if request.allow else b""
-            return self._refuse(request.refusal, request, allow)
-        if request.route is Route.VERSIONS:
+            return self._refuse(request.refusal, request, _allow(request))
+        target = request.target
+        if target.route is VERSIONS:
             return self._send(Content(VERSIONS_BODY, JSON), request)
-        if request.route is Route.INSTANCE:
-            document = instance_document(seat.vm, Group(seat.board.terms), request.api_version)
-            return self._send(read_instance(document, request.path, request.format), request)
+        if target.route is INSTANCE:
+            document = instance_document(seat.vm, Group(seat.board.terms), target.api_version)
+            return self._send(read_instance(document, target.part, target.format), request)
         if request.is_post:
             return self._begin_approval(request, body, seat, asker)
         if not seat.board.is_enrolled:
@@ -217,3 +219,9 @@ class Service:
     def _refuse(self, problem: Problem, request: Request, extra: bytes = b"") -> bytes:
         answer = self.letterhead.refusal(problem, request.ending, extra)
         return without_body(answer) if request.is_head else answer
+
+
+def _allow(request: Request) -> bytes:
+    if request.refusal is not problems.METHOD_NOT_ALLOWED:
+        return b""
+    return b"Allow: %b\r\n" % b", ".join(request.target.route.methods)
