@@ -230,18 +230,26 @@ def test_a_program_that_is_gone_has_failed(machine: Machine) -> None:
 
 def test_a_record_that_cannot_be_kept_prevents_the_run(machine: Machine) -> None:
     """What cannot be recorded is not begun."""
-    driver = machine.driver()
-    machine.records.rmdir()
-    outcome = driver.perform(impact())
+    machine.records.touch()
+    outcome = machine.driver().perform(impact())
+
+    assert outcome == Failed(f"the program could not be started: [Errno 17] File exists: '{machine.records}'")
+    assert machine.times_done(impact().event.id) == 0
+
+
+def test_a_runner_that_dies_at_once_has_failed(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A runner that could not even record its beginning has begun nothing; the event does not hang."""
+    monkeypatch.setattr(sys, "executable", "/bin/false")
+    outcome = machine.driver().perform(impact())
 
     assert isinstance(outcome, Failed)
-    assert machine.times_done(impact().event.id) == 0
+    assert f"see that {machine.records} is writable" in outcome.reason
 
 
 def test_nothing_recorded_is_not_begun(machine: Machine) -> None:
     """The driver knows of itself that it never called the program; asking leaves no trace."""
     assert machine.driver().outcome_of(impact()) == NotBegun()
-    assert list(machine.records.iterdir()) == []
+    assert not machine.records.exists()
 
 
 def test_what_may_have_been_forgotten_is_unknowable(machine: Machine) -> None:
@@ -254,6 +262,7 @@ def test_what_may_have_been_forgotten_is_unknowable(machine: Machine) -> None:
 def test_old_records_are_forgotten(machine: Machine) -> None:
     """The directory does not grow for ever."""
     driver = machine.driver()
+    machine.records.mkdir()
     old = machine.records / "old"
     old.touch()
     os.utime(old, ((NOW - FORGET_AFTER - timedelta(days=1)).timestamp(),) * 2)
@@ -400,13 +409,6 @@ def test_a_wrong_setting_is_refused_at_start(tmp_path: Path, settings: dict[str,
         CommandDriver.from_settings(settings, ManualClock(NOW), 1.0, tmp_path)
 
     assert sentence in str(refused.value)
-
-
-def test_a_directory_that_cannot_be_made_is_refused_at_start(tmp_path: Path) -> None:
-    """Records need a place."""
-    (tmp_path / "file").touch()
-    with pytest.raises(BadInput, match="cannot keep its records in"):
-        CommandDriver.from_settings({"program": "/bin/sh"}, ManualClock(NOW), 1.0, tmp_path / "file" / "x")
 
 
 def test_the_impact_can_be_read_by_any_json_reader(machine: Machine) -> None:

@@ -61,7 +61,7 @@ class CommandDriver:
         if directory is None:
             self._lent = tempfile.TemporaryDirectory(prefix="forewarn-")
             directory = Path(self._lent.name)
-        self._directory = _directory(directory)
+        self._directory = directory.absolute()
 
     @classmethod
     def from_settings(
@@ -74,8 +74,9 @@ class CommandDriver:
         return cls(driver_settings.read("command", settings, CommandSettings), clock, directory)
 
     def perform(self, impact: Impact) -> Outcome:
-        self._forget_old_records()
         try:
+            self._directory.mkdir(mode=0o700, exist_ok=True)
+            self._forget_old_records()
             with record.held(self._record_of(impact)) as (descriptor, recorded):
                 if recorded is not None:
                     outcome = self._judge(recorded, impact)
@@ -187,16 +188,6 @@ def _environment(extra: dict[str, str]) -> dict[str, str]:
                 " a name is not empty and has no '=', and nothing has a NUL"
             )
     return dict(os.environ) | extra
-
-
-def _directory(path: Path) -> Path:
-    try:
-        path.mkdir(mode=0o700, parents=True, exist_ok=True)
-    except OSError as error:
-        raise BadInput(f"driver 'command' cannot keep its records in {path}: {error.strerror}") from None
-    if not os.access(path, os.W_OK | os.X_OK):
-        raise BadInput(f"driver 'command' cannot keep its records in {path}: give it write permission")
-    return path.absolute()
 
 
 def _names(impact: Impact) -> list[str]:
