@@ -7,6 +7,7 @@ import re
 from collections.abc import Collection, Iterable, Iterator
 from datetime import datetime
 from ipaddress import ip_address
+from itertools import chain
 from typing import TypeVar
 
 import msgspec
@@ -22,7 +23,8 @@ from forewarn.core.model import Event, EventStatus, Group, GroupKind, GroupTerms
 _Record = TypeVar("_Record", Host, GroupTerms, Vm)
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,79}")
 _TERMINATE_NOTICE = range(5 * 60, 15 * 60 + 1)
-_UNHINGED_BY = ("group", "host", "update_domain", "fault_domain")
+_DOMAINS = range(10_000)
+_UNHINGED_BY = ("group", "standing_on", "update_domain", "fault_domain")
 """A VM's place, on which its unfinished events rest."""
 
 
@@ -80,9 +82,9 @@ class _Change:
         self._hosts = _declared("host", command.hosts)
         self._groups = _declared("group", command.groups)
         self._vms = {name: self._keep_run_time(vm) for name, vm in _declared("VM", command.vms).items()}
-        self._gone_hosts = self._known("host", command.removed_hosts, fleet.hosts)
-        self._gone_groups = self._known("group", command.removed_groups, fleet.groups)
-        self._gone_vms = self._known("VM", command.removed_vms, fleet.vms)
+        self._gone_hosts = _removed("host", command.removed_hosts, fleet.hosts, self._hosts)
+        self._gone_groups = _removed("group", command.removed_groups, fleet.groups, self._groups)
+        self._gone_vms = _removed("VM", command.removed_vms, fleet.vms, self._vms)
 
     def facts(self, now: datetime) -> Iterator[AnyFact]:
         for terms in self._groups.values():
@@ -109,12 +111,6 @@ class _Change:
         if change != FleetChanged():
             yield change
 
-    def _known(self, kind: str, names: Iterable[str], known: Collection[str]) -> dict[str, None]:
-        for name in names:
-            if name not in known:
-                raise unknown(kind, name, known)
-        return dict.fromkeys(names)
-
     def _keep_run_time(self, vm: Vm) -> Vm:
         """Keep what happened at run time, unless that very key is declared anew."""
         old = self._fleet.vms.get(vm.name)
@@ -130,16 +126,14 @@ class _Change:
 
     def _check_vm(self, vm: Vm) -> None:
         if self._terms_of(vm.group) is None:
-            known = (*self._groups, *self._fleet.groups)
+            known = chain(self._groups, (name for name in self._fleet.groups if name not in self._gone_groups))
             raise Refused(f"VM {vm.name!r}: {unknown('group', vm.group, known)}")
         is_known_host = vm.host in self._hosts or (vm.host in self._fleet.hosts and vm.host not in self._gone_hosts)
         if vm.host and not is_known_host:
-            known = (*self._hosts, *self._fleet.hosts)
+            known = chain(self._hosts, (name for name in self._fleet.hosts if name not in self._gone_hosts))
             raise Refused(f"VM {vm.name!r}: {unknown('host', vm.host, known)}")
-        if min(vm.update_domain, vm.fault_domain) < 0:
-            raise Refused(f"VM {vm.name!r}: update_domain and fault_domain must not be negative")
-        if vm.name in self._gone_vms:
-            raise Refused(f"VM {vm.name!r} is both declared and removed")
+        if vm.update_domain not in _DOMAINS or vm.fault_domain not in _DOMAINS:
+            raise Refused(f"VM {vm.name!r}: update_domain and fault_domain must be from 0 to {_DOMAINS[-1]}")
 
     def _check_addresses(self) -> None:
         claimed: dict[str, str] = {}
@@ -161,7 +155,7 @@ class _Change:
         joining: dict[str, list[str]] = {}
         for vm in self._vms.values():
             joining.setdefault(vm.group, []).append(vm.name)
-        for group in touched | left | self._gone_groups.keys():
+        for group in sorted(touched | left | self._gone_groups.keys()):
             self._check_membership(group, joining.get(group, []))
 
     def _check_membership(self, name: str, joining: list[str]) -> None:
@@ -185,7 +179,7 @@ class _Change:
 
     def _check_hosts_left(self) -> None:
         for host in self._gone_hosts:
-            for name in self._fleet.vms_on(host):
+            for name in sorted(self._fleet.vms_on(host)):
                 vm = self._vms.get(name, self._fleet.vms[name])
                 if name not in self._gone_vms and vm.standing_on == host:
                     raise Refused(f"host {host!r} cannot be removed: VM {name!r} stands on it")
@@ -222,6 +216,15 @@ def _declared(kind: str, records: Iterable[_Record]) -> dict[str, _Record]:
         if declared.setdefault(record.name, record) is not record:
             raise Refused(f"{kind} {record.name!r} is declared twice")
     return declared
+
+
+def _removed(kind: str, names: Iterable[str], known: Collection[str], declared: Collection[str]) -> dict[str, None]:
+    for name in names:
+        if name not in known:
+            raise unknown(kind, name, known)
+        if name in declared:
+            raise Refused(f"{kind} {name!r} is both declared and removed")
+    return dict.fromkeys(names)
 
 
 def _new(records: Iterable[_Record], known: dict[str, _Record]) -> Iterator[_Record]:
