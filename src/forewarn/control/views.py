@@ -182,4 +182,4 @@ def tell_changes(facts: tuple[AnyFact, ...]) -> Told:
 
 def _events_on(fleet: Fleet, vm: Vm) -> list[Event]:
     # The VM may have left the fleet since the list of VMs was taken.
-    return [event for event in fleet.events_of(vm.group) if vm.name in event.resources]
+    return [event for event in fleet.events_of(vm.group) if vm.name in event.vms]

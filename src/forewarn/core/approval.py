@@ -27,8 +27,11 @@ def approve(fleet: Fleet, command: Approve, now: datetime) -> Iterator[Approved]
             continue  # Azure: answers 200 here too
         if command.by.kind is not CallerKind.VM:
             yield Approved(event.id, now, command.by)
-        elif command.by.name not in (*event.approvals, *event.neighbours):
-            counts = rule is ApprovalRule.ANY or command.by.name in event.resources
+            continue
+        counts = rule is ApprovalRule.ANY or command.by.name in event.vms
+        # A word that did not count may be given again once the rule has changed so that it does.
+        given = event.approvals if counts else (*event.approvals, *event.neighbours)
+        if command.by.name not in given:
             yield Approved(event.id, now, command.by, counts)
 
 
@@ -38,7 +41,7 @@ def is_enough(event: Event, rule: ApprovalRule, vms: Mapping[str, Vm]) -> bool:
         return True
     if rule is ApprovalRule.ANY:
         return bool(event.approvals)
-    asked = [name for name in event.resources if name in vms and not vms[name].deallocated]
+    asked = [name for name in event.vms if not vms[name].deallocated]
     return bool(asked) and all(name in event.approvals for name in asked)
 
 

@@ -36,9 +36,11 @@ from forewarn.core.facts import (
     Canceled,
     Completed,
     Failed,
+    FleetChanged,
     GroupSet,
     VmDeallocated,
     VmRemoved,
+    VmStarted,
 )
 from forewarn.core.fleet import Fleet
 from forewarn.core.model import Event
@@ -102,17 +104,19 @@ def _wake(fleet: Fleet, command: Wake, now: datetime) -> Iterator[AnyFact]:
 
 
 def _stirred_groups(fleet: Fleet, facts: Iterable[AnyFact]) -> Iterator[str]:
-    """Yield the groups in which these facts may let another event start."""
+    """Yield the groups in which these facts may let another event start, or no longer."""
     for fact in facts:
         match fact:
             case Approved() | Completed() | Failed() | Canceled():
                 yield fleet.events[fact.event].group
             case Announced(event=event) if event.without_notice:
                 yield event.group
-            case VmRemoved(vm=vm) | VmDeallocated(vm=vm):
+            case VmRemoved(vm=vm) | VmDeallocated(vm=vm) | VmStarted(vm=vm):
                 yield fleet.vms[vm].group
             case GroupSet(terms=terms):
                 yield terms.name
+            case FleetChanged(groups=groups):
+                yield from (terms.name for terms in groups)
 
 
 def _event(fleet: Fleet, id_: str) -> Event:

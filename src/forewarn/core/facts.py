@@ -101,6 +101,7 @@ class Waiting(Fact, frozen=True, tag="waiting"):
     event: str
     at: datetime
     behind: str
+    """Empty when the approvals are no longer enough, so that it waits for nothing but its time."""
 
 
 class Started(Fact, frozen=True, tag="started"):

@@ -39,6 +39,7 @@ from forewarn.core.model import (
     Host,
     Vm,
 )
+from forewarn.core.shift import Shift
 
 DAWN = datetime(1970, 1, 1, tzinfo=UTC)
 _PART = 10_000
@@ -81,7 +82,7 @@ class Fleet:
 
     def events_on(self, vm: str) -> list[Event]:
         """Return the events that concern one VM."""
-        return [event for event in self.events_of(self.vms[vm].group) if vm in event.resources]
+        return [event for event in self.events_of(self.vms[vm].group) if vm in event.vms]
 
     def vms_on(self, host: str) -> tuple[str, ...]:
         """Return the names of the VMs that stand on the host."""
@@ -114,6 +115,7 @@ class Fleet:
                 self.groups[name].enrolled_at = None
             case GroupSet(terms=terms):
                 self.groups[terms.name].terms = terms
+                self.changes += 1
             case VmRemoved(vm=name):
                 self._remove_vms((name,))
             case VmDeallocated(vm=name):
@@ -170,7 +172,7 @@ class Fleet:
             self.groups[terms.name] = Group(terms, incarnation=self._retired_incarnation + 1)
 
     def _declare_vms(self, vms: Iterable[Vm]) -> None:
-        groups, hosts = _Shift(), _Shift()
+        groups, hosts = Shift(), Shift()
         freed = [vm.address for new in vms if (vm := self.vms.get(new.name)) and vm.address != new.address]
         for address in filter(None, freed):
             del self.addresses[address]
@@ -184,10 +186,12 @@ class Fleet:
         self._apply(groups, hosts)
 
     def _remove_vms(self, names: Iterable[str]) -> None:
-        groups, hosts = _Shift(), _Shift()
+        groups, hosts = Shift(), Shift()
         for name in names:
+            for event in self.events_on(name):
+                self.events[event.id] = lifecycle.without(event, name)
             vm = self.vms.pop(name)
-            if vm.address:
+            if self.addresses.get(vm.address) == name:  # another VM may have been declared with it
                 del self.addresses[vm.address]
             groups.move(name, vm.group, "")
             hosts.move(name, vm.standing_on, "")
@@ -195,12 +199,12 @@ class Fleet:
 
     def _move_vm(self, name: str, host: str) -> None:
         vm = self.vms[name]
-        groups, hosts = _Shift(), _Shift()
+        groups, hosts = Shift(), Shift()
         hosts.move(name, vm.standing_on, host)
         self.vms[name] = replace(vm, moved_to="" if host == vm.host else host)
         self._apply(groups, hosts)
 
-    def _apply(self, groups: "_Shift", hosts: "_Shift") -> None:
+    def _apply(self, groups: Shift, hosts: Shift) -> None:
         for name in groups.touched():
             group = self.groups[name]
             group.vms = groups.shifted(name, group.vms)
@@ -259,28 +263,6 @@ class Fleet:
                 fleet._retired_incarnation = part.retired_incarnation
         fleet._vms_on = {host: tuple(names) for host, names in standing.items()}
         return fleet
-
-
-class _Shift:
-    """VMs that leave and join groups (or hosts), gathered so that each of those is rebuilt only once."""
-
-    def __init__(self) -> None:
-        self._leaving: dict[str, set[str]] = {}
-        self._joining: dict[str, list[str]] = {}
-
-    def move(self, vm: str, source: str, target: str) -> None:
-        if source != target and source:
-            self._leaving.setdefault(source, set()).add(vm)
-        if source != target and target:
-            self._joining.setdefault(target, []).append(vm)
-
-    def touched(self) -> set[str]:
-        return self._leaving.keys() | self._joining.keys()
-
-    def shifted(self, key: str, members: tuple[str, ...]) -> tuple[str, ...]:
-        leaving = self._leaving.get(key)
-        stay = tuple(vm for vm in members if vm not in leaving) if leaving else members
-        return stay + tuple(self._joining.get(key, ()))
 
 
 def _is_user_operation(event: Event) -> bool:

@@ -64,6 +64,11 @@ def fetched(event: Event, fetch: Fetch) -> Event:
     return replace(event, fetched_by=(*event.fetched_by, fetch.vm))
 
 
+def without(event: Event, vm: str) -> Event:
+    """Return the event after one of its VMs is gone for good."""
+    return replace(event, gone=(*event.gone, vm))
+
+
 def announce(event: Event) -> Announced:
     """Let the event be Scheduled."""
     return Announced(event)
@@ -82,6 +87,11 @@ def start(event: Event, now: "datetime", because: str) -> Started:
 def wait(event: Event, now: "datetime", behind: Event) -> Waiting:
     """Let an event that may start wait for its turn."""
     return Waiting(event.id, now, behind.id)
+
+
+def stop_waiting(event: Event, now: "datetime") -> Waiting:
+    """Let an event that may no longer start wait for nothing but its time."""
+    return Waiting(event.id, now, behind="")
 
 
 def attempt(event: Event, now: "datetime") -> Attempted:

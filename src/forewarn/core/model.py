@@ -187,3 +187,10 @@ class Event(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     attempts: int = 0
     fetched_by: tuple[str, ...] = ()
     """The VMs known to have fetched it."""
+    gone: tuple[str, ...] = ()
+    """The VMs in Resources that are gone; whoever comes under such a name later is not meant."""
+
+    @property
+    def vms(self) -> tuple[str, ...]:
+        """The VMs in Resources that are still there."""
+        return tuple(name for name in self.resources if name not in self.gone) if self.gone else self.resources

@@ -33,6 +33,7 @@ GROUP_IS_OFF = "the group is off: none of its VMs asks"
 NO_TERMINATE_NOTICE = "deleted without terminate notice"
 HARDWARE_FAILED = "hardware failure"
 
+_LATEST = datetime(9000, 1, 1, tzinfo=UTC)
 _DURATIONS = range(-1, 7 * 24 * 3600 + 1)
 _DESCRIPTION = re.compile(r"[^\x00-\x1f\x7f]{0,500}")
 _ENDS_THE_VM = {VmOperation.EVICT, VmOperation.DELETE}
@@ -48,12 +49,13 @@ def operate_vm(fleet: Fleet, command: OperateVm, now: datetime, rules: Rules) ->
         raise Refused(f"{vm.name} is deallocated; start it first: forewarn vm start {vm.name}")
     _refuse_repetition(fleet, vm, operation, announcement, command.operation)
     reason = "" if command.not_before else _why_without_notice(vm, group, command.operation, announcement)
-    if announcement.source is EventSource.USER and not reason:
+    is_born_started = bool(reason) and not _started_on(fleet, vm)
+    if announcement.source is EventSource.USER and not is_born_started:
         _refuse_above_limit(fleet, rules)
     event = _event(fleet, command, 0, [vm], announcement, operation, now, rules, reason)
     if command.operation in _ENDS_THE_VM:
         yield from leave(fleet, vm.name, now, f"{operation} {vm.name}")
-    yield from _announce(fleet, event, now)
+    yield lifecycle.start_at_once(event, now) if is_born_started else lifecycle.announce(event)
 
 
 def operate_host(fleet: Fleet, command: OperateHost, now: datetime, rules: Rules) -> Iterator[AnyFact]:
@@ -90,14 +92,6 @@ def deallocate_vm(fleet: Fleet, command: DeallocateVm, now: datetime) -> Iterato
         raise Refused(f"{vm.name} is under event {busy.id}, which has started; wait until it ends")
     yield from leave(fleet, vm.name, now, f"{vm.name} was deallocated")
     yield VmDeallocated(vm.name, f"deallocated by {command.by}")
-
-
-def _announce(fleet: Fleet, event: Event, now: datetime) -> Iterator[AnyFact]:
-    is_free = not _started_on(fleet, fleet.vms[event.resources[0]])
-    if event.without_notice and is_free:
-        yield lifecycle.start_at_once(event, now)
-    else:
-        yield lifecycle.announce(event)
 
 
 def _event(
@@ -138,20 +132,17 @@ def _event(
 
 def _not_before(command: OperateVm | OperateHost, earliest: datetime) -> datetime:
     """Return a whole second, because that is what is shown: an event must not start before the time it showed."""
-    if command.not_before and command.not_before < earliest:
-        raise Refused(
-            f"not before {_shown(command.not_before)} is too early: "
-            f"the least notice for this ends at {_shown(_whole_second(earliest))}"
-        )
-    return _whole_second(command.not_before or earliest)
+    wished = command.not_before or earliest
+    if wished < earliest:
+        least = f"{_whole_second(earliest):%Y-%m-%dT%H:%M:%SZ}"
+        raise Refused(f"not before {wished.isoformat()} is too early: the least notice for this ends at {least}")
+    if wished > _LATEST:
+        raise Refused(f"not before {wished.isoformat()} is too late: nothing is planned beyond {_LATEST:%Y}")
+    return _whole_second(wished.astimezone(UTC))
 
 
 def _whole_second(time: datetime) -> datetime:
     return time if not time.microsecond else time.replace(microsecond=0) + SECOND
-
-
-def _shown(time: datetime) -> str:
-    return f"{time.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}"
 
 
 def _refuse_nonsense(command: OperateVm | OperateHost) -> None:
@@ -200,15 +191,20 @@ def _impacted_together(fleet: Fleet, host: str) -> list[list[Vm]]:
 def _end_all_on(fleet: Fleet, host: str, now: datetime) -> Iterator[AnyFact]:
     """End the events of the VMs that stand on the host: nothing that was planned for them will come about."""
     ended: set[str] = set()
-    for name in fleet.vms_on(host):
+    for name in sorted(fleet.vms_on(host)):
         for event in fleet.events_on(name):
             if event.id in ended:
                 continue
             ended.add(event.id)
             if event.status is EventStatus.STARTED:
                 yield lifecycle.fail(event, now, "host failed")
-            elif event.host == host:
+            elif event.host == host or _stands_wholly_on(fleet, event, host):
                 yield lifecycle.cancel(event, now, "host failed")
+
+
+def _stands_wholly_on(fleet: Fleet, event: Event, host: str) -> bool:
+    """Tell whether all VMs of the event stand on the host by now, wherever they stood when it was announced."""
+    return all(fleet.vms[name].standing_on == host for name in event.vms)
 
 
 def _started_on(fleet: Fleet, vm: Vm) -> Event | None:

@@ -9,6 +9,8 @@ from forewarn.core.facts import AnyFact, Canceled, VmDeallocated, VmMoved, VmRem
 from forewarn.core.fleet import Fleet
 from forewarn.core.model import Event, EventStatus, EventType, EvictionPolicy
 
+_ENDS_THE_VM = {EventType.TERMINATE, EventType.PREEMPT}
+
 
 def report(fleet: Fleet, command: Report, now: datetime) -> Iterator[AnyFact]:
     """Yield the end of the event and what it leaves behind. A word that comes after the end changes nothing."""
@@ -21,22 +23,23 @@ def report(fleet: Fleet, command: Report, now: datetime) -> Iterator[AnyFact]:
     strangers = sorted({host for host in command.hosts.values() if host not in fleet.hosts})
     unplaced = f"moved to {', '.join(strangers)}, which the fleet does not know" if strangers else ""
     yield lifecycle.complete(event, now, "; ".join(filter(None, (command.detail, unplaced))))
-    for name in event.resources:
-        if name in fleet.vms:
-            yield from _aftermath(fleet, event, name, command.hosts.get(name, ""), now)
+    for name in event.vms:
+        yield from _aftermath(fleet, event, name, now)
+    moves = {name: host for name, host in command.hosts.items() if _has_moved(fleet, event, name, host)}
+    for name, host in moves.items():
+        yield VmMoved(name, host)
+    yield from _leave_hosts(fleet, event.group, moves, now)
 
 
 def leave(fleet: Fleet, vm: str, now: datetime, because: str) -> Iterator[Canceled]:
     """Cancel what is Scheduled for this VM alone; what it shares with VMs that are still there stays."""
     for event in fleet.events_on(vm):
-        others = (fleet.vms.get(name) for name in event.resources if name != vm)
-        is_alone = all(other is None or other.deallocated for other in others)
+        is_alone = all(fleet.vms[name].deallocated for name in event.vms if name != vm)
         if event.status is EventStatus.SCHEDULED and is_alone:
             yield lifecycle.cancel(event, now, because)
 
 
-def _aftermath(fleet: Fleet, event: Event, name: str, host: str, now: datetime) -> Iterator[AnyFact]:
-    vm = fleet.vms[name]
+def _aftermath(fleet: Fleet, event: Event, name: str, now: datetime) -> Iterator[AnyFact]:
     eviction = fleet.groups[event.group].terms.eviction
     match event.type:
         case EventType.TERMINATE:
@@ -46,15 +49,24 @@ def _aftermath(fleet: Fleet, event: Event, name: str, host: str, now: datetime) 
             yield from leave(fleet, name, now, f"{name} was evicted")
             yield VmRemoved(name, "evicted")
         case EventType.PREEMPT:
-            yield from leave(fleet, name, now, f"{name} was evicted")
+            for canceled in leave(fleet, name, now, f"{name} was evicted"):
+                # What an eviction leaves behind can still be deleted.
+                if fleet.events[canceled.event].type is not EventType.TERMINATE:
+                    yield canceled
             yield VmDeallocated(name, "evicted")
-        case _ if host in fleet.hosts and host != vm.standing_on:
-            yield VmMoved(name, host)
-            yield from _leave_host(fleet, name, vm.standing_on, now)
 
 
-def _leave_host(fleet: Fleet, name: str, host: str, now: datetime) -> Iterator[Canceled]:
-    """Cancel the maintenance of a host that was Scheduled for a VM which no longer stands there."""
-    for event in leave(fleet, name, now, f"{name} left {host}"):
-        if fleet.events[event.event].operation.startswith("host ") and fleet.events[event.event].host == host:
-            yield event
+def _has_moved(fleet: Fleet, event: Event, name: str, host: str) -> bool:
+    is_there = name in event.vms and event.type not in _ENDS_THE_VM
+    return is_there and host in fleet.hosts and host != fleet.vms[name].standing_on
+
+
+def _leave_hosts(fleet: Fleet, group: str, moves: dict[str, str], now: datetime) -> Iterator[Canceled]:
+    """Cancel what is Scheduled for a host on which none of its VMs stands any more."""
+    for event in fleet.events_of(group):
+        is_of_host = event.operation.startswith("host ") and event.status is EventStatus.SCHEDULED
+        if not is_of_host or moves.keys().isdisjoint(event.vms):
+            continue
+        vms = (fleet.vms[name] for name in event.vms)
+        if all(vm.deallocated or moves.get(vm.name, vm.standing_on) != event.host for vm in vms):
+            yield lifecycle.cancel(event, now, f"none of its VMs stands on {event.host} any more")

@@ -31,6 +31,9 @@ def settle(fleet: Fleet, group: str, now: datetime) -> Iterator[Started | Waitin
         if event.status is EventStatus.STARTED:
             ahead.add(event)
     reasons = {event.id: reason for event in events if (reason := _why_ready(fleet, event, now))}
+    for event in events:
+        if event.waits_for and event.id not in reasons:
+            yield lifecycle.stop_waiting(event, now)
     ready = [event for event in events if event.id in reasons]
     for event in sorted(ready, key=lambda event: event.not_before):
         blocker = ahead.blocker_of(event)
@@ -72,13 +75,13 @@ class _Ahead:
         self._by_domain: dict[tuple[int, int | None], Event] = {}
 
     def add(self, event: Event) -> None:
-        for vm in event.resources:
+        for vm in event.vms:
             self._by_vm.setdefault(vm, event)
         if takes_turns(event):
             self._by_domain.setdefault((event.update_domain, event.fault_domain), event)
 
     def blocker_of(self, event: Event) -> Event | None:
-        for vm in event.resources:
+        for vm in event.vms:
             if vm in self._by_vm:
                 return self._by_vm[vm]
         if takes_turns(event):

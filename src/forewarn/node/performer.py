@@ -127,7 +127,7 @@ class Performer:
 
     def _impacted(self, event: Event) -> list[Vm]:
         """Return the VMs that are still there to be impacted."""
-        vms = [self._node.fleet.vms[name] for name in event.resources if name in self._node.fleet.vms]
+        vms = [self._node.fleet.vms[name] for name in event.vms]
         if event.type is EventType.TERMINATE:
             return vms
         is_of_host = event.operation.startswith("host ")
