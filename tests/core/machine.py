@@ -1,0 +1,412 @@
+"""A machine that does to a fleet whatever can be done to one, in any order and at any time."""
+
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+import msgspec
+from hypothesis import note
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
+
+from forewarn.core import decide
+from forewarn.core.commands import (
+    Approve,
+    Attempt,
+    CancelEvent,
+    ChangeFleet,
+    Command,
+    DeallocateVm,
+    Enrol,
+    HostOperation,
+    OperateHost,
+    OperateVm,
+    RecordAsked,
+    RecordFetched,
+    Report,
+    Result,
+    SetGroup,
+    StartVm,
+    SwitchOff,
+    VmOperation,
+    Wake,
+)
+from forewarn.core.errors import Refused
+from forewarn.core.facts import AnyFact, Fetch, Mark
+from forewarn.core.fleet import Fleet
+from forewarn.core.model import (
+    NODE,
+    ApprovalRule,
+    Caller,
+    CallerKind,
+    EventStatus,
+    EvictionPolicy,
+    GroupKind,
+    GroupTerms,
+    Host,
+    Vm,
+)
+from forewarn.core.notice import Rules
+from tests.core.invariants import OF_FACTS, OF_STEPS
+from tests.core.witness import Witness, copy_of, derived, packed
+from tests.core.words import MONDAY, Labels, say
+
+ANN = Caller(CallerKind.OPERATOR, "ann")
+STRANGE_ID = "00000000-0000-4000-8000-000000000000"
+HOSTS = ("h0", "h1", "h2")
+VMS = tuple(f"v{number}" for number in range(7))
+GROUPS = {
+    "web": GroupKind.AVAILABILITY_SET,
+    "pool": GroupKind.SCALE_SET,
+    "role": GroupKind.CLOUD_SERVICE,
+    "lone": GroupKind.STANDALONE,
+    "sole": GroupKind.STANDALONE,
+}
+ADDRESSES = ("", "10.0.0.1", "10.0.0.2", "10.0.0.3")
+
+
+def terms_of(group: str) -> st.SearchStrategy[GroupTerms]:
+    kind = GROUPS[group]
+    notices = st.sampled_from([None, 300, 900]) if kind is GroupKind.SCALE_SET else st.none()
+    return st.builds(
+        GroupTerms,
+        st.just(group),
+        st.just(kind),
+        st.sampled_from(ApprovalRule),
+        notices,
+        st.sampled_from(EvictionPolicy),
+    )
+
+
+def vms_named(name: str) -> st.SearchStrategy[Vm]:
+    return st.builds(
+        Vm,
+        name=st.just(name),
+        group=st.sampled_from(["web", "web", "web", "pool", "pool", *GROUPS]),
+        host=st.sampled_from(["h0", "h0", "h1", "h1", "h2", ""]),
+        update_domain=st.integers(0, 1),
+        fault_domain=st.integers(0, 1),
+        address=st.sampled_from(ADDRESSES),
+        spot=st.booleans(),
+    )
+
+
+@st.composite
+def fleets(draw: st.DrawFn) -> ChangeFleet:
+    """A fleet to begin with: every group wanted, addresses and lone VMs where nothing stands against them."""
+    vms: list[Vm] = []
+    for name in VMS[: draw(st.integers(3, len(VMS)))]:
+        vm = draw(vms_named(name))
+        is_taken = GROUPS[vm.group] is GroupKind.STANDALONE and any(other.group == vm.group for other in vms)
+        address = "" if any(other.address == vm.address for other in vms) else vm.address
+        vms.append(Vm(**_fields(vm, group="web" if is_taken else vm.group, address=address)))
+    groups = sorted({vm.group for vm in vms})
+    return ChangeFleet(
+        id=str(UUID(int=0)),
+        by=ANN,
+        hosts=tuple(Host(name) for name in HOSTS),
+        groups=tuple(draw(terms_of(group)) for group in groups),
+        vms=tuple(vms),
+    )
+
+
+def _fields(vm: Vm, **changes: Any) -> dict[str, Any]:
+    return {key: getattr(vm, key) for key in vm.__struct_fields__} | changes
+
+
+def now_in(look: Callable[["FleetMachine"], list[str]], *, or_else: str) -> st.SearchStrategy[str]:
+    """Pick a name that is there when the rule runs, seldom one that is not."""
+    return st.runner().flatmap(lambda machine: st.sampled_from((look(machine) or [or_else]) * 6 + [or_else]))
+
+
+def events_with(status: EventStatus) -> st.SearchStrategy[str]:
+    return now_in(
+        lambda machine: [id_ for id_, event in machine.fleet.events.items() if event.status is status],
+        or_else=STRANGE_ID,
+    )
+
+
+SCHEDULED = events_with(EventStatus.SCHEDULED)
+STARTED = events_with(EventStatus.STARTED)
+ANY_EVENT = now_in(lambda machine: list(machine.fleet.events), or_else=STRANGE_ID)
+ANY_VM = now_in(lambda machine: list(machine.fleet.vms), or_else="nobody")
+ANY_GROUP = now_in(lambda machine: list(machine.fleet.groups), or_else="nowhere")
+STEPS = st.sampled_from(
+    [
+        timedelta(microseconds=1),
+        timedelta(seconds=1),
+        timedelta(seconds=29.5),
+        timedelta(minutes=5),
+        timedelta(minutes=10),
+        timedelta(minutes=15),
+        timedelta(hours=25),
+        timedelta(seconds=-1),
+        timedelta(hours=-2),
+    ]
+)
+NOT_BEFORE = st.none() | st.sampled_from([timedelta(0), timedelta(minutes=15), timedelta(minutes=20.001)])
+
+
+class FleetMachine(RuleBasedStateMachine):
+    """Random commands, times, restarts and outcomes; the witness looks on."""
+
+    fleet: Fleet
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.fleet = Fleet()
+        self._clock = MONDAY + timedelta(hours=12)
+        self._count = 0
+        self._labels = Labels()
+
+    @property
+    def now(self) -> datetime:
+        """The time handed to the rules never falls below that of the last fact."""
+        return max(self._clock, self.fleet.last_at)
+
+    def next_id(self) -> str:
+        self._count += 1
+        return str(UUID(int=self._count))
+
+    @initialize(fleet=fleets(), hurry=st.sampled_from([1.0, 1.0, 7.0, 60.0]), limit=st.sampled_from([0, 0, 1, 2]))
+    def begin(self, fleet: ChangeFleet, hurry: float, limit: int) -> None:
+        self._rules = Rules(user_operation_limit=limit).hurried(hurry)
+        self._hurry = hurry
+        self._witness = Witness(OF_FACTS, OF_STEPS, self._rules, hurry)
+        assert self._do(fleet)
+
+    def _do(self, command: Command) -> tuple[AnyFact, ...] | None:
+        """Give a command to the rules, twice to see that they are pure, then for good."""
+        before, now = packed(self.fleet), self.now
+        note(f"{now:%a %H:%M:%S.%f} {msgspec.json.encode(command).decode()}")
+        first, second = self._outcome(self.fleet, command), self._outcome(copy_of(self.fleet), command)
+        assert first == second, "equal fleets decide equally"
+        assert packed(self.fleet) == before, "to decide changes nothing"
+        double = copy_of(self.fleet)
+        facts = self._enact(double, command)
+        assert facts == self._enact(self.fleet, command), "a restored fleet goes on like the one it was taken from"
+        if facts:
+            self.fleet.last_at = now
+        for fact in facts or ():
+            self._labels.give(fact)
+            note("    " + say(fact, self._labels))
+        self._witness.see(command, now, before, facts, self.fleet)
+        return facts
+
+    def _outcome(self, fleet: Fleet, command: Command) -> object:
+        try:
+            return list(decide.decide(fleet, command, self.now, self._rules))
+        except Refused as refusal:
+            return str(refusal)
+
+    def _enact(self, fleet: Fleet, command: Command) -> tuple[AnyFact, ...] | None:
+        try:
+            return decide.enact(fleet, command, self.now, self._rules)
+        except Refused as refusal:
+            note(f"    refused: {refusal}")
+            return None
+
+    @rule(step=STEPS)
+    def pass_time(self, step: timedelta) -> None:
+        self._clock += step / self._hurry if step > timedelta(seconds=1) else step
+
+    @rule()
+    def wake_what_is_due(self) -> None:
+        due = [event for event in self.fleet.events.values() if event.not_before <= self.now]
+        ids = tuple(event.id for event in due if event.status is EventStatus.SCHEDULED)
+        self._do(Wake(id=self.next_id(), by=NODE, events=ids))
+
+    @rule(step=STEPS)
+    def pass_time_and_wake(self, step: timedelta) -> None:
+        self.pass_time(step)
+        self.wake_what_is_due()
+
+    @rule(event=ANY_EVENT)
+    def wake_without_reason(self, event: str) -> None:
+        self._do(Wake(id=self.next_id(), by=NODE, events=(event,)))
+
+    @rule(
+        operation=st.sampled_from(VmOperation),
+        vm=ANY_VM,
+        after=NOT_BEFORE,
+        duration=st.sampled_from([None, None, 9, -2]),
+    )
+    def operate_vm(self, operation: VmOperation, vm: str, after: timedelta | None, duration: int | None) -> None:
+        not_before = None if after is None else self.now + after
+        self._do(
+            OperateVm(id=self.next_id(), by=ANN, operation=operation, vm=vm, not_before=not_before, duration=duration)
+        )
+
+    @rule(
+        operation=st.sampled_from([*HostOperation, HostOperation.FREEZE]),
+        host=st.sampled_from([*HOSTS, "nowhere"]),
+        after=NOT_BEFORE,
+        live=st.booleans(),
+    )
+    def operate_host(self, operation: HostOperation, host: str, after: timedelta | None, *, live: bool) -> None:
+        not_before = None if after is None else self.now + after
+        command = OperateHost(
+            id=self.next_id(), by=ANN, operation=operation, host=host, not_before=not_before, live=live
+        )
+        self._do(command)
+
+    @rule(vm=ANY_VM, events=st.lists(ANY_EVENT, max_size=2))
+    def approve_what_may_be_foreign(self, vm: str, events: list[str]) -> None:
+        self._do(Approve(id=self.next_id(), by=Caller(CallerKind.VM, vm), events=tuple(events)))
+
+    @rule(event=SCHEDULED, number=st.integers(0, 5), times=st.integers(1, 2))
+    def approve_as_a_vm_of_the_group(self, event: str, number: int, times: int) -> None:
+        if event not in self.fleet.events:
+            return
+        vms = self.fleet.groups[self.fleet.events[event].group].vms
+        caller = Caller(CallerKind.VM, vms[number % len(vms)])
+        for _ in range(times):
+            facts = self._do(Approve(id=self.next_id(), by=caller, events=(event,)))
+        assert times == 1 or facts == (), "a second approval changes nothing"
+
+    @rule(event=SCHEDULED)
+    def approve_as_operator(self, event: str) -> None:
+        self._do(Approve(id=self.next_id(), by=ANN, events=(event,)))
+
+    @rule(event=ANY_EVENT)
+    def cancel(self, event: str) -> None:
+        self._do(CancelEvent(id=self.next_id(), by=ANN, event=event))
+
+    @rule(vm=ANY_VM)
+    def deallocate(self, vm: str) -> None:
+        self._do(DeallocateVm(id=self.next_id(), by=ANN, vm=vm))
+
+    @rule(vm=ANY_VM)
+    def start_vm(self, vm: str) -> None:
+        self._do(StartVm(id=self.next_id(), by=ANN, vm=vm))
+
+    @rule(event=STARTED)
+    def attempt(self, event: str) -> None:
+        self._do(Attempt(id=self.next_id(), by=NODE, event=event))
+
+    @rule(
+        event=STARTED,
+        result=st.sampled_from([Result.DONE, Result.DONE, Result.FAILED]),
+        host=st.sampled_from([*HOSTS, "", "nowhere"]),
+        moved=st.integers(0, 3),
+    )
+    def report(self, event: str, result: Result, host: str, moved: int) -> None:
+        resources = self.fleet.events[event].resources if event in self.fleet.events else ("nobody",)
+        hosts = dict.fromkeys(resources[:moved], host) if host else {}
+        self._do(Report(id=self.next_id(), by=NODE, event=event, result=result, hosts=hosts))
+
+    @rule(
+        group=ANY_GROUP,
+        approval=st.none() | st.sampled_from(ApprovalRule),
+        notice=st.sampled_from([None, 300, 100]),
+        eviction=st.none() | st.sampled_from(EvictionPolicy),
+    )
+    def set_group(
+        self, group: str, approval: ApprovalRule | None, notice: int | None, eviction: EvictionPolicy | None
+    ) -> None:
+        self._do(
+            SetGroup(
+                id=self.next_id(),
+                by=ANN,
+                group=group,
+                approval=approval,
+                terminate_notice=notice,
+                eviction=eviction,
+            )
+        )
+
+    @rule(
+        vms=st.lists(st.sampled_from(VMS).flatmap(vms_named), max_size=3),
+        groups=st.lists(st.sampled_from(list(GROUPS)).flatmap(terms_of), max_size=2),
+        gone_vms=st.lists(ANY_VM, max_size=2),
+        gone_groups=st.lists(ANY_GROUP, max_size=1),
+        gone_hosts=st.lists(st.sampled_from(HOSTS), max_size=1),
+        cancel_events=st.booleans(),
+    )
+    def change_fleet(
+        self,
+        vms: list[Vm],
+        groups: list[GroupTerms],
+        gone_vms: list[str],
+        gone_groups: list[str],
+        gone_hosts: list[str],
+        *,
+        cancel_events: bool,
+    ) -> None:
+        """Declare anything; most of it is refused."""
+        self._do(
+            ChangeFleet(
+                id=self.next_id(),
+                by=ANN,
+                vms=tuple(vms),
+                groups=tuple(groups),
+                removed_vms=tuple(gone_vms),
+                removed_groups=tuple(gone_groups),
+                removed_hosts=tuple(gone_hosts),
+                cancel_events=cancel_events,
+            )
+        )
+
+    @rule(terms=st.sampled_from(list(GROUPS)).flatmap(terms_of), cancel_events=st.booleans(), data=st.data())
+    def change_fleet_sensibly(self, terms: GroupTerms, data: st.DataObject, *, cancel_events: bool) -> None:
+        """Declare what is missing, change a VM or a group, or take a VM away."""
+        missing = [name for name in VMS if name not in self.fleet.vms]
+        name = data.draw(st.sampled_from(missing * 2 + list(VMS)))
+        vm = data.draw(vms_named(name))
+        is_free = vm.address not in self.fleet.addresses
+        vm = Vm(**_fields(vm, group=terms.name, address=vm.address if is_free else ""))
+        hosts = tuple(Host(host) for host in HOSTS if host not in self.fleet.hosts)
+        gone = data.draw(st.lists(st.sampled_from(list(self.fleet.vms) or ["nobody"]), max_size=1))
+        if gone == [vm.name] or GROUPS[terms.name] is GroupKind.STANDALONE:
+            gone = (
+                [other for other in self.fleet.groups[terms.name].vms if other != vm.name]
+                if (terms.name in self.fleet.groups)
+                else []
+            )
+        elif gone and (old := self.fleet.vms.get(gone[0])) and old.address:
+            vm = Vm(**_fields(vm, address=old.address))
+        self._do(
+            ChangeFleet(
+                id=self.next_id(),
+                by=ANN,
+                hosts=hosts,
+                groups=(terms,),
+                vms=(vm,),
+                removed_vms=tuple(gone),
+                cancel_events=cancel_events,
+            )
+        )
+
+    @rule(terms=st.sampled_from(list(GROUPS)).flatmap(terms_of))
+    def declare_group(self, terms: GroupTerms) -> None:
+        self._do(ChangeFleet(id=self.next_id(), by=ANN, groups=(terms,)))
+
+    @rule(vm=ANY_VM)
+    def ask(self, vm: str) -> None:
+        group = self.fleet.vms[vm].group if vm in self.fleet.vms else "nowhere"
+        self._do(Enrol(id=self.next_id(), by=NODE, group=group, vm=vm))
+
+    @rule(groups=st.lists(ANY_GROUP, max_size=3), age=st.sampled_from([0, 5, 7, 25]))
+    def record_asked(self, groups: list[str], age: int) -> None:
+        at = self.now - timedelta(hours=age) / self._hurry
+        marks = tuple(Mark(group, at, "v0") for group in groups)
+        self._do(RecordAsked(id=self.next_id(), by=NODE, marks=marks))
+
+    @rule(groups=st.lists(ANY_GROUP, min_size=1, max_size=3), age=st.sampled_from([1, 24, 30]))
+    def sweep(self, groups: list[str], age: int) -> None:
+        at = self.now - timedelta(hours=age) / self._hurry
+        self._do(SwitchOff(id=self.next_id(), by=NODE, marks=tuple(Mark(group, at, "") for group in groups)))
+
+    @rule(vm=ANY_VM, events=st.lists(ANY_EVENT, max_size=3))
+    def record_fetched(self, vm: str, events: list[str]) -> None:
+        fetches = tuple(Fetch(event, vm, self.now) for event in events)
+        self._do(RecordFetched(id=self.next_id(), by=NODE, fetches=fetches))
+
+    @rule(from_snapshot=st.booleans())
+    def restart(self, *, from_snapshot: bool) -> None:
+        """Lose all that is in memory, and go on from a snapshot or from the journal alone."""
+        fleet = copy_of(self.fleet) if from_snapshot else self._witness.refolded()
+        assert packed(fleet) == packed(self.fleet), "a restart loses nothing"
+        assert derived(fleet) == derived(self.fleet), "a restart finds everything again"
+        self.fleet = fleet

@@ -1,0 +1,231 @@
+"""Commands read from the sentences of a transcript.
+
+ann restarts web-0 [not before TIME] [for 9 s] [saying WORDS]      ann approves E1, E2
+ann freezes host h1 ...   ann redeploys host h1 live               ann cancels E1
+ann starts web-0          ann deallocates web-0                    ann sets web approval=all
+ann declares: host h1; group web scale-set; vm web-0 in web on h1 ud=0 fd=0; no vm web-1; cancel events
+web-0 asks                web-0 approves E1                        web-0 is shown E1
+the time comes            the record is kept that web-0 asked      the sweep finds web last asked TIME
+the driver begins E1      the driver is done with E1 [web-0 on h2] the driver fails E1: WORDS
+"""
+
+import re
+from collections.abc import Callable, Iterator
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+import msgspec
+
+from forewarn.core.commands import (
+    Approve,
+    Attempt,
+    CancelEvent,
+    ChangeFleet,
+    Command,
+    DeallocateVm,
+    Enrol,
+    HostOperation,
+    OperateHost,
+    OperateVm,
+    RecordAsked,
+    RecordFetched,
+    Report,
+    Result,
+    SetGroup,
+    StartVm,
+    SwitchOff,
+    VmOperation,
+    Wake,
+)
+from forewarn.core.facts import Fetch, Mark
+from forewarn.core.fleet import Fleet
+from forewarn.core.model import (
+    NODE,
+    ApprovalRule,
+    Caller,
+    CallerKind,
+    EventStatus,
+    EvictionPolicy,
+    GroupKind,
+    GroupTerms,
+    Host,
+    Vm,
+)
+from tests.core.words import Labels, read_time
+
+_TIME = r"(?:[A-Z][a-z]{2} )?[\d:.]+"
+_NOT_BEFORE = rf"(?: not before (?P<not_before>{_TIME}))?"
+_DETAILS = _NOT_BEFORE + r"(?: for (?P<duration>-?\d+) s)?(?: saying (?P<description>.*))?"
+
+
+class Reader:
+    """Reads sentences; ids of commands are counted, so that a story is the same whenever it is told."""
+
+    def __init__(self, fleet: Fleet, labels: Labels) -> None:
+        self._fleet = fleet
+        self._labels = labels
+        self._count = 0
+
+    def read(self, sentence: str, now: datetime) -> Command:
+        """Return the command that the sentence gives."""
+        self._count += 1
+        for pattern, read in _SENTENCES:
+            if match := re.fullmatch(pattern, sentence):
+                return read(self, match, now)
+        raise ValueError(f"nobody understands {sentence!r}; tests/core/sentences.py tells what can be said")
+
+    @property
+    def id(self) -> str:
+        return str(UUID(int=self._count))
+
+    def caller(self, name: str) -> Caller:
+        return Caller(CallerKind.VM if name in self._fleet.vms else CallerKind.OPERATOR, name)
+
+    def operate_vm(self, match: re.Match[str], now: datetime) -> Command:
+        operation = VmOperation(match["verb"])
+        return OperateVm(
+            id=self.id, by=self.caller(match["who"]), operation=operation, vm=match["vm"], **_details(match)
+        )
+
+    def operate_host(self, match: re.Match[str], now: datetime) -> Command:
+        return OperateHost(
+            id=self.id,
+            by=self.caller(match["who"]),
+            operation=HostOperation(match["verb"]),
+            host=match["host"],
+            live=bool(match["live"]),
+            **_details(match),
+        )
+
+    def start(self, match: re.Match[str], now: datetime) -> Command:
+        return StartVm(id=self.id, by=self.caller(match["who"]), vm=match["vm"])
+
+    def deallocate(self, match: re.Match[str], now: datetime) -> Command:
+        return DeallocateVm(id=self.id, by=self.caller(match["who"]), vm=match["vm"])
+
+    def approve(self, match: re.Match[str], now: datetime) -> Command:
+        events = tuple(self._labels.id_of(label) for label in match["events"].split(", "))
+        return Approve(id=self.id, by=self.caller(match["who"]), events=events)
+
+    def cancel(self, match: re.Match[str], now: datetime) -> Command:
+        return CancelEvent(id=self.id, by=self.caller(match["who"]), event=self._labels.id_of(match["event"]))
+
+    def set_group(self, match: re.Match[str], now: datetime) -> Command:
+        terms = dict(word.split("=") for word in match["terms"].split())
+        notice = terms.get("terminate_notice")
+        return SetGroup(
+            id=self.id,
+            by=self.caller(match["who"]),
+            group=match["group"],
+            approval=ApprovalRule(terms["approval"]) if "approval" in terms else None,
+            eviction=EvictionPolicy(terms["eviction"]) if "eviction" in terms else None,
+            terminate_notice=msgspec.UNSET if notice is None else None if notice == "none" else int(notice),
+        )
+
+    def declare(self, match: re.Match[str], now: datetime) -> Command:
+        wishes = [wish.strip() for wish in match["wishes"].split(";")]
+        return ChangeFleet(
+            id=self.id,
+            by=self.caller(match["who"]),
+            hosts=tuple(Host(name) for (name,) in _find(r"host (\S+)", wishes)),
+            groups=tuple(_terms(name, kind, words) for name, kind, words in _find(r"group (\S+) (\S+)(.*)", wishes)),
+            vms=tuple(
+                _vm(name, group, host, words)
+                for name, group, host, words in _find(r"vm (\S+) in (\S+)(?: on (\S+))?(.*)", wishes)
+            ),
+            removed_hosts=tuple(name for (name,) in _find(r"no host (\S+)", wishes)),
+            removed_groups=tuple(name for (name,) in _find(r"no group (\S+)", wishes)),
+            removed_vms=tuple(name for (name,) in _find(r"no vm (\S+)", wishes)),
+            cancel_events="cancel events" in wishes,
+            seen=next((int(number) for (number,) in _find(r"having seen change (\d+)", wishes)), None),
+        )
+
+    def ask(self, match: re.Match[str], now: datetime) -> Command:
+        vm = match["who"]
+        return Enrol(id=self.id, by=self.caller(vm), group=self._fleet.vms[vm].group, vm=vm)
+
+    def see(self, match: re.Match[str], now: datetime) -> Command:
+        fetch = Fetch(self._labels.id_of(match["event"]), match["who"], now)
+        return RecordFetched(id=self.id, by=NODE, fetches=(fetch,))
+
+    def wake(self, match: re.Match[str], now: datetime) -> Command:
+        due = (event for event in self._fleet.events.values() if event.not_before <= now)
+        return Wake(id=self.id, by=NODE, events=tuple(e.id for e in due if e.status is EventStatus.SCHEDULED))
+
+    def record_asked(self, match: re.Match[str], now: datetime) -> Command:
+        vm = match["vm"]
+        return RecordAsked(id=self.id, by=NODE, marks=(Mark(self._fleet.vms[vm].group, now, vm),))
+
+    def sweep(self, match: re.Match[str], now: datetime) -> Command:
+        return SwitchOff(id=self.id, by=NODE, marks=(Mark(match["group"], read_time(match["at"]), ""),))
+
+    def attempt(self, match: re.Match[str], now: datetime) -> Command:
+        return Attempt(id=self.id, by=NODE, event=self._labels.id_of(match["event"]))
+
+    def report_done(self, match: re.Match[str], now: datetime) -> Command:
+        moves = dict(move.split(" on ") for move in match["moves"].split(", ")) if match["moves"] else {}
+        event = self._labels.id_of(match["event"])
+        return Report(id=self.id, by=NODE, event=event, result=Result.DONE, hosts=moves)
+
+    def report_failed(self, match: re.Match[str], now: datetime) -> Command:
+        event = self._labels.id_of(match["event"])
+        return Report(id=self.id, by=NODE, event=event, result=Result.FAILED, detail=match["reason"])
+
+
+_SENTENCES: tuple[tuple[str, Callable[[Reader, re.Match[str], datetime], Command]], ...] = (
+    (rf"(?P<who>\S+) (?P<verb>\S+?)s host (?P<host>\S+)(?P<live> live)?{_DETAILS}", Reader.operate_host),
+    (rf"(?P<who>\S+) (?P<verb>restart|redeploy|freeze|evict|delete)s (?P<vm>\S+){_DETAILS}", Reader.operate_vm),
+    (r"(?P<who>\S+) starts (?P<vm>\S+)", Reader.start),
+    (r"(?P<who>\S+) deallocates (?P<vm>\S+)", Reader.deallocate),
+    (r"(?P<who>\S+) approves (?P<events>.*)", Reader.approve),
+    (r"(?P<who>\S+) cancels (?P<event>\S+)", Reader.cancel),
+    (r"(?P<who>\S+) sets (?P<group>\S+) (?P<terms>.*)", Reader.set_group),
+    (r"(?P<who>\S+) declares: (?P<wishes>.*)", Reader.declare),
+    (r"(?P<who>\S+) asks", Reader.ask),
+    (r"(?P<who>\S+) is shown (?P<event>\S+)", Reader.see),
+    (r"the time comes", Reader.wake),
+    (r"the record is kept that (?P<vm>\S+) asked", Reader.record_asked),
+    (rf"the sweep finds (?P<group>\S+) last asked (?P<at>{_TIME})", Reader.sweep),
+    (r"the driver begins (?P<event>\S+)", Reader.attempt),
+    (r"the driver is done with (?P<event>\S+?)(?:, (?P<moves>.*))?", Reader.report_done),
+    (r"the driver fails (?P<event>\S+): (?P<reason>.*)", Reader.report_failed),
+)
+
+
+def _details(match: re.Match[str]) -> dict[str, Any]:
+    return {
+        "not_before": match["not_before"] and read_time(match["not_before"]),
+        "duration": match["duration"] and int(match["duration"]),
+        "description": match["description"],
+    }
+
+
+def _find(pattern: str, wishes: list[str]) -> Iterator[tuple[str, ...]]:
+    for wish in wishes:
+        if match := re.fullmatch(pattern, wish):
+            yield match.groups("")
+
+
+def _terms(name: str, kind: str, words: str) -> GroupTerms:
+    terms = dict(word.split("=") for word in words.split())
+    return GroupTerms(
+        name,
+        GroupKind(kind),
+        ApprovalRule(terms.get("approval", "any")),
+        int(terms["terminate_notice"]) if "terminate_notice" in terms else None,
+        EvictionPolicy(terms.get("eviction", "deallocate")),
+    )
+
+
+def _vm(name: str, group: str, host: str, words: str) -> Vm:
+    keys = dict(word.partition("=")[::2] for word in words.split())
+    return Vm(
+        name,
+        group,
+        host,
+        update_domain=int(keys.get("ud", 0)),
+        fault_domain=int(keys.get("fd", 0)),
+        address=keys.get("address", ""),
+        spot="spot" in keys,
+    )

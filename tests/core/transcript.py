@@ -1,0 +1,92 @@
+"""Transcripts: stories of commands and what came of them, told again by the rules themselves.
+
+    # Lines like this one are for the reader.
+
+    12:00:00 ann restarts web-0
+    ----
+    E1 is announced: Reboot of web-0 (user), not before 12:15:00
+
+A story is a time and a sentence, ``----``, then one line per fact, or what the rules refuse. ``show web`` in place
+of a sentence tells what the group sees; ``rules hurry=60 limit=2`` at the beginning sets other rules. After a
+change of the rules, ``python -m tests.core.transcript`` tells all stories anew, for review.
+"""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from forewarn.core.decide import enact
+from forewarn.core.errors import Refused
+from forewarn.core.fleet import Fleet
+from forewarn.core.notice import Rules
+from tests.core.sentences import Reader
+from tests.core.words import Labels, read_time, say, show
+
+SCENARIOS = Path(__file__).parents[1] / "scenarios"
+_RULES = re.compile(r"rules(?: hurry=([\d.]+))?(?: limit=(\d+))?")
+_LINE = re.compile(r"((?:[A-Z][a-z]{2} )?[\d:.]+) (.*)")
+
+
+def retell(story: str) -> str:
+    """Return the story with what the rules make of it now."""
+    teller = _Teller()
+    told: list[str] = []
+    is_outcome = False
+    for line in story.splitlines():
+        if line == "----":
+            is_outcome = True
+            told += [line, *teller.outcome()]
+        elif not line or line.startswith("#"):
+            is_outcome = False
+            told.append(line)
+        elif not is_outcome:
+            teller.hear(line)
+            told.append(line)
+    return "\n".join(told) + "\n"
+
+
+class _Teller:
+    def __init__(self) -> None:
+        self._fleet = Fleet()
+        self._labels = Labels()
+        self._reader = Reader(self._fleet, self._labels)
+        self._rules = Rules()
+        self._heard = ""
+
+    def hear(self, line: str) -> None:
+        if match := _RULES.fullmatch(line):
+            hurry, limit = match.groups()
+            self._rules = Rules(user_operation_limit=int(limit or 0)).hurried(float(hurry or 1))
+        else:
+            # A sentence may go on over several lines.
+            self._heard = f"{self._heard} {line.strip()}".strip()
+
+    def outcome(self) -> Iterator[str]:
+        match = _LINE.fullmatch(self._heard)
+        if match is None:
+            raise ValueError(f"{self._heard!r} does not begin with a time")
+        time, sentence = match.groups()
+        self._heard = ""
+        if sentence.startswith("show "):
+            yield from show(self._fleet, sentence.removeprefix("show "), self._labels)
+        else:
+            yield from self._happen(time, sentence)
+
+    def _happen(self, time: str, sentence: str) -> Iterator[str]:
+        now = max(read_time(time), self._fleet.last_at)
+        try:
+            facts = enact(self._fleet, self._reader.read(sentence, now), now, self._rules)
+        except Refused as refusal:
+            yield f"refused: {self._labels.put_into(str(refusal))}"
+            return
+        self._fleet.last_at = now
+        for fact in facts:
+            self._labels.give(fact)
+            yield self._labels.put_into(say(fact, self._labels))
+        if not facts:
+            yield "nothing"
+
+
+if __name__ == "__main__":
+    for path in sorted(SCENARIOS.glob("*.txt")):
+        path.write_text(retell(path.read_text(encoding="utf-8")), encoding="utf-8")

@@ -1,0 +1,177 @@
+"""Facts, refusals and times in words, as the transcripts tell them."""
+
+import re
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+
+from forewarn.core.facts import (
+    Announced,
+    AnyFact,
+    Approved,
+    Asked,
+    Attempted,
+    Canceled,
+    Completed,
+    Enrolled,
+    Failed,
+    Fetched,
+    FleetChanged,
+    GroupSet,
+    Started,
+    StartedAtOnce,
+    SwitchedOff,
+    VmDeallocated,
+    VmMoved,
+    VmRemoved,
+    VmStarted,
+    Waiting,
+)
+from forewarn.core.fleet import Fleet
+from forewarn.core.model import ApprovalRule, Event, EventStatus, EvictionPolicy, GroupTerms, Vm
+
+MONDAY = datetime(2024, 1, 1, tzinfo=UTC)
+"""Every transcript begins on a Monday."""
+
+_DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
+_TIME = re.compile(r"(?:(Mon|Tue|Wed|Thu|Fri|Sat|Sun) )?(\d\d):(\d\d):(\d\d(?:\.\d+)?)")
+_ID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+
+
+def read_time(words: str) -> datetime:
+    """Return the time that ``12:00:00`` or ``Tue 12:00:00`` names."""
+    match = _TIME.fullmatch(words)
+    if match is None:
+        raise ValueError(f"{words!r} is no time; write 12:00:00 or Tue 12:00:00")
+    day, hours, minutes, seconds = match.groups()
+    since_midnight = timedelta(hours=int(hours), minutes=int(minutes), seconds=float(seconds))
+    return MONDAY + timedelta(days=_DAYS.index(day) if day else 0) + since_midnight
+
+
+def say_time(time: datetime) -> str:
+    day = (time - MONDAY).days
+    words = f"{time:%H:%M:%S}" + (f".{time.microsecond:06}".rstrip("0") if time.microsecond else "")
+    return words if day == 0 else f"{_DAYS[day]} {words}"
+
+
+class Labels:
+    """Short names for events, E1 being the first that was announced."""
+
+    def __init__(self) -> None:
+        self._labels: dict[str, str] = {}
+
+    def give(self, fact: AnyFact) -> None:
+        """Name the event that this fact announces."""
+        if isinstance(fact, Announced | StartedAtOnce):
+            self._labels[fact.event.id] = f"E{len(self._labels) + 1}"
+
+    def of(self, id_: str) -> str:
+        return self._labels.get(id_, id_)
+
+    def id_of(self, label: str) -> str:
+        """Return the id behind a label; a word that is no label stands for an id nobody knows."""
+        return next((id_ for id_, given in self._labels.items() if given == label), label)
+
+    def put_into(self, words: str) -> str:
+        """Write labels where ``words`` has ids."""
+        return _ID.sub(lambda match: self.of(match[0]), words)
+
+
+def say(fact: AnyFact, labels: Labels) -> str:
+    """Tell one fact in one line."""
+    match fact:
+        case Announced(event=event):
+            return f"{labels.of(event.id)} is announced: {_impact(event)}, {_notice(event)}"
+        case StartedAtOnce(event=event):
+            return f"{labels.of(event.id)} is born Started ({event.without_notice}): {_impact(event)}"
+        case Approved(by=by, counts=counts):
+            return f"{labels.of(fact.event)} is approved by {by}" + ("" if counts else ", which does not count")
+        case Waiting():
+            return f"{labels.of(fact.event)} waits for {labels.of(fact.behind) or 'nothing any more'}"
+        case Started():
+            return f"{labels.of(fact.event)} starts: {fact.because}"
+        case Attempted():
+            return f"{labels.of(fact.event)} is attempted"
+        case Completed():
+            return f"{labels.of(fact.event)} is completed" + (f": {fact.detail}" if fact.detail else "")
+        case Failed():
+            return f"{labels.of(fact.event)} fails: {fact.reason}"
+        case Canceled():
+            return f"{labels.of(fact.event)} is canceled: {fact.because}"
+        case VmRemoved() | VmDeallocated():
+            verb = "removed" if isinstance(fact, VmRemoved) else "deallocated"
+            return f"{fact.vm} is {verb}: {fact.because}"
+        case VmStarted():
+            return f"{fact.vm} runs again"
+        case VmMoved():
+            return f"{fact.vm} stands on {fact.host}"
+        case Enrolled():
+            return f"{fact.group} is switched on by {fact.by}"
+        case SwitchedOff():
+            return f"{fact.group} is switched off"
+        case Asked(marks=marks):
+            return ", ".join(f"{mark.by} of {mark.group} asked at {say_time(mark.at)}" for mark in marks)
+        case Fetched(fetches=fetches):
+            return ", ".join(f"{fetch.vm} was shown {labels.of(fetch.event)}" for fetch in fetches)
+        case GroupSet(terms=terms):
+            return f"the terms are now: {_terms(terms)}"
+        case FleetChanged():
+            return "the fleet has: " + "; ".join(_changes(fact))
+
+
+def show(fleet: Fleet, name: str, labels: Labels) -> Iterator[str]:
+    """Tell what a group is shown, and where its VMs are."""
+    if name not in fleet.groups:
+        yield f"there is no group {name}"
+        return
+    group = fleet.groups[name]
+    yield f"incarnation {group.incarnation}, {'on' if group.enrolled_at else 'off'}"
+    for event in fleet.events_of(name):
+        status = "Started" if event.status is EventStatus.STARTED else f"Scheduled, {_notice(event)}"
+        waits = f", waits for {labels.of(event.waits_for)}" if event.waits_for else ""
+        yield f"{labels.of(event.id)} {_impact(event)}: {status}{waits}"
+    for vm in group.vms:
+        yield _vm(fleet.vms[vm])
+
+
+def _impact(event: Event) -> str:
+    duration = f" for {event.duration} s" if event.duration >= 0 else ""
+    return f"{event.type.capitalize()}{duration} of {', '.join(event.resources)} ({event.source})"
+
+
+def _notice(event: Event) -> str:
+    if event.without_notice:
+        return f"no notice owed ({event.without_notice})"
+    return f"not before {say_time(event.not_before)}"
+
+
+def _changes(fact: FleetChanged) -> Iterator[str]:
+    yield from (f"host {host.name}" for host in fact.hosts)
+    yield from (_terms(terms) for terms in fact.groups)
+    yield from (_vm(vm) for vm in fact.vms)
+    yield from (f"no host {name}" for name in fact.removed_hosts)
+    yield from (f"no group {name}" for name in fact.removed_groups)
+    yield from (f"no vm {name}" for name in fact.removed_vms)
+
+
+def _terms(terms: GroupTerms) -> str:
+    words = [f"group {terms.name} {terms.kind}"]
+    if terms.approval is not ApprovalRule.ANY:
+        words.append(f"approval={terms.approval}")
+    if terms.terminate_notice is not None:
+        words.append(f"terminate_notice={terms.terminate_notice}")
+    if terms.eviction is not EvictionPolicy.DEALLOCATE:
+        words.append(f"eviction={terms.eviction}")
+    return " ".join(words)
+
+
+def _vm(vm: Vm) -> str:
+    words = [f"vm {vm.name} in {vm.group}"]
+    if vm.host:
+        words.append(f"on {vm.host}")
+    if vm.moved_to:
+        words.append(f"moved to {vm.moved_to}")
+    words.append(f"ud={vm.update_domain} fd={vm.fault_domain}")
+    if vm.address:
+        words.append(f"address={vm.address}")
+    words += [word for word, holds in (("spot", vm.spot), ("deallocated", vm.deallocated)) if holds]
+    return " ".join(words)
