@@ -35,9 +35,10 @@ def guide(command: str, directory: Path, address: str) -> str:
     url = f"'{address}{_DOCUMENT}'"
     get = f"curl -s -H Metadata:true {url}"
     to_approval = r"""sed 's/.*\("EventId": *"[^"]*"\).*/{"StartRequests":[{\1}]}/'"""
-    post = f"curl -i -H Metadata:true -d @- {url}"
+    post = f"curl -si -H Metadata:true -d @- {url}"
     return f"""
-Forewarn runs with a demo fleet; a minute of notice takes a second here. In another terminal, type:
+Forewarn runs with a demo fleet; a minute of notice takes a second here.
+In another terminal, type:
 
   What web-0 is told (its first question switches notices on for its group):
     {get}

@@ -47,9 +47,9 @@ def clock(when: datetime, now: datetime) -> str:
 
 def relative(when: datetime, now: datetime) -> str:
     """Tell how far away a time is: ``in 14 min``, ``3 s ago``."""
-    seconds = (when - now).total_seconds()
-    if abs(seconds) < 1:
-        return "now"
+    seconds = round((when - now).total_seconds())
+    if seconds == 0:
+        return "now" if when > now else "just now"
     return f"in {span(seconds)}" if seconds > 0 else f"{span(-seconds)} ago"
 
 
@@ -58,6 +58,6 @@ def span(seconds: float) -> str:
     if seconds < 10 and seconds != round(seconds):
         return f"{seconds:.1f} s"
     for size, unit in _UNITS:
-        if seconds >= 2 * size or size == 1:
+        if seconds >= 2 * size:
             return f"{round(seconds / size)} {unit}"
-    return "0 s"
+    return f"{round(seconds)} s"

@@ -130,7 +130,7 @@ def _birth(entry: Entry, fact: Announced | StartedAtOnce) -> Iterator[Step]:
     if event.without_notice:
         detail = f"{event.operation}; no notice is owed: {event.without_notice}"
     else:
-        notice = show_duration(timedelta(seconds=round((event.not_before - event.announced_at).total_seconds())))
+        notice = show_duration(timedelta(seconds=int((event.not_before - event.announced_at).total_seconds())))
         detail = f"{event.operation}, not before {event.not_before:%Y-%m-%dT%H:%M:%SZ} ({notice} of notice)"
     yield Step(at=event.announced_at, what="scheduled", by=str(entry.by), detail=detail)
     if isinstance(fact, StartedAtOnce):
@@ -143,7 +143,8 @@ def _step(fact: AnyFact, attempts: int) -> Step:
             detail = "" if counts else "recorded, but it does not count: each VM of the event must approve for itself"
             return Step(at=at, what="approved", by=str(by), detail=detail)
         case Waiting(at=at, behind=behind):
-            return Step(at=at, what="waiting", detail=f"until event {show_id(behind)} has ended")
+            detail = f"until event {show_id(behind)} has ended" if behind else "for its time: no longer approved"
+            return Step(at=at, what="waiting", detail=detail)
         case Started(at=at, because=because):
             return Step(at=at, what="started", detail=because)
         case Attempted(at=at):

@@ -27,27 +27,31 @@ def record_asked(fleet: Fleet, command: RecordAsked, now: datetime, rules: Rules
         for mark in command.marks
         if (group := fleet.groups.get(mark.group))
         and group.enrolled_at
-        and (group.asked_at is None or now - group.asked_at >= rules.mark_after)
+        and (group.asked_at is None or (now - group.asked_at >= rules.mark_after and mark.at > group.asked_at))
     )
     if marks:
         yield Asked(marks)
 
 
 def switch_off(fleet: Fleet, command: SwitchOff, now: datetime, rules: Rules) -> Iterator[SwitchedOff]:
-    """Switch off the groups whose last request is too long ago."""
-    for mark in command.marks:
-        group = fleet.groups.get(mark.group)
-        if group and group.enrolled_at and now - mark.at >= rules.idle_after:
-            yield SwitchedOff(group.name, now)
+    """Switch off the groups whose last request, by the mark and by the record, is too long ago."""
+    for name, at in {mark.group: mark.at for mark in command.marks}.items():
+        group = fleet.groups.get(name)
+        if group and group.enrolled_at and now - max(at, group.asked_at or at) >= rules.idle_after:
+            yield SwitchedOff(name, now)
 
 
 def record_fetched(fleet: Fleet, command: RecordFetched) -> Iterator[Fetched]:
-    """Record who was shown an event for the first time."""
+    """Record who was shown an event for the first time.
+
+    It may have ended since it was shown; its story tells who saw it all the same.
+    """
     seen: set[tuple[str, str]] = set()
     fetches = []
     for fetch in command.fetches:
         event = fleet.events.get(fetch.event)
-        if event and fetch.vm not in event.fetched_by and (fetch.event, fetch.vm) not in seen:
+        is_known = event is not None and fetch.vm in event.fetched_by
+        if not is_known and (fetch.event, fetch.vm) not in seen:
             seen.add((fetch.event, fetch.vm))
             fetches.append(fetch)
     if fetches:
