@@ -1,0 +1,248 @@
+"""Writes the pages of docs/reference that say what the code says: commands, settings and facts (``make docs``)."""  # noqa: INP001 - a script
+
+import ast
+import inspect
+import re
+from collections.abc import Iterator
+from datetime import timedelta
+from pathlib import Path
+from types import ModuleType
+from typing import get_args, get_type_hints
+
+import click
+import msgspec
+
+from forewarn.cli.root import cli
+from forewarn.config import settings
+from forewarn.config.durations import show_duration
+from forewarn.core import facts, model
+from forewarn.drivers import command, simulated
+
+FOLDER = Path(__file__).parents[1] / "docs" / "reference"
+WIDTH = 100
+_PARTS = (facts.Entry, facts.Mark, facts.Fetch)
+_NESTED = (model.Event, model.Vm, model.InstanceFacts, model.Host, model.GroupTerms, model.Caller)
+_WORDS = {
+    "str": "a text",
+    "int": "a number",
+    "bool": "true or false",
+    "datetime": "a time in UTC",
+    "dict[str, str]": "texts by name",
+    "AnyFact": "a fact",
+}
+_RECORDS = {kind.__name__ for kind in (*_PARTS, *_NESTED)}
+
+
+def pages() -> dict[Path, str]:
+    """Return every generated page."""
+    return {
+        FOLDER / "commands.md": commands_page(),
+        FOLDER / "settings.md": settings_page(),
+        FOLDER / "facts.md": facts_page(),
+    }
+
+
+def commands_page() -> str:
+    told = "\n\n".join(
+        f"## {context.command_path}\n\n```\n{context.command.get_help(context)}\n```" for context in contexts()
+    )
+    return f"""\
+# Commands
+
+What `forewarn` can do, in the words of its own `--help`.
+This page is generated; `make docs` writes it anew.
+
+{told}
+"""
+
+
+def contexts(command: click.Command = cli, parent: click.Context | None = None) -> Iterator[click.Context]:
+    """Yield a context of every command, a group before its members."""
+    name = "forewarn" if parent is None else command.name
+    context = click.Context(command, parent, name, **{**command.context_settings, "terminal_width": WIDTH})
+    yield context
+    if isinstance(command, click.Group):
+        for each in command.list_commands(context):
+            if (member := command.get_command(context, each)) is not None:
+                yield from contexts(member, context)
+
+
+def settings_page() -> str:
+    usual = settings.Settings()
+    flags = _table(
+        ("setting", "default", "meaning", "expected"),
+        (
+            (f"`{name}`", _default(getattr(usual, name)), _cell(key.help), _cell(key.kind.expected))
+            for name, key in settings.KEYS.items()
+        ),
+    )
+    notice = _table(
+        ("setting", "default", "meaning"),
+        (
+            (f"`{name}`", _default(getattr(usual.notice, name)), f"the least notice {key.help}")
+            for name, hint in get_type_hints(settings.Notice, include_extras=True).items()
+            for key in get_args(hint)
+            if isinstance(key, settings.Key)
+        ),
+    )
+    return f"""\
+# Settings
+
+How `forewarn serve` can be told to run.
+This page is generated; `make docs` writes it anew.
+
+Each setting has three spellings, by one rule: `--rate-limit` = `FOREWARN_RATE_LIMIT` = `rate_limit` in the file.
+A flag goes before the environment, the environment before the file.
+The file is `--config FILE`, else `FOREWARN_CONFIG`, else `./forewarn.toml` if there is one.
+A key that does not exist is an error that names its line and the nearest key.
+
+{flags}
+
+The tables below stand in the file only.
+
+## [notice]
+
+How long before its NotBefore an event of each type is announced, at least.
+A Terminate goes by its group's own `terminate_notice`.
+
+{notice}
+
+## [drivers.simulated]
+
+{_driver_table(simulated, simulated.SimulatedSettings)}
+
+Numbers are the seconds that an impact of that type lasts.
+
+## [drivers.command]
+
+{_driver_table(command, command.CommandSettings)}
+
+How to write the program is told in [drive machines with a command](../how-to/drive-machines-with-a-command.md).
+"""
+
+
+def facts_page() -> str:
+    tree = ast.parse(inspect.getsource(facts))
+    kinds = {each.__name__: each for each in get_args(facts.AnyFact)}
+    told = "\n\n".join(_told_fact(kind, _field_docs(tree, name)) for name, kind in kinds.items())
+    records = "\n\n".join(_told_record(kind) for kind in (*_PARTS, *_NESTED))
+    return f"""\
+# Facts
+
+Everything that can have happened: what the journal holds, and what the log tells, a line each.
+This page is generated; `make docs` writes it anew.
+
+A fact is never changed once it was released: new fields get defaults, a change of meaning is a new fact.
+The journal's format is {facts.FORMAT}; a service refuses a journal of a higher one.
+Fields that have their default are left out of the JSON.
+
+{told}
+
+## What facts are made of
+
+{records}
+"""
+
+
+def _told_fact(kind: type[msgspec.Struct], docs: dict[str, str]) -> str:
+    return f"## {kind.__struct_config__.tag}\n\n{_first(kind)}\n\n{_fields(kind, docs)}"
+
+
+def _told_record(kind: type[msgspec.Struct]) -> str:
+    module = inspect.getmodule(kind)
+    docs = _field_docs(ast.parse(inspect.getsource(module)), kind.__name__) if module else {}
+    return f"### {kind.__name__}\n\n{_first(kind)}\n\n{_fields(kind, docs)}"
+
+
+def _first(kind: type[msgspec.Struct]) -> str:
+    return (inspect.getdoc(kind) or "").split("\n\n")[0].replace("``", "`")
+
+
+def _fields(kind: type[msgspec.Struct], docs: dict[str, str]) -> str:
+    hints = ast_hints(kind)
+    told = {field.name: field for field in msgspec.structs.fields(kind)}
+    return "\n".join(
+        f"- `{name}`: {_plainly(hints[name])}{'' if field.required else ' (optional)'}"
+        + (f". {_cell(docs[name])}" if name in docs else "")
+        for name, field in told.items()
+    )
+
+
+def _plainly(hint: str) -> str:
+    """Say in words what an annotation allows."""
+    if hint.endswith(" | None"):
+        return f"{_plainly(hint.removesuffix(' | None'))}, or nothing"
+    if match := re.fullmatch(r"tuple\[(\w+), \.\.\.\]", hint):
+        return f"a list, each {_plainly(match[1])}"
+    if hint in _WORDS:
+        return _WORDS[hint]
+    if hint in _RECORDS:
+        return f"a{'n' * (hint[0] in 'EI')} [{hint}](#{hint.lower()})"
+    return f"one of {', '.join(f'`{word}`' for word in getattr(model, hint))}"
+
+
+def ast_hints(kind: type[msgspec.Struct]) -> dict[str, str]:
+    """Return the annotations of a record as they are written."""
+    (tree,) = ast.parse(inspect.getsource(kind)).body
+    if not isinstance(tree, ast.ClassDef):
+        raise TypeError(kind)
+    return {
+        each.target.id: ast.unparse(each.annotation)
+        for each in tree.body
+        if isinstance(each, ast.AnnAssign) and isinstance(each.target, ast.Name)
+    }
+
+
+def _driver_table(module: ModuleType, kind: type[msgspec.Struct]) -> str:
+    docs = _field_docs(ast.parse(inspect.getsource(module)), kind.__name__)
+    rows = (
+        (
+            f"`{field.name}`",
+            "required" if field.required else _default(_usual(field)),
+            _cell(docs.get(field.name, "")),
+        )
+        for field in msgspec.structs.fields(kind)
+    )
+    return _table(("setting", "default", "meaning"), rows)
+
+
+def _usual(field: msgspec.structs.FieldInfo) -> object:
+    return field.default if field.default_factory is msgspec.NODEFAULT else field.default_factory()
+
+
+def _field_docs(tree: ast.Module, name: str) -> dict[str, str]:
+    """Return the texts that stand below the fields of a class."""
+    (found,) = (each for each in tree.body if isinstance(each, ast.ClassDef) and each.name == name)
+    docs = {}
+    for field, below in zip(found.body, found.body[1:], strict=False):
+        match field, below:
+            case ast.AnnAssign(target=ast.Name(id=key)), ast.Expr(value=ast.Constant(value=str(text))):
+                docs[key] = " ".join(text.split())
+    return docs
+
+
+def _default(value: object) -> str:
+    match value:
+        case timedelta():
+            return f"`{show_duration(value)}`"
+        case bool():
+            return f"`{str(value).lower()}`"
+        case float():
+            return f"`{value:g}`"
+        case "" | None | {}:
+            return "none"
+        case _:
+            return f"`{value}`"
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", r"\|").replace("``", "`")
+
+
+def _table(headers: tuple[str, ...], rows: Iterator[tuple[str, ...]]) -> str:
+    return "\n".join(f"| {' | '.join(row)} |" for row in (headers, ("---",) * len(headers), *rows))
+
+
+if __name__ == "__main__":
+    for page, text in pages().items():
+        page.write_text(text, encoding="utf-8")
