@@ -1,27 +1,20 @@
-"""Puts the parts together. The only place that picks implementations.
+"""Joins the parts of one service: a node and its metadata plane, around a journal, a driver and a clock.
 
 Parts start in the order in which they stand here and stop in the opposite one: nothing listens before it can answer,
-and nothing is let go of while somebody may still need it.
+and nothing is let go of while somebody may still need it. Nothing in this file needs Unix.
 """
 
 import asyncio
-import gc
-import logging
-import signal
-import sys
 from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
-from pathlib import Path
-from typing import cast
+from typing import Protocol
 from uuid import uuid4
 
-from forewarn import plugins
-from forewarn.clocks import Clock, SystemClock
+from forewarn.clocks import Clock
 from forewarn.config.settings import Settings
 from forewarn.control import wish
-from forewarn.control.calls import Calls
 from forewarn.control.difference import Declared, difference
-from forewarn.control.socket import ControlSocket
+from forewarn.control.wish import Wish
 from forewarn.core.commands import Approve, ChangeFleet, Enrol
 from forewarn.core.errors import BadInput, nearest
 from forewarn.core.model import Caller, CallerKind
@@ -30,25 +23,44 @@ from forewarn.journal.port import Journal
 from forewarn.metadata.caller import Callers
 from forewarn.metadata.desk import Desk
 from forewarn.metadata.edge import Edge
-from forewarn.metadata.limits import Limits, provide_files
+from forewarn.metadata.limits import Limits
 from forewarn.metadata.listener import Listener, bind
 from forewarn.metadata.recorder import Recorder
 from forewarn.metadata.records import Records
 from forewarn.metadata.service import Service
 from forewarn.node import log as logs
-from forewarn.node.driver import Driver, DriverType
+from forewarn.node.driver import Driver
 from forewarn.node.keeper import Keeper
 from forewarn.node.node import Node
 from forewarn.node.performer import Performer
 from forewarn.node.waker import Waker
 
-log = logging.getLogger(__name__)
+
+class Entrance(Protocol):
+    """Where callers arrive."""
+
+    @property
+    def port(self) -> int:
+        """The port that callers reach it by, once it has started."""
+
+    async def start(self) -> None:
+        """Begin to answer."""
+
+    async def stop(self) -> None:
+        """Finish the answers that are owed, and close every connection."""
 
 
 class Assembly:
     """A node and its metadata plane, joined to a journal, a driver and a clock."""
 
-    def __init__(self, settings: Settings, clock: Clock, journal: Journal, driver: Driver) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        clock: Clock,
+        journal: Journal,
+        driver: Driver,
+        entrance: Callable[[Service], Entrance] | None = None,
+    ) -> None:
         self.settings = settings
         self.journal = journal
         self.driver = driver
@@ -69,47 +81,57 @@ class Assembly:
         self.performer = Performer(self.node, driver)
         self.keeper = Keeper(self.node)
         self.recorder = Recorder(self.node, self.records)
-        self.edge = Edge(self.metadata, limits_of(settings))
         for listener in (logs.FactLog(), self.desk, self.waker, self.performer, self.keeper):
             self.node.feed.subscribe(listener)
         self.port = 0
         """Where VMs are answered, once it has started."""
+        self._open = entrance or self._listen
         self._parts = AsyncExitStack()
 
-    async def start(self) -> None:
-        """Load the journal, apply the fleet file, and begin to answer; on failure nothing is left behind."""
+    async def start(self, on_loaded: Callable[[], None] = lambda: None) -> None:
+        """Load the journal, apply the fleet file, and begin to answer; on failure nothing is left behind.
+
+        ``on_loaded`` is called when the fleet is in memory and nobody has been answered yet.
+        """
         async with AsyncExitStack() as parts:
             parts.callback(self.journal.close)
             parts.push_async_callback(self.node.stop)
             parts.push_async_callback(self.keeper.stop)
             parts.push_async_callback(self.performer.stop)
             parts.push_async_callback(self.waker.stop)
-            gc.disable()  # nothing that is loaded is garbage
             await self.node.start()
-            endpoint = self.settings.metadata
-            listener = Listener(self.edge, bind(endpoint.host, endpoint.port))
-            parts.push_async_callback(listener.stop)
+            entrance = self._open(self.metadata)
+            parts.push_async_callback(entrance.stop)
             if self.settings.fleet:
-                await self._apply_fleet(self.settings.fleet)
+                path = self.settings.fleet
+                await self.declare(wish.read(path), Caller(CallerKind.OPERATOR, "serve", path.name))
             self._check_default_vm()
-            gc.collect()
-            gc.freeze()  # the fleet lives as long as the process; looking through it again and again is of no use
-            gc.enable()
+            on_loaded()
             self.recorder.start()
             parts.push_async_callback(self.recorder.stop)
-            await listener.start()
-            self.port = listener.port
+            await entrance.start()
+            self.port = entrance.port
             self._parts = parts.pop_all()
 
     async def stop(self) -> None:
         """Finish the answers that are owed, and let go of everything."""
         await self._parts.aclose()
 
-    async def _apply_fleet(self, path: Path) -> None:
-        change = difference(wish.read(path), Declared.of(self.node.fleet))
-        by = Caller(CallerKind.OPERATOR, "serve", path.name)
+    async def declare(self, wished: Wish, by: Caller) -> None:
+        """Make the fleet what is wished."""
+        change = difference(wished, Declared.of(self.node.fleet))
         fields = {key: getattr(change, key) for key in change.__struct_fields__}
         await self.node.submit(ChangeFleet(id=uuid4().hex, by=by, **fields))
+
+    async def settled(self) -> None:
+        """Return once nothing is under way: whatever is still to happen waits for the clock, or for a caller."""
+        parts = (self.node, self.waker, self.performer, self.recorder, self.keeper, self.metadata)
+        while not all(part.is_idle for part in parts):  # noqa: ASYNC110 - only tests and emulators ask
+            await asyncio.sleep(0)
+
+    def _listen(self, service: Service) -> Entrance:
+        endpoint = self.settings.metadata
+        return Listener(Edge(service, limits_of(self.settings)), bind(endpoint.host, endpoint.port))
 
     def _check_default_vm(self) -> None:
         name = self.settings.default_vm
@@ -125,38 +147,6 @@ class Assembly:
     async def _approve(self, vm: str, events: Sequence[str]) -> None:
         by = Caller(CallerKind.VM, vm, self.node.fleet.vms[vm].address if vm in self.node.fleet.vms else "")
         await self.node.submit(Approve(id=uuid4().hex, by=by, events=tuple(events)))
-
-
-def serve(settings: Settings, on_ready: Callable[[], None] = lambda: None) -> None:
-    """Run the service until it is told to stop; call ``on_ready`` once it answers."""
-    logs.set_up(sys.stderr, settings.log_level, settings.log_format)
-    if will_not_fit := provide_files(limits_of(settings)):
-        log.warning("%s", will_not_fit)
-    # The journal's thread must not keep requests waiting for Python's usual five milliseconds.
-    sys.setswitchinterval(0.0005)
-    with asyncio.Runner(loop_factory=_loop_factory()) as runner:
-        runner.run(_serve(settings, on_ready))
-
-
-async def _serve(settings: Settings, on_ready: Callable[[], None]) -> None:
-    stopping = asyncio.Event()
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, stopping.set)
-    clock = SystemClock()
-    driver = _driver(settings, clock)
-    assembly = Assembly(settings, clock, _journal(settings), driver)
-    calls = Calls(assembly.node, assembly.journal, assembly.records.last_asked, moves_live=driver.moves_live)
-    control = ControlSocket(settings.data, calls)
-    async with AsyncExitStack() as parts:
-        await assembly.start()
-        parts.push_async_callback(assembly.stop)
-        await control.open()
-        parts.push_async_callback(control.close)
-        log.info("answering VMs on http://%s, operators on %s", settings.metadata, settings.data / "control.sock")
-        on_ready()
-        await stopping.wait()
-        log.info("stopping")
 
 
 def rules_of(settings: Settings) -> Rules:
@@ -179,21 +169,3 @@ def limits_of(settings: Settings) -> Limits:
         connections=settings.connections,
         connections_per_caller=settings.connections_per_caller,
     )
-
-
-def _driver(settings: Settings, clock: Clock) -> Driver:
-    kind = cast("DriverType", plugins.load("forewarn.drivers", settings.driver))
-    return kind.from_settings(settings.driver_settings, clock, settings.hurry, settings.data / "driver")
-
-
-def _journal(settings: Settings) -> Journal:
-    kind = cast("Callable[..., Journal]", plugins.load("forewarn.journals", "sqlite"))
-    return kind(settings.data, history=settings.history)
-
-
-def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
-    try:
-        import uvloop  # noqa: PLC0415 - it does not exist everywhere
-    except ImportError:
-        return None
-    return uvloop.new_event_loop

@@ -20,7 +20,7 @@ _DOCUMENT = "/metadata/scheduledevents?api-version=2020-07-01"
 def demo(context: click.Context, data: str | None, metadata: str) -> None:
     """Run the service with a demo fleet, hurried so that minutes are seconds, and say what to type next."""
     from forewarn.config.settings import load
-    from forewarn.wiring import serve
+    from forewarn.serving import serve
 
     directory = Path(data or context.find_root().obj or "forewarn-demo").absolute()
     with as_file(files("forewarn.cli") / "demo.toml") as fleet:

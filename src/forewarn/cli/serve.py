@@ -54,6 +54,6 @@ def serve(context: click.Context, /, config: str | None, **flags: str | None) ->
     """
     flags["data"] = flags["data"] or context.find_root().obj
     settings = load(flags, os.environ, Path(config) if config else None)
-    from forewarn.wiring import serve as run
+    from forewarn.serving import serve as run
 
     run(settings)

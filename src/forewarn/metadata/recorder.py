@@ -35,23 +35,43 @@ class Recorder:
         self._asked: list[Mark] = []
         self._sweep_at = self._marks_at = node.clock.now()
         self._timer: Timer | None = None
+        self._rings_at = self._sweep_at
+        self._is_stopped = False
         self._recording: asyncio.Task[None] | None = None
 
+    @property
+    def is_idle(self) -> bool:
+        """Tell whether it waits for nothing but the clock and callers."""
+        return self._recording is None
+
     def start(self) -> None:
-        every = min(_FETCHES_EVERY, self._sweep_every)
-        self._timer = self._node.clock.call_at(self._node.clock.now() + every, self._ring)
+        self._sweep_at = self._node.clock.now() + self._sweep_every
+        self._set_timer(self._sweep_at)
+        self._records.noted = self._expect_more
 
     async def stop(self) -> None:
         """Record what is still in memory."""
+        self._is_stopped = True
         if self._timer:
             self._timer.cancel()
         if self._recording:
             await self._recording
-        if self._timer:
-            self._timer.cancel()
         await self._record_fetches()
 
+    def _expect_more(self) -> None:
+        """Record what was noted in a moment, together with what is noted until then."""
+        soon = self._node.clock.now() + _FETCHES_EVERY
+        if self._recording is None and soon < self._rings_at and not self._is_stopped:
+            self._set_timer(soon)
+
+    def _set_timer(self, when: datetime) -> None:
+        if self._timer:
+            self._timer.cancel()
+        self._rings_at = when
+        self._timer = self._node.clock.call_at(when, self._ring)
+
     def _ring(self) -> None:
+        self._timer = None
         self._recording = asyncio.create_task(self._record())
 
     async def _record(self) -> None:
@@ -61,7 +81,10 @@ class Recorder:
             self._sweep_at = now + self._sweep_every
             await self._sweep(now)
         self._recording = None
-        self.start()
+        if not self._is_stopped:
+            self._set_timer(self._sweep_at)
+            if self._records.has_fetches:
+                self._expect_more()
 
     async def _record_fetches(self) -> None:
         if fetches := self._records.take_fetches():

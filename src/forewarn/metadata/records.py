@@ -33,6 +33,8 @@ class Records:
         self._now = now
         self._next = 0
         self._fetches: list[Fetch] = []
+        self.noted: Callable[[], None] = lambda: None
+        """Called when there is a fetch to be recorded, and there was none before."""
 
     def sweep(self, count: int = 2_000) -> Swept:
         """Look at the next boards; few enough at a time, no request waits for it longer than two milliseconds."""
@@ -81,6 +83,13 @@ class Records:
         for event in board.events:
             if event.since > earlier and event.type in types and name not in event.fetched_by:
                 self._fetches.append(Fetch(event.id, name, now))
+                if len(self._fetches) == 1:
+                    self.noted()
+
+    @property
+    def has_fetches(self) -> bool:
+        """Tell whether something was noted since it was last handed over."""
+        return bool(self._fetches)
 
     def take_fetches(self) -> tuple[Fetch, ...]:
         """Hand over what was noted since the last call."""

@@ -68,6 +68,11 @@ class Service:
         self._tasks: set[asyncio.Task[bytes]] = set()
         desk.changed = self.waiting.release_group
 
+    @property
+    def is_idle(self) -> bool:
+        """Tell whether nobody is owed an answer but those who wait for a change."""
+        return not self._tasks
+
     def beat(self) -> None:
         """Begin another second: date answers by it, and end what is due."""
         self.letterhead.stamp(self._now())

@@ -16,19 +16,23 @@ _LOOK_EVERY = timedelta(seconds=10)
 
 
 class Keeper:
-    """Looks now and then whether a snapshot is due, has it taken, and compacts the journal after it."""
+    """Looks some time after a commit whether a snapshot is due, has it taken, and compacts the journal after it."""
 
     def __init__(self, node: Node) -> None:
         self._node = node
         self._timer: Timer | None = None
         self._keeping: asyncio.Task[None] | None = None
 
+    @property
+    def is_idle(self) -> bool:
+        """Tell whether it waits for nothing but the clock."""
+        return self._keeping is None
+
     def load(self, fleet: Fleet) -> None:
-        if self._timer is None and self._keeping is None:
-            self._set_timer()
+        self._look_soon()
 
     def publish(self, commit: Commit) -> None:
-        """Do nothing: a snapshot can wait for the next look."""
+        self._look_soon()
 
     async def stop(self) -> None:
         if self._timer:
@@ -36,6 +40,10 @@ class Keeper:
         if self._keeping:
             self._keeping.cancel()
             await asyncio.gather(self._keeping, return_exceptions=True)
+
+    def _look_soon(self) -> None:
+        if self._timer is None and self._keeping is None:
+            self._set_timer()
 
     def _set_timer(self) -> None:
         self._timer = self._node.clock.call_at(self._node.clock.now() + _LOOK_EVERY, self._look)
@@ -49,5 +57,5 @@ class Keeper:
             await self._node.take_snapshot_if_due()
         except ForewarnError as error:
             log.warning("no snapshot was taken: %s", error)
+            self._set_timer()
         self._keeping = None
-        self._set_timer()

@@ -50,6 +50,11 @@ class Node:
         self._writer = ThreadPoolExecutor(1, thread_name_prefix="journal-writer")
         self._reader = ThreadPoolExecutor(1, thread_name_prefix="journal-reader")
 
+    @property
+    def is_idle(self) -> bool:
+        """Tell whether nothing is being decided or committed, and nobody waits for it."""
+        return self._writing is None
+
     async def start(self) -> None:
         """Read the journal and tell the listeners what the fleet is."""
         await self._reload()

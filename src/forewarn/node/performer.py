@@ -34,6 +34,13 @@ class Performer:
         self._driver = driver
         self._threads = ThreadPoolExecutor(threads, thread_name_prefix="driver")
         self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._asleep = 0
+        """How many of them wait for nothing but the clock."""
+
+    @property
+    def is_idle(self) -> bool:
+        """Tell whether no driver is at work, and no outcome waits to be recorded."""
+        return len(self._tasks) == self._asleep
 
     def load(self, fleet: Fleet) -> None:
         for event in fleet.events.values():
@@ -142,8 +149,16 @@ class Performer:
 
     async def _sleep_until(self, when: datetime) -> None:
         woken = asyncio.Event()
-        timer = self._node.clock.call_at(when, woken.set)
+
+        def wake() -> None:
+            self._asleep -= 1
+            woken.set()
+
+        self._asleep += 1
+        timer = self._node.clock.call_at(when, wake)
         try:
             await woken.wait()
         finally:
             timer.cancel()
+            if not woken.is_set():
+                self._asleep -= 1

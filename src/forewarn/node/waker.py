@@ -31,6 +31,11 @@ class Waker:
         self._timer: Timer | None = None
         self._waking: asyncio.Task[None] | None = None
 
+    @property
+    def is_idle(self) -> bool:
+        """Tell whether it waits for nothing but the clock."""
+        return self._waking is None
+
     def load(self, fleet: Fleet) -> None:
         scheduled = (event for event in fleet.events.values() if event.status is EventStatus.SCHEDULED)
         self._deadlines = [(event.not_before, event.id) for event in scheduled]

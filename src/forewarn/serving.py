@@ -1,0 +1,81 @@
+"""Runs the service on this machine: picks its parts by the settings, and keeps it up until it is told to stop."""
+
+import asyncio
+import gc
+import logging
+import signal
+import sys
+from collections.abc import Callable
+from contextlib import AsyncExitStack
+from typing import cast
+
+from forewarn import plugins
+from forewarn.clocks import Clock, SystemClock
+from forewarn.config.settings import Settings
+from forewarn.control.calls import Calls
+from forewarn.control.socket import ControlSocket
+from forewarn.journal.port import Journal
+from forewarn.metadata.limits import provide_files
+from forewarn.node import log as logs
+from forewarn.node.driver import Driver, DriverType
+from forewarn.wiring import Assembly, limits_of
+
+log = logging.getLogger(__name__)
+
+
+def serve(settings: Settings, on_ready: Callable[[], None] = lambda: None) -> None:
+    """Run the service until it is told to stop; call ``on_ready`` once it answers."""
+    logs.set_up(sys.stderr, settings.log_level, settings.log_format)
+    if will_not_fit := provide_files(limits_of(settings)):
+        log.warning("%s", will_not_fit)
+    # The journal's thread must not keep requests waiting for Python's usual five milliseconds.
+    sys.setswitchinterval(0.0005)
+    with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+        runner.run(_serve(settings, on_ready))
+
+
+async def _serve(settings: Settings, on_ready: Callable[[], None]) -> None:
+    stopping = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, stopping.set)
+    clock = SystemClock()
+    driver = _driver(settings, clock)
+    assembly = Assembly(settings, clock, _journal(settings), driver)
+    calls = Calls(assembly.node, assembly.journal, assembly.records.last_asked, moves_live=driver.moves_live)
+    control = ControlSocket(settings.data, calls)
+    async with AsyncExitStack() as parts:
+        gc.disable()  # nothing that is loaded is garbage
+        await assembly.start(_spare_the_fleet)
+        parts.push_async_callback(assembly.stop)
+        await control.open()
+        parts.push_async_callback(control.close)
+        log.info("answering VMs on http://%s, operators on %s", settings.metadata, settings.data / "control.sock")
+        on_ready()
+        await stopping.wait()
+        log.info("stopping")
+
+
+def _spare_the_fleet() -> None:
+    """Keep the garbage collector from the fleet: it lives as long as the process, and is large."""
+    gc.collect()
+    gc.freeze()
+    gc.enable()
+
+
+def _driver(settings: Settings, clock: Clock) -> Driver:
+    kind = cast("DriverType", plugins.load("forewarn.drivers", settings.driver))
+    return kind.from_settings(settings.driver_settings, clock, settings.hurry, settings.data / "driver")
+
+
+def _journal(settings: Settings) -> Journal:
+    kind = cast("Callable[..., Journal]", plugins.load("forewarn.journals", "sqlite"))
+    return kind(settings.data, history=settings.history)
+
+
+def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
+    try:
+        import uvloop  # noqa: PLC0415 - it does not exist everywhere
+    except ImportError:
+        return None
+    return uvloop.new_event_loop
