@@ -23,6 +23,8 @@ END = b'[7,false,"","out","err"]\n'
         (BEGUN, Lost()),
         (BEGUN + END, Ended(7, timed_out=False, problem="", stdout="out", stderr="err")),
         (BEGUN + b"[7\n", Lost()),
+        (BEGUN + b"[7" + BEGUN, Lost()),
+        (BEGUN + b"[7" + BEGUN + END, Ended(7, timed_out=False, problem="", stdout="out", stderr="err")),
         (b"\n", Lost()),
     ],
 )
@@ -31,7 +33,7 @@ def test_a_record_says_how_far_the_run_came(content: bytes, says: object) -> Non
     assert record.parse(content) == says
 
 
-@given(st.integers(1, len(BEGUN + END) - 1))
+@given(st.integers(1, len(BEGUN + END) - 2))
 def test_a_record_cut_off_anywhere_claims_no_end(length: int) -> None:
     """What a crash cut off is never taken for an end, nor for nothing begun."""
     assert record.parse((BEGUN + END)[:length]) == Lost()

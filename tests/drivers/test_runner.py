@@ -4,6 +4,7 @@ import os
 import signal
 import sys
 import time
+import tracemalloc
 from pathlib import Path
 
 import pytest
@@ -37,7 +38,7 @@ def test_stdin_that_is_not_read_hangs_nobody() -> None:
 
 
 def test_only_the_beginning_of_stdout_and_the_end_of_stderr_are_kept() -> None:
-    """A program that talks without end fills no memory, and its last complaint is not lost."""
+    """The answer comes first, the reason of a failure last."""
     ended = python(
         "import sys\nsys.stdout.write('first ' + 'x' * 5_000_000)\nsys.stderr.write('y' * 5_000_000 + ' last')"
     )
@@ -45,6 +46,18 @@ def test_only_the_beginning_of_stdout_and_the_end_of_stderr_are_kept() -> None:
     assert ended.stdout.startswith("first ")
     assert ended.stderr.endswith(" last")
     assert (len(ended.stdout), len(ended.stderr)) == (KEPT, KEPT)
+
+
+def test_a_program_that_talks_without_end_fills_no_memory() -> None:
+    """What is not kept is dropped while it comes, not at the end."""
+    tracemalloc.start()
+    try:
+        shell("yes | head -c 20000000; yes | head -c 20000000 >&2")
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+
+    assert peak < 2_000_000
 
 
 def test_words_that_are_not_utf_8_are_tolerated() -> None:

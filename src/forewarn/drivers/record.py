@@ -17,7 +17,7 @@ from pathlib import Path
 
 import msgspec
 
-from forewarn.drivers.runner import BEGUN, Ended
+from forewarn.drivers.runner import Ended
 
 
 class Locked(Exception):
@@ -44,21 +44,18 @@ def held(path: Path) -> Iterator[tuple[int, Ended | Lost | None]]:
 
     A process that inherits the descriptor goes on holding the record.
     """
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
     with _locked(descriptor):
         _make_durable(path.parent)
         yield descriptor, parse(_content(descriptor))
 
 
 def parse(content: bytes) -> Ended | Lost | None:
-    """Return what a record says. A last line that was cut off by a crash counts as not written."""
+    """Return what a record says; its last line counts. An end that a crash cut off is no end."""
     if not content:
         return None
-    *_, last, rest = b"\n", *content.split(b"\n")
-    if rest or last + b"\n" == BEGUN:
-        return Lost()
     try:
-        return msgspec.json.decode(last, type=Ended)
+        return msgspec.json.decode(content.rstrip(b"\n").rpartition(b"\n")[2], type=Ended)
     except msgspec.DecodeError:
         return Lost()
 

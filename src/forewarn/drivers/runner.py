@@ -158,9 +158,7 @@ class _Pipes:
 def main() -> None:
     """Run what stdin asks for, once it is asked for in whole, and record it."""
     asked = json.load(sys.stdin)
-    with os.fdopen(asked["record"], "r+b", buffering=0) as record:
-        record.seek(0)
-        record.truncate()
+    with os.fdopen(asked["record"], "ab", buffering=0) as record:
         record.write(BEGUN)
         os.fsync(record.fileno())
         ended = run(asked["argv"], asked["said"].encode(), asked["timeout"], asked["grace"])
