@@ -15,7 +15,7 @@ from forewarn.journal import file, index
 from forewarn.journal.fold import fold
 from forewarn.journal.sqlite import DEFAULT_HISTORY, SqliteJournal
 from forewarn.journal.verify import verify
-from forewarn.testing.journal_contract import assert_same, folded, hosts, rack
+from forewarn.testing.journal_contract import assert_same, entry, folded, hosts, rack
 
 WAL = f"{file.NAME}-wal"
 NAMES = (file.NAME, WAL, "snapshot-20", "snapshot-40", index.NAME)
@@ -138,7 +138,7 @@ def read_on(journal: SqliteJournal, revision: int) -> None:
     try:
         assert list(journal.entries()) == EVERYTHING[:revision]
         assert journal.history("caller:ada", limit=3) == EVERYTHING[revision - 3 : revision]
-        journal.append(revision, hosts(revision + 1, revision + 1))
+        journal.append(revision, [entry(revision + 1, command="another")])
         assert journal.load().revision == revision + 1
     except ForewarnError as error:
         check_sentence(str(error))

@@ -278,13 +278,14 @@ def test_a_write_that_is_refused_fails_the_append(directory: Path) -> None:
 
 def test_an_unfinished_beginning_is_begun_again(tmp_path: Path) -> None:
     """A crash while the file is made leaves another name, which the next start removes."""
-    (tmp_path / f"{file.NAME}.new").write_bytes(b"half")
+    for ending in (".new", ".new-wal", ".new-journal"):
+        (tmp_path / f"{file.NAME}{ending}").write_bytes(b"half")
 
     journal = SqliteJournal(tmp_path)
     assert journal.load().revision == 0
     journal.close()
 
-    assert not (tmp_path / f"{file.NAME}.new").exists()
+    assert not list(tmp_path.glob("*.new*"))
 
 
 TEN_BODIES = sum(len(body) for _, _, body in pack(hosts(1, 10)))

@@ -50,6 +50,8 @@ def clearly(place: Path) -> Iterator[None]:
             case code:
                 remedy = _BY_SQLITE.get(code, f"cannot be used ({error}): check the disk")
                 raise JournalFailed(f"{place} {remedy}") from error
+    except UnicodeDecodeError as error:  # SQLite tried to name what it found, and could not
+        raise DamagedJournal(damaged(place, "it holds a text that is none")) from error
     except OSError as error:
         remedy = _BY_SYSTEM.get(error.errno or 0, f"cannot be used ({error.strerror}): check the disk")
         raise JournalFailed(f"{place} {remedy}") from error

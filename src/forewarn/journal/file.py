@@ -23,17 +23,18 @@ _CHECKED_WHOLE = 512 * 1024 * 1024
 """Above this size, opening checks only what it loads; ``forewarn journal verify`` checks everything."""
 
 
-def create(path: Path) -> None:
-    """Make an empty journal; a crash on the way leaves none."""
+def create(path: Path, schema: Path = _SCHEMA) -> None:
+    """Make an empty file of ours; a crash on the way leaves none."""
     unfinished = path.with_name(path.name + ".new")
     with clearly(path):
-        unfinished.unlink(missing_ok=True)
+        for left in path.parent.glob(f"{unfinished.name}*"):
+            left.unlink()
         with closing(sqlite3.connect(unfinished, isolation_level=None)) as connection:
             connection.execute(f"PRAGMA application_id = {APPLICATION}")
             connection.execute(f"PRAGMA user_version = {FORMAT}")
             connection.execute("PRAGMA journal_mode = WAL")
-            connection.executescript(_SCHEMA.read_text("utf-8"))
-        unfinished.rename(path)
+            connection.executescript(schema.read_text("utf-8"))
+        unfinished.replace(path)
         sync_directory(path.parent)
 
 
@@ -71,7 +72,7 @@ def reading(path: Path) -> Iterator[sqlite3.Connection]:
         uri = f"{path.absolute().as_uri()}?mode=ro"
         if not os.access(path.parent, os.W_OK) and not path.with_name(f"{path.name}-wal").exists():
             uri += "&immutable=1"  # SQLite would insist on making files beside it
-        connection = sqlite3.connect(uri, uri=True, isolation_level=None)
+        connection = sqlite3.connect(uri, uri=True, isolation_level=None, check_same_thread=False)
         with closing(connection):
             yield connection
 

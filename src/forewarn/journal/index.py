@@ -1,16 +1,13 @@
 """The index of history: which entries concern whom.
 
 It stands in a file of its own and is brought up to date by the process that folds snapshots, so that an append
-writes the entry alone. What it does not reach yet is found by looking through the bodies, which is quick for as
-many entries as come between two snapshots. It holds nothing that is not in the journal: where it is missing,
-damaged or of another journal, it is passed by, and made anew with the next snapshot.
+writes the entry alone. It holds nothing that is not in the journal: where it is missing, damaged or of another
+journal, it is passed by, and made anew with the next snapshot.
 """
 
 import sqlite3
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-
-import msgspec
 
 from forewarn.core.errors import ForewarnError
 from forewarn.core.facts import Entry
@@ -30,17 +27,15 @@ def open_writer(directory: Path, journal: sqlite3.Connection) -> sqlite3.Connect
     try:
         with file.reading(path) as connection:
             sound = connection.execute("PRAGMA quick_check(1)").fetchone() == ("ok",)
-            trusted = sound and _reach(connection, journal) is not None
+            trusted = sound and reach_in(journal, connection) is not None
     except ForewarnError:
         trusted = False
     if not trusted:
         for name in (NAME, f"{NAME}-wal", f"{NAME}-shm"):
             (directory / name).unlink(missing_ok=True)
+        file.create(path, _SCHEMA)
     connection = sqlite3.connect(path, isolation_level=None)
-    connection.execute("PRAGMA journal_mode = WAL")
-    connection.execute("PRAGMA synchronous = NORMAL")
-    if not trusted:
-        connection.executescript(f"BEGIN; {_SCHEMA.read_text('utf-8')} COMMIT;")
+    connection.execute("PRAGMA synchronous = NORMAL")  # a power failure may cost the last of it, never all of it
     return connection
 
 
@@ -74,35 +69,16 @@ def holds(index: sqlite3.Connection, entry: Entry) -> bool:
     )
 
 
-def rows_about(
-    subject: str, directory: Path, journal: sqlite3.Connection, limit: int | None
-) -> Generator[Row, None, None]:
-    """Yield the rows that may concern a subject, newest first; the reader leaves out those that do not."""
-    revisions, reached = _look_up(subject, directory, journal, limit)
-    yield from journal.execute(
-        "SELECT revision, checksum, body FROM entries WHERE revision > ? AND instr(body, ?) ORDER BY revision DESC",
-        (reached, _as_written(subject)),
+def revisions_about(subject: str, index: sqlite3.Connection, limit: int | None) -> list[int]:
+    """Return the indexed entries that concern a subject, newest first."""
+    found = index.execute(
+        "SELECT revision FROM subjects WHERE subject = ? ORDER BY revision DESC LIMIT ?",
+        (subject, -1 if limit is None else limit),
     )
-    for revision in revisions:
-        yield from journal.execute("SELECT revision, checksum, body FROM entries WHERE revision = ?", (revision,))
+    return [revision for (revision,) in found]
 
 
-def _look_up(subject: str, directory: Path, journal: sqlite3.Connection, limit: int | None) -> tuple[list[int], int]:
-    try:
-        with file.reading(directory / NAME) as index:
-            index.execute("BEGIN")
-            if (reached := _reach(index, journal)) is None:
-                return [], 0
-            found = index.execute(
-                "SELECT revision FROM subjects WHERE subject = ? ORDER BY revision DESC LIMIT ?",
-                (subject, -1 if limit is None else limit),
-            )
-            return [revision for (revision,) in found], reached
-    except ForewarnError:
-        return [], 0
-
-
-def _reach(index: sqlite3.Connection, journal: sqlite3.Connection) -> int | None:
+def reach_in(journal: sqlite3.Connection, index: sqlite3.Connection) -> int | None:
     """Return how far the index reaches, or None where it is not this journal's."""
     _, revision, checksum = _row(index)
     if revision == 0:
@@ -123,9 +99,3 @@ def _keys(entries: Iterable[Entry]) -> Iterator[tuple[str, int]]:
     for entry in entries:
         for subject in subjects_of(entry):
             yield subject, entry.revision
-
-
-def _as_written(subject: str) -> bytes:
-    """Return bytes that stand in the body of every entry about this subject."""
-    _, _, name = subject.partition(":")
-    return msgspec.json.encode(name) if name else b""  # an empty name is left out of a body

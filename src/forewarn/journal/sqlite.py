@@ -10,17 +10,16 @@ Everything but the first can be made from it again, as long as no entry was dele
 
 import sqlite3
 from collections.abc import Iterator, Sequence
-from contextlib import closing, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from datetime import timedelta
-from itertools import islice
 from pathlib import Path
 
 from forewarn.core.facts import Entry
-from forewarn.core.subjects import subjects_of
-from forewarn.journal import file, index, snapshot
-from forewarn.journal.codec import check_revisions, pack, unpack, unpack_one
+from forewarn.journal import file, snapshot
+from forewarn.journal.codec import check_revisions, pack, unpack
 from forewarn.journal.failures import clearly
 from forewarn.journal.folder import Folder
+from forewarn.journal.history import History
 from forewarn.journal.lock import Lock
 from forewarn.journal.port import DamagedJournal, JournalFailed, Recovered, StaleWriter
 from forewarn.journal.recovery import recover
@@ -44,6 +43,7 @@ class SqliteJournal:
         self._lock = Lock(directory / "lock")
         self._writer: sqlite3.Connection | None = None
         self._folder = Folder(directory, history)
+        self._history = History(directory)
         self._snapshot_entries = snapshot_entries
         self._snapshot_bytes = snapshot_bytes
         self._new_entries = 0
@@ -51,6 +51,7 @@ class SqliteJournal:
 
     def load(self) -> Recovered:
         self._close_writer()
+        self._history.forget()
         with clearly(self._directory):
             self._directory.mkdir(exist_ok=True)
         self._lock.acquire()
@@ -61,7 +62,9 @@ class SqliteJournal:
                 file.check(connection, self._path)
                 recovered = recover(connection, self._directory)
                 self._count_new(connection)
-            self._writer = file.open_writer(self._path)
+                # Opened before the reader closes: with none open, SQLite would read the WAL's end anew, and might
+                # find there what was written, but never acknowledged, before a crash.
+                self._writer = file.open_writer(self._path)
         except BaseException:
             self.close()
             raise
@@ -89,14 +92,7 @@ class SqliteJournal:
             yield from unpack(file.rows(connection, after, limit), self._path, after)
 
     def history(self, subject: str, *, limit: int | None = None) -> list[Entry]:
-        with (
-            file.reading(self._path) as connection,
-            closing(index.rows_about(subject, self._directory, connection, limit)) as rows,
-        ):
-            entries = (unpack_one(*row, self._path) for row in rows)
-            found = list(islice((entry for entry in entries if subject in subjects_of(entry)), limit))
-        found.reverse()
-        return found
+        return self._history.about(subject, limit)
 
     @property
     def snapshot_due(self) -> bool:
@@ -106,6 +102,7 @@ class SqliteJournal:
         # Counted anew even if it fails: the next attempt comes after as many entries again, not at once.
         self._new_entries = self._new_bytes = 0
         self._folder.run()
+        self._history.forget()  # the index reaches further now
 
     def compact(self, limit: int = 500) -> bool:
         with self._writing() as connection:
@@ -118,6 +115,7 @@ class SqliteJournal:
 
     def close(self) -> None:
         self._folder.stop()
+        self._history.forget()
         self._close_writer()
         self._lock.release()
 

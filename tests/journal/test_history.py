@@ -12,6 +12,7 @@ from forewarn.core.subjects import subjects_of
 from forewarn.journal import index
 from forewarn.journal.codec import pack
 from forewarn.journal.fold import fold
+from forewarn.journal.history import _as_written
 from forewarn.journal.sqlite import DEFAULT_HISTORY, SqliteJournal
 from forewarn.testing.journal_contract import entry, hosts
 from tests.journal.test_codec import EVERY_FACT
@@ -97,4 +98,4 @@ def test_an_entry_has_its_subjects_in_its_body(fact: AnyFact, by: Caller) -> Non
     ((_, _, body),) = pack([entry_])
 
     for subject in subjects_of(entry_):
-        assert index._as_written(subject) in body
+        assert _as_written(subject) in body

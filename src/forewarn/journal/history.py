@@ -1,0 +1,148 @@
+"""Finds the entries that concern a subject.
+
+    first kept ....... index reaches ....... remembered from ....... last
+           the index             looked through          memory
+
+The index on disk reaches as far as the last snapshot. The entries after it are remembered by their subjects,
+and read for that only when somebody asks, so that appending costs nothing more. What lies between is normally
+nothing; where the index is missing there is much, and the bodies are looked through.
+"""
+
+import sqlite3
+from collections.abc import Generator
+from contextlib import ExitStack, closing
+from datetime import datetime
+from pathlib import Path
+from threading import Lock as Mutex
+
+import msgspec
+
+from forewarn.core.errors import ForewarnError
+from forewarn.core.facts import Entry
+from forewarn.core.model import Caller
+from forewarn.core.subjects import subjects_of
+from forewarn.journal import file, index
+from forewarn.journal.codec import Row, unpack_one
+from forewarn.journal.failures import clearly
+
+_REMEMBERED = 50_000
+_LARGE = 64 * 1024
+"""A body of this size concerns so many that it is looked through instead of remembered."""
+_BY_CAUSE = ("command:", "caller:")
+_ONE = "SELECT revision, checksum, body FROM entries WHERE revision = ? AND instr(body, ?)"
+_BETWEEN = (
+    "SELECT revision, checksum, body FROM entries"
+    " WHERE revision > ? AND revision <= ? AND instr(body, ?) ORDER BY revision DESC"
+)
+
+
+class History:
+    """Looks things up in one directory; one question at a time, from any thread."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        self._place = directory / file.NAME
+        self._mutex = Mutex()
+        self._view: _View | None = None
+
+    def about(self, subject: str, limit: int | None) -> list[Entry]:
+        """Return the entries that concern a subject, oldest first; with a limit, the newest of them."""
+        found: list[Entry] = []
+        with self._mutex, clearly(self._place):
+            self._view = self._view or _View(self._directory)
+            with closing(self._view.rows_about(subject, limit)) as rows:
+                while (limit is None or len(found) < limit) and (row := next(rows, None)):
+                    entry = unpack_one(*row, self._place)
+                    if subject in subjects_of(entry):
+                        found.append(entry)
+        found.reverse()
+        return found
+
+    def forget(self) -> None:
+        """Close the files; the next question opens them as they are then."""
+        with self._mutex:
+            if self._view:
+                self._view.close()
+            self._view = None
+
+
+class _Cause(msgspec.Struct, frozen=True):
+    """An entry without its facts, which are skipped unread."""
+
+    revision: int
+    at: datetime
+    command: str
+    by: Caller
+
+
+_read_cause = msgspec.json.Decoder(_Cause).decode
+
+
+class _View:
+    """The files of one directory, open for reading, and what is remembered of the newest entries."""
+
+    def __init__(self, directory: Path) -> None:
+        self._place = directory / file.NAME
+        self._files = ExitStack()
+        self._journal = self._files.enter_context(file.reading(self._place))
+        self._index, self._reach = self._open_index(directory / index.NAME)
+        first, last = file.bounds(self._journal)
+        self._remembered_from = self._read_to = max(self._reach, last - _REMEMBERED, first - 1)
+        self._remembered: dict[str, list[int]] = {}
+        self._large: list[int] = []
+
+    def close(self) -> None:
+        self._files.close()
+
+    def rows_about(self, subject: str, limit: int | None) -> Generator[Row, None, None]:
+        """Yield the rows that may concern a subject, newest first; the reader leaves out those that do not."""
+        self._read_on()
+        written = _as_written(subject)
+        indexed = self._look_up(subject, limit)
+        newest = {*self._remembered.get(subject, ())}
+        if not subject.startswith(_BY_CAUSE):
+            newest.update(self._large)
+        for revision in sorted(newest, reverse=True):
+            yield from self._journal.execute(_ONE, (revision, written)).fetchall()
+        if self._reach < self._remembered_from:
+            yield from self._journal.execute(_BETWEEN, (self._reach, self._remembered_from, written))
+        for revision in indexed:
+            yield from self._journal.execute(_ONE, (revision, written)).fetchall()
+
+    def _read_on(self) -> None:
+        for revision, checksum, body in file.rows(self._journal, self._read_to):
+            if len(body) < _LARGE:
+                entry = unpack_one(revision, checksum, body, self._place)
+            else:
+                cause = _read_cause(body)
+                entry = Entry(cause.revision, cause.at, cause.command, cause.by, ())
+                self._large.append(revision)
+            for subject in subjects_of(entry):
+                self._remembered.setdefault(subject, []).append(revision)
+            self._read_to = revision
+
+    def _open_index(self, path: Path) -> tuple[sqlite3.Connection | None, int]:
+        try:
+            with clearly(path):
+                connection = self._files.enter_context(file.reading(path))
+                reach = index.reach_in(self._journal, connection)
+        except ForewarnError:
+            return None, 0
+        return (None, 0) if reach is None else (connection, reach)
+
+    def _look_up(self, subject: str, limit: int | None) -> list[int]:
+        """Ask the index; where it turns out to be damaged, do without it from now on."""
+        if self._index is None:
+            return []
+        try:
+            with clearly(self._place):
+                return index.revisions_about(subject, self._index, limit)
+        except ForewarnError:
+            self._index, self._reach = None, 0
+            return []
+
+
+def _as_written(subject: str) -> bytes:
+    """Return bytes that stand in the body of every entry about this subject."""
+    _, _, name = subject.partition(":")
+    return msgspec.json.encode(name) if name else b""  # an empty name is left out of a body

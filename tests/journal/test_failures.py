@@ -1,0 +1,64 @@
+"""Errors of SQLite and of the system become one sentence with the place and the remedy."""
+
+import errno
+import os
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+from forewarn.core.errors import ForewarnError
+from forewarn.journal.failures import clearly
+from forewarn.journal.port import DamagedJournal, JournalFailed, NotAJournal
+
+PLACE = Path("data/journal.sqlite3")
+
+
+def sqlite_error(code: int) -> sqlite3.Error:
+    error = sqlite3.OperationalError("what SQLite said")
+    error.sqlite_errorcode = code
+    return error
+
+
+@pytest.mark.parametrize(
+    ("code", "kind", "remedy"),
+    [
+        (sqlite3.SQLITE_FULL, JournalFailed, "free some space"),
+        (sqlite3.SQLITE_READONLY, JournalFailed, "writable"),
+        (sqlite3.SQLITE_READONLY_DBMOVED, JournalFailed, "writable"),
+        (sqlite3.SQLITE_CANTOPEN, JournalFailed, "check that it exists"),
+        (sqlite3.SQLITE_BUSY, JournalFailed, "end whatever else"),
+        (sqlite3.SQLITE_IOERR_FSYNC, JournalFailed, "check the disk"),
+        (sqlite3.SQLITE_CORRUPT, DamagedJournal, "from a backup"),
+        (sqlite3.SQLITE_ERROR, DamagedJournal, "from a backup"),
+        (sqlite3.SQLITE_NOTADB, NotAJournal, "move it away"),
+    ],
+)
+def test_sqlite_errors_are_said_clearly(code: int, kind: type[ForewarnError], remedy: str) -> None:
+    """The kind of error follows SQLite's code, extended codes included."""
+    with pytest.raises(kind, match=f"{PLACE} .*: .*{remedy}"), clearly(PLACE):
+        raise sqlite_error(code)
+
+
+@pytest.mark.parametrize(
+    ("code", "remedy"),
+    [
+        (errno.ENOSPC, "free some space"),
+        (errno.EROFS, "writable"),
+        (errno.EACCES, "writable"),
+        (errno.EEXIST, "name a directory"),
+        (errno.ENOENT, "create the directory"),
+        (errno.ENOTDIR, "no directory"),
+        (errno.EIO, "check the disk"),
+    ],
+)
+def test_system_errors_are_said_clearly(code: int, remedy: str) -> None:
+    """What the system refuses is the journal's failure at this place."""
+    with pytest.raises(JournalFailed, match=f"{PLACE} .*: .*{remedy}"), clearly(PLACE):
+        raise OSError(code, os.strerror(code))
+
+
+def test_our_own_errors_pass() -> None:
+    """What is clear already is not wrapped again."""
+    with pytest.raises(DamagedJournal, match=r"^as it is$"), clearly(PLACE):
+        raise DamagedJournal("as it is")
