@@ -7,6 +7,7 @@ happens to a VM in between shows or does not, but every VM is told once.
 import asyncio
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from datetime import UTC, datetime
 from itertools import islice
 from typing import TypeVar
 from uuid import UUID
@@ -16,7 +17,7 @@ import msgspec
 from forewarn.control import messages, story, views
 from forewarn.control.difference import Difference
 from forewarn.control.messages import SLICE
-from forewarn.core.commands import Approve, CancelEvent, ChangeFleet, OperateHost, OperatorCommand
+from forewarn.core.commands import Approve, CancelEvent, ChangeFleet, OperateHost, OperateVm, OperatorCommand
 from forewarn.core.errors import BadInput, Unavailable, Unknown, unknown
 from forewarn.core.facts import Announced, AnyFact, Canceled, Completed, Failed, Started, StartedAtOnce
 from forewarn.core.fleet import Fleet
@@ -88,10 +89,13 @@ class Calls:
                 return Answer(msgspec.structs.replace(told, announcements=tuple(self._announcements(facts))))
 
     async def _completed(self, command: OperatorCommand) -> OperatorCommand:
-        """Fill in what only the service knows: whole ids, and whether its driver moves guests live."""
+        """Fill in what only the service knows: whole ids, UTC, and whether its driver moves guests live."""
         match command:
             case OperateHost():
-                return msgspec.structs.replace(command, live=self._moves_live)
+                when = _in_utc(command.not_before)
+                return msgspec.structs.replace(command, live=self._moves_live, not_before=when)
+            case OperateVm():
+                return msgspec.structs.replace(command, not_before=_in_utc(command.not_before))
             case Approve(events=ids):
                 return msgspec.structs.replace(command, events=tuple([await self._whole_id(id_) for id_ in ids]))
             case CancelEvent(event=id_):
@@ -203,6 +207,13 @@ class Calls:
         if not known:
             raise Unknown("there has been no event yet")
         return max(known, key=lambda event: event.announced_at).id
+
+
+def _in_utc(when: datetime | None) -> datetime | None:
+    try:
+        return when.astimezone(UTC) if when else None
+    except OverflowError:
+        raise BadInput(f"{when} lies outside of every calendar") from None
 
 
 def _read_command(raw: msgspec.Raw, by: Caller, more: Sequence[Difference]) -> OperatorCommand:

@@ -1,0 +1,148 @@
+"""An event's story, from its announcement to its end."""
+
+from datetime import timedelta
+
+from forewarn.control import messages, story
+from forewarn.control.client import OPERATOR, Client, new_id
+from forewarn.control.story import Story
+from forewarn.core.commands import Approve, CancelEvent, OperateVm, Report, Result, SetGroup, VmOperation
+from forewarn.core.model import NODE, ApprovalRule, Caller, CallerKind
+from tests.office import Office
+
+SECOND = timedelta(seconds=1)
+
+
+def announce(client: Client, operation: VmOperation, vm: str) -> str:
+    told = client.submit(OperateVm(id=new_id(), by=OPERATOR, operation=operation, vm=vm))
+    return told.announcements[0].event.id
+
+
+def tell(client: Client, event: str) -> Story:
+    return client.ask(messages.OneEvent(event), Story)
+
+
+def steps(told: Story) -> list[tuple[str, str]]:
+    return [(step.what, step.by) for step in told.steps]
+
+
+def approve(office: Office, event: str, vm: str) -> None:
+    office.do(Approve(id=new_id(), by=Caller(CallerKind.VM, vm), events=(event.lower(),)))
+
+
+def test_a_story_tells_everything_in_order(office: Office, client: Client) -> None:
+    """Scheduled, fetched, approved, started, attempted, completed: by whom, when and how long each took."""
+    office.enrol("web", "web-1")
+    event = announce(client, VmOperation.RESTART, "web-0")
+    office.clock.advance(2 * SECOND)
+    office.show(event.lower(), "web-1")
+    office.clock.advance(2 * SECOND)
+    approve(office, event, "web-1")
+    office.clock.advance(2 * SECOND)
+    office.finish(event.lower())
+
+    told = tell(client, event)
+
+    assert [what for what, _ in steps(told)] == [
+        "scheduled",
+        "fetched",
+        "approved",
+        "started",
+        "attempted",
+        "completed",
+    ]
+    assert told.steps[0].detail == "vm restart, not before 2026-01-01T00:15:00Z (15m of notice)"
+    assert [told.steps[number].by for number in (1, 2)] == ["web-1", "web-1"]
+    assert told.steps[3].detail == "approved by web-1"
+    assert told.seconds == {
+        "until_fetched": 2,
+        "until_approved": 4,
+        "until_started": 4,
+        "impact": 2,
+        "whole": 6,
+    }
+    assert (told.status, told.source, told.operation, told.group) == ("Completed", "User", "vm restart", "web")
+
+
+def test_fetches_stand_where_they_happened_not_where_they_were_noted(office: Office, client: Client) -> None:
+    """Notes come in batches, later than what they tell of."""
+    office.enrol("web", "web-0")
+    event = announce(client, VmOperation.RESTART, "web-0")
+    seen_at = office.clock.now() + SECOND
+    office.clock.advance(5 * SECOND)
+    approve(office, event, "web-0")
+    office.show(event.lower(), "web-0", seen_at)
+
+    assert [what for what, _ in steps(tell(client, event))] == ["scheduled", "fetched", "approved", "started"]
+
+
+def test_an_approval_that_does_not_count_is_told_as_such(office: Office, client: Client) -> None:
+    """Where every VM must approve for itself, a neighbour's word is recorded and starts nothing."""
+    client.submit(SetGroup(id=new_id(), by=OPERATOR, group="web", approval=ApprovalRule.ALL))
+    office.enrol("web", "web-1")
+    event = announce(client, VmOperation.RESTART, "web-0")
+
+    approve(office, event, "web-1")
+
+    told = tell(client, event)
+    assert told.steps[-1].what == "approved"
+    assert "does not count" in told.steps[-1].detail
+    assert told.status == "Scheduled"
+
+
+def test_waiting_names_the_event_that_is_waited_for(client: Client) -> None:
+    """An event that may start but has no turn yet says behind whom it stands."""
+    first, second = announce(client, VmOperation.FREEZE, "web-0"), announce(client, VmOperation.FREEZE, "web-1")
+    client.submit(Approve(id=new_id(), by=OPERATOR, events=(first,)))
+
+    told = client.submit(Approve(id=new_id(), by=OPERATOR, events=(second,)))
+
+    assert told.announcements[0].waits_for == first
+    assert tell(client, second).steps[-1].detail == f"until event {first} has ended"
+
+
+def test_an_event_born_started_says_why(client: Client) -> None:
+    """No notice was owed, and the story tells the reason."""
+    told = tell(client, announce(client, VmOperation.RESTART, "web-0"))
+
+    assert [what for what, _ in steps(told)] == ["scheduled", "started"]
+    assert told.steps[1].detail == "at once: the group is off: none of its VMs asks"
+
+
+def test_a_failure_and_a_cancellation_are_told_with_their_reasons(office: Office, client: Client) -> None:
+    """How it ended, in the words of who ended it."""
+    failed = announce(client, VmOperation.RESTART, "web-0")
+    report = Report(id=new_id(), by=NODE, event=failed.lower(), result=Result.FAILED, detail="no power")
+    office.attempt(failed.lower())
+    office.do(report)
+    canceled = announce(client, VmOperation.FREEZE, "web-1")
+    client.submit(CancelEvent(id=new_id(), by=OPERATOR, event=canceled))
+
+    assert tell(client, failed).steps[-1].detail == "no power"
+    assert "canceled by" in tell(client, canceled).steps[-1].detail
+    assert (tell(client, failed).status, tell(client, canceled).status) == ("Failed", "Canceled")
+
+
+def test_a_second_attempt_is_told_as_such(office: Office, client: Client) -> None:
+    """After a crash the driver may be called again."""
+    event = announce(client, VmOperation.RESTART, "web-0")
+    office.attempt(event.lower())
+    office.attempt(event.lower())
+
+    assert [step.detail for step in tell(client, event).steps[-2:]] == [
+        "the driver was called",
+        "the driver was called, attempt 2",
+    ]
+
+
+def test_a_story_whose_beginning_is_gone_is_not_told() -> None:
+    """What the journal no longer holds cannot be made up."""
+    assert story.tell("8a3c9f3e-0b1f-4c53-9a52-61bb3b8f4f6e", []) is None
+
+
+def test_facts_of_other_events_are_left_out(client: Client) -> None:
+    """One entry may hold the facts of many."""
+    first, second = announce(client, VmOperation.FREEZE, "web-0"), announce(client, VmOperation.FREEZE, "web-1")
+    client.submit(Approve(id=new_id(), by=OPERATOR, events=(first, second)))
+
+    assert [what for what, _ in steps(tell(client, first))] == ["scheduled", "approved", "started"]
+    assert [what for what, _ in steps(tell(client, second))] == ["scheduled", "approved", "waiting"]

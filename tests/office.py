@@ -1,0 +1,134 @@
+"""A node on a memory journal behind a real control socket, in a thread of its own, with a clock that stands still."""
+
+import asyncio
+import threading
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from datetime import datetime
+from pathlib import Path
+from typing import TypeVar
+from uuid import uuid4
+
+from forewarn.clocks import ManualClock
+from forewarn.config import toml
+from forewarn.control.calls import Calls
+from forewarn.control.difference import Declared, difference
+from forewarn.control.socket import ControlSocket
+from forewarn.control.wish import wish_of
+from forewarn.core.commands import Attempt, ChangeFleet, Command, Enrol, RecordFetched, Report, Result
+from forewarn.core.facts import AnyFact, Fetch, Mark
+from forewarn.core.model import NODE, Caller, CallerKind
+from forewarn.core.notice import Rules
+from forewarn.journal.memory import MemoryJournal
+from forewarn.node.node import Node
+
+FLEET = """
+[[host]]
+name = "h1"
+[[host]]
+name = "h2"
+[[group]]
+name = "web"
+kind = "availability-set"
+[[group]]
+name = "pool"
+kind = "scale-set"
+terminate_notice = "PT5M"
+[[vm]]
+name = "web-0"
+group = "web"
+host = "h1"
+address = "10.0.0.1"
+[[vm]]
+name = "web-1"
+group = "web"
+host = "h2"
+update_domain = 1
+fault_domain = 1
+address = "10.0.0.2"
+[[vm]]
+name = "pool_0"
+group = "pool"
+host = "h1"
+spot = true
+[[vm]]
+name = "db"
+host = "h2"
+"""
+_Result = TypeVar("_Result")
+_OPERATOR = Caller(CallerKind.OPERATOR, "ada")
+
+
+class Office:
+    """What a test holds: the directory that commands name, and the node behind it."""
+
+    def __init__(self, directory: Path, *, moves_live: bool = False, limit: int = 0) -> None:
+        self.directory = directory
+        self.clock = ManualClock()
+        self.journal = MemoryJournal()
+        self.node = Node(self.journal, self.clock, Rules(user_operation_limit=limit))
+        self.asked: dict[str, Mark] = {}
+        self.calls = Calls(self.node, self.journal, self.asked.get, moves_live=moves_live)
+        self.socket = ControlSocket(directory, self.calls)
+        self.loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self.loop.run_forever)
+
+    def run(self, work: Callable[[], Awaitable[_Result]]) -> _Result:
+        """Have something done on the service's own loop."""
+
+        async def do() -> _Result:
+            return await work()
+
+        return asyncio.run_coroutine_threadsafe(do(), self.loop).result(30)
+
+    def do(self, command: Command) -> tuple[AnyFact, ...]:
+        return self.run(lambda: self.node.submit(command))
+
+    def declare(self, text: str) -> None:
+        """Make the fleet what the text of a fleet file says."""
+        change = difference(wish_of(toml.parse(text, "fleet.toml")), Declared.of(self.node.fleet))
+        fields = {key: getattr(change, key) for key in change.__struct_fields__}
+        self.do(ChangeFleet(id=uuid4().hex, by=_OPERATOR, **fields))
+
+    def enrol(self, group: str, vm: str) -> None:
+        """Let a VM ask for the first time."""
+        self.asked[group] = Mark(group, self.clock.now(), vm)
+        self.do(Enrol(id=uuid4().hex, by=Caller(CallerKind.VM, vm), group=group, vm=vm))
+
+    def show(self, event: str, vm: str, at: datetime | None = None) -> None:
+        """Record that a VM was shown an event, now or earlier."""
+        fetch = Fetch(event, vm, at or self.clock.now())
+        self.do(RecordFetched(id=uuid4().hex, by=NODE, fetches=(fetch,)))
+
+    def attempt(self, event: str) -> None:
+        """Let the driver be called for a started event."""
+        self.do(Attempt(id=uuid4().hex, by=NODE, event=event))
+
+    def finish(self, event: str) -> None:
+        """Let the driver do what a started event announced."""
+        self.attempt(event)
+        self.do(Report(id=uuid4().hex, by=NODE, event=event, result=Result.DONE))
+
+    def start(self) -> None:
+        self._thread.start()
+        self.run(self.node.start)
+
+    def stop(self) -> None:
+        self.run(self.socket.close)
+        self.run(self.node.stop)
+        self.loop.call_soon_threadsafe(self.loop.stop)
+        self._thread.join(30)
+        self.loop.close()
+
+
+@contextmanager
+def opened(directory: Path, *, moves_live: bool = False, limit: int = 0) -> Iterator[Office]:
+    """Open an office in a directory, with the small fleet declared."""
+    office = Office(directory, moves_live=moves_live, limit=limit)
+    office.start()
+    try:
+        office.run(office.socket.open)
+        office.declare(FLEET)
+        yield office
+    finally:
+        office.stop()
