@@ -235,7 +235,9 @@ def judge(method: bytes, path: str, query: str, fields: list[tuple[str, bytes]],
     """Make the checks of the protocol's page, in its order, for a caller that is known."""
     parameters = [pair.partition("=") for pair in query.replace("+", " ").split("&") if pair]
     names = [unquote(name).lower() for name, _, _ in parameters]
-    api_version = next((unquote(value) for name, _, value in parameters if unquote(name).lower() == "api-version"), "")
+    api_version = next(
+        (unquote(value) for name, _, value in parameters if unquote(name).lower() == "api-version"), ""
+    )
     is_waived = method == b"POST" and api_version == "2017-03-01"
     if b", ".join(values(fields, "metadata")).lower() != b"true" and not is_waived:
         return 400

@@ -42,7 +42,15 @@ GENEROUS = Limits(rate=0.0, connections_per_caller=0)
 
 def on_both_loops(test: Callable[..., Awaitable[None]]) -> Callable[..., None]:
     """Run an async test on uvloop and on plain asyncio."""
+    return _run_on(test, [asyncio.run, uvloop.run], ["asyncio", "uvloop"])
 
+
+def on_plain_asyncio(test: Callable[..., Awaitable[None]]) -> Callable[..., None]:
+    """Run an async test that replaces methods of its loop, which uvloop's does not allow."""
+    return _run_on(test, [asyncio.run], ["asyncio"])
+
+
+def _run_on(test: Callable[..., Awaitable[None]], runners: list[Any], names: list[str]) -> Callable[..., None]:
     @functools.wraps(test)
     def run(run_loop: Callable[..., None], **arguments: Any) -> None:
         run_loop(test(**arguments))
@@ -50,7 +58,8 @@ def on_both_loops(test: Callable[..., Awaitable[None]]) -> Callable[..., None]:
     own = inspect.signature(test)
     runner = inspect.Parameter("run_loop", inspect.Parameter.POSITIONAL_OR_KEYWORD)
     run.__signature__ = own.replace(parameters=[runner, *own.parameters.values()])  # type: ignore[attr-defined]
-    return pytest.mark.parametrize("run_loop", [asyncio.run, uvloop.run], ids=["asyncio", "uvloop"])(run)
+    tests: Callable[..., None] = pytest.mark.parametrize("run_loop", runners, ids=names)(run)
+    return tests
 
 
 def get(target: str = EVENTS, *fields: str, method: str = "GET", metadata: str = "true") -> bytes:
@@ -182,9 +191,9 @@ class RunningSite(Site):
         wire = socket.socket()
         wire.setblocking(False)
         wire.bind((source, 0))
-        await asyncio.get_running_loop().sock_connect(wire, ("127.0.0.1", self.listener.port))
         caller = Caller(wire)
         self.callers.append(caller)
+        await asyncio.get_running_loop().sock_connect(wire, ("127.0.0.1", self.listener.port))
         if request:
             await caller.send(request)
         return caller

@@ -15,21 +15,77 @@ METHODS = st.sampled_from(["GET"] * 6 + ["POST", "HEAD", "PUT", "OPTIONS", "CONN
 VERSIONS = st.sampled_from(["2020-07-01"] * 4 + ["2017-03-01", "2019-08-01", "2016-01-01", "latest", ""])
 PATHS = st.sampled_from(
     ["/metadata/scheduledevents"] * 5
-    + ["/metadata/scheduledEvents/", "/METADATA/versions", "/metadata", "/", "//", "/metadata/scheduled%65vents", "/%zz"]
-    + ["http://h/metadata/scheduledevents", "http:///x", "http://u@h/", "https://h/", "*", "x", "/a#b", "/\xe4", "/a b"]
+    + [
+        "/metadata/scheduledEvents/",
+        "/METADATA/versions",
+        "/metadata",
+        "/",
+        "//",
+        "/metadata/scheduled%65vents",
+        "/%zz",
+    ]
+    + [
+        "http://h/metadata/scheduledevents",
+        "http:///x",
+        "http://u@h/",
+        "https://h/",
+        "*",
+        "x",
+        "/a#b",
+        "/\xe4",
+        "/a b",
+    ]
 )
 QUERIES = st.sampled_from(
     ["?api-version={}"] * 8
-    + ["?api-version={0}&api-version={0}", "?a=1&A=2&api-version={}", "?&&api-version={}&", "?%61pi-version={}", "", "?"]
+    + [
+        "?api-version={0}&api-version={0}",
+        "?a=1&A=2&api-version={}",
+        "?&&api-version={}&",
+        "?%61pi-version={}",
+        "",
+        "?",
+    ]
 )
-PROTOCOLS = st.sampled_from(["HTTP/1.1"] * 8 + ["HTTP/1.0", "HTTP/1.2", "HTTP/2.0", "HTTP/0.9", "http/1.1", "HTTP/11", ""])
+PROTOCOLS = st.sampled_from(
+    ["HTTP/1.1"] * 8 + ["HTTP/1.0", "HTTP/1.2", "HTTP/2.0", "HTTP/0.9", "http/1.1", "HTTP/11", ""]
+)
 FIELDS = st.sampled_from(
     ["Metadata: true"] * 6
-    + ["metadata:TRUE", "Metadata: false", "Metadata : true", "Host: h", "Host: [::1]:80", "Host: a b", "hOST:", "Host: h:x"]
-    + ["Connection: close", "Connection: keep-alive", "Connection: x, CLOSE", "X-Forwarded-For: 1.2.3.4", "A: b", "A:"]
-    + ["Content-Length: 20", "Content-Length: 0", "Content-Length: 020", "Content-Length: 99999", "Content-Length: -1"]
+    + [
+        "metadata:TRUE",
+        "Metadata: false",
+        "Metadata : true",
+        "Host: h",
+        "Host: [::1]:80",
+        "Host: a b",
+        "hOST:",
+        "Host: h:x",
+    ]
+    + [
+        "Connection: close",
+        "Connection: keep-alive",
+        "Connection: x, CLOSE",
+        "X-Forwarded-For: 1.2.3.4",
+        "A: b",
+        "A:",
+    ]
+    + [
+        "Content-Length: 20",
+        "Content-Length: 0",
+        "Content-Length: 020",
+        "Content-Length: 99999",
+        "Content-Length: -1",
+    ]
     + ["Content-Length: 2 0", "Transfer-Encoding: chunked", "Transfer-Encoding: CHUNKED,", "Transfer-Encoding: gzip"]
-    + ["Transfer-Encoding: gzip, chunked", "Transfer-Encoding:", "Expect: 100-continue", "Expect: x", " folded", "\tfolded"]
+    + [
+        "Transfer-Encoding: gzip, chunked",
+        "Transfer-Encoding:",
+        "Expect: 100-continue",
+        "Expect: x",
+        " folded",
+        "\tfolded",
+    ]
     + ['If-None-Match: "web-1"', 'If-None-Match: W/"web-1", "x"', "If-None-Match: web-1", "If-None-Match: 0"]
     + ["If-None-Match: *", "A: \x00", "A: \x7f", "A: \xe4", ": x", "", "Upgrade: h2c", "A: " + "b" * 9000]
 )
@@ -38,7 +94,16 @@ BODIES = st.sampled_from(
     [b""] * 5
     + [b'{"StartRequests":[]}'] * 3
     + [b'14\r\n{"StartRequests":[]}\r\n0\r\n\r\n', b'a\r\n{"StartReq\r\n0A;x=y\r\nuests":[]}\r\n00\r\nT: x\r\n\r\n']
-    + [b"14 ;\r\n", b"5\r\nhelloX\r\n0\r\n\r\n", b"0\r\n x\r\n\r\n", b"-1\r\n", b"11111\r\n", b"123456789\r\n", b"0\n\n", b"x" * 30]
+    + [
+        b"14 ;\r\n",
+        b"5\r\nhelloX\r\n0\r\n\r\n",
+        b"0\r\n x\r\n\r\n",
+        b"-1\r\n",
+        b"11111\r\n",
+        b"123456789\r\n",
+        b"0\n\n",
+        b"x" * 30,
+    ]
 )
 
 

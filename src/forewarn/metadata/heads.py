@@ -23,6 +23,7 @@ _TCHAR = rb"!#$%&'*+\-.^_`|~0-9A-Za-z"
 _TEXT = rb"\t -~\x80-\xff"
 _REQUEST_LINE = re.compile(rb"([%b]++) ([!-~]++) HTTP/([0-9])\.([0-9])\r\n" % _TCHAR)
 _FIELDS = re.compile(rb"(?:[%b]++:[%b]*+\r\n)*+" % (_TCHAR, _TEXT))
+_BEGINNING = re.compile(rb"[%b]|\r\Z" % _TCHAR)
 _BARE_LINE_FEED = re.compile(rb"(?<!\r)\n")
 _HOST = re.compile(rb"(?:\[[0-9A-Fa-f:.]+\]|[0-9A-Za-z\-._~%!$&'()*+,;=]*)(?::[0-9]*)?")
 _TELLING = frozenset(
@@ -57,34 +58,31 @@ class Head(msgspec.Struct, frozen=True, gc=False):
     expects_continue: bool
 
 
-def find_end(received: bytes | bytearray) -> int:
+def find_end(received: bytes | bytearray, seen: int = 0) -> int:
     """Return where the head ends, or 0 while it has not ended; refuse what can already be seen to be wrong.
 
-    However the bytes are split on their way, the verdict is the same.
+    However the bytes are split on their way, the verdict is the same. The first ``seen`` of them were looked at
+    before, and are not looked through again: else a caller could make every byte cost as much as all before it.
     """
-    end = received.find(b"\r\n\r\n", 0, HEAD_LIMIT)
+    end = received.find(b"\r\n\r\n", max(seen - 3, 0), HEAD_LIMIT)
     if end >= 0:
         return end + 4
-    _check_beginning(received)
-    return 0
-
-
-def _check_beginning(received: bytes | bytearray) -> None:
-    if received and not re.match(rb"[%b]|\r\Z" % _TCHAR, received):
+    if received and not _BEGINNING.match(received):
         raise Refusal(problems.MALFORMED)
-    _check_line(received)
-    if _BARE_LINE_FEED.search(received, 0, HEAD_LIMIT):
+    _check_line(received, seen)
+    if _BARE_LINE_FEED.search(received, seen, HEAD_LIMIT):
         raise Refusal(problems.MALFORMED)
     if len(received) >= HEAD_LIMIT:
         raise Refusal(problems.HEADERS_TOO_LARGE)
+    return 0
 
 
-def _check_line(received: bytes | bytearray) -> None:
+def _check_line(received: bytes | bytearray, seen: int = 0) -> None:
     end = received.find(b"\r\n", 0, LINE_LIMIT)
     if end >= 0:
-        if not _REQUEST_LINE.match(received):
+        if end + 2 > seen and not _REQUEST_LINE.match(received):
             raise Refusal(problems.MALFORMED)
-    elif _BARE_LINE_FEED.search(received, 0, LINE_LIMIT):
+    elif _BARE_LINE_FEED.search(received, seen, LINE_LIMIT):
         raise Refusal(problems.MALFORMED)
     elif len(received) >= LINE_LIMIT:
         raise Refusal(problems.URI_TOO_LONG)

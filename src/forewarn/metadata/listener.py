@@ -91,6 +91,7 @@ class Listener:
     """Takes callers in, on sockets that already listen."""
 
     def __init__(self, edge: Edge, sockets: Sequence[socket.socket]) -> None:
+        self.port = int(sockets[0].getsockname()[1])
         self._edge = edge
         self._sockets = sockets
         self._service = edge.service
@@ -99,10 +100,6 @@ class Listener:
         self._loop = asyncio.get_running_loop()
         self._servers: list[asyncio.Server] = []
         self._arriving: set[asyncio.Task[None]] = set()
-
-    @property
-    def port(self) -> int:
-        return int(self._sockets[0].getsockname()[1])
 
     async def start(self) -> None:
         """Begin to answer."""
@@ -121,6 +118,7 @@ class Listener:
         for listening in self._sockets if not self._servers else ():
             self._loop.remove_reader(listening)
             listening.close()
+        self._sockets = ()
         if self._arriving:
             await asyncio.wait(self._arriving)
         await self._edge.stop(grace)

@@ -43,7 +43,7 @@ class Conversation(asyncio.Protocol):
     # fmt: off
     __slots__ = (
         "_answer", "_body", "_edge", "_idle", "_is_choked", "_is_ended", "_is_free", "_is_hurried", "_is_last",
-        "_received", "_request", "_state", "_transport", "_unsent", "_waiter", "_wheel", "_write", "_young",
+        "_received", "_request", "_seen", "_state", "_transport", "_unsent", "_waiter", "_wheel", "_write", "_young",
         "address", "bucket", "expires",
     )
     # fmt: on
@@ -56,6 +56,8 @@ class Conversation(asyncio.Protocol):
         self._young = edge.memo.young
         self._wheel = edge.service.wheel
         self._received = bytearray(received)
+        self._seen = 0
+        """How much of it was looked through for the end of a head."""
         self._unsent = unsent
         self._is_last = is_last
         self._body: Body | None = None
@@ -138,11 +140,14 @@ class Conversation(asyncio.Protocol):
         received = self._received
         while received.startswith(b"\r\n"):
             del received[:2]  # an empty line before a request means nothing
-        end = find_end(received)
+            self._seen = 0
+        end = find_end(received, self._seen)
         if not end:
+            self._seen = len(received)
             if received:
                 self._hurry()
             return False
+        self._seen = 0
         block = bytes(received[:end])
         del received[:end]
         self._request, head = self._edge.memo.read(block)
@@ -204,8 +209,11 @@ class Conversation(asyncio.Protocol):
         self.expires = self._wheel.now + self._edge.limits.linger
         self._wheel.put(self)
         if self._received or self._body or self._is_hurried:
-            self._transport.write_eof()
             self._received.clear()
+            try:
+                self._transport.write_eof()
+            except OSError:  # the caller has gone already
+                self._transport.abort()
         else:
             self._transport.close()
 

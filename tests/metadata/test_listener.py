@@ -1,0 +1,202 @@
+"""Where callers arrive: sockets, limits on connections, and the end."""
+
+import asyncio
+import errno
+import logging
+import os
+import socket
+from typing import Any
+
+import pytest
+
+from forewarn.core.errors import Unavailable
+from forewarn.metadata.limits import Limits
+from forewarn.metadata.listener import Listener, bind
+from tests.metadata.site import EVENTS, RunningSite, get, on_both_loops, on_plain_asyncio, post, site
+
+
+def test_a_port_in_use_is_said_with_its_remedy() -> None:
+    """The sentence names the address and what to do."""
+    (taken,) = bind("127.0.0.1", 0)
+    port = taken.getsockname()[1]
+    with pytest.raises(Unavailable, match=rf"cannot listen on 127\.0\.0\.1:{port}: another program .* --metadata"):
+        bind("127.0.0.1", port)
+    taken.close()
+
+
+@pytest.mark.parametrize(
+    ("code", "remedy"),
+    [(errno.EACCES, "above 1023"), (errno.EADDRNOTAVAIL, "no interface"), (errno.ENODEV, os.strerror(errno.ENODEV))],
+)
+def test_what_keeps_it_from_listening_is_said(monkeypatch: pytest.MonkeyPatch, code: int, remedy: str) -> None:
+    """A privileged port, a foreign address and anything else are each one sentence."""
+
+    def fail(*_: object) -> None:
+        raise OSError(code, os.strerror(code))
+
+    monkeypatch.setattr(socket.socket, "bind", fail)
+    with pytest.raises(Unavailable, match=remedy):
+        bind("127.0.0.1", 80)
+
+
+def test_a_name_that_is_no_address_is_said() -> None:
+    """A host that cannot be found is named."""
+    with pytest.raises(Unavailable, match=r"'no\.such\.host\.invalid' is no address"):
+        bind("no.such.host.invalid", 80)
+
+
+@on_both_loops
+async def test_too_many_connections_are_refused() -> None:
+    """Past the limit in all a new connection gets 503, whoever makes it; one that closes makes room."""
+    async with site(Limits(connections=2, connections_per_caller=0)) as service:
+        first, second = await service.call(get()), await service.call(get())
+        await asyncio.gather(first.answer(), second.answer())
+        third = await service.call(get(), "127.0.0.2")
+        answer = await third.answer()
+        assert (answer.status, answer.fields["connection"], answer.fields["retry-after"]) == (503, "close", "1")
+        assert await third.rest() == b""
+        first.close()
+        while len(service.edge) > 1:
+            await service.settle()
+        assert (await service.ask(get(), "127.0.0.2")).status == 200
+
+
+@on_both_loops
+async def test_too_many_connections_of_one_caller_are_refused() -> None:
+    """Past its own limit a caller gets 429; others are not touched."""
+    async with site(Limits(connections_per_caller=1)) as service:
+        caller = await service.call(get())
+        await caller.answer()
+        assert (await service.ask(get())).status == 429
+        assert (await service.ask(get(), "127.0.0.2")).status == 200
+
+
+@on_both_loops
+async def test_a_limit_of_none_is_no_limit() -> None:
+    """0 switches both limits off."""
+    async with site(Limits(rate=0.0, connections=0, connections_per_caller=0)) as service:
+        callers = [await service.call(get()) for _ in range(200)]
+        assert {(await caller.answer()).status for caller in callers} == {200}
+
+
+@on_both_loops
+async def test_connections_are_counted_until_they_close() -> None:
+    """However they end, connections leave nothing behind."""
+    async with site() as service:
+        await service.ask(get(EVENTS, "Connection: close"))
+        await service.ask(get())
+        await service.ask(b"GARBAGE\r\n\r\n")
+        caller = await service.call(post(b"12345")[:-1])
+        await service.settle()
+        caller.close()
+        await service.settle()
+        await service.listener.stop()
+        assert len(service.edge) == 0
+        assert service.edge._open_of == {}
+
+
+@on_both_loops
+async def test_running_out_of_files_is_survived(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """When no file is left, accepting pauses and is taken up again; whoever knocked is answered then."""
+    monkeypatch.setattr("forewarn.metadata.listener._PAUSE", 0.01)
+    async with site() as service:
+        failures = [OSError(errno.EMFILE, "Too many open files")]
+        (listening,) = service.listener._sockets
+        accept = listening._accept  # type: ignore[attr-defined]
+
+        class Failing:
+            def _accept(self) -> Any:
+                if failures:
+                    raise failures.pop()
+                return accept()
+
+            def __getattr__(self, name: str) -> Any:
+                return getattr(listening, name)
+
+        loop = asyncio.get_running_loop()
+        loop.remove_reader(listening)
+        failing: Any = Failing()
+        loop.add_reader(listening, service.listener._accept, failing)
+        with caplog.at_level(logging.WARNING):
+            assert (await service.ask(get())).status == 200
+        assert "ulimit -n" in caplog.text
+
+
+@on_both_loops
+async def test_a_large_document_is_sent_whole_to_a_fresh_connection() -> None:
+    """What does not fit into one write is sent after it, and the connection closed when asked to."""
+    async with site() as service:
+        service.announce("e1", description="x" * 10_000_000)
+        caller = await service.call(get(EVENTS, "Connection: close"))
+        received = await caller.rest()
+        assert received.endswith(b"}]}")
+        assert received.count(b"x" * 1_000_000) == 10
+
+
+@on_both_loops
+async def test_a_caller_that_hangs_up_at_once_harms_nobody() -> None:
+    """Connections that end before they began are dropped in silence."""
+    async with site() as service:
+        for _ in range(20):
+            caller = await service.call(get())
+            caller.wire.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\x01\0\0\0\0\0\0\0")
+            caller.close()
+        assert (await service.ask(get())).status == 200
+
+
+@on_both_loops
+async def test_stopping_finishes_what_is_owed() -> None:
+    """At the end idle connections close, an answer under way is given, and nobody new is let in."""
+    async with site() as service:
+        idle = await service.call(get())
+        await idle.answer()
+        service.gate.clear()
+        busy = await service.call(post(b'{"StartRequests":[{"EventId":"x"}]}') + get())
+        await service.settle()
+        stopping = asyncio.create_task(service.listener.stop())
+        assert await idle.rest() == b""
+        with pytest.raises(ConnectionRefusedError):
+            await service.call(get())
+        service.gate.set()
+        answer = await busy.answer()
+        assert (answer.status, answer.fields["connection"]) == (200, "close")
+        assert await busy.rest() == b""
+        busy.close()
+        await stopping
+
+
+@on_both_loops
+async def test_stopping_does_not_wait_for_ever() -> None:
+    """Whoever is still there after the grace is cut off."""
+    async with site() as service:
+        service.gate.clear()
+        busy = await service.call(post(b'{"StartRequests":[{"EventId":"x"}]}'))
+        await service.settle()
+        await service.listener.stop(grace=0.01)
+        service.gate.set()
+        with pytest.raises(ConnectionError):
+            await busy.answer()
+
+
+@on_plain_asyncio
+async def test_loops_that_cannot_watch_a_socket_serve_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the loop has no readers (Windows), asyncio accepts, and the same limits hold."""
+
+    def add_reader(*_: object) -> None:
+        raise NotImplementedError
+
+    async with site(Limits(connections=1)) as service:
+        loop = asyncio.get_running_loop()
+        other = RunningSite.__new__(RunningSite)
+        other.__dict__.update(service.__dict__)
+        other.listener = Listener(service.edge, bind("127.0.0.1", 0))
+        with monkeypatch.context() as patch:
+            patch.setattr(loop, "add_reader", add_reader)
+            await other.listener.start()
+        caller = await other.call(get())
+        assert (await caller.answer()).status == 200
+        assert (await other.ask(get())).status == 503
+        await other.listener.stop()
+        assert await caller.rest() == b""
