@@ -1,0 +1,1 @@
+"""Speed and memory, measured beside nginx and bare SQLite in the same run."""

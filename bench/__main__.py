@@ -1,0 +1,93 @@
+"""``python -m bench [PART …] [--quick] [--write]``: measure, print, and keep what was measured."""
+
+import shutil
+import signal
+import tempfile
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Protocol
+
+import click
+import msgspec
+
+from bench import machine, report
+from bench.commands import commands
+from bench.figures import Figure, Result
+from bench.footprint import memory
+from bench.latency import latency
+from bench.mixed import mixed
+from bench.single import connections, keep_alive
+
+_ROOT = Path(__file__).parents[1]
+_KEPT = _ROOT / "build" / "bench" / "results.jsonl"
+_DOCUMENT = _ROOT / "docs" / "benchmarks.md"
+
+
+class Part(Protocol):
+    """One part of the bench: works in a directory of its own, and yields each figure as soon as it has it."""
+
+    def __call__(self, directory: Path, *, quick: bool) -> Iterator[Figure]: ...
+
+
+PARTS: dict[str, Part] = {
+    "keep-alive": keep_alive,
+    "connections": connections,
+    "mixed": mixed,
+    "memory": memory,
+    "commands": commands,
+    "latency": latency,
+}
+
+
+@click.command()
+@click.argument("parts", nargs=-1, type=click.Choice(list(PARTS)))
+@click.option("--quick", is_flag=True, help="Look only whether everything runs; the figures mean little.")
+@click.option("--write", is_flag=True, help="Write docs/benchmarks.md from what was measured last, measure nothing.")
+def main(parts: tuple[str, ...], *, quick: bool, write: bool) -> None:
+    """Measure speed and memory: all PARTS, or those that are named."""
+    if write:
+        _DOCUMENT.write_text(report.document(_kept()), "utf-8")
+        return
+    # Whoever ends the bench ends all that it started: every server stands in a `with` block.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    _KEPT.parent.mkdir(parents=True, exist_ok=True)
+    # Beside the checkout's own files, because the disk that is measured should be the one that is meant.
+    with tempfile.TemporaryDirectory(dir=_KEPT.parent) as directory:
+        for name in parts or PARTS:
+            print(f"\n{name}: {(PARTS[name].__doc__ or '').strip()}", flush=True)
+            figures = tuple(_measured(PARTS[name], Path(directory) / name, quick=quick))
+            _keep(Result(name, _now(), quick, machine.describe(), figures))
+
+
+def _measured(part: Part, directory: Path, *, quick: bool) -> Iterator[Figure]:
+    directory.mkdir()
+    for figure in part(directory, quick=quick):
+        print(report.line(figure), flush=True)
+        yield figure
+    shutil.rmtree(directory)
+
+
+def _keep(result: Result) -> None:
+    with _KEPT.open("ab") as file:
+        file.write(msgspec.json.encode(result) + b"\n")
+
+
+def _kept() -> list[Result]:
+    """Return the newest whole result of every part that was measured."""
+    lines = _KEPT.read_bytes().splitlines() if _KEPT.exists() else []
+    found = {result.part: result for line in lines if not (result := _read(line)).is_quick}
+    if not found:
+        raise SystemExit("Nothing was measured yet: run `make bench` first.")
+    return [found[name] for name in PARTS if name in found]
+
+
+_read: Callable[[bytes], Result] = msgspec.json.Decoder(Result).decode
+
+
+def _now() -> str:
+    return datetime.now(UTC).date().isoformat()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,95 @@
+"""Processes that are pinned to a core, measured through /proc, and ended by their id whatever happens."""
+
+import os
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import msgspec
+
+_TICK = os.sysconf("SC_CLK_TCK")
+
+
+@contextmanager
+def running(command: Sequence[str], core: int, log: Path) -> Iterator[subprocess.Popen[bytes]]:
+    """Run a server on one core for as long as the block lasts; what it says goes to ``log``."""
+    with log.open("wb") as said:
+        process = subprocess.Popen(["taskset", "-c", str(core), *command], stdout=said, stderr=subprocess.STDOUT)
+    try:
+        yield process
+    finally:
+        end(process)
+
+
+def end(process: subprocess.Popen[bytes], patience: float = 30.0) -> None:
+    """Ask a process to leave, and insist when it does not."""
+    process.terminate()
+    try:
+        process.wait(patience)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+
+
+def run_on(core: int, command: Sequence[str], timeout: float, given: bytes = b"") -> bytes:
+    """Run a program on one core to its end, and return what it printed."""
+    done = subprocess.run(
+        ["taskset", "-c", str(core), *command], input=given, capture_output=True, check=False, timeout=timeout
+    )
+    if done.returncode:
+        said = (done.stderr or done.stdout).decode(errors="replace").strip()
+        raise SystemExit(f"{' '.join(command)} failed: {said}")
+    return done.stdout
+
+
+def python(module: str, *arguments: str) -> list[str]:
+    """Return the command that runs a module with this very interpreter."""
+    return [sys.executable, "-m", module, *arguments]
+
+
+def free_port() -> int:
+    """Find a port on loopback that nobody uses."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def wait_until_listening(port: int, process: subprocess.Popen[bytes], log: Path, patience: float) -> None:
+    """Return as soon as the server takes connections; say what it said if it never does."""
+    until = time.monotonic() + patience
+    while time.monotonic() < until and process.poll() is None:
+        with socket.socket() as probe:
+            if probe.connect_ex(("127.0.0.1", port)) == 0:
+                return
+        time.sleep(0.005)
+    raise SystemExit(f"The server did not begin to listen; it said: {log.read_text('utf-8', 'replace')[-2000:]}")
+
+
+def cpu_seconds(pid: int) -> float:
+    """Return the CPU time of a process and its children so far: user and system, all threads."""
+    fields = Path(f"/proc/{pid}/stat").read_text("utf-8").rpartition(")")[2].split()
+    own = (int(fields[11]) + int(fields[12])) / _TICK
+    children = Path(f"/proc/{pid}/task/{pid}/children").read_text("utf-8").split()
+    return own + sum(cpu_seconds(int(child)) for child in children)
+
+
+class Memory(msgspec.Struct, frozen=True):
+    """What a process holds in memory, in bytes."""
+
+    resident: int
+    proportional: int
+
+
+def memory_of(pid: int) -> Memory:
+    """Read the resident and the proportional set size of one process."""
+    sizes = {
+        key: int(value.split()[0]) * 1024
+        for line in Path(f"/proc/{pid}/smaps_rollup").read_text("utf-8").splitlines()[1:]
+        for key, _, value in [line.partition(":")]
+    }
+    return Memory(sizes["Rss"], sizes["Pss"])

@@ -1,0 +1,30 @@
+"""Forewarn under measurement: the service as its users start it, on a journal that already holds a fleet."""
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from bench.processes import free_port, running, wait_until_listening
+from bench.server import Server
+
+
+@contextmanager
+def serving(data: Path, core: int, *, rate_limit: float = 0.0) -> Iterator[Server]:
+    """Run the service for as long as the block lasts.
+
+    Neither rate nor connections are limited unless asked for: nginx is asked for neither.
+    """
+    port = free_port()
+    log = data.with_name(f"{data.name}.log")
+    command = [
+        sys.executable, "-m", "forewarn", "serve",
+        "--data", str(data),
+        "--metadata", f"127.0.0.1:{port}",
+        "--rate-limit", str(rate_limit),
+        "--connections-per-caller", "0",
+        "--log-level", "warning",
+    ]  # fmt: skip
+    with running(command, core, log) as process:
+        wait_until_listening(port, process, log, 120)
+        yield Server("forewarn", port, process.pid)
