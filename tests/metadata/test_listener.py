@@ -56,9 +56,8 @@ async def test_too_many_connections_are_refused() -> None:
         assert (answer.status, answer.fields["connection"], answer.fields["retry-after"]) == (503, "close", "1")
         assert await third.rest() == b""
         first.close()
-        while len(service.edge) > 1:
-            await service.settle()
-        assert (await service.ask(get(), "127.0.0.2")).status == 200
+        statuses = [(await service.ask(get(), "127.0.0.2")).status for _ in range(5)]
+        assert statuses[-1] == 200
 
 
 @on_both_loops
