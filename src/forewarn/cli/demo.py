@@ -18,7 +18,10 @@ _DOCUMENT = "/metadata/scheduledevents?api-version=2020-07-01"
 @click.option("--metadata", metavar="HOST:PORT", default="127.0.0.1:8254", show_default=True, help="Where VMs ask.")
 @click.pass_context
 def demo(context: click.Context, data: str | None, metadata: str) -> None:
-    """Run the service with a demo fleet, hurried so that minutes are seconds, and say what to type next."""
+    """Run the service with a demo fleet.
+
+    It is hurried so that minutes are seconds, and says what to type next.
+    """
     from forewarn.config.settings import load
     from forewarn.serving import serve
 

@@ -18,7 +18,7 @@ _SET_HELP = """Change a group's terms.
 
 \b
 approval=any|all                   whose approval lets an event start early
-terminate_notice=PT5M..PT15M|none  notice before a VM of a scale set is deleted
+terminate_notice=PT5M..PT15M|none  notice before a scale set's VM is deleted
 eviction=deallocate|delete         what an eviction leaves behind
 """
 

@@ -20,9 +20,13 @@ def verify(context: click.Context, as_json: bool) -> None:
     Every entry, snapshot and index is read, and nothing is changed; a running service may go on meanwhile.
     Exits with 1 when something is wrong.
     """
+    from forewarn.core.errors import BadInput
+    from forewarn.journal.file import NAME
     from forewarn.journal.verify import verify as look_through
 
     directory = data_directory(context)
+    if not (directory / NAME).exists():
+        raise BadInput(f"there is no journal in {directory}; name the right directory with 'forewarn --data DIR'")
     report = look_through(directory)
     if as_json:
         print_json(report)

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 _Command = TypeVar("_Command", bound=Callable[..., object])
 _Value = TypeVar("_Value")
 _SLICE = 1_000
+_WHOLE = 12
+"""Characters of a cell that are never cut."""
 _STYLES = {
     "Scheduled": "yellow",
     "Started": "bold magenta",
@@ -51,7 +53,7 @@ def print_table(headers: Sequence[str], rows: Iterable[Sequence[str]], empty: st
     shown = headers
     widths = [len(header) for header in headers]
     for part in _slices(rows):
-        if sys.stdout.isatty():
+        if _is_at_terminal():
             _print_rich(shown, part)
         else:
             widths = [max(width, *(len(row[number]) for row in part)) for number, width in enumerate(widths)]
@@ -70,13 +72,20 @@ def console() -> "Console":
     return Console(highlight=False, emoji=False, markup=False)
 
 
+def _is_at_terminal() -> bool:
+    return sys.stdout is not None and sys.stdout.isatty()
+
+
 def _print_rich(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     from rich.table import Table
     from rich.text import Text
 
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim", show_header=bool(headers))
     for number in range(len(rows[0])):
-        table.add_column(headers[number] if headers else "", no_wrap=True, overflow="ellipsis")
+        header = headers[number] if headers else ""
+        # Where it gets narrow, long names are cut, and not the short words beside them.
+        width = min(_WHOLE, max(len(header), *(len(row[number]) for row in rows)))
+        table.add_column(header, no_wrap=True, overflow="ellipsis", min_width=width)
     for row in rows:
         table.add_row(*(Text(cell, style=_STYLES.get(cell, "")) for cell in row))
     console().print(table)
@@ -90,15 +99,15 @@ def _slices(values: Iterable[_Value]) -> Iterator[list[_Value]]:
 
 def print_fields(fields: dict[str, str]) -> None:
     """Print names and values, leaving out what is empty."""
-    width = max(len(name) for name in fields)
+    fields = {name: value for name, value in fields.items() if value}
+    width = max(map(len, fields), default=0)
     for name, value in fields.items():
-        if value:
-            click.echo(wrapped(value, f"{name:<{width}}  "))
+        click.echo(wrapped(value, f"{name:<{width}}  "))
 
 
 def wrapped(text: str, lead: str = "") -> str:
     """Let a text follow its lead, broken between words where the terminal's window ends."""
-    if not (sys.stdout and sys.stdout.isatty()):
+    if not _is_at_terminal():
         return (lead + text).rstrip()
     import shutil
     import textwrap

@@ -1,0 +1,107 @@
+"""How commands print: plain for programs, pretty for people."""
+
+import io
+import json
+from collections.abc import Callable
+from contextlib import redirect_stdout
+
+import click
+import pytest
+
+from forewarn.cli.output import print_fields, print_json_list, print_table, wrapped
+
+
+class Terminal(io.StringIO):
+    """A terminal of eighty columns."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.fixture(autouse=True)
+def _usual_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setenv("TERM", "xterm-256color")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+
+
+def at_terminal(print_it: Callable[[], object]) -> str:
+    """Return what is printed when it goes to a terminal."""
+    with redirect_stdout(Terminal()) as terminal:
+        print_it()
+    return terminal.getvalue()
+
+
+LONG = "a-name-that-goes-on-and-on-and-on-and-on-and-on-and-on-and-on-and-on-and-on-and-on"
+
+
+def test_a_table_in_a_pipe_is_plain_and_whole(capsys: pytest.CaptureFixture[str]) -> None:
+    """No colours, no frame, nothing cut: it is for grep and awk."""
+    print_table(("VM", "STATE"), [("web-0", "running"), (LONG, "Failed")], "none")
+
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split() for line in lines] == [["VM", "STATE"], ["web-0", "running"], [LONG, "Failed"]]
+    assert len({line.rindex("  ") for line in lines}) == 1
+
+
+def test_a_table_at_a_terminal_fits_its_width() -> None:
+    """A long name is cut with an ellipsis, and no line wraps."""
+    lines = at_terminal(lambda: print_table(("VM", "STATE"), [(LONG, "running")], "none")).splitlines()
+
+    assert len(lines) == 2
+    assert "…" in lines[1]
+    assert "running" in lines[1]
+
+
+def test_states_have_colours_at_a_terminal() -> None:
+    """What failed is seen at once; what stands in brackets is no colour."""
+    printed = at_terminal(lambda: print_table(("EVENT", "STATUS"), [("[bold]", "Failed")], "none"))
+
+    assert "\x1b[1;31mFailed" in printed
+    assert "[bold]" in printed
+
+
+def test_colours_are_left_out_when_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """NO_COLOR is honoured."""
+    monkeypatch.setenv("NO_COLOR", "1")
+
+    assert "31m" not in at_terminal(lambda: print_table(("EVENT", "STATUS"), [("A", "Failed")], "none"))
+
+
+def test_an_empty_table_is_a_sentence(capsys: pytest.CaptureFixture[str]) -> None:
+    """Headers above nothing tell nobody anything."""
+    print_table(("VM",), [], "no VMs yet")
+
+    assert capsys.readouterr().out == "no VMs yet\n"
+
+
+@pytest.mark.parametrize("count", [0, 1, 2, 2_500])
+def test_a_list_in_json_is_one_array_with_a_line_each(capsys: pytest.CaptureFixture[str], count: int) -> None:
+    """However long it is, and as it comes."""
+    print_json_list({"number": number} for number in range(count))
+
+    out = capsys.readouterr().out
+    assert json.loads(out) == [{"number": number} for number in range(count)]
+    assert len(out.splitlines()) == (count + 2 if count else 1)
+
+
+def test_a_long_table_has_one_header(capsys: pytest.CaptureFixture[str]) -> None:
+    """It is printed in slices, and that does not show."""
+    print_table(("N",), ((str(number),) for number in range(2_500)), "none")
+
+    assert capsys.readouterr().out.splitlines() == ["N", *map(str, range(2_500))]
+
+
+def test_empty_fields_are_left_out(capsys: pytest.CaptureFixture[str]) -> None:
+    """And the others stand in line."""
+    print_fields({"name": "web-0", "zone": "", "update domain": "0"})
+
+    assert capsys.readouterr().out == "name           web-0\nupdate domain  0\n"
+
+
+def test_text_is_broken_between_words_at_a_terminal() -> None:
+    """Under its beginning, not under its lead."""
+    lines = at_terminal(lambda: click.echo(wrapped("word " * 30, "lead  "))).splitlines()
+
+    assert all(len(line) <= 80 for line in lines)
+    assert lines[1].startswith("      word")

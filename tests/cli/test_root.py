@@ -1,0 +1,211 @@
+"""How every command starts and ends."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import click
+import pytest
+
+from forewarn import __version__
+from forewarn.cli import root
+from forewarn.cli.root import cli, run
+from forewarn.core.errors import BadInput, ForewarnError, LimitReached, Refused, Unavailable, Unknown
+from tests.cli.conftest import Forewarn
+from tests.office import Office
+
+
+def commands(command: click.Command, context: click.Context, path: str) -> dict[str, click.Command]:
+    if not isinstance(command, click.Group):
+        return {path: command}
+    found: dict[str, click.Command] = {}
+    for name in command.list_commands(context):
+        below = command.get_command(context, name)
+        assert below is not None
+        found |= commands(below, context, f"{path} {name}".strip())
+    return found
+
+
+COMMANDS = commands(cli, click.Context(cli), "")
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [(Refused, 1), (Unknown, 1), (BadInput, 2), (Unavailable, 3), (LimitReached, 4), (ForewarnError, 1)],
+)
+def test_the_exit_code_says_whose_fault_it_was(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], error: type[ForewarnError], code: int
+) -> None:
+    """0 done, 1 refused by the rules, 2 wrong usage, 3 service not reachable, 4 limit reached."""
+
+    def fail(*_: object, **__: object) -> None:
+        raise error("why")
+
+    monkeypatch.setattr(cli, "main", fail)
+
+    assert run([]) == code
+    assert capsys.readouterr().err == "forewarn: why\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["vm", "lst"], "no such command 'lst'; did you mean 'list'?; see 'forewarn vm --help'"),
+        (["vm", "restart"], "missing argument 'NAME'; see 'forewarn vm restart --help'"),
+        (["vm", "list", "--jsn"], "no such option '--jsn'; did you mean '--json'?; see 'forewarn vm list --help'"),
+        (
+            ["vm", "freeze", "a", "--duration", "x"],
+            "invalid value for '--duration': 'x' is not a valid integer range",
+        ),
+        (
+            ["vm", "freeze", "a", "--not-before", "soon"],
+            "'soon' is no time; write +20m, 14:32 or 2026-01-31T14:32:00Z",
+        ),
+        (["dance"], "no such command 'dance'; see 'forewarn --help'"),
+    ],
+)
+def test_wrong_usage_is_one_sentence_and_two(forewarn: Forewarn, arguments: list[str], said: str) -> None:
+    """It names what is wrong and where help is."""
+    ran = forewarn(*arguments)
+
+    assert ran.code == 2
+    assert ran.err.startswith("forewarn: ")
+    assert said in ran.err
+    assert ran.err.count("\n") == 1
+    assert not ran.out
+
+
+def test_a_service_that_is_not_there_is_three(forewarn: Forewarn) -> None:
+    """One sentence with the remedy."""
+    ran = forewarn("vm", "list")
+
+    assert ran.code == 3
+    assert ran.err.startswith("forewarn: no service answers in ")
+    assert ran.err.count("\n") == 1
+
+
+def test_our_own_mistakes_are_a_sentence_too(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """With how to see where it happened."""
+
+    def fail(*_: object, **__: object) -> None:
+        raise KeyError("web\n0")
+
+    monkeypatch.setattr(cli, "main", fail)
+
+    assert run([]) == 3
+    err = capsys.readouterr().err
+    assert "a mistake of forewarn itself (KeyError: " in err
+    assert err.count("\n") == 1
+    monkeypatch.setenv("FOREWARN_TRACEBACK", "1")
+    with pytest.raises(KeyError):
+        run([])
+
+
+def test_an_interruption_is_no_traceback(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """Ctrl-C is what a person does."""
+
+    def fail(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(cli, "main", fail)
+
+    assert run([]) == root.INTERRUPTED
+    assert capsys.readouterr().err == "forewarn: interrupted\n"
+
+
+@pytest.mark.parametrize("path", [path for path in COMMANDS if path not in {"serve", "demo"}])
+def test_every_command_takes_json(path: str) -> None:
+    """It may stand last."""
+    assert "as_json" in [parameter.name for parameter in COMMANDS[path].params]
+
+
+@pytest.mark.parametrize("path", COMMANDS)
+def test_every_command_has_help_that_fits(forewarn: Forewarn, path: str) -> None:
+    """In eighty columns, with a first sentence that is not cut."""
+    ran = forewarn(*path.split(), "--help")
+
+    assert ran.code == 0
+    assert max(len(line) for line in ran.out.splitlines()) <= 80
+    assert "..." not in COMMANDS[path].get_short_help_str(66)
+
+
+def test_where_the_data_is_goes_by_flag_then_environment_then_file(
+    office: Office, forewarn: Forewarn, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """The one rule of all settings holds for commands too."""
+    Path("forewarn.toml").write_text(f'data = "{office.directory}"\n', encoding="utf-8")
+
+    monkeypatch.setenv("FOREWARN_DATA", str(tmp_path / "absent"))
+    assert forewarn("vm", "list").code == 3
+    assert forewarn("--data", str(office.directory), "vm", "list").code == 0
+    monkeypatch.delenv("FOREWARN_DATA")
+    assert forewarn("vm", "list").code == 0
+
+
+def test_without_a_command_there_is_help(forewarn: Forewarn) -> None:
+    """On the error stream, for nothing was done."""
+    ran = forewarn()
+
+    assert ran.code == 2
+    assert "Commands:" in ran.err
+
+
+def started(*arguments: str, **more: object) -> "subprocess.CompletedProcess[str]":
+    options = {"capture_output": True, "text": True, "timeout": 60, **more}
+    return subprocess.run([sys.executable, "-m", "forewarn", *arguments], check=False, **options)  # type: ignore[call-overload,no-any-return]
+
+
+@pytest.mark.end_to_end
+def test_the_version_costs_no_more_than_it_must() -> None:
+    """Nothing is imported that only other commands need."""
+    code = "import sys; from forewarn.cli.root import run; run(['--version']); print(*sys.modules)"
+    ran = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True, timeout=60)
+
+    version, loaded = ran.stdout.splitlines()
+    assert version == f"forewarn {__version__}"
+    assert not {"asyncio", "rich", "msgspec", "sqlite3", "forewarn.cli.serve"} & set(loaded.split())
+
+
+@pytest.mark.end_to_end
+def test_a_client_command_loads_no_server(tmp_path: Path) -> None:
+    """Nor does it pay for tables that are not printed."""
+    code = "import sys; from forewarn.cli.root import run; run(['--data', 'here', 'vm', 'list']); print(*sys.modules)"
+    ran = subprocess.run(
+        [sys.executable, "-c", code], check=True, capture_output=True, text=True, cwd=tmp_path, timeout=60
+    )
+
+    assert not {"asyncio", "rich", "sqlite3", "tomllib", "forewarn.node.node"} & set(ran.stdout.split())
+
+
+@pytest.mark.end_to_end
+def test_a_reader_that_has_read_enough_is_no_error() -> None:
+    """``forewarn ... | head -1`` ends without a word."""
+    line = f"{sys.executable} -m forewarn --help | head -1"
+    ran = subprocess.run(
+        ["bash", "-c", f"set -o pipefail; {line}"], check=False, capture_output=True, text=True, timeout=60
+    )
+
+    assert (ran.returncode, ran.stderr) == (0, "")
+
+
+@pytest.mark.end_to_end
+def test_output_that_cannot_be_written_is_said_in_one_sentence() -> None:
+    """A full disk is somebody's problem, not a traceback."""
+    with Path("/dev/full").open("w", encoding="utf-8") as full:
+        ran = started("--help", capture_output=False, stdout=full, stderr=subprocess.PIPE)
+
+    assert ran.returncode == 3
+    assert ran.stderr == "forewarn: the output: No space left on device\n"
+
+
+@pytest.mark.end_to_end
+def test_a_poor_locale_is_no_error(tmp_path: Path) -> None:
+    """What cannot be shown is replaced."""
+    environment = {**os.environ, "LC_ALL": "C", "PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0"}
+    ran = started("--data", str(tmp_path / "größe"), "vm", "list", env=environment)
+
+    assert ran.returncode == 3
+    assert ran.stderr.startswith("forewarn: no service answers in ")

@@ -1,0 +1,84 @@
+"""Times as people read and write them."""
+
+import time
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from forewarn.cli.times import clock, read_time, relative, span
+
+NOW = datetime(2026, 1, 31, 12, 0, 0, 500_000, tzinfo=UTC)
+
+
+@pytest.fixture(autouse=True)
+def _in_paris(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Stand an hour east of UTC in winter."""
+    monkeypatch.setenv("TZ", "CET-1CEST,M3.5.0,M10.5.0/3")
+    time.tzset()
+    yield
+    monkeypatch.undo()
+    time.tzset()
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("+20m", "2026-01-31T12:20:00.500000+00:00"),
+        ("+90", "2026-01-31T12:01:30.500000+00:00"),
+        ("14:32", "2026-01-31T13:32:00+00:00"),
+        ("13:00", "2026-02-01T12:00:00+00:00"),
+        ("9:05:30", "2026-02-01T08:05:30+00:00"),
+        ("2026-03-01T10:00:00Z", "2026-03-01T10:00:00+00:00"),
+        ("2026-03-01T10:00:00", "2026-03-01T09:00:00+00:00"),
+        ("2026-07-01 10:00", "2026-07-01T08:00:00+00:00"),
+        ("2026-03-01T10:00:00-05:00", "2026-03-01T15:00:00+00:00"),
+    ],
+)
+def test_a_time_is_read_as_it_is_meant(text: str, expected: str) -> None:
+    """From now, by the clock on the wall (tomorrow if that is past), or in full; local unless it names a zone."""
+    assert read_time(text, NOW).isoformat() == expected
+
+
+@pytest.mark.parametrize("text", ["", "soon", "25:00", "+", "+soon", "12", "14:32:61", "2026-13-01", "noon"])
+def test_what_is_no_time_is_refused(text: str) -> None:
+    """Nothing is guessed."""
+    with pytest.raises(ValueError, match=r"duration|isoformat|month|hour|second"):
+        read_time(text, NOW)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "said"),
+    [
+        (0.2, "now"),
+        (-0.2, "just now"),
+        (-3, "3 s ago"),
+        (90, "in 90 s"),
+        (14 * 60, "in 14 min"),
+        (3 * 3_600, "in 3 h"),
+        (-50 * 3_600, "2 days ago"),
+    ],
+)
+def test_how_far_away_a_time_is(seconds: float, said: str) -> None:
+    """In the one unit that suits it."""
+    assert relative(NOW + timedelta(seconds=seconds), NOW) == said
+
+
+@pytest.mark.parametrize(("seconds", "said"), [(0.45, "0.5 s"), (2, "2 s"), (61, "61 s"), (900, "15 min")])
+def test_how_long_something_takes(seconds: float, said: str) -> None:
+    """Short times to a tenth of a second."""
+    assert span(seconds) == said
+
+
+@pytest.mark.parametrize(
+    ("after", "said"),
+    [
+        (timedelta(minutes=20), "13:20 CET"),
+        (timedelta(seconds=15), "13:00:15 CET"),
+        (timedelta(days=1), "Sun 1 Feb 13:00 CET"),
+        (timedelta(days=90), "Fri 1 May 14:00 CEST"),
+    ],
+)
+def test_a_time_by_the_clock_is_local_and_names_its_zone(after: timedelta, said: str) -> None:
+    """With seconds where they matter, with the day where it is another."""
+    assert clock(NOW + after, NOW) == said
