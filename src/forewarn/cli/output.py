@@ -18,7 +18,7 @@ _Command = TypeVar("_Command", bound=Callable[..., object])
 _Value = TypeVar("_Value")
 _SLICE = 1_000
 _WHOLE = 12
-"""Characters of a cell that are never cut."""
+"""Characters of a cell that are cut last."""
 _STYLES = {
     "Scheduled": "yellow",
     "Started": "bold magenta",
@@ -83,11 +83,12 @@ def _print_rich(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim", show_header=bool(headers))
     for number in range(len(rows[0])):
         header = headers[number] if headers else ""
-        # Where it gets narrow, long names are cut, and not the short words beside them.
-        width = min(_WHOLE, max(len(header), *(len(row[number]) for row in rows)))
-        table.add_column(header, no_wrap=True, overflow="ellipsis", min_width=width)
+        # Where it gets narrow, columns that may wrap give way first. Their cells do not wrap, so they are cut.
+        width = max(len(header), *(len(row[number]) for row in rows))
+        table.add_column(header, no_wrap=width <= _WHOLE)
     for row in rows:
-        table.add_row(*(Text(cell, style=_STYLES.get(cell, "")) for cell in row))
+        cells = (Text(cell, style=_STYLES.get(cell, ""), no_wrap=True, overflow="ellipsis") for cell in row)
+        table.add_row(*cells)
     console().print(table)
 
 

@@ -1,0 +1,162 @@
+"""The service as a process: what a new user types, and what goes wrong for one."""
+
+import json
+import re
+import signal
+import socket
+import stat
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from forewarn.control.place import reachable
+from tests.office import FLEET
+
+pytestmark = pytest.mark.end_to_end
+
+BIN = Path(sys.executable).parent
+FOREWARN = str(BIN / "forewarn")
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def forewarn(*arguments: str, cwd: Path | None = None) -> "subprocess.CompletedProcess[str]":
+    return subprocess.run([FOREWARN, *arguments], check=False, capture_output=True, text=True, timeout=60, cwd=cwd)
+
+
+@contextmanager
+def running(*arguments: str, cwd: Path, until: Path) -> Iterator["subprocess.Popen[str]"]:
+    """Run a service until the test is over; its control socket tells that it answers."""
+    with (cwd / "log").open("w", encoding="utf-8") as log:
+        service = subprocess.Popen([FOREWARN, *arguments], cwd=cwd, stdout=log, stderr=subprocess.STDOUT, text=True)
+        try:
+            deadline = time.monotonic() + 30
+            while not _answers(until / "control.sock"):
+                assert service.poll() is None, (cwd / "log").read_text(encoding="utf-8")
+                assert time.monotonic() < deadline, (cwd / "log").read_text(encoding="utf-8")
+                time.sleep(0.02)
+            yield service
+        finally:
+            service.kill()
+            service.wait(30)
+
+
+def _answers(path: Path) -> bool:
+    if not path.exists():
+        return False
+    with socket.socket(socket.AF_UNIX) as probe, reachable(path) as name:
+        return probe.connect_ex(name) == 0
+
+
+def test_a_service_runs_from_flags_and_stops_when_told(tmp_path: Path) -> None:
+    """It applies its fleet file, answers commands, and ends with 0 and without its socket."""
+    (tmp_path / "fleet.toml").write_text(FLEET, encoding="utf-8")
+    data = tmp_path / "data"
+    endpoint = f"127.0.0.1:{free_port()}"
+
+    arguments = ("serve", "--data", "data", "--metadata", endpoint, "--fleet", "fleet.toml")
+    with running(*arguments, cwd=tmp_path, until=data) as service:
+        ran = forewarn("--data", "data", "vm", "list", "--json", cwd=tmp_path)
+        assert [vm["name"] for vm in json.loads(ran.stdout)] == ["web-0", "web-1", "pool_0", "db"]
+        assert stat.S_IMODE((data / "control.sock").stat().st_mode) == 0o600
+        assert forewarn("--data", "data", "journal", "verify", cwd=tmp_path).returncode == 0
+
+        second = forewarn("serve", "--data", "data", "--metadata", endpoint, cwd=tmp_path)
+        assert second.returncode in {2, 3}
+        assert second.stderr.splitlines()[-1].startswith("forewarn: ")
+
+        service.send_signal(signal.SIGTERM)
+        assert service.wait(30) == 0
+
+    assert not (data / "control.sock").exists()
+    assert forewarn("--data", "data", "vm", "list", cwd=tmp_path).returncode == 3
+    assert "Traceback" not in (tmp_path / "log").read_text(encoding="utf-8")
+
+
+def test_what_was_done_is_there_after_a_kill(tmp_path: Path) -> None:
+    """A fleet, an event and its story; the socket that was left behind is replaced."""
+    (tmp_path / "fleet.toml").write_text(FLEET, encoding="utf-8")
+    arguments = ("serve", "--data", "data", "--metadata", f"127.0.0.1:{free_port()}")
+    with running(*arguments, cwd=tmp_path, until=tmp_path / "data"):
+        forewarn("--data", "data", "fleet", "apply", "fleet.toml", cwd=tmp_path)
+        event = json.loads(forewarn("--data", "data", "vm", "freeze", "web-0", "--json", cwd=tmp_path).stdout)
+    assert (tmp_path / "data" / "control.sock").exists()
+
+    with running(*arguments, cwd=tmp_path, until=tmp_path / "data"):
+        story = json.loads(forewarn("--data", "data", "event", "show", "last", "--json", cwd=tmp_path).stdout)
+
+    assert (story["id"], story["status"]) == (event["id"], "Scheduled")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--hurry", "fast"], "flag --hurry is 'fast', expected a number above 0"),
+        (["--config", "absent.toml"], "absent.toml cannot be read: No such file or directory"),
+        (["--fleet", "absent.toml"], "absent.toml cannot be read: No such file or directory"),
+        (["--driver", "simulatd"], "did you mean 'simulated'?"),
+        (["--default-vm", "web-0"], "default_vm is 'web-0', but the fleet has no such VM"),
+        (["--metadata", "192.0.2.1:8254"], "192.0.2.1"),
+        (["--data", "file"], "file"),
+    ],
+)
+def test_what_a_service_cannot_do_is_one_sentence(tmp_path: Path, arguments: list[str], said: str) -> None:
+    """No traceback, whatever is asked for."""
+    (tmp_path / "file").touch()
+
+    ran = forewarn("serve", "--metadata", f"127.0.0.1:{free_port()}", *arguments, cwd=tmp_path)
+
+    assert ran.returncode in {2, 3}
+    assert "Traceback" not in ran.stderr
+    assert ran.stderr.splitlines()[-1].startswith("forewarn: ")
+    assert said in ran.stderr
+
+
+def test_a_port_in_use_is_named(tmp_path: Path) -> None:
+    """And nothing is left running."""
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        endpoint = f"127.0.0.1:{taken.getsockname()[1]}"
+        ran = forewarn("serve", "--metadata", endpoint, cwd=tmp_path)
+
+    assert ran.returncode in {2, 3}
+    assert ran.stderr.splitlines()[-1].startswith("forewarn: ")
+    assert endpoint in ran.stderr
+
+
+def test_every_line_of_the_demo_works_as_printed(tmp_path: Path) -> None:
+    """Each in a shell of its own, from any directory, in the order in which they stand."""
+    endpoint = f"127.0.0.1:{free_port()}"
+    log = tmp_path / "log"
+    with running("demo", "--metadata", endpoint, cwd=tmp_path, until=tmp_path / "forewarn-demo"):
+        deadline = time.monotonic() + 30
+        while "Stop it with" not in log.read_text(encoding="utf-8"):
+            assert time.monotonic() < deadline
+            time.sleep(0.02)
+        lines = re.findall(r"^    (\S.*)$", log.read_text(encoding="utf-8"), re.MULTILINE)
+        printed = [_shell(line) for line in lines]
+
+    document, restart, approve, story = printed[:4]
+    assert json.loads(document)["Events"] == []
+    assert "web-0 will restart at " in restart
+    assert approve.startswith("HTTP/1.1 200 ")
+    assert "approved" in story
+    assert json.loads(printed[-1])["Events"][0]["Resources"] == ["web-1"]
+
+
+def _shell(line: str) -> str:
+    ran = subprocess.run(["sh", "-c", line], check=False, capture_output=True, text=True, timeout=60, cwd="/")
+    assert ran.returncode == 0, (line, ran.stdout, ran.stderr)
+    assert not ran.stderr
+    return ran.stdout
