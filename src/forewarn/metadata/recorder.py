@@ -56,7 +56,7 @@ class Recorder:
             self._timer.cancel()
         if self._recording:
             await self._recording
-        await self._record_fetches()
+        await self.record_fetches()
 
     def _expect_more(self) -> None:
         """Record what was noted in a moment, together with what is noted until then."""
@@ -76,7 +76,7 @@ class Recorder:
 
     async def _record(self) -> None:
         now = self._node.clock.now()
-        await self._record_fetches()
+        await self.record_fetches()
         if now >= self._sweep_at:
             self._sweep_at = now + self._sweep_every
             await self._sweep(now)
@@ -86,7 +86,8 @@ class Recorder:
             if self._records.has_fetches:
                 self._expect_more()
 
-    async def _record_fetches(self) -> None:
+    async def record_fetches(self) -> None:
+        """Record now who was shown what, instead of in a moment."""
         if fetches := self._records.take_fetches():
             await self._submit(RecordFetched(id=uuid4().hex, by=NODE, fetches=fetches))
 

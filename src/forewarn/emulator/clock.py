@@ -1,0 +1,55 @@
+"""A clock that goes by itself and can be moved ahead: what has been waited for then comes at once."""
+
+import asyncio
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from time import monotonic
+
+from forewarn.clocks import ManualClock, Timer
+
+_LONGEST_WAIT = 5.0
+"""Seconds after which the wall clock is looked at again: it may have been set."""
+
+
+class RunningClock(ManualClock):
+    """The wall clock, and as far ahead of it as it was moved."""
+
+    def __init__(self) -> None:
+        super().__init__(datetime.now(UTC))
+        self._ahead = timedelta()
+        self._alarm: asyncio.TimerHandle | None = None
+
+    def now(self) -> datetime:
+        return datetime.now(UTC) + self._ahead
+
+    def seconds(self) -> float:
+        return monotonic() + self._ahead.total_seconds()
+
+    def call_at(self, when: datetime, do: Callable[[], None]) -> Timer:
+        timer = super().call_at(when, do)
+        self._set_alarm()
+        return timer
+
+    def advance(self, step: timedelta) -> None:
+        self.advance_to(self.now() + step)
+
+    def advance_to(self, end: datetime) -> None:
+        self._ahead += max(end - self.now(), timedelta())
+        super().advance_to(self.now())
+        self._set_alarm()
+
+    def close(self) -> None:
+        """Make no more calls."""
+        if self._alarm:
+            self._alarm.cancel()
+
+    def _set_alarm(self) -> None:
+        self.close()
+        due = self.next_call()
+        if due is not None:
+            wait = min(max((due - self.now()).total_seconds(), 0.0), _LONGEST_WAIT)
+            self._alarm = asyncio.get_running_loop().call_later(wait, self._ring)
+
+    def _ring(self) -> None:
+        super().advance_to(self.now())
+        self._set_alarm()

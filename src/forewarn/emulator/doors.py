@@ -1,0 +1,55 @@
+"""Where callers arrive at the emulator: one door for each VM, so that the port says who is asking."""
+
+import asyncio
+
+from forewarn.clocks import Clock
+from forewarn.emulator.faults import Faults
+from forewarn.emulator.requests import Requests
+from forewarn.emulator.rewriting import Incarnations
+from forewarn.emulator.visit import Visit
+from forewarn.metadata.edge import Edge
+from forewarn.metadata.limits import Limits
+from forewarn.metadata.listener import bind
+from forewarn.metadata.service import Service
+
+_GRACE = 0.5
+"""Seconds that answers may still take when the emulator stops."""
+
+
+class Doors:
+    """All doors together: an entrance to the service in place of its listener."""
+
+    def __init__(self, service: Service, limits: Limits, clock: Clock, faults: Faults, *, beats: bool) -> None:
+        self.service = service
+        self.clock = clock
+        self.faults = faults
+        self.edge = Edge(service, limits)
+        self.requests = Requests()
+        self.incarnations = Incarnations(faults.seed)
+        self._beats = beats
+        self._servers: dict[str, asyncio.Server] = {}
+
+    @property
+    def port(self) -> int:
+        """The port of the first door, 0 while there is none."""
+        return next(map(self.port_of, self._servers), 0)
+
+    def port_of(self, vm: str) -> int:
+        return int(self._servers[vm].sockets[0].getsockname()[1])
+
+    async def start(self) -> None:
+        """Begin to count the seconds, unless somebody else does; the doors themselves are opened one by one."""
+        if self._beats:
+            self.edge.start()
+
+    async def open(self, vm: str, address: str, host: str, port: int) -> None:
+        """Open the door of a VM, which the service knows by its address."""
+        loop = asyncio.get_running_loop()
+        listening = bind(host, port)[0]
+        self._servers[vm] = await loop.create_server(lambda: Visit(self, vm, address), sock=listening)
+
+    async def stop(self) -> None:
+        """Take nobody more in, and close every connection."""
+        for server in self._servers.values():
+            server.close()
+        await self.edge.stop(_GRACE)

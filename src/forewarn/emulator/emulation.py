@@ -1,0 +1,219 @@
+"""The emulator on an event loop: the real service, one door for each VM, and a clock that can be moved."""
+
+import asyncio
+from collections.abc import Callable
+from contextlib import AsyncExitStack
+from datetime import UTC, datetime, timedelta
+from uuid import uuid4
+
+import msgspec
+
+from forewarn.clocks import ManualClock
+from forewarn.config.settings import Settings
+from forewarn.config.values import Endpoint
+from forewarn.core.commands import Approve, CancelEvent, Enrol
+from forewarn.core.errors import unknown
+from forewarn.core.model import Caller, CallerKind
+from forewarn.drivers.simulated import SimulatedDriver, SimulatedSettings
+from forewarn.emulator.chronicle import Chronicle, Life
+from forewarn.emulator.clock import RunningClock
+from forewarn.emulator.doors import Doors
+from forewarn.emulator.faults import Faults
+from forewarn.emulator.fleets import with_addresses
+from forewarn.emulator.requests import Requests
+from forewarn.emulator.stage import Stage
+from forewarn.emulator.verbs import EMULATOR, Verb, command_on_host, command_on_vm
+from forewarn.journal.memory import MemoryJournal
+from forewarn.metadata.service import Service
+from forewarn.wire.document import render
+from forewarn.wire.versions import BY_NAME, NEWEST
+from forewarn.wiring import Assembly, limits_of
+
+_FOREVER = 10**9
+_RATE = 5.0
+
+
+class Emulation:
+    """One emulated fleet and its service."""
+
+    def __init__(
+        self,
+        stage: Stage,
+        *,
+        virtual_time: bool = False,
+        now: datetime | None = None,
+        hurry: float = 1.0,
+        host: str = "127.0.0.1",
+        port: int = 0,
+        seed: int = 0,
+    ) -> None:
+        self.stage = stage
+        self.hurry = hurry
+        self.host = host
+        # Virtual time begins at the real one, so that a client that reads its own clock can make sense of NotBefore.
+        self.clock = ManualClock(now or datetime.now(UTC).replace(microsecond=0)) if virtual_time else RunningClock()
+        self.chronicle = Chronicle()
+        self.faults = Faults(self.clock, hurry, seed, stage.faults)
+        self._virtual_time = virtual_time
+        self._port = port
+        # Where time stands still, any number of requests comes at the same moment: no rate would be just.
+        self._settings = Settings(
+            metadata=Endpoint(host, port),
+            hurry=hurry,
+            notice=stage.notice,
+            user_operation_limit=stage.user_operation_limit,
+            rate_limit=0.0 if virtual_time else _RATE,
+        )
+        driver = SimulatedDriver(_driver_settings(stage), self.clock, hurry)
+        self.assembly = Assembly(self._settings, self.clock, MemoryJournal(), driver, self._open_doors)
+        self.node = self.assembly.node
+        self.node.feed.subscribe(self.chronicle)
+        self._changed: list[Callable[[], None]] = []
+        self.chronicle.changed = self._tell
+        self._recording: set[asyncio.Task[None]] = set()
+        self._parts = AsyncExitStack()
+
+    @property
+    def requests(self) -> Requests:
+        return self._doors.requests
+
+    @property
+    def vms(self) -> tuple[str, ...]:
+        """The VMs there were at the beginning; those that are gone keep their doors."""
+        return tuple(self.stage.fleet.vms)
+
+    def url(self, vm: str = "") -> str:
+        """Return where a VM asks; the first one when none is named."""
+        return f"http://{self.host}:{self._doors.port_of(self._known(vm or self.vms[0]))}"
+
+    def watch(self, changed: Callable[[], None]) -> None:
+        """Call this after every commit and every request."""
+        self._changed.append(changed)
+
+    async def start(self) -> None:
+        """Begin to answer; on failure nothing is left behind."""
+        fleet = with_addresses(self.stage.fleet)
+        async with AsyncExitStack() as parts:
+            await self.assembly.start()
+            if isinstance(self.clock, RunningClock):
+                parts.callback(self.clock.close)
+            parts.push_async_callback(self.assembly.stop)
+            await self.assembly.declare(fleet, EMULATOR)
+            if self.stage.enrolled:
+                for group in list(self.node.fleet.groups.values()):
+                    await self.node.submit(Enrol(id=uuid4().hex, by=EMULATOR, group=group.name, vm=group.vms[0]))
+            for number, vm in enumerate(fleet.vms.values()):
+                port = self._port + number if self._port else 0
+                await self._doors.open(vm.name, vm.address, self.host, port)
+            self.faults.begin()
+            await self.settled()
+            self._parts = parts.pop_all()
+
+    async def stop(self) -> None:
+        """Let go of everything."""
+        await self._parts.aclose()
+
+    async def do(
+        self,
+        verb: Verb,
+        *,
+        vm: str = "",
+        host: str = "",
+        notice: timedelta | None = None,
+        duration: int | None = None,
+        description: str | None = None,
+    ) -> list[Life]:
+        """Do something to a VM, or to a host; return the events that it announced.
+
+        ``notice``, hurried like everything else, asks for more of it than the least.
+        """
+        not_before = None if notice is None else self.clock.now() + notice / self.hurry
+        on, name = (command_on_vm, vm) if vm else (command_on_host, host)
+        command = on(verb, name, not_before=not_before, duration=duration, description=description)
+        facts = await self.node.submit(command)
+        await self.settled()
+        return self.chronicle.of(facts)
+
+    async def approve(self, event: str, by: str = "") -> None:
+        """Approve an event in the name of a VM; of the operator when none is named."""
+        caller = Caller(CallerKind.VM, self._known(by)) if by else EMULATOR
+        await self.node.submit(Approve(id=uuid4().hex, by=caller, events=(event.lower(),)))
+        await self.settled()
+
+    async def cancel(self, event: str) -> None:
+        """Take back an event that has not started."""
+        await self.node.submit(CancelEvent(id=uuid4().hex, by=EMULATOR, event=event.lower()))
+        await self.settled()
+
+    async def ask(self, vm: str, api_version: str = NEWEST.name) -> bytes:
+        """Let a VM ask for its document, as a client in it would."""
+        reader, writer = await asyncio.open_connection(self.host, self._doors.port_of(self._known(vm)))
+        target = f"/metadata/scheduledevents?api-version={api_version}"
+        head = f"GET {target} HTTP/1.1\r\nHost: {self.host}\r\nMetadata: true\r\nUser-Agent: forewarn-emulator\r\n"
+        try:
+            writer.write(f"{head}Connection: close\r\n\r\n".encode())
+            return (await reader.read()).partition(b"\r\n\r\n")[2]
+        finally:
+            writer.close()
+
+    def document(self, vm: str = "", api_version: str = "") -> bytes:
+        """Return what a VM would be shown now, were it to ask; nothing is recorded, and nothing goes wrong."""
+        name = self._known(vm or self.vms[0])
+        version = BY_NAME[api_version] if api_version else NEWEST
+        board = self.assembly.desk.boards.get(self.stage.fleet.vms[name].group)
+        if board is None:
+            return b""  # a standalone group is gone with its VM
+        return render(board.events, board.incarnation, version, board.terms.kind)
+
+    async def settled(self) -> None:
+        """Return once nothing is under way: whatever is still to happen waits for the clock, or for a caller."""
+        while True:
+            await self.assembly.settled()
+            if not self._recording:
+                return
+            await asyncio.gather(*self._recording)
+
+    async def advance(self, step: timedelta) -> None:
+        """Move the clock on, from one thing that falls due to the next, each done before time goes on."""
+        end = self.clock.now() + step
+        await self.settled()
+        while (due := self.clock.next_call()) is not None and due <= end:
+            await self._move_to(due)
+        await self._move_to(end)
+
+    async def _move_to(self, when: datetime) -> None:
+        self.clock.advance_to(when)
+        self.assembly.metadata.beat()
+        await self.settled()
+
+    def _open_doors(self, service: Service) -> Doors:
+        limits = limits_of(self._settings)
+        if self._virtual_time:
+            # A connection is not idle because the clock was moved.
+            limits = msgspec.structs.replace(limits, idle=_FOREVER, arrival=_FOREVER, linger=_FOREVER)
+        self._doors = Doors(service, limits, self.clock, self.faults, beats=not self._virtual_time)
+        self._doors.requests.changed = self._note_request
+        self.node.feed.subscribe(self._doors.incarnations)
+        return self._doors
+
+    def _note_request(self) -> None:
+        # Who was shown what is of interest at once here, not in batches.
+        if self.assembly.records.has_fetches:
+            task = asyncio.get_running_loop().create_task(self.assembly.recorder.record_fetches())
+            self._recording.add(task)
+            task.add_done_callback(self._recording.discard)
+        self._tell()
+
+    def _tell(self) -> None:
+        for changed in self._changed:
+            changed()
+
+    def _known(self, vm: str) -> str:
+        if vm not in self.stage.fleet.vms:
+            raise unknown("VM", vm, self.stage.fleet.vms)
+        return vm
+
+
+def _driver_settings(stage: Stage) -> SimulatedSettings:
+    seconds = {name: getattr(stage.lasts, name).total_seconds() for name in stage.lasts.__struct_fields__}
+    return SimulatedSettings(**seconds)

@@ -1,0 +1,235 @@
+"""The emulator for tests and scripts: it runs in a thread of its own, and every call waits until all is done."""
+
+import threading
+from collections.abc import Callable, Coroutine, Iterable
+from datetime import datetime
+from functools import partial
+from time import monotonic
+from types import TracebackType
+from typing import Literal, Self, TypeVar
+
+import msgspec
+
+from forewarn.control.wish import Wish
+from forewarn.core.errors import BadInput, unknown
+from forewarn.emulator.chronicle import Life
+from forewarn.emulator.emulation import Emulation
+from forewarn.emulator.faults import Fault, fault_kind
+from forewarn.emulator.fleets import fleet_of
+from forewarn.emulator.handles import Duration, EventHandle, HostHandle, VmHandle, copied, duration_of
+from forewarn.emulator.requests import SentRequest
+from forewarn.emulator.stage import Stage
+from forewarn.emulator.thread import LoopThread
+from forewarn.emulator.verbs import Verb
+
+_USUAL_VM = "vm-0"
+_Result = TypeVar("_Result")
+
+
+class Emulator:
+    """The real service on an emulated fleet.
+
+    With the clock ``manual`` time stands still until ``advance`` moves it, from ``now`` or else the real time on;
+    with ``system`` it goes by itself.
+    """
+
+    def __init__(
+        self,
+        *vms: str,
+        fleet: Wish | None = None,
+        stage: Stage | None = None,
+        clock: Literal["manual", "system"] = "manual",
+        now: datetime | None = None,
+        hurry: float = 1.0,
+        faults: Iterable[Fault] = (),
+        seed: int = 0,
+        host: str = "127.0.0.1",
+        port: int = 0,
+    ) -> None:
+        if sum(each is not None for each in (vms or None, fleet, stage)) > 1:
+            raise BadInput("an emulator is given the names of VMs, a fleet or a stage, and only one of them")
+        stage = stage or Stage(fleet=fleet or fleet_of(vms or (_USUAL_VM,)))
+        stage = msgspec.structs.replace(stage, faults=(*stage.faults, *faults))
+        self._stage = stage
+        self._make = partial(
+            Emulation, stage, virtual_time=clock == "manual", now=now, hurry=hurry, seed=seed, host=host, port=port
+        )
+        self._thread: LoopThread | None = None
+        self._emulation: Emulation | None = None
+        self._changes = 0
+        self._change = threading.Condition()
+
+    def start(self) -> Self:
+        """Begin to answer."""
+        self._thread = thread = LoopThread()
+
+        async def start() -> Emulation:
+            emulation = self._make()
+            emulation.watch(self._tell)
+            await emulation.start()
+            return emulation
+
+        try:
+            self._emulation = thread.run(start())
+        except BaseException:
+            self._thread = None
+            thread.stop()
+            raise
+        return self
+
+    def stop(self) -> None:
+        """Let go of everything; harmless when it has not started, or has stopped."""
+        thread, self._thread = self._thread, None
+        emulation, self._emulation = self._emulation, None
+        if thread and emulation:
+            thread.run(emulation.stop())
+            thread.stop()
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    @property
+    def url(self) -> str:
+        """Where the first VM asks."""
+        return self.url_of(next(iter(self._stage.fleet.vms)))
+
+    def url_of(self, vm: str) -> str:
+        return self._running.url(vm)
+
+    @property
+    def vms(self) -> tuple[VmHandle, ...]:
+        return tuple(map(self.vm, self._stage.fleet.vms))
+
+    def vm(self, name: str) -> VmHandle:
+        if name not in self._stage.fleet.vms:
+            raise unknown("VM", name, self._stage.fleet.vms)
+        return VmHandle(self, name)
+
+    def host(self, name: str) -> HostHandle:
+        if name not in self._stage.fleet.hosts:
+            raise unknown("host", name, self._stage.fleet.hosts)
+        return HostHandle(self, name)
+
+    @property
+    def events(self) -> tuple[EventHandle, ...]:
+        """Every event since the start, also those that are over."""
+        emulation = self._running
+        return tuple(EventHandle(self, id_) for id_ in self._ask(lambda: list(emulation.chronicle.lives)))
+
+    @property
+    def requests(self) -> tuple[SentRequest, ...]:
+        """What callers really sent since the start."""
+        emulation = self._running
+        return self._ask(lambda: tuple(map(msgspec.structs.replace, emulation.requests.sent)))
+
+    @property
+    def now(self) -> datetime:
+        """The time by the emulator's clock."""
+        return self._running.clock.now()
+
+    def advance(self, step: Duration) -> None:
+        """Move the clock on; all that falls due on the way is over and shown when this returns."""
+        self._run(lambda emulation: emulation.advance(duration_of(step)))
+
+    def do(
+        self,
+        verb: Verb,
+        *,
+        vm: str = "",
+        host: str = "",
+        notice: Duration | None = None,
+        duration: int | None = None,
+        description: str | None = None,
+    ) -> list[EventHandle]:
+        """Do something to a VM or a host, by its verb; return the events that it announced."""
+        asked = None if notice is None else duration_of(notice)
+        lives = self._run(
+            lambda emulation: emulation.do(
+                verb, vm=vm, host=host, notice=asked, duration=duration, description=description
+            )
+        )
+        return [EventHandle(self, life.id) for life in lives]
+
+    def approve(self, event: str, by: str = "") -> None:
+        """Approve an event in the name of a VM; of the operator when none is named."""
+        self._run(lambda emulation: emulation.approve(event, by))
+
+    def cancel(self, event: str) -> None:
+        """Take back an event that has not started."""
+        self._run(lambda emulation: emulation.cancel(event))
+
+    def document(self, vm: str = "", api_version: str = "") -> dict[str, object]:
+        """Return what a VM would be shown now; the first one when none is named."""
+        emulation = self._running
+        shown = self._ask(lambda: emulation.document(vm, api_version))
+        return msgspec.json.decode(shown, type=dict[str, object])
+
+    def life_of(self, event: str) -> Life:
+        """Return what became of an event."""
+        emulation = self._running
+        lives = emulation.chronicle.lives
+        if event.lower() not in lives:
+            raise unknown("event", event, lives)
+        return self._ask(lambda: copied(lives[event.lower()]))
+
+    def add_fault(self, kind: str, **fault: object) -> None:
+        """Let something go wrong from now on: ``add_fault("500", probability=0.2, vm="web-0")``."""
+        emulation = self._running
+        added = msgspec.convert({"kind": fault_kind(kind), **fault}, Fault)
+        self._ask(lambda: emulation.faults.add(added))
+
+    def fail_next(self, status: int = 500, times: int = 1, vm: str = "") -> None:
+        """Answer the next request with this status instead of asking the service."""
+        self.add_fault(str(status), times=times, vm=vm)
+
+    def clear_faults(self) -> None:
+        """Let nothing go wrong any more."""
+        emulation = self._running
+        self._ask(emulation.faults.clear)
+
+    def wait_for(self, condition: Callable[[], bool], seconds: float = 5.0) -> bool:
+        """Wait until the condition holds, at most so many seconds of the real clock; return whether it does.
+
+        It is looked at again after every request and everything that happens.
+        """
+        end = monotonic() + seconds
+        while True:
+            seen = self._changes
+            if condition():
+                return True
+            if not self._wait_for_change(seen, end - monotonic()):
+                return condition()
+
+    @property
+    def _running(self) -> Emulation:
+        if self._emulation is None:
+            raise BadInput("the emulator is not running; start it, or use it in a with statement")
+        return self._emulation
+
+    def _run(self, work: Callable[[Emulation], Coroutine[None, None, _Result]]) -> _Result:
+        emulation = self._running
+        assert self._thread is not None  # noqa: S101 - it runs as long as the emulation does
+        return self._thread.run(work(emulation))
+
+    def _ask(self, question: Callable[[], _Result]) -> _Result:
+        """Ask something in the emulator's thread, at a moment when nothing is under way."""
+
+        async def ask(emulation: Emulation) -> _Result:
+            await emulation.settled()
+            return question()
+
+        return self._run(ask)
+
+    def _tell(self) -> None:
+        with self._change:
+            self._changes += 1
+            self._change.notify_all()
+
+    def _wait_for_change(self, seen: int, seconds: float) -> bool:
+        with self._change:
+            return self._change.wait_for(lambda: self._changes != seen, max(seconds, 0.0))

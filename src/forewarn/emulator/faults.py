@@ -1,0 +1,171 @@
+"""What can go wrong on the way to a VM: a layer around the real service, not a part of it.
+
+    request ──▶ delay, stall, reset, 404 … 500 ──▶ the service ──▶ half body, other dates, other numbers ──▶ answer
+                `---- before it is asked ----'                      `------- after it has answered -------'
+
+Which requests a fault befalls is drawn from a seed: the same requests in the same order meet the same faults.
+"""
+
+import random
+from collections.abc import Iterable
+from datetime import timedelta
+from enum import StrEnum
+
+import msgspec
+
+from forewarn.clocks import Clock
+from forewarn.core.errors import BadInput, nearest
+
+
+class FaultKind(StrEnum):
+    """What goes wrong."""
+
+    DELAY = "delay"
+    STALL = "stall"
+    NOT_FOUND = "404"
+    GONE = "410"
+    TOO_MANY_REQUESTS = "429"
+    INTERNAL_ERROR = "500"
+    RESET = "reset"
+    SLOW_FIRST_CALL = "slow-first-call"
+    HALF_BODY = "half-body"
+    EMPTY_BODY = "empty-body"
+    WRONG_TYPE = "wrong-type"
+    SKEWED_DATE = "skewed-date"
+    ISO_DATES = "iso-dates"
+    REPEATED_INCARNATION = "repeated-incarnation"
+    SKIPPED_INCARNATION = "skipped-incarnation"
+    INCARNATION_RESET = "incarnation-reset"
+
+
+FAULTS = {
+    FaultKind.DELAY: "The request reaches the service `seconds` later (default 5).",
+    FaultKind.STALL: "The request is taken and never answered; the connection stays open.",
+    FaultKind.NOT_FOUND: "404 instead of an answer, as while the endpoint is being updated.",
+    FaultKind.GONE: "410 instead of an answer: the service is being updated, for at most 70 s.",
+    FaultKind.TOO_MANY_REQUESTS: "429 instead of an answer, with Retry-After.",
+    FaultKind.INTERNAL_ERROR: "500 instead of an answer.",
+    FaultKind.RESET: "The connection is reset instead of an answer.",
+    FaultKind.SLOW_FIRST_CALL: "The call that switches a group on takes `seconds` (default 120).",
+    FaultKind.HALF_BODY: "The connection closes after half the body.",
+    FaultKind.EMPTY_BODY: "The status is right and the body is empty.",
+    FaultKind.WRONG_TYPE: "Content-Type is text/html.",
+    FaultKind.SKEWED_DATE: "The header Date is `seconds` ahead (default 300; negative: behind).",
+    FaultKind.ISO_DATES: "NotBefore is in ISO 8601, as the pages of the 2017 preview printed it.",
+    FaultKind.REPEATED_INCARNATION: "The document changes and its incarnation does not.",
+    FaultKind.SKIPPED_INCARNATION: "The incarnation rises by more than one.",
+    FaultKind.INCARNATION_RESET: "The incarnation begins anew when a group that was off is switched on again.",
+}
+"""Every fault, in a sentence: what help and the reference say of it."""
+
+BEFORE = frozenset(list(FaultKind)[: list(FaultKind).index(FaultKind.HALF_BODY)])
+"""The faults that befall a request before the service is asked; the others change its answer."""
+
+_USUAL_SECONDS = {FaultKind.DELAY: 5.0, FaultKind.SLOW_FIRST_CALL: 120.0, FaultKind.SKEWED_DATE: 300.0}
+_PER_CHANGE = (FaultKind.REPEATED_INCARNATION, FaultKind.SKIPPED_INCARNATION)
+
+
+class Fault(msgspec.Struct, frozen=True):
+    """One thing that goes wrong, how often, when, and to whom."""
+
+    kind: FaultKind
+    probability: float = 1.0
+    since: timedelta = timedelta()
+    """From when on, counted from the beginning."""
+    until: timedelta | None = None
+    vm: str = ""
+    """Whose requests; everybody's when empty."""
+    method: str = ""
+    """Which requests; all when empty."""
+    times: int | None = None
+    """How often at most."""
+    seconds: float | None = None
+
+    @property
+    def is_before(self) -> bool:
+        return self.kind in BEFORE
+
+    @property
+    def takes_place_per_change(self) -> bool:
+        """Its probability is that of a change of the document, not of a request."""
+        return self.kind in _PER_CHANGE
+
+    @property
+    def amount(self) -> float:
+        return _USUAL_SECONDS.get(self.kind, 0.0) if self.seconds is None else self.seconds
+
+
+class Asking(msgspec.Struct, frozen=True):
+    """What a fault may depend on."""
+
+    vm: str
+    method: str
+    switches_on: bool
+    """It is the call that switches its group on."""
+
+
+class Faults:
+    """The faults there are, and which of them befall a request."""
+
+    def __init__(self, clock: Clock, hurry: float = 1.0, seed: int = 0, faults: Iterable[Fault] = ()) -> None:
+        self.hurry = hurry
+        self.seed = seed
+        self._clock = clock
+        self._began_at = clock.now()
+        self._drawn: list[_Drawn] = []
+        self._numbers = 0
+        for fault in faults:
+            self.add(fault)
+
+    def __bool__(self) -> bool:
+        return bool(self._drawn)
+
+    def begin(self) -> None:
+        """Count the windows from now."""
+        self._began_at = self._clock.now()
+
+    def add(self, fault: Fault) -> None:
+        self._drawn.append(_Drawn(fault, random.Random(f"{self.seed}/{self._numbers}/{fault.kind}")))  # noqa: S311
+        self._numbers += 1
+
+    def clear(self) -> None:
+        """Let nothing go wrong any more."""
+        self._drawn.clear()
+
+    def befalling(self, asking: Asking) -> list[Fault]:
+        """Return the faults that befall this request, in the order in which they were added."""
+        elapsed = (self._clock.now() - self._began_at) * self.hurry
+        return [drawn.fault for drawn in list(self._drawn) if drawn.befalls(asking, elapsed)]
+
+
+class _Drawn:
+    """A fault and its own chain of chances."""
+
+    def __init__(self, fault: Fault, chances: random.Random) -> None:
+        self.fault = fault
+        self._chances = chances
+        self._times = 0
+
+    def befalls(self, asking: Asking, elapsed: timedelta) -> bool:
+        fault = self.fault
+        if elapsed < fault.since or (fault.until is not None and elapsed >= fault.until):
+            return False
+        if (fault.vm and fault.vm != asking.vm) or (fault.method and fault.method != asking.method):
+            return False
+        if fault.kind is FaultKind.SLOW_FIRST_CALL and not asking.switches_on:
+            return False
+        if fault.times is not None and self._times >= fault.times:
+            return False
+        if not fault.takes_place_per_change and self._chances.random() >= fault.probability:
+            return False
+        self._times += 1
+        return True
+
+
+def fault_kind(text: str) -> FaultKind:
+    """Return the kind of this name; raise BadInput that suggests the nearest."""
+    if text not in list(FaultKind):
+        raise BadInput(
+            f"there is no fault {text!r}{nearest(text, FaultKind) or '; known are ' + ', '.join(FaultKind)}"
+        )
+    return FaultKind(text)
