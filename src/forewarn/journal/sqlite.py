@@ -15,7 +15,7 @@ from datetime import timedelta
 from pathlib import Path
 
 from forewarn.core.facts import Entry
-from forewarn.journal import file, snapshot
+from forewarn.journal import file, snapshot, wal
 from forewarn.journal.codec import check_revisions, pack, unpack
 from forewarn.journal.failures import clearly
 from forewarn.journal.folder import Folder
@@ -60,6 +60,8 @@ class SqliteJournal:
             file.recognise(self._path)
             with file.reading(self._path) as connection:
                 file.check(connection, self._path)
+                ((page_size,),) = connection.execute("PRAGMA page_size")
+                wal.check(self._path, page_size)
                 recovered = recover(connection, self._directory)
                 self._count_new(connection)
                 # Opened before the reader closes: with none open, SQLite would read the WAL's end anew, and might
