@@ -2,6 +2,7 @@
 
 import shutil
 import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -9,10 +10,12 @@ import pytest
 from forewarn.core.facts import AnyFact, Entry, FleetChanged
 from forewarn.core.model import Caller, CallerKind, Host
 from forewarn.core.subjects import subjects_of
+from forewarn.journal import history as history_module
 from forewarn.journal import index
 from forewarn.journal.codec import pack
 from forewarn.journal.fold import fold
 from forewarn.journal.history import _as_written
+from forewarn.journal.port import DamagedJournal
 from forewarn.journal.sqlite import DEFAULT_HISTORY, SqliteJournal
 from forewarn.testing.journal_contract import entry, hosts
 from tests.journal.test_codec import EVERY_FACT
@@ -31,7 +34,8 @@ def directory(tmp_path: Path) -> Path:
 
 
 def history(directory: Path) -> list[Entry]:
-    return SqliteJournal(directory).history("caller:ada")
+    with closing(SqliteJournal(directory)) as journal:
+        return journal.history("caller:ada")
 
 
 def reached(directory: Path) -> int:
@@ -88,6 +92,50 @@ def test_the_index_of_another_journal_is_passed_by_and_made_anew(directory: Path
     fold(other, DEFAULT_HISTORY)
     assert reached(other) == 30
     assert len(history(other)) == 30
+
+
+@pytest.mark.parametrize("content", [b"", b"garbage" * 1000])
+def test_what_is_not_indexed_and_not_remembered_is_looked_through(
+    directory: Path, monkeypatch: pytest.MonkeyPatch, content: bytes
+) -> None:
+    """However large the part without an index is, only so many entries are remembered, and all are found."""
+    (directory / index.NAME).write_bytes(content)
+    monkeypatch.setattr(history_module, "_REMEMBERED", 4)
+
+    assert history(directory) == hosts(1, 12)
+    journal = SqliteJournal(directory)
+    assert journal.history("caller:ada", limit=6) == hosts(7, 12)
+    assert journal.history("host:host-3") == hosts(3, 3)
+    journal.close()
+
+
+def test_a_large_entry_is_found_by_its_cause_and_by_all_it_concerns(directory: Path) -> None:
+    """An entry about thousands is found once by each of them, before it is indexed and after."""
+    many = tuple(Host(f"rack-{n}") for n in range(10_000))
+    large = entry(13, FleetChanged(hosts=many), command="large")
+    journal = SqliteJournal(directory)
+    journal.load()
+    assert journal.history("command:large") == []
+    journal.append(12, [large, *hosts(14, 14)])
+
+    for _ in ("remembered", "indexed"):
+        assert journal.history("command:large") == journal.history("host:rack-77") == [large]
+        assert journal.history("caller:ada", limit=2) == [large, *hosts(14, 14)]
+        assert journal.history("host:rack") == []
+        fold(directory, DEFAULT_HISTORY)
+        journal.load()
+    journal.close()
+
+
+def test_a_damaged_entry_is_told_when_it_is_asked_for(directory: Path) -> None:
+    """History is as strict as loading."""
+    connection = sqlite3.connect(directory / "journal.sqlite3")
+    connection.execute("UPDATE entries SET checksum = checksum + 1 WHERE revision = 11")
+    connection.commit()
+    connection.close()
+
+    with pytest.raises(DamagedJournal, match="revision 11"):
+        history(directory)
 
 
 @pytest.mark.parametrize("fact", EVERY_FACT, ids=lambda fact: type(fact).__name__)

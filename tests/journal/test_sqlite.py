@@ -355,6 +355,7 @@ def test_compaction_keeps_what_the_older_snapshot_needs(tmp_path: Path) -> None:
     assert_same(recovered.fleet, folded(hosts(1, 30)))
     assert len(recovered.warnings) == 1
     assert "snapshot-30 is damaged" in recovered.warnings[0]
+    assert journal.snapshot_due, "it is to be replaced soon"
     journal.close()
 
 

@@ -92,7 +92,9 @@ def check(connection: sqlite3.Connection, path: Path, *, whole: bool = False) ->
 
 def bounds(connection: sqlite3.Connection) -> tuple[int, int]:
     """Return the first and the last kept revision; (1, 0) when there is none."""
-    first, last = connection.execute("SELECT min(revision), max(revision) FROM entries").fetchone()
+    # Each by itself is one step in the table; asked for together they are a walk through all of it.
+    (first,) = connection.execute("SELECT min(revision) FROM entries").fetchone()
+    (last,) = connection.execute("SELECT max(revision) FROM entries").fetchone()
     return (1, 0) if last is None else (first, last)
 
 

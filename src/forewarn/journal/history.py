@@ -11,7 +11,6 @@ nothing; where the index is missing there is much, and the bodies are looked thr
 import sqlite3
 from collections.abc import Generator
 from contextlib import ExitStack, closing
-from datetime import datetime
 from pathlib import Path
 from threading import Lock as Mutex
 
@@ -19,15 +18,14 @@ import msgspec
 
 from forewarn.core.errors import ForewarnError
 from forewarn.core.facts import Entry
-from forewarn.core.model import Caller
 from forewarn.core.subjects import subjects_of
 from forewarn.journal import file, index
-from forewarn.journal.codec import Row, unpack_one
+from forewarn.journal.codec import Row, unpack_cause, unpack_one
 from forewarn.journal.failures import clearly
 
 _REMEMBERED = 50_000
 _LARGE = 64 * 1024
-"""A body of this size concerns so many that it is looked through instead of remembered."""
+"""A body above this size concerns so many that it is remembered by its cause only, and looked through otherwise."""
 _BY_CAUSE = ("command:", "caller:")
 _ONE = "SELECT revision, checksum, body FROM entries WHERE revision = ? AND instr(body, ?)"
 _BETWEEN = (
@@ -66,18 +64,6 @@ class History:
             self._view = None
 
 
-class _Cause(msgspec.Struct, frozen=True):
-    """An entry without its facts, which are skipped unread."""
-
-    revision: int
-    at: datetime
-    command: str
-    by: Caller
-
-
-_read_cause = msgspec.json.Decoder(_Cause).decode
-
-
 class _View:
     """The files of one directory, open for reading, and what is remembered of the newest entries."""
 
@@ -111,13 +97,11 @@ class _View:
 
     def _read_on(self) -> None:
         for revision, checksum, body in file.rows(self._journal, self._read_to):
-            if len(body) < _LARGE:
-                entry = unpack_one(revision, checksum, body, self._place)
-            else:
-                cause = _read_cause(body)
-                entry = Entry(cause.revision, cause.at, cause.command, cause.by, ())
+            is_large = len(body) > _LARGE
+            if is_large:
                 self._large.append(revision)
-            for subject in subjects_of(entry):
+            unpack = unpack_cause if is_large else unpack_one
+            for subject in subjects_of(unpack(revision, checksum, body, self._place)):
                 self._remembered.setdefault(subject, []).append(revision)
             self._read_to = revision
 

@@ -64,6 +64,8 @@ class SqliteJournal:
                 wal.check(self._path, page_size)
                 recovered = recover(connection, self._directory)
                 self._count_new(connection)
+                if recovered.warnings:
+                    self._new_entries = self._snapshot_entries  # a damaged snapshot is to be replaced soon
                 # Opened before the reader closes: with none open, SQLite would read the WAL's end anew, and might
                 # find there what was written, but never acknowledged, before a crash.
                 self._writer = file.open_writer(self._path)
