@@ -1,6 +1,8 @@
 """Damage in the middle of SQLite's log is told apart from its end."""
 
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -96,3 +98,30 @@ def test_an_earlier_round_of_the_log_is_not_missed(tmp_path: Path) -> None:
 
     assert (tmp_path / "killed" / f"{file.NAME}-wal").stat().st_size > 5 * FRAME
     assert revision(tmp_path / "killed" / f"{file.NAME}-wal") == 11
+
+
+TAKE_THE_LOCK = """
+import fcntl, sys
+with open(sys.argv[1], "r+b") as memory:
+    try:
+        fcntl.lockf(memory, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, 128)  # where SQLite marks that somebody is there
+    except OSError:
+        print("taken")
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows locks otherwise")
+def test_a_loaded_journal_keeps_its_lock_on_the_shared_memory(tmp_path: Path) -> None:
+    """Without it, the process that folds snapshots would take itself for the first, and cut the file it shares."""
+    journal = SqliteJournal(tmp_path)
+    journal.load()
+    journal.append(0, hosts(1, 1))
+    journal.load()
+    memory = tmp_path / f"{file.NAME}-shm"
+
+    found = subprocess.run(
+        [sys.executable, "-c", TAKE_THE_LOCK, memory], check=True, capture_output=True, text=True
+    ).stdout
+
+    assert found == "taken\n"
+    journal.close()

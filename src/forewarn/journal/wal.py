@@ -8,6 +8,7 @@ stand behind the end, it is not the end.
 The layout of log and shared memory is part of SQLite's published file format.
 """
 
+import os
 import struct
 from pathlib import Path
 
@@ -19,6 +20,9 @@ _FRAME = struct.Struct(">6I")
 _END = struct.Struct("=I")
 _END_AT = 16
 """Where the shared memory holds the number of the last frame that counts."""
+_KEPT_OPEN: list[int] = []
+"""The shared memory's descriptors, which are never closed: with any of them would go every lock that SQLite holds on
+that file in this process, and the next process to open the journal would cut the file under our feet."""
 _LEFT_OVER = 2
 """A torn last commit, and one that a crash kept from being acknowledged, may stand behind the end."""
 
@@ -28,8 +32,8 @@ def check(path: Path, page_size: int) -> None:
     log, memory = path.with_name(f"{path.name}-wal"), path.with_name(f"{path.name}-shm")
     if not log.exists() or not memory.exists():
         return
-    with memory.open("rb") as file:
-        (end,) = _END.unpack_from(file.read(_END_AT + _END.size).ljust(_END_AT + _END.size, b"\0"), _END_AT)
+    _KEPT_OPEN.append(descriptor := os.open(memory, os.O_RDONLY))
+    (end,) = _END.unpack_from(os.read(descriptor, _END_AT + _END.size).ljust(_END_AT + _END.size, b"\0"), _END_AT)
     behind = _commits_behind(log, end, page_size)
     if behind > _LEFT_OVER:
         raise DamagedJournal(damaged(log, f"{behind} commits stand behind a damaged one"))
