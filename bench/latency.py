@@ -99,7 +99,7 @@ def _pause(ours: Server, data: Path, size: int, *, times: int) -> Figure:
     )
 
 
-def _apply(change: Difference, data: Path, stop: Signal) -> None:
+def _apply(change: Difference, data: Path, _: Signal) -> None:
     with Client(data) as client:
         submit_change(client, change)
 

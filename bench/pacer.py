@@ -56,9 +56,12 @@ def keep(pace: Pace) -> list[float]:
                 waiting[connection.fileno()] = connection, asked, due.popleft()
             left = max(0.0, number / pace.rate - (perf_counter() - began)) if number < total else 60.0
             for descriptor, _ in poll.poll(60.0 if due else left):
+                if descriptor not in waiting:
+                    raise SystemExit("The server closed a connection that it should have kept.")
                 connection, asked, should = waiting.pop(descriptor)
-                if not connection.recv(65536).startswith(b"HTTP/1.1 200"):
-                    raise SystemExit("A GET was refused.")
+                answer = connection.recv(65536)
+                if not answer.startswith(b"HTTP/1.1 200"):
+                    raise SystemExit(f"A GET was refused: {answer[:200].decode(errors='replace')}")
                 took.append((perf_counter() - began - should) * 1e3)
                 idle.append((connection, asked))
         for connection, _ in idle:

@@ -22,6 +22,8 @@ def running(command: Sequence[str], core: int, log: Path) -> Iterator[subprocess
     try:
         yield process
     finally:
+        if process.poll() is not None:
+            raise SystemExit(f"{' '.join(command)} ended by itself with {process.returncode}; it said: {_last_words(log)}")
         end(process)
 
 
@@ -67,7 +69,11 @@ def wait_until_listening(port: int, process: subprocess.Popen[bytes], log: Path,
             if probe.connect_ex(("127.0.0.1", port)) == 0:
                 return
         time.sleep(0.005)
-    raise SystemExit(f"The server did not begin to listen; it said: {log.read_text('utf-8', 'replace')[-2000:]}")
+    raise SystemExit(f"The server did not begin to listen; it said: {_last_words(log)}")
+
+
+def _last_words(log: Path) -> str:
+    return log.read_text("utf-8", "replace")[-2000:]
 
 
 def cpu_seconds(pid: int) -> float:

@@ -11,7 +11,8 @@ METHODS = {
     " nginx knows the same 10,000 addresses and ETags. Then the service alone, with fleets of other sizes.",
     "memory": "Every VM is enrolled and has asked once; there are no events and no connections. The mixed fleet is"
     " 40 % standalone VMs, 30 % in availability sets of 5 and 30 % in scale sets of 100, 20 VMs to a host;"
-    " `bench/fleets.py` makes it. The other fleet is the most that VMs can cost: each alone in its group, with a vm_id of its own.",
+    " `bench/fleets.py` makes it. The other fleet is the most that VMs can cost: each alone in its group,"
+    " with a vm_id of its own.",
     "commands": "64 callers, each of which waits for its answer before it gives the next command. Bare SQLite commits"
     " 64 rows at a time on the same disk, of the same sizes, with the same pragmas (WAL, synchronous = FULL), and"
     " does nothing else. The ratio is commands over rows per second.",
