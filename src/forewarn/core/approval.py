@@ -3,51 +3,102 @@
 ``any``  one approval of any VM of the group is enough (Azure's rule)
 ``all``  every VM in Resources that is still there and runs must approve for itself; a neighbour's word is
          recorded but does not count
+``quorum``  so many VMs of the group must approve, whichever they are; all that run, if they are fewer
 
-An operator's approval stands for all VMs under either rule. An approval is given once: whoever comes second, or
+An operator's or owner's approval stands for all VMs under every rule. What concerns a group none of whose VMs runs
+needs no approval, unless the group's policy says otherwise. An approval is given once: whoever comes second, or
 repeats itself, is told that all is well and nothing changes.
 """
 
-from collections.abc import Iterator, Mapping
-from datetime import datetime
+from collections.abc import Iterable, Iterator
+from datetime import datetime, timedelta
 
-from forewarn.core.commands import Approve
-from forewarn.core.errors import Unknown
-from forewarn.core.facts import Approved
+from forewarn.core.commands import Approve, Postponement
+from forewarn.core.errors import Refused, Unknown
+from forewarn.core.facts import Approved, Postponed
 from forewarn.core.fleet import Fleet
-from forewarn.core.model import ApprovalRule, CallerKind, Event, EventStatus, Vm
+from forewarn.core.model import ApprovalRule, CallerKind, Event, EventStatus, EventType
+from forewarn.core.notice import check_line, whole_second
 
 
-def approve(fleet: Fleet, command: Approve, now: datetime) -> Iterator[Approved]:
-    """Yield the approvals that are new. One unknown, foreign or finished id, and nothing is approved."""
+def approve(fleet: Fleet, command: Approve, now: datetime) -> Iterator[Approved | Postponed]:
+    """Yield what is new. One unknown, foreign or finished id, or a wish not granted, and nothing happens."""
     events = [_visible_event(fleet, command, id_) for id_ in dict.fromkeys(command.events)]
+    postponed = list(_postpone(fleet, command, now))
+    yield from _approve(fleet, command, events, now)
+    yield from postponed
+
+
+def _approve(fleet: Fleet, command: Approve, events: Iterable[Event], now: datetime) -> Iterator[Approved]:
     for event in events:
         rule = fleet.groups[event.group].terms.approval
-        if event.status is EventStatus.STARTED or is_enough(event, rule, fleet.vms):
+        if event.status is EventStatus.STARTED or is_enough(fleet, event):
             continue  # Azure: answers 200 here too
         if command.by.kind is not CallerKind.VM:
             yield Approved(event.id, now, command.by)
             continue
-        counts = rule is ApprovalRule.ANY or command.by.name in event.vms
+        counts = rule is not ApprovalRule.ALL or command.by.name in event.vms
         # A word that did not count may be given again once the rule has changed so that it does.
         given = event.approvals if counts else (*event.approvals, *event.neighbours)
         if command.by.name not in given:
             yield Approved(event.id, now, command.by, counts)
 
 
-def is_enough(event: Event, rule: ApprovalRule, vms: Mapping[str, Vm]) -> bool:
+def is_enough(fleet: Fleet, event: Event) -> bool:
     """Tell whether the approvals given so far let the event start."""
     if event.approved_by:
         return True
-    if rule is ApprovalRule.ANY:
-        return bool(event.approvals)
-    asked = [name for name in event.vms if not vms[name].deallocated]
-    return bool(asked) and all(name in event.approvals for name in asked)
+    group = fleet.groups[event.group]
+    match group.terms.approval:
+        case ApprovalRule.ANY:
+            return bool(event.approvals)
+        case ApprovalRule.ALL:
+            asked = _running(fleet, event.vms)
+            return bool(asked) and all(name in event.approvals for name in asked)
+        case ApprovalRule.QUORUM:
+            needed = min(group.terms.policy.quorum, len(_running(fleet, group.vms)))
+            return bool(event.approvals) and len(event.approvals) >= needed
+
+
+def is_needless(fleet: Fleet, event: Event) -> bool:
+    """Tell whether nobody is left who could approve: none of the group's VMs runs, and its policy goes by that."""
+    group = fleet.groups[event.group]
+    return group.terms.policy.approve_all_down and not _running(fleet, event.vms) and not _running(fleet, group.vms)
 
 
 def whose(event: Event) -> str:
     """Say who approved."""
     return event.approved_by or ", ".join(event.approvals)
+
+
+def _postpone(fleet: Fleet, command: Approve, now: datetime) -> Iterator[Postponed]:
+    wished: set[str] = set()
+    for wish in command.postponements:
+        event = _visible_event(fleet, command, wish.event)
+        _refuse_postponement(fleet, event, wish, is_twice=event.id in wished or event.id in command.events)
+        wished.add(event.id)
+        not_before = whole_second(max(event.not_before, now)) + timedelta(seconds=wish.seconds)
+        yield Postponed(event.id, now, command.by, wish.seconds, not_before, wish.reason)
+
+
+def _refuse_postponement(fleet: Fleet, event: Event, wish: Postponement, *, is_twice: bool) -> None:
+    limit = fleet.groups[event.group].terms.policy.postpone_limit
+    left = limit - event.postponed
+    if is_twice:
+        raise Refused(f"event {event.id} is named more than once")
+    if event.status is EventStatus.STARTED or is_enough(fleet, event):
+        raise Refused(f"event {event.id} has started or was approved, and can no longer be postponed")
+    if not limit:
+        raise Refused(f"group {event.group} allows no postponement; its policy is postpone_limit = 0")
+    if event.type in (EventType.PREEMPT, EventType.TERMINATE):
+        raise Refused(f"a {event.type} cannot be postponed")
+    if wish.seconds < 1 or wish.seconds > left:
+        raise Refused(f"event {event.id} can be postponed by 1 to {left} s more, not by {wish.seconds} s")
+    check_line("a reason", wish.reason)
+
+
+def _running(fleet: Fleet, names: Iterable[str]) -> list[str]:
+    return [name for name in names if not fleet.vms[name].deallocated]
 
 
 def _visible_event(fleet: Fleet, command: Approve, id_: str) -> Event:

@@ -11,7 +11,16 @@ from typing import Annotated
 import msgspec
 
 from forewarn.core.facts import Fetch, Mark
-from forewarn.core.model import ApprovalRule, Caller, EvictionPolicy, GroupTerms, Host, Vm
+from forewarn.core.model import (
+    ApprovalRule,
+    Caller,
+    EvictionPolicy,
+    GroupTerms,
+    Host,
+    Subscription,
+    Token,
+    Vm,
+)
 
 Instant = Annotated[datetime, msgspec.Meta(tz=True)]
 
@@ -43,6 +52,12 @@ class SetGroup(Command, frozen=True, kw_only=True, tag="set-group"):
 
     group: str
     approval: ApprovalRule | None = None
+    quorum: int | None = None
+    approve_user_reboot: bool | None = None
+    approve_user_redeploy: bool | None = None
+    approve_all_down: bool | None = None
+    postpone_limit: int | None = None
+    quiet_hours: tuple[str, ...] | None = None
     terminate_notice: int | msgspec.UnsetType | None = msgspec.UNSET
     eviction: EvictionPolicy | None = None
 
@@ -89,6 +104,20 @@ class OperateHost(Command, frozen=True, kw_only=True, tag="operate-host"):
     """The driver can move its guests live, so a redeploy is felt as a freeze."""
 
 
+class ReclaimSpot(Command, frozen=True, kw_only=True, tag="reclaim-spot"):
+    """Evict as many spot VMs, or all spot VMs of a host; the groups share the loss fairly."""
+
+    count: int | None = None
+    host: str | None = None
+
+
+class ScaleIn(Command, frozen=True, kw_only=True, tag="scale-in"):
+    """Delete as many VMs of a scale set, so that the rest stays spread evenly."""
+
+    group: str
+    count: int
+
+
 class StartVm(Command, frozen=True, kw_only=True, tag="start-vm"):
     """Start a deallocated VM."""
 
@@ -101,16 +130,55 @@ class DeallocateVm(Command, frozen=True, kw_only=True, tag="deallocate-vm"):
     vm: str
 
 
-class Approve(Command, frozen=True, kw_only=True, tag="approve"):
-    """Let events start before their time. All ids are good, or nothing is approved."""
+class Postponement(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A wish for more time."""
 
-    events: tuple[str, ...]
+    event: str
+    seconds: int
+    reason: str = ""
+
+
+class Approve(Command, frozen=True, kw_only=True, tag="approve"):
+    """Let events start before their time, or ask for more time. All of it is good, or nothing happens."""
+
+    events: tuple[str, ...] = ()
+    postponements: tuple[Postponement, ...] = ()
 
 
 class CancelEvent(Command, frozen=True, kw_only=True, tag="cancel-event"):
     """Take back an event that has not started."""
 
     event: str
+
+
+class CreateToken(Command, frozen=True, kw_only=True, tag="create-token"):
+    """Let somebody in who shows the secret that this is the hash of."""
+
+    token: Token
+
+
+class RevokeToken(Command, frozen=True, kw_only=True, tag="revoke-token"):
+    """Let a token open nothing any more."""
+
+    token: str
+
+
+class SetSubscription(Command, frozen=True, kw_only=True, tag="set-subscription"):
+    """Tell somebody outside what happens from now on, or tell them otherwise than before."""
+
+    subscription: Subscription
+
+
+class RemoveSubscription(Command, frozen=True, kw_only=True, tag="remove-subscription"):
+    """Tell somebody nothing any more."""
+
+    subscription: str
+
+
+class RecordDelivered(Command, frozen=True, kw_only=True, tag="record-delivered"):
+    """Record how far subscribers have been told."""
+
+    revisions: dict[str, int]
 
 
 class Enrol(Command, frozen=True, kw_only=True, tag="enrol"):
@@ -167,5 +235,20 @@ class Report(Command, frozen=True, kw_only=True, tag="report"):
     """Where VMs stand now, for those that moved."""
 
 
-OperatorCommand = ChangeFleet | SetGroup | OperateVm | OperateHost | StartVm | DeallocateVm | Approve | CancelEvent
+OperatorCommand = (
+    ChangeFleet
+    | SetGroup
+    | OperateVm
+    | OperateHost
+    | ReclaimSpot
+    | ScaleIn
+    | StartVm
+    | DeallocateVm
+    | Approve
+    | CancelEvent
+    | CreateToken
+    | RevokeToken
+    | SetSubscription
+    | RemoveSubscription
+)
 """What an operator may send; the others are the node's own."""

@@ -9,21 +9,28 @@ happens whole.
 from collections.abc import Iterable, Iterator
 from datetime import datetime
 
-from forewarn.core import approval, declaration, enrolment, lifecycle, operations, outcomes, turns
+from forewarn.core import approval, declaration, enrolment, keys, lifecycle, operations, outcomes, turns
 from forewarn.core.commands import (
     Approve,
     Attempt,
     CancelEvent,
     ChangeFleet,
     Command,
+    CreateToken,
     DeallocateVm,
     Enrol,
     OperateHost,
     OperateVm,
+    ReclaimSpot,
     RecordAsked,
+    RecordDelivered,
     RecordFetched,
+    RemoveSubscription,
     Report,
+    RevokeToken,
+    ScaleIn,
     SetGroup,
+    SetSubscription,
     StartVm,
     SwitchOff,
     Wake,
@@ -75,6 +82,10 @@ def decide(fleet: Fleet, command: Command, now: datetime, rules: Rules) -> Itera
             return operations.operate_vm(fleet, command, now, rules)
         case OperateHost():
             return operations.operate_host(fleet, command, now, rules)
+        case ReclaimSpot():
+            return operations.reclaim_spot(fleet, command, now, rules)
+        case ScaleIn():
+            return operations.scale_in(fleet, command, now, rules)
         case CancelEvent():
             return (lifecycle.cancel(_event(fleet, command.event), now, f"canceled by {command.by}"),)
         case StartVm():
@@ -85,6 +96,16 @@ def decide(fleet: Fleet, command: Command, now: datetime, rules: Rules) -> Itera
             return declaration.change_fleet(fleet, command, now)
         case SetGroup():
             return declaration.set_group(fleet, command)
+        case CreateToken():
+            return keys.create_token(fleet, command)
+        case RevokeToken():
+            return keys.revoke_token(fleet, command)
+        case SetSubscription():
+            return keys.set_subscription(fleet, command)
+        case RemoveSubscription():
+            return keys.remove_subscription(fleet, command)
+        case RecordDelivered():
+            return keys.record_delivered(fleet, command)
         case Enrol():
             return enrolment.enrol(fleet, command, now)
         case RecordAsked():

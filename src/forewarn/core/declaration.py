@@ -13,15 +13,26 @@ from typing import TypeVar
 import msgspec
 from msgspec.structs import replace
 
-from forewarn.core import lifecycle
+from forewarn.core import lifecycle, quiet
 from forewarn.core.commands import ChangeFleet, SetGroup
 from forewarn.core.errors import Refused, unknown
 from forewarn.core.facts import AnyFact, FleetChanged, GroupSet
 from forewarn.core.fleet import Fleet
-from forewarn.core.model import Event, EventStatus, Group, GroupKind, GroupTerms, Host, Vm
+from forewarn.core.model import (
+    ApprovalRule,
+    Event,
+    EventStatus,
+    Group,
+    GroupKind,
+    GroupTerms,
+    Host,
+    Policy,
+    Vm,
+)
 
 _Record = TypeVar("_Record", Host, GroupTerms, Vm)
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,79}")
+_POSTPONE_LIMIT = range(30 * 24 * 3600 + 1)
 _TERMINATE_NOTICE = range(5 * 60, 15 * 60 + 1)
 _DOMAINS = range(10_000)
 _UNHINGED_BY = ("group", "standing_on", "update_domain", "fault_domain")
@@ -40,8 +51,13 @@ def set_group(fleet: Fleet, command: SetGroup) -> Iterator[GroupSet]:
     if command.group not in fleet.groups:
         raise unknown("group", command.group, fleet.groups)
     old = fleet.groups[command.group].terms
+    policy = replace(
+        old.policy,
+        **{key: value for key in Policy.__struct_fields__ if (value := getattr(command, key)) is not None},
+    )
     terms = replace(
         old,
+        policy=policy,
         approval=command.approval or old.approval,
         eviction=command.eviction or old.eviction,
         terminate_notice=old.terminate_notice
@@ -49,6 +65,7 @@ def set_group(fleet: Fleet, command: SetGroup) -> Iterator[GroupSet]:
         else command.terminate_notice,
     )
     check_terms(terms)
+    check_quorum(terms, len(fleet.groups[command.group].vms))
     if terms != old:
         yield GroupSet(terms)
 
@@ -65,12 +82,33 @@ def check_name(kind: str, name: str) -> None:
 def check_terms(terms: GroupTerms) -> None:
     """Refuse terms that contradict each other."""
     check_name("group", terms.name)
+    _check_policy(terms)
     if terms.terminate_notice is None:
         return
     if terms.kind is not GroupKind.SCALE_SET:
         raise Refused(f"group {terms.name!r}: terminate_notice is for scale-set groups; this is {terms.kind}")
     if terms.terminate_notice not in _TERMINATE_NOTICE:
         raise Refused(f"group {terms.name!r}: terminate_notice must be from PT5M to PT15M")
+
+
+def check_quorum(terms: GroupTerms, members: int) -> None:
+    """Refuse a quorum that the group can never reach."""
+    if terms.policy.quorum > members:
+        raise Refused(
+            f"group {terms.name!r}: a quorum of {terms.policy.quorum} is more than its {members} VMs can reach"
+        )
+
+
+def _check_policy(terms: GroupTerms) -> None:
+    policy = terms.policy
+    if (terms.approval is ApprovalRule.QUORUM) != (policy.quorum > 0):
+        raise Refused(f"group {terms.name!r}: approval = quorum and quorum = N (1 or more) go together")
+    if policy.postpone_limit not in _POSTPONE_LIMIT:
+        raise Refused(f"group {terms.name!r}: postpone_limit must be from 0 to {_POSTPONE_LIMIT[-1]} s")
+    try:
+        quiet.check(policy.quiet_hours)
+    except Refused as refused:
+        raise Refused(f"group {terms.name!r}: {refused}") from None
 
 
 class _Change:
@@ -170,6 +208,7 @@ class _Change:
         is_wanted = name in self._groups or members
         if terms.kind is GroupKind.STANDALONE and len(members) != 1 and is_wanted:
             raise Refused(f"group {name!r} is standalone and must have exactly one VM; it would have {len(members)}")
+        check_quorum(terms, len(members))
         # Azure: clients compare resource names without regard to case.
         folded: dict[str, str] = {}
         for vm in members:

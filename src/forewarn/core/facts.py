@@ -7,7 +7,7 @@ from datetime import datetime
 
 import msgspec
 
-from forewarn.core.model import Caller, Event, GroupTerms, Host, Vm
+from forewarn.core.model import Caller, Event, GroupTerms, Host, Subscription, Token, Vm
 
 
 class Fact(msgspec.Struct, frozen=True, gc=False, omit_defaults=True, tag_field="fact"):
@@ -101,7 +101,28 @@ class Waiting(Fact, frozen=True, tag="waiting"):
     event: str
     at: datetime
     behind: str
+    until: datetime | None = None
+    """The end of the group's quiet hours, where it waits for that instead."""
     """Empty when the approvals are no longer enough, so that it waits for nothing but its time."""
+
+
+class Postponed(Fact, frozen=True, tag="postponed"):
+    """A VM or an owner asked for more time, and the group's policy allowed it."""
+
+    event: str
+    at: datetime
+    by: Caller
+    seconds: int
+    not_before: datetime
+    reason: str = ""
+
+
+class BroughtForward(Fact, frozen=True, tag="brought-forward"):
+    """Hardware is expected to fail earlier than was announced."""
+
+    event: str
+    at: datetime
+    not_before: datetime
 
 
 class Started(Fact, frozen=True, tag="started"):
@@ -143,6 +164,36 @@ class Canceled(Fact, frozen=True, tag="canceled"):
     because: str
 
 
+class TokenCreated(Fact, frozen=True, tag="token-created"):
+    """A token opens the control plane; only the hash of its secret is known."""
+
+    token: Token
+
+
+class TokenRevoked(Fact, frozen=True, tag="token-revoked"):
+    """A token opens nothing any more."""
+
+    token: str
+
+
+class SubscriptionSet(Fact, frozen=True, tag="subscription-set"):
+    """Somebody outside is told what happens."""
+
+    subscription: Subscription
+
+
+class SubscriptionRemoved(Fact, frozen=True, tag="subscription-removed"):
+    """Somebody outside is told nothing any more."""
+
+    subscription: str
+
+
+class Delivered(Fact, frozen=True, tag="delivered"):
+    """Subscribers have been told of everything up to these revisions; recorded rarely and in batches."""
+
+    revisions: dict[str, int]
+
+
 class VmRemoved(Fact, frozen=True, tag="vm-removed"):
     """A VM was deleted or evicted for good."""
 
@@ -181,11 +232,18 @@ AnyFact = (
     | StartedAtOnce
     | Approved
     | Waiting
+    | Postponed
+    | BroughtForward
     | Started
     | Attempted
     | Completed
     | Failed
     | Canceled
+    | TokenCreated
+    | TokenRevoked
+    | SubscriptionSet
+    | SubscriptionRemoved
+    | Delivered
     | VmRemoved
     | VmDeallocated
     | VmStarted

@@ -17,13 +17,18 @@ from forewarn.core.facts import (
     Announced,
     AnyFact,
     Asked,
+    Delivered,
     Enrolled,
     Entry,
     Fetched,
     FleetChanged,
     GroupSet,
     StartedAtOnce,
+    SubscriptionRemoved,
+    SubscriptionSet,
     SwitchedOff,
+    TokenCreated,
+    TokenRevoked,
     VmDeallocated,
     VmMoved,
     VmRemoved,
@@ -37,6 +42,8 @@ from forewarn.core.model import (
     GroupKind,
     GroupTerms,
     Host,
+    Subscription,
+    Token,
     Vm,
 )
 from forewarn.core.shift import Shift
@@ -53,6 +60,8 @@ class Part(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     groups: tuple[Group, ...] = ()
     vms: tuple[Vm, ...] = ()
     events: tuple[Event, ...] = ()
+    tokens: tuple[Token, ...] = ()
+    subscriptions: tuple[Subscription, ...] = ()
     last_at: datetime | None = None
     changes: int = 0
     retired_incarnation: int = 0
@@ -67,6 +76,8 @@ class Fleet:
         self.vms: dict[str, Vm] = {}
         self.events: dict[str, Event] = {}
         self.addresses: dict[str, str] = {}
+        self.tokens: dict[str, Token] = {}
+        self.subscriptions: dict[str, Subscription] = {}
         self.last_at = DAWN
         self.changes = 0
         """How often the operator declared something else."""
@@ -126,6 +137,18 @@ class Fleet:
                 self._move_vm(name, host)
             case FleetChanged():
                 self._change(fact)
+            case TokenCreated(token=token):
+                self.tokens[token.id] = token
+            case TokenRevoked(token=id_):
+                del self.tokens[id_]
+            case SubscriptionSet(subscription=subscription):
+                self.subscriptions[subscription.id] = subscription
+            case SubscriptionRemoved(subscription=id_):
+                del self.subscriptions[id_]
+            case Delivered(revisions=revisions):
+                for id_, revision in revisions.items():
+                    if id_ in self.subscriptions:
+                        self.subscriptions[id_] = replace(self.subscriptions[id_], told=revision)
             case _:
                 self._change_event(fact)
 
@@ -228,6 +251,8 @@ class Fleet:
         """Yield the fleet in pieces, from which ``restore`` makes an equal one."""
         yield Part(
             hosts=tuple(self.hosts.values()),
+            tokens=tuple(self.tokens.values()),
+            subscriptions=tuple(self.subscriptions.values()),
             last_at=self.last_at,
             changes=self.changes,
             retired_incarnation=self._retired_incarnation,
@@ -247,6 +272,8 @@ class Fleet:
         for part in parts:
             fleet.hosts.update((host.name, host) for host in part.hosts)
             fleet.groups.update((group.name, group) for group in part.groups)
+            fleet.tokens.update((token.id, token) for token in part.tokens)
+            fleet.subscriptions.update((each.id, each) for each in part.subscriptions)
             for vm in part.vms:
                 fleet.vms[vm.name] = vm
                 if vm.address:

@@ -20,10 +20,12 @@ from forewarn.core.facts import (
     Announced,
     Approved,
     Attempted,
+    BroughtForward,
     Canceled,
     Completed,
     Failed,
     Fetch,
+    Postponed,
     Started,
     StartedAtOnce,
     Waiting,
@@ -33,10 +35,10 @@ from forewarn.core.model import CallerKind, Event, EventStatus
 if TYPE_CHECKING:
     from datetime import datetime
 
-Change = Approved | Waiting | Started | Attempted | Completed | Failed | Canceled
+Change = Approved | Waiting | Postponed | BroughtForward | Started | Attempted | Completed | Failed | Canceled
 """The facts of an event's life after its announcement."""
 
-VISIBLE = (Announced, StartedAtOnce, Started, Completed, Failed, Canceled)
+VISIBLE = (Announced, StartedAtOnce, Postponed, BroughtForward, Started, Completed, Failed, Canceled)
 """The facts that change what the newest api-version shows, and so raise the incarnation."""
 
 
@@ -49,10 +51,15 @@ def after(event: Event, fact: Change) -> Event | None:
             return replace(event, approvals=(*event.approvals, by.name))
         case Approved(by=by):
             return replace(event, neighbours=(*event.neighbours, by.name))
-        case Waiting(behind=behind):
-            return replace(event, waits_for=behind)
+        case Waiting(behind=behind, until=until):
+            return replace(event, waits_for=behind, waits_until=until)
+        case Postponed(seconds=seconds, not_before=not_before):
+            postponed = event.postponed + seconds
+            return replace(event, not_before=not_before, postponed=postponed, waits_for="", waits_until=None)
+        case BroughtForward(not_before=not_before):
+            return replace(event, not_before=not_before)
         case Started(at=at):
-            return replace(event, status=EventStatus.STARTED, started_at=at, waits_for="")
+            return replace(event, status=EventStatus.STARTED, started_at=at, waits_for="", waits_until=None)
         case Attempted(at=at):
             return replace(event, attempted_at=at, attempts=event.attempts + 1)
         case Completed() | Failed() | Canceled():
@@ -87,6 +94,16 @@ def start(event: Event, now: "datetime", because: str) -> Started:
 def wait(event: Event, now: "datetime", behind: Event) -> Waiting:
     """Let an event that may start wait for its turn."""
     return Waiting(event.id, now, behind.id)
+
+
+def bring_forward(event: Event, now: "datetime", not_before: "datetime") -> BroughtForward:
+    """Let a Scheduled event come earlier than announced."""
+    return BroughtForward(event.id, now, not_before)
+
+
+def keep_quiet(event: Event, now: "datetime", until: "datetime") -> Waiting:
+    """Let an event that may start wait for the end of its group's quiet hours."""
+    return Waiting(event.id, now, behind="", until=until)
 
 
 def stop_waiting(event: Event, now: "datetime") -> Waiting:

@@ -52,6 +52,7 @@ class ApprovalRule(StrEnum):
 
     ANY = "any"
     ALL = "all"
+    QUORUM = "quorum"
 
 
 class EvictionPolicy(StrEnum):
@@ -62,10 +63,11 @@ class EvictionPolicy(StrEnum):
 
 
 class CallerKind(StrEnum):
-    """Which door a command came through."""
+    """Who may cause something: a VM, an operator, the owner of some groups, or the node itself."""
 
     VM = "vm"
     OPERATOR = "operator"
+    OWNER = "owner"
     NODE = "node"
 
 
@@ -123,6 +125,23 @@ class Host(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     name: str
 
 
+class Policy(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
+    """What a group asks for beyond the ordinary."""
+
+    quorum: int = 0
+    """How many VMs of the group must approve, where the approval rule is ``quorum``."""
+    approve_user_reboot: bool = False
+    """Reboots that a user asks for are approved automatically."""
+    approve_user_redeploy: bool = False
+    """Redeploys that a user asks for are approved automatically."""
+    approve_all_down: bool = True
+    """What concerns a group none of whose VMs runs is approved automatically."""
+    postpone_limit: int = 0
+    """For how many seconds in all an event may be postponed by its VMs; 0 is not at all."""
+    quiet_hours: tuple[str, ...] = ()
+    """When platform maintenance may not start; ``quiet.py`` says how they are written."""
+
+
 class GroupTerms(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """What an operator declares of a group."""
 
@@ -132,6 +151,7 @@ class GroupTerms(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     terminate_notice: int | None = None
     """Seconds of notice before a VM of a scale set is deleted; none when deletes go unannounced."""
     eviction: EvictionPolicy = EvictionPolicy.DEALLOCATE
+    policy: Policy = Policy()
 
 
 class Group(msgspec.Struct, gc=False, omit_defaults=True):
@@ -148,6 +168,55 @@ class Group(msgspec.Struct, gc=False, omit_defaults=True):
     @property
     def name(self) -> str:
         return self.terms.name
+
+
+class Role(StrEnum):
+    """What the bearer of a token may do."""
+
+    OPERATOR = "operator"
+    OWNER = "owner"
+    VIEWER = "viewer"
+
+
+class Token(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
+    """A key to the control plane. The secret itself is known to its bearer alone."""
+
+    id: str
+    name: str
+    role: Role
+    hash: str
+    """The SHA-256 of the secret, in hexadecimal."""
+    created_at: datetime
+    expires_at: datetime | None = None
+    groups: tuple[str, ...] = ()
+    """The groups of an owner."""
+
+
+class SubscriptionKind(StrEnum):
+    """How somebody outside is told."""
+
+    WEBHOOK = "webhook"
+    SLACK = "slack"
+    TEAMS = "teams"
+    MAIL = "mail"
+
+
+class Subscription(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
+    """Somebody outside who is told what happens to events."""
+
+    id: str
+    name: str
+    kind: SubscriptionKind
+    target: str
+    """The address: a URL, or for mail an address of a person."""
+    secret: str = ""
+    """What a webhook's messages are signed with."""
+    groups: tuple[str, ...] = ()
+    """Only events of these groups; all when empty."""
+    types: tuple[EventType, ...] = ()
+    """Only events of these types; all when empty."""
+    told: int = 0
+    """The last revision that was told of, as recorded."""
 
 
 class Event(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
@@ -180,6 +249,12 @@ class Event(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """The VMs whose approval was recorded but does not count."""
     approved_by: str = ""
     """The operator who approved in the VMs' place."""
+    reason: str = ""
+    """Why just this VM was chosen, where the platform had a choice."""
+    postponed: int = 0
+    """For how many seconds in all it was postponed."""
+    waits_until: datetime | None = None
+    """The end of the quiet hours that it waits for."""
     waits_for: str = ""
     """The event whose end this one waits for."""
     started_at: datetime | None = None

@@ -1,10 +1,12 @@
 """What each operation announces, and how long before: one table, and the minimums below which no notice falls."""
 
-from datetime import timedelta
+import re
+from datetime import datetime, timedelta
 
 import msgspec
 
 from forewarn.core.commands import HostOperation, VmOperation
+from forewarn.core.errors import Refused
 from forewarn.core.model import EventSource, EventType
 
 SECOND = timedelta(seconds=1)
@@ -94,3 +96,16 @@ LIVE_MIGRATION = Announcement(EventType.FREEZE, EventSource.PLATFORM, _MIGRATION
 
 HARDWARE_FAILURE = f"host {HostOperation.FAIL}"
 """The operation of events that wait for nothing."""
+
+_LINE = re.compile(r"[^\x00-\x1f\x7f]{0,500}")
+
+
+def whole_second(time: datetime) -> datetime:
+    """Round up to what is shown: an event must not start before the time that its VMs were told."""
+    return time if not time.microsecond else time.replace(microsecond=0) + SECOND
+
+
+def check_line(what: str, text: str) -> None:
+    """Refuse a text that VMs and people could not be shown on one line."""
+    if not _LINE.fullmatch(text):
+        raise Refused(f"{what} is one line of at most 500 characters")

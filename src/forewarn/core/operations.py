@@ -1,41 +1,45 @@
 """What operators and owners do to VMs and hosts, and the events that announce it."""
 
-import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from datetime import UTC, datetime
 from uuid import UUID, uuid5
 
-from forewarn.core import lifecycle
+from msgspec.structs import replace
+
+from forewarn.core import choosing, lifecycle
 from forewarn.core.commands import (
     DeallocateVm,
     HostOperation,
     OperateHost,
     OperateVm,
+    ReclaimSpot,
+    ScaleIn,
     StartVm,
     VmOperation,
 )
 from forewarn.core.errors import LimitReached, Refused, unknown
-from forewarn.core.facts import AnyFact, VmDeallocated, VmStarted
+from forewarn.core.facts import Announced, AnyFact, Canceled, StartedAtOnce, VmDeallocated, VmStarted
 from forewarn.core.fleet import Fleet
 from forewarn.core.model import Event, EventSource, EventStatus, Group, Vm
 from forewarn.core.notice import (
     HARDWARE_FAILURE,
     HOST_ANNOUNCEMENTS,
     LIVE_MIGRATION,
-    SECOND,
     VM_ANNOUNCEMENTS,
     Announcement,
     Rules,
+    check_line,
+    whole_second,
 )
 from forewarn.core.outcomes import leave
 
 GROUP_IS_OFF = "the group is off: none of its VMs asks"
 NO_TERMINATE_NOTICE = "deleted without terminate notice"
+APPROVED_AUTOMATICALLY = "approved automatically by the group's policy"
 HARDWARE_FAILED = "hardware failure"
 
 _LATEST = datetime(9000, 1, 1, tzinfo=UTC)
 _DURATIONS = range(-1, 7 * 24 * 3600 + 1)
-_DESCRIPTION = re.compile(r"[^\x00-\x1f\x7f]{0,500}")
 _ENDS_THE_VM = {VmOperation.EVICT, VmOperation.DELETE}
 
 
@@ -58,6 +62,38 @@ def operate_vm(fleet: Fleet, command: OperateVm, now: datetime, rules: Rules) ->
     yield lifecycle.start_at_once(event, now) if is_born_started else lifecycle.announce(event)
 
 
+def reclaim_spot(fleet: Fleet, command: ReclaimSpot, now: datetime, rules: Rules) -> Iterator[AnyFact]:
+    """Evict spot VMs, chosen fairly."""
+    yield from _end_vms(fleet, command, VmOperation.EVICT, choosing.spot_victims(fleet, command), now, rules)
+
+
+def scale_in(fleet: Fleet, command: ScaleIn, now: datetime, rules: Rules) -> Iterator[AnyFact]:
+    """Delete VMs of a scale set, so that the rest stays spread evenly."""
+    yield from _end_vms(fleet, command, VmOperation.DELETE, choosing.scale_in_victims(fleet, command), now, rules)
+
+
+def _end_vms(
+    fleet: Fleet,
+    command: ReclaimSpot | ScaleIn,
+    operation: VmOperation,
+    victims: Sequence[choosing.Choice],
+    now: datetime,
+    rules: Rules,
+) -> Iterator[AnyFact]:
+    canceled: set[str] = set()
+    for number, (vm, reason) in enumerate(victims):
+        one = OperateVm(id=uuid5(UUID(command.id), str(number)).hex, by=command.by, operation=operation, vm=vm.name)
+        for fact in operate_vm(fleet, one, now, rules):
+            match fact:
+                case Canceled(event=event) if event in canceled:
+                    continue
+                case Canceled(event=event):
+                    canceled.add(event)
+                    yield fact
+                case Announced(event=event) | StartedAtOnce(event=event):
+                    yield replace(fact, event=replace(event, reason=reason))
+
+
 def operate_host(fleet: Fleet, command: OperateHost, now: datetime, rules: Rules) -> Iterator[AnyFact]:
     """Announce the operation to all running VMs of the host, one event per group and update domain."""
     if command.host not in fleet.hosts:
@@ -67,12 +103,18 @@ def operate_host(fleet: Fleet, command: OperateHost, now: datetime, rules: Rules
         announcement = LIVE_MIGRATION
     operation = f"host {command.operation}"
     reason = HARDWARE_FAILED if operation == HARDWARE_FAILURE else ""
+    foreseen = _foreseen(fleet, command) if command.operation is HostOperation.DEGRADE else []
+    spared = {name for event in foreseen for name in event.vms}
     events = [
         _event(fleet, command, number, vms, announcement, operation, now, rules, reason)
-        for number, vms in enumerate(_impacted_together(fleet, command.host))
+        for number, vms in enumerate(_impacted_together(fleet, command.host, spared))
     ]
     if operation == HARDWARE_FAILURE:
         yield from _end_all_on(fleet, command.host, now)
+    for event in foreseen:
+        expected = _not_before(command, now + rules.minimum(event.type))
+        if expected < event.not_before:
+            yield lifecycle.bring_forward(event, now, expected)
     for event in events:
         yield lifecycle.start_at_once(event, now) if reason else lifecycle.announce(event)
 
@@ -134,15 +176,11 @@ def _not_before(command: OperateVm | OperateHost, earliest: datetime) -> datetim
     """Return a whole second, because that is what is shown: an event must not start before the time it showed."""
     wished = command.not_before or earliest
     if wished < earliest:
-        least = f"{_whole_second(earliest):%Y-%m-%dT%H:%M:%SZ}"
+        least = f"{whole_second(earliest):%Y-%m-%dT%H:%M:%SZ}"
         raise Refused(f"not before {wished.isoformat()} is too early: the least notice for this ends at {least}")
     if wished > _LATEST:
         raise Refused(f"not before {wished.isoformat()} is too late: nothing is planned beyond {_LATEST:%Y}")
-    return _whole_second(wished.astimezone(UTC))
-
-
-def _whole_second(time: datetime) -> datetime:
-    return time if not time.microsecond else time.replace(microsecond=0) + SECOND
+    return whole_second(wished.astimezone(UTC))
 
 
 def _refuse_nonsense(command: OperateVm | OperateHost) -> None:
@@ -150,8 +188,7 @@ def _refuse_nonsense(command: OperateVm | OperateHost) -> None:
         raise Refused(
             f"a duration of {command.duration} s makes no sense; give 0 to {_DURATIONS[-1]}, or -1 for unknown"
         )
-    if command.description is not None and not _DESCRIPTION.fullmatch(command.description):
-        raise Refused("a description is one line of at most 500 characters")
+    check_line("a description", command.description or "")
 
 
 def _why_without_notice(vm: Vm, group: Group, operation: VmOperation, announcement: Announcement) -> str:
@@ -159,6 +196,11 @@ def _why_without_notice(vm: Vm, group: Group, operation: VmOperation, announceme
         return NO_TERMINATE_NOTICE
     if announcement.source is EventSource.USER and group.enrolled_at is None:
         return GROUP_IS_OFF
+    policy = group.terms.policy
+    if (operation is VmOperation.RESTART and policy.approve_user_reboot) or (
+        operation is VmOperation.REDEPLOY and policy.approve_user_redeploy
+    ):
+        return APPROVED_AUTOMATICALLY
     return ""
 
 
@@ -179,11 +221,23 @@ def _refuse_above_limit(fleet: Fleet, rules: Rules) -> None:
         )
 
 
-def _impacted_together(fleet: Fleet, host: str) -> list[list[Vm]]:
+def _foreseen(fleet: Fleet, command: OperateHost) -> list[Event]:
+    """Return the events that foretell this host's failure already; a nearer prediction brings them forward."""
+    groups = dict.fromkeys(fleet.vms[name].group for name in sorted(fleet.vms_on(command.host)))
+    operation = f"host {HostOperation.DEGRADE}"
+    events = (event for group in groups for event in fleet.events_of(group))
+    return [
+        event
+        for event in events
+        if event.operation == operation and event.host == command.host and event.status is EventStatus.SCHEDULED
+    ]
+
+
+def _impacted_together(fleet: Fleet, host: str, spared: Collection[str]) -> list[list[Vm]]:
     together: dict[tuple[str, int], list[Vm]] = {}
     for name in sorted(fleet.vms_on(host)):
         vm = fleet.vms[name]
-        if not vm.deallocated:
+        if not vm.deallocated and name not in spared:
             together.setdefault((vm.group, vm.update_domain), []).append(vm)
     return [together[key] for key in sorted(together)]
 

@@ -8,6 +8,7 @@ from forewarn.core.facts import (
     Asked,
     Canceled,
     Completed,
+    Delivered,
     Enrolled,
     Entry,
     Failed,
@@ -15,13 +16,17 @@ from forewarn.core.facts import (
     FleetChanged,
     GroupSet,
     StartedAtOnce,
+    SubscriptionRemoved,
+    SubscriptionSet,
     SwitchedOff,
+    TokenCreated,
+    TokenRevoked,
     VmDeallocated,
     VmMoved,
     VmRemoved,
     VmStarted,
 )
-from forewarn.core.model import CallerKind, Event
+from forewarn.core.model import CallerKind, Event, Subscription, Token
 
 FINISHED = "finished"
 """The subject of every entry that ends an event."""
@@ -59,8 +64,12 @@ def _subjects(fact: AnyFact) -> Iterator[str]:
             yield f"group:{group}"
         case Fetched(fetches=fetches):
             yield from (f"event:{fetch.event}" for fetch in fetches)
-        case Asked():
-            return  # a mark says less than the requests themselves, and comes in thousands
+        case Asked() | Delivered():
+            return  # these say less than the requests and messages themselves, and come in thousands
+        case TokenCreated(token=Token(id=id_)) | TokenRevoked(token=id_):
+            yield f"token:{id_}"
+        case SubscriptionSet(subscription=Subscription(id=id_)) | SubscriptionRemoved(subscription=id_):
+            yield f"subscription:{id_}"
         case Completed() | Failed() | Canceled():
             yield f"event:{fact.event}"
             yield FINISHED

@@ -8,18 +8,19 @@ An event is *ready* when it is approved or due. It starts as soon as it stands i
 
 Ready events go by NotBefore, then by announcement. One that must wait stays Scheduled and is not overtaken by a
 later one that would stand in its way, so it starts in the same append that ends the one it waits for.
-Hardware failure waits for nothing.
+Hardware failure waits for nothing. In a group's quiet hours no platform maintenance starts.
 """
 
 from collections.abc import Iterator
 from datetime import datetime
 
-from forewarn.core import approval, lifecycle
+from forewarn.core import approval, lifecycle, quiet
 from forewarn.core.facts import Started, Waiting
 from forewarn.core.fleet import Fleet
 from forewarn.core.model import Event, EventSource, EventStatus, EventType
 from forewarn.core.notice import HARDWARE_FAILURE
 
+ALL_DOWN = "all VMs of the group are down"
 _MAINTENANCE = {EventType.FREEZE, EventType.REBOOT, EventType.REDEPLOY}
 
 
@@ -32,10 +33,15 @@ def settle(fleet: Fleet, group: str, now: datetime) -> Iterator[Started | Waitin
             ahead.add(event)
     reasons = {event.id: reason for event in events if (reason := _why_ready(fleet, event, now))}
     for event in events:
-        if event.waits_for and event.id not in reasons:
+        if (event.waits_for or event.waits_until) and event.id not in reasons:
             yield lifecycle.stop_waiting(event, now)
     ready = [event for event in events if event.id in reasons]
+    quiet_until = quiet.quiet_until(fleet.groups[group].terms.policy.quiet_hours, now) if ready else None
     for event in sorted(ready, key=lambda event: event.not_before):
+        if quiet_until and takes_turns(event):
+            if event.waits_until != quiet_until:
+                yield lifecycle.keep_quiet(event, now, quiet_until)
+            continue
         blocker = ahead.blocker_of(event)
         if blocker is None:
             yield lifecycle.start(event, now, reasons[event.id])
@@ -60,8 +66,10 @@ def _why_ready(fleet: Fleet, event: Event, now: datetime) -> str:
     """Say why the event may start; empty when it may not yet."""
     if event.status is not EventStatus.SCHEDULED:
         return ""
-    if approval.is_enough(event, fleet.groups[event.group].terms.approval, fleet.vms):
+    if approval.is_enough(fleet, event):
         return f"approved by {approval.whose(event)}"
+    if approval.is_needless(fleet, event):
+        return ALL_DOWN
     if event.not_before <= now:
         return event.without_notice or "NotBefore has passed"
     return ""

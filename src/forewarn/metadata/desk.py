@@ -14,12 +14,17 @@ from forewarn.core.facts import (
     Announced,
     AnyFact,
     Asked,
+    Delivered,
     Enrolled,
     Fetched,
     FleetChanged,
     GroupSet,
     StartedAtOnce,
+    SubscriptionRemoved,
+    SubscriptionSet,
     SwitchedOff,
+    TokenCreated,
+    TokenRevoked,
     VmDeallocated,
     VmMoved,
     VmRemoved,
@@ -138,6 +143,8 @@ class Desk:
                     self._trace_vm(name, groups, vms)
             case VmRemoved(vm=name) | VmDeallocated(vm=name) | VmStarted(vm=name) | VmMoved(vm=name):
                 self._trace_vm(name, groups, vms)
+            case TokenCreated() | TokenRevoked() | SubscriptionSet() | SubscriptionRemoved() | Delivered():
+                pass  # the control plane's own; no VM is shown any of it
             case _:
                 if group := self._groups_of.get(fact.event):
                     groups[group] = None

@@ -9,7 +9,7 @@ from uuid import uuid4
 from forewarn.clocks import Timer
 from forewarn.core.commands import Wake
 from forewarn.core.errors import ForewarnError
-from forewarn.core.facts import Announced
+from forewarn.core.facts import Announced, BroughtForward, Postponed, Waiting
 from forewarn.core.fleet import Fleet
 from forewarn.core.model import NODE, EventStatus
 from forewarn.node.feed import Commit
@@ -38,7 +38,7 @@ class Waker:
 
     def load(self, fleet: Fleet) -> None:
         scheduled = (event for event in fleet.events.values() if event.status is EventStatus.SCHEDULED)
-        self._deadlines = [(event.not_before, event.id) for event in scheduled]
+        self._deadlines = [(event.waits_until or event.not_before, event.id) for event in scheduled]
         heapq.heapify(self._deadlines)
         self._set_timer()
 
@@ -46,8 +46,13 @@ class Waker:
         earliest = self._deadlines[0][0] if self._deadlines else None
         for entry in commit.entries:
             for fact in entry.facts:
-                if isinstance(fact, Announced):
-                    heapq.heappush(self._deadlines, (fact.event.not_before, fact.event.id))
+                match fact:
+                    case Announced(event=event):
+                        heapq.heappush(self._deadlines, (event.not_before, event.id))
+                    case Postponed(event=id_, not_before=when) | BroughtForward(event=id_, not_before=when):
+                        heapq.heappush(self._deadlines, (when, id_))
+                    case Waiting(event=id_, until=datetime() as when):
+                        heapq.heappush(self._deadlines, (when, id_))
         if self._deadlines and self._deadlines[0][0] != earliest:
             self._set_timer()
 

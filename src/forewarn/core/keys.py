@@ -1,0 +1,92 @@
+"""Who may come in, and who is told: tokens and subscriptions."""
+
+from collections.abc import Iterator
+from urllib.parse import urlsplit
+
+from forewarn.core.commands import (
+    CreateToken,
+    RecordDelivered,
+    RemoveSubscription,
+    RevokeToken,
+    SetSubscription,
+)
+from forewarn.core.errors import Refused, unknown
+from forewarn.core.facts import (
+    Delivered,
+    SubscriptionRemoved,
+    SubscriptionSet,
+    TokenCreated,
+    TokenRevoked,
+)
+from forewarn.core.fleet import Fleet
+from forewarn.core.model import Role, Subscription, SubscriptionKind
+from forewarn.core.notice import check_line
+
+
+def create_token(fleet: Fleet, command: CreateToken) -> Iterator[TokenCreated]:
+    """Let a token in; names are unique among those in force, so that the record tells them apart."""
+    token = command.token
+    check_line("a token's name", token.name)
+    if not token.name.strip():
+        raise Refused("a token needs a name, by which the record tells who did what")
+    if token.id in fleet.tokens or any(other.name == token.name for other in fleet.tokens.values()):
+        raise Refused(f"there is a token named {token.name!r} already; revoke it first, or choose another name")
+    if (token.role is Role.OWNER) != bool(token.groups):
+        raise Refused("an owner's token names the groups it is for, and no other token names any")
+    for group in token.groups:
+        if group not in fleet.groups:
+            raise unknown("group", group, fleet.groups)
+    yield TokenCreated(token)
+
+
+def revoke_token(fleet: Fleet, command: RevokeToken) -> Iterator[TokenRevoked]:
+    """Take a token out of force."""
+    if command.token not in fleet.tokens:
+        raise unknown("token", command.token, fleet.tokens)
+    yield TokenRevoked(command.token)
+
+
+def set_subscription(fleet: Fleet, command: SetSubscription) -> Iterator[SubscriptionSet]:
+    """Begin to tell somebody, or change how."""
+    subscription = command.subscription
+    check_line("a subscription's name", subscription.name)
+    _check_target(subscription)
+    for group in subscription.groups:
+        if group not in fleet.groups:
+            raise unknown("group", group, fleet.groups)
+    if fleet.subscriptions.get(subscription.id) != subscription:
+        yield SubscriptionSet(subscription)
+
+
+def remove_subscription(fleet: Fleet, command: RemoveSubscription) -> Iterator[SubscriptionRemoved]:
+    """Tell somebody nothing more."""
+    if command.subscription not in fleet.subscriptions:
+        raise unknown("subscription", command.subscription, fleet.subscriptions)
+    yield SubscriptionRemoved(command.subscription)
+
+
+def record_delivered(fleet: Fleet, command: RecordDelivered) -> Iterator[Delivered]:
+    """Record how far subscribers were told; never less far than before."""
+    further = {
+        id_: revision
+        for id_, revision in command.revisions.items()
+        if id_ in fleet.subscriptions and revision > fleet.subscriptions[id_].told
+    }
+    if further:
+        yield Delivered(further)
+
+
+def _check_target(subscription: Subscription) -> None:
+    target = subscription.target
+    if subscription.kind is SubscriptionKind.MAIL:
+        name, _, domain = target.rpartition("@")
+        if not name or not domain or any(letter.isspace() for letter in target):
+            raise Refused(f"{target!r} is no mail address; write it like ops@example.org")
+        return
+    try:
+        parts = urlsplit(target)
+        is_good = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port or 1) > 0
+    except ValueError:
+        is_good = False
+    if not is_good or any(letter.isspace() for letter in target):
+        raise Refused(f"{target!r} is no web address; write it like https://example.org/hook")

@@ -1,0 +1,108 @@
+"""Quiet hours: when platform maintenance may not start for a group.
+
+    22:00-06:00                         every night, in UTC
+    Mon-Fri 08:00-18:00 Europe/Berlin   on working days, as clocks there show it
+    Sat,Sun 00:00-24:00                 the whole weekend
+
+A period belongs to the day on which it begins. Several may overlap or follow each other, but not for ever.
+"""
+
+import re
+from collections.abc import Iterable
+from datetime import UTC, datetime, time, timedelta
+from functools import lru_cache
+from zoneinfo import ZoneInfo
+
+import msgspec
+
+from forewarn.core.errors import Refused
+
+_DAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
+_DAY = "|".join(_DAYS)
+_WRITTEN = re.compile(
+    rf"(?:((?:{_DAY})(?:[-,](?:{_DAY}))*) +)?(\d\d):(\d\d) *- *(\d\d):(\d\d)(?: +([A-Za-z][\w+/-]*))?",
+    re.IGNORECASE | re.ASCII,
+)
+_ONE_DAY = timedelta(days=1)
+_LONGEST = 7 * _ONE_DAY
+_MOST = 20
+
+
+class Period(msgspec.Struct, frozen=True):
+    """One stretch of quiet that comes again and again."""
+
+    days: frozenset[int]
+    begins: time
+    lasts: timedelta
+    zone: ZoneInfo
+
+    def end_of(self, now: datetime) -> datetime | None:
+        """Return the end of the stretch that ``now`` falls into."""
+        here = now.astimezone(self.zone)
+        for day in (here.date(), here.date() - _ONE_DAY):
+            begin = datetime.combine(day, self.begins, self.zone)
+            end = (datetime.combine(day, self.begins) + self.lasts).replace(tzinfo=self.zone)
+            if day.weekday() in self.days and begin.astimezone(UTC) <= now < end.astimezone(UTC):
+                return end.astimezone(UTC)
+        return None
+
+
+def quiet_until(written: tuple[str, ...], now: datetime) -> datetime | None:
+    """Return when the quiet hours that ``now`` falls into are over; None when it falls into none."""
+    end = now
+    while end - now <= _LONGEST:
+        later = [there for each in written if (there := read(each).end_of(end))]
+        if not later:
+            break
+        end = max(later)
+    return end if end > now else None
+
+
+def check(written: tuple[str, ...]) -> None:
+    """Refuse quiet hours that cannot be read, or never end."""
+    if not written:
+        return
+    if len(written) > _MOST:
+        raise Refused(f"{len(written)} periods of quiet hours are too many; at most {_MOST} are kept")
+    for each in written:
+        read(each)
+    monday = datetime(2024, 1, 1, tzinfo=UTC)
+    for hour in range(7 * 24):
+        begin = monday + timedelta(hours=hour)
+        end = quiet_until(written, begin)
+        if end and end - begin > _LONGEST:
+            raise Refused(f"the quiet hours {', '.join(written)} never end; leave some time for maintenance")
+
+
+@lru_cache(maxsize=10_000)
+def read(written: str) -> Period:
+    """Read one period."""
+    found = _WRITTEN.fullmatch(written.strip())
+    if not found:
+        raise Refused(
+            f"quiet hours {written!r} cannot be read; write them like '22:00-06:00' or "
+            "'Mon-Fri 08:00-18:00 Europe/Berlin'"
+        )
+    days, zone = found[1], found[6] or "UTC"
+    begin, end = (timedelta(hours=int(found[n]), minutes=int(found[n + 1])) for n in (2, 4))
+    is_time = begin < _ONE_DAY and end <= _ONE_DAY and max(int(found[3]), int(found[5])) < 60
+    if not is_time or begin == end:
+        raise Refused(f"quiet hours {written!r} must begin and end at different times of day, 00:00 to 24:00")
+    lasts = end - begin if end > begin else end - begin + _ONE_DAY
+    try:
+        place = ZoneInfo(zone)
+    except (KeyError, ValueError, OSError):
+        raise Refused(
+            f"quiet hours {written!r}: there is no time zone {zone!r}; write it like Europe/Berlin"
+        ) from None
+    return Period(frozenset(_days(days)), time(int(found[2]), int(found[3])), lasts, place)
+
+
+def _days(written: str | None) -> Iterable[int]:
+    if not written:
+        yield from range(7)
+        return
+    for part in written.lower().split(","):
+        first, *rest = (_DAYS.index(day) for day in part.split("-"))
+        last = rest[-1] if rest else first
+        yield from ((first + step) % 7 for step in range((last - first) % 7 + 1))
