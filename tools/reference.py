@@ -5,6 +5,7 @@ import inspect
 import re
 from collections.abc import Iterator
 from datetime import timedelta
+from enum import StrEnum
 from pathlib import Path
 from types import ModuleType
 from typing import get_args, get_type_hints
@@ -178,7 +179,10 @@ def _plainly(hint: str) -> str:
         return _WORDS[hint]
     if hint in _RECORDS:
         return f"a{'n' * (hint[0] in 'EI')} [{hint}](#{hint.lower()})"
-    return f"one of {', '.join(f'`{word}`' for word in getattr(model, hint))}"
+    words = getattr(model, hint, None)
+    if isinstance(words, type) and issubclass(words, StrEnum):
+        return f"one of {', '.join(f'`{word}`' for word in words)}"
+    return f"`{hint}`"
 
 
 def ast_hints(kind: type[msgspec.Struct]) -> dict[str, str]:

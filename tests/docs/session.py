@@ -1,0 +1,183 @@
+"""Runs what a page prints: its files are written, its commands typed into one shell, its output compared.
+
+    <!-- session: demo -->      a demo service runs before the first command (else the page starts its own)
+    <!-- file: fleet.toml -->   the fenced block that follows is written to that file first
+    ```console                  lines after ``$ `` are typed, the others are what is expected
+    $ forewarn vm list
+
+In what is expected, ids, times and durations stand for any, and a line ``...`` for any lines.
+"""
+
+import os
+import re
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from time import monotonic, sleep
+from typing import Self
+
+import msgspec
+
+PRINTED = "127.0.0.1:8254"
+PATIENCE = 30.0
+
+_SESSION = re.compile(r"<!-- session: (\w+) -->")
+_FILE = re.compile(r"<!-- file: (\S+) -->\n+```\w*\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+_CONSOLE = re.compile(r"^```console\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+_LOOKS_ONLY = re.compile(r"^(?:forewarn .*\b(?:list|show|verify)\b|curl (?!.*(?: -d|\| *curl)))")
+_ANY = (
+    (re.compile(r"\b[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}\b"), "<id>"),
+    (re.compile(r"\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z"), "<time>"),
+    (re.compile(r"\b[A-Z][a-z]{2}, \d\d [A-Z][a-z]{2} \d{4} \d\d:\d\d:\d\d GMT"), "<time>"),
+    (re.compile(r"\b(?:[A-Z][a-z]{2} \d{1,2} [A-Z][a-z]{2} )?\d\d:\d\d(?::\d\d)? [A-Z]{3,5}\b"), "<time>"),
+    (re.compile(r"^\d\d:\d\d:\d\d "), "<time> "),
+    (re.compile(r"\b[0-9A-F]{8}\b"), "<id>"),
+    (re.compile(r"\bjust now\b|\b\d+ (?:s|min|h) ago\b"), "<ago>"),
+    (re.compile(r"\bin \d+ (?:s|min|h)\b|\bnow\b(?= +\w)"), "<soon>"),
+    (re.compile(r"\+?\b\d+(?:\.\d+)? (?:s|min|h)\b"), "<span>"),
+    (re.compile(r"\((?:\d+[dhms])+ of notice\)"), "(<span> of notice)"),
+    (re.compile(r"\b\d+ entries up to revision \d+"), "<n> entries up to revision <n>"),
+    (re.compile(r"\brevision=\d+"), "revision=<n>"),
+    (re.compile(r"\bby \w+ \(control\.sock\)"), "by <user> (control.sock)"),
+    (re.compile(r"\bprocess with id \d+"), "process with id <n>"),
+    (re.compile(r"^\[\d+\] \d+$"), "[job]"),
+    (re.compile(r"\s+"), " "),
+)
+
+
+class Typed(msgspec.Struct, frozen=True):
+    """One command of a page, and what the page says it prints."""
+
+    command: str
+    expected: tuple[str, ...]
+
+
+class Page(msgspec.Struct, frozen=True):
+    """What a page asks its reader to do."""
+
+    service: str
+    files: dict[str, str]
+    typed: tuple[Typed, ...]
+
+
+def read(text: str) -> Page:
+    """Find a page's files and commands."""
+    session = _SESSION.search(text)
+    typed = tuple(each for block in _CONSOLE.findall(text) for each in _typed(block))
+    return Page(session[1] if session else "", dict(_FILE.findall(text)), typed)
+
+
+def _typed(block: str) -> Iterator[Typed]:
+    command, expected = "", list[str]()
+    for line in block.splitlines():
+        if command.endswith("\\"):
+            command += "\n" + line
+        elif line.startswith("$ "):
+            if command:
+                yield Typed(command, tuple(expected))
+            command, expected = line.removeprefix("$ "), []
+        else:
+            expected.append(line)
+    yield Typed(command, tuple(expected))
+
+
+def agrees(expected: tuple[str, ...], printed: list[str]) -> bool:
+    """Tell whether what was printed is what the page says, ids and times aside."""
+    pattern = "".join(r"(?:.*\n)*" if line == "..." else re.escape(_any(line)) + r"\n" for line in expected)
+    return re.fullmatch(pattern, "".join(f"{_any(line)}\n" for line in printed)) is not None
+
+
+def _any(line: str) -> str:
+    for pattern, word in _ANY:
+        line = pattern.sub(word, line)
+    return line.rstrip()
+
+
+class Shell:
+    """One shell in a directory of its own, in which ``forewarn`` is found; all it started ends with it."""
+
+    def __init__(self, directory: Path) -> None:
+        self._port = _free_port()
+        self._directory = directory
+        bin_ = Path(sys.executable).parent
+        kept = {key: value for key, value in os.environ.items() if not key.startswith("FOREWARN_")}
+        environment = kept | {"PATH": f"{bin_}:{os.environ['PATH']}", "TZ": "UTC", "COLUMNS": "200"}
+        self._process = subprocess.Popen(
+            ["bash", "--noprofile", "--norc", "-m"],
+            cwd=directory,
+            env=environment,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.type("kill %% 2>/dev/null; wait")
+        self._process.communicate("exit\n", timeout=PATIENCE)
+
+    def start_demo(self) -> None:
+        """Let a demo service run, and wait until it answers."""
+        self.type(f"forewarn demo --metadata {PRINTED} >demo.out 2>&1 &")
+        self.wait_for_service("forewarn-demo")
+
+    def wait_for_service(self, data: str) -> None:
+        deadline = monotonic() + PATIENCE
+        while not (self._directory / data / "control.sock").exists() or "VMS" not in "".join(
+            self.type(f"forewarn --data {data} host list")
+        ):
+            assert monotonic() < deadline, "the service did not start"
+            sleep(0.1)
+
+    def type(self, command: str) -> list[str]:
+        """Type a command and return the lines it prints."""
+        assert self._process.stdin
+        assert self._process.stdout
+        end = "--- the command has ended ---"
+        self._process.stdin.write(f"{command.replace(PRINTED, self._address)}\necho; echo '{end}'\n")
+        self._process.stdin.flush()
+        lines = []
+        for line in self._process.stdout:
+            if line.rstrip("\n") == end:
+                break
+            lines.append(line.rstrip("\n").replace(self._address, PRINTED))
+        while lines and not lines[-1]:
+            lines.pop()
+        return lines
+
+    def expect(self, typed: Typed) -> None:
+        """Type a command and compare; one that only looks is typed again until it agrees, for a while."""
+        deadline = monotonic() + PATIENCE
+        printed = self.type(typed.command)
+        expected = tuple(_without_last_blanks(typed.expected))
+        while not agrees(expected, printed):
+            if monotonic() > deadline or not _LOOKS_ONLY.match(typed.command):
+                said, wanted = "\n".join(printed), "\n".join(expected)
+                raise AssertionError(f"$ {typed.command}\n{said}\n--- but the page says ---\n{wanted}")
+            sleep(0.2)
+            printed = self.type(typed.command)
+        if typed.command.endswith("&") and "serve" in typed.command:
+            found = re.search(r"--data (\S+)", typed.command)
+            self.wait_for_service(found[1] if found else "forewarn-data")
+
+    @property
+    def _address(self) -> str:
+        return f"127.0.0.1:{self._port}"
+
+
+def _without_last_blanks(lines: tuple[str, ...]) -> list[str]:
+    kept = list(lines)
+    while kept and not kept[-1].strip():
+        kept.pop()
+    return kept
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])

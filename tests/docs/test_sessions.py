@@ -1,0 +1,28 @@
+"""Every command that a page prints works as printed, against a real service."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.docs.session import Shell, read
+
+ROOT = Path(__file__).parents[2]
+PAGES = sorted(
+    path
+    for path in (ROOT / "README.md", *(ROOT / "docs").rglob("*.md"))
+    if "```console" in path.read_text(encoding="utf-8")
+)
+
+
+@pytest.mark.end_to_end
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_what_a_page_prints_works(path: Path, tmp_path: Path) -> None:
+    """Typed in order into one shell, each command prints what the page says."""
+    page = read(path.read_text(encoding="utf-8"))
+    for name, text in page.files.items():
+        (tmp_path / name).write_text(text, encoding="utf-8")
+    with Shell(tmp_path) as shell:
+        if page.service == "demo":
+            shell.start_demo()
+        for typed in page.typed:
+            shell.expect(typed)
