@@ -1,7 +1,7 @@
 """The emulator on an event loop: the real service, one door for each VM, and a clock that can be moved."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from contextlib import AsyncExitStack
 from datetime import UTC, datetime, timedelta
 from uuid import uuid4
@@ -70,7 +70,7 @@ class Emulation:
         self.node.feed.subscribe(self.chronicle)
         self._changed: list[Callable[[], None]] = []
         self.chronicle.changed = self._tell
-        self._recording: set[asyncio.Task[None]] = set()
+        self._tasks: set[asyncio.Task[None]] = set()
         self._parts = AsyncExitStack()
 
     @property
@@ -130,31 +130,25 @@ class Emulation:
         not_before = None if notice is None else self.clock.now() + notice / self.hurry
         on, name = (command_on_vm, vm) if vm else (command_on_host, host)
         command = on(verb, name, not_before=not_before, duration=duration, description=description)
-        facts = await self.node.submit(command)
-        await self.settled()
-        return self.chronicle.of(facts)
+        return self.chronicle.of(await self.node.submit(command))
 
     async def approve(self, event: str, by: str = "") -> None:
         """Approve an event in the name of a VM; of the operator when none is named."""
         caller = Caller(CallerKind.VM, self._known(by)) if by else EMULATOR
         await self.node.submit(Approve(id=uuid4().hex, by=caller, events=(event.lower(),)))
-        await self.settled()
 
     async def cancel(self, event: str) -> None:
         """Take back an event that has not started."""
         await self.node.submit(CancelEvent(id=uuid4().hex, by=EMULATOR, event=event.lower()))
-        await self.settled()
 
-    async def ask(self, vm: str, api_version: str = NEWEST.name) -> bytes:
-        """Let a VM ask for its document, as a client in it would."""
-        reader, writer = await asyncio.open_connection(self.host, self._doors.port_of(self._known(vm)))
-        target = f"/metadata/scheduledevents?api-version={api_version}"
-        head = f"GET {target} HTTP/1.1\r\nHost: {self.host}\r\nMetadata: true\r\nUser-Agent: forewarn-emulator\r\n"
-        try:
-            writer.write(f"{head}Connection: close\r\n\r\n".encode())
-            return (await reader.read()).partition(b"\r\n\r\n")[2]
-        finally:
-            writer.close()
+    async def ask(self, vm: str) -> None:
+        """Let a VM ask for its document, past its door: nothing is recorded as sent, and nothing goes wrong."""
+        head = f"GET /metadata/scheduledevents?api-version={NEWEST.name} HTTP/1.1\r\nHost: {self.host}\r\n"
+        request, _ = self._doors.edge.memo.read(f"{head}Metadata: true\r\n\r\n".encode())
+        asker = _Asker()
+        address = self.node.fleet.vms[vm].address if vm in self.node.fleet.vms else ""
+        if self.assembly.metadata.answer(request, b"", address, asker) is None:
+            await asker.answered
 
     def document(self, vm: str = "", api_version: str = "") -> bytes:
         """Return what a VM would be shown now, were it to ask; nothing is recorded, and nothing goes wrong."""
@@ -165,13 +159,19 @@ class Emulation:
             return b""  # a standalone group is gone with its VM
         return render(board.events, board.incarnation, version, board.terms.kind)
 
+    def spawn(self, work: Coroutine[None, None, None]) -> None:
+        """Do something beside everything else; nothing is settled before it is done."""
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
     async def settled(self) -> None:
         """Return once nothing is under way: whatever is still to happen waits for the clock, or for a caller."""
         while True:
             await self.assembly.settled()
-            if not self._recording:
+            if not self._tasks:
                 return
-            await asyncio.gather(*self._recording)
+            await asyncio.gather(*self._tasks)
 
     async def advance(self, step: timedelta) -> None:
         """Move the clock on, from one thing that falls due to the next, each done before time goes on."""
@@ -199,9 +199,7 @@ class Emulation:
     def _note_request(self) -> None:
         # Who was shown what is of interest at once here, not in batches.
         if self.assembly.records.has_fetches:
-            task = asyncio.get_running_loop().create_task(self.assembly.recorder.record_fetches())
-            self._recording.add(task)
-            task.add_done_callback(self._recording.discard)
+            self.spawn(self.assembly.recorder.record_fetches())
         self._tell()
 
     def _tell(self) -> None:
@@ -212,6 +210,16 @@ class Emulation:
         if vm not in self.stage.fleet.vms:
             raise unknown("VM", vm, self.stage.fleet.vms)
         return vm
+
+
+class _Asker:
+    """Somebody within the emulator who is owed an answer."""
+
+    def __init__(self) -> None:
+        self.answered: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
+
+    def deliver(self, answer: bytes) -> None:
+        self.answered.set_result(answer)
 
 
 def _driver_settings(stage: Stage) -> SimulatedSettings:

@@ -17,12 +17,14 @@ from forewarn.emulator.emulation import Emulation
 from forewarn.emulator.faults import Fault, fault_kind
 from forewarn.emulator.fleets import fleet_of
 from forewarn.emulator.handles import Duration, EventHandle, HostHandle, VmHandle, copied, duration_of
+from forewarn.emulator.judging import Verdict
+from forewarn.emulator.player import Player
 from forewarn.emulator.requests import SentRequest
+from forewarn.emulator.scenario import USUAL_VM, Scenario, load
 from forewarn.emulator.stage import Stage
 from forewarn.emulator.thread import LoopThread
 from forewarn.emulator.verbs import Verb
 
-_USUAL_VM = "vm-0"
 _Result = TypeVar("_Result")
 
 
@@ -30,14 +32,14 @@ class Emulator:
     """The real service on an emulated fleet.
 
     With the clock ``manual`` time stands still until ``advance`` moves it, from ``now`` or else the real time on;
-    with ``system`` it goes by itself.
+    with ``system`` it goes by itself. A scenario begins when the emulator does.
     """
 
     def __init__(
         self,
         *vms: str,
         fleet: Wish | None = None,
-        stage: Stage | None = None,
+        scenario: Scenario | str | None = None,
         clock: Literal["manual", "system"] = "manual",
         now: datetime | None = None,
         hurry: float = 1.0,
@@ -46,9 +48,10 @@ class Emulator:
         host: str = "127.0.0.1",
         port: int = 0,
     ) -> None:
-        if sum(each is not None for each in (vms or None, fleet, stage)) > 1:
-            raise BadInput("an emulator is given the names of VMs, a fleet or a stage, and only one of them")
-        stage = stage or Stage(fleet=fleet or fleet_of(vms or (_USUAL_VM,)))
+        if sum(each is not None for each in (vms or None, fleet, scenario)) > 1:
+            raise BadInput("an emulator is given the names of VMs, a fleet or a scenario, and only one of them")
+        self._scenario = load(scenario) if isinstance(scenario, str) else scenario
+        stage = self._scenario.stage if self._scenario else Stage(fleet=fleet or fleet_of(vms or (USUAL_VM,)))
         stage = msgspec.structs.replace(stage, faults=(*stage.faults, *faults))
         self._stage = stage
         self._make = partial(
@@ -56,6 +59,7 @@ class Emulator:
         )
         self._thread: LoopThread | None = None
         self._emulation: Emulation | None = None
+        self._player: Player | None = None
         self._changes = 0
         self._change = threading.Condition()
 
@@ -67,6 +71,9 @@ class Emulator:
             emulation = self._make()
             emulation.watch(self._tell)
             await emulation.start()
+            if self._scenario:
+                self._player = Player(emulation, self._scenario)
+                self._player.begin()
             return emulation
 
         try:
@@ -192,6 +199,12 @@ class Emulator:
         emulation = self._running
         self._ask(emulation.faults.clear)
 
+    @property
+    def verdicts(self) -> list[Verdict]:
+        """How what the scenario expects stands now."""
+        player = self._player
+        return self._ask(lambda: player.verdicts) if player else []
+
     def wait_for(self, condition: Callable[[], bool], seconds: float = 5.0) -> bool:
         """Wait until the condition holds, at most so many seconds of the real clock; return whether it does.
 
@@ -214,7 +227,13 @@ class Emulator:
     def _run(self, work: Callable[[Emulation], Coroutine[None, None, _Result]]) -> _Result:
         emulation = self._running
         assert self._thread is not None  # noqa: S101 - it runs as long as the emulation does
-        return self._thread.run(work(emulation))
+
+        async def run() -> _Result:
+            result = await work(emulation)
+            await emulation.settled()
+            return result
+
+        return self._thread.run(run())
 
     def _ask(self, question: Callable[[], _Result]) -> _Result:
         """Ask something in the emulator's thread, at a moment when nothing is under way."""

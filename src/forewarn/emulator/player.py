@@ -1,0 +1,98 @@
+"""Plays a scenario: does each step at its time, and keeps what became of it."""
+
+from forewarn.core.errors import ForewarnError
+from forewarn.core.model import EventStatus
+from forewarn.emulator.chronicle import Life
+from forewarn.emulator.emulation import Emulation
+from forewarn.emulator.judging import Outcome, Verdict, judge, judge_asking
+from forewarn.emulator.scenario import Scenario, Step
+from forewarn.emulator.tables import Act, Claim
+from forewarn.emulator.verbs import Verb
+
+
+class Player:
+    """One performance of a scenario."""
+
+    def __init__(self, emulation: Emulation, scenario: Scenario) -> None:
+        self.scenario = scenario
+        self._emulation = emulation
+        self._lives: dict[str, list[Life]] = {}
+        """The events by the name of the step that announced them, or by its number."""
+        self._left = len(scenario.steps)
+        self._failures: list[Verdict] = []
+        self.began_at = emulation.clock.now()
+        self.has_begun = False
+
+    def begin(self) -> None:
+        """Let time count from now."""
+        clock, hurry = self._emulation.clock, self._emulation.hurry
+        self.has_begun = True
+        self.began_at = clock.now()
+        self._emulation.faults.begin()
+        for number, step in enumerate(self.scenario.steps):
+            clock.call_at(self.began_at + step.at / hurry, lambda step=step, number=number: self._play(step, number))  # type: ignore[misc]
+
+    @property
+    def verdicts(self) -> list[Verdict]:
+        """How each expectation stands, and each step that went otherwise than it says."""
+        now, hurry = self._emulation.clock.now(), self._emulation.hurry
+        judged = [
+            judge_asking(each, self._emulation.requests.sent, self.began_at, now, hurry)
+            if each.that is Claim.ASKED
+            else judge(each, self._lives.get(each.event), now, hurry)
+            for each in self.scenario.expectations
+        ]
+        return [*self._failures, *judged]
+
+    @property
+    def is_over(self) -> bool:
+        """Tell whether every step is done, every event is over and every expectation judged."""
+        elapsed = (self._emulation.clock.now() - self.began_at) * self._emulation.hurry
+        return (
+            self.has_begun
+            and not self._left
+            and elapsed >= self.scenario.until
+            and all(life.is_over for lives in self._lives.values() for life in lives)
+            and all(verdict.outcome is not Outcome.OPEN for verdict in self.verdicts)
+        )
+
+    def _play(self, step: Step, number: int) -> None:
+        self._emulation.spawn(self._do(step, number))
+
+    async def _do(self, step: Step, number: int) -> None:
+        name = step.name or str(number)
+        try:
+            self._lives[name] = await self._announced(step)
+        except ForewarnError as error:
+            self._lives[name] = []
+            if not step.refused:
+                self._failures.append(Verdict(f"step {step}", Outcome.MISSED, str(error)))
+        else:
+            if step.refused:
+                self._failures.append(Verdict(f"step {step} refused", Outcome.MISSED, "it was not refused"))
+        finally:
+            self._left -= 1
+
+    async def _announced(self, step: Step) -> list[Life]:
+        emulation = self._emulation
+        match step.do:
+            case Act.ASK:
+                await emulation.ask(step.vm)
+            case Act.APPROVE:
+                for life in self._lives.get(step.event, ()):
+                    if not life.is_over:
+                        await emulation.approve(life.id, step.by)
+            case Act.CANCEL:
+                for life in self._lives.get(step.event, ()):
+                    if life.status is EventStatus.SCHEDULED:  # a VM may have let it start meanwhile
+                        await emulation.cancel(life.id)
+            case Verb() as verb:
+                return await emulation.do(
+                    verb,
+                    vm=step.vm,
+                    host=step.host,
+                    notice=step.notice,
+                    duration=step.duration,
+                    description=step.description,
+                )
+        return []

@@ -1,0 +1,256 @@
+"""A scenario: a fleet, what happens to it and when, what goes wrong, and what is expected of its VMs.
+
+All its times are those of Azure, and are hurried as a whole when it is played.
+"""
+
+from collections.abc import Iterator, Sequence
+from datetime import timedelta
+from importlib.resources import files
+from pathlib import Path
+
+import msgspec
+from msgspec.structs import replace
+
+from forewarn.config import toml
+from forewarn.config.settings import Notice
+from forewarn.control import wish
+from forewarn.control.wish import Wish
+from forewarn.core.errors import BadInput, nearest
+from forewarn.core.model import Vm
+from forewarn.emulator.faults import Fault
+from forewarn.emulator.fleets import fleet_of
+from forewarn.emulator.stage import Lasts, Stage
+from forewarn.emulator.tables import (
+    EXPECT_KEYS,
+    FAULT_KEYS,
+    FLEET_TABLES,
+    SCENARIO_KEYS,
+    STEP_KEYS,
+    TABLES,
+    Act,
+    Claim,
+    read_keys,
+)
+from forewarn.emulator.verbs import HOST_VERBS, VM_VERBS, Verb
+
+USUAL_VM = "web-0"
+_SHIPPED = files("forewarn.emulator") / "scenarios"
+
+
+class Step(msgspec.Struct, frozen=True, kw_only=True):
+    """One thing that is done at a time."""
+
+    at: timedelta
+    do: Verb | Act
+    name: str = ""
+    vm: str = ""
+    host: str = ""
+    event: str = ""
+    by: str = ""
+    notice: timedelta | None = None
+    duration: int | None = None
+    description: str | None = None
+    refused: bool = False
+
+    def __str__(self) -> str:
+        return " ".join(filter(None, (self.do, self.vm or self.host or self.event, f"by {self.by}" * bool(self.by))))
+
+
+class Expectation(msgspec.Struct, frozen=True, kw_only=True):
+    """One thing that is to happen, or not to."""
+
+    that: Claim
+    event: str = ""
+    by: str = ""
+    within: timedelta | None = None
+    after: timedelta | None = None
+    never: bool = False
+
+
+class Scenario(msgspec.Struct, frozen=True, kw_only=True):
+    """A script for the emulator."""
+
+    name: str
+    title: str
+    about: str = ""
+    stage: Stage
+    steps: tuple[Step, ...] = ()
+    expectations: tuple[Expectation, ...] = ()
+    until: timedelta = timedelta()
+
+
+def shipped() -> list[str]:
+    """Return the names of the scenarios that come with Forewarn."""
+    return sorted(each.name.removesuffix(".toml") for each in _SHIPPED.iterdir() if each.name.endswith(".toml"))
+
+
+def load(name: str) -> Scenario:
+    """Return the scenario of this name, or in the file of this name; raise BadInput that says what is wrong."""
+    if name in shipped():
+        return parse((_SHIPPED / f"{name}.toml").read_text(encoding="utf-8"), f"{name}.toml", name)
+    path = Path(name)
+    if not path.suffix and not path.exists():
+        raise BadInput(
+            f"there is no scenario {name!r}"
+            f"{nearest(name, shipped()) or '; forewarn emulate --list tells which there are'}"
+        )
+    return scenario_of(toml.read(path), path.stem)
+
+
+def parse(text: str, file: str, name: str) -> Scenario:
+    """Return the scenario that a text spells; errors call the text ``file``."""
+    return scenario_of(toml.parse(text, file), name)
+
+
+def scenario_of(file: toml.Toml, name: str) -> Scenario:
+    """Return the scenario that a file holds."""
+    known = (*SCENARIO_KEYS, *TABLES, *FLEET_TABLES)
+    for key in file.tables:
+        if key not in known:
+            remedy = nearest(key, known) or "; known are " + ", ".join(known)
+            raise BadInput(f"{file.place(key)}: a scenario has no {key!r}{remedy}")
+    top = {key: value for key, value in file.tables.items() if key in SCENARIO_KEYS}
+    values = read_keys(file, (), top, SCENARIO_KEYS)
+    fleet = _fleet(file)
+    faults = tuple(_fault(file, number, table, fleet) for number, table in _tables(file, "fault"))
+    steps = _steps(file, fleet)
+    stage = Stage(
+        fleet=fleet,
+        notice=msgspec.convert(_durations(file, "notice"), Notice),
+        lasts=msgspec.convert(_durations(file, "lasts"), Lasts),
+        faults=faults,
+        **{key: values.pop(key) for key in ("enrolled", "user_operation_limit") if key in values},  # type: ignore[arg-type]
+    )
+    expectations = tuple(_expectation(file, number, table, fleet, steps) for number, table in _tables(file, "expect"))
+    return Scenario(name=name, stage=stage, steps=steps, expectations=expectations, **values)  # type: ignore[arg-type]
+
+
+def renamed(scenario: Scenario, names: Sequence[str]) -> Scenario:
+    """Give the VMs of a scenario other names, in their order."""
+    vms = scenario.stage.fleet.vms
+    if len(names) > len(vms):
+        raise BadInput(f"scenario {scenario.name} has {len(vms)} VMs, and {len(names)} names were given")
+    others = dict(zip(vms, names, strict=False))
+    changed = [_renamed_vm(vm, others) for vm in vms.values()]
+    if len({vm.name for vm in changed}) < len(changed):
+        raise BadInput(f"scenario {scenario.name} would have two VMs of the same name; give others")
+    old = scenario.stage.fleet
+    groups = {others.get(name, name) if name in vms else name: terms for name, terms in old.groups.items()}
+    groups = {name: replace(terms, name=name) for name, terms in groups.items()}
+    fleet = Wish(old.hosts, groups, {vm.name: vm for vm in changed})
+    faults = tuple(replace(fault, vm=others.get(fault.vm, fault.vm)) for fault in scenario.stage.faults)
+    return replace(
+        scenario,
+        stage=replace(scenario.stage, fleet=fleet, faults=faults),
+        steps=tuple(
+            replace(step, vm=others.get(step.vm, step.vm), by=others.get(step.by, step.by)) for step in scenario.steps
+        ),
+        expectations=tuple(replace(each, by=others.get(each.by, each.by)) for each in scenario.expectations),
+    )
+
+
+def _renamed_vm(vm: Vm, others: dict[str, str]) -> Vm:
+    group = others.get(vm.group, vm.group) if vm.group == vm.name else vm.group
+    return replace(vm, name=others.get(vm.name, vm.name), group=group)
+
+
+def _fleet(file: toml.Toml) -> Wish:
+    tables = {key: value for key, value in file.tables.items() if key in FLEET_TABLES}
+    return wish.wish_of(toml.Toml(file.name, file.text, tables)) if tables else fleet_of((USUAL_VM,))
+
+
+def _durations(file: toml.Toml, name: str) -> dict[str, object]:
+    return read_keys(file, (name,), file.tables[name], TABLES[name]) if name in file.tables else {}
+
+
+def _tables(file: toml.Toml, name: str) -> Iterator[tuple[int, object]]:
+    tables = file.tables.get(name, [])
+    if not isinstance(tables, list):
+        raise BadInput(f"{file.place(name)}: {name} is a list of tables; write [[{name}]], with two brackets")
+    return enumerate(tables)
+
+
+def _fault(file: toml.Toml, number: int, table: object, fleet: Wish) -> Fault:
+    values = read_keys(file, ("fault", number), table, FAULT_KEYS)
+    _check_vm(file, ("fault", number, "vm"), values, fleet)
+    return fault_of(values)
+
+
+def fault_of(values: dict[str, object]) -> Fault:
+    """Return the fault that these values of the keys describe."""
+    fields = {"since" if key == "from" else key: value for key, value in values.items()}
+    return msgspec.convert(fields, Fault)
+
+
+def _steps(file: toml.Toml, fleet: Wish) -> tuple[Step, ...]:
+    steps: list[Step] = []
+    for number, table in _tables(file, "step"):
+        values = read_keys(file, ("step", number), table, STEP_KEYS)
+        word = str(values["do"])
+        values["do"] = Verb(word) if word in list(Verb) else Act(word)
+        for key in ("vm", "by"):
+            _check_vm(file, ("step", number, key), values, fleet)
+        step = Step(**values)  # type: ignore[arg-type]  # each value was read by its key's kind
+        wrong = _what_is_wrong(step, steps, fleet)
+        if wrong:
+            key, said = wrong
+            raise BadInput(f"{file.place('step', number, key)}: [[step]] {number + 1}: {said}")
+        steps.append(step)
+    return tuple(steps)
+
+
+def _what_is_wrong(step: Step, earlier: list[Step], fleet: Wish) -> tuple[str, str] | None:
+    """Return the key that is wrong, and what is to be said of it."""
+    names = [each.name for each in earlier if each.name]
+    if step.name in names:
+        return "name", f"another step is called {step.name!r} already"
+    if step.host and step.host not in fleet.hosts:
+        return "host", f"there is no host {step.host!r}{nearest(step.host, fleet.hosts)}"
+    match step.do:
+        case Act.APPROVE | Act.CANCEL:
+            if step.event not in names:
+                said = (
+                    f"there is no earlier step called {step.event!r}" if step.event else f"{step.do} needs an event"
+                )
+                return "event", f"{said}{nearest(step.event, names)}; name the step that announces it"
+        case Act.ASK:
+            if not step.vm:
+                return "do", "ask needs a vm"
+        case verb:
+            if bool(step.vm) == bool(step.host):
+                return "do", f"{verb} is done to a vm or to a host; name one of the two"
+            if step.vm and verb not in VM_VERBS:
+                return "do", f"{verb} is done to a host, not to a VM"
+            if step.host and verb not in HOST_VERBS:
+                return "do", f"{verb} is done to a VM, not to a host"
+    return None
+
+
+def _expectation(file: toml.Toml, number: int, table: object, fleet: Wish, steps: tuple[Step, ...]) -> Expectation:
+    values = read_keys(file, ("expect", number), table, EXPECT_KEYS)
+    _check_vm(file, ("expect", number, "by"), values, fleet)
+    values["that"] = Claim(str(values["that"]))
+    expectation = Expectation(**values)  # type: ignore[arg-type]  # each value was read by its key's kind
+    place = f"{file.place('expect', number, 'event')}: [[expect]] {number + 1}"
+    announcing = [step.name for step in steps if isinstance(step.do, Verb) and step.name]
+    if expectation.that is Claim.ASKED:
+        if expectation.event:
+            raise BadInput(f"{place}: asked is expected of a VM, not of an event; leave event out")
+        if expectation.within is None:
+            raise BadInput(f"{place}: asked needs within, or it would be waited for without end")
+        return expectation
+    if not expectation.event and len(announcing) == 1:
+        return replace(expectation, event=announcing[0])
+    if expectation.event not in announcing:
+        said = f"there is no step called {expectation.event!r}" if expectation.event else "it must name an event"
+        raise BadInput(
+            f"{place}: {said}{nearest(expectation.event, announcing)}; give a step that announces one a name"
+        )
+    return expectation
+
+
+def _check_vm(file: toml.Toml, path: tuple[str, int, str], values: dict[str, object], fleet: Wish) -> None:
+    name = values.get(path[-1])
+    if isinstance(name, str) and name not in fleet.vms:
+        place = f"{file.place(*path)}: [[{path[0]}]] {path[1] + 1}"
+        raise BadInput(f"{place}: there is no VM {name!r}{nearest(name, fleet.vms)}")

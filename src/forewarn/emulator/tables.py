@@ -1,0 +1,175 @@
+"""One table of a scenario: which keys it may have, what each may be, and what is said when it is wrong."""
+
+import re
+from collections.abc import Mapping
+from enum import StrEnum
+
+import msgspec
+
+from forewarn.config import toml
+from forewarn.config.values import PERIOD, TEXT, WHOLE, Kind, choice
+from forewarn.core.errors import BadInput, nearest
+from forewarn.emulator.faults import FaultKind
+from forewarn.emulator.verbs import Verb
+
+_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,79}")
+
+
+def _read_name(given: object) -> str:
+    if not isinstance(given, str) or not _NAME.fullmatch(given):
+        raise ValueError
+    return given
+
+
+def _read_truth(given: object) -> bool:
+    if not isinstance(given, bool):
+        raise ValueError  # noqa: TRY004 - one error for every value that does not fit
+    return given
+
+
+def _read_chance(given: object) -> float:
+    if isinstance(given, bool) or not isinstance(given, str | int | float) or not 0 <= float(given) <= 1:
+        raise ValueError
+    return float(given)
+
+
+def _read_signed(given: object) -> float:
+    if isinstance(given, bool) or not isinstance(given, str | int | float) or not abs(float(given)) <= 1e9:
+        raise ValueError
+    return float(given)
+
+
+NAME = Kind("a name", _read_name)
+TRUTH = Kind("true or false", _read_truth)
+CHANCE = Kind("a number from 0 to 1", _read_chance)
+SECONDS = Kind("a number of seconds", _read_signed)
+
+
+class Act(StrEnum):
+    """What a step can do beside what is done to VMs and hosts."""
+
+    APPROVE = "approve"
+    CANCEL = "cancel"
+    ASK = "ask"
+
+
+class Claim(StrEnum):
+    """What can be expected."""
+
+    FETCHED = "fetched"
+    APPROVED = "approved"
+    STARTED = "started"
+    GONE = "gone"
+    COMPLETED = "completed"
+    CANCELED = "canceled"
+    FAILED = "failed"
+    ASKED = "asked"
+
+
+class Key(msgspec.Struct, frozen=True):
+    """One key of a table."""
+
+    kind: Kind
+    help: str
+    is_needed: bool = False
+
+
+SCENARIO_KEYS = {
+    "title": Key(TEXT, "What it is called in lists and reports.", is_needed=True),
+    "about": Key(TEXT, "What happens in it, in a sentence or two."),
+    "enrolled": Key(TRUTH, "Whether groups are on from the beginning, as if their VMs had asked. [default: true]"),
+    "until": Key(PERIOD, "It is not over before this time."),
+    "user_operation_limit": Key(
+        WHOLE, "How many user-initiated events may be Scheduled; 0 is no limit. [default: 0]"
+    ),
+}
+NOTICE_KEYS = {
+    "freeze": Key(PERIOD, "The least notice before a Freeze. [default: 15m]"),
+    "reboot": Key(PERIOD, "The least notice before a Reboot. [default: 15m]"),
+    "redeploy": Key(PERIOD, "The least notice before a Redeploy. [default: 10m]"),
+    "preempt": Key(PERIOD, "The least notice before a Preempt. [default: 30s]"),
+}
+LASTS_KEYS = {
+    "freeze": Key(PERIOD, "How long a Freeze stays Started. [default: 10m]"),
+    "reboot": Key(PERIOD, "How long a Reboot stays Started. [default: 10m]"),
+    "redeploy": Key(PERIOD, "How long a Redeploy stays Started. [default: 10m]"),
+    "preempt": Key(PERIOD, "How long a Preempt stays Started. [default: 5s]"),
+    "terminate": Key(PERIOD, "How long a Terminate stays Started. [default: 5s]"),
+}
+STEP_KEYS = {
+    "at": Key(PERIOD, "When, counted from the beginning.", is_needed=True),
+    "do": Key(choice(*Verb, *Act), "What is done.", is_needed=True),
+    "name": Key(NAME, "What other steps and expectations call it, and the events it announces."),
+    "vm": Key(NAME, "The VM it is done to."),
+    "host": Key(NAME, "The host it is done to; every group and update domain on it gets an event."),
+    "event": Key(NAME, "For approve and cancel: the name of the step that announced the event."),
+    "by": Key(NAME, "For approve: the VM that does; the operator when left out."),
+    "notice": Key(PERIOD, "The notice to give, if it is to be more than the least."),
+    "duration": Key(WHOLE, "The seconds of interruption to announce."),
+    "description": Key(TEXT, "What VMs will read."),
+    "refused": Key(TRUTH, "Whether the rules are to refuse it. [default: false]"),
+}
+FAULT_KEYS = {
+    "kind": Key(choice(*FaultKind), "What goes wrong.", is_needed=True),
+    "probability": Key(CHANCE, "How likely it befalls a request. [default: 1]"),
+    "from": Key(PERIOD, "From when on, counted from the beginning. [default: 0s]"),
+    "until": Key(PERIOD, "Until when. [default: the end]"),
+    "vm": Key(NAME, "Whose requests. [default: everybody's]"),
+    "method": Key(choice("GET", "POST"), "Which requests. [default: all]"),
+    "times": Key(WHOLE, "How often at most."),
+    "seconds": Key(SECONDS, "How long, for those that take time; how much, for a skewed date."),
+}
+EXPECT_KEYS = {
+    "that": Key(choice(*Claim), "What is expected.", is_needed=True),
+    "event": Key(NAME, "The name of the step that announced the event; may be left out where only one step does."),
+    "by": Key(NAME, "The VM that is to have done it. [default: any]"),
+    "within": Key(PERIOD, "How long after the announcement at most (for asked: after the beginning)."),
+    "after": Key(PERIOD, "How long after the announcement at least."),
+    "never": Key(TRUTH, "Whether it must not happen at all. [default: false]"),
+}
+TABLES = {
+    "notice": NOTICE_KEYS,
+    "lasts": LASTS_KEYS,
+    "step": STEP_KEYS,
+    "fault": FAULT_KEYS,
+    "expect": EXPECT_KEYS,
+}
+FLEET_TABLES = ("host", "group", "vm")
+
+
+def read_keys(
+    file: toml.Toml, path: tuple[toml.Step, ...], table: object, keys: Mapping[str, Key]
+) -> dict[str, object]:
+    """Return the values of a table; raise BadInput that names the line, the key and the remedy."""
+    where = _called(path)
+    if not isinstance(table, dict):
+        raise BadInput(f"{file.place(*path)}: {where} is a table; write it with brackets")
+    read: dict[str, object] = {}
+    for name, given in table.items():
+        if name not in keys:
+            known = nearest(name, keys) or "; known are " + ", ".join(keys)
+            raise BadInput(f"{file.place(*path, name)}: {where} has no key {name!r}{known}")
+        read[name] = read_value(keys[name].kind, given, f"{file.place(*path, name)}: {name} of {where}")
+    for name, key in keys.items():
+        if key.is_needed and name not in read:
+            raise BadInput(f"{file.place(*path)}: {where} lacks {name!r}: {key.kind.expected}")
+    return read
+
+
+def read_value(kind: Kind, given: object, place: str) -> object:
+    try:
+        return kind.read(given)
+    except (ValueError, OverflowError):
+        shown = repr(given) if len(repr(given)) <= 60 else repr(given)[:57] + "..."
+        suggestion = nearest(str(given), kind.choices) if kind.choices else ""
+        raise BadInput(f"{place} is {shown}, expected {kind.expected}{suggestion}") from None
+
+
+def _called(path: tuple[toml.Step, ...]) -> str:
+    match path:
+        case ():
+            return "the scenario"
+        case (str(name), int(number)):
+            return f"[[{name}]] {number + 1}"
+        case _:
+            return f"[{path[0]}]"
