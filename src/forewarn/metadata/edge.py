@@ -20,6 +20,9 @@ class Edge:
         self.service = service
         self.limits = limits
         self.memo = Memo()
+        # One object each for all conversations: what all of them use stays in the processor's cache.
+        self.answer = service.answer
+        self.read_alone = self.memo.read_alone
         self.is_closing = False
         self._conversations: set[Conversation] = set()
         self._open_of: dict[str, int] = {}

@@ -43,8 +43,8 @@ class Conversation(asyncio.Protocol):
     # fmt: off
     __slots__ = (
         "_answer", "_body", "_edge", "_idle", "_is_choked", "_is_ended", "_is_free", "_is_hurried", "_is_last",
-        "_received", "_request", "_seen", "_state", "_transport", "_unsent", "_waiter", "_wheel", "_write", "_young",
-        "address", "bucket", "expires",
+        "_read_alone", "_received", "_request", "_seen", "_state", "_transport", "_unsent", "_waiter", "_wheel",
+        "_write", "_young", "address", "bucket", "expires",
     )
     # fmt: on
     _transport: asyncio.Transport
@@ -52,8 +52,9 @@ class Conversation(asyncio.Protocol):
     def __init__(self, edge: "Edge", address: str, received: bytes, unsent: bytes, *, is_last: bool) -> None:
         self._edge = edge
         self.address = address
-        self._answer = edge.service.answer
+        self._answer = edge.answer
         self._young = edge.memo.young
+        self._read_alone = edge.read_alone
         self._wheel = edge.service.wheel
         self._received = bytearray(received)
         self._seen = 0
@@ -92,7 +93,7 @@ class Conversation(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         if self._is_free:
-            request = self._young.get(data)
+            request = self._young.get(data) or self._read_alone(data)
             if request is not None:
                 answer = self._answer(request, b"", self.address, self)
                 if type(answer) is bytes and not request.is_last:

@@ -10,7 +10,7 @@ from urllib.parse import unquote
 
 import msgspec
 
-from forewarn.metadata.heads import NO_BODY, Head, Refusal, find_end, read_head
+from forewarn.metadata.heads import NO_BODY, Head, Refusal, read_head
 from forewarn.wire import problems, versions
 from forewarn.wire.problems import Problem
 from forewarn.wire.versions import VersionSet
@@ -72,7 +72,7 @@ class Request(msgspec.Struct, frozen=True, gc=False):
     """A GET of the document, at once, that nothing is wrong with: what nearly every request is."""
     version: int
     """The index of the api-version of the document."""
-    tags: frozenset[bytes] | None
+    tags: tuple[bytes, ...] | None
     """What If-None-Match names, bare of quotes; ``*`` stands for any."""
     wait: int
     """How many seconds the caller would wait for a change."""
@@ -95,18 +95,24 @@ def understand(head: Head) -> Request:
     version = versions.BY_NAME.get(target.api_version, versions.NEWEST)
     staying = OPEN if head.is_modern else KEEP_ALIVE
     ending = staying if head.keeps_alive else CLOSE
-    return Request(
-        ending=ending,
-        is_last=ending == CLOSE,
-        is_plain=refusal is None and target.route is EVENTS and method == b"GET" and not wait,
-        version=version.index,
-        tags=tags,
-        wait=wait,
-        refusal=refusal,
-        target=target,
-        is_post=method == b"POST",
-        is_head=method == b"HEAD",
+    is_plain = refusal is None and target.route is EVENTS and method == b"GET" and not wait
+    make = Request if tags else _shared_request
+    return make(
+        ending,
+        ending == CLOSE,
+        is_plain,
+        version.index,
+        tags,
+        wait,
+        refusal,
+        target,
+        method == b"POST",
+        method == b"HEAD",
     )
+
+
+_shared_request = lru_cache(maxsize=4096)(Request)
+"""Makes equal requests one object: callers' headers differ more than what they mean."""
 
 
 @lru_cache(maxsize=4096)
@@ -162,8 +168,8 @@ def _is_headerless(head: Head, target: Target) -> bool:
     return head.method == b"POST" and version is not None and not version.header_required_on_post
 
 
-def _tags(fields: dict[bytes, bytes]) -> frozenset[bytes]:
-    return frozenset(quoted or bare for quoted, bare in _TAG.findall(fields[b"if-none-match"]))
+def _tags(fields: dict[bytes, bytes]) -> tuple[bytes, ...]:
+    return tuple([quoted or bare for quoted, bare in _TAG.findall(fields[b"if-none-match"])])
 
 
 def _wait(fields: dict[bytes, bytes]) -> int:
@@ -178,7 +184,7 @@ class Memo:
     bounded, and one caller's odd requests cannot push out what all the others keep sending.
     """
 
-    def __init__(self, half: int = 16_384, longest: int = 1_024) -> None:
+    def __init__(self, half: int = 24_576, longest: int = 1_024) -> None:
         self._half = half
         self._longest = longest
         self.young: dict[bytes, Request] = {}
@@ -191,7 +197,6 @@ class Memo:
     def read(self, block: bytes) -> tuple[Request, Head | None]:
         """Return what a whole head asks for, and the head itself where a body may follow."""
         request = self.young.get(block) or self._old.get(block)
-        head = None
         if request is None:
             head = read_head(block)
             request = understand(head)
@@ -207,10 +212,11 @@ class Memo:
 
     def read_alone(self, received: bytes) -> Request | None:
         """Return what the bytes ask for if they are one whole request without a body, and nothing else."""
+        size = len(received)
+        if size > self._longest or received.find(b"\r\n\r\n") != size - 4:
+            return None
         try:
-            if find_end(received) != len(received):
-                return None
             request, head = self.read(received)
         except Refusal:
-            return None
+            return None  # for the longer way to say what is wrong
         return request if head is None else None

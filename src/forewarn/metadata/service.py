@@ -96,7 +96,8 @@ class Service:
         board = seat.board
         if request.is_plain and board.is_enrolled:
             board.asked = now
-            board.asked_by = seat.vm.name
+            if board.asked_by is not (name := seat.vm.name):
+                board.asked_by = name
             return self._document(request, seat, board)
         return self._answer_rarely(request, body, address, seat, asker)
 
