@@ -3,16 +3,18 @@
 They are written from the words of the rules, not from the code; where the code has a table, they have their own.
 """
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 from itertools import combinations
 
 from forewarn.core.commands import Approve, CancelEvent, OperateVm, SwitchOff
 from forewarn.core.facts import (
     Announced,
     Approved,
+    BroughtForward,
     Canceled,
     Completed,
     Failed,
+    Postponed,
     Started,
     StartedAtOnce,
     SwitchedOff,
@@ -95,7 +97,11 @@ def only_what_owes_no_notice_goes_without(moment: Moment) -> None:
             is_bare_delete = event.type is EventType.TERMINATE and (
                 vm.spot or moment.before.terms[event.group].terminate_notice is None
             )
-            owes_none = is_off_for_user or is_bare_delete or event.operation == "host fail"
+            policy = moment.before.terms[event.group].policy
+            is_automatic = (event.operation == "vm restart" and policy.approve_user_reboot) or (
+                event.operation == "vm redeploy" and policy.approve_user_redeploy
+            )
+            owes_none = is_off_for_user or is_bare_delete or is_automatic or event.operation == "host fail"
             assert owes_none or not event.without_notice
             assert event.without_notice or isinstance(moment.fact, Announced)
 
@@ -149,8 +155,52 @@ def one_id_for_life(moment: Moment) -> None:
             assert event.id not in moment.memory.births
     for id_, event in moment.after.events.items():
         if birth := moment.memory.births.get(id_):
-            kept = ("type", "source", "group", "resources", "not_before", "announced_at", "operation", "host")
+            kept = ("type", "source", "group", "resources", "announced_at", "operation", "host")
             assert [getattr(event, key) for key in kept] == [getattr(birth, key) for key in kept]
+
+
+@of_facts
+def not_before_moves_only_by_a_postponement_or_a_nearer_prediction(moment: Moment) -> None:
+    for id_, event in moment.after.events.items():
+        old = moment.before.events.get(id_)
+        if old is None or event.not_before == old.not_before:
+            continue
+        if isinstance(moment.fact, Postponed):
+            assert event.not_before > old.not_before
+            assert event.postponed <= moment.before.terms[event.group].policy.postpone_limit
+            assert event.type not in {EventType.PREEMPT, EventType.TERMINATE}
+        else:
+            assert isinstance(moment.fact, BroughtForward)
+            assert event.operation == "host degrade"
+            assert event.not_before < old.not_before
+            assert event.not_before - moment.now >= MINIMUM_NOTICE[event.type] / moment.memory.hurry
+        assert event.status is EventStatus.SCHEDULED
+        assert event.not_before.microsecond == 0
+
+
+@of_facts
+def no_maintenance_starts_in_quiet_hours(moment: Moment) -> None:
+    match moment.fact:
+        case Started(event=id_) if takes_turns(event := moment.before.events[id_]):
+            assert not is_quiet(moment.before.terms[event.group].policy.quiet_hours, moment.now)
+        case Waiting(event=id_, until=datetime() as until):
+            event = moment.before.events[id_]
+            assert takes_turns(event)
+            assert is_quiet(moment.before.terms[event.group].policy.quiet_hours, moment.now)
+            assert until > moment.now
+
+
+def is_quiet(hours: tuple[str, ...], now: datetime) -> bool:
+    """Tell it for the periods that the machine uses, by hand."""
+    minute = now.hour * 60 + now.minute
+    berlin = (minute + 60) % 1440  # the machine's days are in winter
+    is_early_week = (now + timedelta(hours=1)).weekday() in {0, 1}
+    return any(
+        (period == "11:00-12:10" and 660 <= minute < 730)
+        or (period == "12:10-12:20" and 730 <= minute < 740)
+        or (period.endswith("Berlin") and 740 <= berlin < 750 and is_early_week)
+        for period in hours
+    )
 
 
 @of_facts
@@ -199,7 +249,8 @@ def nobody_is_overtaken(moment: Moment) -> None:
         if other.status is not EventStatus.SCHEDULED or other.id == starting.id:
             continue
         is_ready = other.not_before <= moment.now or moment.memory.is_approved(other, moment.before)
-        if is_ready and exclude_each_other(starting, other, moment.memory):
+        is_hushed = takes_turns(other) and is_quiet(moment.before.terms[other.group].policy.quiet_hours, moment.now)
+        if is_ready and not is_hushed and exclude_each_other(starting, other, moment.memory):
             assert rank(starting, moment.memory) < rank(other, moment.memory)
 
 
@@ -254,7 +305,8 @@ def what_stirs_nothing_leaves_everything(step: Step) -> None:
 @of_steps
 def start_requests_are_checked_whole(step: Step) -> None:
     if isinstance(step.command, Approve):
-        assert (step.facts is None) == bool(foreign_ids(step.command, step.before))
+        is_foreign = bool(foreign_ids(step.command, step.before))
+        assert step.facts is None if is_foreign else step.facts is not None or step.command.postponements
 
 
 @of_steps
@@ -266,7 +318,7 @@ def an_approval_that_counts_lets_the_event_start_or_wait_its_turn(step: Step) ->
         event = step.before.events[id_]
         if event.status is EventStatus.SCHEDULED and (not by_vm or step.before.terms[event.group].approval == "any"):
             now = step.after.events[id_]
-            assert now.status is EventStatus.STARTED or now.waits_for
+            assert now.status is EventStatus.STARTED or now.waits_for or now.waits_until
 
 
 @of_steps
@@ -293,6 +345,8 @@ def what_is_ready_waits_only_for_what_stands_in_its_way(step: Step) -> None:
     for event in events.values():
         if event.status is not EventStatus.SCHEDULED or not step.memory.is_ready(event, step.after):
             continue
+        if event.waits_until:
+            continue  # that it waits for the end of quiet hours was seen when it began to
         assert event.waits_for, f"{event.id} is ready and waits for nothing"
         blocker = events[event.waits_for]
         assert exclude_each_other(event, blocker, step.memory)
@@ -380,7 +434,8 @@ def the_fleet_holds_together(step: Step) -> None:
 
 @of_steps
 def a_wait_is_noted_once(step: Step) -> None:
-    notes = [(fact.event, fact.behind) for fact in step.facts or () if isinstance(fact, Waiting)]
+    notes = [(fact.event, fact.behind, fact.until) for fact in step.facts or () if isinstance(fact, Waiting)]
     assert len(notes) == len(set(notes))
-    for id_, behind in notes:
-        assert id_ not in step.before.events or step.before.events[id_].waits_for != behind
+    for id_, behind, until in notes:
+        if old := step.before.events.get(id_):
+            assert (old.waits_for, old.waits_until) != (behind, until)

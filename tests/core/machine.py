@@ -22,10 +22,13 @@ from forewarn.core.commands import (
     HostOperation,
     OperateHost,
     OperateVm,
+    Postponement,
+    ReclaimSpot,
     RecordAsked,
     RecordFetched,
     Report,
     Result,
+    ScaleIn,
     SetGroup,
     StartVm,
     SwitchOff,
@@ -45,6 +48,7 @@ from forewarn.core.model import (
     GroupKind,
     GroupTerms,
     Host,
+    Policy,
     Vm,
 )
 from forewarn.core.notice import Rules
@@ -66,16 +70,34 @@ GROUPS = {
 ADDRESSES = ("", "10.0.0.1", "10.0.0.2", "10.0.0.3")
 
 
+QUIET = ((), (), (), ("11:00-12:10",), ("12:10-12:20", "Mon,Tue 12:20-12:30 Europe/Berlin"))
+
+
+def policies(quorum: int) -> st.SearchStrategy[Policy]:
+    return st.builds(
+        Policy,
+        quorum=st.just(quorum),
+        approve_user_reboot=st.booleans(),
+        approve_user_redeploy=st.booleans(),
+        approve_all_down=st.booleans(),
+        postpone_limit=st.sampled_from([0, 600, 3600]),
+        quiet_hours=st.sampled_from(QUIET),
+    )
+
+
 def terms_of(group: str) -> st.SearchStrategy[GroupTerms]:
     kind = GROUPS[group]
     notices = st.sampled_from([None, 300, 900]) if kind is GroupKind.SCALE_SET else st.none()
-    return st.builds(
-        GroupTerms,
-        st.just(group),
-        st.just(kind),
-        st.sampled_from(ApprovalRule),
-        notices,
-        st.sampled_from(EvictionPolicy),
+    return st.sampled_from(ApprovalRule).flatmap(
+        lambda approval: st.builds(
+            GroupTerms,
+            st.just(group),
+            st.just(kind),
+            st.just(approval),
+            notices,
+            st.sampled_from(EvictionPolicy),
+            policies(quorum=1 if approval is ApprovalRule.QUORUM else 0),
+        )
     )
 
 
@@ -213,7 +235,7 @@ class FleetMachine(RuleBasedStateMachine):
 
     @rule()
     def wake_what_is_due(self) -> None:
-        due = [event for event in self.fleet.events.values() if event.not_before <= self.now]
+        due = [event for event in self.fleet.events.values() if (event.waits_until or event.not_before) <= self.now]
         ids = tuple(event.id for event in due if event.status is EventStatus.SCHEDULED)
         self._do(Wake(id=self.next_id(), by=NODE, events=ids))
 
@@ -269,6 +291,22 @@ class FleetMachine(RuleBasedStateMachine):
     def approve_as_operator(self, event: str) -> None:
         self._do(Approve(id=self.next_id(), by=ANN, events=(event,)))
 
+    @rule(
+        event=SCHEDULED, vm=ANY_VM, seconds=st.sampled_from([0, 1, 300, 4000]), also=st.lists(ANY_EVENT, max_size=1)
+    )
+    def postpone(self, event: str, vm: str, seconds: int, also: list[str]) -> None:
+        wish = Postponement(event, seconds, "not yet")
+        caller = Caller(CallerKind.VM, vm)
+        self._do(Approve(id=self.next_id(), by=caller, events=tuple(also), postponements=(wish,)))
+
+    @rule(count=st.sampled_from([1, 1, 2, 9]), host=st.none() | st.sampled_from([*HOSTS, "nowhere"]))
+    def reclaim_spot(self, count: int, host: str | None) -> None:
+        self._do(ReclaimSpot(id=self.next_id(), by=ANN, count=None if host else count, host=host))
+
+    @rule(group=ANY_GROUP, count=st.sampled_from([0, 1, 2, 9]))
+    def scale_in(self, group: str, count: int) -> None:
+        self._do(ScaleIn(id=self.next_id(), by=ANN, group=group, count=count))
+
     @rule(event=ANY_EVENT)
     def cancel(self, event: str) -> None:
         self._do(CancelEvent(id=self.next_id(), by=ANN, event=event))
@@ -299,11 +337,19 @@ class FleetMachine(RuleBasedStateMachine):
     @rule(
         group=ANY_GROUP,
         approval=st.none() | st.sampled_from(ApprovalRule),
+        quorum=st.sampled_from([None, 0, 1, 2, 9]),
+        quiet_hours=st.none() | st.sampled_from([*QUIET, ("00:00-24:00",)]),
         notice=st.sampled_from([None, 300, 100]),
         eviction=st.none() | st.sampled_from(EvictionPolicy),
     )
     def set_group(
-        self, group: str, approval: ApprovalRule | None, notice: int | None, eviction: EvictionPolicy | None
+        self,
+        group: str,
+        approval: ApprovalRule | None,
+        quorum: int | None,
+        quiet_hours: tuple[str, ...] | None,
+        notice: int | None,
+        eviction: EvictionPolicy | None,
     ) -> None:
         self._do(
             SetGroup(
@@ -311,6 +357,8 @@ class FleetMachine(RuleBasedStateMachine):
                 by=ANN,
                 group=group,
                 approval=approval,
+                quorum=quorum,
+                quiet_hours=quiet_hours,
                 terminate_notice=notice,
                 eviction=eviction,
             )

@@ -3,6 +3,8 @@
 ann restarts web-0 [not before TIME] [for 9 s] [saying WORDS]      ann approves E1, E2
 ann freezes host h1 ...   ann redeploys host h1 live               ann cancels E1
 ann starts web-0          ann deallocates web-0                    ann sets web approval=all
+ann reclaims 2 spot VMs   ann reclaims the spot VMs of h1          ann scales pool in by 2
+web-0 postpones E1 by 300 s [saying WORDS]
 ann declares: host h1; group web scale-set; vm web-0 in web on h1 ud=0 fd=0; no vm web-1; cancel events
 web-0 asks                web-0 approves E1                        web-0 is shown E1
 the time comes            the record is kept that web-0 asked      the sweep finds web last asked TIME
@@ -28,10 +30,13 @@ from forewarn.core.commands import (
     HostOperation,
     OperateHost,
     OperateVm,
+    Postponement,
+    ReclaimSpot,
     RecordAsked,
     RecordFetched,
     Report,
     Result,
+    ScaleIn,
     SetGroup,
     StartVm,
     SwitchOff,
@@ -50,6 +55,7 @@ from forewarn.core.model import (
     GroupKind,
     GroupTerms,
     Host,
+    Policy,
     Vm,
 )
 from tests.core.words import Labels, read_time
@@ -108,13 +114,27 @@ class Reader:
         events = tuple(self._labels.id_of(label) for label in match["events"].split(", "))
         return Approve(id=self.id, by=self.caller(match["who"]), events=events)
 
+    def postpone(self, match: re.Match[str], now: datetime) -> Command:
+        event = self._labels.id_of(match["event"])
+        wish = Postponement(event, int(match["seconds"]), match["reason"] or "")
+        return Approve(id=self.id, by=self.caller(match["who"]), postponements=(wish,))
+
+    def reclaim(self, match: re.Match[str], now: datetime) -> Command:
+        count = int(match["count"]) if match["count"] else None
+        return ReclaimSpot(id=self.id, by=self.caller(match["who"]), count=count, host=match["host"])
+
+    def scale_in(self, match: re.Match[str], now: datetime) -> Command:
+        return ScaleIn(id=self.id, by=self.caller(match["who"]), group=match["group"], count=int(match["count"]))
+
     def cancel(self, match: re.Match[str], now: datetime) -> Command:
         return CancelEvent(id=self.id, by=self.caller(match["who"]), event=self._labels.id_of(match["event"]))
 
     def set_group(self, match: re.Match[str], now: datetime) -> Command:
         terms = dict(word.split("=") for word in match["terms"].split())
         notice = terms.get("terminate_notice")
+        policy = _policy(terms)
         return SetGroup(
+            **{key: getattr(policy, key) for key in Policy.__struct_fields__ if key in terms},
             id=self.id,
             by=self.caller(match["who"]),
             group=match["group"],
@@ -150,7 +170,7 @@ class Reader:
         return RecordFetched(id=self.id, by=NODE, fetches=(fetch,))
 
     def wake(self, match: re.Match[str], now: datetime) -> Command:
-        due = (event for event in self._fleet.events.values() if event.not_before <= now)
+        due = (e for e in self._fleet.events.values() if (e.waits_until or e.not_before) <= now)
         return Wake(id=self.id, by=NODE, events=tuple(e.id for e in due if e.status is EventStatus.SCHEDULED))
 
     def record_asked(self, match: re.Match[str], now: datetime) -> Command:
@@ -179,6 +199,12 @@ _SENTENCES: tuple[tuple[str, Callable[[Reader, re.Match[str], datetime], Command
     (r"(?P<who>\S+) starts (?P<vm>\S+)", Reader.start),
     (r"(?P<who>\S+) deallocates (?P<vm>\S+)", Reader.deallocate),
     (r"(?P<who>\S+) approves (?P<events>.*)", Reader.approve),
+    (
+        r"(?P<who>\S+) postpones (?P<event>\S+) by (?P<seconds>-?\d+) s(?: saying (?P<reason>.*))?",
+        Reader.postpone,
+    ),
+    (r"(?P<who>\S+) reclaims (?:(?P<count>-?\d+) spot VMs|the spot VMs of (?P<host>\S+))", Reader.reclaim),
+    (r"(?P<who>\S+) scales (?P<group>\S+) in by (?P<count>-?\d+)", Reader.scale_in),
     (r"(?P<who>\S+) cancels (?P<event>\S+)", Reader.cancel),
     (r"(?P<who>\S+) sets (?P<group>\S+) (?P<terms>.*)", Reader.set_group),
     (r"(?P<who>\S+) declares: (?P<wishes>.*)", Reader.declare),
@@ -215,6 +241,17 @@ def _terms(name: str, kind: str, words: str) -> GroupTerms:
         ApprovalRule(terms.get("approval", "any")),
         int(terms["terminate_notice"]) if "terminate_notice" in terms else None,
         EvictionPolicy(terms.get("eviction", "deallocate")),
+        _policy(terms),
+    )
+
+
+def _policy(terms: dict[str, str]) -> Policy:
+    flags = ("approve_user_reboot", "approve_user_redeploy", "approve_all_down")
+    return Policy(
+        quorum=int(terms.get("quorum", 0)),
+        postpone_limit=int(terms.get("postpone_limit", 0)),
+        quiet_hours=tuple(filter(None, terms.get("quiet_hours", "").replace("_", " ").split(";"))),
+        **{key: terms[key] == "True" for key in flags if key in terms},
     )
 
 

@@ -134,15 +134,21 @@ class Memory:
 
     def _counts(self, before: Sight, id_: str, vm: str) -> bool:
         event = before.events[id_]
-        return before.terms[event.group].approval == "any" or vm in event.vms
+        return before.terms[event.group].approval != "all" or vm in event.vms
 
     def is_approved(self, event: Event, sight: Sight) -> bool:
         """Tell by the words of the rules whether the approval rule of the event is satisfied."""
         given = self.approvals.get(event.id, set())
         if event.id in self.by_operator:
             return True
-        if sight.terms[event.group].approval == "any":
+        terms = sight.terms[event.group]
+        running = [vm for vm in sight.vms.values() if vm.group == event.group and not vm.deallocated]
+        if not running and terms.policy.approve_all_down:
+            return True
+        if terms.approval == "any":
             return bool(given)
+        if terms.approval == "quorum":
+            return bool(given) and len(given) >= min(terms.policy.quorum, len(running))
         there = {name for name in event.vms if not sight.vms[name].deallocated}
         return bool(there) and there <= given
 

@@ -10,16 +10,23 @@ from forewarn.core.facts import (
     Approved,
     Asked,
     Attempted,
+    BroughtForward,
     Canceled,
     Completed,
+    Delivered,
     Enrolled,
     Failed,
     Fetched,
     FleetChanged,
     GroupSet,
+    Postponed,
     Started,
     StartedAtOnce,
+    SubscriptionRemoved,
+    SubscriptionSet,
     SwitchedOff,
+    TokenCreated,
+    TokenRevoked,
     VmDeallocated,
     VmMoved,
     VmRemoved,
@@ -27,7 +34,7 @@ from forewarn.core.facts import (
     Waiting,
 )
 from forewarn.core.fleet import Fleet
-from forewarn.core.model import ApprovalRule, Event, EventStatus, EvictionPolicy, GroupTerms, Vm
+from forewarn.core.model import ApprovalRule, Event, EventStatus, EvictionPolicy, GroupTerms, Policy, Vm
 
 MONDAY = datetime(2024, 1, 1, tzinfo=UTC)
 """Every transcript begins on a Monday."""
@@ -85,6 +92,23 @@ def say(fact: AnyFact, labels: Labels) -> str:
             return f"{labels.of(event.id)} is born Started ({event.without_notice}): {_impact(event)}"
         case Approved(by=by, counts=counts):
             return f"{labels.of(fact.event)} is approved by {by}" + ("" if counts else ", which does not count")
+        case Waiting(until=datetime() as until):
+            return f"{labels.of(fact.event)} waits for the end of quiet hours, {say_time(until)}"
+        case Postponed(by=by):
+            later = say_time(fact.not_before)
+            return f"{labels.of(fact.event)} is postponed by {by}, not before {later}: {fact.reason or 'no reason'}"
+        case BroughtForward():
+            return f"{labels.of(fact.event)} is brought forward, not before {say_time(fact.not_before)}"
+        case TokenCreated(token=token):
+            return f"token {token.name} ({token.role}) is created"
+        case TokenRevoked(token=id_):
+            return f"token {id_} is revoked"
+        case SubscriptionSet(subscription=subscription):
+            return f"{subscription.target} is told ({subscription.kind})"
+        case SubscriptionRemoved(subscription=id_):
+            return f"subscription {id_} is removed"
+        case Delivered(revisions=revisions):
+            return ", ".join(f"{id_} was told up to {revision}" for id_, revision in revisions.items())
         case Waiting():
             return f"{labels.of(fact.event)} waits for {labels.of(fact.behind) or 'nothing any more'}"
         case Started():
@@ -135,7 +159,8 @@ def show(fleet: Fleet, name: str, labels: Labels) -> Iterator[str]:
 
 def _impact(event: Event) -> str:
     duration = f" for {event.duration} s" if event.duration >= 0 else ""
-    return f"{event.type.capitalize()}{duration} of {', '.join(event.resources)} ({event.source})"
+    chosen = f", {event.reason}" if event.reason else ""
+    return f"{event.type.capitalize()}{duration} of {', '.join(event.resources)} ({event.source}{chosen})"
 
 
 def _notice(event: Event) -> str:
@@ -161,6 +186,10 @@ def _terms(terms: GroupTerms) -> str:
         words.append(f"terminate_notice={terms.terminate_notice}")
     if terms.eviction is not EvictionPolicy.DEALLOCATE:
         words.append(f"eviction={terms.eviction}")
+    for key in Policy.__struct_fields__:
+        value = getattr(terms.policy, key)
+        if value != getattr(Policy(), key):
+            words.append(f"{key}={','.join(value).replace(' ', '_') if key == 'quiet_hours' else value}")
     return " ".join(words)
 
 

@@ -130,7 +130,7 @@ def _stirred_groups(fleet: Fleet, facts: Iterable[AnyFact]) -> Iterator[str]:
         match fact:
             case Approved() | Completed() | Failed() | Canceled():
                 yield fleet.events[fact.event].group
-            case Announced(event=event) if event.without_notice:
+            case Announced(event=event):
                 yield event.group
             case VmRemoved(vm=vm) | VmDeallocated(vm=vm) | VmStarted(vm=vm):
                 yield fleet.vms[vm].group
