@@ -33,9 +33,9 @@ def directory(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def history(directory: Path) -> list[Entry]:
+def history(directory: Path, subject: str = "caller:ada") -> list[Entry]:
     with closing(SqliteJournal(directory)) as journal:
-        return journal.history("caller:ada")
+        return journal.history(subject)
 
 
 def reached(directory: Path) -> int:
@@ -87,11 +87,11 @@ def test_the_index_of_another_journal_is_passed_by_and_made_anew(directory: Path
     journal.close()
     shutil.copy(directory / index.NAME, other / index.NAME)
 
-    assert len(history(other)) == 30
+    assert len(history(other, "command:x")) == 30
 
     fold(other, DEFAULT_HISTORY)
     assert reached(other) == 30
-    assert len(history(other)) == 30
+    assert len(history(other, "command:x")) == 30
 
 
 @pytest.mark.parametrize("content", [b"", b"garbage" * 1000])
@@ -124,6 +124,18 @@ def test_a_large_entry_is_found_by_its_cause_and_by_all_it_concerns(directory: P
         assert journal.history("host:rack") == []
         fold(directory, DEFAULT_HISTORY)
         journal.load()
+    journal.close()
+
+
+def test_what_is_indexed_is_not_remembered_any_more(directory: Path) -> None:
+    """A snapshot takes the load of the newest entries off the memory."""
+    journal = SqliteJournal(directory)
+    journal.load()
+    for remembered in (3, 0):
+        assert journal.history("caller:ada") == hosts(1, 12)
+        assert journal._history._view is not None
+        assert len(journal._history._view._remembered.get("caller:ada", ())) == remembered
+        journal.take_snapshot()
     journal.close()
 
 
