@@ -5,7 +5,7 @@ and nothing is let go of while somebody may still need it. Nothing in this file 
 """
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import AsyncExitStack
 from typing import Protocol
 from uuid import uuid4
@@ -34,6 +34,7 @@ from forewarn.node.keeper import Keeper
 from forewarn.node.node import Node
 from forewarn.node.performer import Performer
 from forewarn.node.waker import Waker
+from forewarn.wire.approval import Approval
 
 
 class Entrance(Protocol):
@@ -144,9 +145,9 @@ class Assembly:
         by = Caller(CallerKind.VM, vm)
         await self.node.submit(Enrol(id=uuid4().hex, by=by, group=group, vm=vm))
 
-    async def _approve(self, vm: str, events: Sequence[str]) -> None:
+    async def _approve(self, vm: str, said: Approval) -> None:
         by = Caller(CallerKind.VM, vm, self.node.fleet.vms[vm].address if vm in self.node.fleet.vms else "")
-        await self.node.submit(Approve(id=uuid4().hex, by=by, events=tuple(events)))
+        await self.node.submit(Approve(id=uuid4().hex, by=by, events=said.events, postponements=said.postponements))
 
 
 def rules_of(settings: Settings) -> Rules:

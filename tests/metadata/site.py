@@ -144,8 +144,8 @@ class Site:
             raise self.failure
         self.commit(Enrolled(group, self.clock.now(), vm))
 
-    async def _approve(self, vm: str, events: tuple[str, ...]) -> None:
-        self.approvals.append((vm, events))
+    async def _approve(self, vm: str, said: Approval) -> None:
+        self.approvals.append((vm, said.events))
         await self.gate.wait()
         if self.failure:
             raise self.failure

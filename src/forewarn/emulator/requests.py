@@ -42,7 +42,7 @@ class SentRequest(msgspec.Struct, kw_only=True):
     def approves(self) -> tuple[str, ...]:
         """The ids of the events it approves, in lower case; none where it is no approval."""
         try:
-            return approval.parse(self.body) if self.method == "POST" else ()
+            return approval.parse(self.body).events if self.method == "POST" else ()
         except BadBody:
             return ()
 
@@ -52,16 +52,16 @@ class Requests:
 
     def __init__(self) -> None:
         self.sent: deque[SentRequest] = deque(maxlen=_KEPT)
-        self.changed: Callable[[], None] = lambda: None
+        self.changed: Callable[[SentRequest], None] = lambda _: None
         """Called when a request has come, and when one was answered."""
 
     def arrived(self, request: SentRequest) -> None:
         self.sent.append(request)
-        self.changed()
+        self.changed(request)
 
     def answered(self, request: SentRequest, status: int) -> None:
         request.status = status
-        self.changed()
+        self.changed(request)
 
 
 def read_headers(head: bytes) -> dict[str, str]:

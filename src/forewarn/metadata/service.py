@@ -23,6 +23,7 @@ from forewarn.metadata.request import INSTANCE, VERSIONS, Request
 from forewarn.metadata.waiting import Asker, Waiter, WaitingRoom
 from forewarn.metadata.wheel import Wheel
 from forewarn.wire import approval, problems
+from forewarn.wire.approval import Approval
 from forewarn.wire.bodies import JSON, BadBody
 from forewarn.wire.instance import Content, instance_document, read_instance
 from forewarn.wire.problems import Problem
@@ -31,7 +32,7 @@ from forewarn.wire.versions import VERSIONS_BODY
 log = logging.getLogger(__name__)
 
 Enrol = Callable[[str, str], Awaitable[None]]
-Approve = Callable[[str, tuple[str, ...]], Awaitable[None]]
+Approve = Callable[[str, Approval], Awaitable[None]]
 
 _WAITED = b"Preference-Applied: wait\r\n"
 _ANY = b"*"
@@ -179,17 +180,17 @@ class Service:
 
     def _begin_approval(self, request: Request, body: bytes, seat: Seat, asker: Asker) -> bytes | None:
         try:
-            events = approval.parse(body)
+            said = approval.parse(body)
         except BadBody as error:
             return self._refuse(problems.bad_request(str(error)), request)
-        if not events:
+        if not (said.events or said.postponements):
             return self._approved(request)
-        self._start(self._approve_all(request, seat.vm.name, events), request, asker)
+        self._start(self._approve_all(request, seat.vm.name, said), request, asker)
         return None
 
-    async def _approve_all(self, request: Request, vm: str, events: tuple[str, ...]) -> bytes:
+    async def _approve_all(self, request: Request, vm: str, said: Approval) -> bytes:
         try:
-            await self._approve(vm, events)
+            await self._approve(vm, said)
         except Refused as error:
             return self._refuse(problems.bad_request(str(error)), request)
         except ForewarnError as error:

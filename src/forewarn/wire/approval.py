@@ -1,15 +1,26 @@
-"""The body of an approval: the ids of the events that may start before their time."""
+"""The body of an approval: the events that may start before their time, and those that should come later.
+
+Beyond Azure: ``PostponeRequests`` ask for more time, where the group's policy allows it.
+"""
 
 from collections.abc import Iterable
 
 import msgspec
+from msgspec import UNSET, UnsetType
 
-from forewarn.wire.bodies import read_body
+from forewarn.core.commands import Postponement
+from forewarn.wire.bodies import BadBody, read_body
 from forewarn.wire.words import read_id, show_id
 
 
 class _StartRequest(msgspec.Struct, rename="pascal"):
     event_id: str
+
+
+class _PostponeRequest(msgspec.Struct, rename="pascal", omit_defaults=True):
+    event_id: str
+    seconds: int
+    reason: str = ""
 
 
 class _Approval(msgspec.Struct, rename="pascal"):
@@ -18,21 +29,39 @@ class _Approval(msgspec.Struct, rename="pascal"):
     Azure: clients once sent DocumentIncarnation too, as text or number; like any other key it means nothing.
     """
 
-    start_requests: tuple[_StartRequest, ...]
+    start_requests: tuple[_StartRequest, ...] | UnsetType = UNSET
+    postpone_requests: tuple[_PostponeRequest, ...] | UnsetType = UNSET
+
+
+class Approval(msgspec.Struct, frozen=True):
+    """What a VM says of its events. Ids are in lower case."""
+
+    events: tuple[str, ...] = ()
+    """The events that may start, each once."""
+    postponements: tuple[Postponement, ...] = ()
 
 
 _decoder = msgspec.json.Decoder(_Approval)
 
 
-def parse(body: bytes) -> tuple[str, ...]:
-    """Return the ids it holds, each once, lower case, in the order given; raise BadBody if it is no approval.
+def parse(body: bytes) -> Approval:
+    """Read an approval; raise BadBody if it is none.
 
     An id that is no GUID is handed on like any other: it names no event, which is for the caller to say.
     """
     approval = read_body(_decoder, body, "approval")
-    return tuple(dict.fromkeys(read_id(request.event_id) for request in approval.start_requests))
+    if approval.start_requests is UNSET and approval.postpone_requests is UNSET:
+        raise BadBody("the approval cannot be read: it has no StartRequests")
+    starts = approval.start_requests or ()
+    postpones = approval.postpone_requests or ()
+    return Approval(
+        tuple(dict.fromkeys(read_id(request.event_id) for request in starts)),
+        tuple(Postponement(read_id(each.event_id), each.seconds, each.reason) for each in postpones),
+    )
 
 
-def encode(events: Iterable[str]) -> bytes:
-    """Write the body that approves the events with these ids."""
-    return msgspec.json.encode(_Approval(tuple(_StartRequest(show_id(event)) for event in events)))
+def encode(events: Iterable[str], postponements: Iterable[Postponement] = ()) -> bytes:
+    """Write the body that approves the events with these ids, and asks for more time for those."""
+    starts = tuple(_StartRequest(show_id(event)) for event in events)
+    postpones = tuple(_PostponeRequest(show_id(each.event), each.seconds, each.reason) for each in postponements)
+    return msgspec.json.encode(_Approval(starts, postpones or UNSET))
