@@ -10,14 +10,12 @@ from forewarn.core.facts import (
     Announced,
     AnyFact,
     Approved,
-    Attempted,
     Canceled,
     Completed,
     Failed,
     Fetched,
     Started,
     StartedAtOnce,
-    Waiting,
 )
 from forewarn.core.fleet import Fleet
 from forewarn.core.model import Event, EventStatus
@@ -79,7 +77,7 @@ class Chronicle:
                 for fetch in fetches:
                     if life := self.lives.get(fetch.event):
                         life.fetched.setdefault(fetch.vm, fetch.at)
-            case Approved() | Waiting() | Started() | Attempted() | Completed() | Failed() | Canceled():
+            case _ if isinstance(fact, lifecycle.Change):
                 self._change(self.lives[fact.event], fact)
             case _:
                 pass

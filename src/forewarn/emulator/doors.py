@@ -45,7 +45,7 @@ class Doors:
     async def open(self, vm: str, address: str, host: str, port: int) -> None:
         """Open the door of a VM, which the service knows by its address."""
         loop = asyncio.get_running_loop()
-        listening = bind(host, port)[0]
+        listening = bind(host, port, "--port N")[0]
         self._servers[vm] = await loop.create_server(lambda: Visit(self, vm, address), sock=listening)
 
     async def stop(self) -> None:

@@ -20,7 +20,7 @@ from forewarn.emulator.clock import RunningClock
 from forewarn.emulator.doors import Doors
 from forewarn.emulator.faults import Faults
 from forewarn.emulator.fleets import with_addresses
-from forewarn.emulator.requests import Requests
+from forewarn.emulator.requests import Requests, SentRequest
 from forewarn.emulator.stage import Stage
 from forewarn.emulator.verbs import EMULATOR, Verb, command_on_host, command_on_vm
 from forewarn.journal.memory import MemoryJournal
@@ -69,6 +69,7 @@ class Emulation:
         self.node = self.assembly.node
         self.node.feed.subscribe(self.chronicle)
         self._changed: list[Callable[[], None]] = []
+        self._seen: list[Callable[[SentRequest], None]] = []
         self.chronicle.changed = self._tell
         self._tasks: set[asyncio.Task[None]] = set()
         self._parts = AsyncExitStack()
@@ -89,6 +90,10 @@ class Emulation:
     def watch(self, changed: Callable[[], None]) -> None:
         """Call this after every commit and every request."""
         self._changed.append(changed)
+
+    def watch_requests(self, seen: Callable[[SentRequest], None]) -> None:
+        """Call this with every request, when it has come and again when it was answered."""
+        self._seen.append(seen)
 
     async def start(self) -> None:
         """Begin to answer; on failure nothing is left behind."""
@@ -196,10 +201,12 @@ class Emulation:
         self.node.feed.subscribe(self._doors.incarnations)
         return self._doors
 
-    def _note_request(self) -> None:
+    def _note_request(self, request: SentRequest) -> None:
         # Who was shown what is of interest at once here, not in batches.
         if self.assembly.records.has_fetches:
             self.spawn(self.assembly.recorder.record_fetches())
+        for seen in self._seen:
+            seen(request)
         self._tell()
 
     def _tell(self) -> None:

@@ -69,7 +69,7 @@ class Visit(asyncio.Protocol):
             self._transport.write(self._doors.service.letterhead.refusal(objection, CLOSE, _RETRY_AFTER))
             self._transport.close()
             return
-        self._conversation = self._doors.edge.begin(self._address)
+        self._conversation = Conversation(self._doors.edge, self._address)
         self._conversation.connection_made(_Line(self, self._transport))
 
     def data_received(self, data: bytes) -> None:

@@ -1,0 +1,168 @@
+"""``forewarn emulate``: the real service for developers, without root and without configuration."""
+
+import asyncio
+import logging
+import signal
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+from typing import TYPE_CHECKING, cast
+
+import click
+import msgspec
+
+from forewarn.cli.output import json_option, print_json, print_json_list, print_table
+
+if TYPE_CHECKING:
+    from datetime import timedelta
+
+    from forewarn.cli.emulating.running import Result
+    from forewarn.emulator.scenario import Scenario
+
+PORT = 8254
+
+
+@click.command
+@click.argument("scenario", required=False)
+@click.option("--list", "is_list", is_flag=True, help="List the scenarios that come with Forewarn.")
+@click.option(
+    "--hurry",
+    type=click.FloatRange(min=0, min_open=True),
+    default=1.0,
+    metavar="R",
+    show_default=True,
+    help="Divide every duration by R; 60 makes minutes seconds.",
+)
+@click.option(
+    "--vm",
+    "vms",
+    multiple=True,
+    metavar="NAME",
+    help="Name a VM; may be repeated. In a scenario: other names for its VMs, in their order.",
+)
+@click.option("--host", default="127.0.0.1", metavar="ADDRESS", show_default=True, help="Where it listens.")
+@click.option(
+    "--port",
+    type=click.IntRange(0, 65_535),
+    default=PORT,
+    metavar="N",
+    show_default=True,
+    help="The port of the first VM; the others have those that follow. 0 takes any that are free.",
+)
+@click.option(
+    "--fault",
+    "faults",
+    multiple=True,
+    metavar="KIND[,KEY=VALUE...]",
+    help="Let something go wrong: 500, or delay,seconds=2,probability=0.5,from=1m,until=5m. Repeatable.",
+)
+@click.option(
+    "--seed",
+    type=int,
+    default=0,
+    metavar="N",
+    show_default=True,
+    help="What chance is drawn from: the same requests meet the same faults.",
+)
+@click.option(
+    "--junit",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Write what the scenario expected and what came of it as JUnit XML.",
+)
+@click.option(
+    "--patience",
+    default="1m",
+    metavar="DURATION",
+    show_default=True,
+    help="How long a scenario waits for the first request before it begins without one.",
+)
+@click.option("--stay", is_flag=True, help="Go on after the scenario is over.")
+@json_option
+@click.pass_context
+def emulate(
+    context: click.Context,
+    scenario: str | None,
+    is_list: bool,
+    hurry: float,
+    vms: tuple[str, ...],
+    host: str,
+    port: int,
+    faults: tuple[str, ...],
+    seed: int,
+    junit: Path | None,
+    patience: str,
+    stay: bool,
+    as_json: bool,
+) -> None:
+    """Run the service for developers: every event type, every fault, and a clock that can be moved.
+
+    SCENARIO is one of --list, or a TOML file. It begins with the first request and ends by itself; the exit code is 0
+    if all that it expects came about, else 1. Without a scenario, keys make events happen.
+    """
+    if is_list:
+        _print_list(as_json=as_json)
+        return
+    from forewarn.cli.emulating.flags import read_faults
+    from forewarn.cli.emulating.running import Run
+    from forewarn.config.values import PERIOD
+    from forewarn.emulator.emulation import Emulation
+    from forewarn.emulator.fleets import fleet_of
+    from forewarn.emulator.junit import write
+    from forewarn.emulator.scenario import USUAL_VM, load, renamed
+    from forewarn.emulator.stage import Stage
+    from forewarn.emulator.tables import read_value
+
+    played = renamed(load(scenario), vms) if scenario else None
+    if junit and not played:
+        raise click.UsageError("--junit reports on a scenario; name one", context)
+    stage = played.stage if played else Stage(fleet=fleet_of(vms or (USUAL_VM,)))
+    stage = msgspec.structs.replace(stage, faults=(*stage.faults, *read_faults(faults, stage.fleet.vms)))
+    wait = cast("timedelta", read_value(PERIOD, patience, "flag --patience")).total_seconds()
+
+    async def run() -> "Result":
+        emulation = Emulation(stage, hurry=hurry, host=host, port=port, seed=seed)
+        return await Run(emulation, played, patience=wait, stays=stay, is_silent=as_json).run()
+
+    result = _run(run, ends_by_itself=played is not None and not stay)
+    if result is None or played is None:
+        return
+    if junit:
+        write(junit, played, result.verdicts, result.seconds)
+    if as_json:
+        print_json(result)
+    else:
+        _print_result(played, result)
+    context.exit(0 if result.is_good else 1)
+
+
+def _run(run: Callable[[], "Coroutine[None, None, Result]"], *, ends_by_itself: bool) -> "Result | None":
+    # What the service would log is told in sentences here, or not at all.
+    logging.getLogger("forewarn").setLevel(logging.ERROR)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # so that the terminal is left as it was found
+    try:
+        return asyncio.run(run())
+    except KeyboardInterrupt:
+        if ends_by_itself:
+            raise
+        return None
+
+
+def _print_list(*, as_json: bool) -> None:
+    from forewarn.emulator.scenario import load, shipped
+
+    scenarios = [load(name) for name in shipped()]
+    if as_json:
+        print_json_list({"name": each.name, "title": each.title, "about": each.about} for each in scenarios)
+    else:
+        rows = ((each.name, each.title) for each in scenarios)
+        print_table(("SCENARIO", "WHAT HAPPENS"), rows, "there are no scenarios")
+
+
+def _print_result(scenario: "Scenario", result: "Result") -> None:
+    from forewarn.emulator.judging import Outcome
+
+    met = sum(verdict.outcome is Outcome.MET for verdict in result.verdicts)
+    for verdict in result.verdicts:
+        click.echo(f"{verdict.outcome:<6}  {verdict.claim}: {verdict.told}")
+    rest = "" if result.is_over else ", and it was left before its end"
+    click.echo(f"{scenario.title}: {met} of {len(result.verdicts)} expectations met{rest}")

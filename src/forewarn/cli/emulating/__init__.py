@@ -1,0 +1,1 @@
+"""What ``forewarn emulate`` shows, and the keys it listens to."""

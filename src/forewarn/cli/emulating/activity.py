@@ -1,0 +1,123 @@
+"""What happens, in sentences: requests as they are answered, and events as they go."""
+
+from collections import deque
+from collections.abc import Callable, Iterator
+from datetime import datetime
+
+import msgspec
+
+from forewarn.cli.times import span
+from forewarn.core.facts import (
+    Announced,
+    AnyFact,
+    Approved,
+    Canceled,
+    Completed,
+    Enrolled,
+    Failed,
+    Started,
+    StartedAtOnce,
+    SwitchedOff,
+    VmDeallocated,
+    VmRemoved,
+    VmStarted,
+    Waiting,
+)
+from forewarn.core.fleet import Fleet
+from forewarn.core.model import CallerKind, Event
+from forewarn.emulator.faults import FaultKind
+from forewarn.emulator.requests import SentRequest
+from forewarn.node.feed import Commit
+from forewarn.wire.words import TYPES
+
+_KEPT = 200
+
+
+class Line(msgspec.Struct):
+    """One sentence; what is repeated is counted instead of said again."""
+
+    at: datetime
+    text: str
+    style: str = ""
+    key: str = ""
+    count: int = 1
+
+
+class Activity:
+    """The latest sentences."""
+
+    def __init__(self, tell: Callable[[Line], None] = lambda _: None) -> None:
+        self.lines: deque[Line] = deque(maxlen=_KEPT)
+        self._tell = tell
+        self._events: dict[str, Event] = {}
+        self._last_of: dict[str, str] = {}
+
+    def load(self, fleet: Fleet) -> None:
+        """Do nothing: the journal begins empty."""
+
+    def publish(self, commit: Commit) -> None:
+        for entry in commit.entries:
+            for fact in entry.facts:
+                for text, style in self._sentences(fact):
+                    self._add(Line(entry.at, text, style))
+
+    def note(self, sent: SentRequest) -> None:
+        """Tell of a request once it is answered, or never will be; who asks the same again is only counted."""
+        if not sent.status and not {FaultKind.STALL, FaultKind.RESET} & set(sent.faults):
+            return
+        query = sent.api_version or "no api-version"
+        what = "approves" if sent.method == "POST" else f"asks ({query})" if "scheduledevents" in sent.path else ""
+        faults = f", fault {', '.join(sent.faults)}" if sent.faults else ""
+        text = f"{sent.vm} {what or f'{sent.method} {sent.path}'}: {sent.status or 'no answer'}{faults}"
+        style = "red" if sent.status >= 400 or not sent.status else "dim"
+        if self._last_of.get(sent.vm) == text and sent.method == "GET":
+            for line in reversed(self.lines):
+                if line.key == text:
+                    line.count += 1
+                    line.at = sent.at
+                    return
+        self._last_of[sent.vm] = text
+        self._add(Line(sent.at, text, style, key=text))
+
+    def _add(self, line: Line) -> None:
+        self.lines.append(line)
+        self._tell(line)
+
+    def _sentences(self, fact: AnyFact) -> Iterator[tuple[str, str]]:
+        match fact:
+            case Announced(event=event):
+                self._events[event.id] = event
+                notice = span((event.not_before - event.announced_at).total_seconds())
+                yield f"{self._name(event.id)} is announced, {notice} ahead", "yellow"
+            case StartedAtOnce(event=event):
+                self._events[event.id] = event
+                yield f"{self._name(event.id)} starts at once: {event.without_notice}", "magenta"
+            case Approved(event=id_, by=by):
+                who = by.name if by.kind is CallerKind.VM else "the operator"
+                yield f"{who} approves the {self._name(id_)}", "cyan"
+            case Waiting(event=id_, behind=behind) if behind:
+                yield f"{self._name(id_)} waits its turn behind the {self._name(behind)}", "yellow"
+            case Started(event=id_, because=because):
+                yield f"{self._name(id_)} starts: {because}", "magenta"
+            case Completed(event=id_):
+                yield f"{self._name(id_)} is over", "green"
+            case Failed(event=id_, reason=reason):
+                yield f"{self._name(id_)} failed: {reason}", "red"
+            case Canceled(event=id_, because=because):
+                yield f"{self._name(id_)} is canceled: {because}", "green"
+            case Enrolled(group=group, by=by):
+                yield f"group {group} is on: {by} asked", "dim"
+            case SwitchedOff(group=group):
+                yield f"group {group} is off: nobody asked for a day", "yellow"
+            case VmRemoved(vm=vm):
+                yield f"{vm} is gone", "dim"
+            case VmDeallocated(vm=vm):
+                yield f"{vm} is deallocated", "dim"
+            case VmStarted(vm=vm):
+                yield f"{vm} runs again", "dim"
+            case _:
+                pass
+
+    def _name(self, id: str) -> str:
+        event = self._events[id]
+        return f"{TYPES[event.type]} of {', '.join(event.resources)}"

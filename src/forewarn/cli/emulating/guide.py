@@ -1,0 +1,18 @@
+"""What to type to try the emulator."""
+
+from forewarn.core.model import EventStatus
+from forewarn.emulator.emulation import Emulation
+from forewarn.wire.words import show_id
+
+DOCUMENT = "/metadata/scheduledevents?api-version=2020-07-01"
+
+
+def to_try(emulation: Emulation, vm: str) -> tuple[str, str]:
+    """Return two lines that work as they stand: ask for the document, and approve what is in it."""
+    url = f"'{emulation.url(vm)}{DOCUMENT}'"
+    group = emulation.stage.fleet.vms[vm].group
+    scheduled = (event for event in emulation.node.fleet.events_of(group) if event.status is EventStatus.SCHEDULED)
+    event = next(scheduled, None)
+    id_ = show_id(event.id) if event else "EVENT-ID"
+    body = f'{{"StartRequests":[{{"EventId":"{id_}"}}]}}'
+    return f"curl -s -H Metadata:true {url}", f"curl -s -H Metadata:true -d '{body}' {url}"

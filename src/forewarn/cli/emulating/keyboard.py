@@ -1,0 +1,68 @@
+"""Keys as they are pressed, without waiting for the end of a line."""
+
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+_LOOK_EVERY = 0.1
+
+
+@contextmanager
+def listening(pressed: Callable[[str], None]) -> Iterator[None]:
+    """Call ``pressed`` with every key, from a thread of its own, until the block ends."""
+    stopping = threading.Event()
+    reader = threading.Thread(target=_read, args=(pressed, stopping), name="keyboard", daemon=True)
+    with _unbuffered():
+        reader.start()
+        try:
+            yield
+        finally:
+            stopping.set()
+            reader.join()
+
+
+def _read(pressed: Callable[[str], None], stopping: threading.Event) -> None:
+    while not stopping.is_set():
+        if key := _next_key():
+            pressed(key)
+
+
+if sys.platform == "win32":
+
+    @contextmanager
+    def _unbuffered() -> Iterator[None]:
+        yield  # a console hands keys over one by one anyway
+
+    def _next_key() -> str:
+        import msvcrt
+        import time
+
+        if msvcrt.kbhit():
+            return msvcrt.getwch()
+        time.sleep(_LOOK_EVERY)
+        return ""
+
+else:
+
+    @contextmanager
+    def _unbuffered() -> Iterator[None]:
+        import termios
+        import tty
+
+        before = termios.tcgetattr(sys.stdin)
+        tty.setcbreak(sys.stdin)
+        try:
+            yield
+        finally:
+            termios.tcsetattr(sys.stdin, termios.TCSADRAIN, before)
+
+    def _next_key() -> str:
+        import os
+        import select
+
+        ready, _, _ = select.select([sys.stdin], [], [], _LOOK_EVERY)
+        if not ready:
+            return ""
+        # An arrow comes as several bytes; read together they are taken for one key that means nothing.
+        return os.read(sys.stdin.fileno(), 16).decode(errors="replace")

@@ -1,0 +1,152 @@
+"""The emulator at a terminal: who asks, what they are shown, what happens, and the keys."""
+
+from collections.abc import Iterator
+from typing import Self
+
+import msgspec
+from rich.console import Console, Group
+from rich.highlighter import JSONHighlighter
+from rich.live import Live
+from rich.text import Text
+
+from forewarn.cli.emulating.activity import Activity
+from forewarn.cli.emulating.controls import KEYS, Controls
+from forewarn.cli.emulating.guide import to_try
+from forewarn.cli.times import relative
+from forewarn.core.model import Event, EventStatus
+from forewarn.emulator.emulation import Emulation
+from forewarn.emulator.judging import Outcome
+from forewarn.emulator.player import Player
+from forewarn.wire.words import STATUSES, TYPES
+
+_MOST_VMS = 6
+_LEAST_ACTIVITY = 5
+_LEGEND_KEYS = {"\t": "tab"}
+_OUTCOMES = {Outcome.OPEN: "dim", Outcome.MET: "green", Outcome.MISSED: "bold red"}
+
+
+class Screen:
+    """Draws the whole terminal anew whenever it is told to."""
+
+    def __init__(self, emulation: Emulation, player: Player | None, activity: Activity, controls: Controls) -> None:
+        self._emulation = emulation
+        self._player = player
+        self._activity = activity
+        self._controls = controls
+        self._console = Console(highlight=False, emoji=False, markup=False)
+        self._live = Live(console=self._console, screen=True, auto_refresh=False)
+
+    def __enter__(self) -> Self:
+        self._live.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._live.stop()
+
+    def draw(self) -> None:
+        self._live.update(Group(*self.lines(self._console.height)), refresh=True)
+
+    def lines(self, height: int) -> list[Text]:
+        """Return what fits a terminal of this height; the document and what happened give way to each other."""
+        above = [self._title(), Text(), *self._vms(), Text(), *self._try(), Text()]
+        below = [*self._expectations(), Text(), *self._legend()]
+        room = max(height - len(above) - len(below) - 3, 2)
+        document = self._document(max(room - _LEAST_ACTIVITY, 1))
+        activity = self._happened(max(room - len(document), 1))
+        headline = Text(f"What {self._controls.chosen} is shown", style="bold")
+        lines = [*above, headline, *document, Text(), Text("What happens", style="bold"), *activity, *below]
+        for line in lines:
+            line.no_wrap, line.overflow = True, "ellipsis"
+        return lines
+
+    def _title(self) -> Text:
+        emulation = self._emulation
+        title = Text("Forewarn emulator", style="bold")
+        if self._player:
+            begun = self._player.has_begun
+            title.append(f"  {self._player.scenario.title}", "bold cyan")
+            title.append("" if begun else "  begins with the first request", "yellow")
+        if emulation.hurry != 1:
+            title.append(f"  {emulation.hurry:g} times as fast", "dim")
+        title.append(f"  {emulation.clock.now():%H:%M:%S} UTC", "dim")
+        return title
+
+    def _vms(self) -> Iterator[Text]:
+        emulation, chosen = self._emulation, self._controls.chosen
+        names = list(emulation.vms)
+        first = max(0, names.index(chosen) - _MOST_VMS + 1)
+        width = max(map(len, names))
+        for name in names[first : first + _MOST_VMS]:
+            line = Text("> " if name == chosen else "  ", style="bold" if name == chosen else "")
+            line.append(f"{name:<{width}}  {emulation.url(name)}  ")
+            line.append(*self._state(name))
+            yield line
+        if len(names) > _MOST_VMS:
+            yield Text(f"  {len(names)} VMs in all", style="dim")
+
+    def _state(self, name: str) -> tuple[str, str]:
+        vm = self._emulation.node.fleet.vms.get(name)
+        if vm is None:
+            return "deleted", "dim"
+        if vm.deallocated:
+            return "deallocated", "dim"
+        asked = next((sent for sent in reversed(self._emulation.requests.sent) if sent.vm == name), None)
+        if asked is None:
+            return "has not asked", "dim"
+        return f"asked {relative(asked.at, self._emulation.clock.now())}", "green"
+
+    def _try(self) -> Iterator[Text]:
+        for line in to_try(self._emulation, self._controls.chosen):
+            yield Text(line, style="dim")
+
+    def _document(self, room: int) -> list[Text]:
+        """Return the document in full where it fits, else a line for each of its events."""
+        shown = self._emulation.document(self._controls.chosen)
+        if not shown:
+            return [Text("nothing: the VM is gone", style="dim")]
+        pretty = msgspec.json.format(shown, indent=2).decode().splitlines()
+        if len(pretty) <= room:
+            return [JSONHighlighter()(Text(line)) for line in pretty]
+        group = self._emulation.stage.fleet.vms[self._controls.chosen].group
+        events = self._emulation.node.fleet.events_of(group)
+        incarnation = self._emulation.node.fleet.groups[group].incarnation
+        return [Text(f"incarnation {incarnation}"), *(self._event(event) for event in events[: room - 1])]
+
+    def _event(self, event: Event) -> Text:
+        line = Text(f"{TYPES[event.type]:<9}  ")
+        is_scheduled = event.status is EventStatus.SCHEDULED
+        line.append(f"{STATUSES[event.status]:<9}  ", "yellow" if is_scheduled else "bold magenta")
+        when = relative(event.not_before, self._emulation.clock.now()) if is_scheduled else ""
+        return line.append(f"{when:<10}  {', '.join(event.resources)}")
+
+    def _happened(self, room: int) -> list[Text]:
+        shown = list(self._activity.lines)[-room:]
+        return [
+            Text(f"{line.at:%H:%M:%S}  ", style="dim").append(
+                line.text + (f" ({line.count} times)" if line.count > 1 else ""), line.style
+            )
+            for line in shown
+        ] or [Text("nothing yet", style="dim")]
+
+    def _expectations(self) -> Iterator[Text]:
+        if self._player is None:
+            return
+        verdicts = self._player.verdicts
+        yield Text()
+        for verdict in verdicts[:5]:
+            yield Text(f"{verdict.outcome:<6}  ", style=_OUTCOMES[verdict.outcome]).append(verdict.claim)
+        if len(verdicts) > 5:
+            met = sum(verdict.outcome is Outcome.MET for verdict in verdicts)
+            yield Text(f"{met} of {len(verdicts)} met", style="dim")
+
+    def _legend(self) -> Iterator[Text]:
+        if self._controls.message:
+            yield Text(self._controls.message, style="yellow")
+        line = Text()
+        for key, what in KEYS.items():
+            shown = f"{_LEGEND_KEYS.get(key, key)} {what.label}"
+            if line and line.cell_len + len(shown) + 3 > self._console.width:
+                yield line
+                line = Text()
+            line.append("   " if line else "").append(_LEGEND_KEYS.get(key, key), "bold").append(f" {what.label}")
+        yield line
