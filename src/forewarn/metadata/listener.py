@@ -35,8 +35,8 @@ _Address = tuple[str, int] | tuple[str, int, int, int] | tuple[int, bytes]
 _NO_FILES_LEFT = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 
 
-def bind(host: str, port: int) -> list[socket.socket]:
-    """Return sockets that listen there; raise Unavailable that says why not, and what to do."""
+def bind(host: str, port: int, flag: str = "--metadata HOST:PORT") -> list[socket.socket]:
+    """Return sockets that listen there; raise Unavailable that says why not, and which flag chooses otherwise."""
     where = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
     try:
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
@@ -50,7 +50,7 @@ def bind(host: str, port: int) -> list[socket.socket]:
     except OSError as error:
         for opened in sockets:
             opened.close()
-        raise Unavailable(f"cannot listen on {where}: {_remedy(error, port)}") from None
+        raise Unavailable(f"cannot listen on {where}: {_remedy(error, port, flag)}") from None
     return sockets
 
 
@@ -72,13 +72,13 @@ def _listen(listening: socket.socket, address: _Address, *, is_one_of_many: bool
     return listening
 
 
-def _remedy(error: OSError, port: int) -> str:
+def _remedy(error: OSError, port: int, flag: str) -> str:
     match error.errno:
         case errno.EADDRINUSE:
-            return "another program listens there; stop it, or choose another port with --metadata HOST:PORT"
+            return f"another program listens there; stop it, or choose another port with {flag}"
         case errno.EACCES:
             return (
-                f"port {port} is for privileged programs; choose one above 1023 with --metadata HOST:PORT,"
+                f"port {port} is for privileged programs; choose one above 1023 with {flag},"
                 " or give this one CAP_NET_BIND_SERVICE"
             )
         case errno.EADDRNOTAVAIL:
