@@ -33,6 +33,7 @@ from forewarn.metadata.listener import Listener, bind
 from forewarn.metadata.records import Records
 from forewarn.metadata.service import Service
 from forewarn.node.feed import Commit
+from forewarn.wire.approval import Approval
 
 NOW = datetime(2026, 1, 1, 12, 0, tzinfo=UTC)
 DATE = b"Thu, 01 Jan 2026 12:00:00 GMT"

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from forewarn.core.facts import Enrolled
+from forewarn.metadata.protocol import Conversation
 from tests.metadata import reference
 from tests.metadata.site import GENEROUS, NOW, WEB, Site
 
@@ -159,7 +160,7 @@ def converse(pieces: list[bytes]) -> tuple[list[int], bool]:
         service = Site(GENEROUS)
         service.commit(WEB, Enrolled("web", NOW, "web-0"))
         wire = Wire()
-        conversation = service.edge.begin("127.0.0.1")
+        conversation = Conversation(service.edge, "127.0.0.1")
         conversation.connection_made(cast("asyncio.Transport", wire))
         for piece in pieces:
             if not wire.is_closed:

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from forewarn.core.errors import Unavailable
+from forewarn.metadata import listener as listener_module
 from forewarn.metadata.limits import Limits
 from forewarn.metadata.listener import Listener, bind
 from tests.metadata.site import EVENTS, RunningSite, get, on_both_loops, on_plain_asyncio, post, site
@@ -18,6 +19,7 @@ from tests.metadata.site import EVENTS, RunningSite, get, on_both_loops, on_plai
 def test_a_port_in_use_is_said_with_its_remedy() -> None:
     """The sentence names the address and what to do."""
     (taken,) = bind("127.0.0.1", 0)
+    taken.listen()
     port = taken.getsockname()[1]
     with pytest.raises(Unavailable, match=rf"cannot listen on 127\.0\.0\.1:{port}: another program .* --metadata"):
         bind("127.0.0.1", port)
@@ -43,6 +45,46 @@ def test_a_name_that_is_no_address_is_said() -> None:
     """A host that cannot be found is named."""
     with pytest.raises(Unavailable, match=r"'no\.such\.host\.invalid' is no address"):
         bind("no.such.host.invalid", 80)
+
+
+@on_both_loops
+async def test_nobody_is_let_in_before_the_start() -> None:
+    """Until it starts, a listener refuses connections; a port that was taken meanwhile is said then."""
+    async with site() as service:
+        listener = Listener(service.edge, bind("127.0.0.1", 0))
+        with socket.socket() as early, pytest.raises(ConnectionRefusedError):
+            early.connect(("127.0.0.1", listener.port))
+        (rival,) = bind("127.0.0.1", listener.port)
+        rival.listen()
+        with pytest.raises(Unavailable, match="another program listens there"):
+            await listener.start()
+        rival.close()
+        await listener.stop()
+
+
+@on_both_loops
+async def test_a_caller_that_asks_again_is_answered_again() -> None:
+    """A connection that was answered without more ado serves on, whatever comes next, and ends in silence."""
+    async with site() as service:
+        for more in (get(), post(b'{"StartRequests":[]}'), get() * 3, b"GARBAGE\r\n\r\n"):
+            caller = await service.call(get())
+            assert (await caller.answer()).status == 200
+            assert len(service.edge) == 1
+            await caller.send(more)
+            assert (await caller.answer()).status == (400 if more.startswith(b"GARBAGE") else 200)
+            caller.close()
+            await service.settle()
+
+
+@on_both_loops
+async def test_a_caller_that_says_nothing_is_watched_and_closed() -> None:
+    """A connection without a byte is taken in when its time comes, and closed when it stays idle."""
+    async with site() as service:
+        caller = await service.call()
+        service.listener._go_on(os.dup(caller.wire.fileno()), "127.0.0.1", listener_module._SILENT)
+        assert len(service.edge) == 1
+        service.move(76)
+        assert len(service.edge) == 0
 
 
 @on_both_loops

@@ -2,9 +2,9 @@
 
 import asyncio
 import contextlib
+from typing import Protocol
 
 from forewarn.metadata.limits import Limits
-from forewarn.metadata.protocol import Conversation
 from forewarn.metadata.request import Memo
 from forewarn.metadata.service import Service
 from forewarn.wire import problems
@@ -13,8 +13,20 @@ from forewarn.wire.problems import Problem
 _BEAT = 1.0
 
 
+class Connection(Protocol):
+    """One connection, in whatever state it is."""
+
+    address: str
+
+    def wind_up(self) -> None:
+        """Close as soon as what is owed has been sent."""
+
+    def abort(self) -> None:
+        """Close at once."""
+
+
 class Edge:
-    """Where conversations begin and end."""
+    """Knows every connection there is."""
 
     def __init__(self, service: Service, limits: Limits) -> None:
         self.service = service
@@ -24,47 +36,39 @@ class Edge:
         self.answer = service.answer
         self.read_alone = self.memo.read_alone
         self.is_closing = False
-        self._conversations: set[Conversation] = set()
+        self._connections: set[Connection] = set()
         self._open_of: dict[str, int] = {}
         self._is_empty = asyncio.Event()
         self._beating: asyncio.TimerHandle | None = None
 
     def __len__(self) -> int:
-        return len(self._conversations)
+        return len(self._connections)
 
     def objection(self, address: str) -> Problem | None:
         """Return why this caller may not have another connection, if so."""
         limits = self.limits
-        if limits.connections and len(self._conversations) >= limits.connections:
+        if limits.connections and len(self._connections) >= limits.connections:
             return problems.UNAVAILABLE
         if limits.connections_per_caller and self._open_of.get(address, 0) >= limits.connections_per_caller:
             return problems.TOO_MANY_REQUESTS
         return None
 
-    def begin(
-        self,
-        address: str,
-        received: bytes = b"",
-        unsent: bytes = b"",
-        is_last: bool = False,  # noqa: FBT001, FBT002
-    ) -> Conversation:
-        """Begin a conversation in which some bytes have arrived already, and some are still to be sent."""
-        conversation = Conversation(self, address, received, unsent, is_last=is_last)
-        self._conversations.add(conversation)
-        self._open_of[address] = self._open_of.get(address, 0) + 1
+    def enter(self, connection: Connection) -> None:
+        """Count a connection in."""
+        self._connections.add(connection)
+        self._open_of[connection.address] = self._open_of.get(connection.address, 0) + 1
         self._is_empty.clear()
-        return conversation
 
-    def left(self, conversation: Conversation) -> None:
-        """Its connection is closed."""
-        if conversation not in self._conversations:
+    def leave(self, connection: Connection) -> None:
+        """Count a connection out, once."""
+        if connection not in self._connections:
             return
-        self._conversations.discard(conversation)
-        address = conversation.address
+        self._connections.discard(connection)
+        address = connection.address
         self._open_of[address] -= 1
         if not self._open_of[address]:
             del self._open_of[address]
-        if not self._conversations:
+        if not self._connections:
             self._is_empty.set()
 
     def start(self) -> None:
@@ -76,12 +80,12 @@ class Edge:
         """Finish the answers that are owed, release those who wait, and close every connection."""
         self.is_closing = True
         self.service.close()
-        for conversation in list(self._conversations):
-            conversation.wind_up()
-        if self._conversations:
+        for connection in list(self._connections):
+            connection.wind_up()
+        if self._connections:
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._is_empty.wait(), grace)
-        for conversation in list(self._conversations):
-            conversation.abort()
+        for connection in list(self._connections):
+            connection.abort()
         if self._beating:
             self._beating.cancel()

@@ -2,8 +2,9 @@
 
 Building a transport costs more than a whole answer, and many callers make a connection for every request. So the
 listener accepts by itself, reads what is there, and if that is one plain request it answers with a single write;
-the connection is closed there and then, or handed to the event loop for the rest of its life. Everything out of the
-ordinary is handed over from the start. On loops that cannot watch a socket (Windows) all of it is left to asyncio.
+the connection is closed there and then, or watched from the lobby, and handed to the event loop when its caller
+asks a second time. Everything out of the ordinary is handed over from the start. On loops that cannot watch a
+socket (Windows) all of it is left to asyncio.
 """
 
 import asyncio
@@ -15,9 +16,12 @@ import socket
 from collections.abc import Sequence
 from typing import cast
 
+import msgspec
+
 from forewarn.core.errors import Unavailable
 from forewarn.metadata.caller import plain_address
 from forewarn.metadata.edge import Edge
+from forewarn.metadata.lobby import Guest
 from forewarn.metadata.protocol import Conversation
 from forewarn.metadata.request import CLOSE
 from forewarn.metadata.waiting import NOBODY
@@ -25,6 +29,7 @@ from forewarn.wire.problems import Problem
 
 log = logging.getLogger(__name__)
 
+_FLAG = "--metadata HOST:PORT"
 _BACKLOG = 4096
 _AT_ONCE = 64
 """Connections accepted in one go, so that those already there are not kept waiting."""
@@ -35,9 +40,12 @@ _Address = tuple[str, int] | tuple[str, int, int, int] | tuple[int, bytes]
 _NO_FILES_LEFT = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 
 
-def bind(host: str, port: int, flag: str = "--metadata HOST:PORT") -> list[socket.socket]:
-    """Return sockets that listen there; raise Unavailable that says why not, and which flag chooses otherwise."""
-    where = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+def bind(host: str, port: int, flag: str = _FLAG) -> list[socket.socket]:
+    """Return sockets of that address; raise Unavailable that says why not, and which flag chooses otherwise.
+
+    They do not listen yet: nobody is let in before he can be answered.
+    """
+    where = _where(host, port)
     try:
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
     except OSError:
@@ -46,7 +54,7 @@ def bind(host: str, port: int, flag: str = "--metadata HOST:PORT") -> list[socke
     try:
         for family, kind, protocol, _, address in dict.fromkeys(found):
             opened = socket.socket(family, kind, protocol)
-            sockets.append(_listen(opened, address, is_one_of_many=len(found) > 1))
+            sockets.append(_claim(opened, address, is_one_of_many=len(found) > 1))
     except OSError as error:
         for opened in sockets:
             opened.close()
@@ -54,7 +62,7 @@ def bind(host: str, port: int, flag: str = "--metadata HOST:PORT") -> list[socke
     return sockets
 
 
-def _listen(listening: socket.socket, address: _Address, *, is_one_of_many: bool) -> socket.socket:
+def _claim(listening: socket.socket, address: _Address, *, is_one_of_many: bool) -> socket.socket:
     try:
         if os.name == "posix":  # on Windows the option means something else: sharing the port
             listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -64,7 +72,6 @@ def _listen(listening: socket.socket, address: _Address, *, is_one_of_many: bool
             # The kernel hands a connection over when its first bytes are there, or after a second without any.
             listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_DEFER_ACCEPT, _DEFER_SECONDS)
         listening.bind(address)
-        listening.listen(_BACKLOG)
         listening.setblocking(False)
     except OSError:
         listening.close()
@@ -72,7 +79,11 @@ def _listen(listening: socket.socket, address: _Address, *, is_one_of_many: bool
     return listening
 
 
-def _remedy(error: OSError, port: int, flag: str) -> str:
+def _where(host: str, port: int) -> str:
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def _remedy(error: OSError, port: int, flag: str = _FLAG) -> str:
     match error.errno:
         case errno.EADDRINUSE:
             return f"another program listens there; stop it, or choose another port with {flag}"
@@ -87,6 +98,23 @@ def _remedy(error: OSError, port: int, flag: str) -> str:
             return error.strerror or str(error)
 
 
+class _Left(msgspec.Struct, frozen=True):
+    """What is left to do on a connection after its first bytes."""
+
+    received: bytes = b""
+    """Bytes to look at more closely."""
+    unsent: bytes = b""
+    """Bytes that the caller has not taken yet."""
+    is_last: bool = False
+    """The connection closes after those."""
+
+
+_SILENT = _Left()
+"""Nothing has arrived yet."""
+_ANSWERED = _Left()
+"""Nothing: the caller has its answer, and may ask again."""
+
+
 class Listener:
     """Takes callers in, on sockets that already listen."""
 
@@ -94,7 +122,6 @@ class Listener:
         self.port = int(sockets[0].getsockname()[1])
         self._edge = edge
         self._sockets = sockets
-        self._service = edge.service
         self._young = edge.memo.young
         self._seats = edge.service.seats
         self._loop = asyncio.get_running_loop()
@@ -103,6 +130,12 @@ class Listener:
 
     async def start(self) -> None:
         """Begin to answer."""
+        for listening in self._sockets:
+            try:
+                listening.listen(_BACKLOG)
+            except OSError as error:
+                host, port = listening.getsockname()[:2]
+                raise Unavailable(f"cannot listen on {_where(host, port)}: {_remedy(error, port)}") from None
         self._edge.start()
         for listening in self._sockets:
             try:
@@ -136,60 +169,79 @@ class Listener:
                 self._pause(listening, error)
                 return
             address = peer[0]
-            self._greet(file, plain_address(address) if ":" in address else address, listening)
+            self._greet(file, plain_address(address) if ":" in address else address)
 
-    def _greet(self, file: int, address: str, listening: socket.socket) -> None:
+    def _greet(self, file: int, address: str) -> None:
+        """Take in a new connection, or say why not."""
+        left = None
         try:
             os.set_blocking(file, False)
-            left = self._answer_plainly(file, address)
+            objection = self._edge.objection(address)
+            if objection is None:
+                left = self._answer_plainly(file, address)
+            else:
+                self._turn_away(file, objection)
         except OSError:
             left = None  # the caller has gone already
-        if left is None:
-            os.close(file)
-        else:
-            conversation = self._edge.begin(address, *left)
-            arriving = self._loop.create_task(self._hand_over(file, listening, conversation))
-            self._arriving.add(arriving)
-            arriving.add_done_callback(self._arriving.discard)
+        self._go_on(file, address, left)
 
-    def _answer_plainly(self, file: int, address: str) -> tuple[bytes, bytes, bool] | None:
-        """Answer a plain request; return what is left to do, or None when the connection is to be closed.
+    def _hear(self, file: int, guest: Guest) -> None:
+        """Take up a connection on which something has arrived, or which the caller has closed."""
+        left = None
+        try:
+            if not guest.has_asked:
+                left = self._answer_plainly(file, guest.address)
+            elif received := os.read(file, _FIRST_READ):
+                # A caller that asks a second time will ask again and again: now a transport pays.
+                left = _Left(received)
+        except OSError:
+            left = None
+        self._go_on(file, guest.address, left)
 
-        Left to do are bytes to look at, bytes to send, and whether those are the last.
-        """
-        objection = self._edge.objection(address)
-        if objection is not None:
-            self._turn_away(file, objection)
-            return None
+    def _answer_plainly(self, file: int, address: str) -> "_Left | None":
+        """Answer a plain request; return what is left to do, or None when the connection is to be closed."""
         try:
             received = os.read(file, _FIRST_READ)
         except BlockingIOError:
-            return b"", b"", False
+            return _SILENT
         if not received:
             return None
-        request = self._young.get(received) or self._edge.memo.read_alone(received)
+        request = self._young.get(received) or self._edge.read_alone(received)
         seat = self._seats.get(address)
         if request is None or not request.is_plain or seat is None or not seat.board.is_enrolled:
-            return received, b"", False
-        answer = self._service.answer(request, b"", address, NOBODY)
+            return _Left(received)
+        answer = self._edge.answer(request, b"", address, NOBODY)
         if not isinstance(answer, bytes):
-            return received, b"", False
-        unsent = answer[os.write(file, answer) :]
-        return None if request.is_last and not unsent else (b"", unsent, request.is_last)
+            return _Left(received)
+        sent = os.write(file, answer)
+        if sent < len(answer):
+            return _Left(b"", answer[sent:], is_last=request.is_last)
+        return None if request.is_last else _ANSWERED
+
+    def _go_on(self, file: int, address: str, left: "_Left | None") -> None:
+        if left is None:
+            os.close(file)
+        elif left is _ANSWERED or left is _SILENT:
+            Guest(self._edge, file, address, has_asked=left is _ANSWERED, call=self._hear)
+        else:
+            conversation = Conversation(self._edge, address, left.received, left.unsent, is_last=left.is_last)
+            arriving = self._loop.create_task(self._hand_over(file, conversation))
+            self._arriving.add(arriving)
+            arriving.add_done_callback(self._arriving.discard)
 
     def _turn_away(self, file: int, objection: Problem) -> None:
         # Bytes that nobody read would make the kernel reset the connection, and the answer with it.
         with contextlib.suppress(BlockingIOError):
             os.read(file, _FIRST_READ)
-        os.write(file, self._service.letterhead.refusal(objection, CLOSE, b"Retry-After: 1\r\n"))
+        os.write(file, self._edge.service.letterhead.refusal(objection, CLOSE, b"Retry-After: 1\r\n"))
 
-    async def _hand_over(self, file: int, listening: socket.socket, conversation: Conversation) -> None:
-        accepted = socket.socket(listening.family, listening.type, listening.proto, fileno=file)
+    async def _hand_over(self, file: int, conversation: Conversation) -> None:
+        accepted = socket.socket(fileno=file)
         try:
             await self._loop.connect_accepted_socket(lambda: conversation, accepted)
         except OSError:
             accepted.close()
-            self._edge.left(conversation)
+            self._edge.leave(conversation)
 
     def _pause(self, listening: socket.socket, error: OSError) -> None:
         log.warning("no connection can be taken in: %s; raise the limit on open files (ulimit -n)", error.strerror)
@@ -215,6 +267,6 @@ class _Doorman(asyncio.Protocol):
             transport.write(self._edge.service.letterhead.refusal(objection, CLOSE, b"Retry-After: 1\r\n"))
             transport.close()
             return
-        conversation = self._edge.begin(address)
+        conversation = Conversation(self._edge, address)
         transport.set_protocol(conversation)
         conversation.connection_made(transport)

@@ -38,7 +38,7 @@ class State(IntEnum):
 
 
 class Conversation(asyncio.Protocol):
-    """One connection with one caller."""
+    """One connection with one caller; some bytes may have arrived already, and some be left to send."""
 
     # fmt: off
     __slots__ = (
@@ -49,7 +49,9 @@ class Conversation(asyncio.Protocol):
     # fmt: on
     _transport: asyncio.Transport
 
-    def __init__(self, edge: "Edge", address: str, received: bytes, unsent: bytes, *, is_last: bool) -> None:
+    def __init__(
+        self, edge: "Edge", address: str, received: bytes = b"", unsent: bytes = b"", *, is_last: bool = False
+    ) -> None:
         self._edge = edge
         self.address = address
         self._answer = edge.answer
@@ -77,6 +79,7 @@ class Conversation(asyncio.Protocol):
         self._idle = edge.limits.idle
         self.expires = self._wheel.now + self._idle
         self.bucket = 0
+        edge.enter(self)
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = transport = cast("asyncio.Transport", transport)
@@ -270,4 +273,4 @@ class Conversation(asyncio.Protocol):
         if self._waiter is not None:
             self._waiter.cancel()
             self._waiter = None
-        self._edge.left(self)
+        self._edge.leave(self)
