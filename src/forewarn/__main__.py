@@ -1,11 +1,16 @@
 """The command ``forewarn``."""
 
+import sys
+
 
 def main() -> None:
     """Run the command line."""
-    from forewarn.cli.root import main as run
+    try:
+        from forewarn.cli.root import main as run
 
-    run()
+        run()
+    except KeyboardInterrupt:
+        sys.exit(130)  # interrupted before anything could be said about it
 
 
 if __name__ == "__main__":

@@ -9,6 +9,7 @@ import pytest
 
 from forewarn.cli.operating import sentence
 from forewarn.control.views import Announcement, EventView
+from forewarn.core.model import Policy
 from tests.cli.conftest import Forewarn
 from tests.office import FLEET, Office, opened
 
@@ -191,7 +192,19 @@ def test_groups_are_listed_shown_and_set(office: Office, forewarn: Forewarn) -> 
     shown = forewarn("group", "set", "pool", "approval=all", "terminate_notice=PT10M", "eviction=delete", "--json")
     assert [shown.json[key] for key in ("approval", "terminate_notice", "eviction")] == ["all", "PT10M", "delete"]
     assert forewarn("group", "set", "pool", "terminate_notice=none", "--json").json["terminate_notice"] is None
-    assert "vms          web-0, web-1\n" in forewarn("group", "show", "web").out
+    policy = (
+        "approval=quorum",
+        "quorum=1",
+        "approve_user_reboot=true",
+        "approve_all_down=false",
+        "postpone_limit=30m",
+    )
+    shown = forewarn("group", "set", "web", *policy, "quiet_hours=22:00-06:00; Sat,Sun 00:00-24:00")
+    assert "quiet hours          22:00-06:00; Sat,Sun 00:00-24:00\n" in shown.out
+    assert "postpone limit       30 min\n" in shown.out
+    forewarn("group", "set", "web", "quiet_hours=none")
+    assert office.node.fleet.groups["web"].terms.policy == Policy(1, True, False, False, 1_800)
+    assert "web-0, web-1\n" in forewarn("group", "show", "web").out
 
 
 @pytest.mark.parametrize(
@@ -199,7 +212,7 @@ def test_groups_are_listed_shown_and_set(office: Office, forewarn: Forewarn) -> 
     [
         ("approval", 2, "'approval' is not of the form KEY=VALUE"),
         ("aproval=all", 2, "there is no key 'aproval'; did you mean 'approval'?"),
-        ("approval=some", 2, "approval is 'some', expected one of any, all"),
+        ("approval=some", 2, "approval is 'some', expected one of any, all, quorum"),
         ("terminate_notice=PT1M", 2, "expected a duration from PT5M to PT15M"),
         ("terminate_notice=PT5M", 1, "terminate_notice is for scale-set groups"),
     ],

@@ -23,6 +23,7 @@ from forewarn.core.model import (
     GroupTerms,
     Host,
     InstanceFacts,
+    Policy,
     Vm,
 )
 from forewarn.core.notice import Rules
@@ -37,13 +38,22 @@ def apply(fleet: Fleet, change: Difference) -> None:
 
 
 hosts = st.lists(st.sampled_from(["h1", "h2", "h3"]), unique=True)
+rules = st.sampled_from([ApprovalRule.ANY, ApprovalRule.ALL])
+policies = st.builds(
+    Policy,
+    approve_user_reboot=st.booleans(),
+    approve_all_down=st.booleans(),
+    postpone_limit=st.sampled_from([0, 90, 3_600]),
+    quiet_hours=st.sampled_from([(), ("22:00-06:00", "Sat,Sun 00:00-24:00 Europe/Berlin")]),
+)
 terms = st.builds(
     GroupTerms,
     st.sampled_from(["g1", "g2", "a"]),
     st.sampled_from([GroupKind.AVAILABILITY_SET, GroupKind.SCALE_SET]),
-    st.sampled_from(ApprovalRule),
+    rules,
     st.none(),
     st.sampled_from(EvictionPolicy),
+    policies,
 )
 facts = st.builds(InstanceFacts, vm_size=st.text("ab\"\\'#ü", max_size=3), tags=st.sampled_from([{}, {"a b": 'c"d'}]))
 
@@ -56,7 +66,7 @@ def wishes(draw: st.DrawFn) -> Wish:
     shared, vms = tuple(groups), {}
     for number, name in enumerate(draw(st.lists(st.sampled_from(["a", "b", "c", "d"]), unique=True))):
         group = draw(st.sampled_from([*shared, name]))
-        groups.setdefault(group, GroupTerms(group, GroupKind.STANDALONE, draw(st.sampled_from(ApprovalRule))))
+        groups.setdefault(group, GroupTerms(group, GroupKind.STANDALONE, draw(rules)))
         vms[name] = Vm(
             name,
             group,

@@ -1,15 +1,50 @@
 """An event's story, from its announcement to its end."""
 
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
+from typing import Any, get_args
+
+import msgspec
+import pytest
 
 from forewarn.control import messages, story
 from forewarn.control.client import OPERATOR, Client, new_id
 from forewarn.control.story import Story
-from forewarn.core.commands import Approve, CancelEvent, OperateVm, Report, Result, SetGroup, VmOperation
-from forewarn.core.model import NODE, ApprovalRule, Caller, CallerKind
+from forewarn.core import lifecycle
+from forewarn.core.commands import (
+    Approve,
+    CancelEvent,
+    OperateVm,
+    Postponement,
+    Report,
+    Result,
+    SetGroup,
+    VmOperation,
+)
+from forewarn.core.facts import Announced, Entry
+from forewarn.core.model import (
+    NODE,
+    ApprovalRule,
+    Caller,
+    CallerKind,
+    Event,
+    EventSource,
+    EventStatus,
+    EventType,
+)
 from tests.office import Office
 
 SECOND = timedelta(seconds=1)
+EVENT = Event(
+    id="8a3c9f3e-0b1f-4c53-9a52-61bb3b8f4f6e",
+    type=EventType.FREEZE,
+    source=EventSource.PLATFORM,
+    group="web",
+    resources=("web-0",),
+    status=EventStatus.SCHEDULED,
+    not_before=datetime(2026, 1, 1, tzinfo=UTC),
+    announced_at=datetime(2026, 1, 1, tzinfo=UTC),
+    operation="vm freeze",
+)
 
 
 def announce(client: Client, operation: VmOperation, vm: str) -> str:
@@ -75,6 +110,19 @@ def test_fetches_stand_where_they_happened_not_where_they_were_noted(office: Off
     assert [what for what, _ in steps(tell(client, event))] == ["scheduled", "fetched", "approved", "started"]
 
 
+def test_a_fetch_is_told_also_when_it_was_noted_after_the_end(office: Office, client: Client) -> None:
+    """An event may be over before the next batch of notes is written."""
+    office.enrol("web", "web-0")
+    event = announce(client, VmOperation.RESTART, "web-0")
+    seen_at = office.clock.now() + SECOND
+    office.clock.advance(5 * SECOND)
+    approve(office, event, "web-0")
+    office.finish(event.lower())
+    office.show(event.lower(), "web-0", seen_at)
+
+    assert ("fetched", "web-0") in steps(tell(client, event))
+
+
 def test_an_approval_that_does_not_count_is_told_as_such(office: Office, client: Client) -> None:
     """Where every VM must approve for itself, a neighbour's word is recorded and starts nothing."""
     client.submit(SetGroup(id=new_id(), by=OPERATOR, group="web", approval=ApprovalRule.ALL))
@@ -98,6 +146,32 @@ def test_waiting_names_the_event_that_is_waited_for(client: Client) -> None:
 
     assert told.announcements[0].waits_for == first
     assert tell(client, second).steps[-1].detail == f"until event {first} has ended"
+
+
+def test_a_postponement_is_told_with_its_reason(office: Office, client: Client) -> None:
+    """Who asked for more time, and until when it has it now."""
+    client.submit(SetGroup(id=new_id(), by=OPERATOR, group="web", postpone_limit=600))
+    office.enrol("web", "web-0")
+    event = announce(client, VmOperation.RESTART, "web-0")
+    more = Postponement(event.lower(), 300, "a backup runs")
+
+    office.do(Approve(id=new_id(), by=Caller(CallerKind.VM, "web-0"), postponements=(more,)))
+
+    told = tell(client, event)
+    assert told.steps[-1].what == "postponed"
+    assert told.steps[-1].detail == "now not before 2026-01-01T00:20:00Z: a backup runs"
+    assert told.not_before == office.clock.now() + timedelta(minutes=20)
+
+
+def test_quiet_hours_that_are_waited_for_are_told(office: Office, client: Client) -> None:
+    """With the time at which they are over."""
+    client.submit(SetGroup(id=new_id(), by=OPERATOR, group="web", quiet_hours=("22:00-06:00",)))
+    event = announce(client, VmOperation.FREEZE, "web-0")
+
+    told = client.submit(Approve(id=new_id(), by=OPERATOR, events=(event,)))
+
+    assert told.announcements[0].waits_until == office.clock.now() + timedelta(hours=6)
+    assert tell(client, event).steps[-1].detail == "until 2026-01-01T06:00:00Z, when the group's quiet hours are over"
 
 
 def test_an_event_born_started_says_why(client: Client) -> None:
@@ -146,3 +220,20 @@ def test_facts_of_other_events_are_left_out(client: Client) -> None:
 
     assert [what for what, _ in steps(tell(client, first))] == ["scheduled", "approved", "started"]
     assert [what for what, _ in steps(tell(client, second))] == ["scheduled", "approved", "waiting"]
+
+
+@pytest.mark.parametrize("kind", get_args(lifecycle.Change), ids=lambda kind: kind.__name__)
+def test_every_fact_of_an_events_life_is_a_step_of_its_story(kind: type[lifecycle.Change]) -> None:
+    """A fact that is added to the rules is not forgotten here."""
+    now = datetime(2026, 1, 1, tzinfo=UTC)
+    known: dict[str, Any] = {"event": EVENT.id, "at": now, "not_before": now, "by": NODE, "seconds": 1}
+    fields = {field.name: known.get(field.name, "") for field in msgspec.structs.fields(kind) if field.required}
+    entries = [
+        Entry(1, now, "command", NODE, (Announced(EVENT),)),
+        Entry(2, now, "command", NODE, (kind(**fields),)),
+    ]
+
+    told = story.tell(EVENT.id, entries)
+
+    assert told is not None
+    assert len(told.steps) == 2

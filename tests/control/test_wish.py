@@ -12,7 +12,7 @@ from forewarn.config import toml
 from forewarn.control.tables import GROUP_KEYS, VM_KEYS
 from forewarn.control.wish import Wish, read, wish_of
 from forewarn.core.errors import BadInput
-from forewarn.core.model import ApprovalRule, EvictionPolicy, GroupKind, GroupTerms, Host, InstanceFacts, Vm
+from forewarn.core.model import ApprovalRule, EvictionPolicy, GroupKind, GroupTerms, Host, InstanceFacts, Policy, Vm
 
 
 def wish(text: str) -> Wish:
@@ -27,9 +27,15 @@ def test_a_fleet_file_says_everything_there_is_to_say() -> None:
         [[group]]
         name = "pool"
         kind = "scale-set"
-        approval = "all"
+        approval = "quorum"
         terminate_notice = "PT10M"
         eviction = "delete"
+        quorum = 1
+        approve_user_reboot = true
+        approve_user_redeploy = true
+        approve_all_down = false
+        postpone_limit = "30m"
+        quiet_hours = ["22:00-06:00"]
         [[vm]]
         name = "pool_0"
         group = "pool"
@@ -49,9 +55,10 @@ def test_a_fleet_file_says_everything_there_is_to_say() -> None:
         """)
 
     instance = InstanceFacts("id", "size", "Windows", "here", "rg", "sub", {"role": "web"})
+    policy = Policy(1, True, True, False, 1_800, ("22:00-06:00",))
     assert found == Wish(
         {"h1": Host("h1")},
-        {"pool": GroupTerms("pool", GroupKind.SCALE_SET, ApprovalRule.ALL, 600, EvictionPolicy.DELETE)},
+        {"pool": GroupTerms("pool", GroupKind.SCALE_SET, ApprovalRule.QUORUM, 600, EvictionPolicy.DELETE, policy)},
         {"pool_0": Vm("pool_0", "pool", "h1", 1, 2, "3", "10.0.0.4", True, instance)},
     )
 
@@ -126,11 +133,16 @@ ALONE = '[[group]]\nname = "g"\nkind = "standalone"\n'
             '[[group]]\nname = "g"\nkind = "scaleset"',
             "expected one of standalone, availability-set, scale-set, cloud-service; did you mean 'scale-set'?",
         ),
-        (SET + 'approval = "some"', "approval is 'some', expected one of any, all"),
+        (SET + 'approval = "some"', "approval is 'some', expected one of any, all, quorum"),
+        (SET + 'terminate_notice = "PT5M"', "line 4: [[group]] 1 'web': terminate_notice is for scale-set groups"),
+        (SET + "quorum = 2", "line 4: [[group]] 1 'web': approval = quorum and quorum = N (1 or more) go together"),
+        (SET + 'approval = "quorum"\nquorum = 2', "line 5: [[group]] 1 'web': a quorum of 2 is more than its 0 VMs"),
         (
-            SET + 'terminate_notice = "PT5M"',
-            "line 4: [[group]] 1 'web': terminate_notice is for groups of kind scale-set",
+            SET + 'quiet_hours = "22:00-06:00"',
+            "line 4: [[group]] 1 'web': quiet_hours is '22:00-06:00', expected a list",
         ),
+        (SET + 'quiet_hours = ["all day"]', "[[group]] 1 'web': "),
+        (SET + "postpone_limit = 5", "postpone_limit is 5, expected a duration in whole seconds"),
         (
             '[[group]]\nname = "g"\nkind = "scale-set"\nterminate_notice = "PT4M"',
             "line 4: [[group]] 1 'g': terminate_notice is 'PT4M', expected a duration from PT5M to PT15M",

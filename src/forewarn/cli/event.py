@@ -140,5 +140,8 @@ def _print_change(told: "Announcement", *, as_json: bool) -> None:
         print_json(told.event)
         return
     waits = f"; approved, and waits until event {told.waits_for} has ended" if told.waits_for else ""
+    if told.waits_until:
+        now = datetime.now(UTC)
+        waits = f"; approved, and waits until {clock(told.waits_until, now)}, when the quiet hours are over"
     vms = ", ".join(told.event.resources)
     click.echo(f"{told.event.type} of {vms} is {told.event.status}{waits}")

@@ -8,7 +8,7 @@ import click
 from forewarn.cli.operating import connect, print_events
 from forewarn.cli.output import json_option, print_fields, print_json, print_json_list, print_table
 from forewarn.cli.root import Ordered
-from forewarn.cli.times import clock, relative
+from forewarn.cli.times import clock, relative, span
 
 if TYPE_CHECKING:
     from forewarn.control.views import GroupDetail, GroupView
@@ -17,7 +17,14 @@ if TYPE_CHECKING:
 _SET_HELP = """Change a group's terms.
 
 \b
-approval=any|all                   whose approval lets an event start early
+approval=any|all|quorum            whose approval lets an event start early
+quorum=N                           how many VMs must approve, for quorum
+approve_user_reboot=true|false     approve reboots that a user asks for
+approve_user_redeploy=true|false   approve redeploys that a user asks for
+approve_all_down=true|false        approve what concerns a group that is down
+postpone_limit=30m                 how long its VMs may postpone an event
+quiet_hours='22:00-06:00; Sat,Sun 00:00-24:00'|none
+                                   when platform maintenance may not start
 terminate_notice=PT5M..PT15M|none  notice before a scale set's VM is deleted
 eviction=deallocate|delete         what an eviction leaves behind
 """
@@ -88,6 +95,7 @@ def _print_detail(detail: "GroupDetail", *, as_json: bool) -> None:
             "approval": detail.approval,
             "terminate notice": detail.terminate_notice or "",
             "eviction": detail.eviction,
+            **_policy(detail),
             "enrolment": since,
             "last asked": _asked(detail, now),
             "incarnation": str(detail.incarnation),
@@ -97,6 +105,23 @@ def _print_detail(detail: "GroupDetail", *, as_json: bool) -> None:
     if detail.upcoming:
         click.echo()
         print_events(detail.upcoming, "", as_json=False)
+
+
+def _policy(detail: "GroupDetail") -> dict[str, str]:
+    """Return what the group asks for beyond the ordinary."""
+    from msgspec.structs import asdict
+
+    from forewarn.core.model import Policy
+
+    usual = asdict(Policy())
+    shown = {key: value for key, value in asdict(detail.policy).items() if value != usual[key]}
+    if "postpone_limit" in shown:
+        shown["postpone_limit"] = span(shown["postpone_limit"])
+    if "quiet_hours" in shown:
+        shown["quiet_hours"] = "; ".join(shown["quiet_hours"])
+    return {
+        key.replace("_", " "): str(value).lower() if value is False else str(value) for key, value in shown.items()
+    }
 
 
 @group.command("set", help=_SET_HELP)
@@ -122,7 +147,7 @@ def _read_term(context: click.Context, term: str) -> tuple[str, object]:
     from forewarn.control import tables
     from forewarn.core.errors import nearest
 
-    readers = {key: tables.GROUP_KEYS[key] for key in ("approval", "terminate_notice", "eviction")}
+    readers = {key: reader for key, reader in tables.GROUP_KEYS.items() if key not in {"name", "kind"}}
     key, equals, value = term.partition("=")
     key = key.replace("-", "_")
     if not equals:
@@ -133,6 +158,15 @@ def _read_term(context: click.Context, term: str) -> tuple[str, object]:
     if key == "terminate_notice" and value == "none":
         return key, None
     try:
-        return key, readers[key](value)
+        return key, readers[key](_read_value(key, value))
     except ValueError as error:
         raise click.UsageError(f"{key} {error}", context) from None
+
+
+def _read_value(key: str, text: str) -> object:
+    """Return what the text would be in a fleet file."""
+    if key == "quiet_hours":
+        return [] if text == "none" else [part.strip() for part in text.split(";")]
+    if text in ("true", "false"):
+        return text == "true"
+    return int(text) if text.isascii() and text.isdigit() and key == "quorum" else text

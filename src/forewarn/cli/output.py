@@ -57,12 +57,14 @@ def print_table(headers: Sequence[str], rows: Iterable[Sequence[str]], empty: st
             _print_rich(shown, part)
         else:
             widths = [max(width, *(len(row[number]) for row in part)) for number, width in enumerate(widths)]
-            for row in (shown, *part) if shown else part:
-                cells = (cell.ljust(width) for cell, width in zip(row, widths, strict=True))
-                click.echo("  ".join(cells).rstrip())
+            click.echo("\n".join(_plain(row, widths) for row in ((shown, *part) if shown else part)))
         shown = ()
     if shown:
         click.echo(empty)
+
+
+def _plain(row: Sequence[str], widths: Sequence[int]) -> str:
+    return "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
 
 
 def console() -> "Console":

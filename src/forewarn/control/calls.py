@@ -80,7 +80,8 @@ class Calls:
         command = await self._completed(_read_command(raw, by, more))
         facts = await self._node.submit_once(command)
         match command:
-            case Approve(events=ids):
+            case Approve(events=approved, postponements=postponed):
+                ids = (*approved, *(each.event for each in postponed))
                 return Answer(views.Told(announcements=tuple([await self._announcement(id_) for id_ in ids])))
             case CancelEvent(event=id_):
                 return Answer(views.Told(announcements=(await self._announcement(id_),)))
@@ -96,8 +97,14 @@ class Calls:
                 return msgspec.structs.replace(command, live=self._moves_live, not_before=when)
             case OperateVm():
                 return msgspec.structs.replace(command, not_before=_in_utc(command.not_before))
-            case Approve(events=ids):
-                return msgspec.structs.replace(command, events=tuple([await self._whole_id(id_) for id_ in ids]))
+            case Approve(events=ids, postponements=postponed):
+                return msgspec.structs.replace(
+                    command,
+                    events=tuple([await self._whole_id(id_) for id_ in ids]),
+                    postponements=tuple(
+                        [msgspec.structs.replace(each, event=await self._whole_id(each.event)) for each in postponed]
+                    ),
+                )
             case CancelEvent(event=id_):
                 return msgspec.structs.replace(command, event=await self._whole_id(id_))
             case _:

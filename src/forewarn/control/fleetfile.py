@@ -7,7 +7,7 @@ from msgspec.structs import asdict
 
 from forewarn.config.durations import show_iso_duration
 from forewarn.control.difference import Declared
-from forewarn.core.model import GroupKind, GroupTerms, InstanceFacts, Vm
+from forewarn.core.model import GroupKind, GroupTerms, InstanceFacts, Policy, Vm
 
 _RUN_TIME = ("moved_to", "deallocated")
 
@@ -35,6 +35,10 @@ def _group(terms: GroupTerms) -> Iterator[str]:
         yield f"terminate_notice = {_value(show_iso_duration(terms.terminate_notice))}"
     if terms.eviction is not GroupTerms(terms.name, terms.kind).eviction:
         yield f"eviction = {_value(terms.eviction)}"
+    usual = asdict(Policy())
+    for key, value in asdict(terms.policy).items():
+        if value != usual[key]:
+            yield f"{key} = {_value(show_iso_duration(value) if key == 'postpone_limit' else value)}"
     yield ""
 
 

@@ -15,7 +15,7 @@ from forewarn.control.difference import Difference
 from forewarn.core.errors import BadInput, ForewarnError, LimitReached, Refused, Unavailable, Unknown
 
 LONGEST_LINE = 64 * 1024 * 1024
-SLICE = 1_000
+SLICE = 500
 """How many records one line holds."""
 
 

@@ -18,11 +18,13 @@ from forewarn.core.facts import (
     AnyFact,
     Approved,
     Attempted,
+    BroughtForward,
     Canceled,
     Completed,
     Entry,
     Failed,
     Fetched,
+    Postponed,
     Started,
     StartedAtOnce,
     Waiting,
@@ -77,7 +79,9 @@ def outcome(id: str, entries: Iterable[Entry]) -> Told | None:
             match fact:
                 case Announced(event=born) | StartedAtOnce(event=born) if born.id == id:
                     event, status = born, born.status
-                case Started() | Waiting() | Approved() | Attempted() if event and fact.event == id:
+                case Started() | Waiting() | Approved() | Postponed() | BroughtForward() | Attempted() if (
+                    event and fact.event == id
+                ):
                     event = lifecycle.after(event, fact) or event
                     status = event.status
                 case Completed() | Failed() | Canceled() if fact.event == id:
@@ -131,10 +135,15 @@ def _birth(entry: Entry, fact: Announced | StartedAtOnce) -> Iterator[Step]:
         detail = f"{event.operation}; no notice is owed: {event.without_notice}"
     else:
         notice = show_duration(timedelta(seconds=int((event.not_before - event.announced_at).total_seconds())))
-        detail = f"{event.operation}, not before {event.not_before:%Y-%m-%dT%H:%M:%SZ} ({notice} of notice)"
+        detail = f"{event.operation}, not before {_shown(event.not_before)} ({notice} of notice)"
+    detail += f"; {event.reason}" if event.reason else ""
     yield Step(at=event.announced_at, what="scheduled", by=str(entry.by), detail=detail)
     if isinstance(fact, StartedAtOnce):
         yield Step(at=event.started_at or entry.at, what="started", detail=f"at once: {event.without_notice}")
+
+
+def _shown(when: datetime) -> str:
+    return f"{when:%Y-%m-%dT%H:%M:%SZ}"
 
 
 def _step(fact: AnyFact, attempts: int) -> Step:
@@ -142,9 +151,17 @@ def _step(fact: AnyFact, attempts: int) -> Step:
         case Approved(at=at, by=by, counts=counts):
             detail = "" if counts else "recorded, but it does not count: each VM of the event must approve for itself"
             return Step(at=at, what="approved", by=str(by), detail=detail)
+        case Waiting(at=at, until=datetime() as until):
+            detail = f"until {_shown(until)}, when the group's quiet hours are over"
+            return Step(at=at, what="waiting", detail=detail)
         case Waiting(at=at, behind=behind):
             detail = f"until event {show_id(behind)} has ended" if behind else "for its time: no longer approved"
             return Step(at=at, what="waiting", detail=detail)
+        case Postponed(at=at, by=by, not_before=not_before, reason=reason):
+            why = f": {reason}" if reason else ""
+            return Step(at=at, what="postponed", by=str(by), detail=f"now not before {_shown(not_before)}{why}")
+        case BroughtForward(at=at, not_before=not_before):
+            return Step(at=at, what="advanced", detail=f"now not before {_shown(not_before)}")
         case Started(at=at, because=because):
             return Step(at=at, what="started", detail=because)
         case Attempted(at=at):

@@ -6,9 +6,11 @@ from ipaddress import ip_address
 from typing import NoReturn
 
 import msgspec
+from msgspec.structs import replace
 
 from forewarn.config.durations import read_duration
-from forewarn.core.errors import nearest
+from forewarn.core.declaration import check_terms
+from forewarn.core.errors import Refused, nearest
 from forewarn.core.model import ApprovalRule, EvictionPolicy, GroupKind, GroupTerms, Host, InstanceFacts, Vm
 
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,79}")
@@ -83,6 +85,29 @@ def terminate_notice(given: object) -> int:
     return int(seconds)
 
 
+def quorum(given: object) -> int:
+    if not isinstance(given, int) or isinstance(given, bool) or given < 1:
+        _expect(given, "a whole number, 1 or more")
+    return given
+
+
+def postpone_limit(given: object) -> int:
+    """Return seconds; the rules know how many are too many."""
+    try:
+        seconds = read_duration(given).total_seconds() if isinstance(given, str) else -1
+    except ValueError:
+        seconds = -1
+    if seconds < 0 or seconds != int(seconds):
+        _expect(given, 'a duration in whole seconds such as "30m"')
+    return int(seconds)
+
+
+def quiet_hours(given: object) -> tuple[str, ...]:
+    if not isinstance(given, list | tuple) or not all(isinstance(each, str) for each in given):
+        _expect(given, 'a list of texts such as ["22:00-06:00"]')
+    return tuple(given)
+
+
 def kind(given: object) -> GroupKind:
     return GroupKind(_one_of(given, GroupKind))
 
@@ -110,13 +135,22 @@ def _expect(given: object, expected: str, remedy: str = "") -> NoReturn:
 Reader = Callable[[object], object]
 
 HOST_KEYS: dict[str, Reader] = {"name": name}
-GROUP_KEYS: dict[str, Reader] = {
+_TERM_KEYS: dict[str, Reader] = {
     "name": name,
     "kind": kind,
     "approval": approval,
     "terminate_notice": terminate_notice,
     "eviction": eviction,
 }
+POLICY_KEYS: dict[str, Reader] = {
+    "quorum": quorum,
+    "approve_user_reboot": truth,
+    "approve_user_redeploy": truth,
+    "approve_all_down": truth,
+    "postpone_limit": postpone_limit,
+    "quiet_hours": quiet_hours,
+}
+GROUP_KEYS = _TERM_KEYS | POLICY_KEYS
 _PLACE_KEYS: dict[str, Reader] = {
     "name": name,
     "group": name,
@@ -145,12 +179,15 @@ def read_host(table: Mapping[str, object]) -> Host:
 
 def read_group(table: Mapping[str, object]) -> GroupTerms:
     read = _read(table, GROUP_KEYS, ("name", "kind"))
-    if read["kind"] is not GroupKind.SCALE_SET and "terminate_notice" in read:
-        raise WrongTable(
-            "terminate_notice",
-            f"terminate_notice is for groups of kind scale-set, and this one is {read['kind']}; leave it out",
-        )
-    return msgspec.convert(read, GroupTerms)
+    terms = msgspec.convert({key: value for key, value in read.items() if key in _TERM_KEYS}, GroupTerms)
+    policy = {key: value for key, value in read.items() if key in POLICY_KEYS}
+    terms = replace(terms, policy=replace(terms.policy, **policy)) if policy else terms
+    try:
+        check_terms(terms)
+    except Refused as refused:
+        said = str(refused).removeprefix(f"group {terms.name!r}: ")
+        raise WrongTable(next((key for key in read if key in said), ""), said) from None
+    return terms
 
 
 def read_vm(table: Mapping[str, object]) -> Vm:

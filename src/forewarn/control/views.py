@@ -9,7 +9,17 @@ from msgspec.structs import asdict
 from forewarn.config.durations import show_iso_duration
 from forewarn.core.facts import AnyFact, Canceled, FleetChanged, Mark
 from forewarn.core.fleet import Fleet
-from forewarn.core.model import ApprovalRule, Event, EventStatus, EvictionPolicy, Group, GroupKind, InstanceFacts, Vm
+from forewarn.core.model import (
+    ApprovalRule,
+    Event,
+    EventStatus,
+    EvictionPolicy,
+    Group,
+    GroupKind,
+    InstanceFacts,
+    Policy,
+    Vm,
+)
 from forewarn.wire.words import STATUSES, TYPES, show_id
 
 LastAsked = Callable[[str], Mark | None]
@@ -76,6 +86,7 @@ class GroupView(msgspec.Struct, frozen=True, kw_only=True):
 class GroupDetail(GroupView, frozen=True, kw_only=True):
     """All that is known of a group."""
 
+    policy: Policy
     incarnation: int
     enrolled_at: datetime | None
     members: tuple[str, ...]
@@ -88,7 +99,10 @@ class Announcement(msgspec.Struct, frozen=True, kw_only=True):
     event: EventView
     group: str
     without_notice: str = ""
+    reason: str = ""
+    """Why just this VM was chosen, where the platform had a choice."""
     waits_for: str = ""
+    waits_until: datetime | None = None
     asked_by: str = ""
     asked_at: datetime | None = None
 
@@ -96,6 +110,8 @@ class Announcement(msgspec.Struct, frozen=True, kw_only=True):
 class Told(msgspec.Struct, frozen=True, kw_only=True):
     """The answer to a command."""
 
+    operation: str = ""
+    """The id of the command, by which it is found in the record."""
     announcements: tuple[Announcement, ...] = ()
     canceled: tuple[str, ...] = ()
     changed: dict[str, int] = {}
@@ -152,6 +168,7 @@ def view_group(fleet: Fleet, group: Group, last_asked: LastAsked) -> GroupView:
 def detail_group(fleet: Fleet, group: Group, last_asked: LastAsked) -> GroupDetail:
     return GroupDetail(
         **asdict(view_group(fleet, group, last_asked)),
+        policy=group.terms.policy,
         incarnation=group.incarnation,
         enrolled_at=group.enrolled_at,
         members=group.vms,
@@ -165,7 +182,9 @@ def tell_announcement(event: Event, status: EventStatus, last_asked: LastAsked) 
         event=view_event(event, status),
         group=event.group,
         without_notice=event.without_notice,
+        reason=event.reason,
         waits_for=show_id(event.waits_for),
+        waits_until=event.waits_until,
         asked_by=asked.by if asked else "",
         asked_at=asked.at if asked else None,
     )

@@ -1,5 +1,6 @@
 """The fleet as an operator wishes it: the fleet file, read and checked whole before anything changes."""
 
+from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NoReturn, TypeVar
@@ -8,7 +9,8 @@ import msgspec
 
 from forewarn.config import toml
 from forewarn.control.tables import WrongTable, read_group, read_host, read_vm
-from forewarn.core.errors import BadInput, nearest
+from forewarn.core.declaration import check_quorum
+from forewarn.core.errors import BadInput, Refused, nearest
 from forewarn.core.model import GroupKind, GroupTerms, Host, Vm
 
 _TABLES = ("host", "group", "vm")
@@ -41,6 +43,7 @@ def wish_of(file: toml.Toml) -> Wish:
     vms = _records(file, "vm", read_vm)
     _check_places(file, hosts, groups, vms)
     _check_alone(file, groups, vms)
+    _check_quorums(file, groups, vms)
     _check_spelling(file, vms)
     _check_addresses(file, vms)
     return Wish(hosts, groups, vms)
@@ -98,6 +101,19 @@ def _check_alone(file: toml.Toml, groups: dict[str, GroupTerms], vms: dict[str, 
         if terms.kind is GroupKind.STANDALONE and terms.name not in alone:
             said = "it is standalone and has no VM; give it one, or leave it out"
             _refuse(file, "group", number, "kind", said, terms.name)
+
+
+def _check_quorums(file: toml.Toml, groups: dict[str, GroupTerms], vms: dict[str, Vm]) -> None:
+    """Check that no group waits for more approvals than it has VMs."""
+    if not any(terms.policy.quorum for terms in groups.values()):
+        return
+    members = Counter(vm.group for vm in vms.values())
+    for number, terms in enumerate(groups.values()):
+        try:
+            check_quorum(terms, members[terms.name])
+        except Refused as refused:
+            said = str(refused).removeprefix(f"group {terms.name!r}: ")
+            _refuse(file, "group", number, "quorum", said, terms.name)
 
 
 def _check_spelling(file: toml.Toml, vms: dict[str, Vm]) -> None:
