@@ -19,8 +19,6 @@ from bench.fleets import address_of
 from bench.processes import cpu_seconds, python, run_on
 from bench.requests import request
 
-_CONDITIONAL = 0.2
-"""The share of requests with If-None-Match."""
 _NO_PORT_YET = 24
 """IP_BIND_ADDRESS_NO_PORT: the port is chosen when the destination is known, so many addresses cost nothing."""
 
@@ -33,7 +31,9 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     callers: list[int]
     """The numbers of the VMs that ask."""
     etags: list[str] = []
-    """What each caller sends as If-None-Match now and then; none when it is empty."""
+    """What each caller sends as If-None-Match; none when it is empty."""
+    conditional: float = 0.2
+    """The share of requests that have one."""
     seconds: float = 0.0
     """How long to ask; 0 means that each caller asks once."""
     closing: bool = False
@@ -138,7 +138,7 @@ def ask(plan: Plan) -> Done:
                     poll.register(connection, select.EPOLLIN)
                 elif connection.fileno() in waiting:
                     continue  # it has not been answered yet
-                connection.send(turn.conditional if draw() < _CONDITIONAL else turn.plain)
+                connection.send(turn.conditional if draw() < plan.conditional else turn.plain)
                 waiting[connection.fileno()] = turn
             for descriptor, _ in poll.poll(10):
                 asker = waiting.pop(descriptor)

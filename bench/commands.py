@@ -40,7 +40,7 @@ _OPERATOR = Caller(CallerKind.OPERATOR, "bench")
 
 def commands(directory: Path, *, quick: bool) -> Iterator[Figure]:
     """Measure commands given to the node, then approvals that VMs send to the metadata port."""
-    rounds, seconds = (3, 0.5) if quick else (10, 2.0)
+    rounds, seconds = (3, 0.5) if quick else (12, 1.0)
     yield _submitted(directory, rounds, seconds)
     yield _posted(directory, rounds, seconds, 500 if quick else 2_000)
 

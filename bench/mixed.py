@@ -29,14 +29,14 @@ def mixed(directory: Path, *, quick: bool) -> Iterator[Figure]:
             name = "one new connection per request" if closing else f"{_CALLERS:,} keep-alive connections"
             with beside_nginx(ours, directory, core, by_address, closing=closing) as servers:
                 measures = {
-                    name: partial(_cost, load, server, who, etags, 1.0 if quick else 2.0, closing=closing)
+                    name: partial(_cost, load, server, who, etags, 1.0, closing=closing)
                     for name, server in servers.items()
                 }
-                for measure in measures.values():
-                    measure()  # until what every caller sends was seen before
-                costs = alternate(measures, 3 if quick else 10)
+                for server in servers.values():
+                    _warm_up(server, who, etags, closing=closing)
+                costs = alternate(measures, 3 if quick else 12)
             yield compared(f"mixed callers, {name}", 0.7, costs)
-    yield from _sizes(directory, _QUICK_SIZES if quick else _SIZES, rounds=3 if quick else 10)
+    yield from _sizes(directory, _QUICK_SIZES if quick else _SIZES, rounds=3 if quick else 12)
 
 
 def _sizes(directory: Path, sizes: tuple[int, ...], *, rounds: int) -> Iterator[Figure]:
@@ -47,7 +47,9 @@ def _sizes(directory: Path, sizes: tuple[int, ...], *, rounds: int) -> Iterator[
         for size in sizes:
             who = list(range(0, size, size // sizes[0]))
             ours = stack.enter_context(service.serving(fleets.kept_journal(directory, size), core))
-            measures[f"{size}"] = partial(_cost, load, ours, who, _etags(ours, who), 2.0, closing=False)
+            etags = _etags(ours, who)
+            _warm_up(ours, who, etags, closing=False)
+            measures[f"{size}"] = partial(_cost, load, ours, who, etags, 1.0, closing=False)
         costs = alternate(measures, rounds)
     smallest = costs[f"{sizes[0]}"]
     for size in sizes[1:]:
@@ -69,6 +71,14 @@ def _etags(server: Server, who: list[int]) -> list[str]:
     return callers.run(
         core, Plan(port=server.port, pid=server.pid, callers=who, closing=True, wants_etags=True)
     ).etags
+
+
+def _warm_up(server: Server, who: list[int], etags: list[str], *, closing: bool) -> None:
+    """Let every caller send once what it will go on sending."""
+    _, core = cores()
+    for share in (0.0, 1.0):
+        plan = Plan(port=server.port, pid=server.pid, callers=who, etags=etags, closing=closing, conditional=share)
+        callers.run(core, plan)
 
 
 def _cost(core: int, server: Server, who: list[int], etags: list[str], seconds: float, *, closing: bool) -> float:

@@ -23,7 +23,9 @@ def running(command: Sequence[str], core: int, log: Path) -> Iterator[subprocess
         yield process
     finally:
         if process.poll() is not None:
-            raise SystemExit(f"{' '.join(command)} ended by itself with {process.returncode}; it said: {_last_words(log)}")
+            raise SystemExit(
+                f"{' '.join(command)} ended by itself with {process.returncode}; it said: {_last_words(log)}"
+            )
         end(process)
 
 

@@ -34,9 +34,8 @@ def _compare(directory: Path, name: str, connections: int, *, closing: bool, qui
             ask = partial(_cost, connections=connections, closing=closing)
             for server in servers.values():
                 ask(server, seconds=1)
-            seconds, rounds = (1, 3) if quick else (2, 10)
             costs = alternate(
-                {name: partial(ask, server, seconds=seconds) for name, server in servers.items()}, rounds
+                {name: partial(ask, server, seconds=1) for name, server in servers.items()}, 3 if quick else 12
             )
     return compared(name, 0.9, costs)
 
