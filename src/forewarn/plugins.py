@@ -17,9 +17,7 @@ def load(group: str, name: str) -> object:
     values = {point.value for point in found}
     if not found:
         known = names(group)
-        raise BadInput(
-            f"there is no {kind} {name!r} (installed: {', '.join(known) or 'none'}){nearest(name, known)}"
-        )
+        raise BadInput(f"there is no {kind} {name!r} (installed: {', '.join(known) or 'none'}){nearest(name, known)}")
     if len(values) > 1:
         raise BadInput(
             f"{kind} {name!r} is offered more than once ({', '.join(sorted(values))}); uninstall all but one"
