@@ -205,6 +205,12 @@ class Emulator:
         player = self._player
         return self._ask(lambda: player.verdicts) if player else []
 
+    @property
+    def is_over(self) -> bool:
+        """Tell whether the scenario is over: all done, all gone, all judged."""
+        player = self._player
+        return self._ask(lambda: player.is_over) if player else False
+
     def wait_for(self, condition: Callable[[], bool], seconds: float = 5.0) -> bool:
         """Wait until the condition holds, at most so many seconds of the real clock; return whether it does.
 

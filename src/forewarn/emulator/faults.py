@@ -164,8 +164,7 @@ class _Drawn:
 
 def fault_kind(text: str) -> FaultKind:
     """Return the kind of this name; raise BadInput that suggests the nearest."""
-    if text not in list(FaultKind):
-        raise BadInput(
-            f"there is no fault {text!r}{nearest(text, FaultKind) or '; known are ' + ', '.join(FaultKind)}"
-        )
+    known = [kind.value for kind in FaultKind]
+    if text not in known:
+        raise BadInput(f"there is no fault {text!r}{nearest(text, known) or '; known are ' + ', '.join(known)}")
     return FaultKind(text)

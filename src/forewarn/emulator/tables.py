@@ -74,6 +74,10 @@ class Key(msgspec.Struct, frozen=True):
     is_needed: bool = False
 
 
+def _one_of(*words: StrEnum) -> Kind:
+    return choice(*(word.value for word in words))
+
+
 SCENARIO_KEYS = {
     "title": Key(TEXT, "What it is called in lists and reports.", is_needed=True),
     "about": Key(TEXT, "What happens in it, in a sentence or two."),
@@ -98,7 +102,7 @@ LASTS_KEYS = {
 }
 STEP_KEYS = {
     "at": Key(PERIOD, "When, counted from the beginning.", is_needed=True),
-    "do": Key(choice(*Verb, *Act), "What is done.", is_needed=True),
+    "do": Key(_one_of(*Verb, *Act), "What is done.", is_needed=True),
     "name": Key(NAME, "What other steps and expectations call it, and the events it announces."),
     "vm": Key(NAME, "The VM it is done to."),
     "host": Key(NAME, "The host it is done to; every group and update domain on it gets an event."),
@@ -110,7 +114,7 @@ STEP_KEYS = {
     "refused": Key(TRUTH, "Whether the rules are to refuse it. [default: false]"),
 }
 FAULT_KEYS = {
-    "kind": Key(choice(*FaultKind), "What goes wrong.", is_needed=True),
+    "kind": Key(_one_of(*FaultKind), "What goes wrong.", is_needed=True),
     "probability": Key(CHANCE, "How likely it befalls a request. [default: 1]"),
     "from": Key(PERIOD, "From when on, counted from the beginning. [default: 0s]"),
     "until": Key(PERIOD, "Until when. [default: the end]"),
@@ -120,7 +124,7 @@ FAULT_KEYS = {
     "seconds": Key(SECONDS, "How long, for those that take time; how much, for a skewed date."),
 }
 EXPECT_KEYS = {
-    "that": Key(choice(*Claim), "What is expected.", is_needed=True),
+    "that": Key(_one_of(*Claim), "What is expected.", is_needed=True),
     "event": Key(NAME, "The name of the step that announced the event; may be left out where only one step does."),
     "by": Key(NAME, "The VM that is to have done it. [default: any]"),
     "within": Key(PERIOD, "How long after the announcement at most (for asked: after the beginning)."),

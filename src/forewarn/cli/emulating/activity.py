@@ -75,6 +75,8 @@ class Activity:
                 if line.key == text:
                     line.count += 1
                     line.at = sent.at
+                    self.lines.remove(line)
+                    self.lines.append(line)
                     return
         self._last_of[sent.vm] = text
         self._add(Line(sent.at, text, style, key=text))

@@ -7,12 +7,12 @@ from forewarn.wire.words import show_id
 DOCUMENT = "/metadata/scheduledevents?api-version=2020-07-01"
 
 
-def to_try(emulation: Emulation, vm: str) -> tuple[str, str]:
-    """Return two lines that work as they stand: ask for the document, and approve what is in it."""
+def to_try(emulation: Emulation, vm: str) -> tuple[str, ...]:
+    """Return two commands that work as they stand, in short lines: ask for the document, approve what it shows."""
     url = f"'{emulation.url(vm)}{DOCUMENT}'"
     group = emulation.stage.fleet.vms[vm].group
     scheduled = (event for event in emulation.node.fleet.events_of(group) if event.status is EventStatus.SCHEDULED)
     event = next(scheduled, None)
     id_ = show_id(event.id) if event else "EVENT-ID"
     body = f'{{"StartRequests":[{{"EventId":"{id_}"}}]}}'
-    return f"curl -s -H Metadata:true {url}", f"curl -s -H Metadata:true -d '{body}' {url}"
+    return "curl -s -H Metadata:true \\", f"  {url}", "curl -si -H Metadata:true \\", f"  -d '{body}' \\", f"  {url}"

@@ -24,7 +24,9 @@ def listening(pressed: Callable[[str], None]) -> Iterator[None]:
 
 def _read(pressed: Callable[[str], None], stopping: threading.Event) -> None:
     while not stopping.is_set():
-        if key := _next_key():
+        keys = _next_keys()
+        # What a special key sends begins with an escape, and means nothing here.
+        for key in keys if not keys.startswith(("\x1b", "\xe0", "\0")) else "":
             pressed(key)
 
 
@@ -34,12 +36,13 @@ if sys.platform == "win32":
     def _unbuffered() -> Iterator[None]:
         yield  # a console hands keys over one by one anyway
 
-    def _next_key() -> str:
+    def _next_keys() -> str:
         import msvcrt
         import time
 
         if msvcrt.kbhit():
-            return msvcrt.getwch()
+            first = msvcrt.getwch()
+            return first + msvcrt.getwch() if first in "\xe0\0" else first
         time.sleep(_LOOK_EVERY)
         return ""
 
@@ -57,12 +60,11 @@ else:
         finally:
             termios.tcsetattr(sys.stdin, termios.TCSADRAIN, before)
 
-    def _next_key() -> str:
+    def _next_keys() -> str:
         import os
         import select
 
         ready, _, _ = select.select([sys.stdin], [], [], _LOOK_EVERY)
         if not ready:
             return ""
-        # An arrow comes as several bytes; read together they are taken for one key that means nothing.
         return os.read(sys.stdin.fileno(), 16).decode(errors="replace")

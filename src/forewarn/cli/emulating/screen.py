@@ -47,14 +47,22 @@ class Screen:
         self._live.update(Group(*self.lines(self._console.height)), refresh=True)
 
     def lines(self, height: int) -> list[Text]:
-        """Return what fits a terminal of this height; the document and what happened give way to each other."""
-        above = [self._title(), Text(), *self._vms(), Text(), *self._try(), Text()]
-        below = [*self._expectations(), Text(), *self._legend()]
-        room = max(height - len(above) - len(below) - 3, 2)
-        document = self._document(max(room - _LEAST_ACTIVITY, 1))
+        """Return what fits a terminal of this height: where it is low, what to type and what is expected give way."""
+        title, vms, legend = self._title(), list(self._vms()), list(self._legend())
+        to_type, expected = [*self._try(), Text()], [Text(), *self._expectations()] if self._player else []
+        room = height - 7 - len(vms) - len(legend)
+        needed = len(self._document(height)) + _LEAST_ACTIVITY
+        if room - len(to_type) - len(expected) < needed:
+            to_type = []
+        if room - len(expected) < needed and self._player:
+            expected = [Text(), self._tally()]
+        room -= len(to_type) + len(expected)
+        document = self._document(max(room - _LEAST_ACTIVITY, 2))
         activity = self._happened(max(room - len(document), 1))
         headline = Text(f"What {self._controls.chosen} is shown", style="bold")
-        lines = [*above, headline, *document, Text(), Text("What happens", style="bold"), *activity, *below]
+        happens = Text("What happens", style="bold")
+        lines = [title, Text(), *vms, Text(), *to_type, headline, *document, Text(), happens, *activity, *expected]
+        lines += [Text(), *legend]
         for line in lines:
             line.no_wrap, line.overflow = True, "ellipsis"
         return lines
@@ -101,9 +109,10 @@ class Screen:
 
     def _document(self, room: int) -> list[Text]:
         """Return the document in full where it fits, else a line for each of its events."""
+        vm = self._emulation.node.fleet.vms.get(self._controls.chosen)
+        if vm is None or vm.deallocated:
+            return [Text(f"403: it is {'deleted' if vm is None else 'deallocated'}", style="dim")]
         shown = self._emulation.document(self._controls.chosen)
-        if not shown:
-            return [Text("nothing: the VM is gone", style="dim")]
         pretty = msgspec.json.format(shown, indent=2).decode().splitlines()
         if len(pretty) <= room:
             return [JSONHighlighter()(Text(line)) for line in pretty]
@@ -129,15 +138,16 @@ class Screen:
         ] or [Text("nothing yet", style="dim")]
 
     def _expectations(self) -> Iterator[Text]:
-        if self._player is None:
-            return
-        verdicts = self._player.verdicts
-        yield Text()
-        for verdict in verdicts[:5]:
+        for verdict in self._player.verdicts if self._player else ():
             yield Text(f"{verdict.outcome:<6}  ", style=_OUTCOMES[verdict.outcome]).append(verdict.claim)
-        if len(verdicts) > 5:
-            met = sum(verdict.outcome is Outcome.MET for verdict in verdicts)
-            yield Text(f"{met} of {len(verdicts)} met", style="dim")
+
+    def _tally(self) -> Text:
+        outcomes = [verdict.outcome for verdict in self._player.verdicts] if self._player else []
+        line = Text("Expected: ", style="dim")
+        for outcome in Outcome:
+            if count := outcomes.count(outcome):
+                line.append(f"{count} {outcome}  ", _OUTCOMES[outcome])
+        return line
 
     def _legend(self) -> Iterator[Text]:
         if self._controls.message:
