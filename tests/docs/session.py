@@ -13,6 +13,7 @@ import re
 import socket
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from time import monotonic, sleep
@@ -21,7 +22,7 @@ from typing import Self
 import msgspec
 
 PRINTED = "127.0.0.1:8254"
-PATIENCE = 30.0
+PATIENCE = 90.0
 
 _SESSION = re.compile(r"<!-- session: (\w+) -->")
 _FILE = re.compile(r"<!-- file: (\S+) -->\n+```\w*\n(.*?)^```$", re.DOTALL | re.MULTILINE)
@@ -37,6 +38,7 @@ _ANY = (
     (re.compile(r"\bjust now\b|\b\d+ (?:s|min|h) ago\b"), "<ago>"),
     (re.compile(r"\bin \d+ (?:s|min|h)\b|\bnow\b(?= +\w)"), "<soon>"),
     (re.compile(r"\+?\b\d+(?:\.\d+)? (?:s|min|h)\b"), "<span>"),
+    (re.compile(r"\bpassed in \d+\.\d+s"), "passed in <span>"),
     (re.compile(r"\((?:\d+[dhms])+ of notice\)"), "(<span> of notice)"),
     (re.compile(r"\b\d+ entries up to revision \d+"), "<n> entries up to revision <n>"),
     (re.compile(r"\brevision=\d+"), "revision=<n>"),
@@ -105,7 +107,7 @@ class Shell:
         kept = {key: value for key, value in os.environ.items() if not key.startswith("FOREWARN_")}
         environment = kept | {"PATH": f"{bin_}:{os.environ['PATH']}", "TZ": "UTC", "COLUMNS": "200"}
         self._process = subprocess.Popen(
-            ["bash", "--noprofile", "--norc", "-m"],
+            ["bash", "--noprofile", "--norc"],
             cwd=directory,
             env=environment,
             stdin=subprocess.PIPE,
@@ -118,8 +120,9 @@ class Shell:
         return self
 
     def __exit__(self, *exc: object) -> None:
-        self.type("kill %% 2>/dev/null; wait")
-        self._process.communicate("exit\n", timeout=PATIENCE)
+        if self._process.poll() is None:
+            self.type("kill $(jobs -p) 2>/dev/null; wait")
+        self._process.communicate(timeout=PATIENCE)
 
     def start_demo(self) -> None:
         """Let a demo service run, and wait until it answers."""
@@ -142,10 +145,15 @@ class Shell:
         self._process.stdin.write(f"{command.replace(PRINTED, self._address)}\necho; echo '{end}'\n")
         self._process.stdin.flush()
         lines = []
+        watch = threading.Timer(PATIENCE, self._process.kill)
+        watch.start()
         for line in self._process.stdout:
             if line.rstrip("\n") == end:
                 break
             lines.append(line.rstrip("\n").replace(self._address, PRINTED))
+        else:
+            raise AssertionError(f"$ {command}\n{lines}\n--- and then nothing more came ---")
+        watch.cancel()
         while lines and not lines[-1]:
             lines.pop()
         return lines
