@@ -1,7 +1,8 @@
 """A journal that a release wrote is read by every later one, as it was meant then.
 
 Each directory under ``released`` is what that release left on disk, and the fleet it made of it. They are never
-written again. Before a release, ``python tests/journal/test_released.py`` adds the one of the present version.
+written again. Before a release, ``python tests/journal/test_released.py`` adds the one of the present version; until
+then it may be deleted and made anew.
 """
 
 import shutil
@@ -120,6 +121,7 @@ def story() -> list[Entry]:
 
 def write(directory: Path) -> None:
     """Leave behind what this release makes of the story: the journal, a snapshot on the way, and the fleet."""
+    directory.mkdir()
     journal = SqliteJournal(directory)
     journal.load()
     journal.append(0, story()[:9])
