@@ -279,6 +279,9 @@ class _Line(asyncio.Transport):
     def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
         self._transport.set_write_buffer_limits(high, low)
 
+    def get_write_buffer_size(self) -> int:
+        return self._transport.get_write_buffer_size()
+
     def pause_reading(self) -> None:
         """Do nothing: the service is handed one request at a time."""
 
