@@ -5,6 +5,7 @@ everything at hand at once. The service must come to the same verdicts however t
 """
 
 import string
+from itertools import count
 from urllib.parse import unquote
 
 TOKEN = set((string.ascii_letters + string.digits + "!#$%&'*+-.^_`|~").encode())
@@ -181,7 +182,7 @@ def read_target(method: bytes, target: bytes) -> tuple[str, str]:
 
 def read_chunks(rest: bytes) -> tuple[bytes, bytes]:
     body = b""
-    while True:
+    for number in count(1):
         line, rest = read_line(rest, 1024)
         size_text, semicolon, extension = line.partition(b";")
         if semicolon:
@@ -191,7 +192,7 @@ def read_chunks(rest: bytes) -> tuple[bytes, bytes]:
         if not 1 <= len(size_text) <= 8 or not set(size_text) <= HEX:
             raise Refused(400)
         size = int(size_text, 16)
-        if len(body) + size > 65536:
+        if len(body) + size > 65536 or number > 1024:
             raise Refused(413)
         if size == 0:
             break

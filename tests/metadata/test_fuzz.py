@@ -149,6 +149,9 @@ class Wire:
     write_eof = abort = close
 
     def set_write_buffer_limits(self, high: int) -> None: ...
+    def get_write_buffer_size(self) -> int:
+        return 0
+
     def pause_reading(self) -> None: ...
     def resume_reading(self) -> None: ...
 

@@ -149,6 +149,57 @@ async def test_a_body_too_large_is_refused_before_it_comes() -> None:
 
 
 @on_both_loops
+async def test_a_body_in_too_many_chunks_is_refused() -> None:
+    """A body that comes in thousands of chunks is refused; in a thousand it is read."""
+    async with site() as service:
+        head = get(EVENTS, "Transfer-Encoding: chunked", method="POST")
+        blanks = b"1\r\n \r\n"
+        end = b'14\r\n{"StartRequests":[]}\r\n0\r\n\r\n'
+        assert (await service.ask(head + blanks * 1000 + end)).status == 200
+        assert (await service.ask(head + blanks * 2000 + end)).status == 413
+
+
+@on_both_loops
+async def test_many_requests_at_once_give_others_their_turn() -> None:
+    """A caller that sends thousands of requests at once is answered in turns, completely and in order."""
+    async with site() as service:
+        greedy = await service.call(get() * 2000 + get("/metadata/versions"))
+        modest = await service.call(get(), "127.0.0.2")
+        assert (await modest.answer()).status == 200
+        answers = [await greedy.answer() for _ in range(2001)]
+        assert [answer.fields.get("etag") for answer in answers] == ['"web-1"'] * 2000 + [None]
+        greedy.wire.shutdown(1)
+        assert await greedy.rest() == b""
+
+
+@on_both_loops
+async def test_the_end_of_many_requests_is_not_the_end_of_their_answers() -> None:
+    """A caller that sends many requests and shuts down its side gets every answer."""
+    async with site() as service:
+        caller = await service.call(get() * 300)
+        caller.wire.shutdown(1)
+        assert await caller.rest() == DOCUMENT * 300
+
+
+@on_both_loops
+async def test_a_flood_of_empty_lines_is_skipped() -> None:
+    """Empty lines before a request cost nothing and mean nothing."""
+    async with site() as service:
+        assert bytes(await service.ask(b"\r\n" * 100_000 + get())) == DOCUMENT
+
+
+@on_both_loops
+async def test_the_last_answer_waits_for_a_slow_reader() -> None:
+    """A large answer on a connection that closes is not cut off while it is being read in good time."""
+    async with site() as service:
+        service.announce("e1", description="x" * 10_000_000)
+        caller = await service.call(get("/metadata/versions") + get(EVENTS, "Connection: close"))
+        await caller.answer()
+        service.move(5)
+        assert (await caller.rest()).endswith(b"}]}")
+
+
+@on_both_loops
 async def test_the_largest_body_is_read() -> None:
     """A body of exactly 64 KiB is taken."""
     async with site() as service:

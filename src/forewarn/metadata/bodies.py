@@ -7,6 +7,8 @@ from forewarn.metadata.heads import BODY_LIMIT, CHUNKED, HEAD_LIMIT, Refusal
 from forewarn.wire import problems
 
 _LINE_LIMIT = 1024
+_CHUNK_LIMIT = 1024
+"""Nobody needs more; a body of single bytes would keep everybody else waiting."""
 _CHUNK_LINE = re.compile(rb"([0-9A-Fa-f]{1,8})(?:[ \t]*;[\t -~\x80-\xff]*+)?\r\n")
 _BARE_LINE_FEED = re.compile(rb"(?<!\r)\n")
 _TRAILERS = re.compile(rb"(?:[!#$%&'*+\-.^_`|~0-9A-Za-z]++:[\t -~\x80-\xff]*+\r\n)*+\r\n")
@@ -45,6 +47,7 @@ class ChunkedBody:
         self._body = bytearray()
         self._missing: int | None = None
         """What is still missing of the present chunk, its line end included; None between chunks."""
+        self._chunks = 0
         self._is_over = False
 
     def take(self, received: bytearray) -> bytes | None:
@@ -63,7 +66,8 @@ class ChunkedBody:
         if not line:
             raise Refusal(problems.MALFORMED)
         size = int(line[1], 16)
-        if len(self._body) + size > BODY_LIMIT:
+        self._chunks += 1
+        if len(self._body) + size > BODY_LIMIT or self._chunks > _CHUNK_LIMIT:
             raise Refusal(problems.BODY_TOO_LARGE)
         del received[:end]
         if size:

@@ -23,6 +23,7 @@ _TCHAR = rb"!#$%&'*+\-.^_`|~0-9A-Za-z"
 _TEXT = rb"\t -~\x80-\xff"
 _REQUEST_LINE = re.compile(rb"([%b]++) ([!-~]++) HTTP/([0-9])\.([0-9])\r\n" % _TCHAR)
 _FIELDS = re.compile(rb"(?:[%b]++:[%b]*+\r\n)*+" % (_TCHAR, _TEXT))
+_EMPTY_LINES = re.compile(rb"(?:\r\n)++")
 _BEGINNING = re.compile(rb"[%b]|\r\Z" % _TCHAR)
 _BARE_LINE_FEED = re.compile(rb"(?<!\r)\n")
 _HOST = re.compile(rb"(?:\[[0-9A-Fa-f:.]+\]|[0-9A-Za-z\-._~%!$&'()*+,;=]*)(?::[0-9]*)?")
@@ -56,6 +57,12 @@ class Head(msgspec.Struct, frozen=True, gc=False):
     """HTTP/1.1, not 1.0."""
     keeps_alive: bool
     expects_continue: bool
+
+
+def skip_empty_lines(received: bytearray) -> None:
+    """Remove the empty lines at the front, which mean nothing before a request."""
+    if lines := _EMPTY_LINES.match(received):
+        del received[: lines.end()]
 
 
 def find_end(received: bytes | bytearray, seen: int = 0) -> int:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, cast
 
 from forewarn.metadata.answers import CONTINUE
 from forewarn.metadata.bodies import Body, body_of
-from forewarn.metadata.heads import BODY_LIMIT, HEAD_LIMIT, NO_BODY, Refusal, find_end
+from forewarn.metadata.heads import BODY_LIMIT, HEAD_LIMIT, NO_BODY, Refusal, find_end, skip_empty_lines
 from forewarn.metadata.request import CLOSE, Request
 from forewarn.metadata.waiting import Waiter
 from forewarn.metadata.wheel import NEVER
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 _AHEAD = BODY_LIMIT + HEAD_LIMIT
 """How much of later requests is taken in while an earlier one is being answered."""
+_IN_A_ROW = 32
+"""Requests of one caller that are answered before others have their turn."""
 _UNREAD = 64 * 1024
 """How much of our answers may wait for the caller to read them before nothing more is answered."""
 
@@ -43,8 +45,8 @@ class Conversation(asyncio.Protocol):
     # fmt: off
     __slots__ = (
         "_answer", "_body", "_edge", "_idle", "_is_choked", "_is_ended", "_is_free", "_is_hurried", "_is_last",
-        "_read_alone", "_received", "_request", "_seen", "_state", "_transport", "_unsent", "_waiter", "_wheel",
-        "_write", "_young", "address", "bucket", "expires",
+        "_is_resting", "_read_alone", "_received", "_request", "_seen", "_state", "_transport", "_unsent",
+        "_waiter", "_wheel", "_write", "_young", "address", "bucket", "expires",
     )
     # fmt: on
     _transport: asyncio.Transport
@@ -72,6 +74,8 @@ class Conversation(asyncio.Protocol):
         """Nothing is half received, half answered or held back: what arrives now begins a new request."""
         self._is_choked = False
         """The caller does not read its answers."""
+        self._is_resting = False
+        """Others have their turn before the next of its requests."""
         self._is_ended = False
         """The caller will send nothing more."""
         self._is_hurried = False
@@ -111,19 +115,35 @@ class Conversation(asyncio.Protocol):
 
     def _proceed(self) -> None:
         """Answer as many of the requests received as can be answered now."""
+        served = 0
         try:
-            while self._state is State.RECEIVING and not self._is_choked and self._receive():
-                pass
+            while self._state is State.RECEIVING and not self._is_choked and not self._is_resting:
+                if not self._receive():
+                    break
+                served += 1
+                if served == _IN_A_ROW and self._received:
+                    self._rest()
         except Refusal as refusal:
             self._refuse(refusal.problem)
         if self._state is State.LEAVING:
             return
-        is_waiting = self._state is State.ANSWERING or self._is_choked
+        is_waiting = self._state is State.ANSWERING or self._is_choked or self._is_resting
         self._is_free = not (is_waiting or self._received or self._body)
         if not is_waiting and self._is_ended:
             self._transport.close()
         elif is_waiting and len(self._received) > _AHEAD:
             self._transport.pause_reading()
+
+    def _rest(self) -> None:
+        """Let others have their turn before the next of many requests."""
+        self._is_resting = True
+        asyncio.get_running_loop().call_soon(self._awake)
+
+    def _awake(self) -> None:
+        self._is_resting = False
+        if self._state is not State.LEAVING:
+            self._transport.resume_reading()
+            self._proceed()
 
     def _receive(self) -> bool:
         """Take one request from what was received and answer it; return whether there was a whole one."""
@@ -142,8 +162,8 @@ class Conversation(asyncio.Protocol):
 
     def _receive_head(self) -> bool:
         received = self._received
-        while received.startswith(b"\r\n"):
-            del received[:2]  # an empty line before a request means nothing
+        if received.startswith(b"\r\n"):
+            skip_empty_lines(received)
             self._seen = 0
         end = find_end(received, self._seen)
         if not end:
@@ -210,7 +230,9 @@ class Conversation(asyncio.Protocol):
         """Close once the answers are sent. A caller still sending is heard out first, or it could not read them."""
         self._state = State.LEAVING
         self._is_free = False
-        self.expires = self._wheel.now + self._edge.limits.linger
+        limits = self._edge.limits
+        is_unsent = self._transport.get_write_buffer_size() > 0
+        self.expires = self._wheel.now + (limits.arrival if is_unsent else limits.linger)
         self._wheel.put(self)
         if self._received or self._body or self._is_hurried:
             self._received.clear()
@@ -264,7 +286,7 @@ class Conversation(asyncio.Protocol):
         if self._waiter is not None:
             self._waiter.release()  # most who say nothing more have gone; the others get what there is
             return True
-        return self._state is State.ANSWERING or self._is_choked
+        return self._state is State.ANSWERING or self._is_choked or self._is_resting
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._state = State.LEAVING
