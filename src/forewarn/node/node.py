@@ -6,6 +6,7 @@ poisons the writer; the fleet is then read anew from the journal before anything
 """
 
 import asyncio
+import logging
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -21,6 +22,8 @@ from forewarn.core.fleet import Fleet
 from forewarn.core.notice import Rules
 from forewarn.journal.port import Journal
 from forewarn.node.feed import Commit, Feed
+
+log = logging.getLogger(__name__)
 
 _Answer = TypeVar("_Answer")
 _Reply = asyncio.Future[tuple[AnyFact, ...]]
@@ -54,6 +57,11 @@ class Node:
     def is_idle(self) -> bool:
         """Tell whether nothing is being decided or committed, and nobody waits for it."""
         return self._writing is None
+
+    @property
+    def revision(self) -> int:
+        """The revision of the last entry that is durable."""
+        return self._revision
 
     async def start(self) -> None:
         """Read the journal and tell the listeners what the fleet is."""
@@ -197,6 +205,8 @@ class Node:
 
     async def _reload(self) -> None:
         recovered = await self._in_writer(self._journal.load)
+        for warning in recovered.warnings:
+            log.warning("%s", warning)
         self.fleet = recovered.fleet
         self._revision = recovered.revision
         self._is_sound = True
