@@ -155,15 +155,15 @@ class Calls:
         past = await self._finished(min(finished, _MOST_FINISHED)) if finished > 0 else []
         return Answer(len(unfinished) + len(past), self._event_parts(past, unfinished))
 
-    def _event_parts(self, past: list[story.Told], unfinished: list[Event]) -> Iterator[list[views.EventView]]:
+    def _event_parts(self, past: list[story.Outcome], unfinished: list[Event]) -> Iterator[list[views.EventView]]:
         yield from ([views.view_event(told.event, told.status) for told in part] for part in _slices(past))
         yield from ([views.view_event(event) for event in part] for part in _slices(unfinished))
 
-    async def _finished(self, limit: int) -> list[story.Told]:
+    async def _finished(self, limit: int) -> list[story.Outcome]:
         """Return the events that ended last, the latest at the end."""
         ids = await self._finished_ids(limit)
 
-        def outcomes() -> list[story.Told]:
+        def outcomes() -> list[story.Outcome]:
             told = (story.outcome(id_, self._journal.history(f"event:{id_}")) for id_ in ids)
             return [each for each in told if each]
 
@@ -194,8 +194,10 @@ class Calls:
                     " as 'forewarn event list --all' shows it"
                 ) from None
         known = await self._node.look(lambda fleet: list(fleet.events))
-        found = {id_ for part in _slices(known) for id_ in part if id_.startswith(text)}
-        await asyncio.sleep(0)
+        found: set[str] = set()
+        for part in _slices(known):
+            found.update(id_ for id_ in part if id_.startswith(text))
+            await asyncio.sleep(0)  # VMs are answered between two slices
         found.update(id_ for id_ in await self._finished_ids(_SEARCHED) if id_.startswith(text))
         if len(found) > 1:
             shown = ", ".join(show_id(id_) for id_ in sorted(found)[:3])

@@ -64,14 +64,14 @@ class Story(EventView, frozen=True, kw_only=True):
     """How long it took: to the first fetch, to the first approval, to the start, the impact, the whole."""
 
 
-class Told(msgspec.Struct, frozen=True):
+class Outcome(msgspec.Struct, frozen=True):
     """An event as its entries leave it; finished ones included."""
 
     event: Event
     status: EventStatus
 
 
-def outcome(id: str, entries: Iterable[Entry]) -> Told | None:
+def outcome(id: str, entries: Iterable[Entry]) -> Outcome | None:
     """Return what became of an event; None when the journal no longer holds its announcement."""
     event, status = None, EventStatus.SCHEDULED
     for entry in entries:
@@ -86,7 +86,7 @@ def outcome(id: str, entries: Iterable[Entry]) -> Told | None:
                     status = event.status
                 case Completed() | Failed() | Canceled() if fact.event == id:
                     status = _ENDS[type(fact)]
-    return Told(event, status) if event else None
+    return Outcome(event, status) if event else None
 
 
 def tell(id: str, entries: Iterable[Entry]) -> Story | None:
