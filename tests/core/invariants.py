@@ -278,10 +278,11 @@ def a_vm_moves_only_to_a_known_host(moment: Moment) -> None:
 @of_facts
 def a_group_is_switched_off_only_when_nobody_asked_for_long(moment: Moment) -> None:
     if isinstance(moment.fact, SwitchedOff):
-        idle = moment.now - moment.memory.asked[moment.fact.group]
+        assert isinstance(moment.command, SwitchOff)
+        asked = [mark.at for mark in moment.command.marks if mark.group == moment.fact.group]
+        idle = moment.now - max(moment.memory.asked[moment.fact.group], asked[-1])
         assert idle >= timedelta(hours=24) / moment.memory.hurry
         assert moment.fact.group in moment.before.enrolled
-        assert isinstance(moment.command, SwitchOff)
 
 
 @of_steps

@@ -2,13 +2,14 @@
 
 from collections.abc import Callable
 from datetime import datetime, timedelta
+from functools import cache
 from typing import Any
 from uuid import UUID
 
 import msgspec
 from hypothesis import note
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
+from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
 from forewarn.core import decide
 from forewarn.core.commands import (
@@ -36,7 +37,7 @@ from forewarn.core.commands import (
     Wake,
 )
 from forewarn.core.errors import Refused
-from forewarn.core.facts import AnyFact, Fetch, Mark
+from forewarn.core.facts import Announced, AnyFact, Fetch, Mark, StartedAtOnce
 from forewarn.core.fleet import Fleet
 from forewarn.core.model import (
     NODE,
@@ -85,6 +86,7 @@ def policies(quorum: int) -> st.SearchStrategy[Policy]:
     )
 
 
+@cache
 def terms_of(group: str) -> st.SearchStrategy[GroupTerms]:
     kind = GROUPS[group]
     notices = st.sampled_from([None, 300, 900]) if kind is GroupKind.SCALE_SET else st.none()
@@ -101,12 +103,13 @@ def terms_of(group: str) -> st.SearchStrategy[GroupTerms]:
     )
 
 
+@cache
 def vms_named(name: str) -> st.SearchStrategy[Vm]:
     return st.builds(
         Vm,
         name=st.just(name),
-        group=st.sampled_from(["web", "web", "web", "pool", "pool", *GROUPS]),
-        host=st.sampled_from(["h0", "h0", "h1", "h1", "h2", ""]),
+        group=st.sampled_from(["web", "web", "web", "web", "pool", *GROUPS]),
+        host=st.sampled_from(["h0", "h0", "h0", "h1", "h1", "h2", ""]),
         update_domain=st.integers(0, 1),
         fault_domain=st.integers(0, 1),
         address=st.sampled_from(ADDRESSES),
@@ -118,7 +121,7 @@ def vms_named(name: str) -> st.SearchStrategy[Vm]:
 def fleets(draw: st.DrawFn) -> ChangeFleet:
     """A fleet to begin with: every group wanted, addresses and lone VMs where nothing stands against them."""
     vms: list[Vm] = []
-    for name in VMS[: draw(st.integers(3, len(VMS)))]:
+    for name in VMS[: draw(st.integers(4, len(VMS)))]:
         vm = draw(vms_named(name))
         is_taken = GROUPS[vm.group] is GroupKind.STANDALONE and any(other.group == vm.group for other in vms)
         address = "" if any(other.address == vm.address for other in vms) else vm.address
@@ -152,22 +155,26 @@ def events_with(status: EventStatus) -> st.SearchStrategy[str]:
 SCHEDULED = events_with(EventStatus.SCHEDULED)
 STARTED = events_with(EventStatus.STARTED)
 ANY_EVENT = now_in(lambda machine: list(machine.fleet.events), or_else=STRANGE_ID)
+WAITED_FOR = now_in(
+    lambda machine: [event.waits_for for event in machine.fleet.events.values() if event.waits_for],
+    or_else=STRANGE_ID,
+)
+MISSING = now_in(lambda machine: [name for name in VMS if name not in machine.fleet.vms], or_else="v0")
 ANY_VM = now_in(lambda machine: list(machine.fleet.vms), or_else="nobody")
 ANY_GROUP = now_in(lambda machine: list(machine.fleet.groups), or_else="nowhere")
-STEPS = st.sampled_from(
-    [
-        timedelta(microseconds=1),
-        timedelta(seconds=1),
-        timedelta(seconds=29.5),
-        timedelta(minutes=5),
-        timedelta(minutes=10),
-        timedelta(minutes=15),
-        timedelta(hours=25),
-        timedelta(seconds=-1),
-        timedelta(hours=-2),
-    ]
-)
-NOT_BEFORE = st.none() | st.sampled_from([timedelta(0), timedelta(minutes=15), timedelta(minutes=20.001)])
+LITTLE_TIME = st.sampled_from([timedelta(microseconds=1), timedelta(seconds=1), timedelta(seconds=29.5)])
+MUCH_TIME = st.sampled_from([timedelta(minutes=5), timedelta(minutes=10), timedelta(minutes=15), timedelta(hours=25)])
+BACK_IN_TIME = st.sampled_from([timedelta(seconds=-1), timedelta(hours=-2)])
+NOT_BEFORE = st.sampled_from([None] * 6 + [timedelta(0), timedelta(minutes=15), timedelta(minutes=20.001)])
+MAINTENANCE = [HostOperation.FREEZE, HostOperation.REBOOT, HostOperation.REDEPLOY]
+
+
+def has_events(status: EventStatus) -> Callable[["FleetMachine"], bool]:
+    return lambda machine: any(event.status is status for event in machine.fleet.events.values())
+
+
+is_scheduled = has_events(EventStatus.SCHEDULED)
+is_started = has_events(EventStatus.STARTED)
 
 
 class FleetMachine(RuleBasedStateMachine):
@@ -229,9 +236,13 @@ class FleetMachine(RuleBasedStateMachine):
             note(f"    refused: {refusal}")
             return None
 
-    @rule(step=STEPS)
-    def pass_time(self, step: timedelta) -> None:
-        self._clock += step / self._hurry if step > timedelta(seconds=1) else step
+    @rule(step=LITTLE_TIME | BACK_IN_TIME)
+    def pass_a_moment(self, step: timedelta) -> None:
+        self._clock += step
+
+    @rule(step=MUCH_TIME)
+    def pass_much_time(self, step: timedelta) -> None:
+        self._clock = self.now + step / self._hurry
 
     @rule()
     def wake_what_is_due(self) -> None:
@@ -239,20 +250,22 @@ class FleetMachine(RuleBasedStateMachine):
         ids = tuple(event.id for event in due if event.status is EventStatus.SCHEDULED)
         self._do(Wake(id=self.next_id(), by=NODE, events=ids))
 
-    @rule(step=STEPS)
-    def pass_time_and_wake(self, step: timedelta) -> None:
-        self.pass_time(step)
-        self.wake_what_is_due()
+    @precondition(is_scheduled)
+    @rule(event=SCHEDULED)
+    def let_the_time_of_an_event_come(self, event: str) -> None:
+        if event in self.fleet.events:
+            self._clock = max(self.now, self.fleet.events[event].not_before)
+            self.wake_what_is_due()
 
     @rule(event=ANY_EVENT)
     def wake_without_reason(self, event: str) -> None:
         self._do(Wake(id=self.next_id(), by=NODE, events=(event,)))
 
     @rule(
-        operation=st.sampled_from(VmOperation),
+        operation=st.sampled_from([*VmOperation, VmOperation.RESTART]),
         vm=ANY_VM,
         after=NOT_BEFORE,
-        duration=st.sampled_from([None, None, 9, -2]),
+        duration=st.sampled_from([None] * 6 + [9, -2]),
     )
     def operate_vm(self, operation: VmOperation, vm: str, after: timedelta | None, duration: int | None) -> None:
         not_before = None if after is None else self.now + after
@@ -261,8 +274,8 @@ class FleetMachine(RuleBasedStateMachine):
         )
 
     @rule(
-        operation=st.sampled_from([*HostOperation, HostOperation.FREEZE]),
-        host=st.sampled_from([*HOSTS, "nowhere"]),
+        operation=st.sampled_from([*HostOperation, *MAINTENANCE, *MAINTENANCE]),
+        host=st.sampled_from([*HOSTS] * 3 + ["nowhere"]),
         after=NOT_BEFORE,
         live=st.booleans(),
     )
@@ -277,6 +290,7 @@ class FleetMachine(RuleBasedStateMachine):
     def approve_what_may_be_foreign(self, vm: str, events: list[str]) -> None:
         self._do(Approve(id=self.next_id(), by=Caller(CallerKind.VM, vm), events=tuple(events)))
 
+    @precondition(is_scheduled)
     @rule(event=SCHEDULED, number=st.integers(0, 5), times=st.integers(1, 2))
     def approve_as_a_vm_of_the_group(self, event: str, number: int, times: int) -> None:
         if event not in self.fleet.events:
@@ -287,10 +301,12 @@ class FleetMachine(RuleBasedStateMachine):
             facts = self._do(Approve(id=self.next_id(), by=caller, events=(event,)))
         assert times == 1 or facts == (), "a second approval changes nothing"
 
+    @precondition(is_scheduled)
     @rule(event=SCHEDULED)
     def approve_as_operator(self, event: str) -> None:
         self._do(Approve(id=self.next_id(), by=ANN, events=(event,)))
 
+    @precondition(is_scheduled)
     @rule(
         event=SCHEDULED, vm=ANY_VM, seconds=st.sampled_from([0, 1, 300, 4000]), also=st.lists(ANY_EVENT, max_size=1)
     )
@@ -307,22 +323,21 @@ class FleetMachine(RuleBasedStateMachine):
     def scale_in(self, group: str, count: int) -> None:
         self._do(ScaleIn(id=self.next_id(), by=ANN, group=group, count=count))
 
-    @rule(event=ANY_EVENT)
+    @precondition(is_scheduled)
+    @rule(event=ANY_EVENT | WAITED_FOR)
     def cancel(self, event: str) -> None:
         self._do(CancelEvent(id=self.next_id(), by=ANN, event=event))
 
-    @rule(vm=ANY_VM)
-    def deallocate(self, vm: str) -> None:
-        self._do(DeallocateVm(id=self.next_id(), by=ANN, vm=vm))
+    @rule(vm=ANY_VM, command=st.sampled_from([DeallocateVm, StartVm]))
+    def deallocate_or_start(self, vm: str, command: type[DeallocateVm | StartVm]) -> None:
+        self._do(command(id=self.next_id(), by=ANN, vm=vm))
 
-    @rule(vm=ANY_VM)
-    def start_vm(self, vm: str) -> None:
-        self._do(StartVm(id=self.next_id(), by=ANN, vm=vm))
-
+    @precondition(is_started)
     @rule(event=STARTED)
     def attempt(self, event: str) -> None:
         self._do(Attempt(id=self.next_id(), by=NODE, event=event))
 
+    @precondition(is_started)
     @rule(
         event=STARTED,
         result=st.sampled_from([Result.DONE, Result.DONE, Result.FAILED]),
@@ -336,7 +351,7 @@ class FleetMachine(RuleBasedStateMachine):
 
     @rule(
         group=ANY_GROUP,
-        approval=st.none() | st.sampled_from(ApprovalRule),
+        approval=st.sampled_from([None, *ApprovalRule]),
         quorum=st.sampled_from([None, 0, 1, 2, 9]),
         quiet_hours=st.none() | st.sampled_from([*QUIET, ("00:00-24:00",)]),
         notice=st.sampled_from([None, 300, 100]),
@@ -396,37 +411,37 @@ class FleetMachine(RuleBasedStateMachine):
             )
         )
 
-    @rule(terms=st.sampled_from(list(GROUPS)).flatmap(terms_of), cancel_events=st.booleans(), data=st.data())
-    def change_fleet_sensibly(self, terms: GroupTerms, data: st.DataObject, *, cancel_events: bool) -> None:
-        """Declare what is missing, change a VM or a group, or take a VM away."""
-        missing = [name for name in VMS if name not in self.fleet.vms]
-        name = data.draw(st.sampled_from(missing * 2 + list(VMS)))
-        vm = data.draw(vms_named(name))
-        is_free = vm.address not in self.fleet.addresses
-        vm = Vm(**_fields(vm, group=terms.name, address=vm.address if is_free else ""))
-        hosts = tuple(Host(host) for host in HOSTS if host not in self.fleet.hosts)
-        gone = data.draw(st.lists(st.sampled_from(list(self.fleet.vms) or ["nobody"]), max_size=1))
-        if gone == [vm.name] or GROUPS[terms.name] is GroupKind.STANDALONE:
-            gone = (
-                [other for other in self.fleet.groups[terms.name].vms if other != vm.name]
-                if (terms.name in self.fleet.groups)
-                else []
-            )
-        elif gone and (old := self.fleet.vms.get(gone[0])) and old.address:
-            vm = Vm(**_fields(vm, address=old.address))
+    @rule(vm=ANY_VM, operation=st.sampled_from([VmOperation.DELETE, VmOperation.EVICT]))
+    def end_a_vm(self, vm: str, operation: VmOperation) -> None:
+        """Delete or evict a VM, and do it as soon as it may be done."""
+        facts = self._do(OperateVm(id=self.next_id(), by=ANN, operation=operation, vm=vm))
+        for fact in facts or ():
+            if isinstance(fact, Announced | StartedAtOnce):
+                self.approve_as_operator(fact.event.id)
+                self.report(fact.event.id, Result.DONE, "", 0)
+
+    @rule(vm=MISSING.flatmap(vms_named))
+    def declare_a_vm_anew(self, vm: Vm) -> None:
+        self.replace_a_vm(vm, "nobody", cancel_events=False)
+
+    @rule(vm=st.sampled_from(VMS).flatmap(vms_named), gone=ANY_VM, cancel_events=st.booleans())
+    def replace_a_vm(self, vm: Vm, gone: str, *, cancel_events: bool) -> None:
+        """Take a VM away and declare another, which may be the same elsewhere, at its address."""
+        removed = () if gone == vm.name or gone not in self.fleet.vms else (gone,)
+        address = self.fleet.vms[gone].address if removed else ""
         self._do(
             ChangeFleet(
                 id=self.next_id(),
                 by=ANN,
-                hosts=hosts,
-                groups=(terms,),
-                vms=(vm,),
-                removed_vms=tuple(gone),
+                hosts=tuple(Host(host) for host in HOSTS if host not in self.fleet.hosts),
+                groups=() if vm.group in self.fleet.groups else (GroupTerms(vm.group, GROUPS[vm.group]),),
+                vms=(Vm(**_fields(vm, address=address)),),
+                removed_vms=removed,
                 cancel_events=cancel_events,
             )
         )
 
-    @rule(terms=st.sampled_from(list(GROUPS)).flatmap(terms_of))
+    @rule(terms=now_in(lambda machine: list(machine.fleet.groups), or_else="web").flatmap(terms_of))
     def declare_group(self, terms: GroupTerms) -> None:
         self._do(ChangeFleet(id=self.next_id(), by=ANN, groups=(terms,)))
 
@@ -435,19 +450,18 @@ class FleetMachine(RuleBasedStateMachine):
         group = self.fleet.vms[vm].group if vm in self.fleet.vms else "nowhere"
         self._do(Enrol(id=self.next_id(), by=NODE, group=group, vm=vm))
 
-    @rule(groups=st.lists(ANY_GROUP, max_size=3), age=st.sampled_from([0, 5, 7, 25]))
-    def record_asked(self, groups: list[str], age: int) -> None:
+    @rule(
+        command=st.sampled_from([RecordAsked, SwitchOff]),
+        groups=st.lists(ANY_GROUP, min_size=1, max_size=3),
+        age=st.sampled_from([0, 5, 7, 24, 30]),
+    )
+    def tell_who_asked(self, command: type[RecordAsked | SwitchOff], groups: list[str], age: int) -> None:
         at = self.now - timedelta(hours=age) / self._hurry
-        marks = tuple(Mark(group, at, "v0") for group in groups)
-        self._do(RecordAsked(id=self.next_id(), by=NODE, marks=marks))
+        self._do(command(id=self.next_id(), by=NODE, marks=tuple(Mark(group, at, "v0") for group in groups)))
 
-    @rule(groups=st.lists(ANY_GROUP, min_size=1, max_size=3), age=st.sampled_from([1, 24, 30]))
-    def sweep(self, groups: list[str], age: int) -> None:
-        at = self.now - timedelta(hours=age) / self._hurry
-        self._do(SwitchOff(id=self.next_id(), by=NODE, marks=tuple(Mark(group, at, "") for group in groups)))
-
+    @precondition(is_scheduled)
     @rule(vm=ANY_VM, events=st.lists(ANY_EVENT, max_size=3))
-    def record_fetched(self, vm: str, events: list[str]) -> None:
+    def tell_who_was_shown(self, vm: str, events: list[str]) -> None:
         fetches = tuple(Fetch(event, vm, self.now) for event in events)
         self._do(RecordFetched(id=self.next_id(), by=NODE, fetches=fetches))
 

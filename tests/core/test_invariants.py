@@ -1,5 +1,9 @@
 """Whatever is done to a fleet, in whatever order, the rules that always hold do hold."""
 
+from hypothesis import settings
+
 from tests.core.machine import FleetMachine
 
 TestInvariants = FleetMachine.TestCase
+# What takes several steps to go wrong needs more stories than a single value does.
+TestInvariants.settings = settings(max_examples=4 * settings().max_examples)

@@ -10,8 +10,8 @@ from datetime import datetime, timedelta
 
 import msgspec
 
-from forewarn.core.commands import Approve, Command, SwitchOff, Wake
-from forewarn.core.facts import Announced, AnyFact, Approved, Asked, Enrolled, Entry, StartedAtOnce
+from forewarn.core.commands import Approve, Command, Wake
+from forewarn.core.facts import Announced, AnyFact, Approved, Asked, Enrolled, Entry, Postponed, StartedAtOnce
 from forewarn.core.fleet import Fleet, Part
 from forewarn.core.model import CallerKind, Event, EventStatus, GroupTerms, Vm
 from forewarn.core.notice import Rules
@@ -114,6 +114,8 @@ class Memory:
                     self.by_operator.add(id_)
                 elif self._counts(moment.before, id_, by.name):
                     self.approvals.setdefault(id_, set()).add(by.name)
+            case Postponed(event=id_):
+                self.woken.discard(id_)
             case Enrolled(group=group, at=at):
                 self.asked[group] = at
             case Asked(marks=marks):
@@ -129,8 +131,6 @@ class Memory:
             case Wake(events=events):
                 due = (before.events[id_] for id_ in events if id_ in before.events)
                 self.woken |= {event.id for event in due if event.not_before <= now}
-            case SwitchOff(marks=marks):
-                self.asked |= {mark.group: max(mark.at, self.asked.get(mark.group, mark.at)) for mark in marks}
 
     def _counts(self, before: Sight, id_: str, vm: str) -> bool:
         event = before.events[id_]
