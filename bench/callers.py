@@ -19,6 +19,8 @@ from bench.fleets import address_of
 from bench.processes import cpu_seconds, python, run_on
 from bench.requests import request
 
+_SETTLING = 2
+"""Requests on each kept connection before anything is measured: what a connection costs once is no part of it."""
 _NO_PORT_YET = 24
 """IP_BIND_ADDRESS_NO_PORT: the port is chosen when the destination is known, so many addresses cost nothing."""
 
@@ -49,7 +51,7 @@ class Done(msgspec.Struct, frozen=True):
     failed: int
     seconds: float
     cpu: float
-    """Seconds of the server's CPU, the making of kept connections left out."""
+    """Seconds of the server's CPU; what kept connections cost once is left out."""
     etags: list[str] = []
 
     @property
@@ -112,48 +114,70 @@ def _etag(answer: bytes) -> str:
     return answer.partition(b"\r\nETag: ")[2].partition(b"\r\n")[0].decode()
 
 
+class _Crowd:
+    """All callers of a plan, and those among them that wait for an answer."""
+
+    def __init__(self, plan: Plan, poll: select.epoll) -> None:
+        etags = plan.etags or [""] * len(plan.callers)
+        self.askers = [_Asker(caller, etag, plan) for caller, etag in zip(plan.callers, etags, strict=True)]
+        self._plan = plan
+        self._poll = poll
+        self._draw = random.Random(7).random  # noqa: S311 - the same load for every server
+        self._waiting: dict[int, _Asker] = {}
+
+    def connect(self) -> None:
+        """Make the connections that are kept, and use them until the server has settled down with them."""
+        for asker in self.askers:
+            self._poll.register(asker.connect(self._plan.port), select.EPOLLIN)
+        for _ in range(_SETTLING):
+            self.ask(iter(self.askers))
+
+    def ask(self, turns: Iterator[_Asker]) -> tuple[int, int]:
+        """Let each ask in turn; return how many requests there were, and how many of them failed."""
+        requests = failed = 0
+        turn = next(turns, None)
+        while turn or self._waiting:
+            while turn and len(self._waiting) < self._plan.in_flight:
+                self._send(turn)
+                turn = next(turns, None)
+            for descriptor, _ in self._poll.poll(10):
+                requests += 1
+                failed += not self._receive(self._waiting.pop(descriptor))
+        return requests, failed
+
+    def _send(self, asker: _Asker) -> None:
+        connection = asker.connection
+        if connection is None:
+            connection = asker.connect(self._plan.port)
+            self._poll.register(connection, select.EPOLLIN)
+        elif connection.fileno() in self._waiting:
+            return  # it has not been answered yet
+        connection.send(asker.conditional if self._draw() < self._plan.conditional else asker.plain)
+        self._waiting[connection.fileno()] = asker
+
+    def _receive(self, asker: _Asker) -> bool:
+        assert asker.connection
+        answer = asker.connection.recv(65536)
+        if self._plan.wants_etags:
+            asker.etag = _etag(answer)
+        if self._plan.closing:
+            asker.close()
+        return _is_good(answer)
+
+
 def ask(plan: Plan) -> Done:
     """Carry out a plan."""
-    etags = plan.etags or [""] * len(plan.callers)
-    askers = [_Asker(caller, etag, plan) for caller, etag in zip(plan.callers, etags, strict=True)]
-    draw = random.Random(7).random  # noqa: S311 - the same load for every server
-    waiting: dict[int, _Asker] = {}
-    requests = failed = 0
     with select.epoll() as poll:
+        crowd = _Crowd(plan, poll)
         if not plan.closing:
-            for asker in askers:
-                poll.register(asker.connect(plan.port), select.EPOLLIN)
+            crowd.connect()
         before, began = cpu_seconds(plan.pid), perf_counter()
-        turns = _turns(askers, plan.seconds)
-        is_over = False
-        while not is_over or waiting:
-            while not is_over and len(waiting) < plan.in_flight:
-                turn = next(turns, None)
-                if turn is None:
-                    is_over = True
-                    break
-                connection = turn.connection
-                if connection is None:
-                    connection = turn.connect(plan.port)
-                    poll.register(connection, select.EPOLLIN)
-                elif connection.fileno() in waiting:
-                    continue  # it has not been answered yet
-                connection.send(turn.conditional if draw() < plan.conditional else turn.plain)
-                waiting[connection.fileno()] = turn
-            for descriptor, _ in poll.poll(10):
-                asker = waiting.pop(descriptor)
-                assert asker.connection
-                answer = asker.connection.recv(65536)
-                requests += 1
-                failed += not _is_good(answer)
-                if plan.wants_etags:
-                    asker.etag = _etag(answer)
-                if plan.closing:
-                    asker.close()
+        requests, failed = crowd.ask(_turns(crowd.askers, plan.seconds))
         seconds, cpu = perf_counter() - began, cpu_seconds(plan.pid) - before
-    for asker in askers:
+    etags = [asker.etag for asker in crowd.askers] if plan.wants_etags else []
+    for asker in crowd.askers:
         asker.close()
-    return Done(requests, failed, seconds, cpu, [asker.etag for asker in askers] if plan.wants_etags else [])
+    return Done(requests, failed, seconds, cpu, etags)
 
 
 if __name__ == "__main__":
