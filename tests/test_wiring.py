@@ -1,0 +1,105 @@
+"""The parts of one service, joined: it can be asked whether it is idle, and is entered where it is told."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from datetime import timedelta
+from uuid import uuid4
+
+from forewarn.clocks import ManualClock
+from forewarn.config.settings import Settings
+from forewarn.config.values import Endpoint
+from forewarn.control.wish import Wish
+from forewarn.core.commands import OperateVm, VmOperation
+from forewarn.core.model import Caller, CallerKind, GroupKind, GroupTerms, Vm
+from forewarn.drivers.simulated import SimulatedDriver
+from forewarn.journal.memory import MemoryJournal
+from forewarn.metadata.service import Service
+from forewarn.wiring import Assembly, Entrance
+
+OPERATOR = Caller(CallerKind.OPERATOR, "root")
+FLEET = Wish(
+    {}, {"web": GroupTerms("web", GroupKind.AVAILABILITY_SET)}, {"web-0": Vm("web-0", "web", address="127.0.0.1")}
+)
+SETTINGS = Settings(metadata=Endpoint("127.0.0.1", 0))
+
+
+class Hatch:
+    """An entrance that only notes what is asked of it."""
+
+    port = 4711
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+
+    async def start(self) -> None:
+        self.asked.append("start")
+
+    async def stop(self) -> None:
+        self.asked.append("stop")
+
+
+def run(
+    story: Callable[[Assembly, ManualClock], Awaitable[None]],
+    entrance: Callable[[Service], Entrance] | None = None,
+) -> None:
+    async def play() -> None:
+        clock = ManualClock()
+        driver = SimulatedDriver.from_settings({}, clock, 1.0)
+        assembly = Assembly(SETTINGS, clock, MemoryJournal(), driver, entrance)
+        async with asyncio.timeout(20):
+            await assembly.start()
+            try:
+                await assembly.declare(FLEET, OPERATOR)
+                await story(assembly, clock)
+            finally:
+                await assembly.stop()
+
+    asyncio.run(play())
+
+
+def restart() -> OperateVm:
+    return OperateVm(id=uuid4().hex, by=OPERATOR, operation=VmOperation.RESTART, vm="web-0")
+
+
+def test_a_settled_service_has_done_all_that_was_due() -> None:
+    """An event that was born Started is under way, and over when its time has passed: nothing is waited for."""
+
+    async def story(assembly: Assembly, clock: ManualClock) -> None:
+        await assembly.node.submit(restart())
+        await assembly.settled()
+        (event,) = assembly.node.fleet.events.values()
+        assert event.attempts == 1
+        clock.advance(timedelta(seconds=30))
+        assert not assembly.performer.is_idle
+        await assembly.settled()
+        assert not assembly.node.fleet.events
+
+    run(story)
+
+
+def test_a_quiet_service_leaves_the_clock_alone() -> None:
+    """With nothing under way it is woken once a minute, to see who has gone silent."""
+
+    async def story(assembly: Assembly, clock: ManualClock) -> None:
+        await assembly.settled()
+        calls = 0
+        end = clock.now() + timedelta(hours=1)
+        while (due := clock.next_call()) and due <= end:
+            clock.advance_to(due)
+            await assembly.settled()
+            calls += 1
+        assert calls <= 62
+
+    run(story)
+
+
+def test_callers_arrive_where_the_service_is_told() -> None:
+    """Any entrance will do; it is opened last and closed first."""
+    hatch = Hatch()
+
+    async def story(assembly: Assembly, _: ManualClock) -> None:
+        assert assembly.port == 4711
+        assert hatch.asked == ["start"]
+
+    run(story, lambda _: hatch)
+    assert hatch.asked == ["start", "stop"]
