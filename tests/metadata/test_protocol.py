@@ -244,6 +244,7 @@ _LINE = f"GET {EVENTS} HTTP/1.1"
         (f"{_LINE}\r\n{_HOST}\r\nContent-Length: 1, 1\r\n\r\n".encode(), 400),
         (f"{_LINE}\r\n{_HOST}\r\nContent-Length: +1\r\n\r\n".encode(), 400),
         (f"{_LINE}\r\n{_HOST}\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n".encode(), 400),
+        (f"{_LINE}\r\n{_HOST}\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n".encode(), 400),
         (f"GET {EVENTS} HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n".encode(), 400),
         (f"{_LINE}\r\n{_HOST}\r\nTransfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n\r\n".encode(), 400),
         (f"{_LINE}\r\n{_HOST}\r\nTransfer-Encoding: gzip, chunked\r\n\r\n".encode(), 501),
@@ -261,13 +262,14 @@ _LINE = f"GET {EVENTS} HTTP/1.1"
 )
 @on_both_loops
 async def test_what_is_not_http_is_refused_and_the_connection_closed(request_: bytes, status: int) -> None:
-    """Each fault has its status and the usual body, and is the last thing on its connection."""
+    """Each fault has its status and the usual body, at once, and is the last thing on its connection."""
     async with site() as service:
-        caller = await service.call(request_ + get())
-        answer = await caller.answer()
-        assert (answer.status, answer.fields["connection"]) == (status, "close")
-        assert answer.body.startswith(b'{ "error": ')
-        assert await caller.rest() == b""
+        for more in (b"", get()):
+            caller = await service.call(request_ + more)
+            answer = await caller.answer()
+            assert (answer.status, answer.fields["connection"]) == (status, "close")
+            assert answer.body.startswith(b'{ "error": ')
+            assert await caller.rest() == b""
 
 
 @on_both_loops
