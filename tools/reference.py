@@ -1,4 +1,4 @@
-"""Writes the pages of docs/reference that say what the code says: commands, settings and facts (``make docs``)."""  # noqa: INP001 - a script
+"""Writes the pages of docs/reference that say what the code says: from commands to scenarios (``make docs``)."""  # noqa: INP001 - a script
 
 import ast
 import inspect
@@ -18,11 +18,23 @@ from forewarn.config import settings
 from forewarn.config.durations import show_duration
 from forewarn.core import facts, model
 from forewarn.drivers import command, simulated
+from forewarn.emulator import faults, scenario
+from forewarn.emulator import tables as scenario_tables
 
 FOLDER = Path(__file__).parents[1] / "docs" / "reference"
 WIDTH = 100
 _PARTS = (facts.Entry, facts.Mark, facts.Fetch)
-_NESTED = (model.Event, model.Vm, model.InstanceFacts, model.Host, model.GroupTerms, model.Caller)
+_NESTED = (
+    model.Event,
+    model.Vm,
+    model.InstanceFacts,
+    model.Host,
+    model.GroupTerms,
+    model.Policy,
+    model.Caller,
+    model.Token,
+    model.Subscription,
+)
 _WORDS = {
     "str": "a text",
     "int": "a number",
@@ -40,6 +52,7 @@ def pages() -> dict[Path, str]:
         FOLDER / "commands.md": commands_page(),
         FOLDER / "settings.md": settings_page(),
         FOLDER / "facts.md": facts_page(),
+        FOLDER / "scenarios.md": scenarios_page(),
     }
 
 
@@ -142,6 +155,64 @@ Fields that have their default are left out of the JSON.
 ## What facts are made of
 
 {records}
+"""
+
+
+def scenarios_page() -> str:
+    def keys(table: dict[str, scenario_tables.Key]) -> str:
+        rows = (
+            (
+                f"`{name}`" + " (required)" * key.is_needed,
+                _cell(key.help),
+                _cell(key.kind.expected),
+            )
+            for name, key in table.items()
+        )
+        return _table(("key", "meaning", "expected"), rows)
+
+    titles = {
+        "notice": "The least notice of each type of event. A Terminate goes by its group's own `terminate_notice`.",
+        "lasts": "How long an event stays Started, by type: Azure's medians unless the scenario says otherwise.",
+        "step": "What is done, and when. A step is done to a `vm` or to a `host`, or it approves, cancels or asks.",
+        "fault": "What goes wrong, how often and when; the same keys follow a comma in the flag `--fault`.",
+        "expect": "What is to come about. A scenario in which something does not ends with exit code 1.",
+    }
+    told = "\n\n".join(
+        f"## {f'[{name}]' if name in ('notice', 'lasts') else f'[[{name}]]'}\n\n{titles[name]}\n\n{keys(table)}"
+        for name, table in scenario_tables.TABLES.items()
+    )
+    shipped = _table(
+        ("scenario", "what happens"),
+        ((f"`{name}`", _cell(scenario.load(name).about)) for name in scenario.shipped()),
+    )
+    kinds = _table(("kind", "what goes wrong"), ((f"`{kind}`", _cell(said)) for kind, said in faults.FAULTS.items()))
+    return f"""\
+# Scenarios
+
+Scripts for the emulator: `forewarn emulate NAME`, or `forewarn emulate FILE.toml` for one of your own.
+This page is generated; `make docs` writes it anew.
+
+How to use them is told in [emulate events](../how-to/emulate-events.md).
+All times are Azure's and are hurried as a whole by `--hurry`.
+A key that does not exist is an error that names its line and the nearest key.
+
+## Scenarios that come with Forewarn
+
+{shipped}
+
+## Keys at the top
+
+{keys(scenario_tables.SCENARIO_KEYS)}
+
+Tables `[[host]]`, `[[group]]` and `[[vm]]` are those of a [fleet file](../how-to/describe-your-fleet.md).
+A VM needs no address here: each has a port of its own.
+A scenario without VMs has one, `{scenario.USUAL_VM}`.
+
+{told}
+
+## Kinds of faults
+
+{kinds}
 """
 
 

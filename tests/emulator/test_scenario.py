@@ -1,8 +1,10 @@
 """Scenarios: what a file may say, what is said when it is wrong, and that those we ship do what they tell."""
 
+import re
 import threading
 from collections.abc import Iterator
 from datetime import timedelta
+from pathlib import Path
 
 import pytest
 
@@ -175,6 +177,28 @@ def test_a_file_says_what_happens_and_what_is_expected() -> None:
         "restart",
         timedelta(seconds=60),
     )
+
+
+PAGE = (Path(__file__).parents[2] / "docs" / "how-to" / "emulate-events.md").read_text(encoding="utf-8")
+
+
+def examples(language: str) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```$", PAGE, re.DOTALL | re.MULTILINE)
+
+
+@pytest.mark.parametrize("example", examples("toml"))
+def test_the_scenarios_on_the_page_can_be_played(example: str) -> None:
+    """Whoever copies one has one that works."""
+    with Emulator(scenario=parse(example, "example.toml", "example")) as emulator:
+        emulator.advance("1h")
+
+        assert emulator.is_over
+
+
+@pytest.mark.parametrize("example", examples("python"))
+def test_the_programs_on_the_page_run(example: str) -> None:
+    """As they are printed."""
+    exec(compile(example, "emulate-events.md", "exec"), {})  # noqa: S102 - our own page
 
 
 def test_a_scenario_without_vms_has_one() -> None:
