@@ -5,7 +5,7 @@ BENCH_PACKAGES := nginx wrk
 PY := .venv/bin/python
 
 .DEFAULT_GOAL := help
-.PHONY: help install run test check bench clean lint tools
+.PHONY: help install run test check docs bench clean lint tools
 
 help: ## Say what can be made
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s  %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -23,12 +23,15 @@ test: lint ## Run every check and every test, and install what they need
 check: lint ## The fast loop: format, lint, types, imports, fast tests
 	@HYPOTHESIS_PROFILE=$${HYPOTHESIS_PROFILE:-check} $(PY) -m pytest -q -n 2 --dist worksteal -m "not end_to_end"
 
+docs: tools ## Write the generated pages of docs/reference anew
+	@$(PY) -m tools.reference
+
 bench: tools ## Measure speed and memory beside nginx and bare SQLite
 	@tools/debian-packages $(BENCH_PACKAGES)
 	@$(PY) -m bench
 
 clean: ## Remove all that the other targets made
-	@rm -rf .venv .demo build dist .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	@rm -rf .venv forewarn-demo build dist .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 lint: tools

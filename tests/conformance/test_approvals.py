@@ -48,6 +48,36 @@ def test_approval_by_all(cloud: Cloud) -> None:
     assert status(cloud, event, "pair-0") == "Started"
 
 
+def test_approval_by_a_quorum(cloud: Cloud) -> None:
+    """Two of three are enough, whichever they are; one is not, however often it says so."""
+    event = cloud.operate("restart", "trio-0")
+
+    cloud.approve(event, vm="trio-1")
+    cloud.approve(event, vm="trio-1")
+    assert status(cloud, event, "trio-0") == "Scheduled"
+    cloud.approve(event, vm="trio-2")
+    assert status(cloud, event, "trio-0") == "Started"
+
+
+def postpone(cloud: Cloud, event: str, seconds: int, vm: str) -> int:
+    """Ask for more time; return the status of the answer."""
+    wish = {"EventId": event, "Seconds": seconds, "Reason": "a backup runs"}
+    return cloud.post(json.dumps({"PostponeRequests": [wish]}).encode(), vm).status
+
+
+def test_postponement(cloud: Cloud) -> None:
+    """NotBefore moves by as much as was asked for, up to the group's limit in all."""
+    event = cloud.operate("restart", "trio-0")
+
+    assert postpone(cloud, event, 1200, "trio-1") == 200
+    assert cloud.events("trio-0")[0]["NotBefore"] == "Mon, 05 Jan 2026 12:35:00 GMT"
+    assert postpone(cloud, event, 601, "trio-1") == 400
+    assert postpone(cloud, event, 600, "trio-1") == 200
+    assert cloud.events("trio-0")[0]["NotBefore"] == "Mon, 05 Jan 2026 12:45:00 GMT"
+    assert postpone(cloud, cloud.operate("restart", "web-0"), 1, "web-0") == 400
+    assert postpone(cloud, cloud.operate("evict", "trio-2"), 1, "trio-2") == 400
+
+
 def test_approval_again(cloud: Cloud) -> None:
     """Whoever comes second is told that all is well."""
     event = cloud.operate("restart", "web-0")

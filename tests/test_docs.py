@@ -1,0 +1,253 @@
+"""The documents say what the code says: generated pages, links, tables, words, and all that must be described."""
+
+import ast
+import re
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TypeVar
+
+import pytest
+
+from forewarn.config import settings
+from forewarn.control import tables
+from forewarn.core import commands, errors, facts, notice
+from forewarn.metadata import request
+from forewarn.wire import problems, versions
+from forewarn.wire.words import SOURCES, TYPES
+from tools import reference
+
+ROOT = Path(__file__).parents[1]
+DOCS = ROOT / "docs"
+PAGES = [ROOT / "README.md", *sorted(DOCS.rglob("*.md"))]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+
+LINK = re.compile(r"\[[^\]]*\]\((?![a-z]+:)([^)#\s]*)(?:#([^)\s]+))?\)")
+HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
+FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+FLAG = re.compile(r"`(--[a-z][a-z-]*)")
+NOT_OURS = {"--interface"}
+FAMILIES = (facts.Fact, commands.Command, errors.ForewarnError)
+"""Each member of these is told in a page of its own, or by its family's name."""
+
+
+_Family = TypeVar("_Family")
+
+
+def text(path: Path) -> str:
+    return path.read_text(encoding="utf-8")
+
+
+def named(path: Path) -> str:
+    return str(path.relative_to(ROOT))
+
+
+def table_below(page: Path, heading: str) -> list[list[str]]:
+    """Return the rows of the first table below a heading."""
+    _, _, rest = text(page).partition(f"\n## {heading}\n")
+    rows = re.search(r"^\|.*?\|\n\|[-| ]+\|\n((?:\|.*\|\n)+)", rest, re.MULTILINE)
+    assert rows, f"{named(page)} has no table below {heading!r}"
+    return [[cell.strip() for cell in row.strip("|").split("|")] for row in rows[1].splitlines()]
+
+
+def anchors(page: Path) -> set[str]:
+    """Return the anchors of a page's headings, as they are made by those who show Markdown."""
+    plain = (re.sub(r"[^\w\- ]", "", heading.lower()) for heading in HEADING.findall(FENCE.sub("", text(page))))
+    return {heading.replace(" ", "-") for heading in plain}
+
+
+@pytest.mark.parametrize("page", reference.pages(), ids=named)
+def test_generated_pages_are_up_to_date(page: Path) -> None:
+    """What is committed is what ``make docs`` would write."""
+    assert text(page) == reference.pages()[page], "run: make docs"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=named)
+def test_links_lead_to_headings(page: Path) -> None:
+    """A link to a part of a page names a heading that is there."""
+    astray = []
+    for path, anchor in LINK.findall(FENCE.sub("", text(page))):
+        target = (page.parent / path).resolve() if path else page
+        if not target.exists() or (anchor and anchor not in anchors(target)):
+            astray.append(f"{path}#{anchor}")
+
+    assert astray == []
+
+
+def test_every_page_is_on_the_map() -> None:
+    """From the index and the list of decisions, every page is one step away."""
+    linked = {
+        (page.parent / path).resolve()
+        for page in (DOCS / "index.md", DOCS / "decisions" / "README.md")
+        for path, _ in LINK.findall(text(page))
+    }
+
+    assert {named(page) for page in DOCS.rglob("*.md") if page.resolve() not in linked} <= {"docs/index.md"}
+
+
+def test_every_flag_that_is_named_exists() -> None:
+    """A page names no flag that no command has."""
+    known = {flag for context in reference.contexts() for each in context.command.params for flag in each.opts}
+    known |= {"--help", *NOT_OURS}
+    unknown = {f"{named(page)}: {flag}" for page in PAGES for flag in FLAG.findall(text(page)) if flag not in known}
+
+    assert unknown == set()
+
+
+def test_every_refusal_is_described() -> None:
+    """Each body that a VM can be given stands on the page of the protocol, with its status."""
+    page = text(DOCS / "reference" / "azure.md")
+    known = [each for each in vars(problems).values() if isinstance(each, problems.Problem)]
+    known.append(problems.version_invalid(versions.SCHEDULED_EVENTS.newest))
+
+    assert [each.body for each in known if each.body.decode() not in page or str(each.status) not in page] == []
+
+
+def test_every_route_and_version_is_described() -> None:
+    """Each route, and each api-version of the document, stands on the page of the protocol."""
+    page = text(DOCS / "reference" / "azure.md")
+    routes = [each for each in vars(request).values() if isinstance(each, request.Route) and each.path]
+
+    assert len(routes) >= 3
+    assert [each.path for each in routes if f"GET  {each.path}" not in page] == []
+    assert [each.name for each in versions.API_VERSIONS if f"| `version-{each.name}` |" not in page] == []
+
+
+def test_the_table_of_operations_is_that_of_the_rules() -> None:
+    """Type, source, notice, duration and description of each operation are those that the rules announce."""
+    rules = notice.Rules()
+    spelled = {900: "15 min", 600: "10 min", 30: "30 s", 0: "the group's `terminate_notice`"}
+    expected = []
+    known = (("vm", notice.VM_ANNOUNCEMENTS), ("host", notice.HOST_ANNOUNCEMENTS))
+    for what, announcements in known:
+        for operation, told in announcements.items():
+            least = spelled[int(rules.minimum(told.type).total_seconds())]
+            least = "none" if f"{what} {operation}" == notice.HARDWARE_FAILURE else least
+            row = [TYPES[told.type], SOURCES[told.source], least, str(told.duration), told.description]
+            expected.append([f"`{what} {operation}`", *row])
+
+    assert table_below(DOCS / "how-to" / "restart-and-maintain.md", "What each operation announces") == expected
+
+
+@pytest.mark.parametrize(
+    ("heading", "keys"),
+    [
+        ("Keys of [[host]]", tables.HOST_KEYS),
+        ("Keys of [[group]]", tables.GROUP_KEYS),
+        ("Keys of [[vm]]", tables.VM_KEYS),
+    ],
+)
+def test_every_key_of_the_fleet_file_is_described(heading: str, keys: dict[str, object]) -> None:
+    """The tables name the keys that are read, and no others."""
+    rows = table_below(DOCS / "how-to" / "describe-your-fleet.md", heading)
+
+    assert sorted(row[0].strip("`") for row in rows) == sorted(keys)
+
+
+def test_the_example_of_a_fleet_file_shows_every_key() -> None:
+    """Whoever copies the example has seen all there is."""
+    example = next(
+        body for language, body in FENCE.findall(text(DOCS / "how-to" / "describe-your-fleet.md")) if language
+    )
+    shown = {key: {name for table in tables_ for name in table} for key, tables_ in tomllib.loads(example).items()}
+
+    assert shown["vm"] == set(tables.VM_KEYS)
+    assert shown["host"] == set(tables.HOST_KEYS)
+
+
+SETTINGS = [
+    pytest.param(body, id=named(page))
+    for page in PAGES
+    for language, body in FENCE.findall(text(page))
+    if language == "toml" and "[[" not in body and "[project" not in body
+]
+
+
+@pytest.mark.parametrize("body", SETTINGS)
+def test_examples_of_settings_can_be_loaded(body: str, tmp_path: Path) -> None:
+    """A forewarn.toml on a page is one that the service would take."""
+    file = tmp_path / "forewarn.toml"
+    file.write_text(body, encoding="utf-8")
+
+    settings.load({}, {}, file)
+
+
+def test_every_dependency_has_its_reason() -> None:
+    """What pyproject.toml asks for is spoken of in the decisions."""
+    told = "".join(text(page) for page in (DOCS / "decisions").glob("*.md"))
+    project = PROJECT["project"]
+    asked = [
+        *project["dependencies"],
+        *(each for extra in project["optional-dependencies"].values() for each in extra),
+    ]
+
+    assert [name for name in (re.split(r"[^\w.-]", each)[0] for each in asked) if name not in told] == []
+
+
+def test_what_holds_a_promise_is_there() -> None:
+    """The tests that the page on the architecture names exist."""
+    held = re.findall(r"\| `(tests/[^`]+)` \|", text(DOCS / "architecture.md"))
+
+    assert len(held) > 10
+    assert [path for path in held if not (ROOT / path).is_file()] == []
+
+
+def test_the_layers_are_those_of_the_contract() -> None:
+    """The page on the architecture draws the layers that the import contract holds."""
+    (drawn,) = (body for _, body in FENCE.findall(text(DOCS / "architecture.md")) if body.startswith("__main__"))
+    contract = PROJECT["tool"]["importlinter"]["contracts"][0]["layers"]
+    existing = [
+        " | ".join(name for name in re.findall(r"\w+", layer) if list((ROOT / "src/forewarn").glob(f"{name}*")))
+        for layer in contract
+    ]
+
+    assert [re.split(r"  +", line)[0] for line in drawn.splitlines()] == [layer for layer in existing if layer]
+
+
+def public_classes() -> Iterator[tuple[str, str]]:
+    for path in sorted((ROOT / "src" / "forewarn").rglob("*.py")):
+        for each in ast.parse(text(path)).body:
+            if isinstance(each, ast.ClassDef) and not each.name.startswith("_"):
+                yield named(path), each.name
+
+
+def test_every_word_of_the_rules_is_in_the_glossary() -> None:
+    """The records that the rules speak of are named after words that are explained."""
+    words = {
+        word.strip().lower()
+        for row in re.findall(r"^\| ([^|]+) \|", text(DOCS / "glossary.md"), re.MULTILINE)
+        for word in row.split(",")
+    }
+    family = {each.__name__ for one in FAMILIES for each in _members(one)}
+    pages = ("src/forewarn/core/model.py", "src/forewarn/core/fleet.py", "src/forewarn/core/commands.py")
+    unexplained = [
+        name
+        for path, name in public_classes()
+        if path in pages and name not in family and not any(_spaced(name).endswith(word) for word in words)
+    ]
+
+    assert unexplained == []
+
+
+def _members(family: type[_Family]) -> Iterator[type[_Family]]:
+    yield family
+    for each in family.__subclasses__():
+        yield from _members(each)
+
+
+def _spaced(name: str) -> str:
+    return re.sub(r"(?<=[a-z])(?=[A-Z])", " ", name).lower()
+
+
+def test_every_fact_and_field_is_described() -> None:
+    """Nothing stands in the journal that the page of facts does not tell."""
+    page = text(DOCS / "reference" / "facts.md")
+    known = [each for each in _members(facts.Fact) if each is not facts.Fact]
+
+    assert [each.__name__ for each in known if f"\n## {each.__struct_config__.tag}\n" not in page] == []
+    assert [name for each in known for name in each.__struct_fields__ if f"- `{name}`: " not in page] == []
+
+
+def test_the_readme_stays_short() -> None:
+    """Whoever comes first reads two screens."""
+    assert len(text(ROOT / "README.md").splitlines()) <= 120
