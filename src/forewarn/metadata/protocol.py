@@ -224,9 +224,9 @@ class Conversation(asyncio.Protocol):
     def _refuse(self, problem: Problem) -> None:
         """Say what is wrong with these bytes; where the next request would begin is not known."""
         self._write(self._edge.service.letterhead.refusal(problem, CLOSE))
-        self._leave()
+        self._leave(is_sending=True)
 
-    def _leave(self) -> None:
+    def _leave(self, *, is_sending: bool = False) -> None:
         """Close once the answers are sent. A caller still sending is heard out first, or it could not read them."""
         self._state = State.LEAVING
         self._is_free = False
@@ -234,7 +234,7 @@ class Conversation(asyncio.Protocol):
         is_unsent = self._transport.get_write_buffer_size() > 0
         self.expires = self._wheel.now + (limits.arrival if is_unsent else limits.linger)
         self._wheel.put(self)
-        if self._received or self._body or self._is_hurried:
+        if (is_sending or self._received) and not self._is_ended:
             self._received.clear()
             try:
                 self._transport.write_eof()
