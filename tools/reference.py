@@ -90,15 +90,7 @@ def settings_page() -> str:
             for name, key in settings.KEYS.items()
         ),
     )
-    notice = _table(
-        ("setting", "default", "meaning"),
-        (
-            (f"`{name}`", _default(getattr(usual.notice, name)), f"the least notice {key.help}")
-            for name, hint in get_type_hints(settings.Notice, include_extras=True).items()
-            for key in get_args(hint)
-            if isinstance(key, settings.Key)
-        ),
-    )
+    notice = _settings_table(usual.notice, "the least notice ")
     return f"""\
 # Settings
 
@@ -121,6 +113,12 @@ A Terminate goes by its group's own `terminate_notice`.
 
 {notice}
 
+## [mail]
+
+How subscribers are told by mail; see [tell others](../how-to/tell-others.md).
+
+{_settings_table(usual.mail)}
+
 ## [drivers.simulated]
 
 {_driver_table(simulated, simulated.SimulatedSettings)}
@@ -133,6 +131,16 @@ Numbers are the seconds that an impact of that type lasts.
 
 How to write the program is told in [drive machines with a command](../how-to/drive-machines-with-a-command.md).
 """
+
+
+def _settings_table(usual: msgspec.Struct, before: str = "") -> str:
+    rows = (
+        (f"`{name}`", _default(getattr(usual, name)), _cell(before + key.help))
+        for name, hint in get_type_hints(type(usual), include_extras=True).items()
+        for key in get_args(hint)
+        if isinstance(key, settings.Key)
+    )
+    return _table(("setting", "default", "meaning"), rows)
 
 
 def facts_page() -> str:

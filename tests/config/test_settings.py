@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from forewarn.config.settings import KEYS, Notice, Settings, load
+from forewarn.config.settings import KEYS, Mail, Notice, Settings, load
 from forewarn.config.values import Endpoint
 from forewarn.core.errors import BadInput
 from forewarn.core.notice import Rules
@@ -80,6 +80,11 @@ def test_every_setting_is_a_flag_a_variable_and_a_key(tmp_path: Path, name: str)
         ("[notice]\nfreeze = 'x'\n", "line 2: freeze in \\[notice\\] is 'x', expected a duration"),
         ("notice = 1\n", "line 1: notice is a table"),
         ("drivers = 1\n", "a driver's settings are a table"),
+        ("[mail]\nhots = 'x'\n", "line 2: there is no setting 'mail.hots'; did you mean 'host'?"),
+        ("[mail]\ntls = 'always'\n", "line 2: tls in \\[mail\\] is 'always', expected one of starttls, tls, none"),
+        ("[mail]\nhost = 'mx'\n", "host in \\[mail\\] is given without sender"),
+        ("[mail]\nuser = 'me'\n", "user and password_file in \\[mail\\] need each other"),
+        ("[mail]\nuser = 'me'\npassword_file = 'p'\ntls = 'none'\n", "its password in the clear"),
     ],
 )
 def test_a_mistake_in_the_file_names_line_key_and_remedy(tmp_path: Path, text: str, said: str) -> None:
@@ -111,6 +116,13 @@ def test_the_driver_gets_its_own_table(tmp_path: Path) -> None:
     assert load({}, {}, file).driver_settings == {"program": "x"}
     assert load({"driver": "simulated"}, {}, file).driver_settings == {"reboot": 1}
     assert load({"driver": "other"}, {}, file).driver_settings == {}
+
+
+def test_mail_has_a_table_of_its_own(tmp_path: Path) -> None:
+    """What is left out keeps its default."""
+    file = written(tmp_path, '[mail]\nhost = "mx.example.org"\nsender = "forewarn@example.org"\nport = 25\n')
+
+    assert load({}, {}, file).mail == Mail(host="mx.example.org", sender="forewarn@example.org", port=25)
 
 
 def test_the_file_beside_us_counts_unless_another_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,7 +2,7 @@
 
     --rate-limit   =   FOREWARN_RATE_LIMIT   =   rate_limit in forewarn.toml
 
-A flag goes before the environment, the environment before the file. The tables of the file ([notice], and
+A flag goes before the environment, the environment before the file. The tables of the file ([notice], [mail], and
 [drivers.NAME] for the driver's own settings) have no flags.
 """
 
@@ -49,6 +49,19 @@ class Notice(msgspec.Struct, frozen=True, kw_only=True):
     preempt: Annotated[timedelta, Key(PERIOD, "before a Preempt")] = timedelta(seconds=30)
 
 
+class Mail(msgspec.Struct, frozen=True, kw_only=True):
+    """The server that takes mail to subscribers: the table [mail]."""
+
+    host: Annotated[str, Key(TEXT, "The mail server; without one no mail is sent.")] = ""
+    port: Annotated[int, Key(WHOLE, "Its port.")] = 587
+    tls: Annotated[
+        str, Key(choice("starttls", "tls", "none"), "Whether the connection becomes, is, or never is encrypted.")
+    ] = "starttls"
+    sender: Annotated[str, Key(TEXT, "The address that mail comes from.")] = ""
+    user: Annotated[str, Key(TEXT, "The name to log in with; without one nobody logs in.")] = ""
+    password_file: Annotated[Path | None, Key(FILE, "The file that holds the password and nothing else.")] = None
+
+
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """How one service runs."""
 
@@ -75,6 +88,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     driver_settings: dict[str, object] = {}
     """The driver's own: the table [drivers.NAME]."""
     notice: Notice = Notice()
+    mail: Mail = Mail()
 
 
 def _keys(record: type[msgspec.Struct]) -> dict[str, Key]:
@@ -84,8 +98,9 @@ def _keys(record: type[msgspec.Struct]) -> dict[str, Key]:
 
 KEYS = _keys(Settings)
 """Every setting that has a flag, a variable and a key."""
-_NOTICES = _keys(Notice)
-_TABLES = ("notice", "drivers")
+TABLES: dict[str, type[Notice] | type[Mail]] = {"notice": Notice, "mail": Mail}
+"""The tables of the file whose settings are known."""
+_TABLE_KEYS = {name: _keys(record) for name, record in TABLES.items()}
 
 
 def load(flags: Mapping[str, object], environment: Mapping[str, str], file: Path | None = None) -> Settings:
@@ -119,35 +134,41 @@ def _check(settings: Settings) -> None:
             f"default_vm speaks for callers on this machine only, but the metadata listener is"
             f" {settings.metadata}; listen on 127.0.0.1 or leave default_vm out"
         )
+    mail = settings.mail
+    if mail.host and not mail.sender:
+        raise BadInput("host in [mail] is given without sender; write sender = and the address that mail comes from")
+    if bool(mail.user) != bool(mail.password_file):
+        raise BadInput("user and password_file in [mail] need each other; give both, or leave both out")
+    if mail.user and mail.tls == "none":
+        raise BadInput('user in [mail] would send its password in the clear; set tls to "starttls" or "tls"')
 
 
 def _from_file(file: toml.Toml) -> dict[str, object]:
     found: dict[str, object] = {}
     for name, given in file.tables.items():
-        if name == "notice":
-            found[name] = _notice(file, given)
+        if name in TABLES:
+            found[name] = _table(file, name, given)
         elif name == "drivers":
             found[name] = _drivers(file, given)
         elif name in KEYS:
             found[name] = _typed(KEYS[name].kind, given, f"{file.place(name)}: {name}")
         else:
-            raise _unknown_key(file, (name,), (*KEYS, *_TABLES))
+            raise _unknown_key(file, (name,), (*KEYS, *TABLES, "drivers"))
     return found
 
 
-def _notice(file: toml.Toml, given: object) -> Notice:
+def _table(file: toml.Toml, table: str, given: object) -> Notice | Mail:
+    keys = _TABLE_KEYS[table]
     if not isinstance(given, dict):
-        raise BadInput(f'{file.place("notice")}: notice is a table; write [notice] and below it freeze = "15m"')
+        raise BadInput(f"{file.place(table)}: {table} is a table; write [{table}] and its settings below")
     for name in given:
-        if name not in _NOTICES:
-            raise _unknown_key(file, ("notice", name), _NOTICES)
-    return msgspec.structs.replace(
-        Notice(),
-        **{
-            name: _typed(_NOTICES[name].kind, value, f"{file.place('notice', name)}: {name} in [notice]")
-            for name, value in given.items()
-        },
-    )
+        if name not in keys:
+            raise _unknown_key(file, (table, name), keys)
+    found = {
+        name: _typed(keys[name].kind, value, f"{file.place(table, name)}: {name} in [{table}]")
+        for name, value in given.items()
+    }
+    return msgspec.structs.replace(TABLES[table](), **found)
 
 
 def _drivers(file: toml.Toml, given: object) -> dict[str, dict[str, object]]:
