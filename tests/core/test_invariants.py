@@ -2,8 +2,8 @@
 
 from hypothesis import settings
 
-from tests.core.machine import FleetMachine
+from tests.core.deeds import FleetMachine
 
 TestInvariants = FleetMachine.TestCase
 # What takes several steps to go wrong needs more stories than a single value does.
-TestInvariants.settings = settings(max_examples=4 * settings().max_examples)
+TestInvariants.settings = settings(max_examples=3 * settings().max_examples)

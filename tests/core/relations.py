@@ -1,0 +1,46 @@
+"""What the invariants go by: how events stand to each other, in the words of the rules."""
+
+from datetime import datetime, timedelta
+
+from forewarn.core.model import Event, EventStatus, EventType
+from tests.core.witness import Memory, Sight, Step
+
+
+def takes_turns(event: Event) -> bool:
+    is_maintenance = event.type in {EventType.FREEZE, EventType.REBOOT, EventType.REDEPLOY}
+    return event.source == "platform" and is_maintenance and event.operation != "host fail"
+
+
+def exclude_each_other(one: Event, other: Event, memory: Memory) -> bool:
+    """Tell whether the two must not be Started together."""
+    if set(one.vms) & set(other.vms):
+        return True
+    if one.group != other.group or not (takes_turns(one) and takes_turns(other)):
+        return False
+    mine, theirs = memory.domains[one.id], memory.domains[other.id]
+    return mine != theirs or len(mine[0]) > 1 or len(mine[1]) > 1
+
+
+def rank(event: Event, memory: Memory) -> tuple[object, int]:
+    return event.not_before, list(memory.births).index(event.id)
+
+
+def is_quiet(hours: tuple[str, ...], now: datetime) -> bool:
+    """Tell it for the periods that the machine uses, by hand."""
+    minute = now.hour * 60 + now.minute
+    berlin = (minute + 60) % 1440  # the machine's days are in winter
+    is_early_week = (now + timedelta(hours=1)).weekday() in {0, 1}
+    return any(
+        (period == "11:00-12:10" and 660 <= minute < 730)
+        or (period == "12:10-12:20" and 730 <= minute < 740)
+        or (period.endswith("Berlin") and 740 <= berlin < 750 and is_early_week)
+        for period in hours
+    )
+
+
+def is_ready(event: Event, step: Step) -> bool:
+    return event.not_before <= step.now or step.memory.is_approved(event, step.after)
+
+
+def user_operations(sight: Sight) -> int:
+    return sum(event.source == "user" and event.status is EventStatus.SCHEDULED for event in sight.events.values())
