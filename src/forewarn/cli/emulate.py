@@ -137,14 +137,20 @@ def emulate(
 
 def _run(run: Callable[[], "Coroutine[None, None, Result]"], *, ends_by_itself: bool) -> "Result | None":
     # What the service would log is told in sentences here, or not at all.
-    logging.getLogger("forewarn").setLevel(logging.ERROR)
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # so that the terminal is left as it was found
+    logger = logging.getLogger("forewarn")
+    level = logger.level
+    logger.setLevel(logging.ERROR)
+    # Ended by a signal, too, it leaves the terminal as it was found.
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         return asyncio.run(run())
     except KeyboardInterrupt:
         if ends_by_itself:
             raise
         return None
+    finally:
+        signal.signal(signal.SIGTERM, before)
+        logger.setLevel(level)
 
 
 def _print_list(*, as_json: bool) -> None:

@@ -1,0 +1,280 @@
+"""``forewarn emulate``: scenarios with an exit code, what it shows, and its keys."""
+
+import asyncio
+import os
+import pty
+import re
+import select
+import subprocess
+import sys
+import time
+from collections.abc import Awaitable, Callable
+from datetime import timedelta
+from pathlib import Path
+from xml.etree import ElementTree as ET
+
+import pytest
+
+from forewarn.cli.emulating.activity import Activity
+from forewarn.cli.emulating.controls import KEYS, Controls
+from forewarn.cli.emulating.guide import to_try
+from forewarn.cli.emulating.screen import Screen
+from forewarn.emulator.emulation import Emulation
+from forewarn.emulator.fleets import fleet_of
+from forewarn.emulator.player import Player
+from forewarn.emulator.requests import SentRequest
+from forewarn.emulator.scenario import load, shipped
+from forewarn.emulator.stage import Stage
+from tests.cli.conftest import Forewarn
+
+HURRIED = ("--hurry", "6000", "--port", "0", "--patience", "0s")
+
+
+def emulated(story: Callable[[Emulation], Awaitable[None]], stage: Stage | None = None) -> None:
+    """Play a story on an emulation in virtual time."""
+
+    async def play() -> None:
+        emulation = Emulation(stage or Stage(fleet=fleet_of(["web-0", "web-1"])), virtual_time=True)
+        await emulation.start()
+        try:
+            await story(emulation)
+        finally:
+            await emulation.stop()
+
+    asyncio.run(play())
+
+
+def test_scenarios_are_listed(forewarn: Forewarn) -> None:
+    """With their titles, for people and for programs."""
+    listed = forewarn("emulate", "--list")
+
+    assert [line.split()[0] for line in listed.out.splitlines()[1:]] == shipped()
+    assert [each["name"] for each in forewarn("emulate", "--list", "--json").json] == shipped()
+
+
+def test_a_scenario_nobody_meets_ends_with_one(forewarn: Forewarn, tmp_path: Path) -> None:
+    """It plays to its end, says what was missed, and reports it as JUnit XML."""
+    ran = forewarn("emulate", "hardware-failure", *HURRIED, "--junit", "report.xml")
+    suite = ET.parse(tmp_path / "report.xml").getroot()[0]  # noqa: S314 - we wrote it
+
+    assert ran.code == 1
+    assert "missed  failure fetched within 5m: it did not happen\n" in ran.out
+    assert ran.out.endswith("Hardware failure: 1 of 2 expectations met\n")
+    assert (suite.get("tests"), suite.get("failures")) == ("2", "1")
+
+
+def test_a_scenario_that_is_met_ends_with_zero(forewarn: Forewarn, tmp_path: Path) -> None:
+    """And its result can be had as JSON."""
+    (tmp_path / "own.toml").write_text(
+        'title = "x"\n[[step]]\nat = "1s"\ndo = "freeze"\nvm = "web-0"\nname = "f"\n[[expect]]\nthat = "completed"\n'
+    )
+    ran = forewarn("emulate", "own.toml", *HURRIED, "--json")
+
+    assert ran.code == 0
+    assert ran.json["scenario"] == "own"
+    assert [verdict["outcome"] for verdict in ran.json["verdicts"]] == ["met"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["user-rebot"], "there is no scenario 'user-rebot'; did you mean 'user-reboot'?"),
+        (["--fault", "50"], "flag --fault is '50', expected one of delay"),
+        (["--fault", "500,probabilty=1"], "'probabilty=1' is no key=value; did you mean 'probability'?"),
+        (["--fault", "500,probability=2"], "probability is '2', expected a number from 0 to 1"),
+        (["--fault", "500,vm=web-9"], "there is no VM 'web-9'; did you mean 'web-0'?"),
+        (["--vm", "a", "--vm", "a"], "the names of VMs differ from each other"),
+        (["--junit", "x"], "--junit reports on a scenario; name one"),
+        (["--patience", "soon"], "flag --patience is 'soon', expected a duration"),
+        (["user-reboot", "--vm", "a", "--vm", "b"], "has 1 VMs, and 2 names were given"),
+    ],
+)
+def test_wrong_usage_is_told_in_a_sentence(arguments: list[str], said: str, forewarn: Forewarn) -> None:
+    """With the flag and the remedy."""
+    ran = forewarn("emulate", *arguments)
+
+    assert ran.code == 2
+    assert said in ran.err
+    assert ran.err.count("\n") == 1
+
+
+def test_what_happens_is_told_in_sentences() -> None:
+    """The announcement, the approval, the start and the end."""
+    told: list[str] = []
+
+    async def story(emulation: Emulation) -> None:
+        emulation.node.feed.subscribe(Activity(lambda line: told.append(line.text)))
+        controls = Controls(emulation)
+        for key in ("r", "a", "J", "p", "J", "s", "c"):
+            await controls.press(key)
+            await emulation.settled()
+        assert controls.message == "no event of web-0's group is Scheduled"
+
+    emulated(story)
+
+    assert told == [
+        "Reboot of web-0 is announced, 15 min ahead",
+        "web-0 approves the Reboot of web-0",
+        "Reboot of web-0 starts: approved by web-0",
+        "Reboot of web-0 is over",
+        "Preempt of web-0 is announced, 30 s ahead",
+        "Preempt of web-0 starts: NotBefore has passed",
+        "Preempt of web-0 is over",
+        "web-0 is deallocated",
+        "web-0 runs again",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("key", "announced"),
+    [
+        ("f", "Freeze of web-0 is announced"),
+        ("m", "Freeze of web-0 is announced"),
+        ("r", "Reboot of web-0 is announced"),
+        ("d", "Redeploy of web-0 is announced"),
+        ("p", "Preempt of web-0 is announced"),
+        ("t", "Terminate of web-0 is announced"),
+        ("g", "Redeploy of web-0 is announced"),
+        ("h", "Redeploy of web-0 starts at once"),
+    ],
+)
+def test_a_key_makes_an_event_happen(key: str, announced: str) -> None:
+    """Every type of event has one."""
+    told: list[str] = []
+
+    async def story(emulation: Emulation) -> None:
+        emulation.node.feed.subscribe(Activity(lambda line: told.append(line.text)))
+        await Controls(emulation).press(key)
+
+    emulated(story)
+
+    assert told[0].startswith(announced)
+
+
+def test_keys_choose_and_leave() -> None:
+    """Tab goes round the VMs, and q ends it; a key that means nothing does nothing."""
+
+    async def story(emulation: Emulation) -> None:
+        controls = Controls(emulation)
+        chosen = []
+        for key in ("\t", "\t", "?"):
+            await controls.press(key)
+            chosen.append(controls.chosen)
+        assert chosen == ["web-1", "web-0", "web-0"]
+        assert not controls.is_leaving
+        await controls.press("q")
+        assert controls.is_leaving
+
+    emulated(story)
+
+
+def test_a_request_that_repeats_itself_is_counted() -> None:
+    """A poller does not fill the screen; another VM, another status or an approval is told anew."""
+    told: list[str] = []
+    activity = Activity(lambda line: told.append(line.text))
+
+    async def story(emulation: Emulation) -> None:
+        def sent(vm: str, status: int, method: str = "GET") -> SentRequest:
+            target = "/metadata/scheduledevents?api-version=2020-07-01"
+            return SentRequest(
+                at=emulation.clock.now(), vm=vm, method=method, target=target, headers={}, status=status
+            )
+
+        requests = [sent("web-0", 200)] * 3 + [sent("web-1", 200), sent("web-0", 429), sent("web-0", 200, "POST")]
+        for request in [*requests, sent("web-0", 0)]:
+            activity.note(request)
+
+    emulated(story)
+
+    assert told == [
+        "web-0 asks (2020-07-01): 200",
+        "web-1 asks (2020-07-01): 200",
+        "web-0 asks (2020-07-01): 429",
+        "web-0 approves: 200",
+    ]
+    assert [line.count for line in activity.lines] == [3, 1, 1, 1]
+
+
+@pytest.mark.parametrize("height", [24, 40, 60])
+@pytest.mark.parametrize("name", ["", "preview-2017", "two-events-at-once"])
+def test_the_screen_fits_its_terminal(height: int, name: str) -> None:
+    """However low it is, the VMs, the document, what happened and the keys are all there."""
+    scenario = load(name) if name else None
+
+    async def story(emulation: Emulation) -> None:
+        player = Player(emulation, scenario) if scenario else None
+        activity = Activity()
+        emulation.node.feed.subscribe(activity)
+        screen = Screen(emulation, player, activity, Controls(emulation))
+        if player:
+            player.begin()
+        else:
+            await Controls(emulation).press("r")
+        for minutes in (0, 2):
+            await emulation.advance(timedelta(minutes=minutes))
+            lines = [line.plain for line in screen.lines(height)]
+            assert len(lines) <= height
+            assert lines[2].startswith("> web-0 ")
+            assert any("What web-0 is shown" in line for line in lines)
+            assert any(line.startswith("f Freeze") for line in lines)
+        assert any("is announced" in line for line in lines)
+
+    emulated(story, scenario.stage if scenario else None)
+
+
+def test_what_to_type_fits_a_line_and_names_the_event() -> None:
+    """Two commands to copy; the approval has the id of the event that is Scheduled."""
+
+    async def story(emulation: Emulation) -> None:
+        await Controls(emulation).press("r")
+        (event,) = emulation.node.fleet.events
+        lines = to_try(emulation, "web-0")
+
+        assert event.upper() in " ".join(lines)
+        assert max(map(len, lines)) <= 80
+
+    emulated(story)
+
+
+def test_every_key_is_told_on_the_page() -> None:
+    """The page and the screen name the same keys."""
+    page = (Path(__file__).parents[2] / "docs" / "how-to" / "emulate-events.md").read_text(encoding="utf-8")
+    keys = re.findall(r"^\| ((?:`\w`[ |]*)+|tab )", page, re.MULTILINE)
+    told = set(re.findall(r"`(\w)`", " ".join(keys)))
+
+    assert told == {key for key in KEYS if key != "\t"}
+
+
+@pytest.mark.end_to_end
+def test_at_a_terminal_keys_are_obeyed_and_the_terminal_is_left_as_it_was() -> None:
+    """A person presses r, sees the Reboot, presses q, and can type again."""
+    ours, theirs = pty.openpty()
+    before = subprocess.run(["stty", "-a"], stdin=theirs, check=True, capture_output=True).stdout
+    command = [str(Path(sys.executable).parent / "forewarn"), "emulate", "--port", "0"]
+    emulator = subprocess.Popen(
+        command, stdin=theirs, stdout=theirs, stderr=theirs, env={**os.environ, "TERM": "xterm"}
+    )
+    seen = b""
+
+    def see(what: bytes) -> None:
+        nonlocal seen
+        end = time.monotonic() + 30
+        while what not in seen and time.monotonic() < end:
+            if select.select([ours], [], [], 0.1)[0]:
+                seen += os.read(ours, 65_536)
+        assert what in seen, seen.decode(errors="replace")
+
+    try:
+        see(b"leave")
+        os.write(ours, b"r")
+        see(b"is announced")
+        os.write(ours, b"q")
+        see(b"\x1b[?1049l")  # the screen that was there before is back
+        assert emulator.wait(10) == 0
+        after = subprocess.run(["stty", "-a"], stdin=theirs, check=True, capture_output=True).stdout
+        assert after == before
+    finally:
+        emulator.kill()
+        emulator.wait()
+        os.close(ours)
+        os.close(theirs)
