@@ -63,6 +63,22 @@ async def test_nobody_is_let_in_before_the_start() -> None:
 
 
 @on_both_loops
+async def test_a_listener_on_all_addresses_knows_ipv4_callers() -> None:
+    """A caller over IPv4 that reaches an IPv6 socket is the VM with its IPv4 address."""
+    async with site() as service:
+        listener = Listener(service.edge, bind("::", 0))
+        await listener.start()
+        for request in (get(), get(EVENTS, "Connection: close")):
+            with socket.socket() as wire:
+                wire.setblocking(False)
+                loop = asyncio.get_running_loop()
+                await loop.sock_connect(wire, ("127.0.0.1", listener.port))
+                await loop.sock_sendall(wire, request)
+                assert (await loop.sock_recv(wire, 4096)).startswith(b"HTTP/1.1 200 OK")
+        await listener.stop()
+
+
+@on_both_loops
 async def test_a_caller_that_asks_again_is_answered_again() -> None:
     """A connection that was answered without more ado serves on, whatever comes next, and ends in silence."""
     async with site() as service:
