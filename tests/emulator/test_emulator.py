@@ -2,6 +2,7 @@
 
 import threading
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import pytest
 
@@ -222,6 +223,23 @@ def test_what_is_not_there_is_refused_with_the_nearest_name() -> None:
             emulator.vm("web-9")
         with pytest.raises(Unknown, match="did you mean 'host-0'"):
             emulator.host("hst-0")
+
+
+def test_a_fleet_file_can_be_emulated(tmp_path: Path) -> None:
+    """Its groups hold apart what each VM is shown."""
+    file = tmp_path / "fleet.toml"
+    file.write_text('[[vm]]\nname = "one"\n[[vm]]\nname = "other"\naddress = "10.0.0.4"\n', encoding="utf-8")
+    with Emulator(fleet=file) as emulator:
+        emulator.vm("one").reboot()
+
+        assert len(ask(emulator.vm("one").url).json["Events"]) == 1
+        assert ask(emulator.vm("other").url).json["Events"] == []
+
+
+def test_ports_must_suffice() -> None:
+    """A port so high that not all VMs find one above it is refused."""
+    with pytest.raises(BadInput, match="2 VMs need as many ports"):
+        Emulator("web-0", "web-1", port=65_535).start()
 
 
 def test_the_system_clock_goes_by_itself_and_can_jump() -> None:

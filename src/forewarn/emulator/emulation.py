@@ -12,7 +12,7 @@ from forewarn.clocks import ManualClock
 from forewarn.config.settings import Settings
 from forewarn.config.values import Endpoint
 from forewarn.core.commands import Approve, CancelEvent, Enrol
-from forewarn.core.errors import unknown
+from forewarn.core.errors import BadInput, unknown
 from forewarn.core.model import Caller, CallerKind
 from forewarn.drivers.simulated import SimulatedDriver, SimulatedSettings
 from forewarn.emulator.chronicle import Chronicle, Life
@@ -30,6 +30,7 @@ from forewarn.wire.versions import BY_NAME, NEWEST
 from forewarn.wiring import Assembly, limits_of
 
 _FOREVER = 10**9
+_PORTS = 65_536
 _RATE = 5.0
 
 
@@ -98,6 +99,8 @@ class Emulation:
     async def start(self) -> None:
         """Begin to answer; on failure nothing is left behind."""
         fleet = with_addresses(self.stage.fleet)
+        if self._port + len(fleet.vms) > _PORTS:
+            raise BadInput(f"{len(fleet.vms)} VMs need as many ports, but above {self._port} there are fewer")
         async with AsyncExitStack() as parts:
             await self.assembly.start()
             if isinstance(self.clock, RunningClock):

@@ -4,12 +4,14 @@ import threading
 from collections.abc import Callable, Coroutine, Iterable
 from datetime import datetime
 from functools import partial
+from pathlib import Path
 from time import monotonic
 from types import TracebackType
 from typing import Literal, Self, TypeVar
 
 import msgspec
 
+from forewarn.control import wish
 from forewarn.control.wish import Wish
 from forewarn.core.errors import BadInput, unknown
 from forewarn.emulator.chronicle import Life
@@ -32,13 +34,13 @@ class Emulator:
     """The real service on an emulated fleet.
 
     With the clock ``manual`` time stands still until ``advance`` moves it, from ``now`` or else the real time on;
-    with ``system`` it goes by itself. A scenario begins when the emulator does.
+    with ``system`` it goes by itself. A fleet is given as one or as a fleet file; a scenario begins at the start.
     """
 
     def __init__(
         self,
         *vms: str,
-        fleet: Wish | None = None,
+        fleet: Wish | Path | str | None = None,
         scenario: Scenario | str | None = None,
         clock: Literal["manual", "system"] = "manual",
         now: datetime | None = None,
@@ -51,7 +53,7 @@ class Emulator:
         if sum(each is not None for each in (vms or None, fleet, scenario)) > 1:
             raise BadInput("an emulator is given the names of VMs, a fleet or a scenario, and only one of them")
         self._scenario = load(scenario) if isinstance(scenario, str) else scenario
-        stage = self._scenario.stage if self._scenario else Stage(fleet=fleet or fleet_of(vms or (USUAL_VM,)))
+        stage = self._scenario.stage if self._scenario else Stage(fleet=_fleet(fleet, vms))
         stage = msgspec.structs.replace(stage, faults=(*stage.faults, *faults))
         self._stage = stage
         self._make = partial(
@@ -184,11 +186,20 @@ class Emulator:
             raise unknown("event", event, lives)
         return self._ask(lambda: copied(lives[event.lower()]))
 
-    def add_fault(self, kind: str, **fault: object) -> None:
+    def add_fault(
+        self,
+        kind: str,
+        *,
+        probability: float = 1.0,
+        vm: str = "",
+        method: str = "",
+        times: int | None = None,
+        seconds: float | None = None,
+    ) -> None:
         """Let something go wrong from now on: ``add_fault("500", probability=0.2, vm="web-0")``."""
         emulation = self._running
-        added = msgspec.convert({"kind": fault_kind(kind), **fault}, Fault)
-        self._ask(lambda: emulation.faults.add(added))
+        fault = Fault(fault_kind(kind), probability=probability, vm=vm, method=method, times=times, seconds=seconds)
+        self._ask(lambda: emulation.faults.add(fault))
 
     def fail_next(self, status: int = 500, times: int = 1, vm: str = "") -> None:
         """Answer the next request with this status instead of asking the service."""
@@ -258,3 +269,9 @@ class Emulator:
     def _wait_for_change(self, seen: int, seconds: float) -> bool:
         with self._change:
             return self._change.wait_for(lambda: self._changes != seen, max(seconds, 0.0))
+
+
+def _fleet(given: Wish | Path | str | None, names: tuple[str, ...]) -> Wish:
+    if given is None:
+        return fleet_of(names or (USUAL_VM,))
+    return given if isinstance(given, Wish) else wish.read(Path(given))
