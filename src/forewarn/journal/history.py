@@ -9,7 +9,7 @@ nothing; where the index is missing there is much, and the bodies are looked thr
 """
 
 import sqlite3
-from collections.abc import Generator
+from collections.abc import Generator, Iterable, Iterator
 from contextlib import ExitStack, closing
 from pathlib import Path
 from threading import Lock as Mutex
@@ -22,6 +22,7 @@ from forewarn.core.subjects import subjects_of
 from forewarn.journal import file, index
 from forewarn.journal.codec import Row, unpack_cause, unpack_one
 from forewarn.journal.failures import clearly
+from forewarn.journal.index import Span
 
 _REMEMBERED = 50_000
 _LARGE = 64 * 1024
@@ -30,7 +31,7 @@ _BY_CAUSE = ("command:", "caller:")
 _ONE = "SELECT revision, checksum, body FROM entries WHERE revision = ? AND instr(body, ?)"
 _BETWEEN = (
     "SELECT revision, checksum, body FROM entries"
-    " WHERE revision > ? AND revision <= ? AND instr(body, ?) ORDER BY revision DESC"
+    " WHERE revision > ? AND revision < ? AND instr(body, ?) ORDER BY revision"
 )
 
 
@@ -43,17 +44,19 @@ class History:
         self._mutex = Mutex()
         self._view: _View | None = None
 
-    def about(self, subject: str, limit: int | None) -> list[Entry]:
-        """Return the entries that concern a subject, oldest first; with a limit, the newest of them."""
+    def about(self, subject: str, span: Span) -> list[Entry]:
+        """Return the entries that concern a subject, oldest first; with a limit, those at one end of the span."""
+        limit = span.limit
         found: list[Entry] = []
         with self._mutex, clearly(self._place):
             self._view = self._view or _View(self._directory)
-            with closing(self._view.rows_about(subject, limit)) as rows:
+            with closing(self._view.rows_about(subject, span)) as rows:
                 while (limit is None or len(found) < limit) and (row := next(rows, None)):
                     entry = unpack_one(*row, self._place)
                     if subject in subjects_of(entry):
                         found.append(entry)
-        found.reverse()
+        if not span.from_oldest:
+            found.reverse()
         return found
 
     def forget(self) -> None:
@@ -80,20 +83,32 @@ class _View:
     def close(self) -> None:
         self._files.close()
 
-    def rows_about(self, subject: str, limit: int | None) -> Generator[Row, None, None]:
-        """Yield the rows that may concern a subject, newest first; the reader leaves out those that do not."""
+    def rows_about(self, subject: str, span: Span) -> Generator[Row, None, None]:
+        """Yield the rows that may concern a subject, from one end; the reader leaves out those that do not."""
         self._read_on()
         written = _as_written(subject)
-        indexed = self._look_up(subject, limit)
+        indexed = self._look_up(subject, span)
         newest = {*self._remembered.get(subject, ())}
         if not subject.startswith(_BY_CAUSE):
             newest.update(self._large)
-        for revision in sorted(newest, reverse=True):
+        remembered = (revision for revision in newest if span.after < revision < span.before)
+        parts = (
+            self._rows(indexed, written),
+            self._look_through(span, written),
+            self._rows(sorted(remembered, reverse=not span.from_oldest), written),
+        )
+        for part in parts if span.from_oldest else reversed(parts):
+            yield from part
+
+    def _rows(self, revisions: Iterable[int], written: bytes) -> Iterator[Row]:
+        for revision in revisions:
             yield from self._journal.execute(_ONE, (revision, written)).fetchall()
-        if self._reach < self._remembered_from:
-            yield from self._journal.execute(_BETWEEN, (self._reach, self._remembered_from, written))
-        for revision in indexed:
-            yield from self._journal.execute(_ONE, (revision, written)).fetchall()
+
+    def _look_through(self, span: Span, written: bytes) -> Iterator[Row]:
+        """Read what is neither indexed nor remembered."""
+        begin, end = max(self._reach, span.after), min(self._remembered_from + 1, span.before)
+        if begin + 1 < end:
+            yield from self._journal.execute(f"{_BETWEEN} {span.order}", (begin, end, written))
 
     def _read_on(self) -> None:
         for revision, checksum, body in file.rows(self._journal, self._read_to):
@@ -114,13 +129,13 @@ class _View:
             return None, 0
         return (None, 0) if reach is None else (connection, reach)
 
-    def _look_up(self, subject: str, limit: int | None) -> list[int]:
+    def _look_up(self, subject: str, span: Span) -> list[int]:
         """Ask the index; where it turns out to be damaged, do without it from now on."""
         if self._index is None:
             return []
         try:
             with clearly(self._place):
-                return index.revisions_about(subject, self._index, limit)
+                return index.revisions_about(subject, self._index, span)
         except ForewarnError:
             self._index, self._reach = None, 0
             return []

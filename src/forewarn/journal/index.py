@@ -6,8 +6,11 @@ journal, it is passed by, and made anew with the next snapshot.
 """
 
 import sqlite3
+import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+
+import msgspec
 
 from forewarn.core.errors import ForewarnError
 from forewarn.core.facts import Entry
@@ -18,7 +21,25 @@ from forewarn.journal.port import DamagedJournal
 
 NAME = "history.sqlite3"
 
+END = sys.maxsize
+"""Above every revision."""
+
 _SCHEMA = Path(__file__).with_name("index.sql")
+_ABOUT = "SELECT revision FROM subjects WHERE subject = ? AND revision > ? AND revision < ? ORDER BY revision"
+
+
+class Span(msgspec.Struct, frozen=True):
+    """Which of the entries about a subject are meant: those between two revisions, from one end, up to a limit."""
+
+    after: int = 0
+    before: int = END
+    limit: int | None = None
+    from_oldest: bool = False
+
+    @property
+    def order(self) -> str:
+        """The direction of reading, as SQL calls it."""
+        return "ASC" if self.from_oldest else "DESC"
 
 
 def open_writer(directory: Path, journal: sqlite3.Connection) -> sqlite3.Connection:
@@ -69,11 +90,11 @@ def holds(index: sqlite3.Connection, entry: Entry) -> bool:
     )
 
 
-def revisions_about(subject: str, index: sqlite3.Connection, limit: int | None) -> list[int]:
-    """Return the indexed entries that concern a subject, newest first."""
+def revisions_about(subject: str, index: sqlite3.Connection, span: Span) -> list[int]:
+    """Return the indexed entries that concern a subject, in the order of the span."""
     found = index.execute(
-        "SELECT revision FROM subjects WHERE subject = ? ORDER BY revision DESC LIMIT ?",
-        (subject, -1 if limit is None else limit),
+        f"{_ABOUT} {span.order} LIMIT ?",
+        (subject, span.after, span.before, -1 if span.limit is None else span.limit),
     )
     return [revision for (revision,) in found]
 

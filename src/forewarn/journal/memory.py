@@ -1,5 +1,6 @@
 """The journal of the emulator and of tests: as strict as the others, gone with the process."""
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from itertools import islice
 
@@ -42,10 +43,21 @@ class MemoryJournal:
         # The list only grows, so an iterator over it stays good beside the writer.
         return islice(self._entries, after, None if limit is None else after + limit)
 
-    def history(self, subject: str, *, limit: int | None = None) -> list[Entry]:
+    def history(
+        self,
+        subject: str,
+        *,
+        limit: int | None = None,
+        after: int = 0,
+        before: int | None = None,
+        from_oldest: bool = False,
+    ) -> list[Entry]:
         revisions = self._index.get(subject, [])
-        newest = revisions if limit is None else revisions[max(len(revisions) - limit, 0) :]
-        return [self._entries[revision - 1] for revision in newest]
+        begin = bisect_right(revisions, after)
+        end = len(revisions) if before is None else bisect_left(revisions, before)
+        if limit is not None:
+            begin, end = (begin, min(begin + limit, end)) if from_oldest else (max(end - limit, begin), end)
+        return [self._entries[revision - 1] for revision in revisions[begin:end]]
 
     def take_snapshot(self) -> None:
         """Do nothing: what is in memory needs none."""

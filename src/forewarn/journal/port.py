@@ -72,10 +72,20 @@ class Journal(Protocol):
         It never yields an entry that is not durable, and does not wait for the writer.
         """
 
-    def history(self, subject: str, *, limit: int | None = None) -> list[Entry]:
+    def history(
+        self,
+        subject: str,
+        *,
+        limit: int | None = None,
+        after: int = 0,
+        before: int | None = None,
+        from_oldest: bool = False,
+    ) -> list[Entry]:
         """Return the kept entries that concern ``subject``, oldest first; with ``limit``, the newest of them.
 
         A subject is a name as ``core.subjects`` makes it; one that nothing concerns has an empty history.
+        ``after`` and ``before`` are the revisions between which to look; with ``from_oldest``, a limit keeps
+        the oldest instead. What a page costs goes by its limit, not by how long the history is.
         """
 
     @property

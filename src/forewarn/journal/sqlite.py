@@ -20,6 +20,7 @@ from forewarn.journal.codec import check_revisions, pack, unpack
 from forewarn.journal.failures import clearly
 from forewarn.journal.folder import Folder
 from forewarn.journal.history import History
+from forewarn.journal.index import END, Span
 from forewarn.journal.lock import Lock
 from forewarn.journal.port import DamagedJournal, JournalFailed, Recovered, StaleWriter
 from forewarn.journal.recovery import recover
@@ -95,8 +96,16 @@ class SqliteJournal:
             after = max(after, first - 1)
             yield from unpack(file.rows(connection, after, limit), self._path, after)
 
-    def history(self, subject: str, *, limit: int | None = None) -> list[Entry]:
-        return self._history.about(subject, limit)
+    def history(
+        self,
+        subject: str,
+        *,
+        limit: int | None = None,
+        after: int = 0,
+        before: int | None = None,
+        from_oldest: bool = False,
+    ) -> list[Entry]:
+        return self._history.about(subject, Span(after, END if before is None else before, limit, from_oldest))
 
     @property
     def snapshot_due(self) -> bool:

@@ -167,6 +167,19 @@ class JournalContract:
         assert loaded.history("caller:ada", limit=2) == hosts(8, 9)
         assert loaded.history("caller:ada", limit=0) == []
 
+    def test_history_can_be_read_in_pages(self, loaded: Journal) -> None:
+        """Between two revisions, from either end, with snapshots before, within and after the page."""
+        for first in (1, 4, 7):
+            loaded.append(first - 1, hosts(first, first + 2))
+            assert loaded.history("caller:ada", after=1, before=first + 1) == hosts(2, first)
+            assert loaded.history("caller:ada", after=1, limit=2, from_oldest=True) == hosts(2, 3)
+            loaded.take_snapshot()
+
+        assert loaded.history("caller:ada", after=2, before=8, limit=2) == hosts(6, 7)
+        assert loaded.history("caller:ada", after=2, before=8, limit=4, from_oldest=True) == hosts(3, 6)
+        assert loaded.history("caller:ada", limit=9, from_oldest=True) == hosts(1, 9)
+        assert loaded.history("caller:ada", before=0) == loaded.history("caller:ada", after=9) == []
+
     def test_names_of_every_kind_have_a_history(self, loaded: Journal) -> None:
         """Quotes and letters beyond ASCII in a name are no obstacle."""
         loaded.append(0, [rack(1)])
