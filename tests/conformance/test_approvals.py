@@ -43,6 +43,8 @@ def test_approval_by_all(cloud: Cloud) -> None:
 
     assert cloud.approve(event, vm="pair-9").status == 200
     assert cloud.approve(event, vm="pair-0").status == 200
+    recorded = cloud.assembly.node.fleet.events[event.lower()]
+    assert (recorded.approvals, recorded.neighbours) == (("pair-0",), ("pair-9",))
     assert status(cloud, event, "pair-0") == "Scheduled"
     cloud.approve(event, vm="pair-1")
     assert status(cloud, event, "pair-0") == "Started"
