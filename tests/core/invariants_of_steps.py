@@ -1,6 +1,6 @@
 """What holds after every command, each rule by its name, written from the words of the rules."""
 
-from forewarn.core.commands import Approve, CancelEvent, OperateVm
+from forewarn.core.commands import Approve, CancelEvent, OperateVm, ScaleIn
 from forewarn.core.facts import Announced, Approved, Completed, StartedAtOnce, VmDeallocated, VmRemoved, Waiting
 from forewarn.core.model import CallerKind, EventStatus, EventType
 from tests.core.relations import exclude_each_other, is_ready, rank, user_operations
@@ -111,7 +111,7 @@ def user_operations_stay_within_the_limit(step: Step) -> None:
     limit = step.memory.rules.user_operation_limit
     before, after = user_operations(step.before), user_operations(step.after)
     assert step.fleet.user_operations == after
-    if limit and isinstance(step.command, OperateVm):
+    if limit and isinstance(step.command, OperateVm | ScaleIn):
         assert after <= max(limit, before)
 
 

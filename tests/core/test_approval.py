@@ -1,0 +1,62 @@
+"""Whose word lets an event start: the edges that no story tells."""
+
+import pytest
+
+from forewarn.core.commands import Approve
+from forewarn.core.errors import Unknown
+from forewarn.core.facts import Approved
+from forewarn.core.model import Caller, CallerKind
+from tests.core.asking import Asking, kinds
+
+FLEET = (
+    "ann declares: host h1; group web availability-set; group db availability-set approval=all; "
+    "vm web-0 in web on h1; vm db-0 in db on h1; vm db-1 in db on h1"
+)
+
+
+def approve(name: str, *events: str) -> Approve:
+    return Approve(id="a", by=Caller(CallerKind.VM, name), events=events)
+
+
+def test_an_empty_request_is_good() -> None:
+    """Nothing is asked, nothing happens."""
+    assert Asking(FLEET).give(approve("web-0")) == ()
+
+
+def test_an_id_named_twice_is_approved_once() -> None:
+    """A repetition within one request is a repetition."""
+    office = Asking(FLEET, "ann freezes web-0")
+
+    facts = office.give(approve("web-0", office.id("E1"), office.id("E1")))
+
+    assert kinds(facts) == ["Approved", "Started"]
+
+
+def test_several_events_are_approved_at_once() -> None:
+    """One request may speak for many events."""
+    office = Asking(FLEET, "ann freezes host h1", "ann freezes db-0")
+
+    facts = office.give(approve("db-0", office.id("E1"), office.id("E3")))
+
+    assert [fact.event for fact in facts if isinstance(fact, Approved)] == [office.id("E1"), office.id("E3")]
+
+
+def test_a_caller_that_is_no_vm_any_more_sees_nothing() -> None:
+    """Who left the fleet approves nothing in it."""
+    office = Asking(FLEET, "ann freezes web-0")
+
+    with pytest.raises(Unknown):
+        office.give(approve("web-9", office.id("E1")))
+
+
+def test_that_nobody_is_left_to_object_is_no_approval() -> None:
+    """A delete of a deallocated VM, whom nobody can ask, waits for its time under the rule ``all``."""
+    office = Asking(
+        "ann declares: group pool scale-set approval=all terminate_notice=300; vm pool-0 in pool; vm pool-1 in pool",
+        "pool-1 asks",
+        "ann deallocates pool-0",
+        "ann deletes pool-0",
+    )
+    office.say("pool-1 approves E1")
+
+    assert office.fleet.events[office.id("E1")].status == "scheduled"

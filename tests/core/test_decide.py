@@ -1,0 +1,44 @@
+"""The one door to the rules: every command is decided, and nothing else."""
+
+import pytest
+
+from forewarn.core.commands import Command, Wake
+from forewarn.core.decide import decide, enact
+from forewarn.core.errors import Refused
+from forewarn.core.fleet import Fleet
+from forewarn.core.model import NODE
+from forewarn.core.notice import Rules
+from tests.core.asking import ANN, NOON, Asking
+from tests.core.witness import packed
+
+
+class Unheard(Command, frozen=True, kw_only=True, tag="unheard"):
+    """A command that no rule knows."""
+
+
+def test_a_command_that_no_rule_decides_is_a_mistake_of_ours() -> None:
+    """It is not refused like a wish; it is a fault in the program."""
+    with pytest.raises(TypeError, match="Unheard"):
+        enact(Fleet(), Unheard(id="c", by=ANN), NOON, Rules())
+
+
+def test_to_decide_is_to_look_only() -> None:
+    """The fleet is the same before and after."""
+    office = Asking("ann declares: group web availability-set; vm web-0 in web", "ann freezes web-0")
+    before = packed(office.fleet)
+    list(decide(office.fleet, Wake(id="w", by=NODE, events=(office.id("E1"),)), NOON, Rules()))
+
+    assert packed(office.fleet) == before
+
+
+def test_waking_what_is_gone_or_early_does_nothing() -> None:
+    """A deadline may come late, twice, or for an event that has ended."""
+    office = Asking("ann declares: group web availability-set; vm web-0 in web", "ann freezes web-0")
+
+    assert office.give(Wake(id="w", by=NODE, events=(office.id("E1"), "gone"))) == ()
+
+
+def test_an_unknown_event_is_named() -> None:
+    """Who takes back what is not there is told so."""
+    with pytest.raises(Refused, match="there is no unfinished event 'E1'"):
+        Asking().say("ann cancels E1")

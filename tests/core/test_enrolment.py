@@ -1,0 +1,48 @@
+"""Who was seen asking, and when a group is switched off."""
+
+from datetime import timedelta
+
+from forewarn.core.commands import RecordAsked, RecordFetched, SwitchOff
+from forewarn.core.facts import Asked, Fetch, Fetched, Mark, SwitchedOff
+from forewarn.core.model import NODE
+from tests.core.asking import NOON, Asking
+
+FLEET = "ann declares: group web availability-set; group off availability-set; vm web-0 in web; vm off-0 in off"
+HOURS = timedelta(hours=1)
+
+
+def test_marks_are_kept_of_groups_that_are_on() -> None:
+    """Nothing is recorded for a group that is off or gone."""
+    later = NOON + 7 * HOURS
+    marks = (Mark("web", later, "web-0"), Mark("off", later, "off-0"), Mark("gone", later, "x"))
+
+    facts = Asking(FLEET, "web-0 asks").give(RecordAsked(id="r", by=NODE, marks=marks), later)
+
+    assert facts == (Asked((marks[0],)),)
+
+
+def test_an_older_mark_takes_nothing_back() -> None:
+    """What was recorded as the last request was not earlier."""
+    older = Mark("web", NOON - HOURS, "web-0")
+
+    assert Asking(FLEET, "web-0 asks").give(RecordAsked(id="r", by=NODE, marks=(older,)), NOON + 7 * HOURS) == ()
+
+
+def test_a_group_is_switched_off_once() -> None:
+    """Two marks of one group in one sweep make one fact."""
+    mark = Mark("web", NOON, "web-0")
+    later = NOON + 24 * HOURS
+
+    facts = Asking(FLEET, "web-0 asks").give(SwitchOff(id="s", by=NODE, marks=(mark, mark)), later)
+
+    assert facts == (SwitchedOff("web", later),)
+
+
+def test_a_fetch_is_noted_once() -> None:
+    """Neither a repetition in one batch nor a later one is news."""
+    office = Asking(FLEET, "ann freezes web-0")
+    fetch = Fetch(office.id("E1"), "web-0", NOON)
+    command = RecordFetched(id="f", by=NODE, fetches=(fetch, fetch))
+
+    assert office.give(command) == (Fetched((fetch,)),)
+    assert office.give(command) == ()

@@ -1,0 +1,77 @@
+"""The fleet as the fold of its facts, whole and in pieces."""
+
+import pytest
+
+from forewarn.core import fleet as fleet_module
+from forewarn.core.facts import Asked, Entry, Fetch, Fetched, Mark, VmMoved
+from forewarn.core.fleet import DAWN, Fleet
+from tests.core.asking import ANN, NOON, Asking
+from tests.core.witness import copy_of, derived, packed
+
+FLEET = (
+    "ann declares: host h1; host h2; group web availability-set; group db standalone; "
+    "vm web-0 in web on h1 address=10.0.0.1; vm web-1 in web on h1 ud=1; vm web-2 in web on h2; vm db-0 in db"
+)
+
+
+def test_a_fleet_in_many_pieces_is_the_same_fleet(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However small the pieces of a snapshot are, nothing is lost between them."""
+    monkeypatch.setattr(fleet_module, "_PART", 1)
+    fleet = Asking(FLEET, "web-0 asks", "ann freezes host h1", "ann restarts web-0").fleet
+
+    assert len(list(fleet.parts())) > 8
+    assert packed(copy_of(fleet)) == packed(fleet)
+    assert derived(copy_of(fleet)) == derived(fleet)
+
+
+def test_an_entry_sets_the_time_of_the_last_fact() -> None:
+    """The time that the rules are given never falls below it."""
+    fleet = Fleet()
+    assert fleet.last_at == DAWN
+    fleet.enter(Entry(1, NOON, "c", ANN, ()))
+
+    assert fleet.last_at == NOON
+
+
+def test_notes_on_what_has_ended_or_left_change_nothing() -> None:
+    """A fetch or a mark may be recorded after its event or group is gone."""
+    fleet = Asking(FLEET).fleet
+    before = packed(fleet)
+    fleet.evolve(Fetched((Fetch("gone", "web-0", NOON),)))
+    fleet.evolve(Asked((Mark("gone", NOON, "web-0"),)))
+
+    assert packed(fleet) == before
+
+
+def test_a_vm_stands_on_one_host_at_a_time() -> None:
+    """A move takes it from the one and puts it on the other."""
+    fleet = Asking(FLEET).fleet
+    fleet.evolve(VmMoved("web-0", "h2"))
+
+    assert fleet.vms_on("h1") == ("web-1",)
+    assert fleet.vms_on("h2") == ("web-2", "web-0")
+
+
+def test_a_new_group_goes_on_from_the_highest_incarnation_that_left() -> None:
+    """No incarnation of a name ever shows two things, even if another group bore the name."""
+    office = Asking(FLEET, "ann restarts db-0", "the driver is done with E1", "ann declares: no vm db-0")
+    office.say("ann declares: group db availability-set; group new availability-set")
+
+    assert office.fleet.groups["db"].incarnation == 4
+    assert office.fleet.groups["new"].incarnation == 4
+
+
+def test_a_group_that_never_showed_anything_raises_nobody() -> None:
+    """Fleets that only come and go keep their first incarnation."""
+    office = Asking(FLEET, "ann declares: no vm db-0", "ann declares: group db standalone; vm db-0 in db")
+
+    assert office.fleet.groups["db"].incarnation == 1
+
+
+def test_every_declaration_is_a_change_of_its_own() -> None:
+    """Who computed a difference before it is told to look again, also after a change of terms."""
+    office = Asking(FLEET)
+    assert office.fleet.changes == 1
+    office.say("ann sets web approval=all")
+
+    assert office.fleet.changes == 2

@@ -1,0 +1,31 @@
+"""The records themselves: what they derive from their fields."""
+
+from forewarn.core.model import NODE, Caller, CallerKind, Vm
+from tests.core.asking import Asking
+
+
+def test_a_vm_stands_where_it_was_moved_to() -> None:
+    """What happened at run time goes before what was declared."""
+    assert Vm("web-0", "web", "h1").standing_on == "h1"
+    assert Vm("web-0", "web", "h1", moved_to="h2").standing_on == "h2"
+
+
+def test_a_caller_is_named_with_its_origin() -> None:
+    """The record tells who caused something, and from where if that is known."""
+    assert str(Caller(CallerKind.OPERATOR, "ann")) == "ann"
+    assert str(Caller(CallerKind.VM, "web-0", "10.0.0.1")) == "web-0 (10.0.0.1)"
+    assert str(NODE) == "forewarn"
+
+
+def test_a_vm_that_is_gone_stays_in_resources_only() -> None:
+    """Resources are fixed for life; the VMs of an event are those still there."""
+    office = Asking(
+        "ann declares: host h1; group web availability-set; vm web-0 in web on h1; vm web-1 in web on h1",
+        "ann freezes host h1",
+        "ann deletes web-0",
+        "the driver is done with E2",
+    )
+    event = office.fleet.events[office.id("E1")]
+
+    assert event.resources == ("web-0", "web-1")
+    assert event.vms == ("web-1",)

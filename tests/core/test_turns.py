@@ -1,0 +1,49 @@
+"""Whose turn it is: which events may be Started together."""
+
+import pytest
+from msgspec.structs import replace
+
+from forewarn.core.model import Event, EventSource, EventStatus, EventType
+from forewarn.core.turns import may_run_together, takes_turns
+from tests.core.asking import NOON
+
+FREEZE = Event(
+    id="one",
+    type=EventType.FREEZE,
+    source=EventSource.PLATFORM,
+    group="web",
+    resources=("web-0",),
+    status=EventStatus.SCHEDULED,
+    not_before=NOON,
+    announced_at=NOON,
+    operation="host freeze",
+)
+OTHER = replace(FREEZE, id="other", resources=("web-1",))
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "together"),
+    [
+        (FREEZE, OTHER, True),
+        (FREEZE, replace(OTHER, update_domain=1), False),
+        (FREEZE, replace(OTHER, fault_domain=1), False),
+        (FREEZE, replace(OTHER, fault_domain=None), False),
+        (replace(FREEZE, fault_domain=None), replace(OTHER, fault_domain=None), False),
+        (FREEZE, replace(OTHER, resources=("web-0", "web-1")), False),
+        (FREEZE, replace(OTHER, update_domain=1, source=EventSource.USER), True),
+        (FREEZE, replace(OTHER, update_domain=1, type=EventType.PREEMPT), True),
+        (FREEZE, replace(OTHER, update_domain=1, operation="host fail"), True),
+        (FREEZE, replace(OTHER, update_domain=1, operation="host degrade", type=EventType.REDEPLOY), False),
+        (FREEZE, replace(OTHER, resources=("web-0", "web-1"), gone=("web-0",)), True),
+    ],
+)
+def test_who_may_run_together(one: Event, other: Event, *, together: bool) -> None:
+    """Maintenance shares both domains or takes turns; nothing shares a VM; it is the same both ways."""
+    assert may_run_together(one, other) is together
+    assert may_run_together(other, one) is together
+
+
+@pytest.mark.parametrize("type_", [EventType.PREEMPT, EventType.TERMINATE])
+def test_what_ends_a_vm_takes_no_turns(type_: EventType) -> None:
+    """Evictions and deletes are no maintenance."""
+    assert not takes_turns(replace(FREEZE, type=type_))
