@@ -81,6 +81,7 @@ def _end_vms(
     rules: Rules,
 ) -> Iterator[AnyFact]:
     canceled: set[str] = set()
+    scheduled = 0
     for number, (vm, reason) in enumerate(victims):
         one = OperateVm(id=uuid5(UUID(command.id), str(number)).hex, by=command.by, operation=operation, vm=vm.name)
         for fact in operate_vm(fleet, one, now, rules):
@@ -91,6 +92,9 @@ def _end_vms(
                     canceled.add(event)
                     yield fact
                 case Announced(event=event) | StartedAtOnce(event=event):
+                    if event.source is EventSource.USER and event.status is EventStatus.SCHEDULED:
+                        _refuse_above_limit(fleet, rules, also=scheduled)
+                        scheduled += 1
                     yield replace(fact, event=replace(event, reason=reason))
 
 
@@ -212,11 +216,11 @@ def _refuse_repetition(fleet: Fleet, vm: Vm, operation: str, announcement: Annou
             raise Refused(f"{vm.name} has an unfinished {kind} already: event {event.id}")
 
 
-def _refuse_above_limit(fleet: Fleet, rules: Rules) -> None:
-    limit = rules.user_operation_limit
-    if limit and fleet.user_operations >= limit:
+def _refuse_above_limit(fleet: Fleet, rules: Rules, also: int = 0) -> None:
+    limit, scheduled = rules.user_operation_limit, fleet.user_operations + also
+    if limit and scheduled >= limit:
         raise LimitReached(
-            f"{fleet.user_operations} user-initiated events are Scheduled and the limit is {limit}; "
+            f"{scheduled} user-initiated events are Scheduled and the limit is {limit}; "
             "wait until one of them has started, or raise user_operation_limit"
         )
 
