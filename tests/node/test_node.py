@@ -70,6 +70,25 @@ def test_commands_that_wait_together_are_committed_together() -> None:
     run(story, journal)
 
 
+def test_callers_that_ask_again_at_once_share_the_next_commit_with_those_who_waited() -> None:
+    """However they came to be apart, they are committed together from then on."""
+    journal = FailingJournal()
+
+    async def story(rig: Rig) -> None:
+        async def ask(caller: str) -> None:
+            for number in range(5):
+                await rig.node.submit(add_host(f"{caller}-{number}"))
+
+        first = asyncio.create_task(ask("early"))
+        while not rig.node.fleet.hosts:  # noqa: ASYNC110 - nobody tells that it is on its way to the journal
+            await asyncio.sleep(0)
+        await asyncio.gather(first, ask("late"))
+
+        assert journal.batches == [1, 2, 2, 2, 2, 1]
+
+    run(story, journal)
+
+
 def test_a_refused_command_leaves_no_entry() -> None:
     """A refusal changes nothing and is not recorded."""
 

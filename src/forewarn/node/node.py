@@ -154,6 +154,9 @@ class Node:
                 while self._looking:
                     self._looking.popleft()(None)
                 await self._commit(*self._decide())
+                # Those who were just answered may ask again at once: let them, so that they share the next commit
+                # with those who waited meanwhile. Else the callers fall into two halves that never meet.
+                await asyncio.sleep(0)
         finally:
             self._writing = None
 
