@@ -88,6 +88,8 @@ def _refuse_postponement(fleet: Fleet, event: Event, wish: Postponement, *, is_t
         raise Refused(f"event {event.id} is named more than once")
     if event.status is EventStatus.STARTED or is_enough(fleet, event):
         raise Refused(f"event {event.id} has started or was approved, and can no longer be postponed")
+    if event.without_notice:
+        raise Refused(f"event {event.id} cannot be postponed, because no notice is owed: {event.without_notice}")
     if not limit:
         raise Refused(f"group {event.group} allows no postponement; its policy is postpone_limit = 0")
     if event.type in (EventType.PREEMPT, EventType.TERMINATE):
