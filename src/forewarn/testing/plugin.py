@@ -1,0 +1,29 @@
+"""The pytest plugin: the fixture ``scheduled_events``. Everything else is imported when a test asks for it."""
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from forewarn.testing.scheduled_events import ScheduledEvents
+
+_MARK = (
+    "scheduled_events(*vms, fleet=None, scenario=None, clock='manual', hurry=1.0, seed=0): "
+    "what the fixture scheduled_events runs; a VM named vm-0 where nothing is said"
+)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", _MARK)
+
+
+@pytest.fixture
+def scheduled_events(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> "Iterator[ScheduledEvents]":
+    """Run the service for one test, on a free port; the mark of the same name says with which fleet."""
+    from forewarn.testing.scheduled_events import URL_VARIABLE, ScheduledEvents  # noqa: PLC0415 - only when asked for
+
+    mark = request.node.get_closest_marker("scheduled_events")
+    with ScheduledEvents(*(mark.args if mark else ()), **(mark.kwargs if mark else {})) as running:
+        monkeypatch.setenv(URL_VARIABLE, running.events_url)
+        yield running
