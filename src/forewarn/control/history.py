@@ -1,0 +1,208 @@
+"""The record, asked: by VM, group, host, event, caller and time, in pages from either end.
+
+The journal's index finds the entries. A VM's, a group's or a host's history is what names it, and the life of every
+event that concerned it. Time is turned into revisions first, by halving: entries stand in the order of time.
+
+An owner's history is read from what its own groups are named in, whatever it asks for, so that neither an answer nor
+the time it takes tells anything of others.
+"""
+
+from collections.abc import Iterator
+from datetime import datetime
+
+import msgspec
+
+from forewarn.control.access import Action, Bearer
+from forewarn.control.lines import Focus, Line, Teller
+from forewarn.core.facts import Announced, Entry, StartedAtOnce
+from forewarn.core.fleet import Fleet
+from forewarn.core.model import Event
+from forewarn.journal.port import Journal
+
+_CHUNK = 200
+"""Entries that are read at a time where it is not known how many are needed."""
+_ABOUT_KEYS = frozenset({"token-created", "token-revoked"})
+_ABOUT_SUBSCRIPTIONS = frozenset({"subscription-set", "subscription-removed", "delivered"})
+
+
+class Question(msgspec.Struct, frozen=True, kw_only=True):
+    """What somebody wants to know of the past; all that is given must fit."""
+
+    vm: str = ""
+    group: str = ""
+    host: str = ""
+    event: str = ""
+    """The whole id of an event."""
+    caller: str = ""
+    since: datetime | None = None
+    until: datetime | None = None
+    """Lines before this time."""
+    oldest_first: bool = False
+    limit: int = 100
+    behind: tuple[int, int] | None = None
+    """The place of the last line of the page before."""
+
+
+class Answer(msgspec.Struct, frozen=True):
+    """A page of the record."""
+
+    lines: tuple[Line, ...]
+    is_all: bool
+    """Nothing comes behind this page."""
+
+
+def answer(journal: Journal, fleet: Fleet, last: int, question: Question, bearer: Bearer) -> Answer:
+    """Read a page of the record, up to revision ``last``. It reads the disk: call it beside the event loop."""
+    return _Reading(journal, fleet, question, bearer).answer(last)
+
+
+class _Reading:
+    """One question being answered."""
+
+    def __init__(self, journal: Journal, fleet: Fleet, question: Question, bearer: Bearer) -> None:
+        self._journal = journal
+        self._fleet = fleet
+        self._question = question
+        self._bearer = bearer
+        self._events: dict[str, Event | None] = {}
+        groups = frozenset({question.group} if question.group else bearer.groups)
+        self._teller = Teller(self._event_of, self._group_of, Focus(question.vm, groups, question.host))
+
+    def answer(self, last: int) -> Answer:
+        found: list[Line] = []
+        for entry in self._entries(*self._between(last)):
+            lines = list(self._teller.lines(entry))
+            for line in lines if self._question.oldest_first else reversed(lines):
+                if not self._fits(line):
+                    continue
+                if len(found) == self._question.limit:
+                    return Answer(tuple(found), is_all=False)
+                found.append(line)
+        return Answer(tuple(found), is_all=True)
+
+    def _between(self, last: int) -> tuple[int, int]:
+        """Return the revisions above and below which to look."""
+        question = self._question
+        low = first_since(self._journal, question.since, last) - 1 if question.since else 0
+        high = first_since(self._journal, question.until, last) if question.until else last + 1
+        if question.behind and question.oldest_first:
+            low = max(low, question.behind[0] - 1)
+        elif question.behind:
+            high = min(high, question.behind[0] + 1)
+        return low, high
+
+    def _entries(self, low: int, high: int) -> Iterator[Entry]:
+        """Yield the entries in question, and maybe others, in the order of the question."""
+        question = self._question
+        if not self._bearer.sees_all and not question.event:
+            return self._lives(self._owned(), low, high)
+        if question.event:
+            return self._about(f"event:{question.event}", low, high)
+        if question.vm:
+            return self._lives([f"vm:{question.vm}"], low, high)
+        if question.group:
+            return self._lives(self._subjects_of_group(question.group), low, high)
+        if question.host:
+            return self._lives([f"host:{question.host}"], low, high)
+        if question.caller:
+            return self._about(f"caller:{question.caller}", low, high)
+        return self._all(low, high)
+
+    def _owned(self) -> list[str]:
+        """Return where an owner's answer is found: in one of its VMs or groups where it names one, else in all."""
+        question, groups = self._question, self._bearer.groups
+        if question.vm and self._group_of(question.vm) in groups:
+            return [f"vm:{question.vm}"]
+        named = groups & {question.group} if question.group else groups
+        return [subject for group in sorted(named) for subject in self._subjects_of_group(group)]
+
+    def _subjects_of_group(self, name: str) -> list[str]:
+        group = self._fleet.groups.get(name)
+        return [f"group:{name}", *(f"vm:{vm}" for vm in (group.vms if group else ()))]
+
+    def _lives(self, subjects: list[str], low: int, high: int) -> Iterator[Entry]:
+        """Yield what names the subjects, and the lives of the events that concerned them."""
+        found: dict[int, Entry] = {}
+        events: dict[str, Event] = {}
+        for subject in subjects:
+            for entry in self._journal.history(subject, before=high):
+                events.update((event.id, event) for event in _born(entry) if self._concerns(event))
+                if entry.revision > low:
+                    found[entry.revision] = entry
+        for id_ in events:
+            lives = self._journal.history(f"event:{id_}", after=low, before=high)
+            found.update((entry.revision, entry) for entry in lives)
+        self._events.update(events)
+        for revision in sorted(found, reverse=not self._question.oldest_first):
+            yield found[revision]
+
+    def _about(self, subject: str, low: int, high: int) -> Iterator[Entry]:
+        oldest_first = self._question.oldest_first
+        while part := self._journal.history(subject, after=low, before=high, limit=_CHUNK, from_oldest=oldest_first):
+            yield from part if oldest_first else reversed(part)
+            low, high = (part[-1].revision, high) if oldest_first else (low, part[0].revision)
+
+    def _all(self, low: int, high: int) -> Iterator[Entry]:
+        while low + 1 < high:
+            begin = low if self._question.oldest_first else max(low, high - 1 - _CHUNK)
+            part = list(self._journal.entries(begin, min(_CHUNK, high - 1 - begin)))
+            if not part:
+                return
+            yield from part if self._question.oldest_first else reversed(part)
+            low, high = (part[-1].revision, high) if self._question.oldest_first else (low, begin + 1)
+
+    def _concerns(self, event: Event) -> bool:
+        question = self._question
+        return (
+            (not question.vm or question.vm in event.resources)
+            and question.group in ("", event.group)
+            and question.host in ("", event.host)
+            and self._bearer.sees(event.group)
+        )
+
+    def _fits(self, line: Line) -> bool:
+        question, bearer = self._question, self._bearer
+        if question.behind and not (
+            line.place > question.behind if question.oldest_first else line.place < question.behind
+        ):
+            return False
+        return (
+            bearer.sees(line.group)
+            and (bearer.may(Action.KEEP_TOKENS) or line.fact not in _ABOUT_KEYS)
+            and (bearer.may(Action.KEEP_SUBSCRIPTIONS) or line.fact not in _ABOUT_SUBSCRIPTIONS)
+            and (not question.vm or question.vm in line.vms)
+            and question.group in ("", line.group)
+            and question.host in ("", line.host)
+            and question.event in ("", line.event.lower())
+            and question.caller in ("", line.by)
+        )
+
+    def _group_of(self, vm: str) -> str:
+        known = self._fleet.vms.get(vm)
+        return known.group if known else ""
+
+    def _event_of(self, id_: str) -> Event | None:
+        """Find an event by the entry that announced it, which is the first about it."""
+        if id_ not in self._events:
+            first = self._journal.history(f"event:{id_}", limit=1, from_oldest=True)
+            born = (event for entry in first for event in _born(entry) if event.id == id_)
+            self._events[id_] = next(born, None)
+        return self._events[id_]
+
+
+def first_since(journal: Journal, when: datetime, last: int) -> int:
+    """Return the first revision recorded at a time or later; the one after the last where there is none."""
+    low, high = 1, last + 1
+    while low < high:
+        middle = (low + high) // 2
+        # Where entries were deleted, the first that is kept stands for them.
+        entry = next(iter(journal.entries(middle - 1, 1)), None)
+        if entry is not None and entry.at < when:
+            low = max(entry.revision, middle) + 1
+        else:
+            high = middle
+    return low
+
+
+def _born(entry: Entry) -> Iterator[Event]:
+    return (fact.event for fact in entry.facts if isinstance(fact, Announced | StartedAtOnce))

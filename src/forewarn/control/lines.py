@@ -1,0 +1,229 @@
+"""The record, line by line: one fact, or one VM's part in it, with who caused it and what it concerns."""
+
+import csv
+import io
+from collections.abc import Callable, Iterable, Iterator
+from datetime import datetime
+
+import msgspec
+from msgspec.structs import replace
+
+from forewarn.core.facts import (
+    Announced,
+    AnyFact,
+    Asked,
+    Delivered,
+    Enrolled,
+    Entry,
+    Fetched,
+    FleetChanged,
+    GroupSet,
+    StartedAtOnce,
+    SubscriptionRemoved,
+    SubscriptionSet,
+    SwitchedOff,
+    TokenCreated,
+    TokenRevoked,
+    VmDeallocated,
+    VmMoved,
+    VmRemoved,
+    VmStarted,
+)
+from forewarn.core.model import CallerKind, Event
+from forewarn.wire.words import TYPES, show_id
+
+EventOf = Callable[[str], Event | None]
+"""Finds an event by its id; None where the journal no longer holds its announcement."""
+GroupOf = Callable[[str], str]
+"""Finds the group of a VM by its name; empty where there is none."""
+
+_COLUMNS = frozenset({"fact", "at", "by", "event"})
+_ANNOUNCED = frozenset(
+    {"source", "operation", "not_before", "duration", "description", "update_domain", "without_notice", "reason"}
+)
+
+
+class Line(msgspec.Struct, frozen=True, kw_only=True):
+    """One line of the record."""
+
+    revision: int
+    """The entry of the journal that it stands in."""
+    number: int
+    """Which line of that entry it is."""
+    at: datetime
+    """When it was recorded."""
+    by: str
+    """Who caused it: a VM, a user or a token; empty for the service itself."""
+    kind: CallerKind
+    origin: str
+    """From where."""
+    operation: str
+    """The id of the command that made it happen."""
+    fact: str
+    event: str = ""
+    type: str = ""
+    vms: tuple[str, ...] = ()
+    group: str = ""
+    host: str = ""
+    detail: dict[str, object] = {}
+    """What else the fact says."""
+
+    @property
+    def place(self) -> tuple[int, int]:
+        """Where it stands in the record."""
+        return self.revision, self.number
+
+
+COLUMNS = Line.__struct_fields__
+
+
+def as_json_lines(lines: Iterable[Line]) -> str:
+    """Write each line as a JSON object."""
+    return "".join(f"{msgspec.json.encode(line).decode()}\n" for line in lines)
+
+
+def as_csv(lines: Iterable[Line], *, with_head: bool = True) -> str:
+    """Write a table in which VMs are separated by spaces, and the detail is JSON."""
+    text = io.StringIO()
+    writer = csv.writer(text)
+    if with_head:
+        writer.writerow(COLUMNS)
+    for line in lines:
+        cells = {name: getattr(line, name) for name in COLUMNS}
+        cells["at"] = msgspec.to_builtins(line.at)
+        cells["vms"] = " ".join(line.vms)
+        cells["detail"] = msgspec.json.encode(line.detail).decode() if line.detail else ""
+        writer.writerow(cells.values())
+    return text.getvalue()
+
+
+class Focus(msgspec.Struct, frozen=True):
+    """Whose part in a declaration of the fleet is told; without any, the declaration is summed up."""
+
+    vm: str = ""
+    groups: frozenset[str] = frozenset()
+    host: str = ""
+
+
+class Teller:
+    """Puts entries into lines."""
+
+    def __init__(self, event_of: EventOf, group_of: GroupOf, focus: Focus) -> None:
+        self._event_of = event_of
+        self._group_of = group_of
+        self._focus = focus
+
+    def lines(self, entry: Entry) -> Iterator[Line]:
+        """Yield the lines of an entry, in order."""
+        bare = Line(
+            revision=entry.revision,
+            number=0,
+            at=entry.at,
+            by=entry.by.name,
+            kind=entry.by.kind,
+            origin=entry.by.origin,
+            operation=entry.command,
+            fact="",
+        )
+        number = 0
+        for fact in entry.facts:
+            word = str(type(fact).__struct_config__.tag)
+            for told in self._told(replace(bare, fact=word), fact, entry):
+                yield replace(told, number=number)
+                number += 1
+
+    def _told(self, line: Line, fact: AnyFact, entry: Entry) -> Iterator[Line]:
+        match fact:
+            case Announced(event=event) | StartedAtOnce(event=event):
+                yield replace(_of_event(line, event.id, event), detail=_chosen(event))
+            case Fetched(fetches=fetches):
+                for fetch in fetches:
+                    told = _of_event(line, fetch.event, self._event_of(fetch.event))
+                    yield replace(told, vms=(fetch.vm,), detail={"fetched_at": msgspec.to_builtins(fetch.at)})
+            case VmRemoved(vm=vm, because=because) | VmDeallocated(vm=vm, because=because):
+                group = self._group_now_or_then(vm, entry)
+                yield replace(line, vms=(vm,), group=group, detail={"because": because})
+            case VmStarted(vm=vm):
+                yield replace(line, vms=(vm,), group=self._group_now_or_then(vm, entry))
+            case VmMoved(vm=vm, host=host):
+                yield replace(line, vms=(vm,), group=self._group_now_or_then(vm, entry), host=host)
+            case Enrolled(group=group) | SwitchedOff(group=group):
+                yield replace(line, group=group)
+            case GroupSet(terms=terms):
+                yield replace(line, group=terms.name, detail=_plain(terms))
+            case FleetChanged():
+                yield from _declared(line, fact, self._focus)
+            case Asked(marks=marks):
+                yield replace(line, detail={"groups": len(marks)})
+            case Delivered(revisions=revisions):
+                yield replace(line, detail={"subscriptions": len(revisions)})
+            case TokenCreated(token=token):
+                yield replace(line, detail=_plain(replace(token, hash="")))
+            case SubscriptionSet(subscription=subscription):
+                yield replace(line, detail=_plain(replace(subscription, secret="")))
+            case TokenRevoked() | SubscriptionRemoved():
+                yield replace(line, detail=_rest(fact))
+            case _:
+                told = _of_event(line, fact.event, self._event_of(fact.event))
+                yield replace(told, detail=_rest(fact))
+
+    def _group_now_or_then(self, vm: str, entry: Entry) -> str:
+        if group := self._group_of(vm):
+            return group
+        # A VM goes in the entry that ends what took it away.
+        events = (self._event_of(id_) for fact in entry.facts if isinstance(id_ := getattr(fact, "event", ""), str))
+        return next((event.group for event in events if event and vm in event.resources), "")
+
+
+def _declared(line: Line, fact: FleetChanged, focus: Focus) -> Iterator[Line]:
+    """Tell what is declared of the VM, the groups or the host in question; else how much of everything."""
+    if focus.vm:
+        for vm in fact.vms:
+            if vm.name == focus.vm:
+                yield replace(line, vms=(vm.name,), group=vm.group, host=vm.host, detail={"declared": _plain(vm)})
+        if focus.vm in fact.removed_vms:
+            yield replace(line, vms=(focus.vm,), detail={"removed": True})
+    elif focus.groups:
+        for terms in fact.groups:
+            if terms.name in focus.groups:
+                yield replace(line, group=terms.name, detail={"declared": _plain(terms)})
+        for group in sorted(focus.groups.intersection(fact.removed_groups)):
+            yield replace(line, group=group, detail={"removed": True})
+    elif focus.host:
+        if focus.host in fact.removed_hosts:
+            yield replace(line, host=focus.host, detail={"removed": True})
+        elif any(host.name == focus.host for host in fact.hosts):
+            yield replace(line, host=focus.host, detail={"declared": {"name": focus.host}})
+    else:
+        counts = {key: len(getattr(fact, key)) for key in fact.__struct_fields__}
+        yield replace(line, detail={key: count for key, count in counts.items() if count})
+
+
+def _of_event(line: Line, id_: str, event: Event | None) -> Line:
+    if event is None:
+        return replace(line, event=show_id(id_))
+    return replace(
+        line,
+        event=show_id(id_),
+        type=TYPES[event.type],
+        vms=event.resources,
+        group=event.group,
+        host=event.host,
+    )
+
+
+def _chosen(event: Event) -> dict[str, object]:
+    return {key: value for key, value in _plain(event).items() if key in _ANNOUNCED}
+
+
+def _rest(fact: AnyFact) -> dict[str, object]:
+    """Return what a fact says beyond what the line has columns for."""
+    told = {key: value for key, value in _plain(fact).items() if key not in _COLUMNS}
+    if isinstance(behind := told.get("behind"), str):
+        told["behind"] = show_id(behind)
+    return told
+
+
+def _plain(record: msgspec.Struct) -> dict[str, object]:
+    plain: dict[str, object] = msgspec.to_builtins(record)
+    return plain

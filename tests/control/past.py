@@ -1,0 +1,87 @@
+"""A past to look back on, made by the rules on a memory journal, an hour between one command and the next."""
+
+from datetime import UTC, datetime, timedelta
+from uuid import UUID
+
+from forewarn.control.access import Bearer
+from forewarn.control.history import Answer, Question, answer
+from forewarn.core.commands import Approve, Attempt, ChangeFleet, Command, OperateVm, Report, Result, VmOperation
+from forewarn.core.decide import enact
+from forewarn.core.facts import AnyFact, Entry
+from forewarn.core.model import NODE, Caller, CallerKind, GroupKind, GroupTerms, Host, Role, Vm
+from forewarn.core.notice import Rules
+from forewarn.journal.memory import MemoryJournal
+
+DAWN = datetime(2026, 3, 1, tzinfo=UTC)
+ADA = Caller(CallerKind.OPERATOR, "ada", "control.sock")
+OPERATOR = Bearer(ADA, Role.OPERATOR)
+VIEWER = Bearer(Caller(CallerKind.OPERATOR, "eve", "10.9.9.9"), Role.VIEWER)
+FLEET = ChangeFleet(
+    id="declared",
+    by=ADA,
+    hosts=(Host("h1"), Host("h2")),
+    groups=(GroupTerms("web", GroupKind.AVAILABILITY_SET), GroupTerms("db", GroupKind.AVAILABILITY_SET)),
+    vms=(
+        Vm("web-0", "web", "h1", address="10.0.0.1"),
+        Vm("web-1", "web", "h2", update_domain=1, fault_domain=1, address="10.0.0.2"),
+        Vm("db-0", "db", "h1", address="10.0.0.3"),
+    ),
+)
+
+
+class Past:
+    """What has happened so far."""
+
+    def __init__(self) -> None:
+        self.journal = MemoryJournal()
+        self.fleet = self.journal.load().fleet
+        self.revision = 0
+        self.do(FLEET)
+
+    @property
+    def now(self) -> datetime:
+        """The time of the next command."""
+        return DAWN + timedelta(hours=self.revision)
+
+    def do(self, command: Command) -> tuple[AnyFact, ...]:
+        facts = enact(self.fleet, command, self.now, Rules())
+        entry = Entry(self.revision + 1, self.now, command.id, command.by, facts)
+        self.journal.append(self.revision, [entry])
+        self.revision += 1
+        return facts
+
+    def id(self) -> str:
+        """Draw the id of the next command."""
+        return str(UUID(int=self.revision + 1))
+
+    def restart(self, vm: str, by: Caller = ADA) -> str:
+        """Announce a restart and return the event's id; as the group is off, it is born Started."""
+        facts = self.do(OperateVm(id=self.id(), by=by, operation=VmOperation.RESTART, vm=vm))
+        (event,) = (fact.event.id for fact in facts if hasattr(fact, "event"))
+        return str(event)
+
+    def freeze(self, vm: str) -> str:
+        """Announce a freeze and return the event's id."""
+        facts = self.do(OperateVm(id=self.id(), by=ADA, operation=VmOperation.FREEZE, vm=vm))
+        (event,) = (fact.event.id for fact in facts if hasattr(fact, "event"))
+        return str(event)
+
+    def approve(self, event: str, by: str) -> None:
+        caller = Caller(CallerKind.VM, by, self.fleet.vms[by].address)
+        self.do(Approve(id=self.id(), by=caller, events=(event,)))
+
+    def finish(self, event: str) -> None:
+        """Let the driver be called, and succeed."""
+        self.do(Attempt(id=self.id(), by=NODE, event=event))
+        self.do(Report(id=self.id(), by=NODE, event=event, result=Result.DONE))
+
+    def ask(self, question: Question, bearer: Bearer = OPERATOR) -> Answer:
+        return answer(self.journal, self.fleet, self.revision, question, bearer)
+
+    def facts(self, question: Question, bearer: Bearer = OPERATOR) -> list[str]:
+        """Return the words of the facts that answer a question."""
+        return [line.fact for line in self.ask(question, bearer).lines]
+
+
+def owner(*groups: str) -> Bearer:
+    return Bearer(Caller(CallerKind.OWNER, "olga", "10.9.9.9"), Role.OWNER, frozenset(groups))

@@ -1,0 +1,180 @@
+"""The record answers by VM, group, host, event, caller and time, to each as far as it may know."""
+
+from datetime import timedelta
+
+import pytest
+from msgspec.structs import replace
+
+from forewarn.control.history import Question, first_since
+from forewarn.core.commands import CreateToken, DeallocateVm, RecordFetched
+from forewarn.core.facts import Fetch
+from forewarn.core.model import NODE, Role, Token
+from tests.control.past import ADA, DAWN, OPERATOR, VIEWER, Past, owner
+
+LIFE = ["announced", "approved", "started", "attempted", "completed"]
+
+
+@pytest.fixture
+def past() -> Past:
+    """A freeze of each of three VMs, approved by a VM of its group and carried out; then web-0 is deallocated."""
+    past = Past()
+    for vm, neighbour in (("web-0", "web-1"), ("db-0", "db-0"), ("web-1", "web-1")):
+        event = past.freeze(vm)
+        past.approve(event, neighbour)
+        past.finish(event)
+    past.do(DeallocateVm(id=past.id(), by=ADA, vm="web-0"))
+    return past
+
+
+def test_a_vm_s_history_is_what_names_it_and_the_lives_of_its_events(past: Past) -> None:
+    """What was approved and carried out is found, though those facts name the event alone."""
+    found = past.ask(Question(vm="web-0", oldest_first=True)).lines
+
+    assert [line.fact for line in found] == ["fleet-changed", *LIFE, "vm-deallocated"]
+    assert {line.group for line in found} == {"web"}
+    assert all("web-0" in line.vms for line in found)
+
+
+def test_a_group_s_history_holds_all_its_vms(past: Past) -> None:
+    """What happened to the VMs of a group belongs to it, what happened to others does not."""
+    facts = past.facts(Question(group="web", oldest_first=True))
+
+    assert facts == ["fleet-changed", *LIFE, *LIFE, "vm-deallocated"]
+
+
+def test_a_host_s_history_holds_the_events_on_it(past: Past) -> None:
+    """The events of the VMs that stood there, whole."""
+    assert past.facts(Question(host="h2", oldest_first=True)) == ["fleet-changed", *LIFE]
+
+
+def test_an_event_is_found_by_its_id(past: Past) -> None:
+    """One event's life, and nothing that happened beside it."""
+    event = past.freeze("db-0")
+    past.restart("web-1")
+
+    assert past.facts(Question(event=event)) == ["announced"]
+
+
+def test_a_caller_s_history_is_what_it_caused(past: Past) -> None:
+    """A VM's approvals are found by its name, with the address they came from."""
+    found = past.ask(Question(caller="web-1")).lines
+
+    assert [(line.fact, line.origin) for line in found] == [
+        ("started", "10.0.0.2"),
+        ("approved", "10.0.0.2"),
+    ] * 2
+
+
+def test_all_that_is_asked_for_must_fit(past: Past) -> None:
+    """A VM and a caller together give what that caller did to that VM."""
+    assert past.facts(Question(vm="web-0", caller="web-1", oldest_first=True)) == ["approved", "started"]
+    assert past.facts(Question(vm="web-0", group="db")) == []
+
+
+def test_time_bounds_what_is_told(past: Past) -> None:
+    """From a time on, and up to another that is itself left out; alone, or with a name."""
+    hour = timedelta(hours=1)
+
+    assert past.facts(Question(since=DAWN + hour, until=DAWN + 2 * hour)) == ["announced"]
+    assert past.facts(Question(until=DAWN + hour)) == ["fleet-changed"]
+    assert past.facts(Question(vm="web-0", since=DAWN + 3 * hour, until=DAWN + 9 * hour)) == [
+        "completed",
+        "attempted",
+    ]
+    assert past.facts(Question(since=past.now)) == past.facts(Question(until=DAWN)) == []
+
+
+def test_the_first_revision_of_a_time_is_found_by_halving(past: Past) -> None:
+    """For times before, between, on and after the entries."""
+    for revision in range(1, past.revision + 1):
+        at = DAWN + timedelta(hours=revision - 1)
+        assert first_since(past.journal, at, past.revision) == revision
+        assert first_since(past.journal, at + timedelta(seconds=1), past.revision) == revision + 1
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [Question(), Question(group="web"), Question(vm="web-0"), Question(caller="ada"), Question(since=DAWN)],
+)
+@pytest.mark.parametrize("oldest_first", [False, True])
+def test_pages_hold_every_line_once(past: Past, asked: Question, *, oldest_first: bool) -> None:
+    """Read in pages of two, a history is the same as read at once, also where an entry is split."""
+    asked = replace(asked, oldest_first=oldest_first)
+    whole = past.ask(asked)
+    paged = []
+    question = replace(asked, limit=2)
+    while True:
+        page = past.ask(question)
+        paged += page.lines
+        if page.is_all:
+            break
+        question = replace(question, behind=page.lines[-1].place)
+
+    assert whole.is_all
+    assert tuple(paged) == whole.lines
+    assert [line.place for line in paged] == sorted((line.place for line in paged), reverse=not oldest_first)
+
+
+def test_histories_longer_than_a_chunk_are_read_on() -> None:
+    """More entries than are read at a time come whole, from either end."""
+    past = Past()
+    for _ in range(150):
+        past.do(DeallocateVm(id=past.id(), by=ADA, vm="web-0"))
+        past.fleet.vms["web-0"] = replace(past.fleet.vms["web-0"], deallocated=False)
+        past.do(DeallocateVm(id=past.id(), by=ADA, vm="web-1"))
+        past.fleet.vms["web-1"] = replace(past.fleet.vms["web-1"], deallocated=False)
+
+    for question in (Question(limit=999), Question(caller="ada", limit=999)):
+        newest = past.ask(question).lines
+        assert len(newest) == 301
+        assert past.ask(replace(question, oldest_first=True)).lines == newest[::-1]
+
+
+def test_an_owner_reads_of_its_own_groups_only(past: Past) -> None:
+    """Whatever it asks for: nothing, another's VM, group or caller, or a time."""
+    bearer = owner("db")
+
+    assert past.facts(Question(oldest_first=True), bearer) == ["fleet-changed", *LIFE]
+    assert past.facts(Question(vm="db-0", oldest_first=True), bearer) == ["fleet-changed", *LIFE]
+    assert past.facts(Question(since=DAWN), bearer) == past.facts(Question(), bearer)
+    for foreign in (Question(vm="web-0"), Question(group="web"), Question(caller="web-1"), Question(host="h2")):
+        assert past.facts(foreign, bearer) == []
+
+
+def test_an_owner_finds_what_was_its_own_when_the_vm_is_gone(past: Past) -> None:
+    """A VM that left the fleet keeps its history in the group it was in."""
+    del past.fleet.vms["db-0"]
+
+    assert past.facts(Question(vm="db-0", oldest_first=True), owner("db")) == ["fleet-changed", *LIFE]
+    assert past.facts(Question(vm="db-0"), owner("web")) == []
+
+
+def test_fetches_are_told_one_by_one(past: Past) -> None:
+    """A batch is a line for each VM that fetched; a VM's own history holds its own."""
+    event = past.freeze("web-1")
+    fetches = tuple(Fetch(event, vm, past.now) for vm in ("web-0", "web-1"))
+    past.do(RecordFetched(id=past.id(), by=NODE, fetches=fetches))
+
+    lines = past.ask(Question(event=event, oldest_first=True)).lines
+    assert [(line.fact, line.vms) for line in lines[1:]] == [("fetched", ("web-0",)), ("fetched", ("web-1",))]
+    assert [line.vms for line in past.ask(Question(vm="web-1", limit=1)).lines] == [("web-1",)]
+
+
+def test_only_operators_read_of_tokens_and_nobody_reads_their_hashes(past: Past) -> None:
+    """A viewer sees everything else."""
+    token = Token("t1", "ci", Role.VIEWER, "5ec7e7", past.now)
+    past.do(CreateToken(id=past.id(), by=ADA, token=token))
+
+    (line,) = past.ask(Question(limit=1)).lines
+    assert (line.fact, line.detail["name"]) == ("token-created", "ci")
+    assert "5ec7e7" not in str(line.detail)
+    assert past.facts(Question(limit=1), VIEWER) == ["vm-deallocated"]
+
+
+def test_a_large_declaration_is_summed_up(past: Past) -> None:
+    """Asked by time, a declaration says how much; asked by VM, what of it."""
+    (line,) = past.ask(Question(until=DAWN + timedelta(hours=1)), OPERATOR).lines
+    assert line.detail == {"hosts": 2, "groups": 2, "vms": 3}
+
+    *_, declared = past.ask(Question(vm="db-0")).lines
+    assert declared.detail == {"declared": {"name": "db-0", "group": "db", "host": "h1", "address": "10.0.0.3"}}

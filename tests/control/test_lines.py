@@ -1,0 +1,59 @@
+"""A line of the record says who did what to whom, and can be written as JSON and as CSV."""
+
+import csv
+import io
+import json
+
+from forewarn.control.history import Question
+from forewarn.control.lines import COLUMNS, as_csv, as_json_lines
+from forewarn.core.commands import CancelEvent
+from forewarn.core.model import Caller, CallerKind
+from tests.control.past import Past
+
+ODD = Caller(CallerKind.OPERATOR, 'a "quoted", name\nof two lines', "control.sock")
+
+
+def test_a_line_says_who_from_where_and_what() -> None:
+    """Every column of an announcement is filled from the fact or from its cause."""
+    past = Past()
+    event = past.freeze("web-0")
+
+    (line,) = past.ask(Question(event=event)).lines
+
+    assert (line.by, line.kind, line.origin) == ("ada", CallerKind.OPERATOR, "control.sock")
+    assert (line.event, line.type, line.vms) == (event.upper(), "Freeze", ("web-0",))
+    assert (line.group, line.host, line.revision) == ("web", "h1", 2)
+    assert line.detail["description"] == "Host server is undergoing maintenance."
+
+
+def test_json_lines_hold_every_column() -> None:
+    """One object to a line, with the same keys in each."""
+    past = Past()
+    past.freeze("web-0")
+
+    written = as_json_lines(past.ask(Question()).lines)
+
+    assert written.endswith("\n")
+    assert [list(json.loads(line)) for line in written.splitlines()] == [list(COLUMNS)] * 2
+
+
+def test_csv_comes_back_as_it_was() -> None:
+    """Quotes, commas and ends of lines in a name or a detail survive."""
+    past = Past()
+    event = past.freeze("web-0")
+    past.do(CancelEvent(id=past.id(), by=ODD, event=event))
+    lines = past.ask(Question(event=event)).lines
+
+    head, canceled, announced = csv.reader(io.StringIO(as_csv(lines), newline=""))
+
+    assert tuple(head) == COLUMNS
+    assert dict(zip(head, canceled, strict=True))["by"] == ODD.name
+    assert json.loads(dict(zip(head, canceled, strict=True))["detail"]) == lines[0].detail
+    assert dict(zip(head, announced, strict=True))["at"] == "2026-03-01T01:00:00Z"
+
+
+def test_a_table_can_be_continued() -> None:
+    """Later pages are written without the head."""
+    lines = Past().ask(Question()).lines
+
+    assert as_csv(lines) == ",".join(COLUMNS) + "\r\n" + as_csv(lines, with_head=False)
