@@ -149,6 +149,19 @@ def test_a_long_poll_is_answered_when_the_clock_is_moved() -> None:
         assert b'"Started"' in connection.getresponse().read()
 
 
+def test_answers_are_dated_and_long_polls_end_by_the_clock_that_is_moved() -> None:
+    """The header Date goes with it, and a caller waits as long as it would by that clock."""
+    with Emulator("web-0", now=NOON) as emulator, connected(emulator.url) as connection:
+        tag = ask(emulator.url).headers["etag"]
+        target = "/metadata/scheduledevents?api-version=2020-07-01"
+        connection.request("GET", target, headers={"Metadata": "true", "If-None-Match": tag, "Prefer": "wait=60"})
+        assert emulator.wait_for(lambda: len(emulator.requests) == 2)
+        emulator.advance("2m")
+        answer = connection.getresponse()
+
+        assert (answer.status, answer.getheader("Date")) == (304, "Thu, 01 Jan 2026 12:02:00 GMT")
+
+
 def test_a_connection_is_not_closed_because_the_clock_was_moved() -> None:
     """A client that keeps its connection open for days of virtual time can go on using it."""
     with Emulator("web-0") as emulator, connected(emulator.url) as connection:
