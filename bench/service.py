@@ -21,6 +21,7 @@ def serving(data: Path, core: int, *, rate_limit: float = 0.0) -> Iterator[Serve
         sys.executable, "-m", "forewarn", "serve",
         "--data", str(data),
         "--metadata", f"127.0.0.1:{port}",
+        "--control", "off",
         "--rate-limit", str(rate_limit),
         "--connections-per-caller", "0",
         "--log-level", "warning",

@@ -1,4 +1,4 @@
-"""A node on a memory journal behind a real control socket, in a thread of its own, with a clock that stands still."""
+"""A node on a memory journal behind a real control API, in a thread of its own, with a clock that stands still."""
 
 import asyncio
 import threading
@@ -11,9 +11,10 @@ from uuid import uuid4
 
 from forewarn.clocks import ManualClock
 from forewarn.config import toml
-from forewarn.control.calls import Calls
+from forewarn.config.values import Endpoint
+from forewarn.control.api.plane import Plane
 from forewarn.control.difference import Declared, difference
-from forewarn.control.socket import ControlSocket
+from forewarn.control.entrance import Entrance
 from forewarn.control.wish import wish_of
 from forewarn.core.commands import Attempt, ChangeFleet, Command, Enrol, RecordFetched, Report, Result
 from forewarn.core.facts import AnyFact, Fetch, Mark
@@ -68,8 +69,8 @@ class Office:
         self.journal = MemoryJournal()
         self.node = Node(self.journal, self.clock, Rules(user_operation_limit=limit))
         self.asked: dict[str, Mark] = {}
-        self.calls = Calls(self.node, self.journal, self.asked.get, moves_live=moves_live)
-        self.socket = ControlSocket(directory, self.calls)
+        self.plane = Plane(self.node, self.journal, self.asked.get, moves_live=moves_live)
+        self.entrance = Entrance(self.plane, directory, Endpoint("127.0.0.1", 0))
         self.loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self.loop.run_forever)
 
@@ -114,7 +115,7 @@ class Office:
         self.run(self.node.start)
 
     def stop(self) -> None:
-        self.run(self.socket.close)
+        self.run(self.entrance.close)
         self.run(self.node.stop)
         self.loop.call_soon_threadsafe(self.loop.stop)
         self._thread.join(30)
@@ -127,7 +128,7 @@ def opened(directory: Path, *, moves_live: bool = False, limit: int = 0) -> Iter
     office = Office(directory, moves_live=moves_live, limit=limit)
     office.start()
     try:
-        office.run(office.socket.open)
+        office.run(office.entrance.open)
         office.declare(FLEET)
         yield office
     finally:

@@ -12,8 +12,8 @@ from typing import cast
 from forewarn import plugins
 from forewarn.clocks import Clock, SystemClock
 from forewarn.config.settings import Settings
-from forewarn.control.calls import Calls
-from forewarn.control.socket import ControlSocket
+from forewarn.control.api.plane import Plane
+from forewarn.control.entrance import Entrance
 from forewarn.journal.port import Journal
 from forewarn.metadata.limits import provide_files
 from forewarn.node import log as logs
@@ -42,15 +42,18 @@ async def _serve(settings: Settings, on_ready: Callable[[], None]) -> None:
     clock = SystemClock()
     driver = _driver(settings, clock)
     assembly = Assembly(settings, clock, _journal(settings), driver)
-    calls = Calls(assembly.node, assembly.journal, assembly.records.last_asked, moves_live=driver.moves_live)
-    control = ControlSocket(settings.data, calls)
+    plane = Plane(assembly.node, assembly.journal, assembly.records.last_asked, moves_live=driver.moves_live)
+    control = Entrance(plane, settings.data, settings.control, settings.control_certificate, settings.control_key)
     async with AsyncExitStack() as parts:
         gc.disable()  # nothing that is loaded is garbage
         await assembly.start(_spare_the_fleet)
         parts.push_async_callback(assembly.stop)
         await control.open()
         parts.push_async_callback(control.close)
-        log.info("answering VMs on http://%s, operators on %s", settings.metadata, settings.data / "control.sock")
+        scheme = "https" if settings.control_certificate else "http"
+        also = f" and {scheme}://{settings.control}" if settings.control else ""
+        socket = settings.data / "control.sock"
+        log.info("answering VMs on http://%s, operators on %s%s", settings.metadata, socket, also)
         on_ready()
         await stopping.wait()
         log.info("stopping")

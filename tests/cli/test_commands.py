@@ -20,7 +20,7 @@ def test_vms_are_listed_and_shown(office: Office, forewarn: Forewarn) -> None:
     """As a table for people, as JSON for programs."""
     listed = forewarn("vm", "list")
     assert listed.out.splitlines()[0].split() == ["VM", "GROUP", "HOST", "UD", "FD", "ADDRESS", "STATE", "EVENTS"]
-    assert listed.out.splitlines()[2].split() == ["web-1", "web", "h2", "1", "1", "10.0.0.2", "running", "-"]
+    assert listed.out.splitlines()[4].split() == ["web-1", "web", "h2", "1", "1", "10.0.0.2", "running", "-"]
     assert [vm["name"] for vm in forewarn("vm", "list", "--json").json] == list(office.node.fleet.vms)
 
     assert "address        10.0.0.1\n" in forewarn("vm", "show", "web-0").out
@@ -313,7 +313,7 @@ def test_the_fleet_that_is_shown_can_be_applied(office: Office, forewarn: Forewa
 
     assert "nothing was changed" in forewarn("fleet", "apply", "fleet.toml").out
     assert office.node.fleet.vms == before
-    assert [vm["name"] for vm in forewarn("fleet", "show", "--json").json["vms"]] == list(before)
+    assert [vm["name"] for vm in forewarn("fleet", "show", "--json").json["vms"]] == sorted(before)
 
 
 def test_a_limit_is_four(tmp_path: Path, forewarn: Forewarn) -> None:

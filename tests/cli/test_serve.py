@@ -1,6 +1,7 @@
 """The service as a process: what a new user types, and what goes wrong for one."""
 
 import json
+import os
 import re
 import signal
 import socket
@@ -21,6 +22,8 @@ pytestmark = pytest.mark.end_to_end
 
 BIN = Path(sys.executable).parent
 FOREWARN = str(BIN / "forewarn")
+# Services run side by side here, and the usual port of the API is one.
+ENVIRONMENT = os.environ | {"FOREWARN_CONTROL": "off"}
 
 
 def free_port() -> int:
@@ -31,14 +34,18 @@ def free_port() -> int:
 
 
 def forewarn(*arguments: str, cwd: Path | None = None) -> "subprocess.CompletedProcess[str]":
-    return subprocess.run([FOREWARN, *arguments], check=False, capture_output=True, text=True, timeout=60, cwd=cwd)
+    return subprocess.run(
+        [FOREWARN, *arguments], check=False, capture_output=True, text=True, timeout=60, cwd=cwd, env=ENVIRONMENT
+    )
 
 
 @contextmanager
 def running(*arguments: str, cwd: Path, until: Path) -> Iterator["subprocess.Popen[str]"]:
     """Run a service until the test is over; its control socket tells that it answers."""
     with (cwd / "log").open("w", encoding="utf-8") as log:
-        service = subprocess.Popen([FOREWARN, *arguments], cwd=cwd, stdout=log, stderr=subprocess.STDOUT, text=True)
+        service = subprocess.Popen(
+            [FOREWARN, *arguments], cwd=cwd, stdout=log, stderr=subprocess.STDOUT, text=True, env=ENVIRONMENT
+        )
         try:
             deadline = time.monotonic() + 30
             while not _answers(until / "control.sock"):
@@ -67,7 +74,7 @@ def test_a_service_runs_from_flags_and_stops_when_told(tmp_path: Path) -> None:
     arguments = ("serve", "--data", "data", "--metadata", endpoint, "--fleet", "fleet.toml")
     with running(*arguments, cwd=tmp_path, until=data) as service:
         ran = forewarn("--data", "data", "vm", "list", "--json", cwd=tmp_path)
-        assert [vm["name"] for vm in json.loads(ran.stdout)] == ["web-0", "web-1", "pool_0", "db"]
+        assert [vm["name"] for vm in json.loads(ran.stdout)] == ["db", "pool_0", "web-0", "web-1"]
         assert stat.S_IMODE((data / "control.sock").stat().st_mode) == 0o600
         assert forewarn("--data", "data", "journal", "verify", cwd=tmp_path).returncode == 0
 
@@ -139,7 +146,7 @@ def test_every_line_of_the_demo_works_as_printed(tmp_path: Path) -> None:
     """Each in a shell of its own, from any directory, in the order in which they stand."""
     endpoint = f"127.0.0.1:{free_port()}"
     log = tmp_path / "log"
-    with running("demo", "--metadata", endpoint, cwd=tmp_path, until=tmp_path / "forewarn-demo"):
+    with running("demo", "--metadata", endpoint, "--control", "off", cwd=tmp_path, until=tmp_path / "forewarn-demo"):
         deadline = time.monotonic() + 30
         while "Stop it with" not in log.read_text(encoding="utf-8"):
             assert time.monotonic() < deadline

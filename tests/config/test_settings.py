@@ -32,6 +32,10 @@ def test_a_flag_goes_before_the_environment_and_that_before_the_file(tmp_path: P
 SAMPLES = {
     "data": ("/srv/forewarn", Path("/srv/forewarn")),
     "metadata": ("[::1]:80", Endpoint("::1", 80)),
+    "control": ("off", None),
+    "control_certificate": ("control.pem", Path("control.pem")),
+    "control_key": ("control.key", Path("control.key")),
+    "control_plain_http": ("true", True),
     "fleet": ("fleet.toml", Path("fleet.toml")),
     "hurry": ("60", 60.0),
     "default_vm": ("web-0", "web-0"),

@@ -17,5 +17,5 @@ def office(tmp_path: Path) -> Iterator[Office]:
 
 @pytest.fixture
 def client(office: Office) -> Iterator[Client]:
-    with Client(office.directory) as client:
+    with Client.local(office.directory) as client:
         yield client

@@ -106,6 +106,7 @@ class Shell:
         bin_ = Path(sys.executable).parent
         kept = {key: value for key, value in os.environ.items() if not key.startswith("FOREWARN_")}
         environment = kept | {"PATH": f"{bin_}:{os.environ['PATH']}", "TZ": "UTC", "COLUMNS": "200"}
+        environment["FOREWARN_CONTROL"] = "off"  # pages are tried side by side, and the port is one
         self._process = subprocess.Popen(
             ["bash", "--noprofile", "--norc"],
             cwd=directory,
@@ -126,7 +127,7 @@ class Shell:
 
     def start_demo(self) -> None:
         """Let a demo service run, and wait until it answers."""
-        self.type(f"forewarn demo --metadata {PRINTED} >demo.out 2>&1 &")
+        self.type(f"forewarn demo --metadata {PRINTED} --control off >demo.out 2>&1 &")
         self.wait_for_service("forewarn-demo")
 
     def wait_for_service(self, data: str) -> None:

@@ -16,8 +16,15 @@ _DOCUMENT = "/metadata/scheduledevents?api-version=2020-07-01"
 @click.command
 @click.option("--data", metavar="DIR", help="Where it keeps its data. [default: ./forewarn-demo]")
 @click.option("--metadata", metavar="HOST:PORT", default="127.0.0.1:8254", show_default=True, help="Where VMs ask.")
+@click.option(
+    "--control",
+    metavar="HOST:PORT|off",
+    default="127.0.0.1:8255",
+    show_default=True,
+    help="Where the control API answers.",
+)
 @click.pass_context
-def demo(context: click.Context, data: str | None, metadata: str) -> None:
+def demo(context: click.Context, data: str | None, metadata: str, control: str) -> None:
     """Run the service with a demo fleet.
 
     It is hurried so that minutes are seconds, and says what to type next.
@@ -25,17 +32,17 @@ def demo(context: click.Context, data: str | None, metadata: str) -> None:
     from forewarn.config.settings import load
     from forewarn.serving import serve
 
-    directory = Path(data or context.find_root().obj or "forewarn-demo").absolute()
+    directory = Path(data or context.find_root().obj.data or "forewarn-demo").absolute()
     with as_file(files("forewarn.cli") / "demo.toml") as fleet:
-        flags = {"data": str(directory), "metadata": metadata, "fleet": str(fleet)}
+        flags = {"data": str(directory), "metadata": metadata, "control": control, "fleet": str(fleet)}
         settings = load(flags | {"hurry": str(HURRY), "default_vm": "web-0"}, {}, Path(os.devnull))
-        serve(settings, on_ready=lambda: click.echo(guide(_command(), directory, f"http://{metadata}")))
+        serve(settings, on_ready=lambda: click.echo(guide(_command(), directory, metadata, control)))
 
 
-def guide(command: str, directory: Path, address: str) -> str:
+def guide(command: str, directory: Path, metadata: str, control: str) -> str:
     """Say what to type; each line works as it stands, in any directory."""
     forewarn = f"{command} --data {shlex.quote(str(directory))}"
-    url = f"'{address}{_DOCUMENT}'"
+    url = f"'http://{metadata}{_DOCUMENT}'"
     get = f"curl -s -H Metadata:true {url}"
     to_approval = r"""sed 's/.*\("EventId": *"[^"]*"\).*/{"StartRequests":[{\1}]}/'"""
     post = f"curl -si -H Metadata:true -d @- {url}"
@@ -59,9 +66,17 @@ In another terminal, type:
     {forewarn} vm list
     {forewarn} host reboot host-2
     {get.replace("curl -s", "curl -s --interface 127.0.0.12")}
-
+{_api(control)}
 Stop it with Ctrl-C; what happened is kept in {directory}.
 """
+
+
+def _api(control: str) -> str:
+    return (
+        ""
+        if control in ("", "off")
+        else f"\n  The control API, and how to use it, in a browser:\n    http://{control}/\n"
+    )
 
 
 def _command() -> str:

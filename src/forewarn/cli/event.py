@@ -8,7 +8,7 @@ import click
 from forewarn.cli.operating import connect, print_events
 from forewarn.cli.output import json_option, print_fields, print_json, wrapped
 from forewarn.cli.root import Ordered
-from forewarn.cli.times import clock, relative, span
+from forewarn.cli.times import clock, period_option, relative, span
 
 if TYPE_CHECKING:
     from forewarn.control.story import Step, Story
@@ -25,7 +25,7 @@ _SPANS = {
 
 @click.group(cls=Ordered)
 def event() -> None:
-    """List events, tell their stories, approve and cancel them.
+    """List events, tell their stories, approve, postpone and cancel them.
 
     An ID may be shortened to its first characters, in any case; 'last' is the event announced last.
     """
@@ -45,11 +45,8 @@ def event() -> None:
 @click.pass_context
 def list_events(context: click.Context, show_all: bool, limit: int, as_json: bool) -> None:
     """List events that are Scheduled or Started."""
-    from forewarn.control.messages import Events
-    from forewarn.control.views import EventView
-
     with connect(context) as client:
-        events = client.stream(Events(limit if show_all else 0), EventView)
+        events = client.events(finished=limit if show_all else 0)
         print_events(events, "no events" if show_all else "no events are coming", as_json=as_json)
 
 
@@ -59,11 +56,8 @@ def list_events(context: click.Context, show_all: bool, limit: int, as_json: boo
 @click.pass_context
 def show(context: click.Context, id: str, as_json: bool) -> None:
     """Tell an event's whole story."""
-    from forewarn.control.messages import OneEvent
-    from forewarn.control.story import Story
-
     with connect(context) as client:
-        story = client.ask(OneEvent(id), Story)
+        story = client.story(id)
     if as_json:
         print_json(story)
     else:
@@ -113,12 +107,34 @@ def _print_step(step: "Step", began: datetime) -> None:
 @click.pass_context
 def approve(context: click.Context, id: str, as_json: bool) -> None:
     """Let an event start now, in its VMs' place."""
-    from forewarn.control.client import OPERATOR, new_id
-    from forewarn.core.commands import Approve
+    with connect(context) as client:
+        told = client.approve(id)
+    _print_change(told.announcements[0], as_json=as_json)
+
+
+@event.command
+@click.argument("id")
+@click.option("--by", "seconds", metavar="DURATION", required=True, callback=period_option, help="Such as 10m.")
+@click.option("--reason", metavar="TEXT", default="", help="What the record will say.")
+@json_option
+@click.pass_context
+def postpone(context: click.Context, id: str, seconds: int, reason: str, as_json: bool) -> None:
+    """Ask for more time before an event.
+
+    As much as its group's postpone_limit allows in all.
+    """
+    from forewarn.control.bodies import PostponeBody
 
     with connect(context) as client:
-        told = client.submit(Approve(id=new_id(), by=OPERATOR, events=(id,)))
-    _print_change(told.announcements[0], as_json=as_json)
+        told = client.postpone(id, PostponeBody(seconds=seconds, reason=reason))
+    announcement = told.announcements[0]
+    if as_json:
+        print_json(announcement.event)
+        return
+    now = datetime.now(UTC)
+    when = announcement.event.not_before
+    until = f" until {clock(when, now)} ({relative(when, now)})" if when else ""
+    click.echo(f"{announcement.event.type} of {', '.join(announcement.event.resources)} is postponed{until}")
 
 
 @event.command
@@ -127,11 +143,8 @@ def approve(context: click.Context, id: str, as_json: bool) -> None:
 @click.pass_context
 def cancel(context: click.Context, id: str, as_json: bool) -> None:
     """Take an event back that has not started."""
-    from forewarn.control.client import OPERATOR, new_id
-    from forewarn.core.commands import CancelEvent
-
     with connect(context) as client:
-        told = client.submit(CancelEvent(id=new_id(), by=OPERATOR, event=id))
+        told = client.cancel(id)
     _print_change(told.announcements[0], as_json=as_json)
 
 

@@ -11,7 +11,8 @@ from forewarn.cli.output import json_option, print_json
 from forewarn.cli.root import Ordered
 
 if TYPE_CHECKING:
-    from forewarn.control.difference import Declared, Difference
+    from forewarn.control.bodies import DeclaredPage
+    from forewarn.control.difference import Declared
     from forewarn.control.views import Told
 
 _WORDS = {"hosts": ("host", "hosts"), "groups": ("group", "groups"), "vms": ("VM", "VMs")}
@@ -35,18 +36,17 @@ def apply(context: click.Context, file: str, cancel_events: bool, as_json: bool)
     VMs that are not in FILE are removed. What happened at run time (deallocated, moved to another host) stays,
     unless FILE changes that very key.
     """
-    from forewarn.control.client import OPERATOR, new_id
     from forewarn.control.difference import difference
     from forewarn.control.views import Told
     from forewarn.control.wish import read
-    from forewarn.core.commands import ChangeFleet
 
     wish = read(Path(file))
     with connect(context) as client:
-        slices, changes = client.declared()
-        change = difference(wish, _whole(slices))
-        command = ChangeFleet(id=new_id(), by=OPERATOR, cancel_events=cancel_events, seen=changes)
-        told = client.submit(command, change) if change else Told()
+        pages = list(client.declared())
+        change = difference(wish, _whole(pages))
+        # What changed between two pages makes the last one's number another, and the change is refused.
+        seen = pages[0].changes
+        told = client.change_fleet(change, cancel_events=cancel_events, seen=seen) if change else Told()
     if as_json:
         counts = {key: told.changed.get(key, 0) for key in change.__struct_fields__}
         print_json({**counts, "canceled": told.canceled})
@@ -79,7 +79,7 @@ def _counted(changed: dict[str, int], prefix: str) -> str:
 def show(context: click.Context, as_json: bool) -> None:
     """Print the fleet as a fleet file."""
     with connect(context) as client:
-        declared = _whole(client.declared()[0])
+        declared = _whole(list(client.declared()))
     if as_json:
         print_json({key: list(getattr(declared, key).values()) for key in _WORDS})
         return
@@ -96,11 +96,11 @@ def _chunks(lines: Iterator[str], size: int = 1_000) -> Iterator[str]:
         yield "\n".join(part)
 
 
-def _whole(slices: "list[Difference]") -> "Declared":
+def _whole(pages: "list[DeclaredPage]") -> "Declared":
     from forewarn.control.difference import Declared
 
     return Declared(
-        hosts={host.name: host for part in slices for host in part.hosts},
-        groups={terms.name: terms for part in slices for terms in part.groups},
-        vms={vm.name: vm for part in slices for vm in part.vms},
+        hosts={host.name: host for part in pages for host in part.hosts},
+        groups={terms.name: terms for part in pages for terms in part.groups},
+        vms={vm.name: vm for part in pages for vm in part.vms},
     )

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from forewarn.cli.operating import connect, print_events
+from forewarn.cli.operating import connect, print_choices, print_events
 from forewarn.cli.output import json_option, print_fields, print_json, print_json_list, print_table
 from forewarn.cli.root import Ordered
 from forewarn.cli.times import clock, relative, span
@@ -32,7 +32,7 @@ eviction=deallocate|delete         what an eviction leaves behind
 
 @click.group(cls=Ordered)
 def group() -> None:
-    """List groups and set their terms."""
+    """List groups, set their terms, scale them in."""
 
 
 @group.command("list")
@@ -40,11 +40,8 @@ def group() -> None:
 @click.pass_context
 def list_groups(context: click.Context, as_json: bool) -> None:
     """List all groups."""
-    from forewarn.control.messages import Groups
-    from forewarn.control.views import GroupView
-
     with connect(context) as client:
-        groups = client.stream(Groups(), GroupView)
+        groups = client.groups()
         if as_json:
             print_json_list(groups)
             return
@@ -75,11 +72,8 @@ def _asked(each: "GroupView", now: datetime) -> str:
 @click.pass_context
 def show(context: click.Context, name: str, as_json: bool) -> None:
     """Show a group, its terms and what is coming to it."""
-    from forewarn.control.messages import OneGroup
-    from forewarn.control.views import GroupDetail
-
     with connect(context) as client:
-        _print_detail(client.ask(OneGroup(name), GroupDetail), as_json=as_json)
+        _print_detail(client.group(name), as_json=as_json)
 
 
 def _print_detail(detail: "GroupDetail", *, as_json: bool) -> None:
@@ -132,15 +126,11 @@ def _policy(detail: "GroupDetail") -> dict[str, str]:
 def set_terms(context: click.Context, name: str, terms: tuple[str, ...], as_json: bool) -> None:
     from msgspec.structs import replace
 
-    from forewarn.control.client import OPERATOR, new_id
-    from forewarn.control.messages import OneGroup
-    from forewarn.control.views import GroupDetail
-    from forewarn.core.commands import SetGroup
+    from forewarn.control.bodies import TermsBody
 
     given = dict(_read_term(context, term) for term in terms)
     with connect(context) as client:
-        client.submit(replace(SetGroup(id=new_id(), by=OPERATOR, group=name), **given))
-        _print_detail(client.ask(OneGroup(name), GroupDetail), as_json=as_json)
+        _print_detail(client.set_terms(name, replace(TermsBody(), **given)), as_json=as_json)
 
 
 def _read_term(context: click.Context, term: str) -> tuple[str, object]:
@@ -170,3 +160,20 @@ def _read_value(key: str, text: str) -> object:
     if text in ("true", "false"):
         return text == "true"
     return int(text) if text.isascii() and text.isdigit() and key == "quorum" else text
+
+
+@group.command("scale-in")
+@click.argument("name")
+@click.option("--count", type=click.IntRange(min=1), required=True, metavar="N", help="How many VMs to delete.")
+@json_option
+@click.pass_context
+def scale_in(context: click.Context, name: str, count: int, as_json: bool) -> None:
+    """Delete so many VMs of a scale set.
+
+    The rest stays spread evenly; each VM is announced as its group's terminate notice says.
+    """
+    from forewarn.control.bodies import ScaleInBody
+
+    with connect(context) as client:
+        told = client.scale_in(name, ScaleInBody(count=count))
+    print_choices(told.announcements, "nothing was announced", as_json=as_json)

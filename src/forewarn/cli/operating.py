@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, TypeVar
 import click
 
 from forewarn.cli.output import print_json, print_json_list, print_table
-from forewarn.cli.root import data_directory
 from forewarn.cli.times import clock, not_before_option, relative
 
 if TYPE_CHECKING:
@@ -27,10 +26,10 @@ _SENTENCES = {
 
 
 def connect(context: click.Context) -> "Client":
-    """Reach the service whose data directory the command line names."""
-    from forewarn.control.client import Client
+    """Reach the service that the command line names."""
+    from forewarn.cli.logins import choose
 
-    return Client(data_directory(context))
+    return choose(context)
 
 
 def announcing_options(command: _Command) -> _Command:
@@ -84,6 +83,32 @@ def sentence(told: "Announcement", now: datetime) -> str:
     if told.asked_by and told.asked_at:
         return f"{when}; {told.asked_by} polled {relative(told.asked_at, now)}"
     return f"{when}; no VM of {told.group} has polled since the service started"
+
+
+def print_choices(told: "Iterable[Announcement]", empty: str, *, as_json: bool) -> None:
+    """Print the events of VMs that were chosen, and why just these."""
+    if as_json:
+        print_json_list({**_fields(each.event), "reason": each.reason} for each in told)
+        return
+    now = datetime.now(UTC)
+    rows = (
+        (
+            each.event.id[:8],
+            each.event.type,
+            each.event.status,
+            relative(each.event.not_before, now) if each.event.not_before else "-",
+            _names(each.event.resources),
+            each.reason,
+        )
+        for each in told
+    )
+    print_table(("EVENT", "TYPE", "STATUS", "NOT BEFORE", "VM", "WHY"), rows, empty)
+
+
+def _fields(event: "EventView") -> dict[str, object]:
+    from msgspec.structs import asdict
+
+    return asdict(event)
 
 
 def print_events(events: "Iterable[EventView]", empty: str, *, as_json: bool) -> None:

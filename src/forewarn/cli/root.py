@@ -8,7 +8,7 @@ import sys
 from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
-from typing import TextIO
+from typing import NamedTuple, TextIO
 
 import click
 from click.exceptions import NoArgsIsHelpError
@@ -32,12 +32,27 @@ _COMMANDS = {
     "demo": ("forewarn.cli.demo:demo", "Run the service with a demo fleet, and say what to type next."),
     "emulate": ("forewarn.cli.emulate:emulate", "Run the service for developers: scenarios, faults, moved clocks."),
     "vm": ("forewarn.cli.vm:vm", "List, add and remove VMs; restart, redeploy, freeze, evict, delete them."),
-    "host": ("forewarn.cli.host:host", "List hosts; freeze, reboot, redeploy all VMs of one."),
-    "event": ("forewarn.cli.event:event", "List events, tell their stories, approve and cancel them."),
-    "group": ("forewarn.cli.group:group", "List groups and set their terms."),
+    "host": ("forewarn.cli.host:host", "List hosts; maintain one, or tell that it fails."),
+    "spot": ("forewarn.cli.spot:spot", "Reclaim spot VMs."),
+    "event": ("forewarn.cli.event:event", "List events, tell their stories, approve, postpone and cancel them."),
+    "history": ("forewarn.cli.history:history", "Look back: who did what to whom, and when."),
+    "group": ("forewarn.cli.group:group", "List groups, set their terms, scale them in."),
     "fleet": ("forewarn.cli.fleet:fleet", "Apply a fleet file, or show the fleet as one."),
+    "subscription": (
+        "forewarn.cli.subscription:subscription",
+        "Tell others what happens: webhooks, Slack, Teams, mail.",
+    ),
+    "token": ("forewarn.cli.token:token", "Create, list, rotate and revoke tokens."),
+    "login": ("forewarn.cli.login:login", "Remember a service elsewhere, and the token that opens it."),
     "journal": ("forewarn.cli.journal:journal", "Check what is on disk."),
 }
+
+
+class Chosen(NamedTuple):
+    """Which service the command line names."""
+
+    data: str | None
+    server: str | None
 
 
 class Ordered(click.Group):
@@ -72,20 +87,29 @@ class _Lazy(click.Group):
     help="The data directory of the service to speak to; else FOREWARN_DATA, else data in forewarn.toml, "
     "else ./forewarn-data.",
 )
+@click.option(
+    "--server",
+    metavar="URL",
+    help="A service elsewhere to speak to, such as https://forewarn.example.org:8255; else FOREWARN_SERVER.",
+)
 @click.version_option(__version__, message="forewarn %(version)s")
 @click.pass_context
-def cli(context: click.Context, data: str | None) -> None:
+def cli(context: click.Context, data: str | None, server: str | None) -> None:
     """Maintenance that asks first: an Azure-compatible Scheduled Events service.
 
-    Commands speak to the service through the control socket in its data directory. Every command takes --json.
+    Commands speak to the service through the control socket in its data directory, or with --server to one
+    elsewhere. Every command takes --json.
     Exit codes: 0 done, 1 refused by the rules, 2 wrong usage, 3 service not reachable, 4 limit reached.
     """
-    context.obj = data
+    if data and server:
+        raise click.UsageError("--data names a service on this machine, --server one elsewhere; give one of them")
+    context.obj = Chosen(data, server)
 
 
 def data_directory(context: click.Context) -> Path:
     """Return the data directory that commands go by: flag, then environment, then file, then the default."""
-    named = context.find_root().obj or os.environ.get("FOREWARN_DATA")
+    chosen: Chosen = context.find_root().obj
+    named = chosen.data or os.environ.get("FOREWARN_DATA")
     if named:
         return Path(named).expanduser()
     from forewarn.config.settings import load

@@ -52,7 +52,7 @@ def serve(context: click.Context, /, config: str | None, **flags: str | None) ->
     Every flag is also a variable and a key of the file: --rate-limit, FOREWARN_RATE_LIMIT, rate_limit. A flag goes
     before the environment, the environment before the file.
     """
-    flags["data"] = flags["data"] or context.find_root().obj
+    flags["data"] = flags["data"] or context.find_root().obj.data
     settings = load(flags, os.environ, Path(config) if config else None)
     from forewarn.serving import serve as run
 

@@ -37,6 +37,19 @@ def not_before_option(context: click.Context, parameter: click.Parameter, given:
         ) from None
 
 
+def period_option(context: click.Context, parameter: click.Parameter, given: str | None) -> int | None:
+    """Read the seconds of a duration that was given on the command line."""
+    if given is None:
+        return None
+    try:
+        seconds = read_duration(given).total_seconds()
+    except (ValueError, OverflowError):
+        seconds = 0
+    if seconds < 1:
+        raise click.BadParameter(f"{given!r} is no duration; write 90s, 10m, 7d or PT10M", context, parameter)
+    return round(seconds)
+
+
 def clock(when: datetime, now: datetime) -> str:
     """Tell a time by the clock: ``14:32 CET``, with the day unless that is today, with seconds if it is near."""
     local = when.astimezone()
@@ -61,3 +74,25 @@ def span(seconds: float) -> str:
         if seconds >= 2 * size:
             return f"{round(seconds / size)} {unit}"
     return f"{round(seconds)} s"
+
+
+def read_past(text: str, now: datetime) -> datetime:
+    """Return the past time that ``2h`` (ago), ``14:32`` or an ISO time stands for; local unless it names a zone."""
+    text = text.strip()
+    if _CLOCK.fullmatch(text):
+        local = (read_time(text, now).astimezone().replace(tzinfo=None) - timedelta(days=1)).astimezone()
+        return local.astimezone(UTC)
+    try:
+        return now - read_duration(text)
+    except ValueError:
+        return datetime.fromisoformat(text).astimezone(UTC)
+
+
+def past_option(context: click.Context, parameter: click.Parameter, given: str | None) -> datetime | None:
+    """Read the past time that was given on the command line."""
+    try:
+        return None if given is None else read_past(given, datetime.now(UTC))
+    except (ValueError, OverflowError):
+        raise click.BadParameter(
+            f"{given!r} is no time; write 2h (ago), 14:32 or 2026-01-31T14:32:00Z", context, parameter
+        ) from None

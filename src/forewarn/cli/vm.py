@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from datetime import datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import click
 
@@ -13,7 +13,8 @@ from forewarn.cli.root import Ordered
 if TYPE_CHECKING:
     from forewarn.control.views import VmDetail, VmView
 
-_OPERATIONS = {
+_Operation = Literal["restart", "redeploy", "freeze", "evict", "delete"]
+_OPERATIONS: dict[_Operation, str] = {
     "restart": "Restart a VM, after notice to its group.",
     "redeploy": "Move a VM to another host.\n\nIt restarts there, after notice to its group.",
     "freeze": "Pause a VM for some seconds, after notice to its group.",
@@ -32,11 +33,8 @@ def vm() -> None:
 @click.pass_context
 def list_vms(context: click.Context, as_json: bool) -> None:
     """List all VMs."""
-    from forewarn.control.messages import Vms
-    from forewarn.control.views import VmView
-
     with connect(context) as client:
-        vms = client.stream(Vms(), VmView)
+        vms = client.vms()
         if as_json:
             print_json_list(vms)
         else:
@@ -68,11 +66,8 @@ def _state(each: "VmView") -> str:
 @click.pass_context
 def show(context: click.Context, name: str, as_json: bool) -> None:
     """Show a VM and what is coming to it."""
-    from forewarn.control.messages import OneVm
-    from forewarn.control.views import VmDetail
-
     with connect(context) as client:
-        _print_detail(client.ask(OneVm(name), VmDetail), as_json=as_json)
+        _print_detail(client.vm(name), as_json=as_json)
 
 
 def _print_detail(detail: "VmDetail", *, as_json: bool) -> None:
@@ -123,11 +118,8 @@ def _print_detail(detail: "VmDetail", *, as_json: bool) -> None:
 @click.pass_context
 def add(context: click.Context, /, name: str, as_json: bool, tags: tuple[str, ...], **given: object) -> None:
     """Add a VM to the fleet."""
-    from forewarn.control.client import OPERATOR, new_id
-    from forewarn.control.messages import OneVm
+    from forewarn.control.difference import Difference
     from forewarn.control.tables import WrongTable, read_vm
-    from forewarn.control.views import VmDetail
-    from forewarn.core.commands import ChangeFleet
     from forewarn.core.errors import Refused
     from forewarn.core.model import GroupKind, GroupTerms
 
@@ -137,13 +129,13 @@ def add(context: click.Context, /, name: str, as_json: bool, tags: tuple[str, ..
     except WrongTable as wrong:
         raise click.UsageError(str(wrong), context) from None
     with connect(context) as client:
-        slices, changes = client.declared(name)
-        if any(slice_.vms for slice_ in slices):
+        (declared,) = client.declared(name)
+        if declared.vms:
             raise Refused(f"there is a VM {name!r} already; change it in a fleet file and apply that")
-        is_alone = wished.group == name and not any(slice_.groups for slice_ in slices)
+        is_alone = wished.group == name and not declared.groups
         groups = (GroupTerms(name, GroupKind.STANDALONE),) if is_alone else ()
-        client.submit(ChangeFleet(id=new_id(), by=OPERATOR, groups=groups, vms=(wished,), seen=changes))
-        detail = client.ask(OneVm(name), VmDetail)
+        client.change_fleet(Difference(groups=groups, vms=(wished,)), seen=declared.changes)
+        detail = client.vm(name)
     if as_json:
         print_json(detail)
     else:
@@ -167,11 +159,10 @@ def remove(context: click.Context, name: str, cancel_events: bool, as_json: bool
 
     It leaves at once, and nothing is done to the machine.
     """
-    from forewarn.control.client import OPERATOR, new_id
-    from forewarn.core.commands import ChangeFleet
+    from forewarn.control.difference import Difference
 
     with connect(context) as client:
-        told = client.submit(ChangeFleet(id=new_id(), by=OPERATOR, removed_vms=(name,), cancel_events=cancel_events))
+        told = client.change_fleet(Difference(removed_vms=(name,)), cancel_events=cancel_events)
     if as_json:
         print_json({"removed": name, "canceled": told.canceled})
     else:
@@ -184,14 +175,11 @@ def remove(context: click.Context, name: str, cancel_events: bool, as_json: bool
 @click.pass_context
 def start(context: click.Context, name: str, as_json: bool) -> None:
     """Start a deallocated VM."""
-    from forewarn.control.client import OPERATOR, new_id
-    from forewarn.control.messages import OneVm
-    from forewarn.control.views import VmDetail
-    from forewarn.core.commands import StartVm
+    from forewarn.control.bodies import VmOperationBody
 
     with connect(context) as client:
-        client.submit(StartVm(id=new_id(), by=OPERATOR, vm=name))
-        detail = client.ask(OneVm(name), VmDetail)
+        client.operate_vm(name, VmOperationBody(operation="start"))
+        detail = client.vm(name)
     if as_json:
         print_json(detail)
     else:
@@ -207,14 +195,11 @@ def deallocate(context: click.Context, name: str, as_json: bool) -> None:
 
     Nothing is announced, and what is Scheduled for it is canceled.
     """
-    from forewarn.control.client import OPERATOR, new_id
-    from forewarn.control.messages import OneVm
-    from forewarn.control.views import VmDetail
-    from forewarn.core.commands import DeallocateVm
+    from forewarn.control.bodies import VmOperationBody
 
     with connect(context) as client:
-        told = client.submit(DeallocateVm(id=new_id(), by=OPERATOR, vm=name))
-        detail = client.ask(OneVm(name), VmDetail)
+        told = client.operate_vm(name, VmOperationBody(operation="deallocate"))
+        detail = client.vm(name)
     if as_json:
         print_json(detail)
     else:
@@ -231,7 +216,7 @@ def _canceled(ids: tuple[str, ...]) -> str:
             return f"; {many} events are canceled"
 
 
-def _add_operation(operation: str, told: str) -> None:
+def _add_operation(operation: _Operation, told: str) -> None:
     @vm.command(operation, help=told)
     @click.argument("name")
     @announcing_options
@@ -245,20 +230,11 @@ def _add_operation(operation: str, told: str) -> None:
         description: str | None,
         as_json: bool,
     ) -> None:
-        from forewarn.control.client import OPERATOR, new_id
-        from forewarn.core.commands import OperateVm, VmOperation
+        from forewarn.control.bodies import VmOperationBody
 
-        command = OperateVm(
-            id=new_id(),
-            by=OPERATOR,
-            operation=VmOperation(operation),
-            vm=name,
-            not_before=not_before,
-            duration=duration,
-            description=description,
-        )
+        body = VmOperationBody(operation=operation, not_before=not_before, duration=duration, description=description)
         with connect(context) as client:
-            answer = client.submit(command)
+            answer = client.operate_vm(name, body)
         print_announcement(answer.announcements[0], as_json=as_json)
 
 

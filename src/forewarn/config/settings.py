@@ -17,11 +17,13 @@ from forewarn.config import toml
 from forewarn.config.values import (
     DIRECTORY,
     ENDPOINT,
+    ENDPOINT_OR_OFF,
     FILE,
     NUMBER,
     PERIOD,
     RATE,
     TEXT,
+    TRUTH,
     WHOLE,
     Endpoint,
     Kind,
@@ -69,6 +71,14 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         "forewarn-data"
     )
     metadata: Annotated[Endpoint, Key(ENDPOINT, "Where VMs ask.")] = Endpoint("127.0.0.1", 8254)
+    control: Annotated[
+        Endpoint | None, Key(ENDPOINT_OR_OFF, "Where operators and owners ask, with tokens; or off.")
+    ] = Endpoint("127.0.0.1", 8255)
+    control_certificate: Annotated[Path | None, Key(FILE, "A certificate in PEM, for TLS on control.")] = None
+    control_key: Annotated[Path | None, Key(FILE, "Its key in PEM, where the certificate's file holds none.")] = None
+    control_plain_http: Annotated[
+        bool, Key(TRUTH, "Let control go without TLS on an address that others can reach.")
+    ] = False
     fleet: Annotated[Path | None, Key(FILE, "A fleet file to apply at start.")] = None
     hurry: Annotated[float, Key(RATE, "Divide every duration of the rules by R; 60 makes minutes seconds.")] = 1.0
     default_vm: Annotated[str, Key(TEXT, "The VM that speaks for loopback callers whom no VM claims.")] = ""
@@ -141,6 +151,12 @@ def _check(settings: Settings) -> None:
         raise BadInput("user and password_file in [mail] need each other; give both, or leave both out")
     if mail.user and mail.tls == "none":
         raise BadInput('user in [mail] would send its password in the clear; set tls to "starttls" or "tls"')
+    control = settings.control
+    if control and not (control.is_loopback or settings.control_certificate or settings.control_plain_http):
+        raise BadInput(
+            f"control listens on {control}, where others can read tokens on the way; give control_certificate and"
+            " control_key, listen on 127.0.0.1, or allow it with control_plain_http = true"
+        )
 
 
 def _from_file(file: toml.Toml) -> dict[str, object]:

@@ -111,6 +111,23 @@ PERIOD = Kind('a duration such as "90s", "15m" or "7d"', _read_period, "DURATION
 ENDPOINT = Kind("HOST:PORT, such as 127.0.0.1:8254 or [::1]:8254", _read_endpoint, "HOST:PORT")
 
 
+def _read_endpoint_or_off(given: object) -> Endpoint | None:
+    return None if given in ("", "off") else _read_endpoint(given)
+
+
+def _read_truth(given: object) -> bool:
+    words = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
+    if isinstance(given, bool):
+        return given
+    if not isinstance(given, str) or given.lower() not in words:
+        raise ValueError
+    return words[given.lower()]
+
+
+ENDPOINT_OR_OFF = Kind("HOST:PORT, such as 127.0.0.1:8255, or off", _read_endpoint_or_off, "HOST:PORT|off")
+TRUTH = Kind("true or false", _read_truth, "true|false")
+
+
 def choice(*words: str) -> Kind:
     """Return the kind of value that is one of these words."""
 

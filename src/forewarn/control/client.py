@@ -1,47 +1,55 @@
-"""The operator's end of the control socket, as the command line uses it."""
+"""A typed client of the control API: what the command line uses, and anybody's program can.
 
-import socket
+    with Client.local(Path("forewarn-data")) as client:
+        for vm in client.vms(group="web"):
+            client.operate_vm(vm.name, VmOperationBody(operation="restart"))
+
+Lists are fetched page by page as they are read. Whatever the service refuses is raised as one of ``core.errors``.
+"""
+
 from collections.abc import Iterable, Iterator
 from itertools import islice
 from pathlib import Path
 from types import TracebackType
 from typing import Self, TypeVar
+from urllib.parse import quote, urlencode
 from uuid import uuid4
 
 import msgspec
 
+from forewarn.control import bodies
+from forewarn.control.bodies import FleetBody, Page
 from forewarn.control.difference import Difference
-from forewarn.control.messages import SLICE, Call, DeclaredFleet, Line, More, Submit, read_error
-from forewarn.control.place import reachable, socket_path
-from forewarn.control.views import Told
-from forewarn.core.commands import Command
+from forewarn.control.lines import Line
+from forewarn.control.story import Story
+from forewarn.control.transport import Transport, UnixTransport, WebTransport
+from forewarn.control.views import EventView, GroupDetail, GroupView, HostView, Told, VmDetail, VmView
 from forewarn.core.errors import Unavailable
-from forewarn.core.model import Caller, CallerKind
 
-_PATIENCE = 300.0
-"""Seconds without a word after which the service counts as gone."""
-OPERATOR = Caller(CallerKind.OPERATOR)
-"""What stands in a command until the service finds out who sent it."""
 _View = TypeVar("_View")
-_decode = msgspec.json.Decoder(Line).decode
+_Record = TypeVar("_Record")
+_PAGE = 1_000
+_SLICE = 500
+"""How many records of a change one line holds."""
+_JSON = "application/json"
+_LINES = "application/jsonl"
 
 
 class Client:
-    """Speaks to the service that keeps its data in ``directory``."""
+    """Speaks to one service."""
 
-    def __init__(self, directory: Path) -> None:
-        if not hasattr(socket, "AF_UNIX"):
-            raise Unavailable("this system has no unix sockets; run the command where the service runs")
-        self._path = socket_path(directory)
-        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        self._socket.settimeout(_PATIENCE)
-        try:
-            with reachable(self._path) as name:
-                self._socket.connect(name)
-        except OSError as error:
-            self._socket.close()
-            raise self._unreachable(error) from None
-        self._file = self._socket.makefile("rwb")
+    def __init__(self, transport: Transport) -> None:
+        self._transport = transport
+
+    @classmethod
+    def local(cls, directory: Path) -> Self:
+        """Speak to the service that keeps its data in a directory, as the user one is."""
+        return cls(UnixTransport(directory))
+
+    @classmethod
+    def remote(cls, url: str, token: str, authority: Path | None = None) -> Self:
+        """Speak to a service elsewhere with a token; ``authority`` vouches for its certificate."""
+        return cls(WebTransport(url, token, authority))
 
     def __enter__(self) -> Self:
         return self
@@ -49,85 +57,166 @@ class Client:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._socket.close()
+        self.close()
 
-    def ask(self, call: Call, view: type[_View]) -> _View:
-        """Return the answer to a call."""
-        *_, answer = self._answer(call)
-        return msgspec.json.decode(answer, type=view)
+    def close(self) -> None:
+        self._transport.close()
 
-    def stream(self, call: Call, view: type[_View]) -> Iterator[_View]:
-        """Yield the records of a list, as they come."""
-        decode = msgspec.json.Decoder(list[view]).decode  # type: ignore[valid-type]
-        answer = self._answer(call)
-        part = next(answer)
-        for following in answer:
-            yield from decode(part)
-            part = following
+    def me(self) -> bodies.Self:
+        """Tell who one is to the service."""
+        return self.get("/v1/me", bodies.Self)
 
-    def submit(self, command: Command, change: Difference | None = None) -> Told:
-        """Have a command carried out; a change may be of any size."""
-        for part in _parts(change) if change else ():
-            self._send(More(part))
-        return self.ask(Submit(msgspec.Raw(msgspec.json.encode(command))), Told)
+    def vms(self, **filters: object) -> Iterator[VmView]:
+        return self.pages("/v1/vms", VmView, **filters)
 
-    def declared(self, vm: str = "") -> tuple[list[Difference], int]:
-        """Return what is declared, in slices, and the number of changes it came from."""
-        *parts, changes = self._answer(DeclaredFleet(vm))
-        slices = [each for part in parts for each in msgspec.json.decode(part, type=list[Difference])]
-        return slices, msgspec.json.decode(changes, type=int)
+    def vm(self, name: str) -> VmDetail:
+        return self.get(f"/v1/vms/{_part(name)}", VmDetail)
 
-    def _answer(self, call: Call) -> Iterator[msgspec.Raw]:
-        """Yield the parts of the answer, and what is said at its end."""
-        self._send(call, flush=True)
+    def operate_vm(self, name: str, body: bodies.VmOperationBody, key: str = "") -> Told:
+        return self.send("POST", f"/v1/vms/{_part(name)}/operations", Told, body, key)
+
+    def hosts(self) -> Iterator[HostView]:
+        return self.pages("/v1/hosts", HostView)
+
+    def operate_host(self, name: str, body: bodies.HostOperationBody, key: str = "") -> Told:
+        return self.send("POST", f"/v1/hosts/{_part(name)}/operations", Told, body, key)
+
+    def reclaim_spot(self, body: bodies.ReclaimBody, key: str = "") -> Told:
+        return self.send("POST", "/v1/spot/reclaim", Told, body, key)
+
+    def groups(self, **filters: object) -> Iterator[GroupView]:
+        return self.pages("/v1/groups", GroupView, **filters)
+
+    def group(self, name: str) -> GroupDetail:
+        return self.get(f"/v1/groups/{_part(name)}", GroupDetail)
+
+    def set_terms(self, name: str, body: bodies.TermsBody, key: str = "") -> GroupDetail:
+        return self.send("PATCH", f"/v1/groups/{_part(name)}", GroupDetail, body, key)
+
+    def scale_in(self, name: str, body: bodies.ScaleInBody, key: str = "") -> Told:
+        return self.send("POST", f"/v1/groups/{_part(name)}/scale-in", Told, body, key)
+
+    def events(self, *, finished: int = 0, **filters: object) -> Iterator[EventView]:
+        """Yield the newest so many finished events, then the unfinished ones."""
+        return self.pages("/v1/events", EventView, finished=finished or None, **filters)
+
+    def story(self, id: str) -> Story:
+        return self.get(f"/v1/events/{_part(id)}", Story)
+
+    def history(self, **filters: object) -> Iterator[Line]:
+        """Yield the lines of the record, newest first, or with ``order="oldest"``."""
+        return self.pages("/v1/history", Line, **filters)
+
+    def approve(self, id: str, key: str = "") -> Told:
+        return self.send("POST", f"/v1/events/{_part(id)}/approve", Told, key=key)
+
+    def cancel(self, id: str, key: str = "") -> Told:
+        return self.send("POST", f"/v1/events/{_part(id)}/cancel", Told, key=key)
+
+    def postpone(self, id: str, body: bodies.PostponeBody, key: str = "") -> Told:
+        return self.send("POST", f"/v1/events/{_part(id)}/postpone", Told, body, key)
+
+    def operation(self, id: str) -> Told:
+        """Tell what became of a command."""
+        return self.get(f"/v1/operations/{_part(id)}", Told)
+
+    def declared(self, vm: str = "") -> Iterator[bodies.DeclaredPage]:
+        """Yield what is declared, in parts; of one VM only when it is named."""
+        cursor: str | None = None
         while True:
-            line = self._receive()
-            if line.error:
-                raise read_error(line.error)
-            if line.part is not msgspec.UNSET:
-                yield line.part
-            elif line.ok is not msgspec.UNSET:
-                yield line.ok
+            query = _query({"vm": vm} if vm else {"limit": _PAGE, "cursor": cursor})
+            page = self.get(f"/v1/fleet{query}", bodies.DeclaredPage)
+            yield page
+            cursor = page.next
+            if cursor is None:
                 return
 
-    def _send(self, call: Call, *, flush: bool = False) -> None:
-        try:
-            self._file.write(msgspec.json.encode(call) + b"\n")
-            if flush:
-                self._file.flush()
-        except OSError as error:
-            raise self._unreachable(error) from None
+    def change_fleet(
+        self, change: Difference, *, cancel_events: bool = False, seen: int | None = None, key: str = ""
+    ) -> Told:
+        """Have a change of any size made, all of it or nothing."""
+        terms = FleetBody(cancel_events=cancel_events, seen=seen)
+        body = b"\n".join(msgspec.json.encode(part) for part in (terms, *_parts(change)))
+        return self._send("PATCH", "/v1/fleet", Told, body, _LINES, key)
 
-    def _receive(self) -> Line:
+    def tokens(self) -> Iterator[bodies.TokenView]:
+        return self.pages("/v1/tokens", bodies.TokenView)
+
+    def create_token(self, body: bodies.TokenBody, key: str = "") -> bodies.NewToken:
+        return self.send("POST", "/v1/tokens", bodies.NewToken, body, key)
+
+    def rotate_token(self, id: str, key: str = "") -> bodies.NewToken:
+        return self.send("POST", f"/v1/tokens/{_part(id)}/rotate", bodies.NewToken, key=key)
+
+    def revoke_token(self, id: str, key: str = "") -> None:
+        self._send("DELETE", f"/v1/tokens/{_part(id)}", None, None, "", key)
+
+    def subscriptions(self) -> Iterator[bodies.SubscriptionView]:
+        return self.pages("/v1/subscriptions", bodies.SubscriptionView)
+
+    def add_subscription(self, body: bodies.SubscriptionBody, key: str = "") -> bodies.NewSubscription:
+        return self.send("POST", "/v1/subscriptions", bodies.NewSubscription, body, key)
+
+    def remove_subscription(self, id: str, key: str = "") -> None:
+        self._send("DELETE", f"/v1/subscriptions/{_part(id)}", None, None, "", key)
+
+    def test_subscription(self, id: str) -> bodies.Sent:
+        return self.send("POST", f"/v1/subscriptions/{_part(id)}/test", bodies.Sent)
+
+    def get(self, path: str, view: type[_View]) -> _View:
+        """Return what is at a path."""
+        return self._decoded(self._transport.read(self._transport.request("GET", path, None, {})), view)
+
+    def pages(self, path: str, view: type[_View], **query: object) -> Iterator[_View]:
+        """Yield what a list holds, page by page."""
+        cursor: str | None = None
+        while True:
+            page = self.get(path + _query({"limit": _PAGE, "cursor": cursor, **query}), Page[view])  # type: ignore[valid-type]
+            yield from page.items
+            cursor = page.next
+            if cursor is None:
+                return
+
+    def send(
+        self, method: str, path: str, view: type[_View], body: msgspec.Struct | None = None, key: str = ""
+    ) -> _View:
+        """Have something done, once however often it is sent under a key, and return what is told of it."""
+        encoded = None if body is None else msgspec.json.encode(body)
+        told = self._send(method, path, view, encoded, _JSON, key)
+        if told is None:
+            raise Unavailable(f"the service at {self._transport.where} left its answer out")
+        return told
+
+    def _send(
+        self, method: str, path: str, view: type[_View] | None, body: bytes | None, kind: str, key: str
+    ) -> _View:
+        headers = {"Idempotency-Key": key or str(uuid4())}
+        if body is not None:
+            headers["Content-Type"] = kind
+        answer = self._transport.request(method, path, body, headers)
+        said = self._transport.read(answer)
+        return self._decoded(said, view) if view is not None else None  # type: ignore[return-value]
+
+    def _decoded(self, said: bytes, view: type[_View]) -> _View:
         try:
-            line = self._file.readline()
-        except TimeoutError:
-            raise Unavailable(f"the service at {self._path} has said nothing for {_PATIENCE:.0f} seconds") from None
-        except OSError as error:
-            raise self._unreachable(error) from None
-        if not line.endswith(b"\n"):
-            raise Unavailable(
-                "the service went away before it answered; what was asked may have been done or not:"
-                " look with 'forewarn event list --all'"
-            )
-        try:
-            return _decode(line)
+            return msgspec.json.decode(said, type=view)
         except msgspec.DecodeError as error:
-            raise Unavailable(f"the service at {self._path} gave an answer that makes no sense: {error}") from None
-
-    def _unreachable(self, error: OSError) -> Unavailable:
-        directory = self._path.parent
-        if isinstance(error, PermissionError):
-            return Unavailable(f"you may not use {self._path}; run this as the user who runs the service")
-        return Unavailable(
-            f"no service answers in {directory}; start one with 'forewarn serve --data {directory}',"
-            " or name the right directory with 'forewarn --data DIR'"
-        )
+            raise Unavailable(
+                f"the service at {self._transport.where} gave an answer that makes no sense: {error}"
+            ) from None
 
 
-def new_id() -> str:
-    """Draw the id of a command, which makes it happen once however often it is sent."""
-    return str(uuid4())
+def _part(name: str) -> str:
+    """Return a name as a part of a path."""
+    return quote(name, safe="") or "%20"
+
+
+def _query(given: dict[str, object]) -> str:
+    words = {True: "true", False: "false"}
+    found = {
+        key: words[value] if isinstance(value, bool) else value for key, value in given.items() if value is not None
+    }
+    return f"?{urlencode(found)}" if found else ""
 
 
 def _parts(change: Difference) -> Iterator[Difference]:
@@ -136,7 +225,7 @@ def _parts(change: Difference) -> Iterator[Difference]:
             yield msgspec.structs.replace(Difference(), **{key: part})
 
 
-def _slices(records: Iterable[_View]) -> Iterator[tuple[_View, ...]]:
+def _slices(records: Iterable[_Record]) -> Iterator[tuple[_Record, ...]]:
     rest = iter(records)
-    while part := tuple(islice(rest, SLICE)):
+    while part := tuple(islice(rest, _SLICE)):
         yield part

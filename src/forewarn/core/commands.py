@@ -155,6 +155,8 @@ class CreateToken(Command, frozen=True, kw_only=True, tag="create-token"):
     """Let somebody in who shows the secret that this is the hash of."""
 
     token: Token
+    replaces: str = ""
+    """The id of the token that it takes the place of, and which opens nothing any more."""
 
 
 class RevokeToken(Command, frozen=True, kw_only=True, tag="revoke-token"):

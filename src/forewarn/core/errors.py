@@ -23,6 +23,10 @@ class Unknown(Refused):
     """There is nothing by that name."""
 
 
+class NotAllowed(Refused):
+    """Whoever asks may not do this."""
+
+
 class LimitReached(Refused):
     """A limit that the operator set is reached."""
 

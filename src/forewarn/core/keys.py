@@ -23,19 +23,24 @@ from forewarn.core.model import Role, Subscription, SubscriptionKind
 from forewarn.core.notice import check_line
 
 
-def create_token(fleet: Fleet, command: CreateToken) -> Iterator[TokenCreated]:
+def create_token(fleet: Fleet, command: CreateToken) -> Iterator[TokenRevoked | TokenCreated]:
     """Let a token in; names are unique among those in force, so that the record tells them apart."""
     token = command.token
+    if command.replaces and command.replaces not in fleet.tokens:
+        raise unknown("token", command.replaces, fleet.tokens)
+    others = [other for other in fleet.tokens.values() if other.id != command.replaces]
     check_line("a token's name", token.name)
     if not token.name.strip():
         raise Refused("a token needs a name, by which the record tells who did what")
-    if token.id in fleet.tokens or any(other.name == token.name for other in fleet.tokens.values()):
+    if token.id in fleet.tokens or any(other.name == token.name for other in others):
         raise Refused(f"there is a token named {token.name!r} already; revoke it first, or choose another name")
     if (token.role is Role.OWNER) != bool(token.groups):
         raise Refused("an owner's token names the groups it is for, and no other token names any")
     for group in token.groups:
         if group not in fleet.groups:
             raise unknown("group", group, fleet.groups)
+    if command.replaces:
+        yield TokenRevoked(command.replaces)
     yield TokenCreated(token)
 
 
@@ -51,6 +56,9 @@ def set_subscription(fleet: Fleet, command: SetSubscription) -> Iterator[Subscri
     subscription = command.subscription
     check_line("a subscription's name", subscription.name)
     _check_target(subscription)
+    others = (each for each in fleet.subscriptions.values() if each.id != subscription.id)
+    if any(other.name == subscription.name for other in others):
+        raise Refused(f"there is a subscription {subscription.name!r} already; remove it, or choose another name")
     for group in subscription.groups:
         if group not in fleet.groups:
             raise unknown("group", group, fleet.groups)

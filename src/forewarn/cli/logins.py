@@ -1,0 +1,107 @@
+"""Which service commands speak to, and the tokens of services elsewhere.
+
+    --server URL, or --data DIR                              the flag goes first,
+    FOREWARN_SERVER, or FOREWARN_DATA                        then the environment,
+    data in forewarn.toml, else ./forewarn-data              then what is on this machine,
+    the service that 'forewarn login' was last used for      and last what is elsewhere
+
+Tokens are kept in a file that nobody else may read, in the user's configuration directory.
+"""
+
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+import msgspec
+
+from forewarn.cli.root import Chosen, data_directory
+from forewarn.core.errors import BadInput
+
+if TYPE_CHECKING:
+    from forewarn.control.client import Client
+
+
+class Login(msgspec.Struct, frozen=True, omit_defaults=True):
+    """How one service is reached."""
+
+    url: str
+    token: str
+    authority: str = ""
+    """The file of the authority that vouches for its certificate."""
+
+
+class Logins(msgspec.Struct, frozen=True):
+    """Every service that is known, the one used last at the end."""
+
+    logins: tuple[Login, ...] = ()
+
+
+def place() -> Path:
+    """Return the file that logins are kept in."""
+    if sys.platform == "win32":
+        base = Path(os.environ.get("APPDATA") or Path.home() / "AppData" / "Roaming")
+    else:
+        base = Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config")
+    return base / "forewarn" / "logins.json"
+
+
+def load() -> Logins:
+    """Return the logins; none when there is no file yet."""
+    try:
+        return msgspec.json.decode(place().read_bytes(), type=Logins)
+    except FileNotFoundError:
+        return Logins()
+    except (OSError, msgspec.DecodeError) as error:
+        raise BadInput(f"{place()} cannot be read: {error}; mend it or remove it, and log in again") from None
+
+
+def save(login: Login) -> Path:
+    """Keep a login, in place of an earlier one to the same service; return where."""
+    others = tuple(each for each in load().logins if each.url != login.url)
+    file = place()
+    new = file.with_suffix(".new")
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        new.unlink(missing_ok=True)
+        opened = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(opened, "wb") as writing:
+            writing.write(msgspec.json.encode(Logins((*others, login))))
+        new.replace(file)
+    except OSError as error:
+        raise BadInput(
+            f"{file} cannot be written: {error.strerror or error}; set XDG_CONFIG_HOME elsewhere"
+        ) from None
+    return file
+
+
+def choose(context: click.Context) -> "Client":
+    """Reach the service that the command line, the environment or a login names."""
+    from forewarn.control.client import Client
+    from forewarn.control.place import socket_path
+
+    chosen: Chosen = context.find_root().obj
+    named = chosen.server or ("" if chosen.data else os.environ.get("FOREWARN_SERVER", ""))
+    logins = load().logins if named or not _is_local_named(chosen) else ()
+    if named:
+        return _reach(next((each for each in logins if each.url == named.rstrip("/")), Login(named, "")))
+    directory = data_directory(context)
+    if not _is_local_named(chosen) and logins and not socket_path(directory).exists():
+        return _reach(logins[-1])
+    return Client.local(directory)
+
+
+def _is_local_named(chosen: Chosen) -> bool:
+    return bool(chosen.data or os.environ.get("FOREWARN_DATA"))
+
+
+def _reach(login: Login) -> "Client":
+    from forewarn.control.client import Client
+
+    token = os.environ.get("FOREWARN_TOKEN") or login.token
+    if not token:
+        raise BadInput(
+            f"there is no token for {login.url}; log in with 'forewarn login {login.url}', or set FOREWARN_TOKEN"
+        )
+    return Client.remote(login.url, token, Path(login.authority) if login.authority else None)

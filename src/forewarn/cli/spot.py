@@ -1,0 +1,31 @@
+"""``forewarn spot``: places of spot VMs that the platform needs back."""
+
+import click
+
+from forewarn.cli.operating import connect, print_choices
+from forewarn.cli.output import json_option
+from forewarn.cli.root import Ordered
+
+
+@click.group(cls=Ordered)
+def spot() -> None:
+    """Reclaim spot VMs."""
+
+
+@spot.command
+@click.option("--count", type=click.IntRange(min=1), metavar="N", help="So many, chosen fairly among the groups.")
+@click.option("--host", metavar="NAME", help="All of a host.")
+@json_option
+@click.pass_context
+def reclaim(context: click.Context, count: int | None, host: str | None, as_json: bool) -> None:
+    """Evict spot VMs, after 30 seconds of notice.
+
+    Groups share the loss: the next VM is always taken from the one that has lost fewest.
+    """
+    from forewarn.control.bodies import ReclaimBody
+
+    if (count is None) == (host is None):
+        raise click.UsageError("say either --count N or --host NAME", context)
+    with connect(context) as client:
+        told = client.reclaim_spot(ReclaimBody(count=count, host=host))
+    print_choices(told.announcements, f"no spot VM stands on {host}; nothing was announced", as_json=as_json)

@@ -1,0 +1,127 @@
+"""``forewarn subscription``: who outside is told what happens to events."""
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import click
+
+from forewarn.cli.operating import connect
+from forewarn.cli.output import json_option, print_json, print_json_list, print_table
+from forewarn.cli.root import Ordered
+
+if TYPE_CHECKING:
+    from forewarn.control.bodies import SubscriptionView
+
+_TYPES = ("freeze", "reboot", "redeploy", "preempt", "terminate")
+
+
+@click.group(cls=Ordered)
+def subscription() -> None:
+    """Tell others what happens: webhooks, Slack, Teams, mail."""
+
+
+@subscription.command
+@click.argument("name")
+@click.argument("target", metavar="URL|ADDRESS")
+@click.option(
+    "--kind",
+    type=click.Choice(["webhook", "slack", "teams", "mail"]),
+    default="webhook",
+    show_default=True,
+    help="How they are told.",
+)
+@click.option(
+    "--group", "groups", multiple=True, metavar="NAME", help="Only events of this group; may be given again."
+)
+@click.option(
+    "--type", "types", multiple=True, type=click.Choice(_TYPES), help="Only events of this type; may be given again."
+)
+@json_option
+@click.pass_context
+def add(
+    context: click.Context,
+    name: str,
+    target: str,
+    kind: str,
+    groups: tuple[str, ...],
+    types: tuple[str, ...],
+    as_json: bool,
+) -> None:
+    """Tell somebody from now on.
+
+    A webhook's messages are signed with a secret that is shown this once.
+    """
+    from forewarn.control.bodies import SubscriptionBody
+    from forewarn.core.model import EventType, SubscriptionKind
+
+    body = SubscriptionBody(
+        name=name,
+        kind=SubscriptionKind(kind),
+        target=target,
+        groups=groups,
+        types=tuple(EventType(each) for each in types),
+    )
+    with connect(context) as client:
+        made = client.add_subscription(body)
+    if as_json:
+        print_json(made)
+        return
+    click.echo(f"{name} is told from now on; try it with 'forewarn subscription test {name}'")
+    if made.secret:
+        click.echo(f"its messages are signed with {made.secret}, which is shown this once")
+
+
+@subscription.command("list")
+@json_option
+@click.pass_context
+def list_subscriptions(context: click.Context, as_json: bool) -> None:
+    """List who is told, and whether messages get through."""
+    with connect(context) as client:
+        subscriptions = client.subscriptions()
+        if as_json:
+            print_json_list(subscriptions)
+        else:
+            headers = ("NAME", "KIND", "TARGET", "GROUPS", "TYPES", "STATE", "WAITING")
+            empty = "nobody is told; begin with 'forewarn subscription add NAME URL'"
+            print_table(headers, _rows(subscriptions), empty)
+
+
+def _rows(subscriptions: "Iterator[SubscriptionView]") -> Iterator[tuple[str, ...]]:
+    for each in subscriptions:
+        yield (
+            each.name,
+            each.kind,
+            each.target,
+            ", ".join(each.groups) or "all",
+            ", ".join(each.types) or "all",
+            each.state or "-",
+            str(each.waiting or "-"),
+        )
+
+
+@subscription.command
+@click.argument("subscription", metavar="NAME|ID")
+@json_option
+@click.pass_context
+def remove(context: click.Context, subscription: str, as_json: bool) -> None:
+    """Tell somebody nothing any more."""
+    with connect(context) as client:
+        client.remove_subscription(subscription)
+    if as_json:
+        print_json({"removed": subscription})
+    else:
+        click.echo(f"{subscription} is told nothing any more")
+
+
+@subscription.command
+@click.argument("subscription", metavar="NAME|ID")
+@json_option
+@click.pass_context
+def test(context: click.Context, subscription: str, as_json: bool) -> None:
+    """Send somebody a message that says it is a test."""
+    with connect(context) as client:
+        sent = client.test_subscription(subscription)
+    if as_json:
+        print_json(sent)
+    else:
+        click.echo(sent.detail)

@@ -1,0 +1,52 @@
+"""Changes: every fact as it is committed, as server-sent events."""
+
+from collections.abc import AsyncIterator
+from typing import Annotated
+
+from litestar import Response, Router
+from litestar.openapi.datastructures import ResponseSpec
+from litestar.params import HeaderParameter, QueryParameter
+from litestar.response import Stream
+
+from forewarn.control.access import Action
+from forewarn.control.api.plane import Asking, Behind
+from forewarn.control.api.routing import reads
+from forewarn.control.changes import TooOld
+
+_MEDIA_TYPE = "text/event-stream"
+_HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
+_LastEventId = Annotated[
+    str | None,
+    HeaderParameter(name="Last-Event-ID", max_length=40, description="The id of the last change that came."),
+]
+_GONE = ResponseSpec(
+    str,
+    generate_examples=False,
+    description="What followed is no longer kept: one `reset` event, after which to read everything anew.",
+    media_type=_MEDIA_TYPE,
+)
+_After = Annotated[
+    str | None, QueryParameter(max_length=40, description="As Last-Event-ID, for those who cannot send it.")
+]
+
+
+@reads(
+    "/",
+    Action.READ_VMS,
+    summary="Listen to changes",
+    tags=("Changes",),
+    media_type=_MEDIA_TYPE,
+    also={410: _GONE},
+)
+async def listen(
+    plane: Behind, bearer: Asking, last_event_id: _LastEventId = None, after: _After = None
+) -> Stream | Response[str]:
+    """Send every fact from now on, or from behind the last one that came, as it is committed."""
+    try:
+        changes: AsyncIterator[bytes] = await plane.changes.listen(bearer, last_event_id or after or "")
+    except TooOld as old:
+        return Response(old.message().decode(), status_code=410, media_type=_MEDIA_TYPE, headers=_HEADERS)
+    return Stream(changes, media_type=_MEDIA_TYPE, headers=_HEADERS)
+
+
+changes = Router("/changes", route_handlers=[listen])

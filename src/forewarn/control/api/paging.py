@@ -1,0 +1,109 @@
+"""Lists in pages: as many as asked for, after a cursor that says where the last page ended.
+
+    GET /v1/vms?limit=100                 {"items": [...], "next": "d2ViLTk5"}
+    GET /v1/vms?limit=100&cursor=d2ViLTk5
+
+A cursor holds the key of the last item and nothing else, so it stays good whatever comes and goes in between:
+everything that was there all the time is told once.
+"""
+
+import asyncio
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from bisect import bisect_right
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from heapq import merge
+from itertools import islice
+from typing import Annotated, Literal, TypeVar
+
+from litestar.params import QueryParameter
+
+from forewarn.control.api.problems import Misshapen
+from forewarn.control.bodies import Misfit, Page
+from forewarn.core.facts import FleetChanged, VmRemoved
+from forewarn.core.fleet import Fleet
+from forewarn.node.feed import Commit
+from forewarn.node.node import Node
+
+_Record = TypeVar("_Record")
+_View = TypeVar("_View")
+Kind = Literal["hosts", "groups", "vms"]
+_CHUNK = 20_000
+"""Names sorted in one go: a few milliseconds' work."""
+_LOOKED_AT = 20_000
+"""Records that a page looks at before it ends, where a filter lets few through."""
+
+Limit = Annotated[int, QueryParameter(ge=1, le=1_000, description="How many items a page holds at most.")]
+Cursor = Annotated[str | None, QueryParameter(description="Where the last page ended: its `next`.", max_length=1_000)]
+
+
+def write_cursor(key: str) -> str:
+    return urlsafe_b64encode(key.encode()).decode().rstrip("=")
+
+
+def read_cursor(cursor: str | None) -> str:
+    """Return the key in a cursor; before everything when there is none."""
+    if not cursor:
+        return ""
+    try:
+        return urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)).decode()
+    except ValueError:
+        raise no_cursor() from None
+
+
+def no_cursor() -> Misshapen:
+    """Return what is said of a cursor that came from elsewhere."""
+    return Misshapen(Misfit("query.cursor", "is no cursor; send back `next` of the page before"))
+
+
+class Names:
+    """The names of all hosts, groups and VMs in order, sorted anew when some came or went.
+
+    A million names are sorted in chunks, with a breath in between, and merged as far as a page reaches.
+    """
+
+    def __init__(self, node: Node) -> None:
+        self._node = node
+        self._chunks: dict[str, list[list[str]]] = {}
+
+    def load(self, fleet: Fleet) -> None:
+        self._chunks = {}
+
+    def publish(self, commit: Commit) -> None:
+        facts = (fact for entry in commit.entries for fact in entry.facts)
+        if any(isinstance(fact, FleetChanged | VmRemoved) for fact in facts):
+            self._chunks = {}
+
+    async def after(self, kind: Kind, key: str) -> Iterator[str]:
+        """Return the names after ``key``, in order."""
+        chunks = self._chunks.get(kind)
+        if chunks is None:
+            # What becomes of this before it is sorted begins a new dictionary.
+            known = self._chunks
+            names = await self._node.look(lambda fleet: list(getattr(fleet, kind)))
+            chunks = [chunk async for chunk in _sorted_chunks(names)]
+            known[kind] = chunks
+        return merge(*(islice(chunk, bisect_right(chunk, key), None) for chunk in chunks))
+
+
+async def _sorted_chunks(names: list[str]) -> AsyncIterator[list[str]]:
+    for begin in range(0, len(names), _CHUNK):
+        yield sorted(names[begin : begin + _CHUNK])
+        await asyncio.sleep(0)  # VMs are answered in between
+
+
+def after(names: Iterable[str], key: str) -> Iterator[str]:
+    """Return those of a few names that come after ``key``, in order."""
+    return (name for name in sorted(names) if name > key)
+
+
+def page(found: Iterable[tuple[str, _Record | None]], limit: int, view: Callable[[_Record], _View]) -> Page[_View]:
+    """Return a page of what was found under keys, in their order; what was not found is passed over."""
+    items: list[_View] = []
+    last = ""
+    for looked_at, (key, record) in enumerate(found):
+        if len(items) >= limit or looked_at >= _LOOKED_AT:
+            return Page(tuple(items), write_cursor(last))
+        if record is not None:
+            items.append(view(record))
+        last = key
+    return Page(tuple(items))

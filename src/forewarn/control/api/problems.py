@@ -1,0 +1,100 @@
+"""Answers to requests that are not granted (RFC 9457): what was wrong, where, and what to do."""
+
+import logging
+import re
+from http import HTTPStatus
+from typing import Any
+
+import msgspec
+from litestar import Request, Response
+from litestar.exceptions import HTTPException, ValidationException
+from litestar.types import ExceptionHandlersMap
+
+from forewarn.control.bodies import Misfit, Problem
+from forewarn.control.problems import MEDIA_TYPE, PREFIX, problem_of
+from forewarn.control.tokens import TooManyFailures, Unauthenticated
+from forewarn.core.errors import ForewarnError
+
+log = logging.getLogger(__name__)
+
+_PLACE = re.compile(r"^(.*?)(?: - at `(.*)`)?$", re.DOTALL)
+
+
+class Misshapen(Exception):
+    """The body, or a parameter, is not what it has to be."""
+
+    def __init__(self, *errors: Misfit) -> None:
+        super().__init__(errors)
+        self.errors = errors
+
+    @classmethod
+    def of(cls, error: msgspec.DecodeError, what: str) -> "Misshapen":
+        """Return what msgspec says, with the place as it stands in the request."""
+        found = _PLACE.match(str(error))
+        said, place = (found[1], found[2] or "$") if found else (str(error), "$")
+        return cls(Misfit(place.replace("$", what, 1), said))
+
+
+def answer(problem: Problem, headers: dict[str, str] | None = None) -> Response[bytes]:
+    return Response(
+        msgspec.json.encode(problem), status_code=problem.status, media_type=MEDIA_TYPE, headers=headers or {}
+    )
+
+
+def answer_error(request: Request[Any, Any, Any], error: ForewarnError) -> Response[bytes]:
+    headers: dict[str, str] = {}
+    match error:
+        case Unauthenticated():
+            headers["WWW-Authenticate"] = 'Bearer realm="forewarn"'
+        case TooManyFailures(wait=wait):
+            headers["Retry-After"] = str(wait)
+    return answer(problem_of(error), headers)
+
+
+def answer_misshapen(request: Request[Any, Any, Any], error: Misshapen) -> Response[bytes]:
+    return answer(_bad(error.errors))
+
+
+def answer_validation(request: Request[Any, Any, Any], error: ValidationException) -> Response[bytes]:
+    extra = error.extra if isinstance(error.extra, list) else []
+    errors = [Misfit(str(each.get("key", "")), str(each.get("message", ""))) for each in extra]
+    return answer(_bad(tuple(errors) or (Misfit("", error.detail),)))
+
+
+def answer_http(request: Request[Any, Any, Any], error: HTTPException) -> Response[bytes]:
+    """Tell of what the framework found, such as a path that leads nowhere."""
+    status = error.status_code
+    detail = {
+        404: f"nothing is at {request.url.path}; what there is, is told at /openapi.json",
+        405: f"{request.method} cannot be used on {request.url.path}; what can, is told at /openapi.json",
+        413: "the body is too large; send a change of the fleet as lines of slices (application/jsonl)",
+    }.get(status, error.detail)
+    title = HTTPStatus(status).phrase
+    name = title.lower().replace(" ", "-")
+    return answer(Problem(type=PREFIX + name, title=title, status=status, detail=detail), error.headers)
+
+
+def answer_unforeseen(request: Request[Any, Any, Any], error: Exception) -> Response[bytes]:
+    log.error("%s %s failed", request.method, request.url.path, exc_info=error)
+    detail = "the service made a mistake; its log says more"
+    return answer(Problem(type=PREFIX + "failed", title="Something went wrong", status=500, detail=detail))
+
+
+def _bad(errors: tuple[Misfit, ...]) -> Problem:
+    where = "; ".join(f"{each.place}: {each.detail}" if each.place else each.detail for each in errors)
+    return Problem(
+        type=PREFIX + "bad-input",
+        title="The request cannot be understood",
+        status=400,
+        detail=f"mend what is wrong and send it again: {where}",
+        errors=errors,
+    )
+
+
+HANDLERS: ExceptionHandlersMap = {
+    ForewarnError: answer_error,
+    Misshapen: answer_misshapen,
+    ValidationException: answer_validation,
+    HTTPException: answer_http,
+    Exception: answer_unforeseen,
+}

@@ -1,0 +1,133 @@
+"""How a route of the control API is declared: its path, who may use it, and what it answers.
+
+Every route names its action of the table in ``access.py``, or says that it is public; one guard holds all of them.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import msgspec
+from litestar import get, post
+from litestar.connection import ASGIConnection
+from litestar.dto import AbstractDTO
+from litestar.handlers import BaseRouteHandler, HTTPRouteHandler
+from litestar.openapi.datastructures import ResponseSpec
+from litestar.typing import FieldDefinition
+
+from forewarn.control.access import Action
+from forewarn.control.api.plane import admit
+from forewarn.control.api.problems import Misshapen
+from forewarn.control.bodies import Body, Misfit, Problem
+from forewarn.control.problems import MEDIA_TYPE
+
+if TYPE_CHECKING:
+    from litestar._openapi.schema_generation import SchemaCreator
+
+ACTION = "action"
+PUBLIC = "public"
+_Function = TypeVar("_Function", bound=Callable[..., Any])
+_GIVEN = frozenset({"bearer", "data", "key", "plane", "request"})
+"""What a route is handed from elsewhere than the query."""
+_LARGEST_BODY = 16 * 1024 * 1024
+
+_PROBLEMS = {
+    400: "A field or a parameter is wrong; `errors` says which.",
+    401: "No token that is in force.",
+    403: "The role does not permit this.",
+    404: "There is no such thing.",
+    409: "The rules do not allow this.",
+    429: "A limit is reached, or too many wrong tokens came from this address.",
+    503: "The service cannot do this at the moment.",
+}
+
+
+def _responses(*statuses: int) -> Mapping[int, ResponseSpec]:
+    return {
+        status: ResponseSpec(Problem, generate_examples=False, description=_PROBLEMS[status], media_type=MEDIA_TYPE)
+        for status in statuses
+    }
+
+
+def guard(connection: ASGIConnection[Any, Any, Any, Any], handler: BaseRouteHandler) -> None:
+    """Find out who asks, refuse what its role does not permit, and parameters that mean nothing."""
+    if action := handler.opt.get(ACTION):
+        admit(connection).require(action)
+    for name in connection.query_params:
+        if name not in handler.parsed_fn_signature.parameters or name in _GIVEN:
+            raise Misshapen(Misfit(f"query.{name}", "there is no such parameter"))
+
+
+def reads(
+    path: str, action: Action | None, *, summary: str, tags: tuple[str, ...], **more: Any
+) -> Callable[[_Function], HTTPRouteHandler]:
+    """Declare a route that changes nothing."""
+    statuses = (400, 401, 403, 404, 409, 429, 503) if action else (400, 503)
+    responses = {**_responses(*statuses), **more.pop("also", {})}
+    return get(path, opt=_opt(action), responses=responses, summary=summary, tags=list(tags), **_common(more))
+
+
+def writes(
+    path: str,
+    action: Action,
+    *,
+    summary: str,
+    tags: tuple[str, ...],
+    body: type[Body] | None = None,
+    method: Callable[..., Any] = post,
+    **more: Any,
+) -> Callable[[_Function], HTTPRouteHandler]:
+    """Declare a route that gives a command."""
+    if body is not None:
+        more["dto"] = strict(body)
+    made: Callable[[_Function], HTTPRouteHandler] = method(
+        path,
+        opt=_opt(action),
+        responses=_responses(400, 401, 403, 404, 409, 429, 503),
+        summary=summary,
+        tags=list(tags),
+        request_max_body_size=more.pop("largest", _LARGEST_BODY),
+        **_common(more),
+    )
+    return made
+
+
+def _opt(action: Action | None) -> dict[str, Any]:
+    return {ACTION: action} if action else {PUBLIC: True}
+
+
+def _common(more: dict[str, Any]) -> dict[str, Any]:
+    return {"guards": [guard], "return_dto": None, "response_description": "Done.", **more}
+
+
+def strict(body: type[Body]) -> type[AbstractDTO[Any]]:
+    """Return what reads a body as it stands: no text for a number, no field that does not exist."""
+    decode = msgspec.json.Decoder(body).decode
+
+    class Strict(AbstractDTO[body]):  # type: ignore[valid-type]
+        """Reads one kind of body."""
+
+        def decode_bytes(self, value: bytes) -> Any:
+            try:
+                return decode(value)
+            except msgspec.DecodeError as error:
+                raise Misshapen.of(error, "body") from None
+
+        @classmethod
+        def create_for_field_definition(cls, *args: Any, **kwargs: Any) -> None:
+            """Make no other model of the body: it is read as it is declared."""
+
+        @classmethod
+        def create_openapi_schema(
+            cls, field_definition: FieldDefinition, handler_id: str, schema_creator: "SchemaCreator"
+        ) -> Any:
+            return schema_creator.for_field_definition(field_definition)
+
+        @classmethod
+        def generate_field_definitions(cls, model_type: type[Any]) -> Any:
+            return iter(())
+
+        @classmethod
+        def detect_nested_field(cls, field_definition: FieldDefinition) -> bool:
+            return False
+
+    return Strict

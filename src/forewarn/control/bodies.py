@@ -1,0 +1,226 @@
+"""What is sent to the control API, and what only it answers: records that both of its ends know.
+
+Whatever is not a field, or not of a field's type, is refused with its place.
+"""
+
+from datetime import datetime
+from typing import Annotated, Generic, Literal, TypeVar
+
+import msgspec
+from msgspec import UNSET, Meta, UnsetType
+
+from forewarn.core.commands import HostOperation
+from forewarn.core.model import ApprovalRule, EventType, EvictionPolicy, GroupTerms, Host, Role, SubscriptionKind, Vm
+
+_Item = TypeVar("_Item")
+
+Instant = Annotated[datetime, Meta(tz=True, description="A time with its zone, such as 2026-01-31T14:32:00Z.")]
+Seconds = Annotated[int, Meta(ge=1, le=30 * 24 * 3600, description="Whole seconds.")]
+Line = Annotated[str, Meta(max_length=500, pattern=r"^[^\x00-\x1f\x7f]*$", description="One line of text.")]
+Name = Annotated[str, Meta(min_length=1, max_length=500, pattern=r"^[^\x00-\x1f\x7f]*$")]
+Impact = Annotated[
+    int, Meta(ge=-1, le=7 * 24 * 3600, description="Seconds of interruption to announce; -1: not known.")
+]
+Count = Annotated[int, Meta(ge=1, le=1_000_000)]
+
+
+class Body(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """Something that is sent."""
+
+
+class VmOperationBody(Body, frozen=True, kw_only=True):
+    """Something to be done to a VM; ``start`` and ``deallocate`` announce nothing and take nothing else."""
+
+    operation: Literal["restart", "redeploy", "freeze", "evict", "delete", "start", "deallocate"]
+    not_before: Instant | None = None
+    duration: Impact | None = None
+    description: Line | None = None
+
+
+class HostOperationBody(Body, frozen=True, kw_only=True):
+    """Something to be done to all VMs of a host."""
+
+    operation: HostOperation
+    not_before: Instant | None = None
+    duration: Impact | None = None
+    description: Line | None = None
+
+
+class ReclaimBody(Body, frozen=True, kw_only=True):
+    """Which spot VMs to evict: so many, chosen fairly, or all of a host."""
+
+    count: Count | None = None
+    host: Name | None = None
+
+
+class ScaleInBody(Body, frozen=True, kw_only=True):
+    """How many VMs of a scale set to delete."""
+
+    count: Count
+
+
+class PostponeBody(Body, frozen=True, kw_only=True):
+    """For how long an event is to be postponed, and why."""
+
+    seconds: Seconds
+    reason: Line = ""
+
+
+class TermsBody(Body, frozen=True, kw_only=True):
+    """Terms of a group; what is left out stays as it is."""
+
+    approval: ApprovalRule | UnsetType = UNSET
+    quorum: Annotated[int, Meta(ge=0, le=1_000_000)] | UnsetType = UNSET
+    approve_user_reboot: bool | UnsetType = UNSET
+    approve_user_redeploy: bool | UnsetType = UNSET
+    approve_all_down: bool | UnsetType = UNSET
+    postpone_limit: Annotated[int, Meta(ge=0, le=30 * 24 * 3600)] | UnsetType = UNSET
+    """Seconds; 0 is no postponement."""
+    quiet_hours: Annotated[tuple[Line, ...], Meta(max_length=20)] | UnsetType = UNSET
+    terminate_notice: Annotated[int, Meta(ge=5 * 60, le=15 * 60)] | UnsetType | None = UNSET
+    """Seconds; null is none."""
+    eviction: EvictionPolicy | UnsetType = UNSET
+
+
+class FleetBody(Body, frozen=True, kw_only=True):
+    """A difference: what is declared anew or differently, and what is removed. All of it happens, or nothing."""
+
+    hosts: tuple[Host, ...] = ()
+    groups: tuple[GroupTerms, ...] = ()
+    vms: tuple[Vm, ...] = ()
+    removed_hosts: tuple[str, ...] = ()
+    removed_groups: tuple[str, ...] = ()
+    removed_vms: tuple[str, ...] = ()
+    cancel_events: bool = False
+    """Cancel what is Scheduled for VMs that are removed, instead of refusing."""
+    seen: int | None = None
+    """``changes`` of the fleet that the difference was computed from; refused when it is out of date."""
+
+
+class TokenBody(Body, frozen=True, kw_only=True):
+    """A token to be created."""
+
+    name: Name
+    role: Role
+    groups: Annotated[tuple[Name, ...], Meta(max_length=1_000)] = ()
+    """The groups of an owner; no other role names any."""
+    lasts: Annotated[int, Meta(ge=1, le=100 * 365 * 24 * 3600)] | None = None
+    """Seconds until it expires; without end when left out."""
+
+
+class SubscriptionBody(Body, frozen=True, kw_only=True):
+    """Somebody outside who is to be told."""
+
+    name: Name
+    kind: SubscriptionKind
+    target: Annotated[str, Meta(min_length=1, max_length=2_000)]
+    """A URL; for mail an address."""
+    groups: Annotated[tuple[Name, ...], Meta(max_length=1_000)] = ()
+    types: Annotated[tuple[EventType, ...], Meta(max_length=10)] = ()
+    secret: Annotated[str, Meta(max_length=200)] = ""
+    """What a webhook's messages are signed with; drawn when left out."""
+
+
+class Page(msgspec.Struct, Generic[_Item], frozen=True):
+    """A part of a list."""
+
+    items: tuple[_Item, ...]
+    next: str | None = None
+    """The cursor of the following page; none after the last."""
+
+
+class DeclaredPage(msgspec.Struct, frozen=True, kw_only=True):
+    """A part of what is declared: hosts, then groups, then VMs."""
+
+    changes: int
+    """How often the fleet was declared anew; a difference that names it as ``seen`` meets this very fleet."""
+    hosts: tuple[Host, ...] = ()
+    groups: tuple[GroupTerms, ...] = ()
+    vms: tuple[Vm, ...] = ()
+    next: str | None = None
+
+
+class TokenView(msgspec.Struct, frozen=True, kw_only=True):
+    """A token, without what opens anything."""
+
+    id: str
+    name: str
+    role: Role
+    groups: tuple[str, ...]
+    created_at: datetime
+    expires_at: datetime | None
+    is_expired: bool
+
+
+class NewToken(TokenView, frozen=True, kw_only=True):
+    """A token that was just created."""
+
+    token: str
+    """What its bearer shows. It is told this once, and kept nowhere."""
+
+
+class SubscriptionView(msgspec.Struct, frozen=True, kw_only=True):
+    """Somebody outside who is told, and how far."""
+
+    id: str
+    name: str
+    kind: SubscriptionKind
+    target: str
+    groups: tuple[str, ...]
+    types: tuple[EventType, ...]
+    told: int
+    """The last revision it was told of."""
+    state: str = ""
+    """Whether messages get through; empty while nothing is known."""
+    waiting: int = 0
+    """How many messages wait for it."""
+
+
+class NewSubscription(SubscriptionView, frozen=True, kw_only=True):
+    """A subscription that was just made."""
+
+    secret: str
+    """What its messages are signed with; it is told this once."""
+
+
+class Self(msgspec.Struct, frozen=True, kw_only=True):
+    """Who the caller is to the service."""
+
+    name: str
+    role: Role
+    groups: tuple[str, ...]
+    origin: str
+    expires_at: datetime | None
+    version: str
+    """The release of the service."""
+
+
+class Health(msgspec.Struct, frozen=True, kw_only=True):
+    """Whether the service can do its work."""
+
+    status: Literal["live", "ready"]
+    revision: int | None = None
+    """The last revision of the journal."""
+
+
+class Sent(msgspec.Struct, frozen=True, kw_only=True):
+    """What came of a message sent as a test."""
+
+    detail: str
+
+
+class Misfit(msgspec.Struct, frozen=True):
+    """What does not fit, and where it stands."""
+
+    place: str
+    detail: str
+
+
+class Problem(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Why something was not done, and what to do (RFC 9457)."""
+
+    type: str
+    title: str
+    status: int
+    detail: str
+    errors: tuple[Misfit, ...] = ()

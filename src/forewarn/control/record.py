@@ -1,0 +1,127 @@
+"""Events as the record tells of them: stories, finished ones, and the event that a shortened id stands for."""
+
+import re
+from collections.abc import Iterable, Iterator
+from uuid import UUID
+
+from forewarn.control.access import Bearer
+from forewarn.control.story import Outcome, Story, outcome, tell
+from forewarn.core.errors import BadInput, Unknown
+from forewarn.core.facts import Announced, Canceled, Completed, Entry, Failed, StartedAtOnce
+from forewarn.core.model import Event, EventStatus
+from forewarn.core.subjects import FINISHED
+from forewarn.journal.port import Journal
+from forewarn.node.node import Node
+from forewarn.wire.words import show_id
+
+_PREFIX = re.compile(r"[0-9a-f-]{4,36}")
+_SEARCHED = 1_000
+"""How many finished events a shortened id is looked for in."""
+MOST_FINISHED = 10_000
+_UNFINISHED = (EventStatus.SCHEDULED, EventStatus.STARTED)
+
+
+class Record:
+    """Answers what became of events, to each as far as it may know."""
+
+    def __init__(self, node: Node, journal: Journal) -> None:
+        self._node = node
+        self._journal = journal
+
+    async def story(self, bearer: Bearer, given: str) -> Story:
+        """Tell the story of an event; its id may be shortened, and ``last`` is the one announced last."""
+        id_ = await self.whole_id(bearer, given)
+        told = tell(id_, await self._node.history(f"event:{id_}"))
+        if told is None or not bearer.sees(told.group):
+            raise _no_event(id_)
+        return told
+
+    async def finished(self, bearer: Bearer, limit: int, group: str = "") -> list[Outcome]:
+        """Return the events that ended last, of one group or of all it may know of, the latest at the end."""
+        groups = [group] if group else [] if bearer.sees_all else sorted(bearer.groups)
+
+        def outcomes() -> list[Outcome]:
+            ids = self._announced_in(groups, limit) if groups or not bearer.sees_all else self._ended(limit)
+            told = (outcome(id_, self._journal.history(f"event:{id_}")) for id_ in ids)
+            ended = [
+                each for each in told if each and each.status not in _UNFINISHED and bearer.sees(each.event.group)
+            ]
+            return ended[-limit:]
+
+        return await self._node.read(outcomes)
+
+    async def whole_id(self, bearer: Bearer, given: str) -> str:
+        """Return the id of an event it may know of, for one that may be shortened, in any case, or ``last``."""
+        text = given.strip().lower()
+        if text == "last":
+            return await self._last_id(bearer)
+        try:
+            return await self._visible(bearer, str(UUID(text)))
+        except ValueError:
+            if not _PREFIX.fullmatch(text):
+                raise BadInput(
+                    f"{given!r} is no event id; give the id, or its first four or more characters,"
+                    " as 'forewarn event list --all' shows it"
+                ) from None
+        known = await self._node.look(lambda fleet: list(bearer.known_events(fleet)))
+        past = await self.finished(bearer, _SEARCHED)
+        ids = (event.id for event in (*known, *(told.event for told in past)))
+        found = {id_ for id_ in ids if id_.startswith(text)}
+        if len(found) > 1:
+            shown = ", ".join(show_id(id_) for id_ in sorted(found)[:3])
+            raise BadInput(f"{given!r} could be {len(found)} events, such as {shown}; give more of the id")
+        if not found:
+            raise Unknown(
+                f"no event begins with {given!r} among the unfinished and the last {_SEARCHED} finished ones;"
+                " give the whole id of an older one"
+            )
+        return found.pop()
+
+    async def _visible(self, bearer: Bearer, id_: str) -> str:
+        if bearer.sees_all:
+            return id_
+        event = await self._node.look(lambda fleet: fleet.events.get(id_))
+        if event is None:
+            told = outcome(id_, await self._node.history(f"event:{id_}"))
+            event = told.event if told else None
+        if event is None or not bearer.sees(event.group):
+            raise _no_event(id_)
+        return id_
+
+    async def _last_id(self, bearer: Bearer) -> str:
+        def newest(events: Iterable[Event]) -> Event | None:
+            return max(events, key=lambda event: event.announced_at, default=None)
+
+        unfinished = await self._node.look(
+            lambda fleet: (
+                next(reversed(fleet.events.values()), None) if bearer.sees_all else newest(bearer.known_events(fleet))
+            )
+        )
+        finished = await self.finished(bearer, 1)
+        last = newest([*(told.event for told in finished), *([unfinished] if unfinished else [])])
+        if last is None:
+            raise Unknown("there has been no event yet")
+        return last.id
+
+    def _ended(self, limit: int) -> list[str]:
+        entries = self._journal.history(FINISHED, limit=limit)
+        ends = (fact for entry in entries for fact in entry.facts if isinstance(fact, Completed | Failed | Canceled))
+        return [fact.event for fact in ends][-limit:]
+
+    def _announced_in(self, groups: Iterable[str], limit: int) -> list[str]:
+        """Return the last events that were announced in some groups, in the order of that."""
+        entries = {
+            entry.revision: entry
+            for group in groups
+            for entry in self._journal.history(f"group:{group}", limit=limit)
+        }
+        return list(dict.fromkeys(_born(entries[revision] for revision in sorted(entries))))
+
+
+def _born(entries: Iterable[Entry]) -> Iterator[str]:
+    for entry in entries:
+        yield from (fact.event.id for fact in entry.facts if isinstance(fact, Announced | StartedAtOnce))
+
+
+def _no_event(id_: str) -> Unknown:
+    return Unknown(f"there is no event {show_id(id_)}, and the journal holds none of that id")
