@@ -89,7 +89,8 @@ class Service:
         seat = self.seats.get(address) or self._callers.seat_of(address)
         if seat is None:
             return self._refuse(problems.FORBIDDEN, request)
-        now = self._seconds()
+        seconds = self._seconds
+        now = seconds()
         if seat.spent_until <= now:
             seat.spent_until = now + self._rate.interval
         elif pause := self._rate.admit(seat, now):
