@@ -1,0 +1,195 @@
+"""Tells everybody who subscribed, and has recorded how far each was told.
+
+A subscriber is told everything at least once: what was delivered in the last seconds before a crash is delivered
+again. Records are made some seconds after a delivery for all subscribers together, and rarely where nothing was to be
+delivered; a record of its own making moves nobody, so that an idle service writes nothing.
+"""
+
+import asyncio
+import logging
+import socket
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from datetime import datetime, timedelta
+from random import Random
+from uuid import uuid4
+
+from forewarn.clocks import Timer
+from forewarn.config.settings import Mail
+from forewarn.control.bodies import Sent
+from forewarn.control.notices.couriers import Couriers
+from forewarn.control.notices.delivery import Delivery
+from forewarn.control.notices.follower import Follower
+from forewarn.control.notices.messages import trial_notice
+from forewarn.control.notices.posting import NotDelivered
+from forewarn.control.notices.tail import Tail
+from forewarn.control.notices.worker import Worker
+from forewarn.core.commands import RecordDelivered
+from forewarn.core.errors import ForewarnError, Unavailable
+from forewarn.core.facts import Delivered, Entry, SubscriptionRemoved, SubscriptionSet
+from forewarn.core.fleet import Fleet
+from forewarn.core.model import NODE, Event, Subscription
+from forewarn.journal.port import Journal
+from forewarn.node.feed import Commit
+from forewarn.node.node import Node
+
+log = logging.getLogger(__name__)
+
+_RECORD_SOON = timedelta(seconds=5)
+_RECORD_RARELY = timedelta(hours=1)
+_PATIENCE = 5.0
+"""Seconds that deliveries under way may take when the service stops."""
+
+
+class Deliverer:
+    """One worker for each subscription."""
+
+    def __init__(self, node: Node, journal: Journal, mail: Mail, *, origin: str = "", timeout: float = 10.0) -> None:
+        self._node = node
+        self._journal = journal
+        self._couriers = Couriers(mail, origin or socket.gethostname(), node.clock.now, timeout)
+        self._threads = ThreadPoolExecutor(32, thread_name_prefix="courier")
+        self._random = Random()  # noqa: S311 - it spreads retries, it guards nothing
+        self._tail = Tail()
+        self._known: dict[str, Event] = {}
+        self._workers: dict[str, Worker] = {}
+        self._ending: set[asyncio.Task[None]] = set()
+        self._timer: Timer | None = None
+        self._rings_at: datetime | None = None
+        self._recording: asyncio.Task[None] | None = None
+        self._is_stopped = False
+
+    @property
+    def is_idle(self) -> bool:
+        """Tell whether everybody waits for nothing but the clock and new facts."""
+        return self._recording is None and not self._ending and all(each.is_idle for each in self._workers.values())
+
+    def load(self, fleet: Fleet) -> None:
+        self._tail.begin(self._node.revision)
+        self._known.clear()
+        if fleet.subscriptions:
+            self._known.update(fleet.events)
+        for id_ in self._workers.keys() - fleet.subscriptions.keys():
+            self._drop(id_)
+        for subscription in fleet.subscriptions.values():
+            worker = self._workers.get(subscription.id)
+            if worker and _is_same(worker.subscription, subscription):
+                worker.stir()
+            else:
+                self._take(subscription)
+
+    def publish(self, commit: Commit) -> None:
+        self._follow(commit.entries)
+        for entry in commit.entries:
+            for fact in entry.facts:
+                if isinstance(fact, SubscriptionSet):
+                    self._known.update(commit.fleet.events)
+                    self._take(fact.subscription)
+                elif isinstance(fact, SubscriptionRemoved):
+                    self._drop(fact.subscription)
+
+    def delivery_of(self, subscription: str) -> Delivery:
+        """Say whether messages get through to a subscriber, and how many wait."""
+        worker = self._workers.get(subscription)
+        return worker.delivery if worker else Delivery()
+
+    def deliveries(self) -> dict[str, Delivery]:
+        """Say how it stands with every subscriber."""
+        return {id_: worker.delivery for id_, worker in self._workers.items()}
+
+    async def send_test(self, subscription: Subscription) -> Sent:
+        """Send a message that says it is a test; raise Unavailable that says why it did not arrive.
+
+        A subscriber whom it reaches is told at once what waits for it.
+        """
+        notice = trial_notice(uuid4().hex, self._node.clock.now(), subscription.name)
+        deliver = self._couriers.courier_for(subscription).deliver
+        try:
+            said = await asyncio.get_running_loop().run_in_executor(self._threads, deliver, notice)
+        except NotDelivered as error:
+            raise Unavailable(f"the test message did not arrive: {error}") from None
+        if worker := self._workers.get(subscription.id):
+            worker.resume()
+        return Sent(detail=said)
+
+    async def stop(self) -> None:
+        """Let deliveries under way end, for a moment, and record how far everybody was told."""
+        self._is_stopped = True
+        if self._timer:
+            self._timer.cancel()
+        await asyncio.gather(*(worker.stop(_PATIENCE) for worker in self._workers.values()), *self._ending)
+        if self._recording:
+            await self._recording
+        await self._record()
+        self._threads.shutdown(wait=False, cancel_futures=True)
+
+    def _follow(self, entries: Sequence[Entry]) -> None:
+        if not self._workers:
+            self._tail.begin(entries[-1].revision)
+            return
+        before = self._tail.head
+        if self._tail.extend(entries):
+            for worker in self._workers.values():
+                worker.stir()
+            return
+        is_news = not all(isinstance(fact, Delivered) for entry in entries for fact in entry.facts)
+        for worker in self._workers.values():
+            worker.pass_by(before, self._tail.head)
+            worker.has_news |= is_news
+        if is_news:
+            self._expect_record(False)
+
+    def _take(self, subscription: Subscription) -> None:
+        """Begin to tell somebody, or begin anew where it is now told otherwise."""
+        before = self._workers.get(subscription.id)
+        told = max(subscription.told, before.told if before else 0)
+        self._drop(subscription.id)
+        follower = Follower(self._node, self._journal, self._tail, self._known, told)
+        courier = self._couriers.courier_for(subscription)
+        self._workers[subscription.id] = Worker(
+            subscription, follower, courier, self._node.clock, self._threads, self._random, self._expect_record
+        )
+
+    def _drop(self, id_: str) -> None:
+        if worker := self._workers.pop(id_, None):
+            ending = asyncio.create_task(worker.stop())
+            self._ending.add(ending)
+            ending.add_done_callback(self._ending.discard)
+
+    def _expect_record(self, is_soon: bool) -> None:  # noqa: FBT001 - it is called with a literal only
+        when = self._node.clock.now() + (_RECORD_SOON if is_soon else _RECORD_RARELY)
+        if self._is_stopped or (self._rings_at and self._rings_at <= when):
+            return
+        if self._timer:
+            self._timer.cancel()
+        self._rings_at = when
+        self._timer = self._node.clock.call_at(when, self._ring)
+
+    def _ring(self) -> None:
+        self._timer = self._rings_at = None
+        self._recording = asyncio.create_task(self._record())
+
+    async def _record(self) -> None:
+        news = {id_: worker for id_, worker in self._workers.items() if worker.has_news}
+        told = {id_: worker.told for id_, worker in news.items() if worker.told > worker.recorded}
+        for worker in news.values():
+            worker.has_news = False
+        try:
+            if told:
+                await self._node.submit(RecordDelivered(id=uuid4().hex, by=NODE, revisions=told))
+        except ForewarnError as error:
+            log.warning("how far subscribers were told was not recorded: %s", error)
+            self._recording = None
+            for worker in news.values():
+                worker.has_news = True
+            self._expect_record(True)
+            return
+        for id_, revision in told.items():
+            news[id_].recorded = revision
+        self._recording = None
+
+
+def _is_same(one: Subscription, other: Subscription) -> bool:
+    """Tell whether two are the same but for how far they were told."""
+    names = (name for name in one.__struct_fields__ if name != "told")
+    return all(getattr(one, name) == getattr(other, name) for name in names)

@@ -1,0 +1,67 @@
+"""A notice as a mail, and how it is handed to the mail server."""
+
+import smtplib
+import ssl
+from email.message import EmailMessage
+from email.policy import EmailPolicy
+from email.utils import format_datetime
+
+from forewarn.config.settings import Mail
+from forewarn.control.notices.messages import Notice
+from forewarn.control.notices.wording import headline, particulars
+from forewarn.core.errors import BadInput
+
+_POLICY = EmailPolicy(max_line_length=200)
+"""Lines longer than what is usual and shorter than what is allowed: a subject stays on one."""
+
+
+def mail_of(notice: Notice, sender: str, recipient: str, origin: str) -> EmailMessage:
+    """Write the mail; mails about one event belong to one conversation, and one that comes twice bears one id."""
+    message = EmailMessage(_POLICY)
+    message["From"] = sender
+    message["To"] = recipient
+    message["Subject"] = f"[Forewarn] {_line(headline(notice))}"
+    message["Date"] = format_datetime(notice.at)
+    message["Message-ID"] = f"<{notice.id}@{origin}>"
+    if notice.event:
+        message["References"] = f"<{notice.event.id}@{origin}>"
+    message["Auto-Submitted"] = "auto-generated"  # nobody's absence is to be answered
+    lines = (f"{name + ':':<13}{_line(said)}" for name, said in particulars(notice))
+    message.set_content(f"{headline(notice)}.\n\n" + "\n".join(lines) + "\n")
+    return message
+
+
+class MailServer:
+    """The server that takes mail to its recipients."""
+
+    def __init__(self, settings: Mail, timeout: float, tls: ssl.SSLContext) -> None:
+        self._settings = settings
+        self._timeout = timeout
+        self._tls = tls
+
+    @property
+    def sender(self) -> str:
+        return self._settings.sender
+
+    def send(self, message: EmailMessage) -> None:
+        """Hand one mail over; raise what smtplib or the network says."""
+        settings = self._settings
+        if not settings.host:
+            raise BadInput("no mail server is set; write [mail] with host and sender in forewarn.toml")
+        with self._connect() as server:
+            if settings.tls == "starttls":
+                server.starttls(context=self._tls)
+            if settings.user and settings.password_file:
+                server.login(settings.user, settings.password_file.read_text(encoding="utf-8").strip())
+            server.send_message(message)
+
+    def _connect(self) -> smtplib.SMTP:
+        host, port = self._settings.host, self._settings.port
+        if self._settings.tls == "tls":
+            return smtplib.SMTP_SSL(host, port, timeout=self._timeout, context=self._tls)
+        return smtplib.SMTP(host, port, timeout=self._timeout)
+
+
+def _line(text: str) -> str:
+    """Keep a text from becoming several lines, or several headers."""
+    return " ".join(text.split())

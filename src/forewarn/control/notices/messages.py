@@ -1,0 +1,202 @@
+"""What there is to tell: one notice for each fact of an event's life, and its body after CloudEvents 1.0.
+
+    fact              type
+    Announced         io.forewarn.event.scheduled
+    Approved          io.forewarn.event.approved
+    Postponed         io.forewarn.event.postponed
+    BroughtForward    io.forewarn.event.advanced
+    Started(AtOnce)   io.forewarn.event.started
+    Completed         io.forewarn.event.completed
+    Failed            io.forewarn.event.failed
+    Canceled          io.forewarn.event.canceled
+
+The id of a notice is made of the revision and the number of its fact: told again, it is the same.
+"""
+
+from datetime import datetime
+from enum import StrEnum
+
+import msgspec
+from msgspec.structs import replace
+
+from forewarn.core import lifecycle
+from forewarn.core.facts import (
+    Announced,
+    AnyFact,
+    Approved,
+    Attempted,
+    BroughtForward,
+    Canceled,
+    Completed,
+    Entry,
+    Failed,
+    Postponed,
+    Started,
+    StartedAtOnce,
+    Waiting,
+)
+from forewarn.core.model import Event, EventStatus, Subscription
+from forewarn.wire.notice import told_event
+from forewarn.wire.words import show_id
+
+CLOUD_EVENTS = "application/cloudevents+json; charset=utf-8"
+
+Birth = Announced | StartedAtOnce
+Life = Birth | Approved | Waiting | Postponed | BroughtForward | Started | Attempted | Completed | Failed | Canceled
+"""The facts that are about one event."""
+
+_ENDS = {
+    Completed: EventStatus.COMPLETED,
+    Failed: EventStatus.FAILED,
+    Canceled: EventStatus.CANCELED,
+}
+
+
+class NoticeType(StrEnum):
+    """What a notice is about, as CloudEvents spells it."""
+
+    SCHEDULED = "io.forewarn.event.scheduled"
+    APPROVED = "io.forewarn.event.approved"
+    POSTPONED = "io.forewarn.event.postponed"
+    ADVANCED = "io.forewarn.event.advanced"
+    STARTED = "io.forewarn.event.started"
+    COMPLETED = "io.forewarn.event.completed"
+    FAILED = "io.forewarn.event.failed"
+    CANCELED = "io.forewarn.event.canceled"
+    MISSED = "io.forewarn.missed"
+    TEST = "io.forewarn.test"
+
+
+_TYPES = {
+    Announced: NoticeType.SCHEDULED,
+    StartedAtOnce: NoticeType.STARTED,
+    Approved: NoticeType.APPROVED,
+    Postponed: NoticeType.POSTPONED,
+    BroughtForward: NoticeType.ADVANCED,
+    Started: NoticeType.STARTED,
+    Completed: NoticeType.COMPLETED,
+    Failed: NoticeType.FAILED,
+    Canceled: NoticeType.CANCELED,
+}
+
+
+class Notice(msgspec.Struct, frozen=True):
+    """One thing to tell."""
+
+    id: str
+    type: NoticeType
+    revision: int
+    at: datetime
+    by: str = ""
+    reason: str = ""
+    event: Event | None = None
+    """The event as the fact left it; none when the notice is about the notices themselves."""
+
+    @property
+    def lane(self) -> str:
+        """What notices are kept in order by: the event, or nothing but itself."""
+        return self.event.id if self.event else self.id
+
+
+def next_record(event: Event | None, fact: Life) -> Event | None:
+    """Return the event as the fact left it, with how it ended; None when it is not known."""
+    match fact:
+        case Announced(event=born) | StartedAtOnce(event=born):
+            return born
+        case Completed() | Failed() | Canceled():
+            return replace(event, status=_ENDS[type(fact)]) if event else None
+        case _:
+            return lifecycle.after(event, fact) if event else None
+
+
+def event_id(fact: AnyFact) -> str:
+    """Return the id of the event that a fact is about; nothing when it is about none, or about many."""
+    match fact:
+        case Announced(event=Event(id=id_)) | StartedAtOnce(event=Event(id=id_)):
+            return id_
+        case (
+            Approved()
+            | Waiting()
+            | Postponed()
+            | BroughtForward()
+            | Started()
+            | Attempted()
+            | Completed()
+            | Failed()
+            | Canceled()
+        ):
+            return fact.event
+        case _:
+            return ""
+
+
+def notice_of(entry: Entry, number: int, event: Event) -> Notice | None:
+    """Return what is told of a fact of an entry, which left the event so; None when it is not told."""
+    fact = entry.facts[number]
+    type_ = _TYPES.get(type(fact))
+    if type_ is None:
+        return None
+    by = fact.by if isinstance(fact, Approved | Postponed) else entry.by
+    return Notice(f"{entry.revision}-{number}", type_, entry.revision, entry.at, str(by), _reason(fact), event)
+
+
+def missed_notice(first: int, last: int, at: datetime) -> Notice:
+    """Return the notice that the journal no longer holds what was to be told."""
+    reason = (
+        f"what happened from revision {first} to {last} was never told, and the journal no longer holds it;"
+        " read the present state anew"
+    )
+    return Notice(f"missed-{first}-{last}", NoticeType.MISSED, last, at, reason=reason)
+
+
+def trial_notice(id: str, at: datetime, subscription: str) -> Notice:
+    """Return a notice that says it is a test."""
+    reason = f"this is a test of the subscription {subscription!r}; nothing has happened"
+    return Notice(f"test-{id}", NoticeType.TEST, 0, at, reason=reason)
+
+
+def is_wanted(notice: Notice, subscription: Subscription) -> bool:
+    """Tell whether a subscriber asked for such notices."""
+    event = notice.event
+    return event is None or (
+        (not subscription.groups or event.group in subscription.groups)
+        and (not subscription.types or event.type in subscription.types)
+    )
+
+
+def cloud_event(notice: Notice, source: str) -> bytes:
+    """Write a notice as CloudEvents 1.0 has it, in structured mode."""
+    event = notice.event
+    body = {
+        "specversion": "1.0",
+        "id": notice.id,
+        "source": source,
+        "type": notice.type,
+        **({"subject": show_id(event.id)} if event else {}),
+        "time": notice.at,
+        "datacontenttype": "application/json",
+        "data": told_event(event, notice.by, notice.reason) if event else {"Detail": notice.reason},
+    }
+    return msgspec.json.encode(body)
+
+
+def _reason(fact: AnyFact) -> str:
+    match fact:
+        case Announced(event=event):
+            return event.reason
+        case StartedAtOnce(event=event):
+            return "; ".join(filter(None, (event.without_notice, event.reason)))
+        case Approved(counts=False):
+            return "recorded, but it does not count: each VM of the event must approve for itself"
+        case Postponed(seconds=seconds, reason=reason):
+            return f"by {seconds} s: {reason}" if reason else f"by {seconds} s"
+        case BroughtForward():
+            return "the hardware is expected to fail earlier than was announced"
+        case Started(because=because) | Canceled(because=because):
+            return because
+        case Completed(detail=detail):
+            return detail
+        case Failed(reason=reason):
+            return reason
+        case _:
+            return ""

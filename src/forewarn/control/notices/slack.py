@@ -1,0 +1,34 @@
+"""A notice as an incoming webhook of Slack takes it: blocks, and a line for where blocks are not shown."""
+
+import msgspec
+
+from forewarn.control.notices.messages import Notice
+from forewarn.control.notices.wording import headline, particulars
+
+_LONGEST_HEADER = 150
+_LONGEST_TEXT = 2_900
+
+
+def slack_body(notice: Notice) -> bytes:
+    """Write the message that Slack shows."""
+    line = headline(notice)
+    lines = "\n".join(f"*{name}:* {_escaped(said)}" for name, said in particulars(notice))
+    return msgspec.json.encode(
+        {
+            "text": _escaped(line),
+            "blocks": [
+                {"type": "header", "text": {"type": "plain_text", "text": _shortened(line, _LONGEST_HEADER)}},
+                {"type": "section", "text": {"type": "mrkdwn", "text": _shortened(lines, _LONGEST_TEXT)}},
+            ],
+        }
+    )
+
+
+def _escaped(text: str) -> str:
+    """Write the three characters that Slack would read as its own."""
+    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+
+
+def _shortened(text: str, longest: int) -> str:
+    """Keep within what Slack takes; it refuses the whole message otherwise."""
+    return text if len(text) <= longest else text[: longest - 1] + "…"

@@ -1,0 +1,42 @@
+"""The newest entries, kept for those who keep up, so that they need not read the journal."""
+
+from collections import deque
+from collections.abc import Iterable
+from itertools import islice
+
+from forewarn.control.notices.messages import event_id
+from forewarn.core.facts import Entry
+
+
+class Tail:
+    """As many of the newest entries as it may keep; those that are about no event are only counted."""
+
+    def __init__(self, size: int = 1_000) -> None:
+        self._entries: deque[Entry | None] = deque(maxlen=size)
+        self.head = 0
+        """The last revision that is durable."""
+
+    def begin(self, revision: int) -> None:
+        """Forget everything: the next entry is the one after this."""
+        self._entries.clear()
+        self.head = revision
+
+    def extend(self, entries: Iterable[Entry]) -> bool:
+        """Take entries in; tell whether any of them is about an event."""
+        is_any = False
+        for entry in entries:
+            is_told = any(event_id(fact) for fact in entry.facts)
+            is_any |= is_told
+            self._entries.append(entry if is_told else None)
+            self.head = entry.revision
+        return is_any
+
+    def reaches(self, after: int) -> bool:
+        """Tell whether everything after a revision is here."""
+        return after >= self.head - len(self._entries)
+
+    def after(self, revision: int, limit: int) -> tuple[list[Entry], int]:
+        """Return the entries about events after a revision, of at most ``limit``, and the last revision looked at."""
+        begin = revision - (self.head - len(self._entries))
+        taken = list(islice(self._entries, begin, begin + limit))
+        return [entry for entry in taken if entry], revision + len(taken)

@@ -1,0 +1,520 @@
+"""Telling subscribers: at least once, in order per event, whatever the receiver does, across restarts."""
+
+from collections.abc import Iterator
+from datetime import timedelta
+from email import message_from_bytes
+from email.policy import SMTP
+from itertools import pairwise
+
+import pytest
+
+from forewarn.clocks import ManualClock
+from forewarn.config.settings import Mail
+from forewarn.control.notices import worker as workers
+from forewarn.control.notices.delivery import Delivery, DeliveryState
+from forewarn.control.notices.window import Window
+from forewarn.core.errors import Unavailable
+from forewarn.core.facts import Delivered, Entry
+from forewarn.core.model import EventType, SubscriptionKind
+from forewarn.journal.memory import MemoryJournal
+from tests.control.notices.receivers import Answer, Received, Receiver, mail_sink
+from tests.control.notices.site import Site, play
+
+SECOND = timedelta(seconds=1)
+MINUTE = timedelta(minutes=1)
+LIFE = ["scheduled", "approved", "started", "completed"]
+
+
+def kinds(received: list[Received]) -> list[str]:
+    return [each.json["type"].rpartition(".")[2] for each in received]
+
+
+def lives(received: list[Received]) -> dict[str, list[str]]:
+    """Return what was told of each event, in order."""
+    found: dict[str, list[str]] = {}
+    for each in received:
+        found.setdefault(each.json["subject"], []).extend(kinds([each]))
+    return found
+
+
+def test_an_event_is_told_from_its_announcement_to_its_end() -> None:
+    """One message for each step, with what the event was, also when it has left the fleet."""
+
+    async def story(site: Site) -> None:
+        await site.rig.add_fleet()
+        await site.subscribe(receiver.url)
+        event = await site.whole_life()
+        await site.settled()
+
+        assert kinds(receiver.taken) == LIFE
+        assert {each.json["data"]["Group"] for each in receiver.taken} == {"web"}
+        assert {each.json["subject"] for each in receiver.taken} == {event.upper()}
+        assert [each.json["data"]["EventStatus"] for each in receiver.taken] == [
+            "Scheduled",
+            "Scheduled",
+            "Started",
+            "Completed",
+        ]
+
+    with Receiver() as receiver:
+        play(story)
+
+
+def test_nothing_is_told_of_what_was_before_the_subscription() -> None:
+    """It begins with what happens after it, and knows what those events were."""
+
+    async def story(site: Site) -> None:
+        await site.rig.add_fleet()
+        event = await site.rig.operate("restart", "web-0")
+        await site.subscribe(receiver.url)
+        await site.rig.approve(event)
+        await site.settled()
+
+        assert kinds(receiver.taken) == ["approved", "started"]
+        assert receiver.taken[0].json["data"]["Resources"] == ["web-0"]
+        assert receiver.taken[0].json["data"]["NotBefore"] != ""
+        assert receiver.taken[1].json["data"]["NotBefore"] == ""
+
+    with Receiver() as receiver:
+        play(story)
+
+
+def test_only_what_was_asked_for_is_told() -> None:
+    """By group and by type of event."""
+
+    async def story(site: Site) -> None:
+        await site.rig.add_fleet()
+        await site.subscribe(receiver.url, name="freezes", types=(EventType.FREEZE,))
+        await site.subscribe(receiver.url, name="web", groups=("web",), types=(EventType.REDEPLOY,))
+        await site.whole_life()
+        await site.rig.operate("redeploy", "web-1")
+        await site.rig.operate("freeze", "web-2")
+        await site.settled()
+
+        assert sorted(each.json["data"]["EventType"] for each in receiver.taken) == ["Freeze", "Redeploy"]
+
+    with Receiver() as receiver:
+        play(story)
+
+
+def test_a_receiver_that_is_down_for_an_hour_gets_everything_afterwards() -> None:
+    """Once each, in order per event; meanwhile it is seen to be parked, and is asked rarely."""
+
+    async def story(site: Site) -> None:
+        await site.rig.add_fleet()
+        ops = await site.subscribe(receiver.url)
+        receiver.down()
+        for number in range(20):
+            await site.whole_life(f"web-{number % 3}")
+            await site.advance(3 * MINUTE)
+        parked = site.delivery(ops)
+
+        assert parked.state is DeliveryState.PARKED
+        assert parked.waiting == 80
+        assert parked.since == site.clock.now() - 20 * 3 * MINUTE
+        assert "cannot be reached: connection refused" in parked.last_error
+        assert parked.next_try_at
+        assert parked.next_try_at - site.clock.now() <= 5 * MINUTE
+        assert site.told(ops) < site.rig.node.revision - 80
+
+        receiver.up()
+        await site.advance(5 * MINUTE)
+
+        assert len(receiver.ids) == len(set(receiver.ids)) == 80
+        assert list(lives(receiver.taken).values()) == [LIFE] * 20
+        assert site.delivery(ops) == Delivery()
+
+    with Receiver() as receiver:
+        play(story)
+
+
+def test_what_waits_beyond_the_window_is_counted_and_not_held(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However long a receiver is down, memory holds a window's worth, and the number that waits is right."""
+    monkeypatch.setattr(workers, "Window", lambda: Window(5))
+
+    async def story(site: Site) -> None:
+        await site.rig.add_fleet()
+        ops = await site.subscribe(receiver.url)
+        receiver.down()
+        for number in range(150):
+            await site.whole_life(f"web-{number % 3}")
+            await site.settled()
+        (worker,) = site.deliverer._workers.values()
+
+        assert site.delivery(ops).waiting == 600
+        assert len(worker._window) <= 5 + 100
+
+        receiver.up()
+        await site.advance(10 * MINUTE)
+
+        assert list(lives(receiver.taken).values()) == [LIFE] * 150
+        assert len(receiver.ids) == 600
+        assert site.delivery(ops).waiting == 0
+
+    with Receiver() as receiver:
+        play(story)
+
+
+def test_it_is_tried_again_after_longer_and_longer_waits() -> None:
+    """Twice as long each time, up to five minutes, and never quite regularly."""
+    tries = []
+
+    async def story(site: Site) -> None:
+        def refuse(_: Received) -> Answer:
+            tries.append(site.clock.now())
+            return Answer(503)
+
+        receiver.answer = refuse
+        await site.rig.add_fleet()
+        await site.subscribe(receiver.url)
+        await site.rig.operate("restart", "web-0")
+        await site.settled()
+        while len(tries) < 14:
+            await site.advance(SECOND, 10)
+
+    with Receiver() as receiver:
+        play(story)
+    waits = [(later - earlier).total_seconds() for earlier, later in pairwise(tries)]
+
+    for number, wait in enumerate(waits):
+        longest = min(2.0**number, 300.0)
+        assert longest / 2 <= wait <= longest + 1
+
+
+def test_a_receiver_says_how_long_it_wants_to_be_left_alone() -> None:
+    """As Slack does when it was told too much."""
+
+    async def story(site: Site) -> None:
+        receiver.answer = lambda _: Answer(429, {"Retry-After": "90"})
+        await site.rig.add_fleet()
+        ops = await site.subscribe(receiver.url)
+        await site.rig.operate("restart", "web-0")
+        await site.settled()
+
+        assert site.delivery(ops).next_try_at == site.clock.now() + 90 * SECOND
+
+    with Receiver() as receiver:
+        play(story)
+
+
+def test_a_notice_that_is_refused_holds_back_its_own_event_only() -> None:
+    """The others go on; what is refused keeps its order, and arrives when it is taken at last."""
+
+    async def story(site: Site) -> None:
+        await site.rig.add_fleet()
+        ops = await site.subscribe(receiver.url)
+        bad = await site.rig.operate("restart", "web-0")
+        receiver.answer = lambda got: Answer(400 if got.json["subject"] == bad.upper() else 200)
+        await site.rig.approve(bad)
+        await site.complete(bad)
+        for number in range(10):
+            await site.whole_life(f"web-{1 + number % 2}")
+            await site.advance(MINUTE)
+
+        assert list(lives(receiver.taken).values())[-10:] == [LIFE] * 10
+        assert site.delivery(ops).state is DeliveryState.HEALTHY
+        assert site.delivery(ops).refused == 1
+        assert site.delivery(ops).waiting == 4 - len(lives(receiver.taken).get(bad.upper(), []))
+        assert "answered 400" in site.delivery(ops).last_error
+
+        receiver.answer = lambda _: Answer()
+        await site.advance(5 * MINUTE)
+
+        assert lives(receiver.taken)[bad.upper()] == LIFE
+        assert len(receiver.ids) == len(set(receiver.ids)) == 44
+        assert site.delivery(ops) == Delivery()
+
+    with Receiver() as receiver:
+        play(story)
+
+
+def test_a_notice_that_is_refused_for_a_day_is_given_up() -> None:
+    """Though others are taken; the record does not stand still for its sake, and the loss is seen."""
+
+    async def story(site: Site) -> None:
+        await site.rig.add_fleet()
+        ops = await site.subscribe(receiver.url)
+        bad = await site.rig.operate("freeze", "web-0")
+        receiver.answer = lambda got: Answer(
+            400 if got.json["type"].endswith("scheduled") and bad.upper() in str(got.json) else 200
+        )
+        for _ in range(26):
+            await site.whole_life("web-2")
+            await site.advance(4 * MINUTE, 16)
+
+        assert site.delivery(ops).missed == 1
+        assert site.delivery(ops).waiting == 0
+        assert lives(receiver.taken)[bad.upper()] == ["started"]
+
+    with Receiver() as receiver:
+        play(story)
+
+
+def test_a_receiver_that_is_gone_is_not_tried_again_until_a_test_reaches_it() -> None:
+    """410 says: never again. Nothing is lost meanwhile."""
+
+    async def story(site: Site) -> None:
+        receiver.answer = lambda _: Answer(410)
+        await site.rig.add_fleet()
+        ops = await site.subscribe(receiver.url)
+        await site.whole_life()
+        await site.advance(MINUTE, 90)
+
+        assert len(receiver.tried) == 1
+        assert site.delivery(ops).state is DeliveryState.GONE
+        assert site.delivery(ops).waiting == 4
+        with pytest.raises(Unavailable, match=r"did not arrive: localhost:\d+ answered 410 Gone"):
+            await site.deliverer.send_test(ops)
+        assert site.delivery(ops).state is DeliveryState.GONE
+
+        receiver.answer = lambda _: Answer()
+        sent = await site.deliverer.send_test(ops)
+        await site.settled()
+
+        assert "answered 204" in sent.detail
+        assert kinds(receiver.taken) == ["test", *LIFE]
+        assert site.delivery(ops) == Delivery()
+
+    with Receiver() as receiver:
+        play(story)
+
+
+def test_a_restart_goes_on_where_the_last_record_was() -> None:
+    """What was told is not told again, what was not told is; an event announced before is known."""
+    journal, clock = MemoryJournal(), ManualClock()
+    events: list[str] = []
+
+    async def first(site: Site) -> None:
+        await site.rig.add_fleet()
+        await site.subscribe(receiver.url)
+        events.append(await site.rig.operate("restart", "web-0"))
+        await site.settled()
+        receiver.down()
+        await site.rig.approve(events[0])
+        await site.settled()
+
+    async def second(site: Site) -> None:
+        receiver.up()
+        await site.complete(events[0])
+        await site.advance(MINUTE)
+
+    with Receiver() as receiver:
+        play(first, journal, clock)
+        play(second, journal, clock)
+
+    assert kinds(receiver.taken) == LIFE
+
+
+def test_how_far_they_were_told_is_recorded_seconds_after_a_delivery() -> None:
+    """So that a crash repeats no more than that."""
+
+    async def story(site: Site) -> None:
+        await site.rig.add_fleet()
+        ops = await site.subscribe(receiver.url)
+        await site.whole_life()
+        await site.settled()
+        revision = site.rig.node.revision
+        await site.advance(5 * SECOND)
+
+        assert site.told(ops) == revision
+        assert site.rig.node.revision == revision + 1
+
+    with Receiver() as receiver:
+        play(story)
+
+
+def test_an_idle_service_records_nothing() -> None:
+    """The record of a delivery is nothing to record, nor is a restart."""
+    journal, clock = MemoryJournal(), ManualClock()
+
+    async def first(site: Site) -> None:
+        await site.rig.add_fleet()
+        await site.subscribe(receiver.url)
+        await site.whole_life()
+        await site.settled()
+        await site.advance(timedelta(hours=3), 20)
+
+        assert sum(isinstance(fact, Delivered) for fact in site.rig.facts) == 1
+
+    async def later(site: Site) -> None:
+        await site.settled()
+        await site.advance(timedelta(hours=3), 20)
+
+    with Receiver() as receiver:
+        play(first, journal, clock)
+        revision = journal.load().revision
+        play(later, journal, clock)
+        play(later, journal, clock)
+
+    assert journal.load().revision == revision
+
+
+def test_entries_about_no_event_are_recorded_rarely() -> None:
+    """A subscriber to whom nothing happens for years must not fall behind what the journal keeps."""
+
+    async def story(site: Site) -> None:
+        await site.rig.add_fleet(enrolled=False)
+        ops = await site.subscribe(receiver.url)
+        await site.settled()
+        await site.rig.add_fleet()
+        revision = site.rig.node.revision
+        await site.advance(timedelta(minutes=59))
+        assert site.told(ops) < revision
+
+        await site.advance(MINUTE)
+        assert site.told(ops) == revision
+
+    with Receiver() as receiver:
+        play(story)
+
+
+class ForgetfulJournal(MemoryJournal):
+    """A journal that no longer holds its first entries."""
+
+    first = 1
+
+    def entries(self, after: int = 0, limit: int | None = None) -> Iterator[Entry]:
+        return super().entries(max(after, self.first - 1), limit)
+
+    def history(
+        self,
+        subject: str,
+        *,
+        limit: int | None = None,
+        after: int = 0,
+        before: int | None = None,
+        from_oldest: bool = False,
+    ) -> list[Entry]:
+        kept = max(after, self.first - 1)
+        return super().history(subject, limit=limit, after=kept, before=before, from_oldest=from_oldest)
+
+
+def test_whoever_misses_what_the_journal_no_longer_holds_is_told_so() -> None:
+    """In a message of its own, and in the status; then it goes on with what there is."""
+    journal, clock = ForgetfulJournal(), ManualClock()
+    revisions: list[int] = []
+
+    async def first(site: Site) -> None:
+        await site.rig.add_fleet()
+        ops = await site.subscribe(receiver.url)
+        receiver.down()
+        revisions.append(ops.told + 1)
+        await site.whole_life()
+        await site.settled()
+        journal.first = site.rig.node.revision
+        await site.rig.operate("freeze", "web-1")
+
+    async def second(site: Site) -> None:
+        receiver.up()
+        await site.advance(MINUTE)
+        ((_, delivery),) = site.deliverer.deliveries().items()
+
+        assert delivery.missed == journal.first - 1 - revisions[0]
+
+    with Receiver() as receiver:
+        play(first, journal, clock)
+        play(second, journal, clock)
+
+    # The end of the first event is still held, but what the event was is not.
+    assert kinds(receiver.taken) == ["missed", "scheduled"]
+    assert receiver.ids[0] == f"missed-{revisions[0] + 1}-{journal.first - 1}"
+
+
+def test_an_event_whose_announcement_is_no_longer_held_is_told_while_it_lives() -> None:
+    """What the fleet says of it at the start is kept."""
+    journal, clock = ForgetfulJournal(), ManualClock()
+    events: list[str] = []
+
+    async def first(site: Site) -> None:
+        await site.rig.add_fleet()
+        await site.subscribe(receiver.url)
+        events.append(await site.rig.operate("restart", "web-0"))
+        await site.advance(5 * SECOND)
+        journal.first = site.rig.node.revision
+
+    async def second(site: Site) -> None:
+        await site.rig.approve(events[0])
+        await site.complete(events[0])
+        await site.settled()
+
+    with Receiver() as receiver:
+        play(first, journal, clock)
+        play(second, journal, clock)
+
+    assert kinds(receiver.taken) == LIFE
+
+
+def test_whoever_is_removed_is_told_nothing_more() -> None:
+    """Not even what was waiting."""
+
+    async def story(site: Site) -> None:
+        await site.rig.add_fleet()
+        ops = await site.subscribe(receiver.url)
+        receiver.down()
+        await site.whole_life()
+        await site.settled()
+        await site.unsubscribe(ops)
+        receiver.up()
+        await site.advance(MINUTE, 20)
+
+        assert receiver.tried == []
+        assert site.deliverer.deliveries() == {}
+
+    with Receiver() as receiver:
+        play(story)
+
+
+def test_a_receiver_that_hangs_delays_nobody_else() -> None:
+    """Everybody has a worker of their own."""
+
+    async def story(site: Site) -> None:
+        await site.rig.add_fleet()
+        receiver.down()
+        await site.subscribe(receiver.url, name="down")
+        await site.subscribe(other.url, name="up")
+        await site.whole_life()
+        await site.settled()
+
+        assert kinds(other.taken) == LIFE
+
+    with Receiver() as receiver, Receiver() as other:
+        play(story)
+
+
+def test_people_are_told_by_slack_teams_and_mail() -> None:
+    """Each in its own form, one message for each step."""
+
+    async def story(site: Site) -> None:
+        await site.rig.add_fleet()
+        await site.subscribe(slack.url, SubscriptionKind.SLACK, name="slack")
+        await site.subscribe(teams.url, SubscriptionKind.TEAMS, name="teams")
+        await site.subscribe("ops@example.org", SubscriptionKind.MAIL, name="mail")
+        await site.whole_life()
+        await site.settled()
+
+        assert [each.json["text"].split(" web-0 ")[1].split()[0] for each in slack.taken] == [
+            "is",
+            "was",
+            "has",
+            "is",
+        ]
+        assert len(teams.taken) == 4
+        subjects = [message_from_bytes(mail, policy=SMTP)["Subject"] for mail in sink.mails]
+        assert [subject.startswith("[Forewarn] Reboot of web-0 ") for subject in subjects] == [True] * 4
+
+    with Receiver() as slack, Receiver() as teams, mail_sink() as sink:
+        play(story, mail=Mail(host="127.0.0.1", port=sink.port, tls="none", sender="forewarn@example.org"))
+
+
+def test_a_mail_without_a_mail_server_waits_and_says_what_to_set() -> None:
+    """Until the settings name one."""
+
+    async def story(site: Site) -> None:
+        await site.rig.add_fleet()
+        ops = await site.subscribe("ops@example.org", SubscriptionKind.MAIL)
+        await site.rig.operate("restart", "web-0")
+        await site.settled()
+
+        assert "write [mail] with host and sender" in site.delivery(ops).last_error
+
+    play(story)
