@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from forewarn.cli.times import clock, read_time, relative, span
+from forewarn.cli.times import clock, read_past, read_time, relative, span
 
 NOW = datetime(2026, 1, 31, 12, 0, 0, 500_000, tzinfo=UTC)
 
@@ -82,3 +82,24 @@ def test_how_long_something_takes(seconds: float, said: str) -> None:
 def test_a_time_by_the_clock_is_local_and_names_its_zone(after: timedelta, said: str) -> None:
     """With seconds where they matter, with the day where it is another."""
     assert clock(NOW + after, NOW) == said
+
+
+@pytest.mark.parametrize(
+    ("written", "meant"),
+    [
+        ("2h", NOW - timedelta(hours=2)),
+        ("7d", NOW - timedelta(days=7)),
+        ("2026-01-31T14:32:00Z", datetime(2026, 1, 31, 14, 32, tzinfo=UTC)),
+        ("2026-01-31T15:32:00+01:00", datetime(2026, 1, 31, 14, 32, tzinfo=UTC)),
+    ],
+)
+def test_a_past_time_can_be_written_as_people_do(written: str, meant: datetime) -> None:
+    """A duration counts back from now."""
+    assert read_past(written, NOW) == meant
+
+
+def test_a_past_clock_time_is_the_last_time_the_clock_showed_it() -> None:
+    """Never in the future, and never longer ago than a day."""
+    for hour in range(24):
+        when = read_past(f"{hour:02}:00", NOW)
+        assert timedelta() <= NOW - when < timedelta(days=1)

@@ -7,7 +7,7 @@ from forewarn.control.access import Bearer
 from forewarn.control.history import Answer, Question, answer
 from forewarn.core.commands import Approve, Attempt, ChangeFleet, Command, OperateVm, Report, Result, VmOperation
 from forewarn.core.decide import enact
-from forewarn.core.facts import AnyFact, Entry
+from forewarn.core.facts import Announced, AnyFact, Entry, StartedAtOnce
 from forewarn.core.model import NODE, Caller, CallerKind, GroupKind, GroupTerms, Host, Role, Vm
 from forewarn.core.notice import Rules
 from forewarn.journal.memory import MemoryJournal
@@ -57,14 +57,12 @@ class Past:
     def restart(self, vm: str, by: Caller = ADA) -> str:
         """Announce a restart and return the event's id; as the group is off, it is born Started."""
         facts = self.do(OperateVm(id=self.id(), by=by, operation=VmOperation.RESTART, vm=vm))
-        (event,) = (fact.event.id for fact in facts if hasattr(fact, "event"))
-        return str(event)
+        return _born(facts)
 
     def freeze(self, vm: str) -> str:
         """Announce a freeze and return the event's id."""
         facts = self.do(OperateVm(id=self.id(), by=ADA, operation=VmOperation.FREEZE, vm=vm))
-        (event,) = (fact.event.id for fact in facts if hasattr(fact, "event"))
-        return str(event)
+        return _born(facts)
 
     def approve(self, event: str, by: str) -> None:
         caller = Caller(CallerKind.VM, by, self.fleet.vms[by].address)
@@ -81,6 +79,11 @@ class Past:
     def facts(self, question: Question, bearer: Bearer = OPERATOR) -> list[str]:
         """Return the words of the facts that answer a question."""
         return [line.fact for line in self.ask(question, bearer).lines]
+
+
+def _born(facts: tuple[AnyFact, ...]) -> str:
+    (event,) = (fact.event.id for fact in facts if isinstance(fact, Announced | StartedAtOnce))
+    return event
 
 
 def owner(*groups: str) -> Bearer:

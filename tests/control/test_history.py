@@ -6,6 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from forewarn.control.history import Question, first_since
+from forewarn.control.lines import Line
 from forewarn.core.commands import CreateToken, DeallocateVm, RecordFetched
 from forewarn.core.facts import Fetch
 from forewarn.core.model import NODE, Role, Token
@@ -101,7 +102,7 @@ def test_pages_hold_every_line_once(past: Past, asked: Question, *, oldest_first
     """Read in pages of two, a history is the same as read at once, also where an entry is split."""
     asked = replace(asked, oldest_first=oldest_first)
     whole = past.ask(asked)
-    paged = []
+    paged: list[Line] = []
     question = replace(asked, limit=2)
     while True:
         page = past.ask(question)

@@ -82,6 +82,7 @@ def _print_detail(detail: "GroupDetail", *, as_json: bool) -> None:
         return
     now = datetime.now(UTC)
     since = f"on since {clock(detail.enrolled_at, now)}" if detail.enrolled_at else "off: none of its VMs asks"
+    off_at = detail.switches_off_at
     print_fields(
         {
             "group": detail.name,
@@ -92,6 +93,7 @@ def _print_detail(detail: "GroupDetail", *, as_json: bool) -> None:
             **_policy(detail),
             "enrolment": since,
             "last asked": _asked(detail, now),
+            "switches off": f"{clock(off_at, now)}, unless one of its VMs asks before that" if off_at else "",
             "incarnation": str(detail.incarnation),
             "vms": ", ".join(detail.members),
         }

@@ -30,6 +30,7 @@ _TRACEBACK = "FOREWARN_TRACEBACK"
 _COMMANDS = {
     "serve": ("forewarn.cli.serve:serve", "Run the service."),
     "demo": ("forewarn.cli.demo:demo", "Run the service with a demo fleet, and say what to type next."),
+    "record": ("forewarn.cli.record:record", "Keep every document of an endpoint, to play it again."),
     "emulate": ("forewarn.cli.emulate:emulate", "Run the service for developers: scenarios, faults, moved clocks."),
     "vm": ("forewarn.cli.vm:vm", "List, add and remove VMs; restart, redeploy, freeze, evict, delete them."),
     "host": ("forewarn.cli.host:host", "List hosts; maintain one, or tell that it fails."),

@@ -1,7 +1,7 @@
 """What operators are shown of VMs, hosts, groups and events: records that print as JSON and as tables."""
 
 from collections.abc import Callable
-from datetime import datetime
+from datetime import datetime, timedelta
 
 import msgspec
 from msgspec.structs import asdict
@@ -79,8 +79,12 @@ class GroupView(msgspec.Struct, frozen=True, kw_only=True):
     vms: int
     events: int
     enrolled: bool
+    enrolled_at: datetime | None
+    """Since when it is on."""
     asked_by: str
     asked_at: datetime | None
+    switches_off_at: datetime | None
+    """When it will be off, unless one of its VMs asks before that."""
 
 
 class GroupDetail(GroupView, frozen=True, kw_only=True):
@@ -88,7 +92,6 @@ class GroupDetail(GroupView, frozen=True, kw_only=True):
 
     policy: Policy
     incarnation: int
-    enrolled_at: datetime | None
     members: tuple[str, ...]
     upcoming: tuple[EventView, ...]
 
@@ -148,9 +151,10 @@ def detail_vm(fleet: Fleet, vm: Vm) -> VmDetail:
     )
 
 
-def view_group(fleet: Fleet, group: Group, last_asked: LastAsked) -> GroupView:
+def view_group(fleet: Fleet, group: Group, last_asked: LastAsked, idle_after: timedelta) -> GroupView:
     terms = group.terms
     asked = last_asked(group.name)
+    is_on = group.enrolled_at is not None
     return GroupView(
         name=terms.name,
         kind=terms.kind,
@@ -159,18 +163,19 @@ def view_group(fleet: Fleet, group: Group, last_asked: LastAsked) -> GroupView:
         eviction=terms.eviction,
         vms=len(group.vms),
         events=len(fleet.events_of(group.name)),
-        enrolled=group.enrolled_at is not None,
+        enrolled=is_on,
+        enrolled_at=group.enrolled_at,
         asked_by=asked.by if asked else "",
         asked_at=asked.at if asked else None,
+        switches_off_at=asked.at + idle_after if asked and is_on else None,
     )
 
 
-def detail_group(fleet: Fleet, group: Group, last_asked: LastAsked) -> GroupDetail:
+def detail_group(fleet: Fleet, group: Group, last_asked: LastAsked, idle_after: timedelta) -> GroupDetail:
     return GroupDetail(
-        **asdict(view_group(fleet, group, last_asked)),
+        **asdict(view_group(fleet, group, last_asked, idle_after)),
         policy=group.terms.policy,
         incarnation=group.incarnation,
-        enrolled_at=group.enrolled_at,
         members=group.vms,
         upcoming=tuple(view_event(event) for event in fleet.events_of(group.name)),
     )

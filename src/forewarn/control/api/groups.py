@@ -30,13 +30,15 @@ async def list_groups(
     key = read_cursor(cursor)
     names = await plane.names.after("groups", key) if bearer.sees_all else after(bearer.groups, key)
 
+    idle_after = plane.node.rules.idle_after
+
     def look(fleet: Fleet) -> Page[views.GroupView]:
         def find(name: str) -> Group | None:
             group = fleet.groups.get(name)
             return group if group is not None and kind in (None, group.terms.kind) else None
 
         found = ((name, find(name)) for name in names)
-        return page(found, limit, lambda group: views.view_group(fleet, group, plane.last_asked))
+        return page(found, limit, lambda group: views.view_group(fleet, group, plane.last_asked, idle_after))
 
     return await plane.node.look(look)
 
@@ -77,7 +79,10 @@ async def scale_in(
 
 
 async def _detail(plane: Plane, bearer: Bearer, name: str) -> views.GroupDetail:
-    return await plane.node.look(lambda fleet: views.detail_group(fleet, bearer.group(fleet, name), plane.last_asked))
+    idle_after = plane.node.rules.idle_after
+    return await plane.node.look(
+        lambda fleet: views.detail_group(fleet, bearer.group(fleet, name), plane.last_asked, idle_after)
+    )
 
 
 groups = Router("/groups", route_handlers=[list_groups, show_group, set_terms, scale_in])
