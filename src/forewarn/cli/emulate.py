@@ -1,6 +1,7 @@
 """``forewarn emulate``: the real service for developers, without root and without configuration."""
 
 import asyncio
+import contextlib
 import logging
 import signal
 from collections.abc import Callable, Coroutine
@@ -96,11 +97,17 @@ def emulate(
 ) -> None:
     """Run the service for developers: every event type, every fault, and a clock that can be moved.
 
-    SCENARIO is one of --list, or a TOML file. It begins with the first request and ends by itself; the exit code is 0
-    if all that it expects came about, else 1. Without a scenario, keys make events happen.
+    SCENARIO is one of --list, a TOML file, or a recording of 'forewarn record', which is played again. A scenario
+    begins with the first request and ends by itself; the exit code is 0 if all that it expects came about, else 1.
+    Without a scenario, keys make events happen.
     """
     if is_list:
         _print_list(as_json=as_json)
+        return
+    from forewarn.emulator.recording import is_recording
+
+    if scenario and is_recording(Path(scenario)):
+        _replay(Path(scenario), hurry=hurry, host=host, port=port, stay=stay)
         return
     from forewarn.cli.emulating.flags import read_faults
     from forewarn.cli.emulating.running import Run
@@ -133,6 +140,30 @@ def emulate(
     else:
         _print_result(played, result)
     context.exit(0 if result.is_good else 1)
+
+
+def _replay(path: Path, *, hurry: float, host: str, port: int, stay: bool) -> None:
+    from forewarn.clocks import SystemClock
+    from forewarn.emulator.recording import read
+    from forewarn.emulator.replay import Replay
+
+    recording = read(path)
+
+    async def play() -> None:
+        replay = Replay(recording, SystemClock(), hurry=hurry)
+        await replay.start(host, port)
+        for vm in replay.vms:
+            click.echo(f"{vm} asks at http://{host}:{replay.doors.port_of(vm)}/metadata/scheduledevents")
+        try:
+            await replay.is_over.wait()
+            click.echo("the recording is over" + ("; its last document stays, stop with Ctrl-C" if stay else ""))
+            if stay:
+                await asyncio.Event().wait()
+        finally:
+            await replay.stop()
+
+    with contextlib.suppress(KeyboardInterrupt):
+        asyncio.run(play())
 
 
 def _run(run: Callable[[], "Coroutine[None, None, Result]"], *, ends_by_itself: bool) -> "Result | None":

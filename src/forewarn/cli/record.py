@@ -1,0 +1,51 @@
+"""``forewarn record``: keep every document of an endpoint, to play it again later."""
+
+import os
+import time
+from pathlib import Path
+
+import click
+
+
+@click.command
+@click.argument("url", required=False)
+@click.option(
+    "--out", required=True, type=click.Path(path_type=Path), metavar="FILE", help="A new file for the recording."
+)
+@click.option("--api-version", default="2020-07-01", show_default=True, metavar="V", help="The version to ask in.")
+@click.option("--every", default=1.0, type=click.FloatRange(min=0.2), show_default=True, metavar="S", help="Seconds.")
+@click.option("--takes", type=click.IntRange(min=1), metavar="N", help="Stop after so many documents.")
+def record(url: str | None, out: Path, api_version: str, every: float, takes: int | None) -> None:
+    """Keep every document that an endpoint shows, with its time, until Ctrl-C.
+
+    URL is the endpoint: SCHEDULED_EVENTS_URL, else http://169.254.169.254, where nothing is given. Azure and Forewarn
+    are recorded alike; 'forewarn emulate FILE' plays the recording again.
+    """
+    from forewarn.core.errors import Unavailable
+    from forewarn.emulator.microphone import Endpoint, open_recording
+    from forewarn.emulator.microphone import takes as listen
+
+    address = url or os.environ.get("SCHEDULED_EVENTS_URL") or "http://169.254.169.254"
+    endpoint = Endpoint(address, api_version)
+    endpoint.document()  # what cannot be recorded at all is said before a file is made
+    count = 0
+    silence = ""
+    with open_recording(out, endpoint) as file:
+        click.echo(f"recording {address} to {out}; stop with Ctrl-C")
+        listening = listen(endpoint, file)
+        while takes is None or count < takes:
+            try:
+                take = next(listening)
+            except Unavailable as error:
+                if str(error) != silence:
+                    click.echo(f"not recorded: {error}", err=True)
+                silence = str(error)
+                listening = listen(endpoint, file)
+                take = None
+            if take:
+                count += 1
+                events = take.document.events
+                told = ", ".join(f"{event.type} {event.status}" for event in events) or "no events"
+                click.echo(f"{take.at:%H:%M:%S} UTC  incarnation {take.document.incarnation}: {told}")
+            if takes is None or count < takes:
+                time.sleep(every)
