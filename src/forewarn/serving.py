@@ -14,6 +14,7 @@ from forewarn.clocks import Clock, SystemClock
 from forewarn.config.settings import Settings
 from forewarn.control.api.plane import Plane
 from forewarn.control.entrance import Entrance
+from forewarn.control.notices.deliverer import Deliverer
 from forewarn.journal.port import Journal
 from forewarn.metadata.limits import provide_files
 from forewarn.node import log as logs
@@ -42,12 +43,21 @@ async def _serve(settings: Settings, on_ready: Callable[[], None]) -> None:
     clock = SystemClock()
     driver = _driver(settings, clock)
     assembly = Assembly(settings, clock, _journal(settings), driver)
-    plane = Plane(assembly.node, assembly.journal, assembly.records.last_asked, moves_live=driver.moves_live)
+    deliverer = Deliverer(assembly.node, assembly.journal, settings.mail)
+    assembly.node.feed.subscribe(deliverer)
+    plane = Plane(
+        assembly.node,
+        assembly.journal,
+        assembly.records.last_asked,
+        moves_live=driver.moves_live,
+        deliveries=deliverer,
+    )
     control = Entrance(plane, settings.data, settings.control, settings.control_certificate, settings.control_key)
     async with AsyncExitStack() as parts:
         gc.disable()  # nothing that is loaded is garbage
         await assembly.start(_spare_the_fleet)
         parts.push_async_callback(assembly.stop)
+        parts.push_async_callback(deliverer.stop)
         await control.open()
         parts.push_async_callback(control.close)
         scheme = "https" if settings.control_certificate else "http"

@@ -1,6 +1,7 @@
 """``forewarn subscription``: who outside is told what happens to events."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 import click
@@ -8,6 +9,7 @@ import click
 from forewarn.cli.operating import connect
 from forewarn.cli.output import json_option, print_json, print_json_list, print_table
 from forewarn.cli.root import Ordered
+from forewarn.cli.times import clock, relative
 
 if TYPE_CHECKING:
     from forewarn.control.bodies import SubscriptionView
@@ -80,13 +82,29 @@ def list_subscriptions(context: click.Context, as_json: bool) -> None:
         subscriptions = client.subscriptions()
         if as_json:
             print_json_list(subscriptions)
-        else:
-            headers = ("NAME", "KIND", "TARGET", "GROUPS", "TYPES", "STATE", "WAITING")
-            empty = "nobody is told; begin with 'forewarn subscription add NAME URL'"
-            print_table(headers, _rows(subscriptions), empty)
+            return
+        listed = list(subscriptions)
+    headers = ("NAME", "KIND", "TARGET", "GROUPS", "TYPES", "STATE", "WAITING")
+    empty = "nobody is told; begin with 'forewarn subscription add NAME URL'"
+    print_table(headers, _rows(listed), empty)
+    for each in listed:
+        for line in _troubles(each, datetime.now(UTC)):
+            click.echo(f"{each.name}: {line}")
 
 
-def _rows(subscriptions: "Iterator[SubscriptionView]") -> Iterator[tuple[str, ...]]:
+def _troubles(each: "SubscriptionView", now: datetime) -> Iterator[str]:
+    """Yield why messages do not get through, and what was lost."""
+    if each.last_error:
+        since = f"since {clock(each.since, now)}: " if each.since else f"{each.refused} refused: "
+        again = f"; tried again {relative(each.next_try_at, now)}" if each.next_try_at else ""
+        yield f"{since}{each.last_error}{again}"
+    if each.state == "gone":
+        yield f"not tried any more; once it is back: forewarn subscription test {each.name}"
+    if each.missed:
+        yield f"was never told of {each.missed} revisions"
+
+
+def _rows(subscriptions: "Iterable[SubscriptionView]") -> Iterator[tuple[str, ...]]:
     for each in subscriptions:
         yield (
             each.name,

@@ -174,6 +174,15 @@ class SubscriptionView(msgspec.Struct, frozen=True, kw_only=True):
     """Whether messages get through; empty while nothing is known."""
     waiting: int = 0
     """How many messages wait for it."""
+    since: datetime | None = None
+    """Since when none gets through."""
+    next_try_at: datetime | None = None
+    last_error: str = ""
+    """Why none gets through."""
+    refused: int = 0
+    """How many of those that wait it refuses, though it takes others."""
+    missed: int = 0
+    """How many revisions it was never told of: the journal no longer held them, or it refused them for a day."""
 
 
 class NewSubscription(SubscriptionView, frozen=True, kw_only=True):

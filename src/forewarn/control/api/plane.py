@@ -14,6 +14,7 @@ from forewarn.control.api.idempotency import Keys
 from forewarn.control.api.paging import Names
 from forewarn.control.bodies import Sent
 from forewarn.control.changes import Changes
+from forewarn.control.notices.delivery import Delivery
 from forewarn.control.operations import Operations
 from forewarn.control.record import Record
 from forewarn.control.tokens import Doorkeeper
@@ -25,13 +26,6 @@ from forewarn.node.node import Node
 PEER = "forewarn.peer"
 """Under which a connection through the unix socket says who is at its other end."""
 _BEARER = "forewarn.bearer"
-
-
-class Delivery(msgspec.Struct, frozen=True):
-    """How it stands with a subscriber."""
-
-    state: str
-    waiting: int = 0
 
 
 class Deliveries(Protocol):

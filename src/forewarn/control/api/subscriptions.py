@@ -14,6 +14,7 @@ from forewarn.control.api.paging import Cursor, Limit, after, page, read_cursor
 from forewarn.control.api.plane import Asking, Behind, Plane
 from forewarn.control.api.routing import reads, writes
 from forewarn.control.bodies import NewSubscription, Page, Sent, SubscriptionBody, SubscriptionView
+from forewarn.control.notices.signature import key_of
 from forewarn.core.commands import RemoveSubscription, SetSubscription
 from forewarn.core.errors import Unavailable, unknown
 from forewarn.core.facts import SubscriptionSet
@@ -45,6 +46,8 @@ async def add_subscription(
     plane: Behind, bearer: Asking, data: JSONBody[SubscriptionBody], key: IdempotencyKey = None
 ) -> NewSubscription:
     """Tell somebody from now on; a webhook's signing secret is told in this answer and never again."""
+    if data.secret:
+        key_of(data.secret)  # refused here rather than with the first message
     secret = data.secret or (_draw_secret() if data.kind is SubscriptionKind.WEBHOOK else "")
     wished = Subscription(
         str(uuid4()), data.name, data.kind, data.target, secret, data.groups, data.types, told=plane.node.revision
@@ -86,7 +89,7 @@ def _subscription(fleet: Fleet, given: str) -> Subscription:
 
 
 def _view(plane: Plane, each: Subscription) -> SubscriptionView:
-    delivery = plane.deliveries.delivery_of(each.id) if plane.deliveries else None
+    delivery = asdict(plane.deliveries.delivery_of(each.id)) if plane.deliveries else {}
     return SubscriptionView(
         id=each.id,
         name=each.name,
@@ -95,8 +98,7 @@ def _view(plane: Plane, each: Subscription) -> SubscriptionView:
         groups=each.groups,
         types=each.types,
         told=each.told,
-        state=delivery.state if delivery else "",
-        waiting=delivery.waiting if delivery else 0,
+        **delivery,
     )
 
 
