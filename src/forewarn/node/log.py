@@ -80,9 +80,16 @@ def _fields(entry: Entry, fact: AnyFact) -> Iterator[tuple[str, object]]:
                 yield "event", event.pop("id")
                 yield from event.items()
             elif key not in ("fact", "at", "by"):
-                yield key, value
+                yield key, _without_secrets(value)
     if entry.by.kind is not CallerKind.NODE:
         yield "by", str(entry.by)
+
+
+def _without_secrets(value: object) -> object:
+    """Leave out of a token or a subscription what is nobody's business."""
+    if not isinstance(value, dict):
+        return value
+    return {key: each for key, each in value.items() if key not in ("hash", "secret")}
 
 
 def _shown(value: object) -> str:

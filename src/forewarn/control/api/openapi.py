@@ -72,7 +72,9 @@ class _Records(OpenAPISchemaPlugin):
 
     def reference(self, kind: Any) -> str:
         """Return where a record is described, and describe it there."""
-        (schema,), schemas = msgspec.json.schema_components([kind], ref_template="#/components/schemas/{name}")
+        (schema,), schemas = msgspec.json.schema_components(
+            [kind], ref_template="#/components/schemas/{name}", schema_hook=lambda anything: {}
+        )
         self.schemas.update(schemas)
         return str(schema["$ref"])
 
