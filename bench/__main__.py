@@ -15,6 +15,7 @@ from bench import machine, report
 from bench.commands import commands
 from bench.figures import Figure, Result
 from bench.footprint import memory
+from bench.history import history
 from bench.latency import latency
 from bench.mixed import mixed
 from bench.single import connections, keep_alive
@@ -37,6 +38,7 @@ PARTS: dict[str, Part] = {
     "memory": memory,
     "commands": commands,
     "latency": latency,
+    "history": history,
 }
 
 
