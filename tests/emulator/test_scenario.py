@@ -149,6 +149,18 @@ def test_the_preview_of_2017() -> None:
         assert events[0]["NotBefore"].endswith("Z")
 
 
+def test_maintenance_that_was_approved_is_not_canceled() -> None:
+    """A client that lets it start has not broken the scenario."""
+    with Emulator(scenario="canceled-maintenance") as emulator:
+        emulator.advance("2m")
+        ask(emulator.url)
+        (event,) = emulator.events
+        event.approve(by="web-0")
+        emulator.advance("20m")
+
+        assert {verdict.outcome for verdict in emulator.verdicts} == {Outcome.MET}
+
+
 def test_an_availability_set_freezes_one_update_domain_after_another() -> None:
     """No two of its five VMs are ever Started together."""
     with Emulator(scenario="availability-set-maintenance") as emulator:

@@ -68,6 +68,23 @@ def test_fetches_are_recorded_together_in_a_moment() -> None:
     run(story)
 
 
+def test_what_is_noted_while_it_records_is_recorded_next() -> None:
+    """In a moment, without waiting for the sweep."""
+
+    async def story(rig: Rig, office: Office) -> None:
+        office.show("web-1")
+        rig.clock.advance(2 * SECOND)
+        await asyncio.sleep(0)
+        assert not office.recorder.is_idle
+        office.show("web-2")
+        await office.settled()
+        rig.clock.advance(2 * SECOND)
+        await office.settled()
+        assert fetches(rig) == [["web-1"], ["web-2"]]
+
+    run(story)
+
+
 def test_without_fetches_nothing_wakes_it_but_the_sweep() -> None:
     """Once a minute."""
 
