@@ -1,13 +1,18 @@
 """A node on a memory journal behind a real control API, in a thread of its own, with a clock that stands still."""
 
 import asyncio
+import http.client
+import json
+import socket
 import threading
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 from uuid import uuid4
+
+import msgspec
 
 from forewarn.clocks import ManualClock
 from forewarn.config import toml
@@ -60,6 +65,29 @@ _Result = TypeVar("_Result")
 _OPERATOR = Caller(CallerKind.OPERATOR, "ada")
 
 
+class Said(msgspec.Struct, frozen=True):
+    """What the API answered."""
+
+    status: int
+    headers: dict[str, str]
+    body: bytes
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.body)
+
+
+class _Unix(http.client.HTTPConnection):
+    def __init__(self, path: Path) -> None:
+        super().__init__("localhost", timeout=20)
+        self._path = path
+
+    def connect(self) -> None:
+        self.sock = socket.socket(socket.AF_UNIX)
+        self.sock.settimeout(20)
+        self.sock.connect(str(self._path))
+
+
 class Office:
     """What a test holds: the directory that commands name, and the node behind it."""
 
@@ -84,6 +112,37 @@ class Office:
 
     def do(self, command: Command) -> tuple[AnyFact, ...]:
         return self.run(lambda: self.node.submit(command))
+
+    def connect(self, token: str | None = None) -> http.client.HTTPConnection:
+        """Connect as the local operator; over TCP with a token, or with none when it is empty."""
+        if token is None:
+            return _Unix(self.directory / "control.sock")
+        return http.client.HTTPConnection("127.0.0.1", self.entrance.port, timeout=20)
+
+    def ask(
+        self,
+        method: str,
+        path: str,
+        body: object = None,
+        *,
+        token: str | None = None,
+        headers: dict[str, str] | None = None,
+    ) -> Said:
+        """Send one request; bytes are sent as they are, anything else as JSON."""
+        sent = body if body is None or isinstance(body, bytes) else msgspec.json.encode(body)
+        connection = self.connect(token)
+        bearing = {"Authorization": f"Bearer {token}"} if token else {}
+        connection.request(method, path, sent, {**bearing, **(headers or {})})
+        answer = connection.getresponse()
+        said = Said(answer.status, {key.lower(): value for key, value in answer.getheaders()}, answer.read())
+        connection.close()
+        return said
+
+    def token(self, name: str, role: str = "operator", *groups: str, **more: object) -> str:
+        """Create a token and return what its bearer shows."""
+        said = self.ask("POST", "/v1/tokens", {"name": name, "role": role, "groups": groups, **more})
+        assert said.status == 201, said
+        return str(said.json["token"])
 
     def declare(self, text: str) -> None:
         """Make the fleet what the text of a fleet file says."""

@@ -73,7 +73,9 @@ class _Records(OpenAPISchemaPlugin):
     def reference(self, kind: Any) -> str:
         """Return where a record is described, and describe it there."""
         (schema,), schemas = msgspec.json.schema_components(
-            [kind], ref_template="#/components/schemas/{name}", schema_hook=lambda anything: {}
+            [kind],
+            ref_template="#/components/schemas/{name}",
+            schema_hook=lambda _: {"description": "Anything."},
         )
         self.schemas.update(schemas)
         return str(schema["$ref"])

@@ -13,20 +13,24 @@ from forewarn.control.api.routing import reads, writes
 from forewarn.control.bodies import ReclaimBody
 from forewarn.control.views import Told
 from forewarn.core.commands import ReclaimSpot
-from forewarn.core.errors import Unknown
+from forewarn.core.errors import BadInput, Unknown
 from forewarn.core.facts import Entry
 
 _TAGS = ("Operations",)
 
 
-@reads("/operations/{id:uuid}", Action.READ_VMS, summary="Show an operation", tags=_TAGS)
-async def show_operation(plane: Behind, bearer: Asking, id: FromPath[UUID]) -> Told:
+@reads("/operations/{id:str}", Action.READ_VMS, summary="Show an operation", tags=_TAGS)
+async def show_operation(plane: Behind, bearer: Asking, id: FromPath[str]) -> Told:
     """Tell what a command made happen; its id is the UUID that its answer named."""
-    entries = await plane.node.history(f"command:{id}")
+    try:
+        whole = str(UUID(id))
+    except ValueError:
+        raise BadInput(f"{id!r} is no id of an operation; give the UUID that its answer named") from None
+    entries = await plane.node.history(f"command:{whole}")
     facts = tuple(fact for entry in entries for fact in entry.facts)
-    told = await plane.operations.tell(str(id), facts)
+    told = await plane.operations.tell(whole, facts)
     if not facts or not (bearer.sees_all or _is_its_own(told, entries, bearer)):
-        raise Unknown(f"there is no operation {id}, or the journal no longer tells of it")
+        raise Unknown(f"there is no operation {whole}, or the journal no longer tells of it")
     return told
 
 

@@ -1,0 +1,93 @@
+"""Who may do what: the table, and what an owner sees of the fleet."""
+
+import pytest
+
+from forewarn.control.access import OPERATIONS, PERMITTED, Action, Bearer
+from forewarn.core.commands import VmOperation
+from forewarn.core.errors import NotAllowed, Unknown
+from forewarn.core.facts import FleetChanged
+from forewarn.core.fleet import Fleet
+from forewarn.core.model import Caller, CallerKind, GroupKind, GroupTerms, Host, Role, Vm
+
+
+@pytest.fixture
+def fleet() -> Fleet:
+    fleet = Fleet()
+    kind = GroupKind.AVAILABILITY_SET
+    fleet.evolve(
+        FleetChanged(
+            (Host("h1"),),
+            (GroupTerms("web", kind), GroupTerms("shop", kind)),
+            (Vm("web-0", "web", "h1"), Vm("shop-0", "shop", "h1")),
+        )
+    )
+    return fleet
+
+
+def bearer(role: Role, *groups: str) -> Bearer:
+    return Bearer(Caller(CallerKind.OPERATOR, "ada"), role, frozenset(groups))
+
+
+def test_an_operator_may_do_everything() -> None:
+    """No action is left out of its row."""
+    assert PERMITTED[Role.OPERATOR] == frozenset(Action)
+
+
+def test_an_owner_may_do_what_the_table_of_roles_says_and_no_more() -> None:
+    """Restart, redeploy, delete, approve, ask for more time, and read."""
+    assert PERMITTED[Role.OWNER] == {
+        Action.READ_VMS,
+        Action.READ_HISTORY,
+        Action.READ_ITSELF,
+        Action.OPERATE_VMS,
+        Action.RESTART,
+        Action.REDEPLOY,
+        Action.DELETE,
+        Action.APPROVE,
+        Action.POSTPONE,
+    }
+
+
+def test_a_viewer_only_reads() -> None:
+    """Every action that it may do begins with the word."""
+    assert all(action.name.startswith("READ_") for action in PERMITTED[Role.VIEWER])
+
+
+def test_every_operation_on_a_vm_has_its_action() -> None:
+    """None can be done by whoever may do any."""
+    assert set(OPERATIONS) == set(VmOperation)
+    assert len(set(OPERATIONS.values())) == len(VmOperation)
+
+
+def test_a_refusal_says_what_the_role_may_not() -> None:
+    """And what to do instead."""
+    with pytest.raises(NotAllowed, match="a viewer may not restart VMs; use a token of another role"):
+        bearer(Role.VIEWER).require(Action.RESTART)
+
+
+def test_an_owner_is_told_the_same_of_what_is_anothers_and_of_what_is_nowhere(fleet: Fleet) -> None:
+    """The words differ in the name alone."""
+    owner = bearer(Role.OWNER, "web")
+    said = []
+    for name in ("shop-0", "shop-1"):
+        with pytest.raises(Unknown) as refused:
+            owner.vm(fleet, name)
+        said.append(str(refused.value).replace(name, "it"))
+
+    assert said[0] == said[1] == "there is no VM 'it'"
+    with pytest.raises(Unknown, match=r"^there is no group 'shop'$"):
+        owner.group(fleet, "shop")
+
+
+def test_suggestions_name_only_what_may_be_seen(fleet: Fleet) -> None:
+    """An owner's typing error is not answered with another's name."""
+    with pytest.raises(Unknown, match="did you mean 'web-0'"):
+        bearer(Role.OWNER, "web").vm(fleet, "web-00")
+    with pytest.raises(Unknown, match="did you mean 'shop-0'"):
+        bearer(Role.VIEWER).vm(fleet, "shop-00")
+
+
+def test_a_group_that_is_gone_is_seen_by_no_owner(fleet: Fleet) -> None:
+    """Its name in a token harms nobody."""
+    assert list(bearer(Role.OWNER, "web", "gone").known_groups(fleet)) == ["web"]
+    assert list(bearer(Role.OWNER, "gone").known_vms(fleet)) == []
