@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from forewarn.core.errors import Unavailable
-from forewarn.metadata import listener as listener_module
 from forewarn.metadata.limits import Limits
 from forewarn.metadata.listener import Listener, bind
 from tests.metadata.site import EVENTS, RunningSite, get, on_both_loops, on_plain_asyncio, post, site
@@ -97,7 +96,7 @@ async def test_a_caller_that_says_nothing_is_watched_and_closed() -> None:
     """A connection without a byte is taken in when its time comes, and closed when it stays idle."""
     async with site() as service:
         caller = await service.call()
-        service.listener._go_on(os.dup(caller.wire.fileno()), "127.0.0.1", listener_module._SILENT)
+        service.listener._lobby.take_in(os.dup(caller.wire.fileno()), "127.0.0.1")
         assert len(service.edge) == 1
         service.move(76)
         assert len(service.edge) == 0

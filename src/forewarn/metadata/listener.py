@@ -1,10 +1,8 @@
-"""Where callers arrive. A fresh connection that brings a plain request is answered without more ado.
+"""Where callers arrive, and how their connections are made what they need to be.
 
-Building a transport costs more than a whole answer, and many callers make a connection for every request. So the
-listener accepts by itself, reads what is there, and if that is one plain request it answers with a single write;
-the connection is closed there and then, or watched from the lobby, and handed to the event loop when its caller
-asks a second time. Everything out of the ordinary is handed over from the start. On loops that cannot watch a
-socket (Windows) all of it is left to asyncio.
+The listener accepts by itself: most connections bring plain requests only, and are served from the lobby without a
+transport. Those on which anything else arrives are handed to the event loop. On loops that cannot watch a socket
+(Windows) all of it is left to asyncio.
 """
 
 import asyncio
@@ -16,15 +14,12 @@ import socket
 from collections.abc import Sequence
 from typing import cast
 
-import msgspec
-
 from forewarn.core.errors import Unavailable
 from forewarn.metadata.caller import plain_address
 from forewarn.metadata.edge import Edge
-from forewarn.metadata.lobby import Guest
+from forewarn.metadata.lobby import Left, Lobby
 from forewarn.metadata.protocol import Conversation
 from forewarn.metadata.request import CLOSE
-from forewarn.metadata.waiting import NOBODY
 from forewarn.wire.problems import Problem
 
 log = logging.getLogger(__name__)
@@ -98,23 +93,6 @@ def _remedy(error: OSError, port: int, flag: str = _FLAG) -> str:
             return error.strerror or str(error)
 
 
-class _Left(msgspec.Struct, frozen=True):
-    """What is left to do on a connection after its first bytes."""
-
-    received: bytes = b""
-    """Bytes to look at more closely."""
-    unsent: bytes = b""
-    """Bytes that the caller has not taken yet."""
-    is_last: bool = False
-    """The connection closes after those."""
-
-
-_SILENT = _Left()
-"""Nothing has arrived yet."""
-_ANSWERED = _Left()
-"""Nothing: the caller has its answer, and may ask again."""
-
-
 class Listener:
     """Takes callers in, on sockets that already listen."""
 
@@ -122,8 +100,7 @@ class Listener:
         self.port = int(sockets[0].getsockname()[1])
         self._edge = edge
         self._sockets = sockets
-        self._young = edge.memo.young
-        self._seats = edge.service.seats
+        self._lobby = Lobby(edge, self._hand_over)
         self._loop = asyncio.get_running_loop()
         self._servers: list[asyncio.Server] = []
         self._arriving: set[asyncio.Task[None]] = set()
@@ -173,61 +150,17 @@ class Listener:
 
     def _greet(self, file: int, address: str) -> None:
         """Take in a new connection, or say why not."""
-        left = None
+        objection = self._edge.objection(address)
         try:
             os.set_blocking(file, False)
-            objection = self._edge.objection(address)
-            if objection is None:
-                left = self._answer_plainly(file, address)
-            else:
+            if objection is not None:
                 self._turn_away(file, objection)
         except OSError:
-            left = None  # the caller has gone already
-        self._go_on(file, address, left)
-
-    def _hear(self, file: int, guest: Guest) -> None:
-        """Take up a connection on which something has arrived, or which the caller has closed."""
-        left = None
-        try:
-            if not guest.has_asked:
-                left = self._answer_plainly(file, guest.address)
-            elif received := os.read(file, _FIRST_READ):
-                # A caller that asks a second time will ask again and again: now a transport pays.
-                left = _Left(received)
-        except OSError:
-            left = None
-        self._go_on(file, guest.address, left)
-
-    def _answer_plainly(self, file: int, address: str) -> "_Left | None":
-        """Answer a plain request; return what is left to do, or None when the connection is to be closed."""
-        try:
-            received = os.read(file, _FIRST_READ)
-        except BlockingIOError:
-            return _SILENT
-        if not received:
-            return None
-        request = self._young.get(received) or self._edge.read_alone(received)
-        seat = self._seats.get(address)
-        if request is None or not request.is_plain or seat is None or not seat.board.is_enrolled:
-            return _Left(received)
-        answer = self._edge.answer(request, b"", address, NOBODY)
-        if not isinstance(answer, bytes):
-            return _Left(received)
-        sent = os.write(file, answer)
-        if sent < len(answer):
-            return _Left(b"", answer[sent:], is_last=request.is_last)
-        return None if request.is_last else _ANSWERED
-
-    def _go_on(self, file: int, address: str, left: "_Left | None") -> None:
-        if left is None:
+            pass  # the caller has gone already, as its connection will tell
+        if objection is not None:
             os.close(file)
-        elif left is _ANSWERED or left is _SILENT:
-            Guest(self._edge, file, address, has_asked=left is _ANSWERED, call=self._hear)
         else:
-            conversation = Conversation(self._edge, address, left.received, left.unsent, is_last=left.is_last)
-            arriving = self._loop.create_task(self._hand_over(file, conversation))
-            self._arriving.add(arriving)
-            arriving.add_done_callback(self._arriving.discard)
+            self._lobby.take_in(file, address)
 
     def _turn_away(self, file: int, objection: Problem) -> None:
         # Bytes that nobody read would make the kernel reset the connection, and the answer with it.
@@ -235,7 +168,14 @@ class Listener:
             os.read(file, _FIRST_READ)
         os.write(file, self._edge.service.letterhead.refusal(objection, CLOSE, b"Retry-After: 1\r\n"))
 
-    async def _hand_over(self, file: int, conversation: Conversation) -> None:
+    def _hand_over(self, file: int, address: str, left: Left) -> None:
+        """Let the event loop have the connection from now on."""
+        conversation = Conversation(self._edge, address, left.received, left.unsent, is_last=left.is_last)
+        arriving = self._loop.create_task(self._connect(file, conversation))
+        self._arriving.add(arriving)
+        arriving.add_done_callback(self._arriving.discard)
+
+    async def _connect(self, file: int, conversation: Conversation) -> None:
         accepted = socket.socket(fileno=file)
         try:
             await self._loop.connect_accepted_socket(lambda: conversation, accepted)

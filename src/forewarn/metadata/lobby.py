@@ -1,47 +1,122 @@
-"""Connections on which nothing is going on: nobody has asked yet, or the one request was answered.
+"""Plain requests are answered here, straight from the file of their connection.
 
-Most callers ask once and close. A transport would cost them more than their answer, so until they ask again their
-connection is no more than a file that is watched.
+Building a transport costs more than a whole answer, and nearly every request is a plain one: whole, without a body,
+answered at once. So a connection is no more than a watched file until something else arrives on it; then it is handed
+over, with what has arrived, for the rest of its life.
 """
 
 import asyncio
 import os
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import Final
 
-if TYPE_CHECKING:
-    from forewarn.metadata.edge import Edge
+import msgspec
+
+from forewarn.metadata.edge import Edge
+from forewarn.metadata.waiting import NOBODY
+
+_READ = 2048
+
+
+class Left(msgspec.Struct, frozen=True):
+    """What is left to do on a connection."""
+
+    received: bytes = b""
+    """Bytes to look at more closely."""
+    unsent: bytes = b""
+    """Bytes that the caller has not taken yet."""
+    is_last: bool = False
+    """The connection closes after those."""
+
+
+NOTHING: Final = Left()
+"""To wait for the next request."""
+
+HandOver = Callable[[int, str, Left], None]
+
+
+class Lobby:
+    """Serves connections for as long as all that arrives on them is plain."""
+
+    def __init__(self, edge: Edge, hand_over: HandOver) -> None:
+        self.edge = edge
+        self.hand_over = hand_over
+        self.loop = asyncio.get_running_loop()
+        self._young = edge.memo.young
+        self._seats = edge.service.seats
+        self._answer = edge.answer
+
+    def take_in(self, file: int, address: str) -> None:
+        """Serve a new connection."""
+        left = self.answer(file, address)
+        if left is None:
+            os.close(file)
+        elif left is NOTHING:
+            Guest(self, file, address)
+        else:
+            self.hand_over(file, address, left)
+
+    def answer(self, file: int, address: str) -> Left | None:
+        """Answer a plain request; return what is left to do, or None when the connection is to be closed."""
+        try:
+            received = os.read(file, _READ)
+        except BlockingIOError:
+            return NOTHING
+        except OSError:
+            return None
+        if not received:
+            return None
+        request = self._young.get(received) or self.edge.read_alone(received)
+        seat = self._seats.get(address)
+        if request is None or not request.is_plain or seat is None or not seat.board.is_enrolled:
+            return Left(received)
+        # By way of a name of its own: the interpreter looks up ``self._answer(...)`` as a method, and slowly.
+        give = self._answer
+        answer = give(request, b"", address, NOBODY)
+        if type(answer) is not bytes:
+            return Left(received)
+        try:
+            sent = os.write(file, answer)
+        except BlockingIOError:
+            sent = 0
+        except OSError:
+            return None
+        if sent < len(answer):
+            return Left(unsent=answer[sent:], is_last=request.is_last)
+        return None if request.is_last else NOTHING
 
 
 class Guest:
-    """One connection that is watched, and no more."""
+    """One connection in the lobby."""
 
-    __slots__ = ("_call", "_edge", "_file", "_loop", "address", "bucket", "expires", "has_asked")
+    __slots__ = ("_file", "_idle", "_lobby", "_wheel", "address", "bucket", "expires")
 
-    def __init__(
-        self, edge: "Edge", file: int, address: str, *, has_asked: bool, call: "Callable[[int, Guest], None]"
-    ) -> None:
-        self._edge = edge
+    def __init__(self, lobby: Lobby, file: int, address: str) -> None:
+        self._lobby = lobby
         self._file = file
-        self._call = call
-        self._loop = asyncio.get_running_loop()
+        self._wheel = lobby.edge.service.wheel
+        self._idle = lobby.edge.limits.idle
         self.address = address
-        self.has_asked = has_asked
-        self.expires = edge.service.wheel.now + edge.limits.idle
+        self.expires = self._wheel.now + self._idle
         self.bucket = 0
-        edge.enter(self)
-        edge.service.wheel.put(self)
-        self._loop.add_reader(file, self._ready)
+        lobby.edge.enter(self)
+        self._wheel.put(self)
+        lobby.loop.add_reader(file, self._ready)
 
     def _ready(self) -> None:
-        """Let go of the connection, on which something has arrived."""
-        self._leave()
-        self._call(self._file, self)
+        left = self._lobby.answer(self._file, self.address)
+        if left is NOTHING:
+            self.expires = self._wheel.now + self._idle
+        elif left is None:
+            self.wind_up()
+        else:
+            self._leave()
+            self._lobby.hand_over(self._file, self.address, left)
 
     def _leave(self) -> None:
-        self._loop.remove_reader(self._file)
-        self._edge.service.wheel.remove(self)
-        self._edge.leave(self)
+        self._lobby.loop.remove_reader(self._file)
+        self._wheel.remove(self)
+        self._lobby.edge.leave(self)
 
     def wind_up(self) -> None:
         """Close: there is nothing to finish."""
