@@ -4,11 +4,13 @@ Every route names its action of the table in ``access.py``, or says that it is p
 """
 
 from collections.abc import Callable, Mapping
+from datetime import datetime
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 from litestar import get, post
 from litestar.connection import ASGIConnection
+from litestar.datastructures import MultiDict
 from litestar.dto import AbstractDTO
 from litestar.handlers import BaseRouteHandler, HTTPRouteHandler
 from litestar.openapi.datastructures import ResponseSpec
@@ -52,9 +54,21 @@ def guard(connection: ASGIConnection[Any, Any, Any, Any], handler: BaseRouteHand
     """Find out who asks, refuse what its role does not permit, and parameters that mean nothing."""
     if action := handler.opt.get(ACTION):
         admit(connection).require(action)
-    for name in connection.query_params:
-        if name not in handler.parsed_fn_signature.parameters or name in _GIVEN:
+    _check_query(connection.query_params, handler)
+
+
+def _check_query(query: MultiDict[Any], handler: BaseRouteHandler) -> None:
+    known = handler.parsed_fn_signature.parameters
+    for name, value in query.multi_items():
+        if name not in known or name in _GIVEN:
             raise Misshapen(Misfit(f"query.{name}", "there is no such parameter"))
+        if len(query.getall(name)) > 1:
+            raise Misshapen(Misfit(f"query.{name}", "is given more than once"))
+        kinds = known[name].inner_types or (known[name],)
+        if value.lower() == "null" and all(kind.annotation is not str for kind in kinds):
+            raise Misshapen(Misfit(f"query.{name}", "is null; leave it out instead"))
+        if "-" not in value and any(kind.annotation is datetime for kind in kinds):
+            raise Misshapen(Misfit(f"query.{name}", "is no time; write it like 2026-01-31T14:32:00Z"))
 
 
 def reads(
