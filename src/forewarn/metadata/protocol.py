@@ -1,4 +1,4 @@
-"""One connection: bytes in, answers out, in order. The hot path of the service begins in ``data_received``.
+"""One connection: bytes in, answers out, in order. Plain requests alone never come here: ``lobby.py`` has those.
 
     receiving --a whole request--> answering --answered--> receiving
         |                             |
@@ -102,13 +102,10 @@ class Conversation(asyncio.Protocol):
         if self._is_free:
             request = self._young.get(data) or self._read_alone(data)
             if request is not None:
-                # By way of a name of its own: the interpreter looks up ``self._answer(...)`` as a method, and slowly.
-                give = self._answer
-                answer = give(request, b"", self.address, self)
+                answer = self._answer(request, b"", self.address, self)
                 if type(answer) is bytes and not request.is_last:
                     self.expires = self._wheel.now + self._idle
-                    write = self._write
-                    write(answer)
+                    self._write(answer)
                 else:
                     self._take(request, answer)
                 return
