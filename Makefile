@@ -1,5 +1,6 @@
 # What the tests and the benchmarks use beside Python.
-TEST_PACKAGES := curl jq libmono-system-runtime-serialization4.0-cil mono-mcs mono-runtime
+TEST_PACKAGES := curl jq libmono-system-runtime-serialization4.0-cil mono-mcs mono-runtime \
+	prometheus prometheus-alertmanager
 BENCH_PACKAGES := nginx wrk
 
 PY := .venv/bin/python

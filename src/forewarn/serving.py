@@ -14,7 +14,9 @@ from forewarn.clocks import Clock, SystemClock
 from forewarn.config.settings import Settings
 from forewarn.control.api.plane import Plane
 from forewarn.control.entrance import Entrance
+from forewarn.control.metrics import Metrics, Sources
 from forewarn.control.notices.deliverer import Deliverer
+from forewarn.control.tally import Tally
 from forewarn.journal.port import Journal
 from forewarn.metadata.limits import provide_files
 from forewarn.node import log as logs
@@ -52,6 +54,7 @@ async def _serve(settings: Settings, on_ready: Callable[[], None]) -> None:
         moves_live=driver.moves_live,
         deliveries=deliverer,
     )
+    plane.metrics = _metrics(assembly, plane, deliverer).render
     control = Entrance(plane, settings.data, settings.control, settings.control_certificate, settings.control_key)
     async with AsyncExitStack() as parts:
         gc.disable()  # nothing that is loaded is garbage
@@ -67,6 +70,21 @@ async def _serve(settings: Settings, on_ready: Callable[[], None]) -> None:
         on_ready()
         await stopping.wait()
         log.info("stopping")
+
+
+def _metrics(assembly: Assembly, plane: Plane, deliverer: Deliverer) -> Metrics:
+    tally = Tally()
+    assembly.node.feed.subscribe(tally)
+    metadata = assembly.metadata
+    sources = Sources(
+        documents=metadata.documents,
+        refusals=lambda: metadata.letterhead.refusals,
+        control_refusals=lambda: plane.doorkeeper.refused,
+        connections=lambda: assembly.connections,
+        enrolled=lambda: len(assembly.desk.enrolled),
+        outbox=deliverer,
+    )
+    return Metrics(assembly.node, tally, sources)
 
 
 def _spare_the_fleet() -> None:

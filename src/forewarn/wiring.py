@@ -87,6 +87,7 @@ class Assembly:
         self.port = 0
         """Where VMs are answered, once it has started."""
         self._open = entrance or self._listen
+        self._edge: Edge | None = None
         self._parts = AsyncExitStack()
 
     async def start(self, on_loaded: Callable[[], None] = lambda: None) -> None:
@@ -124,6 +125,11 @@ class Assembly:
         fields = {key: getattr(change, key) for key in change.__struct_fields__}
         await self.node.submit(ChangeFleet(id=uuid4().hex, by=by, **fields))
 
+    @property
+    def connections(self) -> int:
+        """How many connections VMs have open."""
+        return 0 if self._edge is None else len(self._edge)
+
     async def settled(self) -> None:
         """Return once nothing is under way: whatever is still to happen waits for the clock, or for a caller."""
         parts = (self.node, self.waker, self.performer, self.recorder, self.keeper, self.metadata)
@@ -132,7 +138,8 @@ class Assembly:
 
     def _listen(self, service: Service) -> Entrance:
         endpoint = self.settings.metadata
-        return Listener(Edge(service, limits_of(self.settings)), bind(endpoint.host, endpoint.port))
+        self._edge = Edge(service, limits_of(self.settings))
+        return Listener(self._edge, bind(endpoint.host, endpoint.port))
 
     def _check_default_vm(self) -> None:
         name = self.settings.default_vm

@@ -21,6 +21,8 @@ from forewarn.core.model import Event, EventSource, EventStatus, EventType
 from forewarn.core.notice import HARDWARE_FAILURE
 
 ALL_DOWN = "all VMs of the group are down"
+DUE = "NotBefore has passed"
+"""Why an event started that nobody approved in time."""
 _MAINTENANCE = {EventType.FREEZE, EventType.REBOOT, EventType.REDEPLOY}
 
 
@@ -71,7 +73,7 @@ def _why_ready(fleet: Fleet, event: Event, now: datetime) -> str:
     if approval.is_needless(fleet, event):
         return ALL_DOWN
     if event.not_before <= now:
-        return event.without_notice or "NotBefore has passed"
+        return event.without_notice or DUE
     return ""
 
 

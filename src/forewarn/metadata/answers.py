@@ -26,6 +26,8 @@ class Letterhead:
 
     def __init__(self, now: datetime) -> None:
         self.is_closing = False
+        self.refusals: dict[int, int] = {}
+        """How many refusals were written since the start, by status."""
         self.stamp(now)
 
     def stamp(self, now: datetime) -> None:
@@ -51,6 +53,7 @@ class Letterhead:
 
     def refusal(self, problem: Problem, ending: int, extra: bytes = b"") -> bytes:
         """Write what is wrong."""
+        self.refusals[problem.status] = self.refusals.get(problem.status, 0) + 1
         return self.answer(problem.status, problem.body, ending, JSON, extra)
 
     def _head(self, status: int, ending: int, content_type: str = "") -> bytes:

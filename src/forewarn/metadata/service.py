@@ -9,7 +9,7 @@ durable.
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from datetime import datetime
 
 from forewarn.core.errors import ForewarnError, Refused
@@ -27,7 +27,7 @@ from forewarn.wire.approval import Approval
 from forewarn.wire.bodies import JSON, BadBody
 from forewarn.wire.instance import Content, instance_document, read_instance
 from forewarn.wire.problems import Problem
-from forewarn.wire.versions import VERSIONS_BODY
+from forewarn.wire.versions import API_VERSIONS, VERSIONS_BODY
 
 log = logging.getLogger(__name__)
 
@@ -68,11 +68,19 @@ class Service:
         self._enrolling: dict[str, asyncio.Future[None]] = {}
         self._tasks: set[asyncio.Task[bytes]] = set()
         desk.changed = self.waiting.release_group
+        self._served = [0] * len(API_VERSIONS)
+        self._unchanged = [0] * len(API_VERSIONS)
 
     @property
     def is_idle(self) -> bool:
         """Tell whether nobody is owed an answer but those who wait for a change."""
         return not self._tasks
+
+    def documents(self) -> Iterator[tuple[str, int, int]]:
+        """Yield how many documents were served since the start, by api-version and status."""
+        for version, served, unchanged in zip(API_VERSIONS, self._served, self._unchanged, strict=True):
+            yield version.name, 200, served
+            yield version.name, 304, unchanged
 
     def beat(self) -> None:
         """Begin another second: date answers by it, and end what is due."""
@@ -111,9 +119,11 @@ class Service:
         tail = tails[version] or self._desk.render(board, version)
         tags = request.tags
         if tags is not None and (board.tag in tags or _ANY in tags):
+            self._unchanged[version] += 1
             return self.letterhead.not_modified[request.ending] + board.tag + b'"\r\n\r\n'
         if board.events and not (seat.shown == board.incarnation and seat.shown_in >> version & 1):
             self._records.note_shown(seat, board, version)
+        self._served[version] += 1
         return self.letterhead.documents[request.ending] + board.tag + tail
 
     def _answer_rarely(

@@ -21,6 +21,7 @@ from forewarn.core.facts import AnyFact, Entry
 from forewarn.core.fleet import Fleet
 from forewarn.core.notice import Rules
 from forewarn.journal.port import Journal
+from forewarn.node.durations import Durations
 from forewarn.node.feed import Commit, Feed
 
 log = logging.getLogger(__name__)
@@ -42,6 +43,8 @@ class Node:
         self.feed = Feed()
         self.clock = clock
         self.rules = rules
+        self.appends = Durations(0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5)
+        """How long it took to make entries durable, each time."""
         self._journal = journal
         self._revision = 0
         self._is_sound = False
@@ -57,6 +60,11 @@ class Node:
     def is_idle(self) -> bool:
         """Tell whether nothing is being decided or committed, and nobody waits for it."""
         return self._writing is None
+
+    @property
+    def is_sound(self) -> bool:
+        """Tell whether the last attempt to write, and to read anew after a failure, went well."""
+        return self._is_sound
 
     @property
     def revision(self) -> int:
@@ -183,7 +191,7 @@ class Node:
     async def _commit(self, entries: list[Entry], answers: list[tuple[_Reply, _Word]]) -> None:
         if entries:
             try:
-                await self._in_writer(lambda: self._journal.append(self._revision, entries))
+                await self._in_writer(lambda: self._append(entries))
             except ForewarnError as error:
                 self._is_sound = False
                 for reply, _ in answers:
@@ -193,6 +201,11 @@ class Node:
             self.feed.publish(Commit(tuple(entries), self.fleet))
         for reply, word in answers:
             _answer(reply, word)
+
+    def _append(self, entries: list[Entry]) -> None:
+        began = perf_counter()
+        self._journal.append(self._revision, entries)
+        self.appends.add(perf_counter() - began)
 
     async def _recover(self) -> bool:
         """Read the fleet anew after a failure; tell those who wait when that fails too."""

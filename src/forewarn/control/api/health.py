@@ -43,7 +43,7 @@ async def metrics(plane: Behind) -> Response[bytes]:
     """Tell what was counted, as Prometheus reads it."""
     if plane.metrics is None:
         raise Unavailable("this service counts nothing")
-    return Response(plane.metrics(), media_type="text/plain; version=0.0.4; charset=utf-8")
+    return Response(plane.metrics(), media_type="text/plain; version=0.0.4")
 
 
 health = Router("/", route_handlers=[live, ready, me, metrics])
