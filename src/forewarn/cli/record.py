@@ -3,8 +3,15 @@
 import os
 import time
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
+import msgspec
+
+from forewarn.cli.output import json_option
+
+if TYPE_CHECKING:
+    from forewarn.emulator.recording import Take
 
 
 @click.command
@@ -15,7 +22,8 @@ import click
 @click.option("--api-version", default="2020-07-01", show_default=True, metavar="V", help="The version to ask in.")
 @click.option("--every", default=1.0, type=click.FloatRange(min=0.2), show_default=True, metavar="S", help="Seconds.")
 @click.option("--takes", type=click.IntRange(min=1), metavar="N", help="Stop after so many documents.")
-def record(url: str | None, out: Path, api_version: str, every: float, takes: int | None) -> None:
+@json_option
+def record(url: str | None, out: Path, api_version: str, every: float, takes: int | None, as_json: bool) -> None:
     """Keep every document that an endpoint shows, with its time, until Ctrl-C.
 
     URL is the endpoint: SCHEDULED_EVENTS_URL, else http://169.254.169.254, where nothing is given. Azure and Forewarn
@@ -31,7 +39,8 @@ def record(url: str | None, out: Path, api_version: str, every: float, takes: in
     count = 0
     silence = ""
     with open_recording(out, endpoint) as file:
-        click.echo(f"recording {address} to {out}; stop with Ctrl-C")
+        if not as_json:
+            click.echo(f"recording {address} to {out}; stop with Ctrl-C")
         listening = listen(endpoint, file)
         while takes is None or count < takes:
             try:
@@ -44,8 +53,15 @@ def record(url: str | None, out: Path, api_version: str, every: float, takes: in
                 take = None
             if take:
                 count += 1
-                events = take.document.events
-                told = ", ".join(f"{event.type} {event.status}" for event in events) or "no events"
-                click.echo(f"{take.at:%H:%M:%S} UTC  incarnation {take.document.incarnation}: {told}")
+                click.echo(_line(take) if as_json else _sentence(take))
             if takes is None or count < takes:
                 time.sleep(every)
+
+
+def _line(take: "Take") -> str:
+    return msgspec.json.encode(take).decode()
+
+
+def _sentence(take: "Take") -> str:
+    told = ", ".join(f"{event.type} {event.status}" for event in take.document.events) or "no events"
+    return f"{take.at:%H:%M:%S} UTC  incarnation {take.document.incarnation}: {told}"
