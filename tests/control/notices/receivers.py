@@ -3,6 +3,7 @@
 import socketserver
 import ssl
 import threading
+from base64 import b64decode
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -103,23 +104,35 @@ class MailSink:
 
     def __init__(self) -> None:
         self.mails: list[bytes] = []
-        self.said: list[str] = []
+        self.logins: list[str] = []
         self.refuses = ""
         self.port = 0
 
 
 @contextmanager
-def mail_sink() -> Iterator[MailSink]:
+def mail_sink(tls: ssl.SSLContext | None = None, mode: str = "none") -> Iterator[MailSink]:
+    """Run a mail server that is encrypted from the first byte (``tls``), on demand (``starttls``), or never."""
     sink = MailSink()
 
     class Handler(socketserver.StreamRequestHandler):
+        def setup(self) -> None:
+            if tls and mode == "tls":
+                self.request = tls.wrap_socket(self.request, server_side=True)
+            super().setup()
+
         def handle(self) -> None:
             self.say("220 sink")
             while line := self.rfile.readline().decode().strip():
-                sink.said.append(line)
                 match line.split(" ")[0].upper():
                     case "EHLO":
-                        self.say("250-sink\r\n250 8BITMIME")
+                        self.say("250-sink\r\n250-STARTTLS\r\n250 AUTH PLAIN" if tls else "250 sink")
+                    case "STARTTLS" if tls:
+                        self.say("220 go on")
+                        self.request = tls.wrap_socket(self.request, server_side=True)
+                        super().setup()
+                    case "AUTH" if isinstance(self.request, ssl.SSLSocket):
+                        sink.logins.append(b64decode(line.split(" ")[2]).decode())
+                        self.say("235 welcome")
                     case "RCPT" if sink.refuses and sink.refuses in line:
                         self.say("550 no such user here")
                     case "DATA":
@@ -132,11 +145,20 @@ def mail_sink() -> Iterator[MailSink]:
                     case _:
                         self.say("250 ok")
 
+        def finish(self) -> None:
+            super().finish()
+            self.request.close()
+
         def say(self, line: str) -> None:
             self.wfile.write(f"{line}\r\n".encode())
 
-    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Handler) as server:
-        server.daemon_threads = True
+    class Server(socketserver.ThreadingTCPServer):
+        daemon_threads = True
+
+        def handle_error(self, *_: object) -> None:
+            """Keep quiet about those who hang up on a certificate they do not trust."""
+
+    with Server(("127.0.0.1", 0), Handler) as server:
         sink.port = server.server_address[1]
         thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
         thread.start()

@@ -82,6 +82,7 @@ class Site:
             await asyncio.sleep(0)
 
     async def advance(self, step: timedelta, times: int = 1) -> None:
+        await self.settled()
         for _ in range(times):
             self.clock.advance(step)
             await self.settled()

@@ -73,6 +73,8 @@ class Follower:
                 )
         await self._recall(entries, begin)
         notices.extend(self._told(entries))
+        while len(self._events) > _REMEMBERED:  # not before: these entries may be about more
+            self._events.popitem(last=False)
         self.position = end
         return notices
 
@@ -118,5 +120,3 @@ class Follower:
     def _remember(self, event: Event) -> None:
         self._events[event.id] = event
         self._events.move_to_end(event.id)
-        if len(self._events) > _REMEMBERED:
-            self._events.popitem(last=False)

@@ -36,9 +36,10 @@ def post(url: str, body: bytes, headers: Mapping[str, str], timeout: float, tls:
     parts = urlsplit(url)
     place = parts.netloc.rpartition("@")[2]
     path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
+    is_late = threading.Event()
     try:
         connection = _connection(parts.scheme, parts.hostname or "", parts.port, timeout, tls)
-        watch = threading.Timer(timeout, _cut, (connection,))
+        watch = threading.Timer(timeout, _cut, (connection, is_late))
         watch.daemon = True
         watch.start()
         try:
@@ -49,7 +50,8 @@ def post(url: str, body: bytes, headers: Mapping[str, str], timeout: float, tls:
             watch.cancel()
             connection.close()
     except (OSError, HTTPException, ValueError) as error:
-        raise NotDelivered(f"{place} cannot be reached: {_why(error, timeout)}") from None
+        why = f"no answer within {timeout:g} s" if is_late.is_set() else _why(error)
+        raise NotDelivered(f"{place} cannot be reached: {why}") from None
     answered = f"{place} answered {answer.status} {answer.reason}".rstrip()
     if 200 <= answer.status < 300:
         return answered
@@ -67,16 +69,17 @@ def _connection(scheme: str, host: str, port: int | None, timeout: float, tls: s
     return HTTPConnection(host, port, timeout=timeout)
 
 
-def _cut(connection: HTTPConnection) -> None:
+def _cut(connection: HTTPConnection, is_late: threading.Event) -> None:
     """End a conversation that takes too long as a whole, however lively its parts are."""
+    is_late.set()
     if connection.sock:
         with suppress(OSError):
             connection.sock.shutdown(socket.SHUT_RDWR)
 
 
-def _why(error: Exception, timeout: float) -> str:
+def _why(error: Exception) -> str:
     if isinstance(error, TimeoutError):
-        return f"no answer within {timeout:g} s"
+        return "it takes too long"
     if isinstance(error, ssl.SSLCertVerificationError):
         return f"its certificate is not trusted ({error.verify_message})"
     if isinstance(error, OSError) and error.strerror:

@@ -1,0 +1,22 @@
+"""What Teams is sent."""
+
+import msgspec
+
+from forewarn.control.notices.messages import NoticeType
+from forewarn.control.notices.teams import teams_body
+from tests.control.notices.samples import notice
+
+
+def test_a_message_is_one_adaptive_card() -> None:
+    """As a workflow takes it: the headline above, the particulars below."""
+    body = msgspec.json.decode(teams_body(notice(by="root", type=NoticeType.FAILED)))
+    (attachment,) = body["attachments"]
+    card = attachment["content"]
+    title, facts = card["body"]
+
+    assert body["type"] == "message"
+    assert attachment["contentType"] == "application/vnd.microsoft.card.adaptive"
+    assert (card["type"], card["version"]) == ("AdaptiveCard", "1.4")
+    assert (title["type"], title["text"], title["color"]) == ("TextBlock", "Freeze of web-0 failed", "attention")
+    assert facts["type"] == "FactSet"
+    assert {"title": "Group", "value": "web"} in facts["facts"]

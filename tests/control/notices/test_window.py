@@ -1,0 +1,96 @@
+"""Which notices may be tried, and when."""
+
+from datetime import timedelta
+from random import Random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from forewarn.control.notices.window import GIVEN_UP_AFTER, Pending, Window, back_off
+from tests.control.notices.samples import AT, notice
+
+SECOND = timedelta(seconds=1)
+
+
+def filled(*lanes: str) -> Window:
+    window = Window()
+    window.add(notice(revision, lane=lane) for revision, lane in enumerate(lanes, start=1))
+    return window
+
+
+def revisions(pending: list[Pending]) -> list[int]:
+    return [each.notice.revision for each in pending]
+
+
+def test_of_each_event_only_the_oldest_may_be_tried() -> None:
+    """So that what happened to an event is told in order."""
+    window = filled("a", "b", "a", "c", "b")
+
+    assert revisions(window.ready(AT)) == [1, 2, 4]
+    window.remove(window.ready(AT)[0])
+    assert revisions(window.ready(AT)) == [2, 3, 4]
+
+
+def test_everything_before_the_oldest_pending_was_told() -> None:
+    """Whatever was told beyond it; when nothing is pending, all that was read."""
+    window = filled("a", "b")
+    first, second = window.ready(AT)
+    window.remove(second)
+    assert window.told(9) == 0
+
+    window.remove(first)
+    assert window.told(9) == 9
+
+
+def test_the_least_tried_is_tried_first_until_something_gets_through() -> None:
+    """One bad notice does not stand for a receiver that is down."""
+    window = filled("a", "b")
+    window.ready(AT)[0].fail(0, AT, Random(1))
+    assert revisions(window.ready(AT)) == [2, 1]
+
+    window.begin_anew()
+    assert revisions(window.ready(AT)) == [1, 2]
+
+
+def test_what_fails_while_others_pass_waits_by_itself() -> None:
+    """Its event with it; the others do not."""
+    window = filled("a", "a", "b")
+    bad = window.ready(AT)[0]
+    bad.fail(0, AT, Random(1))
+    assert (window.refused, bad.not_before) == (0, None)
+
+    bad.fail(1, AT, Random(1))
+    assert (window.refused, bad.refusals) == (1, 1)
+    assert revisions(window.ready(AT)) == [3]
+    assert revisions(window.ready(AT + SECOND)) == [3, 1]
+    assert window.next_at() == bad.not_before
+
+
+def test_a_notice_is_given_up_only_after_a_day_in_which_others_passed() -> None:
+    """A receiver that is down refuses nothing, however long it is."""
+    bad = Pending(notice())
+    bad.fail(0, AT, Random(1))
+    bad.fail(1, AT, Random(1))
+    bad.fail(1, AT + GIVEN_UP_AFTER, Random(1))
+    assert not bad.is_hopeless
+
+    bad.fail(2, AT + GIVEN_UP_AFTER, Random(1))
+    assert bad.is_hopeless
+
+
+@given(st.integers(1, 10_000), st.integers())
+def test_waits_grow_to_five_minutes_and_differ(failures: int, seed: int) -> None:
+    """Half of each is chance, so that many do not come back at once."""
+    longest = min(2.0 ** min(failures - 1, 99), 300.0)
+
+    assert longest / 2 <= back_off(failures, Random(seed)).total_seconds() <= longest
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_a_notice_is_in_the_window_once(count: int) -> None:
+    """However often it is read."""
+    window = filled("a")
+    window.add([notice(1, lane="a")] * count)
+
+    assert len(window) == 1
