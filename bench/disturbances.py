@@ -13,9 +13,9 @@ from msgspec.structs import replace
 
 from bench import fleets
 from bench.machine import cores
-from forewarn.control.client import OPERATOR, Client, new_id
+from forewarn.control.bodies import VmOperationBody
+from forewarn.control.client import Client
 from forewarn.control.difference import Difference
-from forewarn.core.commands import CancelEvent, ChangeFleet, DeallocateVm, OperateVm, StartVm, VmOperation
 
 WRITES = 200
 """Commands per second."""
@@ -28,31 +28,31 @@ Disturb = Callable[[Path, Signal], None]
 
 def write(data: Path, stop: Signal) -> None:
     """Announce restarts and take them back."""
-    with Client(data) as client:
+    with Client.local(data) as client:
         for number in _beats(WRITES // 2, stop):
             vm, _ = fleets.mixed(1_000 + number % 400)
-            told = client.submit(OperateVm(id=new_id(), by=OPERATOR, operation=VmOperation.RESTART, vm=vm.name))
-            client.submit(CancelEvent(id=new_id(), by=OPERATOR, event=told.announcements[0].event.id))
+            told = client.operate_vm(vm.name, VmOperationBody(operation="restart"))
+            client.cancel(told.announcements[0].event.id)
 
 
 def take_snapshots(data: Path, stop: Signal) -> None:
     """Fold one snapshot after another as the service does it: a process of low priority, on the service's core."""
     core, _ = cores()
     vm, _ = fleets.mixed(2_000)
-    with Client(data) as client:
+    with Client.local(data) as client:
         while not stop.is_set():
-            client.submit(DeallocateVm(id=new_id(), by=OPERATOR, vm=vm.name))
-            client.submit(StartVm(id=new_id(), by=OPERATOR, vm=vm.name))
+            client.operate_vm(vm.name, VmOperationBody(operation="deallocate"))
+            client.operate_vm(vm.name, VmOperationBody(operation="start"))
             subprocess.run(["taskset", "-c", str(core), *fleets.fold_command(data)], check=True, capture_output=True)
 
 
 def change_fleet(data: Path, stop: Signal) -> None:
     """Add 1,000 VMs and remove them again."""
-    with Client(data) as client:
+    with Client.local(data) as client:
         for _ in _beats(CHANGES // 2, stop):
-            submit_change(client, addition(1_000))
+            client.change_fleet(addition(1_000))
             stop.wait(1 / CHANGES)
-            submit_change(client, removal(1_000))
+            client.change_fleet(removal(1_000))
 
 
 @contextmanager
@@ -67,11 +67,6 @@ def beside(data: Path, *disturb: Disturb) -> Iterator[None]:
             stop.set()
     for each in going_on:
         each.result()
-
-
-def submit_change(client: Client, change: Difference) -> None:
-    """Have a difference of whatever size applied."""
-    client.submit(ChangeFleet(id=new_id(), by=OPERATOR), change)
 
 
 def addition(size: int) -> Difference:

@@ -17,7 +17,6 @@ from bench.disturbances import (
     beside,
     change_fleet,
     removal,
-    submit_change,
     take_snapshots,
     write,
 )
@@ -100,8 +99,8 @@ def _pause(ours: Server, data: Path, size: int, *, times: int) -> Figure:
 
 
 def _apply(change: Difference, data: Path, _: Signal) -> None:
-    with Client(data) as client:
-        submit_change(client, change)
+    with Client.local(data) as client:
+        client.change_fleet(change)
 
 
 @contextmanager

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator
 
 from bench.figures import Figure, Result, Spread
-from bench.remarks import METHODS, REMARKS
+from bench.remarks import METHODS, SHORTFALLS, STANDING
 
 _HEAD = """\
 # Benchmarks
@@ -54,9 +54,10 @@ def _row(figure: Figure) -> str:
 
 
 def _remarks(result: Result) -> Iterator[str]:
-    """Yield the reasons for what falls short, and nothing where all is met."""
-    if any(figure.is_met is False for figure in result.figures) and result.part in REMARKS:
-        yield REMARKS[result.part]
+    if result.part in STANDING:
+        yield STANDING[result.part]
+    if any(figure.is_met is False for figure in result.figures) and result.part in SHORTFALLS:
+        yield SHORTFALLS[result.part]
 
 
 def _amount(figure: Figure) -> str:

@@ -1,7 +1,7 @@
 """What the bench writes down."""
 
 from bench.figures import Figure, Result, spread_of
-from bench.remarks import METHODS
+from bench.remarks import METHODS, SHORTFALLS
 from bench.report import document, line
 
 SHORT = Figure(name="a ratio", asked="at least 0.9", limit=0.9, measured=0.5, spread=spread_of([0.4, 0.5, 0.6]))
@@ -9,21 +9,23 @@ MET = Figure(name="another", asked="at least 0.9", limit=0.9, measured=1.0)
 
 
 def page(*figures: Figure) -> str:
-    return document([Result("connections", "2026-01-01", False, {"CPU": "2 cores"}, figures)])
+    return document([Result("commands", "2026-01-01", False, {"CPU": "2 cores"}, figures)])
 
 
 def test_what_falls_short_is_said_so() -> None:
-    """On the terminal and on the page, with the spread beside it."""
+    """On the terminal and on the page, with the spread beside it and the reason below."""
     assert "NOT MET" in line(SHORT)
+    assert SHORTFALLS["commands"] in page(SHORT)
     assert "| a ratio | at least 0.9 | **falls short** 0.50 | 0.40 to 0.60 |" in page(SHORT)
 
 
 def test_what_is_met_is_not_commented_on() -> None:
     """The figure speaks for itself."""
     assert "falls short" not in page(MET)
+    assert SHORTFALLS["commands"] not in page(MET)
 
 
 def test_the_page_names_the_machine_and_the_method() -> None:
     """A reader can compare it with their own."""
     assert "2 cores" in page(MET)
-    assert METHODS["connections"] in page(MET)
+    assert METHODS["commands"] in page(MET)
