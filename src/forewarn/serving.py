@@ -7,14 +7,11 @@ import signal
 import sys
 from collections.abc import Callable
 from contextlib import AsyncExitStack
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 from forewarn import plugins
 from forewarn.clocks import Clock, SystemClock
 from forewarn.config.settings import Settings
-from forewarn.control.api.plane import Plane
-from forewarn.control.entrance import Entrance
-from forewarn.control.metrics import Metrics, Sources
 from forewarn.control.notices.deliverer import Deliverer
 from forewarn.control.tally import Tally
 from forewarn.journal.port import Journal
@@ -22,6 +19,9 @@ from forewarn.metadata.limits import provide_files
 from forewarn.node import log as logs
 from forewarn.node.driver import Driver, DriverType
 from forewarn.wiring import Assembly, limits_of
+
+if TYPE_CHECKING:
+    from forewarn.control.entrance import Entrance
 
 log = logging.getLogger(__name__)
 
@@ -46,21 +46,16 @@ async def _serve(settings: Settings, on_ready: Callable[[], None]) -> None:
     driver = _driver(settings, clock)
     assembly = Assembly(settings, clock, _journal(settings), driver)
     deliverer = Deliverer(assembly.node, assembly.journal, settings.mail)
+    tally = Tally()
     assembly.node.feed.subscribe(deliverer)
-    plane = Plane(
-        assembly.node,
-        assembly.journal,
-        assembly.records.last_asked,
-        moves_live=driver.moves_live,
-        deliveries=deliverer,
-    )
-    plane.metrics = _metrics(assembly, plane, deliverer).render
-    control = Entrance(plane, settings.data, settings.control, settings.control_certificate, settings.control_key)
+    assembly.node.feed.subscribe(tally)
     async with AsyncExitStack() as parts:
         gc.disable()  # nothing that is loaded is garbage
         await assembly.start(_spare_the_fleet)
         parts.push_async_callback(assembly.stop)
         parts.push_async_callback(deliverer.stop)
+        # The framework of the control plane takes longest to load; VMs are answered meanwhile.
+        control = await asyncio.to_thread(_control, settings, assembly, deliverer, tally)
         await control.open()
         parts.push_async_callback(control.close)
         scheme = "https" if settings.control_certificate else "http"
@@ -72,9 +67,18 @@ async def _serve(settings: Settings, on_ready: Callable[[], None]) -> None:
         log.info("stopping")
 
 
-def _metrics(assembly: Assembly, plane: Plane, deliverer: Deliverer) -> Metrics:
-    tally = Tally()
-    assembly.node.feed.subscribe(tally)
+def _control(settings: Settings, assembly: Assembly, deliverer: Deliverer, tally: Tally) -> "Entrance":
+    from forewarn.control.api.plane import Plane  # noqa: PLC0415 - see its caller
+    from forewarn.control.entrance import Entrance  # noqa: PLC0415
+    from forewarn.control.metrics import Metrics, Sources  # noqa: PLC0415
+
+    plane = Plane(
+        assembly.node,
+        assembly.journal,
+        assembly.records.last_asked,
+        moves_live=assembly.driver.moves_live,
+        deliveries=deliverer,
+    )
     metadata = assembly.metadata
     sources = Sources(
         documents=metadata.documents,
@@ -84,7 +88,8 @@ def _metrics(assembly: Assembly, plane: Plane, deliverer: Deliverer) -> Metrics:
         enrolled=lambda: len(assembly.desk.enrolled),
         outbox=deliverer,
     )
-    return Metrics(assembly.node, tally, sources)
+    plane.metrics = Metrics(assembly.node, tally, sources).render
+    return Entrance(plane, settings.data, settings.control, settings.control_certificate, settings.control_key)
 
 
 def _spare_the_fleet() -> None:
