@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from forewarn.control.notices.messages import missed_notice
 from forewarn.control.notices.window import GIVEN_UP_AFTER, Pending, Window, back_off
 from tests.control.notices.samples import AT, notice
 
@@ -30,6 +31,21 @@ def test_of_each_event_only_the_oldest_may_be_tried() -> None:
     assert revisions(window.ready(AT)) == [1, 2, 4]
     window.remove(window.ready(AT)[0])
     assert revisions(window.ready(AT)) == [2, 3, 4]
+
+
+def test_that_something_is_missing_is_told_before_what_comes_after() -> None:
+    """And after what came before; but a receiver that does not take it is told the rest all the same."""
+    window = filled("a")
+    window.add([missed_notice(2, 3, AT), notice(4, lane="b")])
+    before = window.ready(AT)
+    assert revisions(before) == [1]
+
+    window.remove(before[0])
+    (gap,) = window.ready(AT)
+    assert gap.notice.revision == 3
+
+    gap.fail(1, AT, Random(1))
+    assert revisions(window.ready(AT)) == [4, 3]
 
 
 def test_everything_before_the_oldest_pending_was_told() -> None:

@@ -37,6 +37,10 @@ class Pending:
         self._refused_since: datetime | None = None
         self._failed_at: int | None = None
 
+    @property
+    def has_failed(self) -> bool:
+        return self._failed_at is not None
+
     def fail(self, passed: int, now: datetime, random: Random) -> None:
         """Note a failure, when ``passed`` notices in all had got through."""
         others_passed = self._failed_at is not None and passed > self._failed_at
@@ -98,5 +102,10 @@ class Window:
     def _heads(self) -> Iterable[Pending]:
         lanes: dict[str, Pending] = {}
         for each in self._pending.values():
+            is_gap = each.notice.event is None and not each.has_failed
+            if is_gap and lanes:
+                break
             lanes.setdefault(each.notice.lane, each)
+            if is_gap:
+                break  # that something is missing is told before what comes after it
         return lanes.values()
