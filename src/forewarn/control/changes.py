@@ -28,6 +28,8 @@ _MOST_WAITING = 4 * 1024 * 1024
 """Bytes that may wait for a listener before it counts as too slow."""
 _HEARTBEAT = 15.0
 _BATCH = 200
+_WHOLE = 2**31
+"""Behind the last fact of an entry, however many it has."""
 _ID = re.compile(r"(\d{1,18})(?:\.(\d{1,9}))?")
 _BEAT = b": still here\n\n"
 
@@ -43,7 +45,7 @@ class Place(msgspec.Struct, frozen=True, order=True):
         found = _ID.fullmatch(written.strip())
         if not found:
             raise BadInput(f"{written!r} is no id of a change; send back the last one that came, such as 4711.0")
-        return cls(int(found[1]), int(found[2]) if found[2] else 2**31)
+        return cls(int(found[1]), int(found[2]) if found[2] else _WHOLE)
 
 
 class TooOld(Exception):
@@ -156,7 +158,9 @@ class Changes:
     async def _check_kept(self, after: Place, now: int) -> None:
         first = await self._node.read(lambda: next(iter(self._journal.entries(limit=1)), None))
         oldest = first.revision if first else now + 1
-        if after.revision > now or (after.revision < oldest - 1 and oldest > 1):
+        # Of an entry that is gone, nobody knows any more whether more facts followed in it.
+        needed = after.revision + 1 if after.fact == _WHOLE else after.revision
+        if after.revision > now or 0 < needed < oldest:
             raise TooOld(oldest, now)
 
     async def _past(self, bearer: Bearer, after: Place, until: int) -> AsyncIterator[bytes]:

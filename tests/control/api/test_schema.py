@@ -1,4 +1,4 @@
-"""Schemathesis against the API, by its own document: whatever is sent, the answer is one that the document tells of."""
+"""Schemathesis against the API, by its own document: whatever is sent, the answer is one that it tells of."""
 
 from collections.abc import Iterator
 from copy import deepcopy

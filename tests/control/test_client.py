@@ -1,0 +1,181 @@
+"""The client: what is said when the service is not there or goes away, and how errors come back."""
+
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from forewarn.control.bodies import TermsBody, TokenBody, VmOperationBody
+from forewarn.control.client import Client
+from forewarn.control.difference import Difference
+from forewarn.control.problems import KINDS, error_of, problem_of
+from forewarn.control.tokens import TooManyFailures, Unauthenticated
+from forewarn.core.errors import BadInput, ForewarnError, NotAllowed, Refused, Unavailable, Unknown
+from forewarn.core.model import Role, Vm
+from tests.office import Office
+
+
+@contextmanager
+def answering(directory: Path, *answers: bytes) -> Iterator[None]:
+    """Be a service that says one thing on each connection, and hangs up."""
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(directory / "control.sock"))
+        listener.listen()
+
+        def serve() -> None:
+            for answer in answers:
+                connection, _ = listener.accept()
+                with connection:
+                    connection.recv(10_000)
+                    connection.sendall(answer)
+
+        service = threading.Thread(target=serve)
+        service.start()
+        yield
+        service.join(20)
+
+
+def answer(body: bytes, status: str = "200 OK") -> bytes:
+    return b"HTTP/1.1 %s\r\nContent-Length: %d\r\n\r\n%s" % (status.encode(), len(body), body)
+
+
+def test_a_service_that_is_not_there_is_said_so_with_the_remedy(tmp_path: Path) -> None:
+    """One sentence that names the directory and what to type."""
+    with (
+        pytest.raises(Unavailable, match=f"no service answers in {tmp_path}; start one with 'forewarn serve"),
+        Client.local(tmp_path) as client,
+    ):
+        client.me()
+
+
+def test_a_service_elsewhere_that_is_not_there_is_named() -> None:
+    """With what the system says of it."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        url = f"http://127.0.0.1:{probe.getsockname()[1]}"
+    with pytest.raises(Unavailable, match=f"no service answers at {url}: Connection refused"):
+        Client.remote(url, "fw_x").me()
+
+
+@pytest.mark.parametrize("said", [b"", b"HTTP/1.1 200 OK\r\nContent-Length: 50\r\n\r\n{"])
+def test_a_service_that_goes_away_leaves_it_open_what_was_done(tmp_path: Path, said: bytes) -> None:
+    """And how to find out."""
+    with (
+        answering(tmp_path, said),
+        pytest.raises(Unavailable, match="may have been done or not: look with 'forewarn event list"),
+        Client.local(tmp_path) as client,
+    ):
+        client.approve("last")
+
+
+def test_a_connection_that_was_closed_in_between_is_made_anew(tmp_path: Path) -> None:
+    """A kept connection may end while nobody uses it; the request is sent once more."""
+    page = answer(b'{"items":[{"name":"h1","vms":0}],"next":null}')
+    with answering(tmp_path, page, page), Client.local(tmp_path) as client:
+        assert [host.name for host in client.hosts()] == ["h1"]
+        assert [host.name for host in client.hosts()] == ["h1"]
+
+
+@pytest.mark.parametrize("said", [answer(b"hello"), answer(b'{"items": 1}'), answer(b"<h1>", "502 Bad Gateway")])
+def test_an_answer_that_makes_no_sense_is_said_to_be_one(tmp_path: Path, said: bytes) -> None:
+    """Whatever answers there, it is no service of ours."""
+    with (
+        answering(tmp_path, said),
+        pytest.raises(Unavailable, match=r"makes no sense|perhaps no Forewarn"),
+        Client.local(tmp_path) as client,
+    ):
+        list(client.hosts())
+
+
+@pytest.mark.parametrize("url", ["forewarn.example.org", "ftp://x", "http://", "http://x:99999", "https://x/v1", "x"])
+def test_an_address_that_is_none_is_refused(url: str) -> None:
+    """With an example of a good one."""
+    with pytest.raises(BadInput, match="write it like https://"):
+        Client.remote(url, "")
+
+
+@pytest.mark.parametrize("family", KINDS)
+def test_every_error_comes_back_as_what_it_was(family: type[ForewarnError]) -> None:
+    """The command line ends as it would have beside the service; a token that is no good is a refusal."""
+    error = TooManyFailures(3) if family is TooManyFailures else family("why")
+    back = error_of(problem_of(error))
+
+    assert type(back) is (NotAllowed if family in (TooManyFailures, Unauthenticated) else family)
+    assert str(back) == str(error)
+
+
+def test_refusals_are_raised(office: Office, client: Client) -> None:
+    """Unknown names, rules, and what a role may not."""
+    with pytest.raises(Unknown, match="there is no VM 'web-9'; did you mean"):
+        client.vm("web-9")
+    with pytest.raises(Refused, match="too early"):
+        client.operate_vm("web-0", VmOperationBody(operation="restart", not_before=datetime(2020, 1, 1, tzinfo=UTC)))
+    viewer = Client.remote(f"http://127.0.0.1:{office.entrance.port}", office.token("eve", "viewer"))
+    with viewer, pytest.raises(NotAllowed, match="a viewer may not"):
+        viewer.approve("last")
+
+
+def test_names_are_sent_as_they_are(client: Client) -> None:
+    """Slashes, spaces and question marks reach the service as a name."""
+    for name in ("a/b", "a b?c=d", "..", "%2e", "", "ü"):
+        with pytest.raises((Unknown, BadInput)):
+            client.vm(name)
+
+
+def test_lists_are_read_page_by_page(office: Office, client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Everything comes once, in order."""
+    monkeypatch.setattr("forewarn.control.client._PAGE", 7)
+    text = "".join(f'[[vm]]\nname = "vm-{number:03}"\n' for number in range(50))
+    office.declare(text)
+
+    assert [vm.name for vm in client.vms()] == [f"vm-{number:03}" for number in range(50)]
+    assert sum(len(page.vms) for page in client.declared()) == 50
+
+
+def test_a_change_of_any_size_is_sent_in_lines(
+    office: Office, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And happens as one."""
+    monkeypatch.setattr("forewarn.control.client._SLICE", 2)
+    vms = tuple(Vm(f"new-{number}", "web") for number in range(5))
+    told = client.change_fleet(Difference(vms=vms, removed_vms=("db",)))
+
+    assert (told.changed["vms"], told.changed["removed_vms"]) == (5, 1)
+    assert {"new-4", "web-0"} <= office.node.fleet.vms.keys()
+
+
+def test_a_change_that_met_another_fleet_is_refused(client: Client) -> None:
+    """Somebody else changed it in between."""
+    (page,) = client.declared()
+    client.set_terms("web", TermsBody(postpone_limit=60))
+    with pytest.raises(Refused, match="changed by somebody else in the meantime"):
+        client.change_fleet(Difference(removed_vms=("db",)), seen=page.changes)
+
+
+def test_the_same_key_does_it_once(office: Office, client: Client) -> None:
+    """And tells the same."""
+    office.enrol("web", "web-0")
+    body = VmOperationBody(operation="restart")
+
+    assert client.operate_vm("web-0", body, "mine") == client.operate_vm("web-0", body, "mine")
+    assert len(office.node.fleet.events) == 1
+
+
+def test_a_token_is_created_rotated_and_revoked(office: Office, client: Client) -> None:
+    """The old one opens nothing once it is rotated."""
+    url = f"http://127.0.0.1:{office.entrance.port}"
+    first = client.create_token(TokenBody(name="ada", role=Role.VIEWER, lasts=3_600))
+    second = client.rotate_token("ada")
+
+    with Client.remote(url, first.token) as old, pytest.raises(NotAllowed):
+        old.me()
+    with Client.remote(url, second.token) as new:
+        assert new.me().name == "ada"
+        client.revoke_token(second.id)
+        with pytest.raises(NotAllowed):
+            new.me()
+    assert list(client.tokens()) == []

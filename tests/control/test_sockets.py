@@ -1,0 +1,100 @@
+"""The sockets of the control plane: who may open them, and what is in the way."""
+
+import socket
+import stat
+from pathlib import Path
+
+import pytest
+
+from forewarn.config.values import Endpoint
+from forewarn.control.client import Client
+from forewarn.control.sockets import UnixSocket, listen, load_certificate
+from forewarn.core.errors import BadInput, Unavailable
+from tests.office import Office, opened
+
+
+def test_nobody_else_may_open_the_socket(office: Office) -> None:
+    """It is its owner's alone, whatever the umask."""
+    assert stat.S_IMODE((office.directory / "control.sock").stat().st_mode) == 0o600
+
+
+def test_a_socket_that_was_left_behind_is_replaced(tmp_path: Path) -> None:
+    """A service that was killed leaves one; nobody answers on it."""
+    with socket.socket(socket.AF_UNIX) as left:
+        left.bind(str(tmp_path / "control.sock"))
+
+    with opened(tmp_path) as office, Client.local(office.directory) as client:
+        assert len(list(client.vms())) == 4
+
+
+def test_a_socket_that_is_answered_is_left_alone(office: Office) -> None:
+    """A second service in the same directory is refused, and the first goes on."""
+    with pytest.raises(Unavailable, match="another service answers"):
+        UnixSocket(office.directory).open()
+
+    assert office.ask("GET", "/v1/hosts").status == 200
+
+
+def test_what_is_no_socket_is_never_removed(tmp_path: Path) -> None:
+    """Somebody's file may bear that name."""
+    file = tmp_path / "control.sock"
+    file.write_text("mine", encoding="utf-8")
+
+    with pytest.raises(BadInput, match="is in the way and is not a socket"), opened(tmp_path):
+        pass
+
+    assert file.read_text(encoding="utf-8") == "mine"
+
+
+def test_a_directory_that_is_not_there_is_named(tmp_path: Path) -> None:
+    """In one sentence, with the remedy."""
+    with pytest.raises(BadInput, match="cannot be made: No such file or directory; give a directory"):
+        UnixSocket(tmp_path / "absent").open()
+
+
+def test_closing_takes_away_its_own_socket_only(tmp_path: Path) -> None:
+    """One that somebody else put there in the meantime stays."""
+    with opened(tmp_path):
+        (tmp_path / "control.sock").unlink()
+        (tmp_path / "control.sock").touch()
+
+    assert (tmp_path / "control.sock").exists()
+
+
+def test_a_path_too_long_for_a_socket_is_no_hindrance(tmp_path: Path) -> None:
+    """Both ends find the way."""
+    directory = tmp_path.joinpath(*["a-directory-with-a-long-name"] * 8)
+    directory.mkdir(parents=True)
+
+    with opened(directory) as office, Client.local(office.directory) as client:
+        assert len(list(client.vms())) == 4
+
+    assert not (directory / "control.sock").exists()
+
+
+def test_a_port_in_use_is_named_with_the_remedy() -> None:
+    """Another port, or none at all."""
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        with pytest.raises(Unavailable, match=rf"127\.0\.0\.1:{port}: another program .*--control off"):
+            listen(Endpoint("127.0.0.1", port))
+
+
+@pytest.mark.parametrize("host", ["192.0.2.1", "no-such-machine.invalid"])
+def test_an_address_of_another_machine_is_refused(host: str) -> None:
+    """In one sentence."""
+    with pytest.raises(Unavailable, match="cannot answer operators on"):
+        listen(Endpoint(host, 0))
+
+
+@pytest.mark.parametrize("content", [None, "no certificate"])
+def test_a_certificate_that_cannot_be_used_is_named(tmp_path: Path, content: str | None) -> None:
+    """Whether it is not there or is something else."""
+    file = tmp_path / "control.pem"
+    if content:
+        file.write_text(content, encoding="utf-8")
+
+    with pytest.raises(BadInput, match=r"control\.pem .*cannot be used: .*both in PEM"):
+        load_certificate(file, None)
