@@ -38,6 +38,7 @@ def test_parameter_any_case(cloud: Cloud) -> None:
 def test_preview_path_is_gone(cloud: Cloud) -> None:
     """The path of the preview leads nowhere."""
     assert cloud.get(f"/metadata/latest/scheduledevents?api-version={NEWEST}").status == 404
+    assert cloud.get("/metadata/latest/scheduledevents").status == 404
 
 
 def test_latest_is_no_version(cloud: Cloud) -> None:

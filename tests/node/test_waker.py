@@ -88,3 +88,21 @@ def test_a_wake_that_could_not_be_recorded_is_repeated() -> None:
         await started
 
     run(story, journal)
+
+
+def test_a_clock_that_steps_back_loses_no_deadline() -> None:
+    """Woken too early by a clock that was then set back, the event still starts when its time comes again."""
+
+    async def story(rig: Rig) -> None:
+        rig.node.feed.subscribe(Waker(rig.node))
+        await rig.add_fleet()
+        await rig.operate("restart", "web-0")
+        rig.clock.advance(15 * MINUTE)
+        rig.clock._now -= 2 * MINUTE
+        await rig.operate("restart", "web-1")
+        started = rig.next(Started)
+        rig.clock.advance(2 * MINUTE)
+
+        await started
+
+    run(story)

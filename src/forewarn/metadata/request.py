@@ -44,7 +44,9 @@ EVENTS = Route("/metadata/scheduledevents", (b"GET", b"HEAD", b"POST"), versions
 INSTANCE = Route("/metadata/instance", (b"GET", b"HEAD"), versions.INSTANCE, has_parts=True)
 VERSIONS = Route("/metadata/versions", (b"GET", b"HEAD"), None)
 NOWHERE = Route("", (), versions.ALL)
-_ROUTES = (EVENTS, INSTANCE, VERSIONS)
+PREVIEW = Route("/metadata/latest/scheduledevents", (), None)
+"""Azure: the path of 2016, asked without an api-version; it is gone."""
+_ROUTES = (EVENTS, INSTANCE, VERSIONS, PREVIEW)
 _VERSION_INVALID = {
     route: problems.version_invalid(route.versions.newest) for route in (*_ROUTES, NOWHERE) if route.versions
 }
@@ -155,7 +157,7 @@ def _refusal(head: Head, target: Target) -> Problem | None:
         return problems.DUPLICATE_PARAMETER
     if route.versions is not None and target.api_version not in route.versions.known:
         return _VERSION_INVALID[route]
-    if route is NOWHERE:
+    if route is NOWHERE or route is PREVIEW:
         return problems.NOT_FOUND
     if head.method not in route.methods:
         return problems.METHOD_NOT_ALLOWED

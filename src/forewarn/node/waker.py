@@ -81,12 +81,21 @@ class Waker:
                 await self._node.submit(Wake(id=uuid4().hex, by=NODE, events=tuple(id_ for _, id_ in due)))
             except ForewarnError as error:
                 log.warning("events that are due wait: %s", error)
-                for deadline in due:
-                    heapq.heappush(self._deadlines, deadline)
+                self._put_back(due)
                 retry_at = self._node.clock.now() + _RETRY
                 break
+            self._put_back([deadline for deadline in due if self._came_too_early(deadline[1])])
         self._waking = None
         self._set_timer(retry_at)
+
+    def _put_back(self, deadlines: list[tuple[datetime, str]]) -> None:
+        for deadline in deadlines:
+            heapq.heappush(self._deadlines, deadline)
+
+    def _came_too_early(self, id_: str) -> bool:
+        """Tell whether the rules did not find the event due: the clock was set back since it was looked at."""
+        event = self._node.fleet.events.get(id_)
+        return event is not None and event.status is EventStatus.SCHEDULED and event.not_before > self._node.clock.now()
 
     def _take_due(self) -> list[tuple[datetime, str]]:
         now = self._node.clock.now()
