@@ -95,7 +95,9 @@ class Waker:
     def _came_too_early(self, id_: str) -> bool:
         """Tell whether the rules did not find the event due: the clock was set back since it was looked at."""
         event = self._node.fleet.events.get(id_)
-        return event is not None and event.status is EventStatus.SCHEDULED and event.not_before > self._node.clock.now()
+        if event is None or event.status is not EventStatus.SCHEDULED:
+            return False
+        return event.not_before > self._node.clock.now()
 
     def _take_due(self) -> list[tuple[datetime, str]]:
         now = self._node.clock.now()
