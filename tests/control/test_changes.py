@@ -5,17 +5,19 @@ import json
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
 import pytest
 
 from forewarn.control.changes import Listening, Place
-from forewarn.core.commands import SetGroup
+from forewarn.core.commands import OperateVm, SetGroup, VmOperation
 from forewarn.core.errors import BadInput
 from forewarn.core.model import Caller, CallerKind
 from tests.office import FLEET, Office
 
+ADA = Caller(CallerKind.OPERATOR, "ada")
 OTHERS = """
 [[group]]
 name = "shop"
@@ -62,8 +64,7 @@ def listening(office: Office, token: str | None = None, **headers: str) -> Itera
 
 
 def set_limit(office: Office, group: str, limit: int) -> None:
-    by = Caller(CallerKind.OPERATOR, "ada")
-    office.do(SetGroup(id=uuid4().hex, by=by, group=group, postpone_limit=limit))
+    office.do(SetGroup(id=uuid4().hex, by=ADA, group=group, postpone_limit=limit))
 
 
 def test_every_fact_is_sent_once_and_in_order(office: Office) -> None:
@@ -244,3 +245,18 @@ def test_after_a_failure_of_the_journal_listeners_come_back_for_what_they_missed
     with listening(office) as stream:
         office.loop.call_soon_threadsafe(office.node.feed.load, office.node.fleet)
         assert stream.answer.read() == b"\n"
+
+
+def test_owners_hear_of_events_from_before_the_service_began_to_answer(tmp_path: Path) -> None:
+    """What was announced in an earlier life is known to be theirs."""
+    office = Office(tmp_path)
+    office.start()
+    office.declare(FLEET)
+    office.do(OperateVm(id=uuid4().hex, by=ADA, operation=VmOperation.FREEZE, vm="web-0"))
+    office.run(office.entrance.open)
+    try:
+        with listening(office, office.token("ada", "owner", "web")) as stream:
+            office.ask("POST", "/v1/events/last/approve")
+            assert stream.take(2) == ["approved", "started"]
+    finally:
+        office.stop()

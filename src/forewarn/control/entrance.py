@@ -44,6 +44,7 @@ class Entrance:
             for each in sockets:
                 each.close()
             raise
+        await self._plane.follow()
         self._server = ControlServer(make_app(self._plane), sockets, tls)
         await self._server.open()
 

@@ -55,10 +55,12 @@ class Transport:
             self.close()
             raise Unavailable(f"the service at {self.where} has said nothing for {PATIENCE:.0f} seconds") from None
         except ssl.SSLError as error:
+            self.close()
             raise Unavailable(
                 f"{self.where} cannot be trusted: {error.reason or error}; check its certificate"
             ) from None
         except OSError as error:
+            self.close()
             raise self._unreachable(error) from None
         if answer.status >= 400:
             self._refuse(answer)

@@ -19,6 +19,7 @@ from forewarn.control.operations import Operations
 from forewarn.control.record import Record
 from forewarn.control.tokens import Doorkeeper
 from forewarn.control.views import LastAsked
+from forewarn.core.fleet import Fleet
 from forewarn.core.model import Caller, Role, Subscription
 from forewarn.journal.port import Journal
 from forewarn.node.node import Node
@@ -62,8 +63,16 @@ class Plane:
         self.names = Names(node)
         self.changes = Changes(node, journal)
         self.doorkeeper = Doorkeeper(node.clock.now, node.clock.seconds)
-        node.feed.subscribe(self.names)
-        node.feed.subscribe(self.changes)
+
+    async def follow(self) -> None:
+        """Begin to follow what is committed, from the fleet as it is at that moment."""
+
+        def begin(fleet: Fleet) -> None:
+            for listener in (self.names, self.changes):
+                listener.load(fleet)
+                self.node.feed.subscribe(listener)
+
+        await self.node.look(begin)
 
     def now(self) -> datetime:
         return self.node.clock.now()
