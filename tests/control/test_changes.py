@@ -121,7 +121,7 @@ def test_what_is_no_longer_kept_is_gone_and_says_so(office: Office, id_: str) ->
     plain = office.journal.entries
     for limit in (60, 120, 180, 240):
         set_limit(office, "web", limit)
-    office.journal.entries = lambda after=0, limit=None: plain(max(after, 3), limit)  # type: ignore[method-assign, assignment]
+    office.journal.entries = lambda after=0, limit=None: plain(max(after, 3), limit)  # type: ignore[method-assign]
 
     with listening(office, **{"Last-Event-ID": id_}) as stream:
         assert stream.answer.status == 410
@@ -136,7 +136,7 @@ def test_the_oldest_that_is_kept_can_be_resumed(office: Office) -> None:
     plain = office.journal.entries
     for limit in (60, 120, 180):
         set_limit(office, "web", limit)
-    office.journal.entries = lambda after=0, limit=None: plain(max(after, 2), limit)  # type: ignore[method-assign, assignment]
+    office.journal.entries = lambda after=0, limit=None: plain(max(after, 2), limit)  # type: ignore[method-assign]
 
     with listening(office, **{"Last-Event-ID": "2"}) as stream:
         assert stream.take(2) == ["group-set", "group-set"]

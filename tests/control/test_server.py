@@ -82,7 +82,7 @@ def test_what_is_being_answered_when_the_service_stops_is_answered(office: Offic
         await release.wait()
         return await plain(*arguments)
 
-    office.node.look = slow  # type: ignore[method-assign]  # it is to take its time
+    office.node.look = slow  # type: ignore[method-assign, assignment]  # it is to take its time
     answers: list[int] = []
     asking = threading.Thread(target=lambda: answers.append(office.ask("GET", "/v1/hosts").status))
     silent, listening = office.connect(), office.connect()

@@ -1,25 +1,18 @@
 """An event's story, from its announcement to its end."""
 
 from datetime import UTC, datetime, timedelta
-from typing import Any, get_args
+from typing import Any, Literal, get_args
+from uuid import uuid4
 
 import msgspec
 import pytest
 
-from forewarn.control import messages, story
-from forewarn.control.client import OPERATOR, Client, new_id
+from forewarn.control import story
+from forewarn.control.bodies import TermsBody, VmOperationBody
+from forewarn.control.client import Client
 from forewarn.control.story import Story
 from forewarn.core import lifecycle
-from forewarn.core.commands import (
-    Approve,
-    CancelEvent,
-    OperateVm,
-    Postponement,
-    Report,
-    Result,
-    SetGroup,
-    VmOperation,
-)
+from forewarn.core.commands import Approve, Postponement, Report, Result
 from forewarn.core.facts import Announced, Entry
 from forewarn.core.model import (
     NODE,
@@ -47,13 +40,12 @@ EVENT = Event(
 )
 
 
-def announce(client: Client, operation: VmOperation, vm: str) -> str:
-    told = client.submit(OperateVm(id=new_id(), by=OPERATOR, operation=operation, vm=vm))
-    return told.announcements[0].event.id
+def announce(client: Client, operation: Literal["restart", "freeze"], vm: str) -> str:
+    return client.operate_vm(vm, VmOperationBody(operation=operation)).announcements[0].event.id
 
 
 def tell(client: Client, event: str) -> Story:
-    return client.ask(messages.OneEvent(event), Story)
+    return client.story(event)
 
 
 def steps(told: Story) -> list[tuple[str, str]]:
@@ -61,13 +53,13 @@ def steps(told: Story) -> list[tuple[str, str]]:
 
 
 def approve(office: Office, event: str, vm: str) -> None:
-    office.do(Approve(id=new_id(), by=Caller(CallerKind.VM, vm), events=(event.lower(),)))
+    office.do(Approve(id=uuid4().hex, by=Caller(CallerKind.VM, vm), events=(event.lower(),)))
 
 
 def test_a_story_tells_everything_in_order(office: Office, client: Client) -> None:
     """Scheduled, fetched, approved, started, attempted, completed: by whom, when and how long each took."""
     office.enrol("web", "web-1")
-    event = announce(client, VmOperation.RESTART, "web-0")
+    event = announce(client, "restart", "web-0")
     office.clock.advance(2 * SECOND)
     office.show(event.lower(), "web-1")
     office.clock.advance(2 * SECOND)
@@ -101,7 +93,7 @@ def test_a_story_tells_everything_in_order(office: Office, client: Client) -> No
 def test_fetches_stand_where_they_happened_not_where_they_were_noted(office: Office, client: Client) -> None:
     """Notes come in batches, later than what they tell of."""
     office.enrol("web", "web-0")
-    event = announce(client, VmOperation.RESTART, "web-0")
+    event = announce(client, "restart", "web-0")
     seen_at = office.clock.now() + SECOND
     office.clock.advance(5 * SECOND)
     approve(office, event, "web-0")
@@ -113,7 +105,7 @@ def test_fetches_stand_where_they_happened_not_where_they_were_noted(office: Off
 def test_a_fetch_is_told_also_when_it_was_noted_after_the_end(office: Office, client: Client) -> None:
     """An event may be over before the next batch of notes is written."""
     office.enrol("web", "web-0")
-    event = announce(client, VmOperation.RESTART, "web-0")
+    event = announce(client, "restart", "web-0")
     seen_at = office.clock.now() + SECOND
     office.clock.advance(5 * SECOND)
     approve(office, event, "web-0")
@@ -125,9 +117,9 @@ def test_a_fetch_is_told_also_when_it_was_noted_after_the_end(office: Office, cl
 
 def test_an_approval_that_does_not_count_is_told_as_such(office: Office, client: Client) -> None:
     """Where every VM must approve for itself, a neighbour's word is recorded and starts nothing."""
-    client.submit(SetGroup(id=new_id(), by=OPERATOR, group="web", approval=ApprovalRule.ALL))
+    client.set_terms("web", TermsBody(approval=ApprovalRule.ALL))
     office.enrol("web", "web-1")
-    event = announce(client, VmOperation.RESTART, "web-0")
+    event = announce(client, "restart", "web-0")
 
     approve(office, event, "web-1")
 
@@ -139,10 +131,10 @@ def test_an_approval_that_does_not_count_is_told_as_such(office: Office, client:
 
 def test_waiting_names_the_event_that_is_waited_for(client: Client) -> None:
     """An event that may start but has no turn yet says behind whom it stands."""
-    first, second = announce(client, VmOperation.FREEZE, "web-0"), announce(client, VmOperation.FREEZE, "web-1")
-    client.submit(Approve(id=new_id(), by=OPERATOR, events=(first,)))
+    first, second = announce(client, "freeze", "web-0"), announce(client, "freeze", "web-1")
+    client.approve(first)
 
-    told = client.submit(Approve(id=new_id(), by=OPERATOR, events=(second,)))
+    told = client.approve(second)
 
     assert told.announcements[0].waits_for == first
     assert tell(client, second).steps[-1].detail == f"until event {first} has ended"
@@ -150,12 +142,12 @@ def test_waiting_names_the_event_that_is_waited_for(client: Client) -> None:
 
 def test_a_postponement_is_told_with_its_reason(office: Office, client: Client) -> None:
     """Who asked for more time, and until when it has it now."""
-    client.submit(SetGroup(id=new_id(), by=OPERATOR, group="web", postpone_limit=600))
+    client.set_terms("web", TermsBody(postpone_limit=600))
     office.enrol("web", "web-0")
-    event = announce(client, VmOperation.RESTART, "web-0")
+    event = announce(client, "restart", "web-0")
     more = Postponement(event.lower(), 300, "a backup runs")
 
-    office.do(Approve(id=new_id(), by=Caller(CallerKind.VM, "web-0"), postponements=(more,)))
+    office.do(Approve(id=uuid4().hex, by=Caller(CallerKind.VM, "web-0"), postponements=(more,)))
 
     told = tell(client, event)
     assert told.steps[-1].what == "postponed"
@@ -165,10 +157,10 @@ def test_a_postponement_is_told_with_its_reason(office: Office, client: Client) 
 
 def test_quiet_hours_that_are_waited_for_are_told(office: Office, client: Client) -> None:
     """With the time at which they are over."""
-    client.submit(SetGroup(id=new_id(), by=OPERATOR, group="web", quiet_hours=("22:00-06:00",)))
-    event = announce(client, VmOperation.FREEZE, "web-0")
+    client.set_terms("web", TermsBody(quiet_hours=("22:00-06:00",)))
+    event = announce(client, "freeze", "web-0")
 
-    told = client.submit(Approve(id=new_id(), by=OPERATOR, events=(event,)))
+    told = client.approve(event)
 
     assert told.announcements[0].waits_until == office.clock.now() + timedelta(hours=6)
     assert tell(client, event).steps[-1].detail == "until 2026-01-01T06:00:00Z, when the group's quiet hours are over"
@@ -176,7 +168,7 @@ def test_quiet_hours_that_are_waited_for_are_told(office: Office, client: Client
 
 def test_an_event_born_started_says_why(client: Client) -> None:
     """No notice was owed, and the story tells the reason."""
-    told = tell(client, announce(client, VmOperation.RESTART, "web-0"))
+    told = tell(client, announce(client, "restart", "web-0"))
 
     assert [what for what, _ in steps(told)] == ["scheduled", "started"]
     assert told.steps[1].detail == "at once: the group is off: none of its VMs asks"
@@ -184,12 +176,12 @@ def test_an_event_born_started_says_why(client: Client) -> None:
 
 def test_a_failure_and_a_cancellation_are_told_with_their_reasons(office: Office, client: Client) -> None:
     """How it ended, in the words of who ended it."""
-    failed = announce(client, VmOperation.RESTART, "web-0")
-    report = Report(id=new_id(), by=NODE, event=failed.lower(), result=Result.FAILED, detail="no power")
+    failed = announce(client, "restart", "web-0")
+    report = Report(id=uuid4().hex, by=NODE, event=failed.lower(), result=Result.FAILED, detail="no power")
     office.attempt(failed.lower())
     office.do(report)
-    canceled = announce(client, VmOperation.FREEZE, "web-1")
-    client.submit(CancelEvent(id=new_id(), by=OPERATOR, event=canceled))
+    canceled = announce(client, "freeze", "web-1")
+    client.cancel(canceled)
 
     assert tell(client, failed).steps[-1].detail == "no power"
     assert "canceled by" in tell(client, canceled).steps[-1].detail
@@ -198,7 +190,7 @@ def test_a_failure_and_a_cancellation_are_told_with_their_reasons(office: Office
 
 def test_a_second_attempt_is_told_as_such(office: Office, client: Client) -> None:
     """After a crash the driver may be called again."""
-    event = announce(client, VmOperation.RESTART, "web-0")
+    event = announce(client, "restart", "web-0")
     office.attempt(event.lower())
     office.attempt(event.lower())
 
@@ -213,10 +205,11 @@ def test_a_story_whose_beginning_is_gone_is_not_told() -> None:
     assert story.tell("8a3c9f3e-0b1f-4c53-9a52-61bb3b8f4f6e", []) is None
 
 
-def test_facts_of_other_events_are_left_out(client: Client) -> None:
+def test_facts_of_other_events_are_left_out(office: Office, client: Client) -> None:
     """One entry may hold the facts of many."""
-    first, second = announce(client, VmOperation.FREEZE, "web-0"), announce(client, VmOperation.FREEZE, "web-1")
-    client.submit(Approve(id=new_id(), by=OPERATOR, events=(first, second)))
+    first, second = announce(client, "freeze", "web-0"), announce(client, "freeze", "web-1")
+    both = (first.lower(), second.lower())
+    office.do(Approve(id=uuid4().hex, by=Caller(CallerKind.OPERATOR, "ada"), events=both))
 
     assert [what for what, _ in steps(tell(client, first))] == ["scheduled", "approved", "started"]
     assert [what for what, _ in steps(tell(client, second))] == ["scheduled", "approved", "waiting"]

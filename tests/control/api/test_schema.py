@@ -43,7 +43,7 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Office, 
     phases=[Phase.explicit, Phase.generate],
     suppress_health_check=list(HealthCheck),
 )
-def test_every_answer_is_one_that_the_document_tells_of(case: Case, service: tuple[Office, str]) -> None:
+def test_every_answer_is_one_that_the_document_tells_of(case: Case[Any], service: tuple[Office, str]) -> None:
     """Never a server error, and what cannot be understood is refused."""
     office, token = service
     answer: Any = case.call(

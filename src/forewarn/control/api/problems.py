@@ -17,6 +17,8 @@ from forewarn.core.errors import ForewarnError
 
 log = logging.getLogger(__name__)
 
+_HEADERS = {"key": "Idempotency-Key", "last_event_id": "Last-Event-ID"}
+"""What headers are called, by what routes call them."""
 _PLACE = re.compile(r"^(.*?)(?: - at `(.*)`)?$", re.DOTALL)
 
 
@@ -57,7 +59,7 @@ def answer_misshapen(request: Request[Any, Any, Any], error: Misshapen) -> Respo
 
 def answer_validation(request: Request[Any, Any, Any], error: ValidationException) -> Response[bytes]:
     extra = error.extra if isinstance(error.extra, list) else []
-    errors = [Misfit(str(each.get("key", "")), str(each.get("message", ""))) for each in extra]
+    errors = [_misfit(each.get("key", ""), each.get("source", ""), each.get("message", "")) for each in extra]
     return answer(_bad(tuple(errors) or (Misfit("", error.detail),)))
 
 
@@ -78,6 +80,14 @@ def answer_unforeseen(request: Request[Any, Any, Any], error: Exception) -> Resp
     log.error("%s %s failed", request.method, request.url.path, exc_info=error)
     detail = "the service made a mistake; its log says more"
     return answer(Problem(type=PREFIX + "failed", title="Something went wrong", status=500, detail=detail))
+
+
+def _misfit(key: str, source: object, message: str) -> Misfit:
+    if key == "data":
+        return Misfit("body", "is missing; send it as JSON")
+    if key in _HEADERS:
+        return Misfit(f"header.{_HEADERS[key]}", message)
+    return Misfit(f"{getattr(source, 'value', source)}.{key}" if source else key, message)
 
 
 def _bad(errors: tuple[Misfit, ...]) -> Problem:
