@@ -38,10 +38,11 @@ STANDING = {
 
 SHORTFALLS = {
     "commands": "A command costs 20 microseconds or so of Python beside its share of the commit: it is decided (10 to"
-    " 15), encoded, and its caller is woken. Bare SQLite spends 6 to 7 microseconds on a row where a commit takes less"
-    " than half a millisecond, because a virtual disk acknowledges it from memory. All 64 callers wait while their"
-    " commit is under way, so nothing can be decided meanwhile, and what decisions and commit take adds up. Where a"
-    " commit takes 1.5 milliseconds or more, as on most disks that survive a power failure, the ratio is above 0.5.",
+    " 15), encoded, and its caller is woken. Bare SQLite spends 6 or 7 microseconds on a row where a commit takes"
+    " less than half a millisecond, because a virtual disk acknowledges it from memory. All 64 callers wait while"
+    " their commit is under way, so nothing can be decided meanwhile, and what decisions and commit take adds up."
+    " Where a commit takes 1.5 milliseconds or more, as on most disks that survive a power failure, the ratio is"
+    " above 0.5.",
     "latency": "Everything that goes on beside the answers shares one core with them here; a service that may use a"
     " second one has its journal's threads and the folding of snapshots there.",
 }
