@@ -267,3 +267,18 @@ async def test_a_caller_that_leaves_early_harms_nobody() -> None:
         service.gate.set()
         await asyncio.sleep(0)
         assert (await service.ask(get())).status == 200
+
+
+@on_both_loops
+async def test_what_is_answered_is_counted() -> None:
+    """Documents by api-version and status, refusals by status, whoever wrote them."""
+    async with site(Limits(rate=0.1, burst=3)) as service:
+        tag = (await service.ask(get())).fields["etag"]
+        await service.ask(get(EVENTS.replace("2020-07-01", "2019-01-01")))
+        await service.ask(get(EVENTS, f"If-None-Match: {tag}"))
+        for request, source in ((get(), "127.0.0.1"), (get(), STRANGER), (b"nonsense\r\n\r\n", STRANGER)):
+            await service.ask(request, source)
+
+        counts = {(version, status): count for version, status, count in service.service.documents() if count}
+        assert counts == {("2020-07-01", 200): 1, ("2019-01-01", 200): 1, ("2020-07-01", 304): 1}
+        assert service.service.letterhead.refusals == {429: 1, 403: 1, 400: 1}

@@ -1,0 +1,231 @@
+"""The files for Prometheus, Alertmanager and Grafana: valid, about metrics that exist, and working together."""
+
+import json
+import re
+import shutil
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlencode
+from urllib.request import Request, urlopen
+
+import pytest
+
+from forewarn.clocks import ManualClock
+from forewarn.control.bodies import SubscriptionBody, TokenBody, VmOperationBody
+from forewarn.control.client import Client
+from forewarn.control.metrics import Metrics, Sources
+from forewarn.control.tally import Tally
+from forewarn.core.errors import Unavailable
+from forewarn.core.model import Role, SubscriptionKind
+from forewarn.core.notice import Rules
+from forewarn.journal.memory import MemoryJournal
+from forewarn.node.node import Node
+from tests.cli.test_serve import free_port
+from tests.office import FLEET
+
+DEPLOY = Path(__file__).parents[2] / "deploy"
+PROMETHEUS = DEPLOY / "prometheus"
+NAME = re.compile(r"\b(?:forewarn|process)_[a-z_]+")
+PATIENCE = 60.0
+
+
+def known() -> set[str]:
+    """Return the names of all samples that the service tells of."""
+    node = Node(MemoryJournal(), ManualClock(), Rules())
+    metrics = Metrics(node, Tally(), Sources(documents=lambda: [("2020-07-01", 200, 0)]))
+    text = metrics.render().decode()
+    told = {family.name for family in metrics.collect() if not family.samples}
+    return told | {line.partition("{")[0].partition(" ")[0] for line in text.splitlines() if line[0] != "#"}
+
+
+def queries() -> Iterator[tuple[str, str]]:
+    """Yield every expression of the two files, and where it stands."""
+    dashboard = json.loads((DEPLOY / "grafana" / "dashboard.json").read_text("utf-8"))
+    for panel in dashboard["panels"]:
+        for target in panel.get("targets", ()):
+            yield panel["title"], target["expr"]
+    for variable in dashboard["templating"]["list"]:
+        if variable["type"] == "query":
+            yield variable["name"], variable["query"]["query"]
+    yield "alerts.yml", (PROMETHEUS / "alerts.yml").read_text("utf-8").partition("groups:")[2]
+
+
+def test_every_query_is_about_metrics_that_exist() -> None:
+    """No panel and no rule asks for a name that nothing tells."""
+    names = known()
+    asked = {(place, name) for place, query in queries() for name in NAME.findall(query)}
+
+    assert len(asked) > 20
+    assert {(place, name) for place, name in asked if name not in names} == set()
+
+
+def test_the_dashboard_can_be_imported() -> None:
+    """Panels have ids of their own, do not overlap, and take the data source that is chosen."""
+    dashboard = json.loads((DEPLOY / "grafana" / "dashboard.json").read_text("utf-8"))
+    panels = dashboard["panels"]
+    taken = [
+        (x, y)
+        for panel in panels
+        for place in [panel["gridPos"]]
+        for x in range(place["x"], place["x"] + place["w"])
+        for y in range(place["y"], place["y"] + place["h"])
+    ]
+
+    assert len({panel["id"] for panel in panels}) == len(panels)
+    assert len(taken) == len(set(taken))
+    assert all(x < 24 for x, _ in taken)
+    assert all(panel["datasource"]["uid"] == "${datasource}" for panel in panels if panel["type"] != "row")
+
+
+def test_every_alert_says_what_to_do() -> None:
+    """Each has a summary, a sentence of the runbook and a severity."""
+    rules = re.split(r"- alert: ", (PROMETHEUS / "alerts.yml").read_text("utf-8"))[1:]
+
+    assert len(rules) >= 8
+    for rule in rules:
+        assert re.search(r"severity: (warning|critical)", rule), rule
+        assert 'summary: "' in rule, rule
+        assert 'runbook: "' in rule, rule
+
+
+@pytest.mark.end_to_end
+def test_promtool_accepts_the_files(tmp_path: Path) -> None:
+    """The example's configuration and its rules, as Prometheus itself checks them."""
+    files = shutil.copytree(PROMETHEUS, tmp_path / "prometheus")
+    (files / "forewarn-token").write_text("fw_0_0")
+
+    checked = subprocess.run(
+        ["promtool", "check", "config", "--lint=all", "--lint-fatal", "prometheus.yml"],
+        cwd=files,
+        check=False,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+
+    assert checked.returncode == 0, checked.stdout + checked.stderr
+    assert re.search(r"SUCCESS: \d+ rules found", checked.stdout)
+
+
+@contextmanager
+def started(log: Path, *command: str) -> Iterator[None]:
+    """Run a program until the test is over."""
+    with log.open("wb") as said:
+        program = subprocess.Popen(command, stdout=said, stderr=said, cwd=log.parent)
+        try:
+            yield
+        finally:
+            program.kill()
+            program.wait(30)
+
+
+def eventually(found: Callable[[], Any]) -> Any:
+    """Return the first answer that is not empty."""
+    deadline = time.monotonic() + PATIENCE
+    while time.monotonic() < deadline:
+        try:
+            if answer := found():
+                return answer
+        except (OSError, Unavailable):
+            pass  # it is still starting
+        time.sleep(0.2)
+    raise AssertionError("nothing came in time")
+
+
+@contextmanager
+def receiver() -> Iterator[tuple[int, list[dict[str, Any]]]]:
+    """Run a webhook that keeps what Alertmanager sends."""
+    received: list[dict[str, Any]] = []
+
+    class Hook(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            received.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+            self.send_response(200)
+            self.end_headers()
+
+        def log_message(self, format: str, *args: object) -> None:
+            """Say nothing."""
+
+    with HTTPServer(("127.0.0.1", 0), Hook) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            yield server.server_port, received
+        finally:
+            server.shutdown()
+            thread.join(30)
+
+
+def configure(directory: Path, token: str, control: int, alertmanager: int, hook: int) -> None:
+    """Write the example's files with other ports and with little patience."""
+    config = (PROMETHEUS / "prometheus.yml").read_text("utf-8")
+    config = config.replace(": 15s", ": 500ms").replace(":8255", f":{control}").replace(":9093", f":{alertmanager}")
+    rules = re.sub(r"for: \w+", "for: 1s", (PROMETHEUS / "alerts.yml").read_text("utf-8"))
+    (directory / "prometheus.yml").write_text(config)
+    (directory / "alerts.yml").write_text(rules)
+    (directory / "forewarn-token").write_text(token)
+    (directory / "alertmanager.yml").write_text(
+        "route: { receiver: hook, group_wait: 100ms }\n"
+        f"receivers: [{{ name: hook, webhook_configs: [{{ url: 'http://127.0.0.1:{hook}/' }}] }}]\n"
+    )
+
+
+@pytest.mark.end_to_end
+def test_prometheus_scrapes_and_alertmanager_fires(tmp_path: Path) -> None:
+    """A subscriber that is down is told to a person, by way of a real Prometheus and a real Alertmanager."""
+    metadata, control, prometheus, alertmanager, nowhere = (free_port() for _ in range(5))
+    (tmp_path / "fleet.toml").write_text(FLEET.replace("10.0.0.1", "127.0.0.1"), encoding="utf-8")
+    forewarn = (str(Path(sys.executable).parent / "forewarn"), "serve", "--data", "data", "--fleet", "fleet.toml")
+
+    def query(expression: str) -> list[Any]:
+        where = f"http://127.0.0.1:{prometheus}/api/v1/query?{urlencode({'query': expression})}"
+        with urlopen(where, timeout=10) as answer:
+            return list(json.load(answer)["data"]["result"])
+
+    with ExitStack() as parts:
+        hook, received = parts.enter_context(receiver())
+        ports = ("--metadata", f"127.0.0.1:{metadata}", "--control", f"127.0.0.1:{control}")
+        parts.enter_context(started(tmp_path / "forewarn.log", *forewarn, *ports))
+        client = parts.enter_context(Client.local(tmp_path / "data"))
+        made = eventually(lambda: client.create_token(TokenBody(name="prometheus", role=Role.VIEWER)))
+        configure(tmp_path, made.token, control, alertmanager, hook)
+        address = f"--web.listen-address=127.0.0.1:{alertmanager}"
+        config: tuple[str, ...] = (
+            "--config.file=alertmanager.yml",
+            "--storage.path=alerts",
+            address,
+            "--cluster.listen-address=",
+        )
+        parts.enter_context(started(tmp_path / "alertmanager.log", "prometheus-alertmanager", *config))
+        address = f"--web.listen-address=127.0.0.1:{prometheus}"
+        config = ("--config.file=prometheus.yml", "--storage.tsdb.path=tsdb", address)
+        parts.enter_context(started(tmp_path / "prometheus.log", "prometheus", *config))
+
+        asked = f"http://127.0.0.1:{metadata}/metadata/scheduledevents?api-version=2020-07-01"
+        with urlopen(Request(asked, headers={"Metadata": "true"}), timeout=10) as answer:
+            assert answer.status == 200
+        dead = SubscriptionBody(name="ops", kind=SubscriptionKind.WEBHOOK, target=f"http://127.0.0.1:{nowhere}/")
+        client.add_subscription(dead)
+        client.operate_vm("web-0", VmOperationBody(operation="freeze"))
+
+        (served,) = eventually(lambda: query('forewarn_documents_total{version="2020-07-01",status="200"} > 0'))
+        assert served["value"][1] == "1"
+        assert query('forewarn_events{type="Freeze",status="Scheduled"}')[0]["value"][1] == "1"
+        assert query("forewarn_groups_enrolled")[0]["value"][1] == "1"
+        alerts = eventually(
+            lambda: [
+                alert
+                for message in received
+                for alert in message["alerts"]
+                if alert["labels"]["alertname"] == "ForewarnSubscriberUnreachable"
+            ]
+        )
+        assert alerts[0]["status"] == "firing"
+        assert alerts[0]["annotations"]["summary"].startswith("ops has not been told anything")
