@@ -6,8 +6,19 @@ from importlib.resources import files
 from typing import Any
 
 from forewarn.control.api.openapi import operations_of
+from forewarn.control.problems import MEDIA_TYPE
 
 _Document = dict[str, Any]
+_EXAMPLE = """\
+# On this machine, as the user who runs the service
+curl --unix-socket forewarn-data/control.sock http://localhost/v1/vms?group=web
+
+# From elsewhere, with a token of 'forewarn token create'
+curl -H "Authorization: Bearer $TOKEN" -H "Idempotency-Key: $(uuidgen)" \\
+     -d '{"operation": "restart"}' https://forewarn.example.org:8255/v1/vms/web-0/operations
+
+# Every change, as it happens
+curl -N -H "Authorization: Bearer $TOKEN" https://forewarn.example.org:8255/v1/changes"""
 
 
 def render(document: _Document) -> str:
@@ -25,6 +36,7 @@ def _page(document: _Document, style: str) -> Iterator[str]:
     yield f"<main><h1>{escape(info['title'])} <small>{escape(info['version'])}</small></h1>"
     yield from (f"<p>{_text(paragraph)}</p>" for paragraph in info["description"].split("\n\n"))
     yield '<p>The same, for programs: <a href="/openapi.json"><code>/openapi.json</code></a></p>'
+    yield f"<pre>{escape(_EXAMPLE)}</pre>"
     for tag in document["tags"]:
         operations = _tagged(document, tag["name"])
         if operations:
@@ -75,10 +87,16 @@ def _parameter(each: _Document) -> tuple[str, str, str, str]:
 
 
 def _answers(operation: _Document) -> Iterator[tuple[str, str, str, str]]:
+    problems = []
     for status, answer in operation["responses"].items():
         content = answer.get("content", {})
+        if MEDIA_TYPE in content:
+            problems.append(status)
+            continue
         kinds = ", ".join(dict.fromkeys(_type(each.get("schema", {})) for each in content.values()))
         yield "", status, kinds, answer.get("description", "")
+    if problems:
+        yield "", " ".join(problems), _type({"$ref": "/Problem"}), "What is wrong, and what to do."
 
 
 def _record(name: str, schema: _Document) -> Iterator[str]:
@@ -133,8 +151,9 @@ def _limits(schema: _Document) -> str:
 
 
 def _short(name: str) -> str:
-    """Return the name of a record without the module it is declared in."""
-    return name.replace("_", " ").split(" ")[-1] if "[" not in name else name
+    """Return what a record is called; one that holds others is named after them."""
+    whole, _, parts = name.rstrip("_").partition("_")
+    return f"{whole} of {parts.replace('_', ', ')}" if parts else whole
 
 
 def _path(path: str) -> str:
