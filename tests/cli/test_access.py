@@ -1,0 +1,132 @@
+"""Tokens, logins and services elsewhere, from the command line."""
+
+import json
+import stat
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Forewarn
+from tests.office import Office
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A home of its own for every test."""
+    home = tmp_path / "home"
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(home))
+    for name in ("FOREWARN_SERVER", "FOREWARN_TOKEN"):
+        monkeypatch.delenv(name, raising=False)
+    return home
+
+
+def url(office: Office) -> str:
+    return f"http://127.0.0.1:{office.entrance.port}"
+
+
+def test_a_token_is_printed_alone_so_that_it_can_be_kept(office: Office, forewarn: Forewarn) -> None:
+    """What is said about it goes elsewhere."""
+    ran = forewarn("token", "create", "ada", "--role", "owner", "--group", "web", "--expires-in", "90d")
+
+    assert office.ask("GET", "/v1/me", token=ran.out.strip()).json["groups"] == ["web"]
+    assert "shown this once" in ran.err
+
+
+def test_tokens_are_listed_rotated_and_revoked(office: Office, forewarn: Forewarn) -> None:
+    """By name or id."""
+    first = forewarn("token", "create", "ada", "--role", "viewer", "--json").json
+    assert forewarn("token", "list").out.splitlines()[1].split()[:3] == [first["id"], "ada", "viewer"]
+
+    second = forewarn("token", "rotate", "ada", "--json").json
+    assert office.ask("GET", "/v1/me", token=first["token"]).status == 401
+    assert office.ask("GET", "/v1/me", token=second["token"]).status == 200
+
+    assert forewarn("token", "revoke", second["id"]).code == 0
+    assert office.ask("GET", "/v1/me", token=second["token"]).status == 401
+    assert forewarn("token", "list").out.startswith("no tokens yet")
+    assert forewarn("token", "revoke", "ada").code == 1
+
+
+@pytest.mark.parametrize("arguments", [["--role", "king"], ["--role", "viewer", "--expires-in", "soon"], []])
+def test_a_token_that_makes_no_sense_is_wrong_usage(forewarn: Forewarn, arguments: list[str]) -> None:
+    """In one line."""
+    assert forewarn("token", "create", "x", *arguments).code == 2
+
+
+def test_after_a_login_commands_speak_to_that_service(
+    office: Office, forewarn: Forewarn, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where none is named and none runs in the data directory; the token is nobody else's to read."""
+    monkeypatch.delenv("FOREWARN_DATA")
+    Path("token").write_text(office.token("ada", "owner", "web") + "\n", encoding="utf-8")
+    office.run(lambda: _close_unix(office))
+
+    ran = forewarn("login", url(office), "--token-file", "token")
+    assert ran.out.startswith(f"logged in to {url(office)} as ada, owner of web")
+    assert stat.S_IMODE((home / "forewarn" / "logins.json").stat().st_mode) == 0o600
+
+    assert [vm["name"] for vm in forewarn("vm", "list", "--json").json] == ["web-0", "web-1"]
+    assert forewarn("host", "list").code == 1
+
+
+async def _close_unix(office: Office) -> None:
+    office.entrance._unix.remove()
+
+
+def test_the_command_line_names_a_service_before_the_environment(
+    office: Office, forewarn: Forewarn, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """--server, then FOREWARN_SERVER; a token may come from the environment."""
+    monkeypatch.setenv("FOREWARN_TOKEN", office.token("eve", "viewer"))
+    monkeypatch.setenv("FOREWARN_SERVER", "http://127.0.0.1:1")
+
+    assert forewarn("vm", "list").code == 3
+    assert forewarn("--server", url(office), "vm", "restart", "web-0").code == 1
+    assert forewarn("--data", str(office.directory), "vm", "restart", "web-0").code == 0
+    assert forewarn("--data", "x", "--server", "y", "vm", "list").code == 2
+
+
+def test_a_service_without_a_token_says_how_to_get_in(forewarn: Forewarn) -> None:
+    """By logging in."""
+    ran = forewarn("--server", "https://forewarn.example.org", "vm", "list")
+
+    assert ran.code == 2
+    assert "log in with 'forewarn login https://forewarn.example.org'" in ran.err
+
+
+def test_a_token_that_is_no_good_is_not_kept(office: Office, forewarn: Forewarn, home: Path) -> None:
+    """It is tried first."""
+    Path("token").write_text("fw_nonsense", encoding="utf-8")
+    ran = forewarn("login", url(office), "--token-file", "token")
+
+    assert (ran.code, "A token that is in force" in ran.err) == (1, True)
+    assert not home.exists()
+
+
+def test_a_token_is_not_sent_in_the_clear_unless_allowed(forewarn: Forewarn) -> None:
+    """Not even tried."""
+    ran = forewarn("login", "http://forewarn.example.org:8255", "--token-file", "token")
+
+    assert ran.code == 2
+    assert "would show the token to everybody on the way" in ran.err
+
+
+def test_a_file_of_logins_that_cannot_be_read_is_named(forewarn: Forewarn, home: Path) -> None:
+    """With the remedy."""
+    (home / "forewarn").mkdir(parents=True)
+    (home / "forewarn" / "logins.json").write_text("x", encoding="utf-8")
+    ran = forewarn("--server", "https://forewarn.example.org", "vm", "list")
+
+    assert (ran.code, "mend it or remove it" in ran.err) == (2, True)
+
+
+def test_a_second_login_replaces_the_first_to_the_same_service(
+    office: Office, forewarn: Forewarn, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One token per service."""
+    for name in ("ada", "eve"):
+        monkeypatch.setenv("FOREWARN_TOKEN", office.token(name, "viewer"))
+        assert forewarn("login", url(office) + "/").code == 0
+
+    kept = json.loads((home / "forewarn" / "logins.json").read_bytes())["logins"]
+    assert [each["url"] for each in kept] == [url(office)]

@@ -1,0 +1,81 @@
+"""Hosts that fail, spot VMs that are reclaimed, scale sets, postponement and subscriptions, from the command line."""
+
+from datetime import UTC, datetime
+
+import pytest
+
+from tests.cli.conftest import Forewarn
+from tests.office import Office
+
+
+def test_a_host_that_will_fail_is_announced_days_ahead(office: Office, forewarn: Forewarn) -> None:
+    """A nearer prediction brings it forward."""
+    office.clock.advance_to(datetime.now(UTC))
+    first = forewarn("host", "degrade", "h2", "--fails-within", "7d", "--json").json
+    second = forewarn("host", "degrade", "h2", "--fails-within", "1d", "--json").json
+
+    assert {each["type"] for each in first} == {"Redeploy"}
+    assert {each["id"] for each in second} == {each["id"] for each in first}
+    assert second[0]["not_before"] < first[0]["not_before"]
+
+
+def test_a_host_that_failed_is_left_at_once(office: Office, forewarn: Forewarn) -> None:
+    """Its VMs' events are born Started."""
+    events = forewarn("host", "fail", "h2", "--json").json
+
+    assert [each["status"] for each in events] == ["Started"] * 2
+    assert len(office.node.fleet.events) == 2
+
+
+@pytest.mark.parametrize("within", ["soon", "0s"])
+def test_a_prediction_without_a_time_is_wrong_usage(forewarn: Forewarn, within: str) -> None:
+    """With examples of good ones."""
+    ran = forewarn("host", "degrade", "h2", "--fails-within", within)
+
+    assert (ran.code, "write 90s, 10m, 7d" in ran.err) == (2, True)
+
+
+def test_reclaiming_says_why_just_these(office: Office, forewarn: Forewarn) -> None:
+    """For people and for programs."""
+    assert "stands on h1" in forewarn("spot", "reclaim", "--host", "h1").out
+    office.ask("POST", "/v1/events/last/cancel")
+    chosen = forewarn("spot", "reclaim", "--count", "1", "--json").json
+
+    assert (chosen[0]["resources"], chosen[0]["reason"][:10]) == (["pool_0"], "group pool")
+    assert forewarn("spot", "reclaim").code == 2
+    assert forewarn("spot", "reclaim", "--count", "9").code == 1
+    assert "no spot VM stands on h2" in forewarn("spot", "reclaim", "--host", "h2").out
+
+
+def test_scaling_in_says_why_just_these(office: Office, forewarn: Forewarn) -> None:
+    """Only scale sets can be."""
+    office.enrol("pool", "pool_0")
+
+    assert "newest of the 1 VMs" in forewarn("group", "scale-in", "pool", "--count", "1").out
+    assert forewarn("group", "scale-in", "web", "--count", "1").code == 1
+
+
+def test_an_event_is_postponed_as_far_as_its_group_allows(office: Office, forewarn: Forewarn) -> None:
+    """The reason stands in its story."""
+    forewarn("group", "set", "web", "postpone_limit=15m")
+    forewarn("vm", "freeze", "web-0")
+
+    assert forewarn("event", "postpone", "last", "--by", "10m", "--reason", "backup").out.startswith(
+        "Freeze of web-0 is"
+    )
+    assert "backup" in forewarn("event", "show", "last").out
+    assert forewarn("event", "postpone", "last", "--by", "10m").code == 1
+    assert len(office.node.fleet.events) == 1
+
+
+def test_subscriptions_are_added_listed_and_removed(office: Office, forewarn: Forewarn) -> None:
+    """The secret is shown once."""
+    made = forewarn("subscription", "add", "pager", "https://example.org/hook", "--group", "web", "--type", "reboot")
+    listed = forewarn("subscription", "list").out
+
+    assert "signed with whsec_" in made.out
+    assert "whsec_" not in listed
+    assert listed.splitlines()[1].split()[:5] == ["pager", "webhook", "https://example.org/hook", "web", "reboot"]
+    assert forewarn("subscription", "add", "ops", "nobody", "--kind", "mail").code == 1
+    assert forewarn("subscription", "remove", "pager").out == "pager is told nothing any more\n"
+    assert not office.node.fleet.subscriptions
