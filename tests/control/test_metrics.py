@@ -31,7 +31,7 @@ class Parked:
 
 
 def read(text: bytes) -> Samples:
-    """Return the samples by name and values of labels (these by their names), after Prometheus's own rules for the text."""
+    """Return the samples by their names and the values of their labels, in the order of the labels' names."""
     return {
         (sample.name, tuple(sample.labels.values())): sample.value
         for family in text_string_to_metric_families(text.decode())

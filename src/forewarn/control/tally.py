@@ -68,9 +68,9 @@ class Tally:
     def _count(self, fact: AnyFact) -> None:
         match fact:
             case Announced(event=event) | StartedAtOnce(event=event):
-                self._lives[event.id] = life = _life(event)
-                self.announced[life.type] += 1
-                self.unfinished[life.type, life.status] += 1
+                self._lives[event.id] = _life(event)
+                self.announced[event.type] += 1
+                self.unfinished[event.type, event.status] += 1
                 if isinstance(fact, StartedAtOnce):
                     self.started["at_once"] += 1
             case Fetched(fetches=fetches):
