@@ -17,6 +17,7 @@ from bench.figures import Figure, Result
 from bench.footprint import memory
 from bench.history import history
 from bench.latency import latency
+from bench.listeners import listeners
 from bench.mixed import mixed
 from bench.single import connections, keep_alive
 
@@ -39,6 +40,7 @@ PARTS: dict[str, Part] = {
     "commands": commands,
     "latency": latency,
     "history": history,
+    "listeners": listeners,
 }
 
 
