@@ -106,7 +106,7 @@ def test_every_refusal_is_described() -> None:
 def test_every_route_and_version_is_described() -> None:
     """Each route, and each api-version of the document, stands on the page of the protocol."""
     page = text(DOCS / "reference" / "azure.md")
-    routes = [each for each in vars(request).values() if isinstance(each, request.Route) and each.path]
+    routes = [each for each in vars(request).values() if isinstance(each, request.Route) and each.methods]
 
     assert len(routes) >= 3
     assert [each.path for each in routes if f"GET  {each.path}" not in page] == []
