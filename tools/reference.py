@@ -2,6 +2,7 @@
 
 import ast
 import inspect
+import json
 import re
 from collections.abc import Iterator
 from datetime import timedelta
@@ -16,10 +17,12 @@ import msgspec
 from forewarn.cli.root import cli
 from forewarn.config import settings
 from forewarn.config.durations import show_duration
+from forewarn.conformance import openapi
 from forewarn.core import facts, model
 from forewarn.drivers import command, simulated
 from forewarn.emulator import faults, scenario
 from forewarn.emulator import tables as scenario_tables
+from tools.azure import azure_page
 
 FOLDER = Path(__file__).parents[1] / "docs" / "reference"
 WIDTH = 100
@@ -53,6 +56,8 @@ def pages() -> dict[Path, str]:
         FOLDER / "settings.md": settings_page(),
         FOLDER / "facts.md": facts_page(),
         FOLDER / "scenarios.md": scenarios_page(),
+        FOLDER / "azure.md": azure_page(),
+        FOLDER / "openapi.json": f"{json.dumps(openapi.describe(), indent=2)}\n",
     }
 
 

@@ -25,6 +25,10 @@ _STYLES = {
     "Completed": "green",
     "Canceled": "dim",
     "Failed": "bold red",
+    "kept": "green",
+    "breach": "bold red",
+    "differs": "yellow",
+    "not seen": "dim",
     "deallocated": "dim",
 }
 

@@ -32,6 +32,10 @@ _COMMANDS = {
     "demo": ("forewarn.cli.demo:demo", "Run the service with a demo fleet, and say what to type next."),
     "record": ("forewarn.cli.record:record", "Keep every document of an endpoint, to play it again."),
     "emulate": ("forewarn.cli.emulate:emulate", "Run the service for developers: scenarios, faults, moved clocks."),
+    "conformance": (
+        "forewarn.cli.conformance:conformance",
+        "Look whether a server, or a client, keeps the protocol's rules.",
+    ),
     "vm": ("forewarn.cli.vm:vm", "List, add and remove VMs; restart, redeploy, freeze, evict, delete them."),
     "host": ("forewarn.cli.host:host", "List hosts; maintain one, or tell that it fails."),
     "spot": ("forewarn.cli.spot:spot", "Reclaim spot VMs."),

@@ -89,6 +89,18 @@ def _show(event: Event, version: ApiVersion, prefix: str) -> _WireEvent:
     )
 
 
+def shown_fields(version: ApiVersion) -> tuple[str, ...]:
+    """Return the keys that an event has in this version, in their order."""
+    hidden = {
+        "Description": not version.has_description,
+        "EventSource": not version.has_source,
+        "DurationInSeconds": not version.has_duration,
+    }
+    return tuple(
+        field.encode_name for field in msgspec.structs.fields(_WireEvent) if not hidden.get(field.encode_name)
+    )
+
+
 def parse(body: bytes) -> Document:
     """Read a document of any api-version, from Azure, Forewarn or a mock; raise BadBody if it is none."""
     wire = read_body(_decoder, body, "document")

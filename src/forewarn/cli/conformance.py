@@ -1,0 +1,121 @@
+"""``forewarn conformance``: whether a server, or a client, keeps the rules of the protocol."""
+
+from collections import Counter
+from typing import TYPE_CHECKING, cast
+
+import click
+
+from forewarn.cli.output import json_option, print_json_list, print_table
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+    from datetime import timedelta
+
+    from forewarn.conformance.looks import Finding
+
+
+@click.command
+@click.argument("url", required=False)
+@click.option(
+    "--client",
+    metavar="CMD",
+    help="Try out a client instead: CMD runs it, with {url} and SCHEDULED_EVENTS_URL as the document's address.",
+)
+@click.option(
+    "--trigger",
+    "triggers",
+    multiple=True,
+    metavar="CMD",
+    help="Run this to make an event appear, such as 'forewarn vm restart web-0'; may be repeated.",
+)
+@click.option(
+    "--wait",
+    metavar="DURATION",
+    help="How long to wait for an event to appear, and to end.  [default: 1m with --trigger, else 0s]",
+)
+@click.option("--approve", "approves", is_flag=True, help="Approve the events that are there, so that they start.")
+@click.option(
+    "--thorough", is_flag=True, help="Look also at what takes long or is a burden: the rate, slow requests."
+)
+@click.option("--ours", is_flag=True, help="Hold the server also to the rules that are Forewarn's and not Azure's.")
+@click.option("--only", multiple=True, metavar="RULE", help="Look at this rule alone; may be repeated.")
+@click.option(
+    "--rate",
+    type=click.FloatRange(min=0, min_open=True),
+    default=4.0,
+    metavar="N",
+    show_default=True,
+    help="How many times a second the server is asked at most.",
+)
+@click.option(
+    "--patience",
+    default="10s",
+    metavar="DURATION",
+    show_default=True,
+    help="How long a client may take to ask again, or to approve.",
+)
+@json_option
+@click.pass_context
+def conformance(
+    context: click.Context,
+    url: str | None,
+    client: str | None,
+    triggers: tuple[str, ...],
+    wait: str | None,
+    approves: bool,
+    thorough: bool,
+    ours: bool,
+    only: tuple[str, ...],
+    rate: float,
+    patience: str,
+    as_json: bool,
+) -> None:
+    """Look from outside whether the server at URL keeps the protocol's rules, or with --client a client.
+
+    What could not be looked at is listed as not seen. The exit code is 0 where no rule is broken, else 1.
+    """
+    if (url is None) == (client is None):
+        raise click.UsageError("give the URL of a server, or a client with --client", context)
+    from forewarn.conformance.looks import is_good
+
+    if client:
+        from forewarn.conformance.trials import TRIALS, try_out
+
+        _known(only, TRIALS)
+        findings = try_out(client, patience=_seconds(patience, "--patience"), only=only)
+    else:
+        from forewarn.conformance.inspection import inspect
+        from forewarn.conformance.rules import BY_NAME
+        from forewarn.conformance.server import Server
+        from forewarn.conformance.sighting import Plan
+
+        _known(only, BY_NAME)
+        plan = Plan(triggers, _seconds(wait or ("1m" if triggers else "0s"), "--wait"), approves)
+        findings = inspect(Server(url or "", rate=rate), plan, only=only, is_thorough=thorough, is_ours=ours)
+    if as_json:
+        print_json_list(findings)
+    else:
+        _print(findings)
+    context.exit(0 if is_good(findings) else 1)
+
+
+def _print(findings: "list[Finding]") -> None:
+    rows = ((each.rule, each.outcome, each.expected, each.seen) for each in findings)
+    print_table(("RULE", "OUTCOME", "EXPECTED", "SEEN"), rows, "there is nothing to look at")
+    counts = Counter(each.outcome for each in findings)
+    click.echo(", ".join(f"{count} {outcome}" for outcome, count in counts.items()))
+
+
+def _known(names: tuple[str, ...], known: "Collection[str]") -> None:
+    from forewarn.core.errors import BadInput, nearest
+
+    for name in names:
+        if name not in known:
+            raise BadInput(f"there is no rule {name!r}{nearest(name, known)}")
+
+
+def _seconds(text: str, flag: str) -> float:
+    from forewarn.config.values import PERIOD
+    from forewarn.emulator.tables import read_value
+
+    return cast("timedelta", read_value(PERIOD, text, f"flag {flag}")).total_seconds()

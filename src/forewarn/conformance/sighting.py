@@ -1,0 +1,174 @@
+"""What is seen of an event from its announcement to its end: documents in their order, and answers to approvals.
+
+Everything is done once and in one order, from the harmless to what starts the event; the checks only look at it.
+"""
+
+import shlex
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+from uuid import uuid4
+
+import msgspec
+
+from forewarn.conformance.server import EVENTS, METADATA, Reply, Server, with_version
+from forewarn.core.errors import BadInput
+from forewarn.core.model import EventStatus
+from forewarn.wire.versions import API_VERSIONS, NEWEST
+from forewarn.wire.words import STATUSES
+
+SCHEDULED, STARTED = STATUSES[EventStatus.SCHEDULED], STATUSES[EventStatus.STARTED]
+OLDER = API_VERSIONS[-2].name
+"""The api-version of an approval that differs from that of the document."""
+_FORM = "application/x-www-form-urlencoded"
+_PERIOD = 0.3
+_PATIENCE = 10.0
+
+WireEvent = dict[str, Any]
+
+
+class Shown(msgspec.Struct, frozen=True):
+    """A document as it came."""
+
+    reply: Reply
+
+    @property
+    def incarnation(self) -> object:
+        document = self.reply.json
+        return document.get("DocumentIncarnation") if isinstance(document, dict) else None
+
+    @property
+    def events(self) -> list[WireEvent]:
+        document = self.reply.json
+        events = document.get("Events") if isinstance(document, dict) else None
+        return [each for each in events if isinstance(each, dict)] if isinstance(events, list) else []
+
+    @property
+    def scheduled(self) -> list[WireEvent]:
+        return [each for each in self.events if each.get("EventStatus") == SCHEDULED]
+
+    def event(self, id: object) -> WireEvent | None:
+        return next((each for each in self.events if each.get("EventId") == id), None)
+
+
+class Plan(msgspec.Struct, frozen=True):
+    """How an event is brought about, and how far it may go."""
+
+    triggers: Sequence[str] = ()
+    """Commands that make events appear."""
+    wait: float = 0.0
+    """How many seconds an event is waited for: until it appears, and until it is gone."""
+    approves: bool = False
+    """Events that are Scheduled may be started."""
+
+
+class Sighting(msgspec.Struct):
+    """All that was seen."""
+
+    documents: list[Shown] = []
+    """Every document of the newest api-version, in the order in which they came."""
+    views: dict[str, Shown] = {}
+    """The document by api-version, all at about the same time."""
+    answers: dict[str, Reply] = {}
+    """What approvals were answered, by what was special about them; none where none was sent."""
+    approved: list[WireEvent] = []
+    """The events that were approved, as they were shown before."""
+    after_partial: Shown | None = None
+    """The document after an approval of which one part was good and one was not."""
+    after_approval: Shown | None = None
+    waited: Reply | None = None
+    """What came of waiting for the change that the approval made."""
+
+    @property
+    def events(self) -> Iterator[WireEvent]:
+        """Every event of every document; one that is shown ten times is there ten times."""
+        return (event for shown in self.documents for event in shown.events)
+
+
+def look_out(server: Server, plan: Plan) -> Sighting:
+    """Bring an event about, as far as the plan allows, and watch it to its end."""
+    sighting = Sighting()
+
+    def look() -> Shown:
+        shown = Shown(server.get())
+        sighting.documents.append(shown)
+        return shown
+
+    shown = look()
+    for trigger in plan.triggers:
+        _run(trigger)
+    if not shown.events or plan.triggers:
+        shown = _until(look, lambda shown: len(shown.scheduled) >= max(1, len(plan.triggers)), plan.wait)
+    sighting.views = {each.name: Shown(server.get(version=each.name)) for each in API_VERSIONS}
+    if shown.scheduled and plan.approves:
+        _approve(server, sighting, look, shown)
+    if any(shown.events for shown in sighting.documents):
+        _until(look, lambda shown: not shown.events, plan.wait)
+    return sighting
+
+
+def _approve(server: Server, sighting: Sighting, look: Callable[[], Shown], shown: Shown) -> None:
+    sighting.approved = shown.scheduled
+    ids = [str(each.get("EventId")) for each in sighting.approved]
+    answers = sighting.answers
+    answers["with an unknown id"] = server.post(_body(ids[0], str(uuid4())))
+    answers["with no id"] = server.post(b'{"StartRequests":[{"EventId":"%b"},{}]}' % ids[0].encode())
+    sighting.after_partial = look()
+    waiter = threading.Thread(target=_wait_for_change, args=(server, sighting, sighting.after_partial.reply))
+    waiter.start()
+    answers["in lower case"] = server.post(_body(*map(str.lower, ids)))
+    if answers["in lower case"].status != 200:
+        answers["as shown"] = server.post(_body(*ids))
+    sighting.after_approval = after = _until(
+        look, lambda shown: not any(shown.event(each) in shown.scheduled for each in ids), _PATIENCE
+    )
+    waiter.join()
+    present = next(filter(after.event, ids), None)
+    if present is None:
+        return
+    body = _body(present)
+    again = {
+        "again": server.post(body),
+        "in another version": server.post(body, OLDER),
+        "as a form": server.post(body, Content_Type=_FORM),
+        "as text": server.post(body, Content_Type="text/plain"),
+        "with a number": server.post(b'{"DocumentIncarnation":5,' + body.removeprefix(b"{")),
+        "with a text": server.post(b'{"DocumentIncarnation":"5","Other":1,' + body.removeprefix(b"{")),
+    }
+    # Where it ended meanwhile, a refusal says nothing.
+    is_over = look().event(present) is None
+    answers |= {name: reply for name, reply in again.items() if not (is_over and reply.status == 400)}
+
+
+def _wait_for_change(server: Server, sighting: Sighting, reply: Reply) -> None:
+    """Wait as the service's own clients can; a server that knows nothing of it answers at once."""
+    if tag := reply.header("ETag"):
+        headers = METADATA | {"If-None-Match": tag, "Prefer": f"wait={_PATIENCE:.0f}"}
+        sighting.waited = server.ask("GET", with_version(EVENTS, NEWEST.name), headers, wait=_PATIENCE)
+
+
+def _body(*ids: str) -> bytes:
+    requests = ",".join(f'{{"EventId":{msgspec.json.encode(each).decode()}}}' for each in ids)
+    return f'{{"StartRequests":[{requests}]}}'.encode()
+
+
+def _until(look: Callable[[], Shown], holds: Callable[[Shown], bool], seconds: float) -> Shown:
+    """Look until it holds, at most so long; return the last that was shown."""
+    end = time.monotonic() + seconds
+    while not holds(shown := look()) and time.monotonic() < end:
+        time.sleep(_PERIOD)
+    return shown
+
+
+def _run(command: str) -> None:
+    try:
+        done = subprocess.run(shlex.split(command), capture_output=True, text=True, timeout=60, check=False)  # noqa: S603 - the user's own
+    except (OSError, ValueError, subprocess.TimeoutExpired) as error:
+        raise BadInput(f"the trigger {command!r} cannot be run: {error}") from None
+    if done.returncode:
+        said = (done.stderr or done.stdout).strip().splitlines()
+        raise BadInput(
+            f"the trigger {command!r} ended with {done.returncode}: {said[-1] if said else 'it said nothing'}"
+        )

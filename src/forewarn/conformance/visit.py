@@ -1,0 +1,49 @@
+"""One visit to a server: what every check is given."""
+
+from functools import cached_property
+from itertools import pairwise
+from typing import NoReturn
+
+from forewarn.conformance.looks import Checks, NotSeen
+from forewarn.conformance.server import Reply, Server
+from forewarn.conformance.sighting import Plan, Shown, Sighting, WireEvent, look_out
+
+
+class Visit:
+    """A server, and what was seen of an event there."""
+
+    def __init__(self, server: Server, plan: Plan) -> None:
+        self.server = server
+        self.plan = plan
+
+    @cached_property
+    def sighting(self) -> Sighting:
+        return look_out(self.server, self.plan)
+
+    @property
+    def events(self) -> list[WireEvent]:
+        """Every sight of an event."""
+        return list(self.sighting.events) or _none()
+
+    @property
+    def changes(self) -> list[tuple[Shown, Shown]]:
+        """The documents that differ from the one before, each with that one."""
+        shown = self.sighting.documents
+        pairs = [(before, after) for before, after in pairwise(shown) if before.events != after.events]
+        return pairs or _none()
+
+    def answer(self, special: str) -> Reply:
+        """Return what an approval was answered, by what was special about it."""
+        if special in self.sighting.answers:
+            return self.sighting.answers[special]
+        if any(each.get("EventStatus") == "Scheduled" for each in self.events) and not self.plan.approves:
+            raise NotSeen("no event may be approved; allow it with --approve")
+        raise NotSeen("no event was there to approve for long enough")
+
+
+def _none() -> NoReturn:
+    raise NotSeen("there was no event; make one with --trigger, or wait for one with --wait")
+
+
+CHECKS: Checks[Visit] = Checks()
+"""How the rules are seen from outside, by name."""

@@ -1,0 +1,68 @@
+"""Clients are tried out: a good one passes, and each fault is found by the trial that is for it."""
+
+import shlex
+import sys
+from pathlib import Path
+
+import pytest
+
+from forewarn.conformance.looks import Outcome, is_good
+from forewarn.conformance.trials import TRIALS, try_out
+from forewarn.core.errors import BadInput
+
+PYTHON = shlex.quote(sys.executable)
+CLIENT = f"{PYTHON} {shlex.quote(str(Path(__file__).with_name('client.py')))} {{url}} {{vm}} {{prepared}}"
+
+pytestmark = pytest.mark.end_to_end
+
+
+def test_a_good_client_passes_every_trial() -> None:
+    """Nothing is missed, and nothing is left unseen."""
+    findings = try_out(CLIENT)
+
+    assert {each.rule: each for each in findings if each.outcome is not Outcome.KEPT} == {}
+    assert [each.rule for each in findings] == list(TRIALS)
+
+
+@pytest.mark.parametrize(
+    ("fault", "trial"),
+    [
+        ("early", "approves-when-prepared"),
+        ("greedy", "leaves-others-alone"),
+        ("date", "stands-an-empty-not-before"),
+        ("cancel", "notices-a-cancel"),
+        ("less", "compares-incarnations-for-equality"),
+        ("header", "asks-with-the-header"),
+        ("version", "asks-a-known-version"),
+        ("proxy", "asks-without-a-proxy"),
+        ("hasty", "asks-at-most-5-a-second"),
+        ("404", "stands-404"),
+        ("410", "stands-410"),
+        ("429", "stands-429"),
+        ("500", "stands-500"),
+        ("body", "stands-empty-body"),
+        ("half", "stands-half-body"),
+    ],
+)
+def test_a_fault_is_found_by_its_trial(fault: str, trial: str) -> None:
+    """The trial that is for it says so; the others that were made do not."""
+    findings = {each.rule: each for each in try_out(f"{CLIENT} {fault}", only=(trial, "stands-reset"), patience=3)}
+
+    assert findings[trial].outcome is Outcome.BREACH
+    assert findings["stands-reset"].outcome is not Outcome.BREACH
+
+
+def test_a_client_that_ends_at_once_is_not_called_good() -> None:
+    """Nothing was seen of it, and its last words are told."""
+    command = f"{PYTHON} -c 'raise SystemExit(\"no such VM\")'"
+    (finding,) = try_out(command, only=["stands-500"], patience=3)
+
+    assert is_good([finding])
+    assert finding.outcome is Outcome.NOT_SEEN
+    assert finding.seen.endswith("it ended with 1: no such VM")
+
+
+def test_a_client_that_cannot_be_run_is_wrong_usage() -> None:
+    """The sentence names the command."""
+    with pytest.raises(BadInput, match="the client 'no-such-program' cannot be run"):
+        try_out("no-such-program", only=["stands-500"])
