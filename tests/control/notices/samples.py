@@ -1,17 +1,17 @@
-"""Notices for the tests of this folder."""
+"""Messages for the tests of this folder."""
 
 from datetime import UTC, datetime
 from typing import Any
 
-from forewarn.control.notices.messages import Notice, NoticeType
+from forewarn.control.notices.messages import Message, MessageType
 from tests.wire.samples import event
 
 AT = datetime(2026, 3, 5, 6, 53, 9, tzinfo=UTC)
 
 
-def notice(revision: int = 7, id: str = "", type: NoticeType = NoticeType.SCHEDULED, **given: Any) -> Notice:
-    """Make a notice of which only what is given matters."""
+def message(revision: int = 7, id: str = "", type: MessageType = MessageType.SCHEDULED, **given: Any) -> Message:
+    """Make a message of which only what is given matters."""
     said = {name: given.pop(name) for name in ("by", "reason") if name in given}
     lane = given.pop("lane", None)
     about = event(**given | ({"id": lane} if lane else {}))
-    return Notice(id or f"{revision}-0", type, revision, AT, event=about, **said)
+    return Message(id or f"{revision}-0", type, revision, AT, event=about, **said)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from forewarn.clocks import ManualClock
 from forewarn.control.notices import follower as followers
 from forewarn.control.notices.follower import Follower
-from forewarn.control.notices.messages import Notice
+from forewarn.control.notices.messages import Message
 from forewarn.control.notices.tail import Tail
 from forewarn.core.facts import Entry
 from forewarn.journal.memory import MemoryJournal
@@ -57,9 +57,9 @@ def following(position: int, kept: int = 99) -> Follower:
     return Follower(cast("Node", Reader()), journal, tail, {}, position)
 
 
-def everything(follower: Follower) -> list[Notice]:
-    async def read() -> list[Notice]:
-        found: list[Notice] = []
+def everything(follower: Follower) -> list[Message]:
+    async def read() -> list[Message]:
+        found: list[Message] = []
         while follower.is_behind:
             found += await follower.read()
         return found
@@ -72,7 +72,7 @@ def test_what_is_told_does_not_depend_on_how_it_is_read(
     position: int, kept: int, batch: int, remembered: int
 ) -> None:
     """From the journal or from memory, in whatever pieces, from the beginning or from a place within."""
-    expected = [notice for notice in everything(following(0)) if notice.revision > position]
+    expected = [message for message in everything(following(0)) if message.revision > position]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(followers, "_BATCH", batch)
         patch.setattr(followers, "_REMEMBERED", remembered)

@@ -11,11 +11,11 @@ import pytest
 from forewarn.config.settings import Mail
 from forewarn.control.notices.couriers import Couriers
 from forewarn.control.notices.mail import mail_of
-from forewarn.control.notices.messages import trial_notice
+from forewarn.control.notices.messages import trial_message
 from forewarn.control.notices.posting import NotDelivered
 from forewarn.core.model import Subscription, SubscriptionKind
 from tests.control.notices.receivers import mail_sink
-from tests.control.notices.samples import AT, notice
+from tests.control.notices.samples import AT, message
 
 OPS = Subscription("1", "ops", SubscriptionKind.MAIL, "ops@example.org")
 
@@ -26,18 +26,18 @@ def settings(port: int, **given: object) -> Mail:
 
 
 def test_mails_about_one_event_belong_together() -> None:
-    """One conversation for each event, one id for each notice, and no answer from an absentee."""
-    first, second = (mail_of(notice(revision), "a@x.org", "b@x.org", "site") for revision in (7, 8))
+    """One conversation for each event, one id for each message, and no answer from an absentee."""
+    first, second = (mail_of(message(revision), "a@x.org", "b@x.org", "site") for revision in (7, 8))
 
     assert (first["Message-ID"], second["Message-ID"]) == ("<7-0@site>", "<8-0@site>")
     assert first["References"] == second["References"] == "<f020ba2e-3bc0-4c40-a10b-86575a9eabd5@site>"
     assert first["Auto-Submitted"] == "auto-generated"
-    assert mail_of(trial_notice("x", AT, "ops"), "a@x.org", "b@x.org", "site")["References"] is None
+    assert mail_of(trial_message("x", AT, "ops"), "a@x.org", "b@x.org", "site")["References"] is None
 
 
 def test_no_text_becomes_a_header() -> None:
     """Whatever a name or a reason holds."""
-    mail = mail_of(notice(resources=("web\r\nBcc: all@example.org",), reason="a\nb"), "a@x.org", "b@x.org", "site")
+    mail = mail_of(message(resources=("web\r\nBcc: all@example.org",), reason="a\nb"), "a@x.org", "b@x.org", "site")
 
     assert mail["Bcc"] is None
     assert "Freeze of web Bcc: all@example.org is scheduled" in mail["Subject"]
@@ -48,15 +48,15 @@ def test_a_mail_arrives(trusting: ssl.SSLContext) -> None:
     """From the sender of the settings to the subscriber's address."""
     with mail_sink() as sink:
         courier = Couriers(settings(sink.port), "site", lambda: AT, 5.0, trusting).courier_for(OPS)
-        said = courier.deliver(notice(by="root"))
-    (mail,) = sink.mails
-    message = message_from_bytes(mail, policy=SMTP)
+        said = courier.deliver(message(by="root"))
+    (content,) = sink.mails
+    mail = message_from_bytes(content, policy=SMTP)
 
     assert said == "the mail server took the mail"
-    assert isinstance(message, EmailMessage)
-    assert (message["From"], message["To"]) == ("forewarn@example.org", "ops@example.org")
-    assert message["Subject"] == "[Forewarn] Freeze of web-0 is scheduled: not before 2026-03-05 07:08:09 UTC"
-    assert "Group:       web" in message.get_content()
+    assert isinstance(mail, EmailMessage)
+    assert (mail["From"], mail["To"]) == ("forewarn@example.org", "ops@example.org")
+    assert mail["Subject"] == "[Forewarn] Freeze of web-0 is scheduled: not before 2026-03-05 07:08:09 UTC"
+    assert "Group:       web" in mail.get_content()
 
 
 @pytest.mark.parametrize("tls", ["tls", "starttls"])
@@ -68,7 +68,7 @@ def test_who_logs_in_does_so_encrypted(
     password.write_text("geheim\n", encoding="utf-8")
     with mail_sink(served, tls) as sink:
         given = settings(sink.port, tls=tls, user="me", password_file=password)
-        Couriers(given, "site", lambda: AT, 5.0, trusting).courier_for(OPS).deliver(notice())
+        Couriers(given, "site", lambda: AT, 5.0, trusting).courier_for(OPS).deliver(message())
 
     assert len(sink.mails) == 1
     assert sink.logins == ["\0me\0geheim"]
@@ -80,7 +80,7 @@ def test_a_mail_server_that_is_not_trusted_gets_nothing(tls: str, served: ssl.SS
     with mail_sink(served, tls) as sink:
         courier = Couriers(settings(sink.port, tls=tls), "site", lambda: AT, 5.0).courier_for(OPS)
         with pytest.raises(NotDelivered, match=r"no mail could be sent: .*certificate"):
-            courier.deliver(notice())
+            courier.deliver(message())
 
     assert sink.mails == []
 
@@ -90,7 +90,7 @@ def test_a_server_without_encryption_is_not_spoken_to_in_the_clear(trusting: ssl
     with mail_sink() as sink:
         given = settings(sink.port, tls="starttls")
         with pytest.raises(NotDelivered, match="STARTTLS"):
-            Couriers(given, "site", lambda: AT, 5.0, trusting).courier_for(OPS).deliver(notice())
+            Couriers(given, "site", lambda: AT, 5.0, trusting).courier_for(OPS).deliver(message())
 
     assert sink.mails == []
 
@@ -101,7 +101,7 @@ def test_a_recipient_that_is_refused_is_told_with_the_servers_words(trusting: ss
         sink.refuses = "ops@"
         courier = Couriers(settings(sink.port), "site", lambda: AT, 5.0, trusting).courier_for(OPS)
         with pytest.raises(NotDelivered, match=r"refused ops@example\.org: 550 no such user here"):
-            courier.deliver(notice())
+            courier.deliver(message())
 
 
 def test_a_password_that_cannot_be_read_is_one_sentence(
@@ -111,4 +111,4 @@ def test_a_password_that_cannot_be_read_is_one_sentence(
     with mail_sink(served, "tls") as sink:
         given = settings(sink.port, tls="tls", user="me", password_file=tmp_path / "absent")
         with pytest.raises(NotDelivered, match=r"no mail could be sent: .*absent"):
-            Couriers(given, "site", lambda: AT, 5.0, trusting).courier_for(OPS).deliver(notice())
+            Couriers(given, "site", lambda: AT, 5.0, trusting).courier_for(OPS).deliver(message())

@@ -1,20 +1,21 @@
 """What is told of each fact, and how CloudEvents writes it."""
 
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
 
 from forewarn.control.notices.messages import (
-    Notice,
-    NoticeType,
+    Message,
+    MessageType,
     cloud_event,
     is_wanted,
-    missed_notice,
+    message_of,
+    missed_message,
     next_record,
-    notice_of,
-    trial_notice,
+    trial_message,
 )
 from forewarn.core.facts import (
     Announced,
@@ -32,7 +33,7 @@ from forewarn.core.facts import (
     Waiting,
 )
 from forewarn.core.model import Caller, CallerKind, EventStatus, EventType, Subscription, SubscriptionKind
-from tests.control.notices.samples import AT, notice
+from tests.control.notices.samples import AT, message
 from tests.wire.samples import event
 
 ROOT = Caller(CallerKind.OPERATOR, "root", "control.sock")
@@ -56,10 +57,10 @@ TOLD: list[tuple[Any, str, str, str, str]] = [
 ]
 
 
-def told(fact: AnyFact) -> Notice | None:
+def told(fact: AnyFact) -> Message | None:
     after = next_record(EVENT, fact)  # type: ignore[arg-type]
     assert after is not None
-    return notice_of(Entry(7, AT, "c", ROOT, (fact,)), 0, after)
+    return message_of(Entry(7, AT, "c", ROOT, (fact,)), 0, after)
 
 
 @pytest.mark.parametrize(
@@ -69,9 +70,9 @@ def test_each_fact_is_told_with_status_cause_and_reason(
     fact: AnyFact, kind: str, status: str, by: str, reason: str
 ) -> None:
     """What happened, how the event stands after it, who did it and why."""
-    notice = told(fact)
-    assert notice is not None
-    body = msgspec.json.decode(cloud_event(notice, "urn:forewarn:site"))
+    message = told(fact)
+    assert message is not None
+    body = msgspec.json.decode(cloud_event(message, "urn:forewarn:site"))
 
     assert body["type"] == f"io.forewarn.event.{kind}"
     assert body["data"]["EventStatus"] == status
@@ -87,9 +88,9 @@ def test_inner_matters_are_not_told(fact: AnyFact) -> None:
 def test_a_message_has_all_that_cloudevents_asks_for() -> None:
     """And its id is made of the revision and the number of the fact."""
     entry = Entry(7, AT, "c", ROOT, (Attempted(EVENT.id, AT), Completed(EVENT.id, AT)))
-    notice = notice_of(entry, 1, event(status=EventStatus.COMPLETED))
-    assert notice is not None
-    body = msgspec.json.decode(cloud_event(notice, "urn:forewarn:site"))
+    message = message_of(entry, 1, event(status=EventStatus.COMPLETED))
+    assert message is not None
+    body = msgspec.json.decode(cloud_event(message, "urn:forewarn:site"))
     del body["data"]
 
     assert body == {
@@ -114,10 +115,10 @@ def test_a_change_of_time_is_told_with_the_new_time() -> None:
 
 def test_an_approval_that_does_not_count_says_so() -> None:
     """The receiver must not take it for the word that was awaited."""
-    notice = told(Approved(EVENT.id, AT, WEB, counts=False))
+    message = told(Approved(EVENT.id, AT, WEB, counts=False))
 
-    assert notice is not None
-    assert "does not count" in notice.reason
+    assert message is not None
+    assert "does not count" in message.reason
 
 
 @pytest.mark.parametrize(
@@ -140,16 +141,26 @@ def test_filters_go_by_group_and_by_type(
     """Both must fit; none is no limit."""
     subscription = Subscription("1", "ops", SubscriptionKind.WEBHOOK, "http://x", groups=groups, types=types)
 
-    assert is_wanted(notice(), subscription) is wanted
-    assert is_wanted(missed_notice(1, 2, AT), subscription)
+    assert is_wanted(message(), subscription) is wanted
+    assert is_wanted(missed_message(1, 2, AT), subscription)
 
 
 def test_what_is_about_no_event_has_a_detail_instead() -> None:
     """What is missing, and what is a test."""
-    missed = msgspec.json.decode(cloud_event(missed_notice(3, 9, AT), "s"))
-    trial = msgspec.json.decode(cloud_event(trial_notice("ab", AT, "ops"), "s"))
+    missed = msgspec.json.decode(cloud_event(missed_message(3, 9, AT), "s"))
+    trial = msgspec.json.decode(cloud_event(trial_message("ab", AT, "ops"), "s"))
 
     assert (missed["id"], missed["type"], "subject" in missed) == ("missed-3-9", "io.forewarn.missed", False)
     assert "from revision 3 to 9" in missed["data"]["Detail"]
-    assert (trial["id"], trial["type"]) == ("test-ab", NoticeType.TEST)
+    assert (trial["id"], trial["type"]) == ("test-ab", MessageType.TEST)
     assert "this is a test of the subscription 'ops'" in trial["data"]["Detail"]
+
+
+def test_the_page_tells_every_type_and_key() -> None:
+    """Whoever writes a receiver finds all of them."""
+    page = (Path(__file__).parents[3] / "docs" / "how-to" / "tell-others.md").read_text(encoding="utf-8")
+    example = msgspec.json.decode(page.partition("```json\n")[2].partition("```")[0])
+    sent = msgspec.json.decode(cloud_event(message(), "s"))
+
+    assert [each for each in MessageType if f"| `{each}` |" not in page] == []
+    assert (list(example), list(example["data"])) == (list(sent), list(sent["data"]))

@@ -3,12 +3,12 @@
 import msgspec
 
 from forewarn.control.notices.slack import slack_body
-from tests.control.notices.samples import notice
+from tests.control.notices.samples import message
 
 
 def test_a_message_has_blocks_and_a_line_for_where_they_are_not_shown() -> None:
     """The headline above, the particulars below."""
-    body = msgspec.json.decode(slack_body(notice(by="root")))
+    body = msgspec.json.decode(slack_body(message(by="root")))
 
     assert body["text"] == "Freeze of web-0 is scheduled: not before 2026-03-05 07:08:09 UTC"
     assert [block["type"] for block in body["blocks"]] == ["header", "section"]
@@ -18,7 +18,7 @@ def test_a_message_has_blocks_and_a_line_for_where_they_are_not_shown() -> None:
 
 def test_nothing_that_is_told_is_taken_for_a_command() -> None:
     """A reason that mentions everybody alarms nobody."""
-    body = slack_body(notice(reason="<!channel> & <https://example.org|x>")).decode()
+    body = slack_body(message(reason="<!channel> & <https://example.org|x>")).decode()
 
     assert "<!" not in body
     assert "&lt;!channel&gt; &amp; &lt;https://example.org|x&gt;" in body
@@ -26,7 +26,7 @@ def test_nothing_that_is_told_is_taken_for_a_command() -> None:
 
 def test_a_message_is_never_too_long_for_slack() -> None:
     """It would refuse it as a whole."""
-    long = notice(resources=tuple("x" * 200 for _ in range(10)), reason="y" * 9_000)
+    long = message(resources=tuple("x" * 200 for _ in range(10)), reason="y" * 9_000)
     header, section = msgspec.json.decode(slack_body(long))["blocks"]
 
     assert len(header["text"]["text"]) <= 150

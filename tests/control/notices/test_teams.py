@@ -2,14 +2,14 @@
 
 import msgspec
 
-from forewarn.control.notices.messages import NoticeType
+from forewarn.control.notices.messages import MessageType
 from forewarn.control.notices.teams import teams_body
-from tests.control.notices.samples import notice
+from tests.control.notices.samples import message
 
 
 def test_a_message_is_one_adaptive_card() -> None:
     """As a workflow takes it: the headline above, the particulars below."""
-    body = msgspec.json.decode(teams_body(notice(by="root", type=NoticeType.FAILED)))
+    body = msgspec.json.decode(teams_body(message(by="root", type=MessageType.FAILED)))
     (attachment,) = body["attachments"]
     card = attachment["content"]
     title, facts = card["body"]

@@ -1,4 +1,4 @@
-"""Which notices may be tried, and when."""
+"""Which messages may be tried, and when."""
 
 from datetime import timedelta
 from random import Random
@@ -7,21 +7,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from forewarn.control.notices.messages import missed_notice
+from forewarn.control.notices.messages import missed_message
 from forewarn.control.notices.window import GIVEN_UP_AFTER, Pending, Window, back_off
-from tests.control.notices.samples import AT, notice
+from tests.control.notices.samples import AT, message
 
 SECOND = timedelta(seconds=1)
 
 
 def filled(*lanes: str) -> Window:
     window = Window()
-    window.add(notice(revision, lane=lane) for revision, lane in enumerate(lanes, start=1))
+    window.add(message(revision, lane=lane) for revision, lane in enumerate(lanes, start=1))
     return window
 
 
 def revisions(pending: list[Pending]) -> list[int]:
-    return [each.notice.revision for each in pending]
+    return [each.message.revision for each in pending]
 
 
 def test_of_each_event_only_the_oldest_may_be_tried() -> None:
@@ -36,13 +36,13 @@ def test_of_each_event_only_the_oldest_may_be_tried() -> None:
 def test_that_something_is_missing_is_told_before_what_comes_after() -> None:
     """And after what came before; but a receiver that does not take it is told the rest all the same."""
     window = filled("a")
-    window.add([missed_notice(2, 3, AT), notice(4, lane="b")])
+    window.add([missed_message(2, 3, AT), message(4, lane="b")])
     before = window.ready(AT)
     assert revisions(before) == [1]
 
     window.remove(before[0])
     (gap,) = window.ready(AT)
-    assert gap.notice.revision == 3
+    assert gap.message.revision == 3
 
     gap.fail(1, AT, Random(1))
     assert revisions(window.ready(AT)) == [4, 3]
@@ -60,7 +60,7 @@ def test_everything_before_the_oldest_pending_was_told() -> None:
 
 
 def test_the_least_tried_is_tried_first_until_something_gets_through() -> None:
-    """One bad notice does not stand for a receiver that is down."""
+    """One bad message does not stand for a receiver that is down."""
     window = filled("a", "b")
     window.ready(AT)[0].fail(0, AT, Random(1))
     assert revisions(window.ready(AT)) == [2, 1]
@@ -85,7 +85,7 @@ def test_what_fails_while_others_pass_waits_by_itself() -> None:
 
 def test_a_notice_is_given_up_only_after_a_day_in_which_others_passed() -> None:
     """A receiver that is down refuses nothing, however long it is."""
-    bad = Pending(notice())
+    bad = Pending(message())
     bad.fail(0, AT, Random(1))
     bad.fail(1, AT, Random(1))
     bad.fail(1, AT + GIVEN_UP_AFTER, Random(1))
@@ -107,6 +107,6 @@ def test_waits_grow_to_five_minutes_and_differ(failures: int, seed: int) -> None
 def test_a_notice_is_in_the_window_once(count: int) -> None:
     """However often it is read."""
     window = filled("a")
-    window.add([notice(1, lane="a")] * count)
+    window.add([message(1, lane="a")] * count)
 
     assert len(window) == 1

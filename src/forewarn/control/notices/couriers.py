@@ -1,4 +1,4 @@
-"""How each kind of subscriber is reached. A courier works in a thread, and one call of it delivers one notice."""
+"""How each kind of subscriber is reached. A courier works in a thread, and one call of it delivers one message."""
 
 import smtplib
 import ssl
@@ -9,7 +9,7 @@ from urllib.parse import quote
 
 from forewarn.config.settings import Mail
 from forewarn.control.notices.mail import MailServer, mail_of
-from forewarn.control.notices.messages import CLOUD_EVENTS, Notice, cloud_event
+from forewarn.control.notices.messages import CLOUD_EVENTS, Message, cloud_event
 from forewarn.control.notices.posting import NotDelivered, post
 from forewarn.control.notices.signature import sign
 from forewarn.control.notices.slack import slack_body
@@ -23,10 +23,10 @@ _JSON = "application/json; charset=utf-8"
 class Courier(Protocol):
     """Delivers to one subscriber."""
 
-    def deliver(self, notice: Notice) -> str:
-        """Return what the receiver said once it has taken the notice; raise NotDelivered otherwise.
+    def deliver(self, message: Message) -> str:
+        """Return what the receiver said once it has taken the message; raise NotDelivered otherwise.
 
-        It takes a bounded time. A notice may be delivered again, and is then the same.
+        It takes a bounded time. A message may be delivered again, and is then the same.
         """
 
 
@@ -42,7 +42,7 @@ class Couriers:
         tls: ssl.SSLContext | None = None,
     ) -> None:
         self._origin = origin
-        """The name of this service: what its notices come from."""
+        """The name of this service: what its messages come from."""
         self._now = now
         self._web = _Web(timeout, tls or ssl.create_default_context())
         self._mail_server = MailServer(mail, timeout, self._web.tls)
@@ -85,12 +85,12 @@ class _Webhook:
         self._source = source
         self._now = now
 
-    def deliver(self, notice: Notice) -> str:
-        body = cloud_event(notice, self._source)
+    def deliver(self, message: Message) -> str:
+        body = cloud_event(message, self._source)
         headers = {"Content-Type": CLOUD_EVENTS}
         if self._secret:
             try:
-                headers |= sign(self._secret, notice.id, self._now(), body)
+                headers |= sign(self._secret, message.id, self._now(), body)
             except ForewarnError as error:
                 raise NotDelivered(str(error)) from None
         return self._web.post(self._url, body, headers)
@@ -99,13 +99,13 @@ class _Webhook:
 class _Channel:
     """Posts to a channel where people read."""
 
-    def __init__(self, web: _Web, url: str, body: Callable[[Notice], bytes]) -> None:
+    def __init__(self, web: _Web, url: str, body: Callable[[Message], bytes]) -> None:
         self._web = web
         self._url = url
         self._body = body
 
-    def deliver(self, notice: Notice) -> str:
-        return self._web.post(self._url, self._body(notice), {"Content-Type": _JSON})
+    def deliver(self, message: Message) -> str:
+        return self._web.post(self._url, self._body(message), {"Content-Type": _JSON})
 
 
 class _Mail:
@@ -116,9 +116,9 @@ class _Mail:
         self._recipient = recipient
         self._origin = origin
 
-    def deliver(self, notice: Notice) -> str:
+    def deliver(self, message: Message) -> str:
         try:
-            self._server.send(mail_of(notice, self._server.sender, self._recipient, self._origin))
+            self._server.send(mail_of(message, self._server.sender, self._recipient, self._origin))
         except smtplib.SMTPRecipientsRefused as error:
             code, said = next(iter(error.recipients.values()), (0, b""))
             raise NotDelivered(f"the mail server refused {self._recipient}: {code} {_text(said)}") from None

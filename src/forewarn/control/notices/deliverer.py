@@ -20,7 +20,7 @@ from forewarn.control.bodies import Sent
 from forewarn.control.notices.couriers import Couriers
 from forewarn.control.notices.delivery import Delivery
 from forewarn.control.notices.follower import Follower
-from forewarn.control.notices.messages import trial_notice
+from forewarn.control.notices.messages import trial_message
 from forewarn.control.notices.posting import NotDelivered
 from forewarn.control.notices.tail import Tail
 from forewarn.control.notices.worker import Worker
@@ -102,10 +102,10 @@ class Deliverer:
 
         A subscriber whom it reaches is told at once what waits for it.
         """
-        notice = trial_notice(uuid4().hex, self._node.clock.now(), subscription.name)
+        message = trial_message(uuid4().hex, self._node.clock.now(), subscription.name)
         deliver = self._couriers.courier_for(subscription).deliver
         try:
-            said = await asyncio.get_running_loop().run_in_executor(self._threads, deliver, notice)
+            said = await asyncio.get_running_loop().run_in_executor(self._threads, deliver, message)
         except NotDelivered as error:
             raise Unavailable(f"the test message did not arrive: {error}") from None
         if worker := self._workers.get(subscription.id):

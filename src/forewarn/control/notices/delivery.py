@@ -21,7 +21,7 @@ class Delivery(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     state: DeliveryState = DeliveryState.HEALTHY
     waiting: int = 0
-    """How many notices wait for it."""
+    """How many messages wait for it."""
     since: datetime | None = None
     """Since when nothing gets through."""
     next_try_at: datetime | None = None

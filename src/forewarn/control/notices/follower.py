@@ -1,4 +1,4 @@
-"""Follows the journal from one revision on, and makes notices of what it reads.
+"""Follows the journal from one revision on, and makes messages of what it reads.
 
 A fact names its event by the id alone, and a finished event has left the fleet. What it was is remembered from its
 announcement while it lives; for an event that was announced before, or was forgotten because too many live at once,
@@ -11,11 +11,11 @@ from collections.abc import Iterable, Mapping
 
 from forewarn.control.notices.messages import (
     Life,
-    Notice,
+    Message,
     event_id,
-    missed_notice,
+    message_of,
+    missed_message,
     next_record,
-    notice_of,
 )
 from forewarn.control.notices.tail import Tail
 from forewarn.core.facts import Announced, Canceled, Completed, Entry, Failed, StartedAtOnce
@@ -56,10 +56,10 @@ class Follower:
         other._events = self._events.copy()
         return other
 
-    async def read(self) -> list[Notice]:
+    async def read(self) -> list[Message]:
         """Go on by some entries; return what there is to tell of them."""
         begin = self.position
-        notices: list[Notice] = []
+        messages: list[Message] = []
         if self._tail.reaches(begin):
             entries, end = self._tail.after(begin, _BATCH)
         else:
@@ -68,15 +68,15 @@ class Follower:
             first = entries[0].revision if entries else head + 1
             end = entries[-1].revision if entries else head
             if first > begin + 1:
-                notices.append(
-                    missed_notice(begin + 1, first - 1, entries[0].at if entries else self._node.clock.now())
+                messages.append(
+                    missed_message(begin + 1, first - 1, entries[0].at if entries else self._node.clock.now())
                 )
         await self._recall(entries, begin)
-        notices.extend(self._told(entries))
+        messages.extend(self._told(entries))
         while len(self._events) > _REMEMBERED:  # not before: these entries may be about more
             self._events.popitem(last=False)
         self.position = end
-        return notices
+        return messages
 
     async def _recall(self, entries: Iterable[Entry], position: int) -> None:
         """Remember what the events of these entries were, as far as they were announced before them."""
@@ -100,7 +100,7 @@ class Follower:
             if event is not None:
                 self._remember(event)
 
-    def _told(self, entries: Iterable[Entry]) -> Iterable[Notice]:
+    def _told(self, entries: Iterable[Entry]) -> Iterable[Message]:
         for entry in entries:
             for number, fact in enumerate(entry.facts):
                 if not isinstance(fact, Life):
@@ -114,8 +114,8 @@ class Follower:
                     del self._events[id_]
                 else:
                     self._remember(event)
-                if notice := notice_of(entry, number, event):
-                    yield notice
+                if message := message_of(entry, number, event):
+                    yield message
 
     def _remember(self, event: Event) -> None:
         self._events[event.id] = event

@@ -1,4 +1,4 @@
-"""A notice as a mail, and how it is handed to the mail server."""
+"""A message as a mail, and how it is handed to the mail server."""
 
 import smtplib
 import ssl
@@ -7,7 +7,7 @@ from email.policy import EmailPolicy
 from email.utils import format_datetime
 
 from forewarn.config.settings import Mail
-from forewarn.control.notices.messages import Notice
+from forewarn.control.notices.messages import Message
 from forewarn.control.notices.wording import headline, particulars
 from forewarn.core.errors import BadInput
 
@@ -15,20 +15,20 @@ _POLICY = EmailPolicy(max_line_length=200)
 """Lines longer than what is usual and shorter than what is allowed: a subject stays on one."""
 
 
-def mail_of(notice: Notice, sender: str, recipient: str, origin: str) -> EmailMessage:
+def mail_of(message: Message, sender: str, recipient: str, origin: str) -> EmailMessage:
     """Write the mail; mails about one event belong to one conversation, and one that comes twice bears one id."""
-    message = EmailMessage(_POLICY)
-    message["From"] = sender
-    message["To"] = recipient
-    message["Subject"] = f"[Forewarn] {_line(headline(notice))}"
-    message["Date"] = format_datetime(notice.at)
-    message["Message-ID"] = f"<{notice.id}@{origin}>"
-    if notice.event:
-        message["References"] = f"<{notice.event.id}@{origin}>"
-    message["Auto-Submitted"] = "auto-generated"  # nobody's absence is to be answered
-    lines = (f"{name + ':':<13}{_line(said)}" for name, said in particulars(notice))
-    message.set_content(f"{headline(notice)}.\n\n" + "\n".join(lines) + "\n")
-    return message
+    mail = EmailMessage(_POLICY)
+    mail["From"] = sender
+    mail["To"] = recipient
+    mail["Subject"] = f"[Forewarn] {_line(headline(message))}"
+    mail["Date"] = format_datetime(message.at)
+    mail["Message-ID"] = f"<{message.id}@{origin}>"
+    if message.event:
+        mail["References"] = f"<{message.event.id}@{origin}>"
+    mail["Auto-Submitted"] = "auto-generated"  # nobody's absence is to be answered
+    lines = (f"{name + ':':<13}{_line(said)}" for name, said in particulars(message))
+    mail.set_content(f"{headline(message)}.\n\n" + "\n".join(lines) + "\n")
+    return mail
 
 
 class MailServer:
@@ -43,7 +43,7 @@ class MailServer:
     def sender(self) -> str:
         return self._settings.sender
 
-    def send(self, message: EmailMessage) -> None:
+    def send(self, mail: EmailMessage) -> None:
         """Hand one mail over; raise what smtplib or the network says."""
         settings = self._settings
         if not settings.host:
@@ -53,7 +53,7 @@ class MailServer:
                 server.starttls(context=self._tls)
             if settings.user and settings.password_file:
                 server.login(settings.user, settings.password_file.read_text(encoding="utf-8").strip())
-            server.send_message(message)
+            server.send_message(mail)
 
     def _connect(self) -> smtplib.SMTP:
         host, port = self._settings.host, self._settings.port

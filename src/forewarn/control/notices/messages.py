@@ -1,4 +1,4 @@
-"""What there is to tell: one notice for each fact of an event's life, and its body after CloudEvents 1.0.
+"""What there is to tell: one message for each fact of an event's life, and its body after CloudEvents 1.0.
 
     fact              type
     Announced         io.forewarn.event.scheduled
@@ -10,7 +10,7 @@
     Failed            io.forewarn.event.failed
     Canceled          io.forewarn.event.canceled
 
-The id of a notice is made of the revision and the number of its fact: told again, it is the same.
+The id of a message is made of the revision and the number of its fact: told again, it is the same.
 """
 
 from datetime import datetime
@@ -52,8 +52,8 @@ _ENDS = {
 }
 
 
-class NoticeType(StrEnum):
-    """What a notice is about, as CloudEvents spells it."""
+class MessageType(StrEnum):
+    """What a message is about, as CloudEvents spells it."""
 
     SCHEDULED = "io.forewarn.event.scheduled"
     APPROVED = "io.forewarn.event.approved"
@@ -68,33 +68,33 @@ class NoticeType(StrEnum):
 
 
 _TYPES = {
-    Announced: NoticeType.SCHEDULED,
-    StartedAtOnce: NoticeType.STARTED,
-    Approved: NoticeType.APPROVED,
-    Postponed: NoticeType.POSTPONED,
-    BroughtForward: NoticeType.ADVANCED,
-    Started: NoticeType.STARTED,
-    Completed: NoticeType.COMPLETED,
-    Failed: NoticeType.FAILED,
-    Canceled: NoticeType.CANCELED,
+    Announced: MessageType.SCHEDULED,
+    StartedAtOnce: MessageType.STARTED,
+    Approved: MessageType.APPROVED,
+    Postponed: MessageType.POSTPONED,
+    BroughtForward: MessageType.ADVANCED,
+    Started: MessageType.STARTED,
+    Completed: MessageType.COMPLETED,
+    Failed: MessageType.FAILED,
+    Canceled: MessageType.CANCELED,
 }
 
 
-class Notice(msgspec.Struct, frozen=True):
+class Message(msgspec.Struct, frozen=True):
     """One thing to tell."""
 
     id: str
-    type: NoticeType
+    type: MessageType
     revision: int
     at: datetime
     by: str = ""
     reason: str = ""
     event: Event | None = None
-    """The event as the fact left it; none when the notice is about the notices themselves."""
+    """The event as the fact left it; none when the message is about the messages themselves."""
 
     @property
     def lane(self) -> str:
-        """What notices are kept in order by: the event, or nothing but itself."""
+        """What messages are kept in order by: the event, or nothing but itself."""
         return self.event.id if self.event else self.id
 
 
@@ -130,52 +130,52 @@ def event_id(fact: AnyFact) -> str:
             return ""
 
 
-def notice_of(entry: Entry, number: int, event: Event) -> Notice | None:
+def message_of(entry: Entry, number: int, event: Event) -> Message | None:
     """Return what is told of a fact of an entry, which left the event so; None when it is not told."""
     fact = entry.facts[number]
     type_ = _TYPES.get(type(fact))
     if type_ is None:
         return None
     by = fact.by if isinstance(fact, Approved | Postponed) else entry.by
-    return Notice(f"{entry.revision}-{number}", type_, entry.revision, entry.at, str(by), _reason(fact), event)
+    return Message(f"{entry.revision}-{number}", type_, entry.revision, entry.at, str(by), _reason(fact), event)
 
 
-def missed_notice(first: int, last: int, at: datetime) -> Notice:
-    """Return the notice that the journal no longer holds what was to be told."""
+def missed_message(first: int, last: int, at: datetime) -> Message:
+    """Return the message that the journal no longer holds what was to be told."""
     reason = (
         f"what happened from revision {first} to {last} was never told, and the journal no longer holds it;"
         " read the present state anew"
     )
-    return Notice(f"missed-{first}-{last}", NoticeType.MISSED, last, at, reason=reason)
+    return Message(f"missed-{first}-{last}", MessageType.MISSED, last, at, reason=reason)
 
 
-def trial_notice(id: str, at: datetime, subscription: str) -> Notice:
-    """Return a notice that says it is a test."""
+def trial_message(id: str, at: datetime, subscription: str) -> Message:
+    """Return a message that says it is a test."""
     reason = f"this is a test of the subscription {subscription!r}; nothing has happened"
-    return Notice(f"test-{id}", NoticeType.TEST, 0, at, reason=reason)
+    return Message(f"test-{id}", MessageType.TEST, 0, at, reason=reason)
 
 
-def is_wanted(notice: Notice, subscription: Subscription) -> bool:
-    """Tell whether a subscriber asked for such notices."""
-    event = notice.event
+def is_wanted(message: Message, subscription: Subscription) -> bool:
+    """Tell whether a subscriber asked for such messages."""
+    event = message.event
     return event is None or (
         (not subscription.groups or event.group in subscription.groups)
         and (not subscription.types or event.type in subscription.types)
     )
 
 
-def cloud_event(notice: Notice, source: str) -> bytes:
-    """Write a notice as CloudEvents 1.0 has it, in structured mode."""
-    event = notice.event
+def cloud_event(message: Message, source: str) -> bytes:
+    """Write a message as CloudEvents 1.0 has it, in structured mode."""
+    event = message.event
     body = {
         "specversion": "1.0",
-        "id": notice.id,
+        "id": message.id,
         "source": source,
-        "type": notice.type,
+        "type": message.type,
         **({"subject": show_id(event.id)} if event else {}),
-        "time": notice.at,
+        "time": message.at,
         "datacontenttype": "application/json",
-        "data": told_event(event, notice.by, notice.reason) if event else {"Detail": notice.reason},
+        "data": told_event(event, message.by, message.reason) if event else {"Detail": message.reason},
     }
     return msgspec.json.encode(body)
 

@@ -18,10 +18,10 @@ USER_AGENT = f"Forewarn/{__version__}"
 
 
 class NotDelivered(ForewarnError):
-    """A notice was not delivered."""
+    """A message was not delivered."""
 
-    def __init__(self, message: str, *, is_gone: bool = False, wait: int = 0) -> None:
-        super().__init__(message)
+    def __init__(self, why: str, *, is_gone: bool = False, wait: int = 0) -> None:
+        super().__init__(why)
         self.is_gone = is_gone
         """The receiver wants nothing more, ever."""
         self.wait = wait

@@ -1,18 +1,18 @@
-"""A notice as an incoming webhook of Slack takes it: blocks, and a line for where blocks are not shown."""
+"""A message as an incoming webhook of Slack takes it: blocks, and a line for where blocks are not shown."""
 
 import msgspec
 
-from forewarn.control.notices.messages import Notice
+from forewarn.control.notices.messages import Message
 from forewarn.control.notices.wording import headline, particulars
 
 _LONGEST_HEADER = 150
 _LONGEST_TEXT = 2_900
 
 
-def slack_body(notice: Notice) -> bytes:
+def slack_body(message: Message) -> bytes:
     """Write the message that Slack shows."""
-    line = headline(notice)
-    lines = "\n".join(f"*{name}:* {_escaped(said)}" for name, said in particulars(notice))
+    line = headline(message)
+    lines = "\n".join(f"*{name}:* {_escaped(said)}" for name, said in particulars(message))
     return msgspec.json.encode(
         {
             "text": _escaped(line),

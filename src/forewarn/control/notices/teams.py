@@ -1,29 +1,29 @@
-"""A notice as a workflow of Teams takes it ("when a Teams webhook request is received"): an adaptive card."""
+"""A message as a workflow of Teams takes it ("when a Teams webhook request is received"): an adaptive card."""
 
 import msgspec
 
-from forewarn.control.notices.messages import Notice, NoticeType
+from forewarn.control.notices.messages import Message, MessageType
 from forewarn.control.notices.wording import headline, particulars
 
 _COLOURS = {
-    NoticeType.STARTED: "warning",
-    NoticeType.COMPLETED: "good",
-    NoticeType.FAILED: "attention",
-    NoticeType.MISSED: "attention",
+    MessageType.STARTED: "warning",
+    MessageType.COMPLETED: "good",
+    MessageType.FAILED: "attention",
+    MessageType.MISSED: "attention",
 }
 
 
-def teams_body(notice: Notice) -> bytes:
+def teams_body(message: Message) -> bytes:
     """Write the message that Teams shows."""
     title = {
         "type": "TextBlock",
-        "text": headline(notice),
+        "text": headline(message),
         "weight": "bolder",
         "size": "medium",
         "wrap": True,
-        "color": _COLOURS.get(notice.type, "default"),
+        "color": _COLOURS.get(message.type, "default"),
     }
-    facts = [{"title": name, "value": said} for name, said in particulars(notice)]
+    facts = [{"title": name, "value": said} for name, said in particulars(message)]
     card = {
         "$schema": "http://adaptivecards.io/schemas/adaptive-card.json",
         "type": "AdaptiveCard",

@@ -1,6 +1,6 @@
-"""The notices that are to be delivered next, and which of them may be tried.
+"""The messages that are to be delivered next, and which of them may be tried.
 
-Of each event only the oldest may be tried: the others wait behind it. Where a notice fails again although others got
+Of each event only the oldest may be tried: the others wait behind it. Where a message fails again although others got
 through meanwhile, the receiver refuses just this one: it waits by itself from then on, and holds back its own event
 alone. Every other failure is taken for a receiver that is down.
 """
@@ -9,12 +9,12 @@ from collections.abc import Iterable
 from datetime import datetime, timedelta
 from random import Random
 
-from forewarn.control.notices.messages import Notice
+from forewarn.control.notices.messages import Message
 
 _FIRST_WAIT = timedelta(seconds=1)
 _LONGEST_WAIT = timedelta(minutes=5)
 GIVEN_UP_AFTER = timedelta(days=1)
-"""How long a notice may be refused, while others get through, before it is given up."""
+"""How long a message may be refused, while others get through, before it is given up."""
 
 
 def back_off(failures: int, random: Random) -> timedelta:
@@ -24,10 +24,10 @@ def back_off(failures: int, random: Random) -> timedelta:
 
 
 class Pending:
-    """A notice that is not delivered yet."""
+    """A message that is not delivered yet."""
 
-    def __init__(self, notice: Notice) -> None:
-        self.notice = notice
+    def __init__(self, message: Message) -> None:
+        self.message = message
         self.tries = 0
         """How often it failed since the receiver last took anything."""
         self.refusals = 0
@@ -42,7 +42,7 @@ class Pending:
         return self._failed_at is not None
 
     def fail(self, passed: int, now: datetime, random: Random) -> None:
-        """Note a failure, when ``passed`` notices in all had got through."""
+        """Note a failure, when ``passed`` messages in all had got through."""
         others_passed = self._failed_at is not None and passed > self._failed_at
         self.tries += 1
         self._failed_at = passed
@@ -55,7 +55,7 @@ class Pending:
 
 
 class Window:
-    """Pending notices, oldest first; few enough to be held in memory however many are behind them."""
+    """Pending messages, oldest first; few enough to be held in memory however many are behind them."""
 
     def __init__(self, size: int = 200) -> None:
         self._size = size
@@ -70,28 +70,28 @@ class Window:
 
     @property
     def refused(self) -> int:
-        """How many notices the receiver refuses, though it takes others."""
+        """How many messages the receiver refuses, though it takes others."""
         return sum(each.refusals > 0 for each in self._pending.values())
 
-    def add(self, notices: Iterable[Notice]) -> None:
-        for notice in notices:
-            self._pending.setdefault(notice.id, Pending(notice))
+    def add(self, messages: Iterable[Message]) -> None:
+        for message in messages:
+            self._pending.setdefault(message.id, Pending(message))
 
     def remove(self, pending: Pending) -> None:
-        del self._pending[pending.notice.id]
+        del self._pending[pending.message.id]
 
     def begin_anew(self) -> None:
-        """Go by age again: the receiver takes notices."""
+        """Go by age again: the receiver takes messages."""
         for each in self._pending.values():
             each.tries = 0
 
     def told(self, position: int) -> int:
         """Return the revision up to which nothing is pending, where everything up to ``position`` was read."""
         first = next(iter(self._pending.values()), None)
-        return first.notice.revision - 1 if first else position
+        return first.message.revision - 1 if first else position
 
     def ready(self, now: datetime) -> list[Pending]:
-        """Return what may be tried now: the least tried first, so that one bad notice does not stand for all."""
+        """Return what may be tried now: the least tried first, so that one bad message does not stand for all."""
         ready = [each for each in self._heads() if each.not_before is None or each.not_before <= now]
         return sorted(ready, key=lambda each: (each.refusals > 0, each.tries))
 
@@ -102,10 +102,10 @@ class Window:
     def _heads(self) -> Iterable[Pending]:
         lanes: dict[str, Pending] = {}
         for each in self._pending.values():
-            is_gap = each.notice.event is None and not each.has_failed
+            is_gap = each.message.event is None and not each.has_failed
             if is_gap and lanes:
                 break
-            lanes.setdefault(each.notice.lane, each)
+            lanes.setdefault(each.message.lane, each)
             if is_gap:
                 break  # that something is missing is told before what comes after it
         return lanes.values()

@@ -1,40 +1,40 @@
-"""A notice in words for people: one sentence, and the particulars below it."""
+"""A message in words for people: one sentence, and the particulars below it."""
 
 from collections.abc import Iterator
 from datetime import datetime
 
-from forewarn.control.notices.messages import Notice, NoticeType
+from forewarn.control.notices.messages import Message, MessageType
 from forewarn.core.model import Event, EventStatus
 from forewarn.wire.words import SOURCES, STATUSES, TYPES, show_id
 
 _NAMED = 10
 """How many VMs are named before the rest is counted."""
 _SENTENCES = {
-    NoticeType.SCHEDULED: "is scheduled: not before {when}",
-    NoticeType.APPROVED: "was approved by {by}",
-    NoticeType.POSTPONED: "was postponed: now not before {when}",
-    NoticeType.ADVANCED: "comes earlier: now not before {when}",
-    NoticeType.STARTED: "has started",
-    NoticeType.COMPLETED: "is over",
-    NoticeType.FAILED: "failed",
-    NoticeType.CANCELED: "was canceled",
+    MessageType.SCHEDULED: "is scheduled: not before {when}",
+    MessageType.APPROVED: "was approved by {by}",
+    MessageType.POSTPONED: "was postponed: now not before {when}",
+    MessageType.ADVANCED: "comes earlier: now not before {when}",
+    MessageType.STARTED: "has started",
+    MessageType.COMPLETED: "is over",
+    MessageType.FAILED: "failed",
+    MessageType.CANCELED: "was canceled",
 }
 
 
-def headline(notice: Notice) -> str:
+def headline(message: Message) -> str:
     """Say in one line what happened."""
-    event = notice.event
+    event = message.event
     if event is None:
-        return "Test of a subscription" if notice.type is NoticeType.TEST else "Notices are missing"
-    said = _SENTENCES[notice.type].format(when=_shown(event.not_before), by=notice.by)
+        return "Test of a subscription" if message.type is MessageType.TEST else "Messages are missing"
+    said = _SENTENCES[message.type].format(when=_shown(event.not_before), by=message.by)
     return f"{TYPES[event.type]} of {_vms(event)} {said}"
 
 
-def particulars(notice: Notice) -> Iterator[tuple[str, str]]:
+def particulars(message: Message) -> Iterator[tuple[str, str]]:
     """Yield what else is to be known, each with its name."""
-    event = notice.event
+    event = message.event
     if event is None:
-        yield "Detail", notice.reason
+        yield "Detail", message.reason
         return
     yield "Group", event.group
     yield "VMs", _vms(event)
@@ -44,9 +44,9 @@ def particulars(notice: Notice) -> Iterator[tuple[str, str]]:
     yield "Source", f"{SOURCES[event.source]} ({event.operation})"
     if event.description:
         yield "Description", event.description
-    if notice.reason:
-        yield "Reason", notice.reason
-    yield "By", notice.by
+    if message.reason:
+        yield "Reason", message.reason
+    yield "By", message.by
     yield "Event", show_id(event.id)
 
 

@@ -2,7 +2,7 @@
 
     journal ──▶ follower ──▶ window ──▶ courier ──▶ receiver
                                 │
-                    told: the revision before the oldest pending notice
+                    told: the revision before the oldest pending message
 
 While the receiver is down the window stays as it is, and what comes behind it is only counted; it is read from the
 journal again when there is room.
@@ -19,7 +19,7 @@ from forewarn.clocks import Clock
 from forewarn.control.notices.couriers import Courier
 from forewarn.control.notices.delivery import Delivery, DeliveryState
 from forewarn.control.notices.follower import Follower
-from forewarn.control.notices.messages import Notice, NoticeType, is_wanted
+from forewarn.control.notices.messages import Message, MessageType, is_wanted
 from forewarn.control.notices.posting import NotDelivered
 from forewarn.control.notices.window import Pending, Window, back_off
 from forewarn.core.errors import ForewarnError
@@ -156,13 +156,13 @@ class Worker:
     async def _read_on(self) -> None:
         while self._window.has_room and self._follower.is_behind and not self._is_stopping:
             read = await self._follower.read()
-            notices = self._wanted(read)
-            self._missed += sum(_span(notice) for notice in notices)
-            self._window.add(notices)
+            messages = self._wanted(read)
+            self._missed += sum(_span(message) for message in messages)
+            self._window.add(messages)
             if self._scout is None or self._follower.position >= self._scout.position:
                 self._scout, self._beyond = None, 0
             else:
-                self._beyond -= len(notices)
+                self._beyond -= len(messages)
             # After a restart there is just the record itself, made after what it records.
             if read or self._follower.position > self.recorded + 1:
                 self.has_news = True
@@ -179,8 +179,8 @@ class Worker:
         await asyncio.sleep(0)
         return True
 
-    def _wanted(self, notices: list[Notice]) -> list[Notice]:
-        return [notice for notice in notices if is_wanted(notice, self.subscription)]
+    def _wanted(self, messages: list[Message]) -> list[Message]:
+        return [message for message in messages if is_wanted(message, self.subscription)]
 
     def _due(self) -> list[Pending]:
         now = self._clock.now()
@@ -192,7 +192,7 @@ class Worker:
     async def _deliver(self, pending: Pending) -> None:
         deliver = self._courier.deliver
         try:
-            await asyncio.get_running_loop().run_in_executor(self._threads, deliver, pending.notice)
+            await asyncio.get_running_loop().run_in_executor(self._threads, deliver, pending.message)
         except NotDelivered as error:
             self._fail(pending, error)
         else:
@@ -238,14 +238,14 @@ class Worker:
         log.error(
             "subscription %s was never told %s: it refused that for a day, and took others (%s)",
             self.subscription.name,
-            pending.notice.id,
+            pending.message.id,
             self._error,
         )
 
 
-def _span(notice: Notice) -> int:
-    """Return how many revisions a notice says are missing."""
-    if notice.type is not NoticeType.MISSED:
+def _span(message: Message) -> int:
+    """Return how many revisions a message says are missing."""
+    if message.type is not MessageType.MISSED:
         return 0
-    _, first, last = notice.id.split("-")
+    _, first, last = message.id.split("-")
     return int(last) - int(first) + 1
