@@ -21,7 +21,7 @@ def test_vms_are_listed_and_shown(office: Office, forewarn: Forewarn) -> None:
     listed = forewarn("vm", "list")
     assert listed.out.splitlines()[0].split() == ["VM", "GROUP", "HOST", "UD", "FD", "ADDRESS", "STATE", "EVENTS"]
     assert listed.out.splitlines()[4].split() == ["web-1", "web", "h2", "1", "1", "10.0.0.2", "running", "-"]
-    assert [vm["name"] for vm in forewarn("vm", "list", "--json").json] == list(office.node.fleet.vms)
+    assert [vm["name"] for vm in forewarn("vm", "list", "--json").json] == sorted(office.node.fleet.vms)
 
     assert "address        10.0.0.1\n" in forewarn("vm", "show", "web-0").out
     assert forewarn("vm", "show", "web-0", "--json").json["address"] == "10.0.0.1"
