@@ -20,9 +20,14 @@ Story = Callable[["Site"], Awaitable[None]]
 
 
 def play(
-    story: Story, journal: Journal | None = None, clock: ManualClock | None = None, mail: Mail | None = None
+    story: Story,
+    journal: Journal | None = None,
+    clock: ManualClock | None = None,
+    mail: Mail | None = None,
+    *,
+    crashes: bool = False,
 ) -> None:
-    """Play a story on a service that starts, and stops behind it."""
+    """Play a story on a service that starts, and stops behind it, or ends without a word."""
 
     async def run() -> None:
         site = Site(journal or MemoryJournal(), clock or ManualClock(), mail or Mail())
@@ -31,8 +36,12 @@ def play(
             try:
                 await story(site)
             finally:
-                await site.deliverer.stop()
-                await site.rig.node.stop()
+                if crashes:
+                    await site.rig.node.stop()
+                    await site.deliverer.stop()
+                else:
+                    await site.deliverer.stop()
+                    await site.rig.node.stop()
 
     asyncio.run(run())
 
@@ -59,8 +68,11 @@ class Site:
     ) -> Subscription:
         told = self.rig.node.revision
         wished = Subscription(str(uuid4()), name, kind, target, secret, groups, types, told)
-        await self.rig.node.submit(SetSubscription(id=uuid4().hex, by=OPERATOR, subscription=wished))
+        await self.set(wished)
         return wished
+
+    async def set(self, wished: Subscription) -> None:
+        await self.rig.node.submit(SetSubscription(id=uuid4().hex, by=OPERATOR, subscription=wished))
 
     async def unsubscribe(self, subscription: Subscription) -> None:
         await self.rig.node.submit(RemoveSubscription(id=uuid4().hex, by=OPERATOR, subscription=subscription.id))

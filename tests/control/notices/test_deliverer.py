@@ -1,12 +1,15 @@
 """Telling subscribers: at least once, in order per event, whatever the receiver does, across restarts."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from contextlib import closing
 from datetime import timedelta
 from email import message_from_bytes
 from email.policy import SMTP
 from itertools import pairwise
+from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from forewarn.clocks import ManualClock
 from forewarn.config.settings import Mail
@@ -17,6 +20,8 @@ from forewarn.core.errors import Unavailable
 from forewarn.core.facts import Delivered, Entry
 from forewarn.core.model import EventType, SubscriptionKind
 from forewarn.journal.memory import MemoryJournal
+from forewarn.journal.port import JournalFailed
+from forewarn.journal.sqlite import SqliteJournal
 from tests.control.notices.receivers import Answer, Received, Receiver, mail_sink
 from tests.control.notices.site import Site, play
 
@@ -303,6 +308,110 @@ def test_a_restart_goes_on_where_the_last_record_was() -> None:
         play(second, journal, clock)
 
     assert kinds(receiver.taken) == LIFE
+
+
+def test_a_restart_on_disk_goes_on_too(tmp_path: Path) -> None:
+    """With the journal of a real service, and what its history knows of events that ended meanwhile."""
+    clock = ManualClock()
+
+    async def first(site: Site) -> None:
+        await site.rig.add_fleet()
+        await site.subscribe(receiver.url, groups=("web",))
+        await site.whole_life("web-0")
+        await site.settled()
+        receiver.down()
+        for number in range(30):
+            await site.whole_life(f"web-{number % 3}")
+        await site.settled()
+
+    async def second(site: Site) -> None:
+        receiver.up()
+        await site.advance(MINUTE)
+
+    with Receiver() as receiver:
+        for story in (first, second):
+            with closing(SqliteJournal(tmp_path)) as journal:
+                play(story, journal, clock)
+
+    assert list(lives(receiver.taken).values()) == [LIFE] * 31
+    assert len(receiver.ids) == len(set(receiver.ids))
+
+
+def test_a_crash_repeats_the_last_seconds_only() -> None:
+    """What was recorded is not told again; what was told since is, under the same id."""
+    journal, clock = MemoryJournal(), ManualClock()
+
+    async def first(site: Site) -> None:
+        await site.rig.add_fleet()
+        await site.subscribe(receiver.url)
+        await site.whole_life("web-0")
+        await site.advance(10 * SECOND)
+        await site.whole_life("web-1")
+        await site.settled()
+
+    async def second(site: Site) -> None:
+        await site.settled()
+
+    with Receiver() as receiver:
+        play(first, journal, clock, crashes=True)
+        assert len(receiver.ids) == 8
+        play(second, journal, clock)
+
+    assert kinds(receiver.taken) == LIFE * 3
+    assert receiver.ids[8:] == receiver.ids[4:8]
+
+
+class StumblingJournal(MemoryJournal):
+    """A journal that fails once behind an append that was durable."""
+
+    stumbles = False
+
+    def append(self, expected_revision: int, entries: Sequence[Entry]) -> None:
+        super().append(expected_revision, entries)
+        if self.stumbles:
+            self.stumbles = False
+            raise JournalFailed("the disk is tired")
+
+
+def test_what_became_durable_without_a_commit_is_told() -> None:
+    """The writer reads the journal anew, and so do those who tell."""
+    journal = StumblingJournal()
+
+    async def story(site: Site) -> None:
+        await site.rig.add_fleet()
+        await site.subscribe(receiver.url)
+        await site.rig.operate("freeze", "web-0")
+        journal.stumbles = True
+        with pytest.raises(Unavailable):
+            await site.rig.operate("freeze", "web-1")
+        await site.rig.operate("freeze", "web-2")
+        await site.settled()
+
+        assert sorted(each.json["data"]["Resources"][0] for each in receiver.taken) == ["web-0", "web-1", "web-2"]
+
+    with Receiver() as receiver:
+        play(story, journal)
+
+
+def test_whoever_is_told_otherwise_goes_on_where_it_was() -> None:
+    """Another address gets what the old one did not take, and nothing else."""
+
+    async def story(site: Site) -> None:
+        await site.rig.add_fleet()
+        ops = await site.subscribe(receiver.url)
+        event = await site.rig.operate("restart", "web-0")
+        await site.settled()
+        receiver.down()
+        await site.rig.approve(event)
+        await site.settled()
+        await site.set(replace(ops, target=other.url))
+        await site.settled()
+
+        assert kinds(receiver.taken) == ["scheduled"]
+        assert kinds(other.taken) == ["approved", "started"]
+
+    with Receiver() as receiver, Receiver() as other:
+        play(story)
 
 
 def test_how_far_they_were_told_is_recorded_seconds_after_a_delivery() -> None:
