@@ -22,6 +22,7 @@ from typing import Self
 import msgspec
 
 PRINTED = "127.0.0.1:8254"
+CONTROL = "127.0.0.1:8255"
 PATIENCE = 90.0
 
 _SESSION = re.compile(r"<!-- session: (\w+) -->")
@@ -101,7 +102,7 @@ class Shell:
     """One shell in a directory of its own, in which ``forewarn`` is found; all it started ends with it."""
 
     def __init__(self, directory: Path) -> None:
-        self._port = _free_port()
+        self._places = {printed: f"127.0.0.1:{_free_port()}" for printed in (PRINTED, CONTROL)}
         self._directory = directory
         bin_ = Path(sys.executable).parent
         kept = {key: value for key, value in os.environ.items() if not key.startswith("FOREWARN_")}
@@ -143,7 +144,9 @@ class Shell:
         assert self._process.stdin
         assert self._process.stdout
         end = "--- the command has ended ---"
-        self._process.stdin.write(f"{command.replace(PRINTED, self._address)}\necho; echo '{end}'\n")
+        for printed, place in self._places.items():
+            command = command.replace(printed, place)
+        self._process.stdin.write(f"{command}\necho; echo '{end}'\n")
         self._process.stdin.flush()
         lines = []
         watch = threading.Timer(PATIENCE, self._process.kill)
@@ -151,7 +154,10 @@ class Shell:
         for line in self._process.stdout:
             if line.rstrip("\n") == end:
                 break
-            lines.append(line.rstrip("\n").replace(self._address, PRINTED))
+            line = line.rstrip("\n")  # noqa: PLW2901 - it is still the line
+            for printed, place in self._places.items():
+                line = line.replace(place, printed)  # noqa: PLW2901
+            lines.append(line)
         else:
             raise AssertionError(f"$ {command}\n{lines}\n--- and then nothing more came ---")
         watch.cancel()
@@ -173,10 +179,6 @@ class Shell:
         if typed.command.endswith("&") and "serve" in typed.command:
             found = re.search(r"--data (\S+)", typed.command)
             self.wait_for_service(found[1] if found else "forewarn-data")
-
-    @property
-    def _address(self) -> str:
-        return f"127.0.0.1:{self._port}"
 
 
 def _without_last_blanks(lines: tuple[str, ...]) -> list[str]:
