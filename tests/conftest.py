@@ -6,7 +6,7 @@ from hypothesis import HealthCheck, settings
 
 # No deadline and no complaint about slow data: both measure how busy the machine is, not the code.
 settings.register_profile(
-    "check", max_examples=50, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
+    "check", max_examples=20, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
 )
 settings.register_profile("test", settings.get_profile("check"), max_examples=200)
 # For a night's search: other examples each time, and a line with which to repeat what failed.
