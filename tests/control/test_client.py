@@ -1,6 +1,8 @@
 """The client: what is said when the service is not there or goes away, and how errors come back."""
 
 import socket
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -179,3 +181,15 @@ def test_a_token_is_created_rotated_and_revoked(office: Office, client: Client) 
         with pytest.raises(NotAllowed):
             new.me()
     assert list(client.tokens()) == []
+
+
+def test_the_client_needs_nothing_of_the_server() -> None:
+    """Commands start fast, and work where only they are installed."""
+    found = subprocess.run(
+        [sys.executable, "-c", "import sys, forewarn.control.client; print(*sys.modules)"],
+        check=True,
+        capture_output=True,
+        text=True,
+    ).stdout.split()
+
+    assert not {"litestar", "uvicorn", "httptools", "uvloop", "forewarn.node", "forewarn.journal"} & set(found)
