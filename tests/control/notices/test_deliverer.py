@@ -149,7 +149,14 @@ def test_what_waits_beyond_the_window_is_counted_and_not_held(monkeypatch: pytes
         assert site.delivery(ops).waiting == 600
         assert len(worker._window) <= 5 + 100
 
+        receiver.answer = lambda _: Answer(204 if len(receiver.taken) < 250 else 503)
         receiver.up()
+        await site.advance(10 * MINUTE)
+
+        assert site.delivery(ops).waiting == 600 - len(receiver.taken)
+        assert 250 <= len(receiver.taken) < 260
+
+        receiver.answer = lambda _: Answer()
         await site.advance(10 * MINUTE)
 
         assert list(lives(receiver.taken).values()) == [LIFE] * 150
@@ -435,6 +442,7 @@ def test_how_far_they_were_told_is_recorded_seconds_after_a_delivery() -> None:
 def test_an_idle_service_records_nothing() -> None:
     """The record of a delivery is nothing to record, nor is a restart."""
     journal, clock = MemoryJournal(), ManualClock()
+    revisions: list[int] = []
 
     async def first(site: Site) -> None:
         await site.rig.add_fleet()
@@ -444,6 +452,7 @@ def test_an_idle_service_records_nothing() -> None:
         await site.advance(timedelta(hours=3), 20)
 
         assert sum(isinstance(fact, Delivered) for fact in site.rig.facts) == 1
+        revisions.append(site.rig.node.revision)
 
     async def later(site: Site) -> None:
         await site.settled()
@@ -451,11 +460,10 @@ def test_an_idle_service_records_nothing() -> None:
 
     with Receiver() as receiver:
         play(first, journal, clock)
-        revision = journal.load().revision
         play(later, journal, clock)
         play(later, journal, clock)
 
-    assert journal.load().revision == revision
+    assert [journal.load().revision] == revisions
 
 
 def test_entries_about_no_event_are_recorded_rarely() -> None:
