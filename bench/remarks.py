@@ -39,7 +39,7 @@ STANDING = {
 SHORTFALLS = {
     "commands": "Timed apart, a command took 26 microseconds: 14 to be decided, 8 for its share of the commit, and 4"
     " for the way there and back; bare SQLite took 6 for a row. All 64 callers wait while their commit is under way,"
-    " so nothing can be decided meanwhile, and the two add up. The slower the disk, the less that matters: when a bare"
+    " so nothing can be decided meanwhile, and the two add up. The slower the disk, the less it matters: when a bare"
     " commit took 1.2 ms on the same machine, busy with other work, the ratio was 0.52 (0.30 to 0.72), and 0.65 and"
     " more from 4 ms on.",
     "latency": "The machine was busy with other work during this run: even undisturbed, the p99.9 was 126 ms, so it"
