@@ -1,6 +1,7 @@
 """The server: who is behind a connection, what it makes of garbage, and how it stops."""
 
 import asyncio
+import contextlib
 import getpass
 import http.client
 import socket
@@ -110,3 +111,30 @@ def test_nothing_is_taken_in_after_the_end(office: Office) -> None:
     assert not (office.directory / "control.sock").exists()
     with pytest.raises(OSError, match="refused"):
         http.client.HTTPConnection("127.0.0.1", port, timeout=5).request("GET", "/")
+
+
+def test_whoever_sends_no_request_is_hung_up_on(office: Office, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody holds a connection for ever with half a head, or with none."""
+    monkeypatch.setattr("forewarn.control.server.ARRIVAL", 0.05)
+    for sent in (b"", b"GET /v1/hosts HTTP/1.1\r\nHost: "):
+        with socket.create_connection(("127.0.0.1", office.entrance.port), timeout=20) as caller:
+            caller.sendall(sent)
+            with contextlib.suppress(ConnectionResetError):
+                assert caller.recv(1) == b""
+
+
+def test_too_many_connections_over_tcp_keep_no_local_operator_out(
+    office: Office, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Those beyond the limit are closed at once."""
+    monkeypatch.setattr("forewarn.control.server.MOST_CONNECTIONS", 1)
+    first, second = (office.connect("") for _ in range(2))
+    first.request("GET", "/v1/health/live")
+    assert first.getresponse().read()
+    second.connect()
+    with contextlib.suppress(ConnectionResetError):
+        assert second.sock.recv(1) == b""
+
+    assert office.ask("GET", "/v1/health/live").status == 200
+    first.close()
+    second.close()

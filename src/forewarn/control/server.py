@@ -21,6 +21,10 @@ from forewarn.core.model import Caller, CallerKind
 
 _PATIENCE = 5
 """Seconds that answers may still take when the service stops."""
+ARRIVAL = 20.0
+"""Seconds that the head of a request may take to arrive."""
+MOST_CONNECTIONS = 4_096
+"""Over TCP; whoever comes through the unix socket is always let in."""
 _BACKLOG = 2048
 _TICK = 1.0
 
@@ -31,12 +35,39 @@ class _Conversation(HttpToolsProtocol):
     def __init__(self, config: uvicorn.Config, server_state: ServerState) -> None:
         super().__init__(config, server_state, app_state={})
         self.access_log = False  # the record tells who did what
+        self._arrival: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
         connection = transport.get_extra_info("socket")
         if connection is not None and connection.family == getattr(socket, "AF_UNIX", None):
             self.app_state = {**self.app_state, PEER: peer_of(connection)}
+        elif len(self.connections) > MOST_CONNECTIONS:
+            transport.abort()
+            return
+        self._await_head()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._head_is_here()
+        super().connection_lost(exc)
+
+    def on_message_begin(self) -> None:
+        super().on_message_begin()
+        self._await_head()
+
+    def on_headers_complete(self) -> None:
+        self._head_is_here()
+        super().on_headers_complete()
+
+    def _await_head(self) -> None:
+        """Give the head of a request some time to arrive: whoever sends none must not hold a connection for ever."""
+        self._head_is_here()
+        self._arrival = self.loop.call_later(ARRIVAL, self.transport.abort)
+
+    def _head_is_here(self) -> None:
+        if self._arrival is not None:
+            self._arrival.cancel()
+            self._arrival = None
 
 
 def peer_of(connection: socket.socket) -> Caller:
