@@ -1,5 +1,5 @@
 # What the tests and the benchmarks use beside Python.
-TEST_PACKAGES := curl jq openssl libmono-system-runtime-serialization4.0-cil mono-mcs mono-runtime openssl \
+TEST_PACKAGES := curl jq openssl libmono-system-runtime-serialization4.0-cil mono-mcs mono-runtime \
 	prometheus prometheus-alertmanager
 BENCH_PACKAGES := nginx wrk
 
