@@ -13,6 +13,7 @@ import msgspec
 
 from bench import machine, report
 from bench.commands import commands
+from bench.crowd import crowd
 from bench.figures import Figure, Result
 from bench.footprint import memory
 from bench.history import history
@@ -41,6 +42,7 @@ PARTS: dict[str, Part] = {
     "latency": latency,
     "history": history,
     "listeners": listeners,
+    "crowd": crowd,
 }
 
 
