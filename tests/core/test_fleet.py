@@ -2,7 +2,7 @@
 
 import pytest
 
-from forewarn.core import fleet as fleet_module
+from forewarn.core import parts as parts_module
 from forewarn.core.facts import Asked, Entry, Fetch, Fetched, Mark, VmMoved
 from forewarn.core.fleet import DAWN, Fleet
 from tests.core.asking import ANN, NOON, Asking
@@ -16,7 +16,7 @@ FLEET = (
 
 def test_a_fleet_in_many_pieces_is_the_same_fleet(monkeypatch: pytest.MonkeyPatch) -> None:
     """However small the pieces of a snapshot are, nothing is lost between them."""
-    monkeypatch.setattr(fleet_module, "_PART", 1)
+    monkeypatch.setattr(parts_module, "_PIECE", 1)
     fleet = Asking(FLEET, "web-0 asks", "ann freezes host h1", "ann restarts web-0").fleet
 
     assert len(list(fleet.parts())) > 8

@@ -12,9 +12,10 @@ import msgspec
 
 from forewarn.core.commands import Approve, Command, Wake
 from forewarn.core.facts import Announced, AnyFact, Approved, Asked, Enrolled, Entry, Postponed, StartedAtOnce
-from forewarn.core.fleet import Fleet, Part
+from forewarn.core.fleet import Fleet
 from forewarn.core.model import CallerKind, Event, EventStatus, GroupTerms, Vm
 from forewarn.core.notice import Rules
+from forewarn.core.parts import Part
 
 _PARTS = msgspec.msgpack.Decoder(list[Part])
 _ENTRY_JSON = msgspec.json.Decoder(Entry)

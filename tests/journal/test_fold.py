@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from forewarn.core.fleet import Fleet, Part
+from forewarn.core.fleet import Fleet
+from forewarn.core.parts import Part
 from forewarn.journal import fold as folding
 from forewarn.journal import snapshot
 from forewarn.journal.fold import Folded, fold

@@ -15,7 +15,6 @@ import pytest
 import forewarn
 from forewarn.core import facts
 from forewarn.core.facts import AnyFact, Entry
-from forewarn.core.fleet import Part
 from forewarn.core.model import (
     NODE,
     ApprovalRule,
@@ -32,6 +31,7 @@ from forewarn.core.model import (
     InstanceFacts,
     Vm,
 )
+from forewarn.core.parts import Part
 from forewarn.journal import snapshot
 from forewarn.journal.fold import fold
 from forewarn.journal.sqlite import DEFAULT_HISTORY, SqliteJournal

@@ -3,8 +3,9 @@
 import msgspec
 
 from forewarn.core.facts import FleetChanged
-from forewarn.core.fleet import Fleet, Part
+from forewarn.core.fleet import Fleet
 from forewarn.core.model import GroupKind, GroupTerms, Host, InstanceFacts, Vm
+from forewarn.core.parts import Part
 from forewarn.journal.sharing import Sharing
 from forewarn.testing.journal_contract import entry
 

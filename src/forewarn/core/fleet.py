@@ -6,10 +6,7 @@ costs more than what it touches.
 
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
-from itertools import islice
-from typing import TypeVar
 
-import msgspec
 from msgspec.structs import replace
 
 from forewarn.core import lifecycle
@@ -46,25 +43,10 @@ from forewarn.core.model import (
     Token,
     Vm,
 )
+from forewarn.core.parts import Part, pieces_of
 from forewarn.core.shift import Shift
 
 DAWN = datetime(1970, 1, 1, tzinfo=UTC)
-_PART = 10_000
-_Record = TypeVar("_Record")
-
-
-class Part(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
-    """A piece of a fleet, small enough to be written and read without holding the whole twice."""
-
-    hosts: tuple[Host, ...] = ()
-    groups: tuple[Group, ...] = ()
-    vms: tuple[Vm, ...] = ()
-    events: tuple[Event, ...] = ()
-    tokens: tuple[Token, ...] = ()
-    subscriptions: tuple[Subscription, ...] = ()
-    last_at: datetime | None = None
-    changes: int = 0
-    retired_incarnation: int = 0
 
 
 class Fleet:
@@ -257,11 +239,11 @@ class Fleet:
             changes=self.changes,
             retired_incarnation=self._retired_incarnation,
         )
-        for groups in _pieces(self.groups.values()):
+        for groups in pieces_of(self.groups.values()):
             yield Part(groups=groups)
-        for vms in _pieces(self.vms.values()):
+        for vms in pieces_of(self.vms.values()):
             yield Part(vms=vms)
-        for events in _pieces(self.events.values()):
+        for events in pieces_of(self.events.values()):
             yield Part(events=events)
 
     @classmethod
@@ -294,9 +276,3 @@ class Fleet:
 
 def _is_user_operation(event: Event) -> bool:
     return event.source is EventSource.USER and event.status is EventStatus.SCHEDULED
-
-
-def _pieces(records: Iterable[_Record]) -> Iterator[tuple[_Record, ...]]:
-    rest = iter(records)
-    while piece := tuple(islice(rest, _PART)):
-        yield piece

@@ -5,7 +5,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from forewarn.core.facts import Entry
-from forewarn.core.fleet import Fleet, Part
+from forewarn.core.fleet import Fleet
+from forewarn.core.parts import Part
 from forewarn.journal import file, snapshot
 from forewarn.journal.codec import unpack
 from forewarn.journal.port import DamagedJournal, Recovered

@@ -16,7 +16,8 @@ from zlib import crc32
 import msgspec
 
 from forewarn.core.facts import FORMAT
-from forewarn.core.fleet import Fleet, Part
+from forewarn.core.fleet import Fleet
+from forewarn.core.parts import Part
 from forewarn.journal.durable import sync_directory, written
 from forewarn.journal.port import DamagedJournal, NewerJournal
 
