@@ -2,20 +2,25 @@
 
 import json
 import os
+import random
 import re
 import signal
 import socket
 import stat
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
 
+from forewarn.control.bodies import VmOperationBody
+from forewarn.control.client import Client
 from forewarn.control.place import reachable
+from forewarn.core.errors import Unavailable
 from tests.office import FLEET
 
 pytestmark = pytest.mark.end_to_end
@@ -167,3 +172,36 @@ def _shell(line: str) -> str:
     assert ran.returncode == 0, (line, ran.stdout, ran.stderr)
     assert not ran.stderr
     return ran.stdout
+
+
+def test_nothing_that_was_acknowledged_is_lost_by_a_kill_under_load(tmp_path: Path) -> None:
+    """Killed again and again while operators give commands: each event that one was told of is there afterwards."""
+    (tmp_path / "fleet.toml").write_text(FLEET, encoding="utf-8")
+    arguments = ("serve", "--data", "data", "--metadata", f"127.0.0.1:{free_port()}", "--fleet", "fleet.toml")
+    acknowledged: list[str] = []
+    chance = random.Random(0)
+
+    def freeze_for_ever() -> None:
+        with suppress(Unavailable), Client.local(tmp_path / "data") as client:
+            while True:
+                told = client.operate_vm("web-0", VmOperationBody(operation="freeze"))
+                acknowledged.extend(each.event.id for each in told.announcements)
+
+    for _ in range(4):
+        with running(*arguments, cwd=tmp_path, until=tmp_path / "data") as service:
+            operators = [threading.Thread(target=freeze_for_ever) for _ in range(4)]
+            for operator in operators:
+                operator.start()
+            time.sleep(chance.uniform(0.2, 0.6))
+            service.kill()
+            for operator in operators:
+                operator.join(30)
+
+    with (
+        running(*arguments, cwd=tmp_path, until=tmp_path / "data"),
+        Client.local(tmp_path / "data") as client,
+    ):
+        kept = {event.id for event in client.events()}
+
+    assert len(acknowledged) > 20
+    assert set(acknowledged) <= kept
