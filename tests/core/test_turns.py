@@ -4,7 +4,7 @@ import pytest
 from msgspec.structs import replace
 
 from forewarn.core.model import Event, EventSource, EventStatus, EventType
-from forewarn.core.turns import may_run_together, takes_turns
+from forewarn.core.turns import _Ahead, takes_turns
 from tests.core.asking import NOON
 
 FREEZE = Event(
@@ -39,8 +39,11 @@ OTHER = replace(FREEZE, id="other", resources=("web-1",))
 )
 def test_who_may_run_together(one: Event, other: Event, *, together: bool) -> None:
     """Maintenance shares both domains or takes turns; nothing shares a VM; it is the same both ways."""
-    assert may_run_together(one, other) is together
-    assert may_run_together(other, one) is together
+    for first, second in ((one, other), (other, one)):
+        ahead = _Ahead()
+        ahead.add(first)
+
+        assert (ahead.blocker_of(second) is None) is together
 
 
 @pytest.mark.parametrize("type_", [EventType.PREEMPT, EventType.TERMINATE])

@@ -3,6 +3,7 @@
 import http.client
 import socket
 import ssl
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from pathlib import Path
 from urllib.parse import SplitResult, urlsplit
@@ -19,7 +20,7 @@ PATIENCE = 300.0
 _GONE = (http.client.RemoteDisconnected, http.client.BadStatusLine, ConnectionResetError, BrokenPipeError)
 
 
-class Transport:
+class Transport(ABC):
     """A connection to one service, made anew when it was closed in between."""
 
     def __init__(self, where: str, headers: dict[str, str]) -> None:
@@ -99,12 +100,13 @@ class Transport:
             " look with 'forewarn event list --all'"
         )
 
+    @abstractmethod
     def connect(self) -> http.client.HTTPConnection:
         """Return a connection that opens when it is first used."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _unreachable(self, error: OSError) -> Unavailable:
-        raise NotImplementedError
+        """Say that nobody answers there, and what to do."""
 
 
 class UnixTransport(Transport):

@@ -235,22 +235,3 @@ class Report(Command, frozen=True, kw_only=True, tag="report"):
     detail: str = ""
     hosts: dict[str, str] = {}
     """Where VMs stand now, for those that moved."""
-
-
-OperatorCommand = (
-    ChangeFleet
-    | SetGroup
-    | OperateVm
-    | OperateHost
-    | ReclaimSpot
-    | ScaleIn
-    | StartVm
-    | DeallocateVm
-    | Approve
-    | CancelEvent
-    | CreateToken
-    | RevokeToken
-    | SetSubscription
-    | RemoveSubscription
-)
-"""What an operator may send; the others are the node's own."""

@@ -57,13 +57,6 @@ def takes_turns(event: Event) -> bool:
     return event.source is EventSource.PLATFORM and event.type in _MAINTENANCE and event.operation != HARDWARE_FAILURE
 
 
-def may_run_together(one: Event, other: Event) -> bool:
-    """Tell whether the two may be Started at the same time."""
-    ahead = _Ahead()
-    ahead.add(one)
-    return ahead.blocker_of(other) is None
-
-
 def _why_ready(fleet: Fleet, event: Event, now: datetime) -> str:
     """Say why the event may start; empty when it may not yet."""
     if event.status is not EventStatus.SCHEDULED:
