@@ -19,9 +19,9 @@ from typing import Annotated, Self
 import msgspec
 
 from forewarn.clocks import Clock
+from forewarn.config.tables import read_table
 from forewarn.core.errors import BadInput
 from forewarn.drivers import answers, record, runner
-from forewarn.drivers import settings as driver_settings
 from forewarn.node.driver import Failed, Impact, NotBegun, Outcome, Underway, Unknowable
 
 CHECK_AGAIN = timedelta(seconds=1)
@@ -71,7 +71,7 @@ class CommandDriver:
         hurry: float,
         directory: Path | None = None,
     ) -> Self:
-        return cls(driver_settings.read("command", settings, CommandSettings), clock, directory)
+        return cls(read_table("driver 'command'", settings, CommandSettings), clock, directory)
 
     def perform(self, impact: Impact) -> Outcome:
         try:

@@ -10,9 +10,9 @@ from typing import Annotated, Self
 import msgspec
 
 from forewarn.clocks import Clock
+from forewarn.config.tables import read_table
 from forewarn.core.errors import BadInput
 from forewarn.core.model import EventType
-from forewarn.drivers import settings as driver_settings
 from forewarn.node.driver import Done, Impact, Outcome, Underway
 
 Seconds = Annotated[float, msgspec.Meta(ge=0, le=86_400)]
@@ -51,7 +51,7 @@ class SimulatedDriver:
     ) -> Self:
         if hurry <= 0:
             raise BadInput(f"hurry is {hurry}; it divides durations and must be more than 0")
-        return cls(driver_settings.read("simulated", settings, SimulatedSettings), clock, hurry)
+        return cls(read_table("driver 'simulated'", settings, SimulatedSettings), clock, hurry)
 
     def perform(self, impact: Impact) -> Outcome:
         return self.outcome_of(impact)

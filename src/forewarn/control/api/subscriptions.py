@@ -14,12 +14,12 @@ from forewarn.control.api.paging import Cursor, Limit, after, page, read_cursor
 from forewarn.control.api.plane import Asking, Behind, Plane
 from forewarn.control.api.routing import reads, writes
 from forewarn.control.bodies import NewSubscription, Page, Sent, SubscriptionBody, SubscriptionView
-from forewarn.control.notices.signature import key_of
 from forewarn.core.commands import RemoveSubscription, SetSubscription
 from forewarn.core.errors import Unavailable, unknown
 from forewarn.core.facts import SubscriptionSet
 from forewarn.core.fleet import Fleet
 from forewarn.core.model import Subscription, SubscriptionKind
+from forewarn.signature import key_of
 
 _TAGS = ("Subscriptions",)
 

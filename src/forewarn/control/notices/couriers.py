@@ -11,11 +11,11 @@ from forewarn.config.settings import Mail
 from forewarn.control.notices.mail import MailServer, mail_of
 from forewarn.control.notices.messages import CLOUD_EVENTS, Message, cloud_event
 from forewarn.control.notices.posting import NotDelivered, post
-from forewarn.control.notices.signature import sign
 from forewarn.control.notices.slack import slack_body
 from forewarn.control.notices.teams import teams_body
 from forewarn.core.errors import ForewarnError
 from forewarn.core.model import Subscription, SubscriptionKind
+from forewarn.signature import sign
 
 _JSON = "application/json; charset=utf-8"
 

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from forewarn.control.notices.signature import key_of, sign, verify
 from forewarn.core.errors import BadInput, NotAllowed
+from forewarn.signature import key_of, sign, verify
 
 SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"  # noqa: S105 - everybody may know it
 OTHER = "whsec_" + b64encode(bytes(32)).decode()

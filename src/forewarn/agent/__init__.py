@@ -1,0 +1,1 @@
+"""In the VM: hears of events, gets the application ready, says so, and puts everything back afterwards."""
