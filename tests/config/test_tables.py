@@ -29,6 +29,7 @@ def test_settings_become_a_record() -> None:
             {"rebot": 1},
             "driver 'example' has no setting 'rebot' (it has reboot, words, wait); did you mean 'reboot'?",
         ),
+        ({"bot": 1}, "driver 'example' has no setting 'bot' (it has boot, words, wait); did you mean 'boot'?"),
         ({"boot": "x"}, "setting 'boot' of driver 'example': expected `float`, got `str`"),
         ({"words": {"a": 1}}, "setting 'words[...]' of driver 'example': expected `str`, got `int`"),
         ({"wait": "x"}, "setting 'wait' of driver 'example': expected a duration such as 90s or 15m, got 'x'"),
