@@ -25,10 +25,6 @@ def test_settings_become_a_record() -> None:
 @pytest.mark.parametrize(
     ("given", "sentence"),
     [
-        (
-            {"rebot": 1},
-            "driver 'example' has no setting 'rebot' (it has reboot, words, wait); did you mean 'reboot'?",
-        ),
         ({"bot": 1}, "driver 'example' has no setting 'bot' (it has boot, words, wait); did you mean 'boot'?"),
         ({"boot": "x"}, "setting 'boot' of driver 'example': expected `float`, got `str`"),
         ({"words": {"a": 1}}, "setting 'words[...]' of driver 'example': expected `str`, got `int`"),
