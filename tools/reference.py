@@ -16,6 +16,7 @@ import msgspec
 
 from forewarn.cli.root import cli
 from forewarn.config import settings
+from forewarn.config.keys import Key
 from forewarn.config.durations import show_duration
 from forewarn.conformance import openapi
 from forewarn.core import facts, model
@@ -143,7 +144,7 @@ def _settings_table(usual: msgspec.Struct, before: str = "") -> str:
         (f"`{name}`", _default(getattr(usual, name)), _cell(before + key.help))
         for name, hint in get_type_hints(type(usual), include_extras=True).items()
         for key in get_args(hint)
-        if isinstance(key, settings.Key)
+        if isinstance(key, Key)
     )
     return _table(("setting", "default", "meaning"), rows)
 

@@ -1,19 +1,17 @@
-"""The settings of ``forewarn serve``, and the one rule by which they are found.
+"""The settings of ``forewarn serve``.
 
-    --rate-limit   =   FOREWARN_RATE_LIMIT   =   rate_limit in forewarn.toml
-
-A flag goes before the environment, the environment before the file. The tables of the file ([notice], [mail], and
-[drivers.NAME] for the driver's own settings) have no flags.
+The tables of the file ([notice], [mail], and [drivers.NAME] for the driver's own settings) have no flags.
 """
 
 from collections.abc import Mapping
 from datetime import timedelta
 from pathlib import Path
-from typing import Annotated, get_args, get_type_hints
+from typing import Annotated
 
 import msgspec
 
 from forewarn.config import toml
+from forewarn.config.keys import Key, from_file, from_outside, from_table, keys_of, unknown_key
 from forewarn.config.values import (
     DIRECTORY,
     ENDPOINT,
@@ -26,20 +24,12 @@ from forewarn.config.values import (
     TRUTH,
     WHOLE,
     Endpoint,
-    Kind,
     choice,
 )
-from forewarn.core.errors import BadInput, nearest
+from forewarn.core.errors import BadInput
 
 DEFAULT_FILE = Path("forewarn.toml")
 PREFIX = "FOREWARN_"
-
-
-class Key(msgspec.Struct, frozen=True):
-    """What is known of a setting beside its name and default."""
-
-    kind: Kind
-    help: str
 
 
 class Notice(msgspec.Struct, frozen=True, kw_only=True):
@@ -101,16 +91,11 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     mail: Mail = Mail()
 
 
-def _keys(record: type[msgspec.Struct]) -> dict[str, Key]:
-    hints = get_type_hints(record, include_extras=True)
-    return {name: key for name, hint in hints.items() for key in get_args(hint) if isinstance(key, Key)}
-
-
-KEYS = _keys(Settings)
+KEYS = keys_of(Settings)
 """Every setting that has a flag, a variable and a key."""
 TABLES: dict[str, type[Notice] | type[Mail]] = {"notice": Notice, "mail": Mail}
 """The tables of the file whose settings are known."""
-_TABLE_KEYS = {name: _keys(record) for name, record in TABLES.items()}
+_TABLE_KEYS = {name: keys_of(record) for name, record in TABLES.items()}
 
 
 def load(flags: Mapping[str, object], environment: Mapping[str, str], file: Path | None = None) -> Settings:
@@ -123,13 +108,7 @@ def load(flags: Mapping[str, object], environment: Mapping[str, str], file: Path
     if file is None and DEFAULT_FILE.exists():
         file = DEFAULT_FILE
     found: dict[str, object] = _from_file(toml.read(file)) if file else {}
-    for name, key in KEYS.items():
-        variable = PREFIX + name.upper()
-        flag = f"--{name.replace('_', '-')}"
-        if flags.get(name) is not None:
-            found[name] = _value(key.kind, flags[name], f"flag {flag}")
-        elif variable in environment:
-            found[name] = _value(key.kind, environment[variable], f"environment variable {variable}")
+    found |= from_outside(KEYS, flags, environment, PREFIX)
     tables: object = found.pop("drivers", {})
     settings = msgspec.structs.replace(Settings(), **found)
     if isinstance(tables, dict):
@@ -163,58 +142,19 @@ def _from_file(file: toml.Toml) -> dict[str, object]:
     found: dict[str, object] = {}
     for name, given in file.tables.items():
         if name in TABLES:
-            found[name] = _table(file, name, given)
+            found[name] = msgspec.structs.replace(
+                TABLES[name](), **from_table(_TABLE_KEYS[name], file, (name,), given)
+            )
         elif name == "drivers":
             found[name] = _drivers(file, given)
         elif name in KEYS:
-            found[name] = _typed(KEYS[name].kind, given, f"{file.place(name)}: {name}")
+            found[name] = from_file(KEYS[name], given, f"{file.place(name)}: {name}")
         else:
-            raise _unknown_key(file, (name,), (*KEYS, *TABLES, "drivers"))
+            raise unknown_key(file, (name,), (*KEYS, *TABLES, "drivers"))
     return found
-
-
-def _table(file: toml.Toml, table: str, given: object) -> Notice | Mail:
-    keys = _TABLE_KEYS[table]
-    if not isinstance(given, dict):
-        raise BadInput(f"{file.place(table)}: {table} is a table; write [{table}] and its settings below")
-    for name in given:
-        if name not in keys:
-            raise _unknown_key(file, (table, name), keys)
-    found = {
-        name: _typed(keys[name].kind, value, f"{file.place(table, name)}: {name} in [{table}]")
-        for name, value in given.items()
-    }
-    return msgspec.structs.replace(TABLES[table](), **found)
 
 
 def _drivers(file: toml.Toml, given: object) -> dict[str, dict[str, object]]:
     if not isinstance(given, dict) or not all(isinstance(table, dict) for table in given.values()):
         raise BadInput(f"{file.place('drivers')}: a driver's settings are a table; write [drivers.simulated]")
     return given
-
-
-def _unknown_key(file: toml.Toml, path: tuple[str, ...], known: Mapping[str, Key] | tuple[str, ...]) -> BadInput:
-    name = path[-1]
-    return BadInput(
-        f"{file.place(*path)}: there is no setting {'.'.join(path)!r}"
-        f"{nearest(name, known) or '; known are ' + ', '.join(known)}"
-    )
-
-
-def _typed(kind: Kind, given: object, place: str) -> object:
-    """Read a value of the file, where numbers are not to be written as texts."""
-    if kind in (NUMBER, RATE, WHOLE) and isinstance(given, str):
-        raise _wrong(kind, given, place)
-    return _value(kind, given, place)
-
-
-def _value(kind: Kind, given: object, place: str) -> object:
-    try:
-        return kind.read(given)
-    except (ValueError, OverflowError, RuntimeError):
-        raise _wrong(kind, given, place) from None
-
-
-def _wrong(kind: Kind, given: object, place: str) -> BadInput:
-    shown = repr(given) if len(repr(given)) <= 60 else repr(given)[:57] + "..."
-    return BadInput(f"{place} is {shown}, expected {kind.expected}")
