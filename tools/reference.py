@@ -16,8 +16,8 @@ import msgspec
 
 from forewarn.cli.root import cli
 from forewarn.config import settings
-from forewarn.config.keys import Key
 from forewarn.config.durations import show_duration
+from forewarn.config.keys import Key
 from forewarn.conformance import openapi
 from forewarn.core import facts, model
 from forewarn.drivers import command, simulated

@@ -36,7 +36,7 @@ def test_a_flag_goes_before_the_environment() -> None:
 
 def test_a_wrong_variable_is_named() -> None:
     """The sentence names the variable, what it is and what it may be."""
-    with pytest.raises(BadInput, match="^environment variable X_PORT is 'many', expected a whole number"):
+    with pytest.raises(BadInput, match=r"^environment variable X_PORT is 'many', expected a whole number"):
         from_outside(KEYS, {}, {"X_PORT": "many"}, "X_")
 
 

@@ -34,8 +34,8 @@ def read(path: Path) -> Ended | Lost | None:
         descriptor = os.open(path, os.O_RDONLY)
     except FileNotFoundError:
         return None
-    with _locked(descriptor):
-        return parse(_content(descriptor))
+    with locked(descriptor):
+        return parse(content_of(descriptor))
 
 
 @contextmanager
@@ -45,9 +45,9 @@ def held(path: Path) -> Iterator[tuple[int, Ended | Lost | None]]:
     A process that inherits the descriptor goes on holding the record.
     """
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
-    with _locked(descriptor):
-        _make_durable(path.parent)
-        yield descriptor, parse(_content(descriptor))
+    with locked(descriptor):
+        make_durable(path.parent)
+        yield descriptor, parse(content_of(descriptor))
 
 
 def parse(content: bytes) -> Ended | Lost | None:
@@ -69,7 +69,7 @@ def forget(directory: Path, before: datetime) -> None:
 
 
 @contextmanager
-def _locked(descriptor: int) -> Iterator[None]:
+def locked(descriptor: int) -> Iterator[None]:
     try:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -80,12 +80,12 @@ def _locked(descriptor: int) -> Iterator[None]:
         os.close(descriptor)
 
 
-def _content(descriptor: int) -> bytes:
+def content_of(descriptor: int) -> bytes:
     with os.fdopen(descriptor, "rb", closefd=False) as file:
         return file.read()
 
 
-def _make_durable(directory: Path) -> None:
+def make_durable(directory: Path) -> None:
     descriptor = os.open(directory, os.O_RDONLY)
     try:
         os.fsync(descriptor)
