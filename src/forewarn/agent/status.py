@@ -1,0 +1,96 @@
+"""What the agent tells of itself: to ``forewarn agent status``, to listeners, and to whoever watches its health."""
+
+from datetime import datetime
+from enum import StrEnum
+
+import msgspec
+
+from forewarn.agent.handler import Direction
+from forewarn.wire.shown import ShownEvent
+
+
+class StepState(StrEnum):
+    """How far a handler has come with an event."""
+
+    WAITING = "waiting"
+    RUNNING = "running"
+    DONE = "done"
+    FAILED = "failed"
+    LEFT_OUT = "left-out"
+    """It does not fit before NotBefore, or an earlier failure gave the rest up."""
+    UNDONE = "undone"
+
+
+class ApprovalState(StrEnum):
+    """How it stands with the agent's approval of an event."""
+
+    NOT_OURS = "not-ours"
+    """The event does not concern this VM, or another one approves it."""
+    WAITING = "waiting"
+    """Handlers are not ready yet, or the VM whose turn it is has more time."""
+    HELD = "held"
+    """A program on this VM, or a failed handler, holds it."""
+    SENT = "sent"
+    NEVER = "never"
+
+
+class StepView(msgspec.Struct, frozen=True, kw_only=True):
+    """One handler's part in an event."""
+
+    handler: str
+    direction: Direction
+    state: StepState
+    detail: str = ""
+    """What it said, or why it failed or was left out."""
+    began_at: datetime | None = None
+    ended_at: datetime | None = None
+    attempt: int = 0
+    """Which call it was; 0 before the first."""
+
+
+class HoldView(msgspec.Struct, frozen=True, kw_only=True):
+    """A program that has not said yet that it is ready."""
+
+    holder: str
+    until: datetime
+
+
+class EventStatusView(msgspec.Struct, frozen=True, kw_only=True):
+    """One event, and what the agent does about it."""
+
+    event: ShownEvent
+    concerns_me: bool
+    rule: str = ""
+    """The rule that fits; empty where none does."""
+    steps: tuple[StepView, ...] = ()
+    """In the order in which they are run."""
+    approval: ApprovalState = ApprovalState.NOT_OURS
+    approval_detail: str = ""
+    """One sentence for people: who holds it and until when, or whose approval it is."""
+    holds: tuple[HoldView, ...] = ()
+
+
+class Status(msgspec.Struct, frozen=True, kw_only=True):
+    """The agent at one moment."""
+
+    version: str
+    vm: str
+    """The name by which events call the VM; empty until it is known."""
+    endpoint: str
+    """The address that is asked; empty until it is found."""
+    api_version: str = ""
+    trouble: str = ""
+    """What keeps the endpoint from being heard, also that it has not answered yet; empty when all is well."""
+    memory_trouble: str = ""
+    """What keeps the agent's memory from being written; empty when all is well."""
+    dry_run: bool = False
+    started_at: datetime
+    incarnation: int | None = None
+    """That of the document seen last; None before the first."""
+    events: tuple[EventStatusView, ...] = ()
+    listeners: int = 0
+
+    @property
+    def ailments(self) -> tuple[str, ...]:
+        """Say what is not well, a sentence each."""
+        return tuple(filter(None, (self.trouble, self.memory_trouble)))
