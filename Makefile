@@ -1,6 +1,6 @@
 # What the tests and the benchmarks use beside Python.
-TEST_PACKAGES := curl jq openssl libmono-system-runtime-serialization4.0-cil mono-mcs mono-runtime \
-	prometheus prometheus-alertmanager
+TEST_PACKAGES := curl haproxy jq openssl libmono-system-runtime-serialization4.0-cil mono-mcs mono-runtime \
+	postgresql prometheus prometheus-alertmanager
 BENCH_PACKAGES := nginx wrk
 
 PY := .venv/bin/python

@@ -1,0 +1,134 @@
+"""HAProxy's admin socket: one command, one answer; what HAProxy or the system says is told in one sentence."""
+
+import csv
+import socket
+from enum import StrEnum
+from typing import NoReturn
+
+from forewarn.core.errors import BadInput, ForewarnError, nearest
+
+LONGEST_ANSWER = 64 * 1024 * 1024
+# Bits of the column srv_admin_state.
+_FORCED_MAINTENANCE = 0x01
+_FORCED_DRAIN = 0x08
+
+
+class Unanswered(ForewarnError):
+    """HAProxy cannot be reached."""
+
+
+class Declined(ForewarnError):
+    """HAProxy does not do what it was asked for."""
+
+
+class Missing(Declined):
+    """HAProxy has no such backend or server."""
+
+
+class ServerState(StrEnum):
+    """What people have said of a server, whatever its health."""
+
+    READY = "ready"
+    DRAIN = "drain"
+    MAINTENANCE = "maint"
+
+
+class AdminSocket:
+    """Asks HAProxy, over a new connection each time, as ``socat`` would."""
+
+    def __init__(self, address: str) -> None:
+        self._address = address
+        self._peer: str | tuple[str, int] = address if "/" in address else _host_and_port(address)
+
+    def state(self, server: str, patience: float) -> ServerState:
+        """Return the state of ``backend/server``."""
+        backend, _, name = server.partition("/")
+        answer = self._ask(f"show servers state {backend}", patience)
+        lines = answer.splitlines()
+        if len(lines) < 2 or not lines[1].startswith("#"):
+            self._decline(server, answer)
+        columns = lines[1].lstrip("# ").split()
+        rows = [dict(zip(columns, line.split(), strict=False)) for line in lines[2:] if line]
+        found = {row["srv_name"]: int(row["srv_admin_state"]) for row in rows}
+        if name not in found:
+            raise Missing(
+                f"HAProxy at {self._address} has no server {name!r} in backend {backend!r}"
+                f" (it has {', '.join(found)}){nearest(name, found)}"
+            )
+        if found[name] & _FORCED_MAINTENANCE:
+            return ServerState.MAINTENANCE
+        return ServerState.DRAIN if found[name] & _FORCED_DRAIN else ServerState.READY
+
+    def set_state(self, server: str, state: ServerState, patience: float) -> None:
+        if answer := self._ask(f"set server {server} state {state}", patience):
+            self._decline(server, answer)
+
+    def sessions(self, patience: float) -> dict[str, int]:
+        """Return how many sessions each ``backend/server`` serves, or has waiting in its queue."""
+        lines = self._ask("show stat -1 4 -1", patience).lstrip("# ").splitlines()
+        return {
+            f"{row['pxname']}/{row['svname']}": int(row["scur"] or 0) + int(row["qcur"] or 0)
+            for row in csv.DictReader(lines)
+        }
+
+    def _ask(self, command: str, patience: float) -> str:
+        """Return the answer without the blank line at its end; raise Unanswered if there is none in time."""
+        try:
+            with self._connect(patience) as connection:
+                connection.sendall(f"{command}\n".encode())
+                answer = b""
+                while (more := connection.recv(65_536)) and len(answer) < LONGEST_ANSWER:
+                    answer += more
+        except FileNotFoundError:
+            raise Unanswered(
+                f"there is no admin socket {self._address}; start HAProxy, or name the path of its 'stats socket'"
+            ) from None
+        except PermissionError:
+            raise Unanswered(
+                f"the admin socket {self._address} may not be opened;"
+                " let the agent's user in with 'user', 'group' or 'mode' of HAProxy's 'stats socket'"
+            ) from None
+        except TimeoutError:
+            raise Unanswered(f"HAProxy at {self._address} did not answer within {patience:.1f} s") from None
+        except OSError as error:
+            raise Unanswered(
+                f"HAProxy at {self._address} cannot be reached: {error.strerror or error}; see that it runs"
+            ) from None
+        if not answer:
+            raise Unanswered(f"HAProxy at {self._address} closed the connection without an answer")
+        return answer.decode(errors="replace").strip()
+
+    def _connect(self, patience: float) -> socket.socket:
+        if isinstance(self._peer, tuple):
+            return socket.create_connection(self._peer, timeout=patience)
+        if not hasattr(socket, "AF_UNIX"):
+            raise OSError("this system has no unix sockets; give host:port")
+        connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        try:
+            connection.settimeout(patience)
+            connection.connect(self._peer)
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    def _decline(self, server: str, answer: str) -> NoReturn:
+        said = answer.partition("\n")[0].strip().rstrip(".")
+        if said == "Permission denied":
+            raise Declined(
+                f"HAProxy at {self._address} says {said!r} about {server};"
+                " its 'stats socket' needs 'level admin' to change servers"
+            )
+        if said in ("Can't find backend", "No such backend", "No such server"):
+            raise Missing(f"HAProxy at {self._address} says \"{said}\" about {server}; name it as 'show stat' does")
+        raise Declined(f'HAProxy at {self._address} says "{said}" about {server}')
+
+
+def _host_and_port(address: str) -> tuple[str, int]:
+    host, colon, port = address.rpartition(":")
+    if not (host and colon and port.isascii() and port.isdigit() and 0 < int(port) < 65_536):
+        raise BadInput(
+            f"setting 'socket' of handler 'haproxy': {address!r} is neither a path with a slash nor host:port;"
+            " give for example /run/haproxy/admin.sock or 127.0.0.1:9999"
+        )
+    return host.strip("[]"), int(port)
