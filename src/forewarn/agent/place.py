@@ -1,0 +1,144 @@
+"""Where programs on the VM reach the agent: a socket file, or a port of this machine alone with a token."""
+
+import errno
+import os
+import socket
+import stat
+from contextlib import suppress
+from pathlib import Path
+
+from forewarn.config.values import ENDPOINT, Endpoint
+from forewarn.core.errors import BadInput, Unavailable
+
+Place = Path | Endpoint
+TOKEN_FILE = "token"  # noqa: S105 a file's name, in the agent's state directory
+LONGEST_PATH = 100
+"""Bytes that fit into a socket's address on every system."""
+
+_BACKLOG = 64
+
+
+def read_place(text: str) -> Place | None:
+    """Return the place that the setting ``socket`` names, None for ``off``; raise BadInput for what is none."""
+    if text in ("", "off"):
+        return None
+    host, colon, port = text.rpartition(":")
+    if colon and host and port.isascii() and port.isdigit() and not host.startswith(("/", ".")):
+        try:
+            endpoint = ENDPOINT.read(text)
+        except ValueError:
+            raise BadInput(f'socket = "{text}": expected a path, 127.0.0.1:PORT or off') from None
+        assert isinstance(endpoint, Endpoint)  # noqa: S101 the kind reads nothing else
+        if not endpoint.is_loopback:
+            raise BadInput(f'socket = "{text}": others could reach it; give 127.0.0.1:PORT, or a path')
+        return endpoint
+    return Path(text).expanduser()
+
+
+def listen(place: Place) -> socket.socket:
+    """Return a socket that listens there; raise what is in the way, and the remedy."""
+    return _listen_on_port(place) if isinstance(place, Endpoint) else _listen_on_file(place)
+
+
+def identity(path: Path) -> tuple[int, int]:
+    """Return what tells this file from another of its name."""
+    found = path.lstat()
+    return found.st_dev, found.st_ino
+
+
+def remove(path: Path, made: tuple[int, int]) -> None:
+    """Take a socket's file away, if it is still the one that was made."""
+    with suppress(OSError):
+        if identity(path) == made:
+            path.unlink()
+
+
+def _listen_on_file(path: Path) -> socket.socket:
+    if not hasattr(socket, "AF_UNIX"):
+        raise BadInput(f'socket = "{path}": this system has no such sockets; give 127.0.0.1:PORT')
+    if len(os.fsencode(path)) > LONGEST_PATH:
+        raise BadInput(f'socket = "{path}" is longer than the {LONGEST_PATH} bytes of a socket\'s path; shorten it')
+    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        _remove_stale(path)
+        _bind(listener, path)
+    except OSError as error:
+        listener.close()
+        raise BadInput(
+            f'socket = "{path}" cannot be made: {error.strerror or error}; give a directory that may be written to'
+        ) from None
+    except (BadInput, Unavailable):
+        listener.close()
+        raise
+    return listener
+
+
+def _bind(listener: socket.socket, path: Path) -> None:
+    """Make the socket such that only its owner and group could ever open it."""
+    mask = os.umask(0o117)
+    try:
+        listener.bind(str(path))
+    finally:
+        os.umask(mask)
+    listener.listen(_BACKLOG)
+    listener.setblocking(False)
+
+
+def _remove_stale(path: Path) -> None:
+    """Remove a socket that an agent left behind, and nothing else."""
+    try:
+        mode = path.lstat().st_mode
+    except FileNotFoundError:
+        return
+    if not stat.S_ISSOCK(mode):
+        raise BadInput(f'socket = "{path}" is in the way and is not a socket; move it elsewhere')
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
+        probe.setblocking(False)
+        try:
+            probe.connect(str(path))
+        except ConnectionRefusedError:
+            path.unlink()
+            return
+        except BlockingIOError:
+            pass  # somebody listens, with many waiting
+    raise Unavailable(f"another agent answers on {path}; stop it, or give another socket")
+
+
+def _listen_on_port(endpoint: Endpoint) -> socket.socket:
+    listener = socket.socket(socket.AF_INET6 if ":" in endpoint.host else socket.AF_INET, socket.SOCK_STREAM)
+    try:
+        if os.name == "posix":  # on Windows the option means something else: sharing the port
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind((endpoint.host, endpoint.port))
+        listener.listen(_BACKLOG)
+        listener.setblocking(False)
+    except OSError as error:
+        listener.close()
+        said = "another program listens there" if error.errno == errno.EADDRINUSE else error.strerror or str(error)
+        raise Unavailable(f'cannot listen on socket = "{endpoint}": {said}; choose another port') from None
+    return listener
+
+
+def make_token(file: Path) -> str:
+    """Write a new token to a file that only its owner reads, whole or not at all; return it."""
+    token = os.urandom(32).hex()
+    new = file.with_name(f"{file.name}.new")
+    try:
+        new.unlink(missing_ok=True)
+        with os.fdopen(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="ascii") as written:
+            written.write(f"{token}\n")
+        new.replace(file)
+    except OSError as error:
+        raise BadInput(
+            f"{file} cannot be written: {error.strerror or error}; see that state is a directory with room"
+        ) from None
+    return token
+
+
+def read_token(file: Path) -> str:
+    """Return the token that opens the port; raise Unavailable that says why there is none."""
+    try:
+        return file.read_text(encoding="ascii").strip()
+    except (OSError, ValueError) as error:
+        said = error.strerror if isinstance(error, OSError) else "it holds no token"
+        raise Unavailable(f"{file} cannot be read: {said}; only who runs the agent may read it") from None
