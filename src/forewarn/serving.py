@@ -9,14 +9,13 @@ from collections.abc import Callable
 from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, cast
 
-from forewarn import plugins
+from forewarn import logs, plugins
 from forewarn.clocks import Clock, SystemClock
 from forewarn.config.settings import Settings
 from forewarn.control.notices.deliverer import Deliverer
 from forewarn.control.tally import Tally
 from forewarn.journal.port import Journal
 from forewarn.metadata.limits import provide_files
-from forewarn.node import log as logs
 from forewarn.node.driver import Driver, DriverType
 from forewarn.wiring import Assembly, limits_of
 

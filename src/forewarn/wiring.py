@@ -28,12 +28,13 @@ from forewarn.metadata.listener import Listener, bind
 from forewarn.metadata.recorder import Recorder
 from forewarn.metadata.records import Records
 from forewarn.metadata.service import Service
-from forewarn.node import log as logs
 from forewarn.node.driver import Driver
 from forewarn.node.keeper import Keeper
+from forewarn.node.log import FactLog
 from forewarn.node.node import Node
 from forewarn.node.performer import Performer
 from forewarn.node.waker import Waker
+from forewarn.node.watcher import Watcher
 from forewarn.wire.approval import Approval
 
 
@@ -80,9 +81,10 @@ class Assembly:
         )
         self.waker = Waker(self.node)
         self.performer = Performer(self.node, driver)
+        self.watcher = Watcher(self.node, driver)
         self.keeper = Keeper(self.node)
         self.recorder = Recorder(self.node, self.records)
-        for listener in (logs.FactLog(), self.desk, self.waker, self.performer, self.keeper):
+        for listener in (FactLog(), self.desk, self.waker, self.performer, self.keeper):
             self.node.feed.subscribe(listener)
         self.port = 0
         """Where VMs are answered, once it has started."""
@@ -108,6 +110,8 @@ class Assembly:
                 path = self.settings.fleet
                 await self.declare(wish.read(path), Caller(CallerKind.OPERATOR, "serve", path.name))
             self._check_default_vm()
+            self.watcher.start()
+            parts.push_async_callback(self.watcher.stop)
             on_loaded()
             self.recorder.start()
             parts.push_async_callback(self.recorder.stop)
@@ -132,7 +136,7 @@ class Assembly:
 
     async def settled(self) -> None:
         """Return once nothing is under way: whatever is still to happen waits for the clock, or for a caller."""
-        parts = (self.node, self.waker, self.performer, self.recorder, self.keeper, self.metadata)
+        parts = (self.node, self.waker, self.watcher, self.performer, self.recorder, self.keeper, self.metadata)
         while not all(part.is_idle for part in parts):  # noqa: ASYNC110 - only tests and emulators ask
             await asyncio.sleep(0)
 

@@ -11,11 +11,11 @@ import pytest
 
 from forewarn.core.fleet import Fleet
 from forewarn.core.parts import Part
+from forewarn.files import InUse, Lock
 from forewarn.journal import fold as folding
 from forewarn.journal import snapshot
 from forewarn.journal.fold import Folded, fold
-from forewarn.journal.lock import Lock
-from forewarn.journal.port import DamagedJournal, JournalFailed, JournalLocked, NotAJournal
+from forewarn.journal.port import DamagedJournal, JournalFailed, NotAJournal
 from forewarn.journal.sqlite import DEFAULT_HISTORY, SqliteJournal
 from forewarn.testing.journal_contract import assert_same, folded, hosts
 
@@ -125,7 +125,7 @@ def test_two_never_fold_one_directory(journal: SqliteJournal, tmp_path: Path) ->
     other = Lock(tmp_path / folding.LOCK)
     other.acquire()
 
-    with pytest.raises(JournalLocked):
+    with pytest.raises(InUse):
         fold(tmp_path, DEFAULT_HISTORY)
 
     other.release()

@@ -13,6 +13,7 @@ import pytest
 
 from forewarn.core.errors import ForewarnError
 from forewarn.core.facts import FORMAT
+from forewarn.files import InUse
 from forewarn.journal import file
 from forewarn.journal.codec import pack
 from forewarn.journal.fold import fold
@@ -20,7 +21,6 @@ from forewarn.journal.port import (
     DamagedJournal,
     Journal,
     JournalFailed,
-    JournalLocked,
     NewerJournal,
     NotAJournal,
 )
@@ -77,7 +77,7 @@ def test_a_second_opener_is_refused_and_told_who_has_it(directory: Path) -> None
     first = SqliteJournal(directory)
     first.load()
 
-    assert f"process with id {os.getpid()}" in refusal(directory, JournalLocked)
+    assert f"process with id {os.getpid()}" in refusal(directory, InUse)
 
     first.close()
     second = SqliteJournal(directory)

@@ -7,8 +7,8 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 
 from forewarn.core.facts import FORMAT
+from forewarn.files import sync_directory
 from forewarn.journal.codec import Row
-from forewarn.journal.durable import sync_directory
 from forewarn.journal.failures import clearly, damaged, not_a_journal
 from forewarn.journal.port import DamagedJournal, NewerJournal, NotAJournal
 

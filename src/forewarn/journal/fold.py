@@ -17,10 +17,10 @@ import msgspec
 
 from forewarn.core.errors import ForewarnError
 from forewarn.core.facts import FORMAT
+from forewarn.files import Lock
 from forewarn.journal import file, index, snapshot
 from forewarn.journal.codec import unpack
 from forewarn.journal.failures import clearly
-from forewarn.journal.lock import Lock
 from forewarn.journal.port import DamagedJournal
 from forewarn.journal.recovery import must_belong, recover
 
@@ -43,7 +43,8 @@ class Folded(msgspec.Struct, frozen=True):
 def fold(directory: Path, history: timedelta) -> Folded:
     """Take a snapshot of all that is durable now, and see to the index."""
     lock = Lock(directory / LOCK)
-    lock.acquire()
+    with clearly(lock.path):
+        lock.acquire()
     place = directory / file.NAME
     try:
         with clearly(directory):

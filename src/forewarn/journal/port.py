@@ -18,10 +18,6 @@ class StaleWriter(Unavailable):
     """Somebody else appended to the journal; load it again before appending."""
 
 
-class JournalLocked(Unavailable):
-    """Another process has this journal open."""
-
-
 class NotAJournal(BadInput):
     """Something else than a journal of Forewarn is there."""
 

@@ -18,7 +18,7 @@ import msgspec
 from forewarn.core.facts import FORMAT
 from forewarn.core.fleet import Fleet
 from forewarn.core.parts import Part
-from forewarn.journal.durable import sync_directory, written
+from forewarn.files import sync_directory, written
 from forewarn.journal.port import DamagedJournal, NewerJournal
 
 _MAGIC = b"FWsnapshot\n"

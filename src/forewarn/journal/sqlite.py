@@ -15,13 +15,13 @@ from datetime import timedelta
 from pathlib import Path
 
 from forewarn.core.facts import Entry
+from forewarn.files import Lock
 from forewarn.journal import file, snapshot, wal
 from forewarn.journal.codec import check_revisions, pack, unpack
 from forewarn.journal.failures import clearly
 from forewarn.journal.folder import Folder
 from forewarn.journal.history import History
 from forewarn.journal.index import END, Span
-from forewarn.journal.lock import Lock
 from forewarn.journal.port import DamagedJournal, JournalFailed, Recovered, StaleWriter
 from forewarn.journal.recovery import recover
 
@@ -55,7 +55,8 @@ class SqliteJournal:
         self._history.forget()
         with clearly(self._directory):
             self._directory.mkdir(exist_ok=True)
-        self._lock.acquire()
+        with clearly(self._lock.path):
+            self._lock.acquire()
         try:
             self._make_if_new()
             file.recognise(self._path)

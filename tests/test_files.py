@@ -1,4 +1,4 @@
-"""The lock of a directory: one holder at a time, and none once it is gone."""
+"""Files that must be right: written whole or not at all, and locked by one holder at a time."""
 
 import os
 import signal
@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from forewarn.journal.lock import Lock
-from forewarn.journal.port import JournalFailed, JournalLocked
+from forewarn.files import InUse, Lock, sync_directory, written
 
 
 def test_the_holder_is_named(tmp_path: Path) -> None:
@@ -18,7 +17,7 @@ def test_the_holder_is_named(tmp_path: Path) -> None:
     first.acquire()
     first.acquire()
 
-    with pytest.raises(JournalLocked) as refused:
+    with pytest.raises(InUse) as refused:
         second.acquire()
 
     assert str(refused.value).startswith(f"{tmp_path} is in use by the process with id {os.getpid()}: stop")
@@ -30,7 +29,7 @@ def test_the_holder_is_named(tmp_path: Path) -> None:
 
 def test_a_place_that_cannot_hold_a_lock_is_refused(tmp_path: Path) -> None:
     """A missing directory is named."""
-    with pytest.raises(JournalFailed, match="cannot be reached: create the directory"):
+    with pytest.raises(FileNotFoundError):
         Lock(tmp_path / "missing" / "lock").acquire()
 
 
@@ -40,7 +39,7 @@ def test_the_lock_of_a_killed_process_is_free(tmp_path: Path) -> None:
     script = (
         "import sys\n"
         "from pathlib import Path\n"
-        "from forewarn.journal.lock import Lock\n"
+        "from forewarn.files import Lock\n"
         "lock = Lock(Path(sys.argv[1])); lock.acquire(); print('held', flush=True); sys.stdin.read()\n"
     )
     with subprocess.Popen(
@@ -50,10 +49,21 @@ def test_the_lock_of_a_killed_process_is_free(tmp_path: Path) -> None:
     ) as holder:
         assert holder.stdout is not None
         assert holder.stdout.readline() == b"held\n"
-        with pytest.raises(JournalLocked, match=f"id {holder.pid}:"):
+        with pytest.raises(InUse, match=f"id {holder.pid}:"):
             Lock(tmp_path / "lock").acquire()
         holder.send_signal(signal.SIGKILL)
 
     lock = Lock(tmp_path / "lock")
     lock.acquire()
     lock.release()
+
+
+def test_a_file_is_whole_or_not_there(tmp_path: Path) -> None:
+    """What fails half-way leaves nothing behind."""
+    with written(tmp_path / "whole") as file:
+        file.write(b"all of it")
+    with pytest.raises(ValueError, match="closed file"), written(tmp_path / "half") as file:
+        file.close()
+    sync_directory(tmp_path)
+
+    assert [(path.name, path.read_bytes()) for path in tmp_path.iterdir()] == [("whole", b"all of it")]

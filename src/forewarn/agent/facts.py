@@ -1,0 +1,103 @@
+"""What the agent has seen and done, as its memory keeps it: one record per thing that happened."""
+
+from datetime import datetime
+
+import msgspec
+
+from forewarn.agent.handler import Direction, Done, Failed
+from forewarn.wire.document import Document
+
+
+class Shown(msgspec.Struct, frozen=True, tag="shown"):
+    """The endpoint showed another document."""
+
+    document: Document
+    at: datetime
+    boot: str = ""
+    """Which boot of the VM it was; empty where the system does not tell."""
+
+
+class Begun(msgspec.Struct, frozen=True, tag="begun"):
+    """A handler is about to be called."""
+
+    event: str
+    handler: str
+    direction: Direction
+    attempt: int
+    at: datetime
+
+
+class Ended(msgspec.Struct, frozen=True, tag="ended"):
+    """A handler has returned, or the agent knows otherwise what came of the call."""
+
+    event: str
+    handler: str
+    direction: Direction
+    result: Done | Failed
+    at: datetime
+
+
+class Withdrawn(msgspec.Struct, frozen=True, tag="withdrawn"):
+    """A call that was thought to have begun had not."""
+
+    event: str
+    handler: str
+    direction: Direction
+
+
+class LeftOut(msgspec.Struct, frozen=True, tag="left-out"):
+    """A handler will not be run for an event."""
+
+    event: str
+    handler: str
+    reason: str
+    at: datetime
+
+
+class Joined(msgspec.Struct, frozen=True, tag="joined"):
+    """What a shared handler did for one event holds for another one too."""
+
+    event: str
+    handler: str
+    of: str
+    at: datetime
+
+
+class Held(msgspec.Struct, frozen=True, tag="held"):
+    """A listener wants an event not to be approved before it says so, or before that time."""
+
+    event: str
+    holder: str
+    until: datetime
+
+
+class Released(msgspec.Struct, frozen=True, tag="released"):
+    """A listener is ready."""
+
+    event: str
+    holder: str
+
+
+class Consulted(msgspec.Struct, frozen=True, tag="consulted"):
+    """The coordinator was asked whether an event may begin."""
+
+    event: str
+    agreed: bool
+    at: datetime
+    detail: str = ""
+
+
+class Approved(msgspec.Struct, frozen=True, tag="approved"):
+    """The endpoint took the agent's approval."""
+
+    event: str
+    at: datetime
+
+
+class Forgotten(msgspec.Struct, frozen=True, tag="forgotten"):
+    """An event is gone, and everything is put back."""
+
+    event: str
+
+
+Fact = Shown | Begun | Ended | Withdrawn | LeftOut | Joined | Held | Released | Consulted | Approved | Forgotten

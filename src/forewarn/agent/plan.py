@@ -1,0 +1,79 @@
+"""What still fits before an event begins. Pure.
+
+    now ─────────────────────────────────────────────── NotBefore
+     │ stage 1 │    stage 2     │ stage 3 │   to spare  │ SPARE: the approval's way
+       takes      takes (the       takes
+                  longest in it)
+
+When not everything fits, the most important handler finds its place first, then the next, and who finds none is left
+out. The order in which they run stays that of the configuration. A handler that does not say how long it takes
+counts for nothing here: it is tried as long as any time is left.
+"""
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
+from enum import StrEnum
+
+import msgspec
+
+SPARE = timedelta(seconds=1)
+"""Kept free before NotBefore."""
+_FOR_EVER = timedelta(days=36_500)
+
+
+class OnFailure(StrEnum):
+    """What a handler's failure means for the event."""
+
+    GO_ON = "go-on"
+    HOLD = "hold"
+    GIVE_UP = "give-up"
+
+
+class Terms(msgspec.Struct, frozen=True, kw_only=True):
+    """How one handler is run: what every table [handlers.NAME] may say beside the handler's own settings."""
+
+    timeout: timedelta = timedelta(seconds=60)
+    takes: timedelta = timedelta(0)
+    importance: int = 0
+    retries: int = 0
+    retry_after: timedelta = timedelta(seconds=2)
+    on_failure: OnFailure = OnFailure.GO_ON
+
+
+def time_left(not_before: datetime | None, now: datetime) -> timedelta:
+    """Return the time there is to get ready; without NotBefore it has no end."""
+    return _FOR_EVER if not_before is None else not_before - SPARE - now
+
+
+def fitting(stages: Sequence[Sequence[str]], terms: Mapping[str, Terms], left: timedelta) -> frozenset[str]:
+    """Return the handlers of these stages that can all be run, one stage after another, in the time that is left."""
+    if left <= timedelta(0):
+        return frozenset()
+    order = [name for stage in stages for name in stage]
+    chosen: frozenset[str] = frozenset()
+    # The sort is stable: among equals, whoever stands earlier goes first.
+    for name in sorted(order, key=lambda name: -terms[name].importance):
+        if _length(stages, terms, chosen | {name}) <= left:
+            chosen |= {name}
+    return chosen
+
+
+def _length(stages: Sequence[Sequence[str]], terms: Mapping[str, Terms], chosen: frozenset[str]) -> timedelta:
+    none = timedelta(0)
+    return sum((max((terms[name].takes for name in stage if name in chosen), default=none) for stage in stages), none)
+
+
+def deadline(
+    name: str,
+    later: Sequence[Sequence[str]],
+    terms: Mapping[str, Terms],
+    chosen: frozenset[str],
+    not_before: datetime | None,
+    now: datetime,
+) -> datetime:
+    """Return when a handler must be done, so that those chosen from later stages still have their time."""
+    longest = now + terms[name].timeout
+    if not_before is None:
+        return longest
+    # What it says it takes, it gets: it would not have been chosen if that did not fit.
+    return min(longest, max(not_before - SPARE - _length(later, terms, chosen), now + terms[name].takes))
