@@ -70,6 +70,7 @@ def forget(directory: Path, before: datetime) -> None:
 
 @contextmanager
 def locked(descriptor: int) -> Iterator[None]:
+    """Hold an open file against all others, and close it afterwards; raise Locked when somebody holds it."""
     try:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -81,11 +82,13 @@ def locked(descriptor: int) -> Iterator[None]:
 
 
 def content_of(descriptor: int) -> bytes:
+    """Return all that stands in an open file."""
     with os.fdopen(descriptor, "rb", closefd=False) as file:
         return file.read()
 
 
 def make_durable(directory: Path) -> None:
+    """Let the names of a directory's files survive a power cut."""
     descriptor = os.open(directory, os.O_RDONLY)
     try:
         os.fsync(descriptor)

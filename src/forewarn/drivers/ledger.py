@@ -1,0 +1,172 @@
+"""What a driver that works itself remembers of each event: one file, a line for each step, which outlives Forewarn.
+
+    no file, or nothing in it     nothing was begun
+    begun, and held               somebody works on it
+    begun, and held by nobody     a crash cut it off; the steps say how far it came
+    begun, and ended              how it ended
+
+A line is durable before ``note`` returns, so that what is about to be done is written down before it is done.
+"""
+
+import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from datetime import datetime, timedelta
+from enum import StrEnum
+from pathlib import Path
+
+import msgspec
+
+from forewarn.clocks import Clock
+from forewarn.drivers import record
+from forewarn.drivers.record import Locked
+from forewarn.node.driver import Done, Failed, Impact, Unknowable
+
+KEPT_FOR = timedelta(days=30)
+_FORGET_EVERY = timedelta(days=1)
+
+Ending = Done | Failed | Unknowable
+
+
+class Result(StrEnum):
+    """How an impact ended, as it is written down."""
+
+    DONE = "done"
+    FAILED = "failed"
+    UNKNOWABLE = "unknowable"
+
+
+class Begun(msgspec.Struct, frozen=True, tag="begun", tag_field="line"):
+    """What was asked for, before anything is done."""
+
+    impact: Impact
+
+
+class Step(msgspec.Struct, frozen=True, tag="step", tag_field="line", omit_defaults=True):
+    """Something that is about to be done, or is done, and what was seen at that moment."""
+
+    name: str
+    vm: str = ""
+    seen: dict[str, str] = {}
+
+
+class Ended(msgspec.Struct, frozen=True, tag="ended", tag_field="line", omit_defaults=True):
+    """How it ended."""
+
+    result: Result
+    detail: str = ""
+    hosts: dict[str, str] = {}
+
+
+class Page:
+    """What is written of one event."""
+
+    def __init__(self, content: bytes = b"", descriptor: int = -1) -> None:
+        self.begun: Impact | None = None
+        self.steps: list[Step] = []
+        self.ending: Ending | None = None
+        self._descriptor = descriptor
+        for line in content.splitlines():
+            # The last line may have been cut off; what it was to say before was then not done either.
+            with suppress(msgspec.DecodeError):
+                self._take(_decode(line))
+
+    def begin(self, impact: Impact) -> None:
+        self._write(Begun(impact))
+
+    def note(self, name: str, vm: str = "", **seen: str) -> None:
+        self._write(Step(name, vm, seen))
+
+    def end(self, ending: Ending) -> Ending:
+        match ending:
+            case Done(hosts=hosts, detail=detail):
+                self._write(Ended(Result.DONE, detail, hosts))
+            case Failed(reason=reason):
+                self._write(Ended(Result.FAILED, reason))
+            case Unknowable(reason=reason):
+                self._write(Ended(Result.UNKNOWABLE, reason))
+        return ending
+
+    def step(self, name: str, vm: str = "") -> Step | None:
+        """Return the latest step of that name for that VM."""
+        return next((each for each in reversed(self.steps) if (each.name, each.vm) == (name, vm)), None)
+
+    def _write(self, line: Begun | Step | Ended) -> None:
+        os.write(self._descriptor, b"\n" + msgspec.json.encode(line))
+        os.fsync(self._descriptor)
+        self._take(line)
+
+    def _take(self, line: Begun | Step | Ended) -> None:
+        match line:
+            case Begun(impact=impact):
+                self.begun = impact
+            case Step():
+                self.steps.append(line)
+            case Ended(result=Result.DONE):
+                self.ending = Done(line.hosts, line.detail)
+            case Ended(result=Result.FAILED):
+                self.ending = Failed(line.detail)
+            case Ended():
+                self.ending = Unknowable(line.detail)
+
+
+class Ledger:
+    """The pages of all events, in a directory; for the life of the driver where it is given none."""
+
+    def __init__(self, directory: Path | None, clock: Clock) -> None:
+        self._lent: tempfile.TemporaryDirectory[str] | None = None
+        if directory is None:
+            self._lent = tempfile.TemporaryDirectory(prefix="forewarn-")
+            directory = Path(self._lent.name)
+        self.directory = directory.absolute()
+        self._clock = clock
+        self._forgot_at: datetime | None = None
+
+    @contextmanager
+    def held(self, event: str) -> Iterator[Page]:
+        """Hold an event's page against all others; raise Locked while somebody else does."""
+        self.directory.mkdir(mode=0o700, exist_ok=True)
+        self._forget_old_pages()
+        descriptor = os.open(self.directory / event, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
+        with record.locked(descriptor):
+            record.make_durable(self.directory)
+            yield Page(record.content_of(descriptor), descriptor)
+
+    def read(self, event: str) -> Page:
+        """Return what is written of an event; raise Locked while somebody works on it."""
+        try:
+            descriptor = os.open(self.directory / event, os.O_RDONLY)
+        except FileNotFoundError:
+            return Page()
+        with record.locked(descriptor):
+            return Page(record.content_of(descriptor))
+
+    def cut_off(self) -> list[str]:
+        """Return the events that were begun, have no end, and that nobody works on."""
+        found = []
+        with suppress(FileNotFoundError):
+            for path in sorted(self.directory.iterdir()):
+                with suppress(Locked, OSError):
+                    page = self.read(path.name)
+                    if page.begun and not page.ending:
+                        found.append(path.name)
+        return found
+
+    def may_have_forgotten(self, attempted_at: datetime) -> bool:
+        """Tell whether an event is so old that no page means nothing."""
+        return self._clock.now() - attempted_at >= KEPT_FOR
+
+    def close(self) -> None:
+        if self._lent is not None:
+            self._lent.cleanup()
+
+    def _forget_old_pages(self) -> None:
+        now = self._clock.now()
+        if self._forgot_at is None or now - self._forgot_at > _FORGET_EVERY:
+            self._forgot_at = now
+            with suppress(OSError):
+                record.forget(self.directory, now - KEPT_FOR)
+
+
+_decode = msgspec.json.Decoder(Begun | Step | Ended).decode

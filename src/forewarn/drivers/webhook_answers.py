@@ -1,0 +1,97 @@
+"""What a webhook's answer means. Pure.
+
+asked to        2xx, and its ``outcome``                         other 4xx, 3xx    408, 425, 429, 5xx, unreadable
+perform         done, failed, underway (also where empty)        Failed            Unclear: sent once more
+tell outcome    the same, and not-begun, unknown                 Unclear           Unclear: asked once more
+"""
+
+from collections.abc import Collection
+from datetime import datetime, timedelta
+from typing import Annotated, Literal
+
+import msgspec
+
+from forewarn.drivers.posting import Reply
+from forewarn.node.driver import Done, Failed, NotBegun, Outcome, Underway, Unknowable
+
+LONGEST = 500
+"""Characters of a receiver's words that go into the journal."""
+CHECK_AFTER = 5.0
+_COME_AGAIN = frozenset({408, 425, 429})
+
+
+class Answer(msgspec.Struct, frozen=True):
+    """What a receiver says of an impact, in an answer or of its own accord."""
+
+    outcome: Literal["done", "failed", "underway", "not-begun", "unknown"] = "underway"
+    hosts: dict[str, str] = {}
+    """The host each moved VM stands on now."""
+    detail: str = ""
+    check_after: Annotated[float, msgspec.Meta(ge=0, le=86_400)] = CHECK_AFTER
+    """Seconds after which it is worth asking again."""
+
+
+class Unclear(msgspec.Struct, frozen=True):
+    """The answer does not tell; it is worth trying again."""
+
+    why: str
+    wait: float = 0.0
+
+
+def of_perform(reply: Reply, vms: Collection[str], now: datetime) -> Outcome | Unclear:
+    """Return what came of asking to perform an impact on ``vms``."""
+    if reply.status >= 500 or reply.status in _COME_AGAIN:
+        return Unclear(_said(reply), reply.wait)
+    if 300 <= reply.status < 400:
+        return Failed(f"{_said(reply)}; redirects are not followed: set the address that it leads to")
+    if not 200 <= reply.status < 300:
+        return Failed(f"it refused: {_said(reply)}")
+    outcome = _read(reply, vms, now)
+    if isinstance(outcome, NotBegun):
+        return Failed("it took the message and says that it did not begin")
+    return outcome
+
+
+def of_question(reply: Reply, vms: Collection[str], now: datetime) -> Outcome | Unclear:
+    """Return the outcome that the receiver tells."""
+    if not 200 <= reply.status < 300:
+        return Unclear(_said(reply), reply.wait)
+    return _read(reply, vms, now)
+
+
+def outcome_of(answer: Answer, vms: Collection[str], now: datetime) -> Outcome:
+    """Return the outcome that an answer stands for."""
+    detail = _plain(answer.detail)
+    match answer.outcome:
+        case "done":
+            strangers = sorted(set(answer.hosts) - set(vms))
+            if strangers:
+                detail = f"{detail} (hosts named for VMs that are not in the event: {', '.join(strangers)})".strip()
+            return Done({vm: host for vm, host in answer.hosts.items() if vm in vms}, detail[:LONGEST])
+        case "failed":
+            return Failed(detail or "the receiver says that it failed")
+        case "underway":
+            return Underway(now + timedelta(seconds=max(1.0, answer.check_after)))
+        case "not-begun":
+            return NotBegun()
+        case "unknown":
+            return Unknowable(detail or "the receiver does not know")
+
+
+def _read(reply: Reply, vms: Collection[str], now: datetime) -> Outcome | Unclear:
+    if not reply.body.strip():
+        return outcome_of(Answer(), vms, now)
+    try:
+        return outcome_of(msgspec.json.decode(reply.body, type=Answer), vms, now)
+    except msgspec.DecodeError as error:
+        return Unclear(f"answer {reply.status} cannot be read: {error}")
+
+
+def _said(reply: Reply) -> str:
+    words = _plain(reply.body.decode(errors="replace"))
+    return f"answer {reply.status}: {words}" if words else f"answer {reply.status}"
+
+
+def _plain(text: str) -> str:
+    """Return a text in one line, fit for a terminal and a journal."""
+    return "".join(letter if letter.isprintable() else " " for letter in " ".join(text.split()))[:LONGEST]

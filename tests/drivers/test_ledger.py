@@ -1,0 +1,104 @@
+"""What a driver remembers of each event survives it, line by line."""
+
+import os
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from forewarn.clocks import ManualClock
+from forewarn.drivers.ledger import KEPT_FOR, Ending, Ledger
+from forewarn.drivers.record import Locked
+from forewarn.node.driver import Done, Failed, Unknowable
+from tests.drivers.impacts import NOW, impact
+
+
+def ledger(directory: Path | None) -> Ledger:
+    return Ledger(directory, ManualClock(NOW))
+
+
+def test_nothing_written_is_nothing_begun(tmp_path: Path) -> None:
+    """A page that was never opened says nothing, and reading it leaves no trace."""
+    page = ledger(tmp_path / "new").read("one")
+
+    assert (page.begun, page.steps, page.ending) == (None, [], None)
+    assert not (tmp_path / "new").exists()
+
+
+@pytest.mark.parametrize("ending", [Done({"web-0": "h2"}, "moved"), Failed("no room"), Unknowable("lost")])
+def test_what_was_written_is_read_again(tmp_path: Path, ending: Ending) -> None:
+    """Impact, steps and end come back as they were written."""
+    asked = impact()
+    with ledger(tmp_path).held(asked.event.id) as page:
+        page.begin(asked)
+        page.note("reset", "web-0", boot="1")
+        page.end(ending)
+    read = ledger(tmp_path).read(asked.event.id)
+
+    assert (read.begun, read.ending) == (asked, ending)
+    step = read.step("reset", "web-0")
+    assert step
+    assert step.seen == {"boot": "1"}
+    assert read.step("reset", "web-1") is None
+
+
+def test_a_line_cut_off_spoils_nothing(tmp_path: Path) -> None:
+    """What a power cut left of a line is no line, and the next one stands by itself."""
+    asked = impact()
+    with ledger(tmp_path).held(asked.event.id) as page:
+        page.begin(asked)
+    with (tmp_path / asked.event.id).open("ab") as file:
+        file.write(b'\n{"line":"ended","resu')
+    assert ledger(tmp_path).read(asked.event.id).ending is None
+    with ledger(tmp_path).held(asked.event.id) as page:
+        page.end(Done())
+
+    assert ledger(tmp_path).read(asked.event.id).ending == Done()
+
+
+def test_a_held_page_is_nobody_else_s(tmp_path: Path) -> None:
+    """While somebody works on an event, others can neither take nor read it, and it is not cut off."""
+    asked = impact()
+    with ledger(tmp_path).held(asked.event.id) as page:
+        page.begin(asked)
+        with pytest.raises(Locked):
+            ledger(tmp_path).read(asked.event.id)
+        with pytest.raises(Locked), ledger(tmp_path).held(asked.event.id):
+            pass
+        assert ledger(tmp_path).cut_off() == []
+
+    assert ledger(tmp_path).cut_off() == [asked.event.id]
+
+
+def test_an_ended_event_is_not_cut_off(tmp_path: Path) -> None:
+    """Only what has no end is to be looked after."""
+    assert ledger(tmp_path / "none").cut_off() == []
+    with ledger(tmp_path).held("one") as page:
+        page.begin(impact())
+        page.end(Done())
+
+    assert ledger(tmp_path).cut_off() == []
+
+
+def test_old_pages_are_forgotten(tmp_path: Path) -> None:
+    """The directory does not grow for ever, and what may be forgotten is known."""
+    (tmp_path / "old").touch()
+    os.utime(tmp_path / "old", ((NOW - KEPT_FOR - timedelta(days=1)).timestamp(),) * 2)
+    kept = ledger(tmp_path)
+    with kept.held("new"):
+        pass
+
+    assert [path.name for path in tmp_path.iterdir()] == ["new"]
+    assert kept.may_have_forgotten(NOW - KEPT_FOR)
+    assert not kept.may_have_forgotten(NOW)
+
+
+def test_a_lent_directory_goes_with_the_driver() -> None:
+    """Where the node keeps nothing, neither does the ledger."""
+    lent = ledger(None)
+    with lent.held("one") as page:
+        page.begin(impact())
+    assert lent.directory.exists()
+    lent.close()
+
+    assert not lent.directory.exists()

@@ -1,0 +1,316 @@
+"""The webhook driver with a real receiver: signed, sent again until the answer is clear, told back."""
+
+import json
+import socket
+import threading
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from forewarn.clocks import SystemClock
+from forewarn.core.errors import BadInput
+from forewarn.drivers.webhook import WebhookDriver
+from forewarn.node.driver import Done, Driver, Failed, Impact, NotBegun, Outcome, Underway, Unknowable
+from forewarn.signature import sign
+from forewarn.testing.driver_contract import DriverContract, DriverTrial
+from tests.drivers.impacts import impact as impact_at
+from tests.drivers.receiver import SECRET, Receiver
+
+pytestmark = pytest.mark.end_to_end
+
+
+@pytest.fixture
+def receiver() -> Iterator[Receiver]:
+    with Receiver() as receiver:
+        yield receiver
+
+
+class Site:
+    """A receiver and the drivers that ask it."""
+
+    def __init__(self, receiver: Receiver, place: Path) -> None:
+        self.receiver = receiver
+        self.place = place
+        (place / "secret").write_text(f"{SECRET}\n")
+        self._made: list[WebhookDriver] = []
+
+    def driver(self, **more: object) -> WebhookDriver:
+        settings = {"url": self.receiver.url, "secret_file": str(self.place / "secret"), **more}
+        self._made.append(WebhookDriver.from_settings(settings, SystemClock(), 1.0, self.place / "records"))
+        return self._made[-1]
+
+    def close(self) -> None:
+        for driver in self._made:
+            driver.close()
+
+
+@pytest.fixture
+def site(receiver: Receiver, tmp_path: Path) -> Iterator[Site]:
+    site = Site(receiver, tmp_path)
+    yield site
+    site.close()
+
+
+def impact(name: str = "one") -> Impact:
+    return impact_at(name=name, attempted_at=datetime.now(UTC))
+
+
+def when_ended(driver: Driver, asked: Impact, outcome: Outcome | None = None) -> Outcome:
+    outcome = outcome or driver.outcome_of(asked)
+    while isinstance(outcome, Underway):
+        time.sleep(0.05)
+        outcome = driver.outcome_of(asked)
+    return outcome
+
+
+class WebhookTrial(DriverTrial):
+    """The contract with a real receiver."""
+
+    def __init__(self, site: Site) -> None:
+        self._site = site
+
+    def make(self, **more: object) -> Driver:
+        return self._site.driver(**more)
+
+    def times_done(self, event_id: str) -> int:
+        return self._site.receiver.done.count(event_id)
+
+    def wait_until(self, at: datetime) -> None:
+        threading.Event().wait(0.02)
+
+    def crash_during(self, impact: Impact) -> None:
+        """The answer is lost on the way, and so is the driver."""
+        self._site.receiver.answers = [None]
+        driver = self._site.driver()
+        threading.Timer(0.2, driver.close).start()
+        driver.perform(impact)
+
+
+class TestWebhookDriver(DriverContract):
+    """It keeps the contract."""
+
+    @pytest.fixture
+    def trial(self, site: Site) -> DriverTrial:
+        return WebhookTrial(site)
+
+
+def test_the_receiver_is_told_everything(site: Site) -> None:
+    """The message is signed, names the event, and holds the impact and where to call back."""
+    asked = impact()
+    driver = site.driver(callback_url="https://forewarn.example.org/back")
+
+    assert driver.perform(asked) == Done(detail="by hand")
+    (message,) = site.receiver.messages
+    assert (message["ask"], message["event"]) == ("perform", asked.event.id)
+    assert message["impact"]["event"]["type"] == "reboot"
+    assert [vm["name"] for vm in message["impact"]["vms"]] == ["web-0"]
+    assert message["callback"] == "https://forewarn.example.org/back"
+
+
+@pytest.mark.parametrize("unclear", [None, (500, b""), (503, b"starting"), (429, b""), (200, b"<html>")])
+def test_it_is_sent_again_under_the_same_id(site: Site, unclear: tuple[int, bytes] | None) -> None:
+    """Whatever is no clear answer is followed by the same message, and the receiver does it once."""
+    site.receiver.answers = [unclear]
+    asked = impact()
+
+    assert site.driver().perform(asked) == Done(detail="by hand")
+    assert site.receiver.ids == [asked.event.id] * 2
+    assert site.receiver.done == [asked.event.id]
+
+
+@pytest.mark.parametrize(
+    ("answer", "outcome"),
+    [
+        ((200, b'{"outcome": "done", "hosts": {"web-0": "h2"}}'), Done({"web-0": "h2"})),
+        (
+            (200, b'{"outcome": "done", "hosts": {"x": "h2"}}'),
+            Done(detail="(hosts named for VMs that are not in the event: x)"),
+        ),
+        ((200, b'{"outcome": "failed", "detail": "no\\nroom"}'), Failed("no room")),
+        ((200, b'{"outcome": "unknown"}'), Unknowable("the receiver does not know")),
+        ((401, b"wrong\nsecret"), Failed("it refused: answer 401: wrong secret")),
+        ((404, b""), Failed("it refused: answer 404")),
+        (
+            (302, b""),
+            Failed("answer 302; redirects are not followed: set the address that it leads to"),
+        ),
+    ],
+)
+def test_a_clear_answer_ends_it(site: Site, answer: tuple[int, bytes], outcome: Outcome) -> None:
+    """It is done, failed or refused as the receiver says, and stays so."""
+    site.receiver.answers = [answer]
+    asked = impact()
+
+    assert site.driver().perform(asked) == outcome
+    assert site.driver().outcome_of(asked) == outcome
+    assert len(site.receiver.messages) == 1
+
+
+def test_what_takes_its_time_is_asked_for(site: Site) -> None:
+    """Without a callback the receiver is asked until it tells the end; questions have ids of their own."""
+    site.receiver.takes_its_time = True
+    driver, asked = site.driver(), impact()
+    outcome = driver.perform(asked)
+    assert isinstance(outcome, Underway)
+    assert isinstance(driver.outcome_of(asked), Underway)
+    site.receiver.finished.set()
+
+    assert when_ended(driver, asked) == Done(detail="by hand")
+    assert len(set(site.receiver.ids)) == len(site.receiver.ids)
+    assert site.receiver.done == [asked.event.id]
+
+
+def test_an_empty_answer_means_that_it_was_taken(site: Site) -> None:
+    """204, or any 2xx without a body, is underway."""
+    site.receiver.answers = [(204, b"")]
+
+    assert isinstance(site.driver().perform(impact()), Underway)
+
+
+def call_back(driver: WebhookDriver, said: Mapping[str, object], secret: str = SECRET) -> int:
+    """Say something to the driver of one's own accord; return the status."""
+    body = json.dumps(said).encode()
+    request = urllib.request.Request(  # noqa: S310 the driver's own address
+        driver._callback_url, body, sign(secret, "back-1", datetime.now(UTC), body)
+    )
+    try:
+        with urllib.request.urlopen(request, timeout=10) as answer:  # noqa: S310 as above
+            return int(answer.status)
+    except urllib.error.HTTPError as error:
+        return error.code
+
+
+def test_the_receiver_calls_back(site: Site) -> None:
+    """What it says of its own accord is the outcome; it need not be asked again."""
+    site.receiver.takes_its_time = True
+    driver, asked = site.driver(callback="127.0.0.1:0"), impact()
+    site.receiver.answers = [(202, b'{"outcome": "underway", "check_after": 3600}')]
+    driver.perform(asked)
+    assert site.receiver.messages[0]["callback"] == driver._callback_url
+    assert call_back(driver, {"event": asked.event.id, "outcome": "underway", "detail": "half-way"}) == 204
+    assert isinstance(driver.outcome_of(asked), Underway)
+    said = {"event": asked.event.id, "outcome": "done", "hosts": {"web-0": "h9"}, "detail": "moved"}
+
+    assert call_back(driver, said) == 204
+    assert driver.outcome_of(asked) == Done({"web-0": "h9"}, "moved")
+    assert call_back(driver, said | {"outcome": "failed"}) == 204
+    assert driver.outcome_of(asked) == Done({"web-0": "h9"}, "moved")
+    assert len(site.receiver.messages) == 1
+
+
+def test_a_stranger_s_callback_changes_nothing(site: Site) -> None:
+    """A wrong secret, an event never asked for, garbage and a body too long are refused."""
+    site.receiver.takes_its_time = True
+    driver, asked = site.driver(callback="127.0.0.1:0"), impact()
+    driver.perform(asked)
+    done = {"event": asked.event.id, "outcome": "done"}
+
+    assert call_back(driver, done, "whsec_" + "A" * 32) == 401
+    assert call_back(driver, {"event": "../secret", "outcome": "done"}) == 404
+    assert call_back(driver, {"event": impact("two").event.id, "outcome": "done"}) == 404
+    assert call_back(driver, {"event": asked.event.id, "outcome": "perhaps"}) == 400
+    assert call_back(driver, done | {"detail": "x" * 70_000}) == 400
+    assert isinstance(driver.outcome_of(asked), Underway)
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def test_nobody_at_the_door_is_a_failure(site: Site) -> None:
+    """Where no connection came about, nothing was done, and the reason says so."""
+    url = f"http://127.0.0.1:{free_port()}/"
+    outcome = site.driver(url=url, patience="1s").perform(impact())
+
+    assert outcome == Failed(f"{url[7:-1]} gives no answer: connection refused")
+
+
+def test_no_clear_answer_in_the_end_is_unknowable(site: Site) -> None:
+    """Where the receiver may have read it and never answered, nobody knows, and it is not sent again."""
+    site.receiver.answers = [None] * 9
+    driver, asked = site.driver(patience="1s"), impact()
+
+    assert isinstance(driver.perform(asked), Unknowable)
+    sent = len(site.receiver.ids)
+    assert isinstance(driver.perform(asked), Unknowable)
+    assert len(site.receiver.ids) == sent
+
+
+def test_a_slow_answer_is_cut_short(site: Site) -> None:
+    """An answer has its time."""
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        url = f"http://127.0.0.1:{silent.getsockname()[1]}/"
+        began = time.monotonic()
+        outcome = site.driver(url=url, timeout=0.3, patience="1s").perform(impact())
+
+    assert isinstance(outcome, Unknowable)
+    assert time.monotonic() - began < 5
+
+
+def test_after_a_crash_the_receiver_is_asked(site: Site) -> None:
+    """The answer was lost; the receiver's word counts, and is remembered."""
+    trial, asked = WebhookTrial(site), impact()
+    trial.crash_during(asked)
+
+    assert site.driver().outcome_of(asked) == Done(detail="by hand")
+    site.receiver.tells = False
+    assert site.driver().outcome_of(asked) == Done(detail="by hand")
+
+
+def test_a_receiver_that_does_not_tell_leaves_it_unknown(site: Site) -> None:
+    """After a crash between message and answer, a receiver without outcomes leaves nobody who knows."""
+    trial, asked = WebhookTrial(site), impact()
+    trial.crash_during(asked)
+    site.receiver.tells = False
+
+    assert isinstance(site.driver().outcome_of(asked), Unknowable)
+
+
+def test_what_was_never_sent_is_not_begun(site: Site) -> None:
+    """By the receiver's word, or by our own record where it tells nothing."""
+    assert site.driver().outcome_of(impact()) == NotBegun()
+    site.receiver.tells = False
+    assert site.driver().outcome_of(impact()) == NotBegun()
+
+
+def test_an_impact_does_not_stay_under_way_for_ever(site: Site) -> None:
+    """Past the longest time nobody knows."""
+    site.receiver.takes_its_time = True
+    driver, asked = site.driver(longest="1s"), impact()
+    driver.perform(asked)
+    late = impact_at(attempted_at=datetime.now(UTC) - timedelta(seconds=2))
+
+    assert isinstance(driver.outcome_of(late), Unknowable)
+
+
+@pytest.mark.parametrize(
+    ("settings", "sentence"),
+    [
+        (
+            {"url": "ftp://x"},
+            "setting 'url' of driver 'webhook': expected an http:// or https:// address, got 'ftp://x'",
+        ),
+        ({"url": ""}, "setting 'url' of driver 'webhook'"),
+        ({"url": "http://x:99999/"}, "setting 'url' of driver 'webhook'"),
+        ({"outcome_url": "x"}, "setting 'outcome_url' of driver 'webhook'"),
+        ({"secret_file": "/no/such"}, "setting 'secret_file' of driver 'webhook': /no/such: No such file"),
+        ({"secret_file": "/etc/hostname"}, "/etc/hostname: a signing secret is whsec_ and the base64 of 24 to 64"),
+        ({"callback": "8256"}, "setting 'callback' of driver 'webhook': expected HOST:PORT"),
+        ({"callback": "192.0.2.1:1"}, "setting 'callback' of driver 'webhook': cannot listen on 192.0.2.1:1: "),
+        ({"patience": "soon"}, "setting 'patience' of driver 'webhook': expected a duration"),
+        ({"urls": "x"}, "did you mean 'url'?"),
+    ],
+)
+def test_a_wrong_setting_is_refused_at_start(site: Site, settings: dict[str, object], sentence: str) -> None:
+    """Each mistake is one sentence, before anything is announced to anybody."""
+    with pytest.raises(BadInput) as refused:
+        site.driver(**settings)
+
+    assert sentence in str(refused.value)
