@@ -10,9 +10,9 @@ from msgspec.structs import fields
 from forewarn.control import tables
 from forewarn.core.declaration import check_name, check_terms
 from forewarn.core.errors import Refused
-from forewarn.core.model import GroupKind, GroupTerms, InstanceFacts, Policy, Vm
+from forewarn.core.model import GroupKind, GroupTerms, InstanceFacts, Interface, Policy, Vm
 
-RUN_TIME = {"instance", "moved_to", "deallocated"}
+RUN_TIME = {"instance", "interface", "moved_to", "deallocated"}
 
 
 def is_taken(reader: tables.Reader, given_value: object) -> bool:
@@ -49,7 +49,7 @@ def test_terminate_notices_are_those_that_the_rules_allow(seconds: int) -> None:
 
 def test_every_declared_field_of_a_record_has_a_key() -> None:
     """A field that is added to the model is not forgotten here."""
-    known = {field.name for field in fields(Vm)} - RUN_TIME | {field.name for field in fields(InstanceFacts)}
+    known = {field.name for field in (*fields(Vm), *fields(Interface), *fields(InstanceFacts))} - RUN_TIME
 
     assert set(tables.VM_KEYS) == known
     terms = {field.name for field in fields(GroupTerms)} - {"policy"} | {field.name for field in fields(Policy)}

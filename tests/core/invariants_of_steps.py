@@ -150,7 +150,7 @@ def the_fleet_holds_together(step: Step) -> None:
     for vm in fleet.vms.values():
         assert vm.group in fleet.groups
         assert not vm.standing_on or vm.standing_on in fleet.hosts
-        assert not vm.address or fleet.addresses[vm.address] == vm.name
+        assert not vm.address or fleet.addresses[vm.address] == (vm.name,)
     assert len(fleet.addresses) == sum(bool(vm.address) for vm in fleet.vms.values())
 
 

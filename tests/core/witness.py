@@ -36,7 +36,7 @@ def derived(fleet: Fleet) -> tuple[object, ...]:
     """Return what the fleet derives from its records; where order means nothing, it is sorted."""
     hosts = {vm.standing_on for vm in fleet.vms.values() if vm.standing_on} | set(fleet.hosts)
     return (
-        dict(sorted(fleet.addresses.items())),
+        {address: fleet.addresses[address] for address in sorted(fleet.addresses)},
         {host: sorted(fleet.vms_on(host)) for host in sorted(hosts)},
         {group: [event.id for event in fleet.events_of(group)] for group in sorted(fleet.groups)},
         fleet.user_operations,

@@ -79,6 +79,7 @@ def _print_detail(detail: "VmDetail", *, as_json: bool) -> None:
     moved = f" (moved from {detail.declared_host})" if detail.declared_host not in ("", detail.host) else ""
     instance = msgspec.structs.asdict(detail.instance)
     tags = instance.pop("tags")
+    interface = msgspec.structs.asdict(detail.interface)
     print_fields(
         {
             "vm": detail.name,
@@ -89,6 +90,7 @@ def _print_detail(detail: "VmDetail", *, as_json: bool) -> None:
             "zone": detail.zone,
             "address": detail.address,
             "state": _state(detail) + (", spot" if detail.spot else ""),
+            **{key.replace("_", " "): str(value or "") for key, value in interface.items()},
             **{key.replace("_", " "): value for key, value in instance.items()},
             "tags": ", ".join(f"{key}={value}" for key, value in tags.items()),
         }
@@ -107,6 +109,12 @@ def _print_detail(detail: "VmDetail", *, as_json: bool) -> None:
 @click.option("--fault-domain", type=click.IntRange(min=0), metavar="N")
 @click.option("--zone", metavar="TEXT")
 @click.option("--spot", is_flag=True, default=None, help="It may be evicted.")
+@click.option("--tap", metavar="NAME", help="The device on its host that its packets come from.")
+@click.option("--mark", type=click.IntRange(1, 2**32 - 1), metavar="N", help="The number its packets are given.")
+@click.option("--mac-address", metavar="MAC")
+@click.option("--subnet", metavar="CIDR")
+@click.option("--public-ip-address", metavar="IP")
+@click.option("--ipv6-address", metavar="IP")
 @click.option("--vm-id", metavar="TEXT", help="What it reads about itself, as is what follows.")
 @click.option("--vm-size", metavar="TEXT")
 @click.option("--os-type", metavar="TEXT")

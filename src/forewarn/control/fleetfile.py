@@ -7,7 +7,7 @@ from msgspec.structs import asdict
 
 from forewarn.config.durations import show_iso_duration
 from forewarn.control.difference import Declared
-from forewarn.core.model import GroupKind, GroupTerms, InstanceFacts, Policy, Vm
+from forewarn.core.model import GroupKind, GroupTerms, InstanceFacts, Interface, Policy, Vm
 
 _RUN_TIME = ("moved_to", "deallocated")
 
@@ -48,10 +48,10 @@ def _vm(vm: Vm) -> Iterator[str]:
     # A VM without a group stands in the one of its own name.
     plain = asdict(Vm(vm.name, vm.name))
     for key, value in asdict(vm).items():
-        if key not in (*_RUN_TIME, "instance") and value != plain[key]:
+        if key not in (*_RUN_TIME, "instance", "interface") and value != plain[key]:
             yield f"{key} = {_value(value)}"
-    usual = asdict(InstanceFacts())
-    for key, value in asdict(vm.instance).items():
+    usual = asdict(Interface()) | asdict(InstanceFacts())
+    for key, value in (asdict(vm.interface) | asdict(vm.instance)).items():
         if value != usual[key]:
             yield f"{key} = {_value(value)}"
     if vm.moved_to:

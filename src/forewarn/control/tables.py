@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable, Mapping
-from ipaddress import ip_address
+from ipaddress import ip_address, ip_network
 from typing import NoReturn
 
 import msgspec
@@ -11,10 +11,22 @@ from msgspec.structs import replace
 from forewarn.config.durations import read_duration
 from forewarn.core.declaration import check_terms
 from forewarn.core.errors import Refused, nearest
-from forewarn.core.model import ApprovalRule, EvictionPolicy, GroupKind, GroupTerms, Host, InstanceFacts, Vm
+from forewarn.core.model import (
+    ApprovalRule,
+    EvictionPolicy,
+    GroupKind,
+    GroupTerms,
+    Host,
+    InstanceFacts,
+    Interface,
+    Vm,
+)
 
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,79}")
 _IPV4 = re.compile(r"(?:(?:25[0-5]|2[0-4]\d|1\d\d|[1-9]?\d)\.){3}(?:25[0-5]|2[0-4]\d|1\d\d|[1-9]?\d)", re.ASCII)
+_TAP = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,14}")
+_MAC = re.compile(r"[0-9a-f]{2}(?::[0-9a-f]{2}){5}")
+_SUBNET = 'a subnet such as "10.0.0.0/24", with no bits set behind the prefix'
 _LONGEST_TEXT = 512
 _LONGEST_NOTICE = 15 * 60
 _SHORTEST_NOTICE = 5 * 60
@@ -65,6 +77,40 @@ def address(given: object) -> str:
         found = str(getattr(parsed, "ipv4_mapped", None) or parsed)
     if not found or found in ("0.0.0.0", "::"):  # noqa: S104 - refused here
         _expect(given, "an IPv4 or IPv6 address such as 10.0.0.4")
+    return found
+
+
+def tap(given: object) -> str:
+    if not isinstance(given, str) or not _TAP.fullmatch(given):
+        _expect(given, 'the name of a device such as "tap-web-0", of up to 15 characters')
+    return given
+
+
+def mark(given: object) -> int:
+    if not isinstance(given, int) or isinstance(given, bool) or not 0 < given < 2**32:
+        _expect(given, f"a whole number from 1 to {2**32 - 1}")
+    return given
+
+
+def mac_address(given: object) -> str:
+    """Return the address in the one spelling that packet filters print."""
+    plain = given.lower().replace("-", ":") if isinstance(given, str) else ""
+    if not _MAC.fullmatch(plain):
+        _expect(given, 'a MAC address such as "52:54:00:12:34:56"')
+    return plain
+
+
+def subnet(given: object) -> str:
+    try:
+        return str(ip_network(given)) if isinstance(given, str) and "/" in given else _expect(given, _SUBNET)
+    except ValueError:
+        _expect(given, _SUBNET)
+
+
+def ipv6_address(given: object) -> str:
+    found = address(given)
+    if ":" not in found:
+        _expect(given, 'an IPv6 address such as "2001:db8::4"')
     return found
 
 
@@ -170,7 +216,15 @@ INSTANCE_KEYS: dict[str, Reader] = {
     "subscription_id": text,
     "tags": tags,
 }
-VM_KEYS = _PLACE_KEYS | INSTANCE_KEYS
+INTERFACE_KEYS: dict[str, Reader] = {
+    "tap": tap,
+    "mark": mark,
+    "mac_address": mac_address,
+    "subnet": subnet,
+    "public_ip_address": address,
+    "ipv6_address": ipv6_address,
+}
+VM_KEYS = _PLACE_KEYS | INTERFACE_KEYS | INSTANCE_KEYS
 
 
 def read_host(table: Mapping[str, object]) -> Host:
@@ -195,12 +249,16 @@ def read_vm(table: Mapping[str, object]) -> Vm:
     read = _read(table, VM_KEYS, ("name",))
     place: dict[str, object] = {}
     instance: dict[str, object] = {}
+    interface: dict[str, object] = {}
     for key, value in read.items():
-        (place if key in _PLACE_KEYS else instance)[key] = value
+        (place if key in _PLACE_KEYS else interface if key in INTERFACE_KEYS else instance)[key] = value
     place.setdefault("group", place["name"])
     # The values are checked already, and a fleet file may hold a million of them.
-    vm: Vm = Vm(**place, instance=InstanceFacts(**instance)) if instance else Vm(**place)  # type: ignore[arg-type]
-    return vm
+    if instance:
+        place["instance"] = InstanceFacts(**instance)  # type: ignore[arg-type]
+    if interface:
+        place["interface"] = Interface(**interface)  # type: ignore[arg-type]
+    return Vm(**place)  # type: ignore[arg-type]
 
 
 def _read(table: Mapping[str, object], keys: Mapping[str, Reader], needed: tuple[str, ...]) -> dict[str, object]:

@@ -17,6 +17,7 @@ from forewarn.core.model import (
     Group,
     GroupKind,
     InstanceFacts,
+    Interface,
     Policy,
     Vm,
 )
@@ -58,6 +59,7 @@ class VmDetail(VmView, frozen=True, kw_only=True):
 
     declared_host: str
     instance: InstanceFacts
+    interface: Interface
     upcoming: tuple[EventView, ...]
 
 
@@ -147,6 +149,7 @@ def detail_vm(fleet: Fleet, vm: Vm) -> VmDetail:
         **asdict(view_vm(fleet, vm)),
         declared_host=vm.host,
         instance=vm.instance,
+        interface=vm.interface,
         upcoming=tuple(view_event(event) for event in _events_on(fleet, vm)),
     )
 

@@ -9,6 +9,7 @@ import msgspec
 
 from forewarn.config import toml
 from forewarn.control.tables import WrongTable, read_group, read_host, read_vm
+from forewarn.core.addresses import is_wired
 from forewarn.core.declaration import check_quorum
 from forewarn.core.errors import BadInput, Refused, nearest
 from forewarn.core.model import GroupKind, GroupTerms, Host, Vm
@@ -127,10 +128,20 @@ def _check_spelling(file: toml.Toml, vms: dict[str, Vm]) -> None:
 
 
 def _check_addresses(file: toml.Toml, vms: dict[str, Vm]) -> None:
-    owners: dict[str, str] = {}
+    """Check that no VM can be taken for another: by its address, its tap or its mark."""
+    owners: dict[str, Vm] = {}
+    wires: dict[str | int, str] = {}
     for number, vm in enumerate(vms.values()):
-        if vm.address and owners.setdefault(vm.address, vm.name) != vm.name:
-            said = f"address {vm.address} is that of {owners[vm.address]!r} already; addresses are unique"
+        for key, given in (("tap", vm.interface.tap), ("mark", vm.interface.mark)):
+            if given and wires.setdefault(given, vm.name) != vm.name:
+                said = f"{key} {given} is that of {wires[given]!r} already; taps and marks are unique"
+                _refuse(file, "vm", number, key, said, vm.name)
+        other = owners.setdefault(vm.address, vm) if vm.address else vm
+        if other is not vm and not (is_wired(vm) and is_wired(other)):
+            said = (
+                f"address {vm.address} is that of {other.name!r} already; addresses are unique,"
+                " but for VMs that each have a tap or a mark"
+            )
             _refuse(file, "vm", number, "address", said, vm.name)
 
 

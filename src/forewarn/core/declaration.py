@@ -6,7 +6,6 @@ Only the difference is looked at, so that a change costs what it touches, howeve
 import re
 from collections.abc import Collection, Iterable, Iterator
 from datetime import datetime
-from ipaddress import ip_address
 from itertools import chain
 from typing import TypeVar
 
@@ -14,6 +13,7 @@ import msgspec
 from msgspec.structs import replace
 
 from forewarn.core import lifecycle, quiet
+from forewarn.core.addresses import check_addresses
 from forewarn.core.commands import ChangeFleet, SetGroup
 from forewarn.core.errors import Refused, unknown
 from forewarn.core.facts import AnyFact, FleetChanged, GroupSet
@@ -34,7 +34,6 @@ _Record = TypeVar("_Record", Host, GroupTerms, Vm)
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,79}")
 _POSTPONE_LIMIT = range(30 * 24 * 3600 + 1)
 _TERMINATE_NOTICE = range(5 * 60, 15 * 60 + 1)
-_IPV4 = re.compile(r"(?:(?:25[0-5]|2[0-4]\d|1\d\d|[1-9]?\d)(?:\.(?!$)|$)){4}", re.ASCII)
 _DOMAINS = range(10_000)
 _UNHINGED_BY = ("group", "standing_on", "update_domain", "fault_domain")
 """A VM's place, on which its unfinished events rest."""
@@ -130,7 +129,7 @@ class _Change:
             self._check_group(terms)
         for vm in self._vms.values():
             self._check_vm(vm)
-        self._check_addresses()
+        check_addresses(self._fleet, self._vms, self._gone_vms)
         self._check_members()
         self._check_hosts_left()
         for event in self._unhinged_events():
@@ -173,20 +172,6 @@ class _Change:
             raise Refused(f"VM {vm.name!r}: {unknown('host', vm.host, known)}")
         if vm.update_domain not in _DOMAINS or vm.fault_domain not in _DOMAINS:
             raise Refused(f"VM {vm.name!r}: update_domain and fault_domain must be from 0 to {_DOMAINS[-1]}")
-
-    def _check_addresses(self) -> None:
-        claimed: dict[str, str] = {}
-        for vm in self._vms.values():
-            if not vm.address:
-                continue
-            _check_address(vm)
-            owner = claimed.setdefault(vm.address, vm.name)
-            if owner == vm.name:
-                owner = self._fleet.addresses.get(vm.address, vm.name)
-                is_given_up = owner in self._gone_vms or owner in self._vms
-                owner = vm.name if is_given_up else owner
-            if owner != vm.name:
-                raise Refused(f"VM {vm.name!r}: address {vm.address} belongs to VM {owner!r} already")
 
     def _check_members(self) -> None:
         touched = {vm.group for vm in self._vms.values()} | self._groups.keys()
@@ -269,14 +254,3 @@ def _removed(kind: str, names: Iterable[str], known: Collection[str], declared: 
 
 def _new(records: Iterable[_Record], known: dict[str, _Record]) -> Iterator[_Record]:
     return (record for record in records if known.get(record.name) != record)
-
-
-def _check_address(vm: Vm) -> None:
-    if _IPV4.fullmatch(vm.address):
-        return  # most are of this kind, and asking the library takes ten times as long
-    try:
-        canonical = str(ip_address(vm.address))
-    except ValueError:
-        raise Refused(f"VM {vm.name!r}: {vm.address!r} is no IP address") from None
-    if canonical != vm.address:
-        raise Refused(f"VM {vm.name!r}: write the address {vm.address!r} as {canonical!r}")

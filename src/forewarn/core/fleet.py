@@ -44,6 +44,7 @@ from forewarn.core.model import (
     Vm,
 )
 from forewarn.core.parts import Part, pieces_of
+from forewarn.core.owners import Owners
 from forewarn.core.shift import Shift
 
 DAWN = datetime(1970, 1, 1, tzinfo=UTC)
@@ -57,7 +58,10 @@ class Fleet:
         self.groups: dict[str, Group] = {}
         self.vms: dict[str, Vm] = {}
         self.events: dict[str, Event] = {}
-        self.addresses: dict[str, str] = {}
+        self.addresses = Owners()
+        """More than one VM has an address only where their wires tell them apart."""
+        self.taps = Owners()
+        self.marks = Owners()
         self.tokens: dict[str, Token] = {}
         self.subscriptions: dict[str, Subscription] = {}
         self.last_at = DAWN
@@ -132,6 +136,8 @@ class Fleet:
                     if id_ in self.subscriptions:
                         self.subscriptions[id_] = replace(self.subscriptions[id_], told=revision)
             case _:
+            case Observed():
+                pass  # what follows from it is a fact of its own
                 self._change_event(fact)
 
     def _add_event(self, event: Event) -> None:
@@ -181,11 +187,12 @@ class Fleet:
         freed = [vm.address for new in vms if (vm := self.vms.get(new.name)) and vm.address != new.address]
         for address in filter(None, freed):
             del self.addresses[address]
+            if old:
+                self._disown(old)
         for vm in vms:
             old = self.vms.get(vm.name)
             self.vms[vm.name] = vm
-            if vm.address:
-                self.addresses[vm.address] = vm.name
+            self._own(vm)
             groups.move(vm.name, old.group if old else "", vm.group)
             hosts.move(vm.name, old.standing_on if old else "", vm.standing_on)
         self._apply(groups, hosts)
@@ -196,10 +203,21 @@ class Fleet:
             for event in self.events_on(name):
                 self.events[event.id] = lifecycle.without(event, name)
             vm = self.vms.pop(name)
-            if self.addresses.get(vm.address) == name:  # another VM may have been declared with it
-                del self.addresses[vm.address]
+            self._disown(vm)
             groups.move(name, vm.group, "")
             hosts.move(name, vm.standing_on, "")
+    def _own(self, vm: Vm) -> None:
+        self.addresses.add(vm.address, vm.name)
+        if vm.interface.tap or vm.interface.mark:
+            self.taps.add(vm.interface.tap, vm.name)
+            self.marks.add(mark_key(vm.interface.mark), vm.name)
+
+    def _disown(self, vm: Vm) -> None:
+        self.addresses.discard(vm.address, vm.name)
+        if vm.interface.tap or vm.interface.mark:
+            self.taps.discard(vm.interface.tap, vm.name)
+            self.marks.discard(mark_key(vm.interface.mark), vm.name)
+
         self._apply(groups, hosts)
 
     def _move_vm(self, name: str, host: str) -> None:
@@ -258,8 +276,7 @@ class Fleet:
             fleet.subscriptions.update((each.id, each) for each in part.subscriptions)
             for vm in part.vms:
                 fleet.vms[vm.name] = vm
-                if vm.address:
-                    fleet.addresses[vm.address] = vm.name
+                fleet._own(vm)
                 if vm.standing_on:
                     standing.setdefault(vm.standing_on, []).append(vm.name)
             for event in part.events:
@@ -272,6 +289,11 @@ class Fleet:
                 fleet._retired_incarnation = part.retired_incarnation
         fleet._vms_on = {host: tuple(names) for host, names in standing.items()}
         return fleet
+def mark_key(mark: int) -> str:
+    """Return what a mark is found by; nothing for none."""
+    return str(mark) if mark else ""
+
+
 
 
 def _is_user_operation(event: Event) -> bool:

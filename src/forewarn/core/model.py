@@ -98,6 +98,19 @@ class InstanceFacts(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     tags: dict[str, str] = {}
 
 
+class Interface(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
+    """The wire a VM hangs on: what its host calls it, and what the VM reads about it beside its address."""
+
+    tap: str = ""
+    """The device on the host that all its packets come from."""
+    mark: int = 0
+    """The number that the host's packet filter gives those packets; 0 is none."""
+    mac_address: str = ""
+    subnet: str = ""
+    public_ip_address: str = ""
+    ipv6_address: str = ""
+
+
 class Vm(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """One machine: as the operator declared it, and what happened to it since (``moved_to``, ``deallocated``)."""
 
@@ -110,6 +123,7 @@ class Vm(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     address: str = ""
     spot: bool = False
     instance: InstanceFacts = InstanceFacts()
+    interface: Interface = Interface()
     moved_to: str = ""
     deallocated: bool = False
 

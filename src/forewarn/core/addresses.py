@@ -1,0 +1,97 @@
+"""What VMs are known by: their addresses, and the wires they hang on. Nobody may be taken for somebody else.
+
+Addresses are unique, but for VMs that each have a tap or a mark: their packets are told apart by where they come
+from. Taps and marks are unique in the whole fleet, so that a VM keeps its own wherever it moves.
+"""
+
+import re
+from collections.abc import Callable, Collection, Mapping
+from ipaddress import ip_address, ip_network
+
+from forewarn.core.errors import Refused
+from forewarn.core.fleet import Fleet, mark_key
+from forewarn.core.model import Interface, Vm
+from forewarn.core.owners import Owners
+
+_IPV4 = re.compile(r"(?:(?:25[0-5]|2[0-4]\d|1\d\d|[1-9]?\d)(?:\.(?!$)|$)){4}", re.ASCII)
+_TAP = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,14}")
+_MAC = re.compile(r"[0-9a-f]{2}(?::[0-9a-f]{2}){5}")
+_MARKS = range(2**32)
+_NO_INTERFACE = Interface()
+
+
+def check_addresses(fleet: Fleet, declared: Mapping[str, Vm], gone: Collection[str]) -> None:
+    """Refuse VMs that could be mistaken for each other, or for others that stay."""
+    _check(fleet, declared, gone, "address", fleet.addresses, lambda vm: vm.address)
+    wired = {name: vm for name, vm in declared.items() if vm.interface != _NO_INTERFACE}
+    if wired:
+        _check(fleet, wired, {*gone, *declared}, "tap", fleet.taps, lambda vm: vm.interface.tap)
+        _check(fleet, wired, {*gone, *declared}, "mark", fleet.marks, lambda vm: mark_key(vm.interface.mark))
+    for vm in declared.values():
+        if vm.address:
+            _check_address(vm, vm.address)
+    for vm in wired.values():
+        _check_interface(vm)
+
+
+def _check(
+    fleet: Fleet,
+    declared: Mapping[str, Vm],
+    gone: Collection[str],
+    what: str,
+    owners: Owners,
+    key_of: Callable[[Vm], str],
+) -> None:
+    claimed: dict[str, Vm] = {}
+    for vm in declared.values():
+        key = key_of(vm)
+        if not key:
+            continue
+        other = claimed.setdefault(key, vm)
+        if other is vm:
+            staying = (name for name in owners[key] if name not in declared and name not in gone)
+            other = next((fleet.vms[name] for name in staying), vm)
+        if other is not vm and (what != "address" or not (is_wired(vm) and is_wired(other))):
+            also = "; give each of them a tap or a mark if that is meant" if what == "address" else ""
+            raise Refused(f"VM {vm.name!r}: {what} {key} belongs to VM {other.name!r} already{also}")
+
+
+def is_wired(vm: Vm) -> bool:
+    """Tell whether its packets can be told from others by where they come from."""
+    return bool(vm.interface.tap or vm.interface.mark)
+
+
+def _check_interface(vm: Vm) -> None:
+    interface = vm.interface
+    if interface.tap and not _TAP.fullmatch(interface.tap):
+        raise Refused(f"VM {vm.name!r}: {interface.tap!r} is no name of a device; it has up to 15 characters")
+    if interface.mark not in _MARKS:
+        raise Refused(f"VM {vm.name!r}: mark must be from 1 to {_MARKS[-1]}")
+    if interface.mac_address and not _MAC.fullmatch(interface.mac_address):
+        raise Refused(f"VM {vm.name!r}: write the MAC address {interface.mac_address!r} as 52:54:00:12:34:56")
+    for address in filter(None, (interface.public_ip_address, interface.ipv6_address)):
+        _check_address(vm, address)
+    if interface.ipv6_address and ":" not in interface.ipv6_address:
+        raise Refused(f"VM {vm.name!r}: {interface.ipv6_address!r} is no IPv6 address")
+    if interface.subnet:
+        _check_subnet(vm, interface.subnet)
+
+
+def _check_address(vm: Vm, address: str) -> None:
+    if _IPV4.fullmatch(address):
+        return  # most are of this kind, and asking the library takes ten times as long
+    try:
+        canonical = str(ip_address(address))
+    except ValueError:
+        raise Refused(f"VM {vm.name!r}: {address!r} is no IP address") from None
+    if canonical != address:
+        raise Refused(f"VM {vm.name!r}: write the address {address!r} as {canonical!r}")
+
+
+def _check_subnet(vm: Vm, subnet: str) -> None:
+    try:
+        canonical = str(ip_network(subnet))
+    except ValueError:
+        raise Refused(f"VM {vm.name!r}: {subnet!r} is no subnet such as 10.0.0.0/24") from None
+    if canonical != subnet:
+        raise Refused(f"VM {vm.name!r}: write the subnet {subnet!r} as {canonical!r}")

@@ -1,0 +1,72 @@
+"""What VMs are known by."""
+
+import pytest
+
+from forewarn.core.errors import Refused
+from forewarn.core.model import Interface, Vm
+from tests.core.asking import Asking
+from tests.core.test_declaration import FLEET, declare
+
+
+def vm(name: str, address: str = "", **interface: object) -> Vm:
+    return Vm(name, "web", address=address, interface=Interface(**interface))  # type: ignore[arg-type]
+
+
+def test_vms_on_wires_of_their_own_may_share_an_address() -> None:
+    """Two tenants may have chosen the same one."""
+    asking = Asking(FLEET)
+    asking.give(declare(vm("a", "10.0.0.4", tap="tap-a"), vm("b", "10.0.0.4", mark=7)))
+
+    assert asking.fleet.addresses["10.0.0.4"] == ("a", "b")
+    assert asking.fleet.taps["tap-a"] == ("a",)
+    assert asking.fleet.marks["7"] == ("b",)
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        (vm("a", "10.0.0.4"), vm("b", "10.0.0.4", tap="tap-b")),
+        (vm("a", "10.0.0.4", tap="tap-a"), vm("b", "10.0.0.4")),
+        (vm("a", tap="tap-a"), vm("b", tap="tap-a")),
+        (vm("a", mark=7), vm("b", mark=7)),
+    ],
+)
+def test_nobody_can_be_taken_for_another(first: Vm, second: Vm) -> None:
+    """Whether both are declared at once, or one is there already."""
+    with pytest.raises(Refused, match="belongs to VM 'a' already"):
+        Asking(FLEET).give(declare(first, second))
+    asking = Asking(FLEET)
+    asking.give(declare(first))
+    with pytest.raises(Refused, match="belongs to VM 'a' already"):
+        asking.give(declare(second))
+
+
+def test_wires_can_be_exchanged() -> None:
+    """What two VMs give up in one change, each may have of the other."""
+    asking = Asking(FLEET)
+    asking.give(declare(vm("a", "10.0.0.4", tap="one"), vm("b", "10.0.0.5", tap="two")))
+    asking.give(declare(vm("a", "10.0.0.5", tap="two"), vm("b", "10.0.0.4", tap="one")))
+
+    assert asking.fleet.taps["one"] == asking.fleet.addresses["10.0.0.4"] == ("b",)
+
+
+@pytest.mark.parametrize(
+    "interface",
+    [
+        {"tap": "a-name-of-16-let"},
+        {"tap": "tap 0"},
+        {"mark": -1},
+        {"mark": 2**32},
+        {"mac_address": "52-54-00-12-34-56"},
+        {"mac_address": "52:54:00:AA:34:56"},
+        {"subnet": "10.0.0.1/24"},
+        {"subnet": "10.0.0"},
+        {"ipv6_address": "10.0.0.1"},
+        {"ipv6_address": "2001:DB8::1"},
+        {"public_ip_address": "somewhere"},
+    ],
+)
+def test_an_interface_is_written_in_one_way(interface: dict[str, object]) -> None:
+    """It ends up in packet filters, which print one spelling only."""
+    with pytest.raises(Refused):
+        Asking(FLEET).give(declare(vm("a", "", **interface)))
