@@ -33,6 +33,7 @@ _NESTED = (
     model.Vm,
     model.InstanceFacts,
     model.Host,
+    model.Sighting,
     model.GroupTerms,
     model.Policy,
     model.Caller,

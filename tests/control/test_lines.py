@@ -4,10 +4,12 @@ import csv
 import io
 import json
 
+import msgspec
+
 from forewarn.control.history import Question
 from forewarn.control.lines import COLUMNS, as_csv, as_json_lines
-from forewarn.core.commands import CancelEvent
-from forewarn.core.model import Caller, CallerKind
+from forewarn.core.commands import CancelEvent, Observe
+from forewarn.core.model import NODE, Caller, CallerKind, Seen, Sighting
 from tests.control.past import Past
 
 ODD = Caller(CallerKind.OPERATOR, 'a "quoted", name\nof two lines', "control.sock")
@@ -57,3 +59,15 @@ def test_a_table_can_be_continued() -> None:
     lines = Past().ask(Question()).lines
 
     assert as_csv(lines) == ",".join(COLUMNS) + "\r\n" + as_csv(lines, with_head=False)
+
+
+def test_a_sighting_stands_in_the_history_of_its_vm() -> None:
+    """What befell a machine is told with its group, what it was and when it was seen."""
+    past = Past()
+    seen_at = past.now
+    past.do(Observe(id=past.id(), by=NODE, sighting=Sighting("web-0", Seen.REBOOTED, seen_at, "by hand")))
+
+    line = past.ask(Question(vm="web-0")).lines[0]
+
+    assert (line.fact, line.vms, line.group) == ("observed", ("web-0",), "web")
+    assert line.detail == {"what": "rebooted", "at": msgspec.to_builtins(seen_at), "detail": "by hand"}

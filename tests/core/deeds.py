@@ -14,6 +14,7 @@ from forewarn.core.commands import (
     DeallocateVm,
     Enrol,
     HostOperation,
+    Observe,
     OperateHost,
     OperateVm,
     Postponement,
@@ -29,7 +30,18 @@ from forewarn.core.commands import (
     VmOperation,
 )
 from forewarn.core.facts import Announced, Fetch, Mark, StartedAtOnce
-from forewarn.core.model import NODE, ApprovalRule, Caller, CallerKind, EvictionPolicy, GroupTerms, Host, Vm
+from forewarn.core.model import (
+    NODE,
+    ApprovalRule,
+    Caller,
+    CallerKind,
+    EvictionPolicy,
+    GroupTerms,
+    Host,
+    Seen,
+    Sighting,
+    Vm,
+)
 from tests.core.fleets import ANN, GROUPS, HOSTS, QUIET, VMS, terms_of, vms_named
 from tests.core.machine import (
     ANY_EVENT,
@@ -138,6 +150,10 @@ class FleetMachine(Machine):
         resources = self.fleet.events[event].resources if event in self.fleet.events else ("nobody",)
         hosts = dict.fromkeys(resources[:moved], host) if host else {}
         self.do(Report(id=self.next_id(), by=NODE, event=event, result=result, hosts=hosts))
+
+    @rule(vm=ANY_VM, what=st.sampled_from([*Seen, Seen.CRASHED, Seen.CRASHED]))
+    def see(self, vm: str, what: Seen) -> None:
+        self.do(Observe(id=self.next_id(), by=NODE, sighting=Sighting(vm, what, self.now)))
 
     @rule(
         group=ANY_GROUP,

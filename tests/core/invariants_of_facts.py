@@ -61,7 +61,9 @@ def only_what_owes_no_notice_goes_without(moment: Moment) -> None:
             is_automatic = (event.operation == "vm restart" and policy.approve_user_reboot) or (
                 event.operation == "vm redeploy" and policy.approve_user_redeploy
             )
-            owes_none = is_off_for_user or is_bare_delete or is_automatic or event.operation == "host fail"
+            owes_none = (
+                is_off_for_user or is_bare_delete or is_automatic or event.operation in {"host fail", "vm fail"}
+            )
             assert owes_none or not event.without_notice
             assert event.without_notice or isinstance(moment.fact, Announced)
 

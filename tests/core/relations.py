@@ -8,7 +8,7 @@ from tests.core.witness import Memory, Sight, Step
 
 def takes_turns(event: Event) -> bool:
     is_maintenance = event.type in {EventType.FREEZE, EventType.REBOOT, EventType.REDEPLOY}
-    return event.source == "platform" and is_maintenance and event.operation != "host fail"
+    return event.source == "platform" and is_maintenance and event.operation not in {"host fail", "vm fail"}
 
 
 def exclude_each_other(one: Event, other: Event, memory: Memory) -> bool:

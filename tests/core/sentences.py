@@ -9,6 +9,7 @@ ann declares: host h1; group web scale-set; vm web-0 in web on h1 ud=0 fd=0; no 
 web-0 asks                web-0 approves E1                        web-0 is shown E1
 the time comes            the record is kept that web-0 asked      the sweep finds web last asked TIME
 the driver begins E1      the driver is done with E1 [web-0 on h2] the driver fails E1: WORDS
+the driver sees web-0 crashed [saying WORDS]
 """
 
 import re
@@ -28,6 +29,7 @@ from forewarn.core.commands import (
     DeallocateVm,
     Enrol,
     HostOperation,
+    Observe,
     OperateHost,
     OperateVm,
     Postponement,
@@ -56,6 +58,8 @@ from forewarn.core.model import (
     GroupTerms,
     Host,
     Policy,
+    Seen,
+    Sighting,
     Vm,
 )
 from tests.core.words import Labels, read_time
@@ -192,6 +196,11 @@ class Reader:
         event = self._labels.id_of(match["event"])
         return Report(id=self.id, by=NODE, event=event, result=Result.FAILED, detail=match["reason"])
 
+    def observe(self, match: re.Match[str], now: datetime) -> Command:
+        return Observe(
+            id=self.id, by=NODE, sighting=Sighting(match["vm"], Seen(match["what"]), now, match["detail"] or "")
+        )
+
 
 _SENTENCES: tuple[tuple[str, Callable[[Reader, re.Match[str], datetime], Command]], ...] = (
     (rf"(?P<who>\S+) (?P<verb>\S+?)s host (?P<host>\S+)(?P<live> live)?{_DETAILS}", Reader.operate_host),
@@ -216,6 +225,7 @@ _SENTENCES: tuple[tuple[str, Callable[[Reader, re.Match[str], datetime], Command
     (r"the driver begins (?P<event>\S+)", Reader.attempt),
     (r"the driver is done with (?P<event>\S+?)(?:, (?P<moves>.*))?", Reader.report_done),
     (r"the driver fails (?P<event>\S+): (?P<reason>.*)", Reader.report_failed),
+    (r"the driver sees (?P<vm>\S+) (?P<what>\S+)(?: saying (?P<detail>.*))?", Reader.observe),
 )
 
 

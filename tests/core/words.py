@@ -19,6 +19,7 @@ from forewarn.core.facts import (
     Fetched,
     FleetChanged,
     GroupSet,
+    Observed,
     Postponed,
     Started,
     StartedAtOnce,
@@ -128,6 +129,8 @@ def say(fact: AnyFact, labels: Labels) -> str:
             return f"{fact.vm} runs again"
         case VmMoved():
             return f"{fact.vm} stands on {fact.host}"
+        case Observed(sighting=sighting):
+            return f"{sighting.vm} was seen {sighting.what}" + (f": {sighting.detail}" if sighting.detail else "")
         case Enrolled():
             return f"{fact.group} is switched on by {fact.by}"
         case SwitchedOff():

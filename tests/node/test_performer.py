@@ -2,15 +2,18 @@
 
 from collections.abc import Iterable
 from datetime import datetime, timedelta
+from uuid import uuid4
 
 import pytest
 
-from forewarn.core.facts import Attempted, Completed, Failed, FleetChanged, VmDeallocated, VmMoved
+from forewarn.core.commands import HostOperation, OperateHost, SetGroup
+from forewarn.core.facts import Announced, Attempted, Completed, Failed, FleetChanged, VmDeallocated, VmMoved
+from forewarn.core.model import EventType, EvictionPolicy
 from forewarn.journal.memory import MemoryJournal
 from forewarn.node import driver
 from forewarn.node.driver import Done, Impact, NotBegun, Outcome, Underway, Unknowable
 from forewarn.node.performer import Performer
-from tests.node.rig import Rig, run
+from tests.node.rig import OPERATOR, Rig, run
 from tests.node.test_node import FailingJournal
 
 
@@ -22,6 +25,7 @@ class ScriptedDriver:
     def __init__(self, *outcomes: Outcome | Exception) -> None:
         self._outcomes = list(outcomes)
         self.asked: list[tuple[str, tuple[str, ...]]] = []
+        self.impacts: list[Impact] = []
 
     def perform(self, impact: Impact) -> Outcome:
         return self._answer("perform", impact)
@@ -34,6 +38,7 @@ class ScriptedDriver:
 
     def _answer(self, question: str, impact: Impact) -> Outcome:
         self.asked.append((question, tuple(vm.name for vm in impact.vms)))
+        self.impacts.append(impact)
         outcome = self._outcomes.pop(0)
         if isinstance(outcome, Exception):
             raise outcome
@@ -237,5 +242,74 @@ def test_a_fact_about_the_fleet_starts_nothing() -> None:
         assert scripted.asked == []
         assert any(isinstance(fact, FleetChanged) for fact in rig.facts)
         return rig.clock.now()
+
+    run(story)
+
+
+@pytest.mark.parametrize(
+    ("operation", "eviction", "deletes"),
+    [
+        ("evict", EvictionPolicy.DEALLOCATE, False),
+        ("evict", EvictionPolicy.DELETE, True),
+        ("delete", EvictionPolicy.DEALLOCATE, True),
+        ("restart", EvictionPolicy.DELETE, False),
+    ],
+)
+def test_the_driver_is_told_whether_machines_go_for_good(
+    operation: str, eviction: EvictionPolicy, *, deletes: bool
+) -> None:
+    """A deleted VM's machine is to be removed, and an evicted one's where the group's policy says so."""
+
+    async def story(rig: Rig) -> None:
+        scripted, performer = await begin(rig, [Done()])
+        await rig.node.submit(SetGroup(id=uuid4().hex, by=OPERATOR, group="web", eviction=eviction))
+        completed = rig.next(Completed)
+        event = await rig.operate(operation, "web-0")
+        if operation != "delete":
+            await rig.approve(event)
+        await completed
+        await performer.stop()
+
+        assert [impact.deletes for impact in scripted.impacts] == [deletes]
+        assert [impact.berths for impact in scripted.impacts] == [()]
+
+    run(story)
+
+
+def test_the_driver_of_a_move_is_told_the_other_hosts_and_who_stands_there() -> None:
+    """The choice among them is the driver's, so it is told which neighbours a VM would meet."""
+
+    async def story(rig: Rig) -> None:
+        scripted, performer = await begin(rig, [Done()])
+        completed = rig.next(Completed)
+        await rig.approve(await rig.operate("redeploy", "web-0"))
+        await completed
+        await performer.stop()
+
+        (impact,) = scripted.impacts
+        assert impact.moves
+        assert [(berth.host.name, [vm.name for vm in berth.vms]) for berth in impact.berths] == [("h2", ["web-1"])]
+
+    run(story)
+
+
+def test_a_live_migration_is_a_move_though_it_is_felt_as_a_freeze() -> None:
+    """The redeploy of a host is a move whatever its type; a plain freeze is none."""
+
+    async def story(rig: Rig) -> None:
+        scripted, performer = await begin(rig, [Done(), Done()])
+        live = OperateHost(id=uuid4().hex, by=OPERATOR, operation=HostOperation.REDEPLOY, host="h2", live=True)
+        (announced,) = (fact for fact in await rig.node.submit(live) if isinstance(fact, Announced))
+        for event in (announced.event.id, await rig.operate("freeze", "web-0")):
+            completed = rig.next(Completed)
+            await rig.approve(event)
+            await completed
+        await performer.stop()
+
+        assert [(impact.event.type, impact.moves) for impact in scripted.impacts] == [
+            (EventType.FREEZE, True),
+            (EventType.FREEZE, False),
+        ]
+        assert not any(impact.is_failure for impact in scripted.impacts)
 
     run(story)

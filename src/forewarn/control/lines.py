@@ -18,6 +18,7 @@ from forewarn.core.facts import (
     Fetched,
     FleetChanged,
     GroupSet,
+    Observed,
     StartedAtOnce,
     SubscriptionRemoved,
     SubscriptionSet,
@@ -147,6 +148,9 @@ class Teller:
                 yield replace(line, vms=(vm,), group=self._group_now_or_then(vm, entry))
             case VmMoved(vm=vm, host=host):
                 yield replace(line, vms=(vm,), group=self._group_now_or_then(vm, entry), host=host)
+            case Observed(sighting=sighting):
+                seen = {key: value for key, value in _plain(sighting).items() if key != "vm"}
+                yield replace(line, vms=(sighting.vm,), group=self._group_of(sighting.vm), detail=seen)
             case Enrolled(group=group) | SwitchedOff(group=group):
                 yield replace(line, group=group)
             case GroupSet(terms=terms):

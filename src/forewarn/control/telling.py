@@ -19,6 +19,7 @@ from forewarn.core.facts import (
     Fetched,
     FleetChanged,
     GroupSet,
+    Observed,
     StartedAtOnce,
     SubscriptionRemoved,
     SubscriptionSet,
@@ -129,6 +130,8 @@ class Teller:
                 # A VM goes in the entry that completes what took it away.
                 ends = (each.event for each in entry.facts if isinstance(each, _ENDS))
                 return next((self._group(id_, born) for id_ in ends), "")
+            case Observed(sighting=sighting):
+                return fleet.vms[sighting.vm].group if sighting.vm in fleet.vms else ""
             case _:
                 return self._group(self.event_of(fact), born)
 

@@ -17,6 +17,7 @@ from forewarn.core.model import (
     EvictionPolicy,
     GroupTerms,
     Host,
+    Sighting,
     Subscription,
     Token,
     Vm,
@@ -235,3 +236,9 @@ class Report(Command, frozen=True, kw_only=True, tag="report"):
     detail: str = ""
     hosts: dict[str, str] = {}
     """Where VMs stand now, for those that moved."""
+
+
+class Observe(Command, frozen=True, kw_only=True, tag="observe"):
+    """The driver saw something happen to a machine that nobody had asked it for."""
+
+    sighting: Sighting

@@ -9,7 +9,7 @@ happens whole.
 from collections.abc import Iterable, Iterator
 from datetime import datetime
 
-from forewarn.core import approval, declaration, enrolment, keys, lifecycle, operations, outcomes, turns
+from forewarn.core import approval, declaration, enrolment, keys, lifecycle, operations, outcomes, sightings, turns
 from forewarn.core.commands import (
     Approve,
     Attempt,
@@ -19,6 +19,7 @@ from forewarn.core.commands import (
     CreateToken,
     DeallocateVm,
     Enrol,
+    Observe,
     OperateHost,
     OperateVm,
     ReclaimSpot,
@@ -78,6 +79,8 @@ def decide(fleet: Fleet, command: Command, now: datetime, rules: Rules) -> Itera
             return (lifecycle.attempt(_event(fleet, command.event), now),)
         case Report():
             return outcomes.report(fleet, command, now)
+        case Observe():
+            return sightings.observe(fleet, command, now, rules)
         case OperateVm():
             return operations.operate_vm(fleet, command, now, rules)
         case OperateHost():

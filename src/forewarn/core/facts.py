@@ -7,7 +7,7 @@ from datetime import datetime
 
 import msgspec
 
-from forewarn.core.model import Caller, Event, GroupTerms, Host, Subscription, Token, Vm
+from forewarn.core.model import Caller, Event, GroupTerms, Host, Sighting, Subscription, Token, Vm
 
 
 class Fact(msgspec.Struct, frozen=True, gc=False, omit_defaults=True, tag_field="fact"):
@@ -221,6 +221,12 @@ class VmMoved(Fact, frozen=True, tag="vm-moved"):
     host: str
 
 
+class Observed(Fact, frozen=True, tag="observed"):
+    """Something happened to a machine without our doing: it crashed, or somebody stopped or restarted it."""
+
+    sighting: Sighting
+
+
 AnyFact = (
     FleetChanged
     | GroupSet
@@ -248,6 +254,7 @@ AnyFact = (
     | VmDeallocated
     | VmStarted
     | VmMoved
+    | Observed
 )
 
 FORMAT = 1

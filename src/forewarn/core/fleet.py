@@ -20,6 +20,7 @@ from forewarn.core.facts import (
     Fetched,
     FleetChanged,
     GroupSet,
+    Observed,
     StartedAtOnce,
     SubscriptionRemoved,
     SubscriptionSet,
@@ -43,8 +44,8 @@ from forewarn.core.model import (
     Token,
     Vm,
 )
-from forewarn.core.parts import Part, pieces_of
 from forewarn.core.owners import Owners
+from forewarn.core.parts import Part, pieces_of
 from forewarn.core.shift import Shift
 
 DAWN = datetime(1970, 1, 1, tzinfo=UTC)
@@ -135,9 +136,9 @@ class Fleet:
                 for id_, revision in revisions.items():
                     if id_ in self.subscriptions:
                         self.subscriptions[id_] = replace(self.subscriptions[id_], told=revision)
-            case _:
             case Observed():
                 pass  # what follows from it is a fact of its own
+            case _:
                 self._change_event(fact)
 
     def _add_event(self, event: Event) -> None:
@@ -184,13 +185,10 @@ class Fleet:
 
     def _declare_vms(self, vms: Iterable[Vm]) -> None:
         groups, hosts = Shift(), Shift()
-        freed = [vm.address for new in vms if (vm := self.vms.get(new.name)) and vm.address != new.address]
-        for address in filter(None, freed):
-            del self.addresses[address]
-            if old:
-                self._disown(old)
         for vm in vms:
             old = self.vms.get(vm.name)
+            if old:
+                self._disown(old)
             self.vms[vm.name] = vm
             self._own(vm)
             groups.move(vm.name, old.group if old else "", vm.group)
@@ -206,6 +204,8 @@ class Fleet:
             self._disown(vm)
             groups.move(name, vm.group, "")
             hosts.move(name, vm.standing_on, "")
+        self._apply(groups, hosts)
+
     def _own(self, vm: Vm) -> None:
         self.addresses.add(vm.address, vm.name)
         if vm.interface.tap or vm.interface.mark:
@@ -217,8 +217,6 @@ class Fleet:
         if vm.interface.tap or vm.interface.mark:
             self.taps.discard(vm.interface.tap, vm.name)
             self.marks.discard(mark_key(vm.interface.mark), vm.name)
-
-        self._apply(groups, hosts)
 
     def _move_vm(self, name: str, host: str) -> None:
         vm = self.vms[name]
@@ -289,11 +287,11 @@ class Fleet:
                 fleet._retired_incarnation = part.retired_incarnation
         fleet._vms_on = {host: tuple(names) for host, names in standing.items()}
         return fleet
+
+
 def mark_key(mark: int) -> str:
     """Return what a mark is found by; nothing for none."""
     return str(mark) if mark else ""
-
-
 
 
 def _is_user_operation(event: Event) -> bool:

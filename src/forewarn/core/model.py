@@ -139,6 +139,27 @@ class Host(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     name: str
 
 
+class Seen(StrEnum):
+    """What befell a machine without our doing."""
+
+    CRASHED = "crashed"
+    """Its process on the host is dead; the machine never had a chance to stop."""
+    REBOOTED = "rebooted"
+    STOPPED = "stopped"
+    STARTED = "started"
+    GONE = "gone"
+    """The host does not know it any more."""
+
+
+class Sighting(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
+    """What a driver saw happen to a machine that nobody had asked it for."""
+
+    vm: str
+    what: Seen
+    at: datetime
+    detail: str = ""
+
+
 class Policy(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """What a group asks for beyond the ordinary."""
 

@@ -95,7 +95,10 @@ LIVE_MIGRATION = Announcement(EventType.FREEZE, EventSource.PLATFORM, _MIGRATION
 """What a host's redeploy announces where the driver can move its guests live."""
 
 HARDWARE_FAILURE = f"host {HostOperation.FAIL}"
-"""The operation of events that wait for nothing."""
+MACHINE_FAILURE = "vm fail"
+"""What the crash of one machine is called; nobody asks for it, it is seen."""
+FAILURES = frozenset({HARDWARE_FAILURE, MACHINE_FAILURE})
+"""The operations of events that wait for nothing."""
 
 _LINE = re.compile(r"[^\x00-\x1f\x7f]{0,500}")
 

@@ -56,7 +56,7 @@ def operate_vm(fleet: Fleet, command: OperateVm, now: datetime, rules: Rules) ->
     is_born_started = bool(reason) and not _started_on(fleet, vm)
     if announcement.source is EventSource.USER and not is_born_started:
         _refuse_above_limit(fleet, rules)
-    event = _event(fleet, command, 0, [vm], announcement, operation, now, rules, reason)
+    event = event_for(fleet, command, 0, [vm], announcement, operation, now, rules, reason)
     if command.operation in _ENDS_THE_VM:
         yield from leave(fleet, vm.name, now, f"{operation} {vm.name}")
     yield lifecycle.start_at_once(event, now) if is_born_started else lifecycle.announce(event)
@@ -110,7 +110,7 @@ def operate_host(fleet: Fleet, command: OperateHost, now: datetime, rules: Rules
     foreseen = _foreseen(fleet, command) if command.operation is HostOperation.DEGRADE else []
     spared = {name for event in foreseen for name in event.vms}
     events = [
-        _event(fleet, command, number, vms, announcement, operation, now, rules, reason)
+        event_for(fleet, command, number, vms, announcement, operation, now, rules, reason)
         for number, vms in enumerate(_impacted_together(fleet, command.host, spared))
     ]
     if operation == HARDWARE_FAILURE:
@@ -140,7 +140,7 @@ def deallocate_vm(fleet: Fleet, command: DeallocateVm, now: datetime) -> Iterato
     yield VmDeallocated(vm.name, f"deallocated by {command.by}")
 
 
-def _event(
+def event_for(
     fleet: Fleet,
     command: OperateVm | OperateHost,
     number: int,
@@ -151,6 +151,7 @@ def _event(
     rules: Rules,
     without_notice: str,
 ) -> Event:
+    """Return the event, not announced yet, that a command has for some VMs; ``number`` tells it from its siblings."""
     first = vms[0]
     terms = fleet.groups[first.group].terms
     notice = rules.minimum(announcement.type, terms.terminate_notice)

@@ -15,6 +15,7 @@ from forewarn.core.facts import (
     Fetched,
     FleetChanged,
     GroupSet,
+    Observed,
     StartedAtOnce,
     SubscriptionRemoved,
     SubscriptionSet,
@@ -26,7 +27,7 @@ from forewarn.core.facts import (
     VmRemoved,
     VmStarted,
 )
-from forewarn.core.model import CallerKind, Event, Subscription, Token
+from forewarn.core.model import CallerKind, Event, Sighting, Subscription, Token
 
 FINISHED = "finished"
 """The subject of every entry that ends an event."""
@@ -46,7 +47,7 @@ def _subjects(fact: AnyFact) -> Iterator[str]:
     match fact:
         case Announced(event=event) | StartedAtOnce(event=event):
             yield from _event_subjects(event)
-        case VmRemoved(vm=vm) | VmDeallocated(vm=vm) | VmStarted(vm=vm):
+        case VmRemoved(vm=vm) | VmDeallocated(vm=vm) | VmStarted(vm=vm) | Observed(sighting=Sighting(vm=vm)):
             yield f"vm:{vm}"
         case VmMoved(vm=vm, host=host):
             yield f"vm:{vm}"

@@ -18,7 +18,7 @@ from forewarn.core import approval, lifecycle, quiet
 from forewarn.core.facts import Started, Waiting
 from forewarn.core.fleet import Fleet
 from forewarn.core.model import Event, EventSource, EventStatus, EventType
-from forewarn.core.notice import HARDWARE_FAILURE
+from forewarn.core.notice import FAILURES
 
 ALL_DOWN = "all VMs of the group are down"
 DUE = "NotBefore has passed"
@@ -54,7 +54,7 @@ def settle(fleet: Fleet, group: str, now: datetime) -> Iterator[Started | Waitin
 
 def takes_turns(event: Event) -> bool:
     """Tell whether the event is platform maintenance, which goes one update domain at a time."""
-    return event.source is EventSource.PLATFORM and event.type in _MAINTENANCE and event.operation != HARDWARE_FAILURE
+    return event.source is EventSource.PLATFORM and event.type in _MAINTENANCE and event.operation not in FAILURES
 
 
 def _why_ready(fleet: Fleet, event: Event, now: datetime) -> str:

@@ -19,6 +19,7 @@ from forewarn.core.facts import (
     Fetched,
     FleetChanged,
     GroupSet,
+    Observed,
     StartedAtOnce,
     SubscriptionRemoved,
     SubscriptionSet,
@@ -143,8 +144,10 @@ class Desk:
                     self._trace_vm(name, groups, vms)
             case VmRemoved(vm=name) | VmDeallocated(vm=name) | VmStarted(vm=name) | VmMoved(vm=name):
                 self._trace_vm(name, groups, vms)
-            case TokenCreated() | TokenRevoked() | SubscriptionSet() | SubscriptionRemoved() | Delivered():
-                pass  # the control plane's own; no VM is shown any of it
+            case (
+                TokenCreated() | TokenRevoked() | SubscriptionSet() | SubscriptionRemoved() | Delivered() | Observed()
+            ):
+                pass  # for operators alone; no VM is shown any of it
             case _:
                 if group := self._groups_of.get(fact.event):
                     groups[group] = None

@@ -7,16 +7,29 @@
           └──────▶ Underway ──▶ outcome_of at check_at, and so on until it ends
 
 After a crash or a change of leader ``outcome_of`` comes first; only on ``NotBegun`` does ``perform`` follow.
+
+A driver that can see what befalls machines says so by having ``watch``.
 """
 
+from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import msgspec
 
 from forewarn.clocks import Clock
-from forewarn.core.model import Event, Vm
+from forewarn.core.commands import HostOperation
+from forewarn.core.model import Event, EventType, Host, Sighting, Vm
+from forewarn.core.notice import FAILURES
+
+
+class Berth(msgspec.Struct, frozen=True):
+    """A host that VMs of an event may be moved to. Whether there is room, the driver finds out."""
+
+    host: Host
+    vms: tuple[Vm, ...] = ()
+    """The VMs of the event's group that stand there; one of another update or fault domain is a reason against it."""
 
 
 class Impact(msgspec.Struct, frozen=True):
@@ -27,6 +40,25 @@ class Impact(msgspec.Struct, frozen=True):
     """The VMs of the event that are still there and not deallocated."""
     attempted_at: datetime
     """When the latest attempt was recorded."""
+    deletes: bool = False
+    """Whether the machines are to be removed for good, their disks too; else an eviction keeps them."""
+    berths: tuple[Berth, ...] = ()
+    """The other hosts of the fleet, where the event moves its VMs; empty for every other event."""
+
+    @property
+    def moves(self) -> bool:
+        """Whether the VMs are to leave their host."""
+        return moves(self.event)
+
+    @property
+    def is_failure(self) -> bool:
+        """Whether the machines are lost already, so that they can only be started anew."""
+        return self.event.operation in FAILURES
+
+
+def moves(event: Event) -> bool:
+    """Tell whether an event moves its VMs to other hosts; a live migration is announced as a freeze."""
+    return event.type is EventType.REDEPLOY or event.operation == f"host {HostOperation.REDEPLOY}"
 
 
 class Done(msgspec.Struct, frozen=True):
@@ -85,6 +117,18 @@ class Driver(Protocol):
 
     def close(self) -> None:
         """Let go of everything held, and make calls that still block return soon. Impacts under way go on."""
+
+
+@runtime_checkable
+class Watching(Protocol):
+    """What a driver has that sees what befalls machines without its doing."""
+
+    def watch(self, report: Callable[[Sighting], None]) -> None:
+        """Begin to report what happens to machines, from threads of its own, until it is closed.
+
+        Called once. What an impact of its own makes visible is reported before the
+        outcome of that impact is returned, or not at all: as long as the impact is under way it explains itself.
+        """
 
 
 class DriverType(Protocol):

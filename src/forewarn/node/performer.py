@@ -6,7 +6,7 @@ is done again. Nothing is knowingly done twice.
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timedelta
 from uuid import uuid4
@@ -15,8 +15,19 @@ from forewarn.core.commands import Attempt, Report, Result
 from forewarn.core.errors import ForewarnError, Unavailable
 from forewarn.core.facts import Started, StartedAtOnce
 from forewarn.core.fleet import Fleet
-from forewarn.core.model import NODE, Event, EventStatus, EventType, Vm
-from forewarn.node.driver import Done, Driver, Failed, Impact, NotBegun, Outcome, Underway, Unknowable
+from forewarn.core.model import NODE, Event, EventStatus, EventType, EvictionPolicy, Vm
+from forewarn.node.driver import (
+    Berth,
+    Done,
+    Driver,
+    Failed,
+    Impact,
+    NotBegun,
+    Outcome,
+    Underway,
+    Unknowable,
+    moves,
+)
 from forewarn.node.feed import Commit
 from forewarn.node.node import Node
 
@@ -123,7 +134,13 @@ class Performer:
         event = self._event(id_)
         if event is None:
             return Unknowable("the event has ended")
-        impact = Impact(event, tuple(self._impacted(event)), event.attempted_at or self._node.clock.now())
+        impact = Impact(
+            event,
+            tuple(self._impacted(event)),
+            event.attempted_at or self._node.clock.now(),
+            deletes=self._deletes(event),
+            berths=tuple(self._berths(event)) if moves(event) else (),
+        )
         if not impact.vms:
             return Done(detail="no VM was left to be impacted")
         try:
@@ -139,6 +156,21 @@ class Performer:
             return vms
         is_of_host = event.operation.startswith("host ")
         return [vm for vm in vms if not vm.deallocated and not (is_of_host and vm.standing_on != event.host)]
+
+    def _deletes(self, event: Event) -> bool:
+        if event.type is EventType.PREEMPT:
+            return self._node.fleet.groups[event.group].terms.eviction is EvictionPolicy.DELETE
+        return event.type is EventType.TERMINATE
+
+    def _berths(self, event: Event) -> Iterator[Berth]:
+        """Yield the hosts that the event's VMs could go to, and who of their group stands there."""
+        fleet = self._node.fleet
+        standing: dict[str, list[Vm]] = {}
+        for name in fleet.groups[event.group].vms:
+            standing.setdefault(fleet.vms[name].standing_on, []).append(fleet.vms[name])
+        for host in fleet.hosts.values():
+            if host.name != event.host:
+                yield Berth(host, tuple(standing.get(host.name, ())))
 
     def _event(self, id_: str) -> Event | None:
         event = self._node.fleet.events.get(id_)

@@ -1,0 +1,142 @@
+"""The watcher: what a driver sees is recorded, unless an impact of our own explains it."""
+
+import asyncio
+from collections.abc import Callable
+from datetime import timedelta
+
+from forewarn.core.facts import Completed, Observed, StartedAtOnce
+from forewarn.core.model import Seen, Sighting
+from forewarn.node.driver import Done, Impact, Outcome
+from forewarn.node.performer import Performer
+from forewarn.node.watcher import Watcher
+from tests.node.rig import Rig, run
+from tests.node.test_node import FailingJournal
+
+
+class WatchingDriver:
+    """Reports what a test lets it see; its impacts are seen as reboots just before they are over."""
+
+    moves_live = False
+
+    def __init__(self, rig: Rig) -> None:
+        self._rig = rig
+        self._report: Callable[[Sighting], None] = lambda _: None
+
+    def watch(self, report: Callable[[Sighting], None]) -> None:
+        self._report = report
+
+    def see(self, vm: str, what: Seen, detail: str = "") -> None:
+        self._report(Sighting(vm, what, self._rig.clock.now(), detail))
+
+    def perform(self, impact: Impact) -> Outcome:
+        for vm in impact.vms:
+            self.see(vm.name, Seen.REBOOTED)
+        return Done()
+
+    def outcome_of(self, impact: Impact) -> Outcome:
+        return Done()
+
+    def close(self) -> None:
+        pass
+
+
+def begin(rig: Rig) -> tuple[WatchingDriver, Watcher]:
+    driver = WatchingDriver(rig)
+    watcher = Watcher(rig.node, driver)
+    watcher.start()
+    return driver, watcher
+
+
+def test_a_sighting_becomes_a_fact() -> None:
+    """What happened to a machine without our doing stands in the journal, by its VM."""
+
+    async def story(rig: Rig) -> None:
+        await rig.add_fleet()
+        driver, watcher = begin(rig)
+        observed = rig.next(Observed)
+        await asyncio.to_thread(driver.see, "web-0", Seen.STOPPED, "x" * 1000)
+
+        assert (await observed).sighting == Sighting("web-0", Seen.STOPPED, rig.clock.now(), "x" * 500)
+        assert [type(fact) for entry in await rig.node.history("vm:web-0") for fact in entry.facts][-1] is Observed
+        await watcher.stop()
+
+    run(story)
+
+
+def test_a_crash_is_a_hardware_failure_of_that_vm() -> None:
+    """Its VM has encountered a failure: an event born Started, for it alone, which the driver carries out."""
+
+    async def story(rig: Rig) -> None:
+        await rig.add_fleet()
+        driver, watcher = begin(rig)
+        performer = Performer(rig.node, driver)
+        rig.node.feed.subscribe(performer)
+        born, completed = rig.next(StartedAtOnce), rig.next(Completed)
+        await asyncio.to_thread(driver.see, "web-0", Seen.CRASHED)
+
+        event = (await born).event
+        assert (event.type, event.resources, event.operation) == ("redeploy", ("web-0",), "vm fail")
+        assert event.description == "Virtual machine has encountered a failure."
+        assert (await completed).event == event.id
+        await watcher.stop()
+        await performer.stop()
+
+    run(story)
+
+
+def test_what_an_impact_makes_visible_is_not_recorded() -> None:
+    """A reboot that is seen during our own reboot is that reboot."""
+
+    async def story(rig: Rig) -> None:
+        await rig.add_fleet()
+        driver, watcher = begin(rig)
+        performer = Performer(rig.node, driver)
+        rig.node.feed.subscribe(performer)
+        for _ in range(20):
+            completed = rig.next(Completed)
+            await rig.approve(await rig.operate("restart", "web-0"))
+            await completed
+        await watcher.stop()
+        await performer.stop()
+
+        assert not [fact for fact in rig.facts if isinstance(fact, Observed)]
+
+    run(story)
+
+
+def test_a_sighting_is_kept_until_the_journal_takes_it() -> None:
+    """A journal that fails for a while loses nothing that was seen."""
+    journal = FailingJournal()
+
+    async def story(rig: Rig) -> None:
+        await rig.add_fleet()
+        driver, watcher = begin(rig)
+        observed = rig.next(Observed)
+        journal.fails = "before"
+        driver.see("web-0", Seen.STOPPED)
+        while rig.clock.next_call() is None:
+            await rig.node.history("event:none")
+        journal.fails = ""
+        rig.clock.advance(timedelta(seconds=1))
+        await observed
+
+        assert not watcher.is_idle
+        await watcher.stop()
+
+    run(story, journal)
+
+
+def test_nothing_is_heard_after_the_end() -> None:
+    """A driver that goes on talking disturbs nobody."""
+
+    async def story(rig: Rig) -> None:
+        await rig.add_fleet()
+        driver, watcher = begin(rig)
+        await watcher.stop()
+        driver.see("web-0", Seen.STOPPED)
+        await rig.node.history("event:none")
+
+        assert watcher.is_idle
+        assert not [fact for fact in rig.facts if isinstance(fact, Observed)]
+
+    run(story)
