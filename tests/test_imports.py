@@ -1,6 +1,7 @@
 """Who may import what: the layers, and the purity of the rules and of the wire."""
 
 import ast
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -8,6 +9,8 @@ from pathlib import Path
 import pytest
 from importlinter import configuration
 from importlinter.application import use_cases
+
+import forewarn
 
 ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src" / "forewarn"
@@ -82,7 +85,14 @@ def test_the_pure_packages_read_no_clock_and_draw_no_id(package: str) -> None:
 
 
 def test_the_package_itself_imports_nothing() -> None:
-    """``import forewarn`` costs nothing, whatever is installed."""
-    tree = ast.parse((SOURCE / "__init__.py").read_text(encoding="utf-8"))
+    """``import forewarn`` costs nothing, whatever is installed: it loads no other module."""
+    program = "import sys; before = set(sys.modules); import forewarn; print(*set(sys.modules) - before)"
+    ended = subprocess.run([sys.executable, "-S", "-c", program], cwd=SOURCE.parent, capture_output=True, check=True)
 
-    assert list(imports_of(tree)) == []
+    assert ended.stdout.decode().split() == ["forewarn"]
+
+
+@pytest.mark.parametrize("name", forewarn.__all__)
+def test_what_the_package_offers_is_there(name: str) -> None:
+    """Each name can be imported from the package, and bears that name."""
+    assert getattr(forewarn, name).__name__ == name

@@ -1,0 +1,136 @@
+"""The client for programs that run on asyncio. Every rule is the conversation's; here only bytes are moved."""
+
+import asyncio
+import os
+from collections.abc import AsyncIterator
+from datetime import timedelta
+from types import TracebackType
+from typing import Self, TypeVar
+
+from forewarn.client.async_wires import AsyncWire
+from forewarn.client.changes import Change, changes
+from forewarn.client.client import PATIENCE, id_of
+from forewarn.client.conversation import Conversation
+from forewarn.client.errors import Closed
+from forewarn.client.following import Following
+from forewarn.client.steps import Look, Pause, Send, Steps
+from forewarn.wire.document import Document, ScheduledEvent
+
+_Result = TypeVar("_Result")
+
+
+class AsyncClient:
+    """Asks a Scheduled Events service as ``Client`` does, on the event loop. Tasks may share a client."""
+
+    def __init__(
+        self,
+        url: str | None = None,
+        *,
+        api_version: str | None = None,
+        patience: timedelta = PATIENCE,
+        unreachable_patience: timedelta | None = None,
+    ) -> None:
+        self.conversation = Conversation(url, api_version, patience, unreachable_patience, os.environ)
+        self._wires: set[AsyncWire] = set()
+        self._closing = asyncio.Event()
+        self._turn = asyncio.Lock()
+        self._wire = self._open()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.aclose()
+
+    async def url(self) -> str:
+        """Return the address of the document, without the api-version; it is looked for when first needed."""
+        return (await self._run(self.conversation.find(), self._wire)).place.url
+
+    @property
+    def api_version(self) -> str:
+        """The api-version that is asked in."""
+        return self.conversation.versions.version
+
+    @property
+    def trouble(self) -> str:
+        """What is in the way at present; empty while all is well."""
+        return self.conversation.log.present
+
+    async def document(self) -> Document:
+        """Return all events that this VM is shown."""
+        return await self._run(self.conversation.document(), self._wire)
+
+    async def approve(self, *events: ScheduledEvent | str) -> None:
+        """Say that events may start now, for all their resources; UnknownEvent when one is gone."""
+        await self._run(self.conversation.approve(tuple(map(id_of, events))), self._wire)
+
+    async def postpone(self, event: ScheduledEvent | str, by: timedelta, reason: str = "") -> None:
+        """Ask for more time; NotPostponed where the service gives none, as Azure never does."""
+        await self._run(self.conversation.postpone(id_of(event), by, reason), self._wire)
+
+    async def own_name(self) -> str:
+        """Return the name by which events call this VM."""
+        return await self._run(self.conversation.own_name(), self._wire)
+
+    async def documents(self) -> AsyncIterator[Document]:
+        """Yield the present document, then each that differs, until the client is closed; trouble is waited out."""
+        following = Following(self.conversation)
+        wire = self._open()
+        try:
+            while True:
+                yield await self._run(following.next(), wire)
+        except Closed:
+            return
+        finally:
+            wire.end()
+            self._wires.discard(wire)
+
+    async def watch(self) -> AsyncIterator[Change]:
+        """Yield what becomes of events, beginning with those that are there, until the client is closed."""
+        before: Document | None = None
+        async for document in self.documents():
+            for change in changes(before, document):
+                yield change
+            before = document
+
+    async def aclose(self) -> None:
+        """Let go of all connections; whoever waits in another task waits no longer."""
+        self._closing.set()
+        for wire in tuple(self._wires):
+            wire.end()
+
+    def _open(self) -> AsyncWire:
+        wire = AsyncWire()
+        self._wires.add(wire)
+        return wire
+
+    async def _run(self, steps: Steps[_Result], wire: AsyncWire) -> _Result:
+        reply: object = None
+        try:
+            while True:
+                step = steps.send(reply)
+                match step:
+                    case Send() if wire is self._wire:
+                        async with self._turn:
+                            reply = await wire.exchange(step)
+                    case Send():
+                        reply = await wire.exchange(step)
+                    case Pause(seconds):
+                        await self._pause(seconds)
+                        reply = None
+                    case Look(call):
+                        reply = await asyncio.to_thread(call)
+                if self._closing.is_set():
+                    raise Closed
+        except StopIteration as end:
+            result: _Result = end.value
+            return result
+
+    async def _pause(self, seconds: float) -> None:
+        try:
+            async with asyncio.timeout(seconds):
+                await self._closing.wait()
+        except TimeoutError:
+            return

@@ -1,0 +1,138 @@
+"""The client for programs in a VM: what is coming, what became of it, and the word that they are ready."""
+
+import os
+import threading
+from collections.abc import Iterator
+from datetime import timedelta
+from types import TracebackType
+from typing import Self, TypeVar
+
+from forewarn.client.changes import Change, changes
+from forewarn.client.conversation import Conversation
+from forewarn.client.errors import Closed
+from forewarn.client.following import Following
+from forewarn.client.steps import Look, Pause, Send, Steps
+from forewarn.client.wires import Wire
+from forewarn.wire.document import Document, ScheduledEvent
+
+_Result = TypeVar("_Result")
+PATIENCE = timedelta(minutes=2)
+
+
+class Client:
+    """Asks a Scheduled Events service, Azure's or Forewarn's.
+
+    The service is found by itself unless ``url`` names it, and asked in the newest api-version that it knows unless
+    one is given. Calls go on trying for as long as ``patience`` says; where nothing that looks like a service can be
+    reached, for ``unreachable_patience``, which is the same unless it is given. Threads may share a client.
+    """
+
+    def __init__(
+        self,
+        url: str | None = None,
+        *,
+        api_version: str | None = None,
+        patience: timedelta = PATIENCE,
+        unreachable_patience: timedelta | None = None,
+    ) -> None:
+        self.conversation = Conversation(url, api_version, patience, unreachable_patience, os.environ)
+        self._wires: set[Wire] = set()
+        self._closing = threading.Event()
+        self._turn = threading.Lock()
+        self._wire = self._open()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    @property
+    def url(self) -> str:
+        """The address of the document, without the api-version; looked for when it is first needed."""
+        return self._run(self.conversation.find(), self._wire).place.url
+
+    @property
+    def api_version(self) -> str:
+        """The api-version that is asked in."""
+        return self.conversation.versions.version
+
+    @property
+    def trouble(self) -> str:
+        """What is in the way at present; empty while all is well."""
+        return self.conversation.log.present
+
+    def document(self) -> Document:
+        """Return all events that this VM is shown."""
+        return self._run(self.conversation.document(), self._wire)
+
+    def approve(self, *events: ScheduledEvent | str) -> None:
+        """Say that events may start now, for all their resources; UnknownEvent when one is gone."""
+        self._run(self.conversation.approve(tuple(map(id_of, events))), self._wire)
+
+    def postpone(self, event: ScheduledEvent | str, by: timedelta, reason: str = "") -> None:
+        """Ask for more time; NotPostponed where the service gives none, as Azure never does."""
+        self._run(self.conversation.postpone(id_of(event), by, reason), self._wire)
+
+    def own_name(self) -> str:
+        """Return the name by which events call this VM."""
+        return self._run(self.conversation.own_name(), self._wire)
+
+    def documents(self) -> Iterator[Document]:
+        """Yield the present document, then each that differs, until the client is closed; trouble is waited out."""
+        following = Following(self.conversation)
+        wire = self._open()
+        try:
+            while True:
+                yield self._run(following.next(), wire)
+        except Closed:
+            return
+        finally:
+            wire.end()
+            self._wires.discard(wire)
+
+    def watch(self) -> Iterator[Change]:
+        """Yield what becomes of events, beginning with those that are there, until the client is closed."""
+        before: Document | None = None
+        for document in self.documents():
+            yield from changes(before, document)
+            before = document
+
+    def close(self) -> None:
+        """Let go of all connections; whoever waits in another thread waits no longer."""
+        self._closing.set()
+        for wire in tuple(self._wires):
+            wire.end()
+
+    def _open(self) -> Wire:
+        wire = Wire()
+        self._wires.add(wire)
+        return wire
+
+    def _run(self, steps: Steps[_Result], wire: Wire) -> _Result:
+        reply: object = None
+        try:
+            while True:
+                step = steps.send(reply)
+                match step:
+                    case Send() if wire is self._wire:
+                        with self._turn:
+                            reply = wire.exchange(step)
+                    case Send():
+                        reply = wire.exchange(step)
+                    case Pause(seconds):
+                        reply = self._closing.wait(seconds)
+                    case Look(call):
+                        reply = call()
+                if self._closing.is_set():
+                    raise Closed
+        except StopIteration as end:
+            result: _Result = end.value
+            return result
+
+
+def id_of(event: ScheduledEvent | str) -> str:
+    """Return the id of an event, given as such or by its id."""
+    return event if isinstance(event, str) else event.id

@@ -1,0 +1,258 @@
+"""What a client says to a service and makes of the answers, whoever moves the bytes.
+
+Every method is a generator of steps (``steps.py``), so that ``Client`` and ``AsyncClient`` share each rule:
+
+    find the place ─▶ agree on the version ─▶ ask ─▶ an answer
+                                               ▲        │ trouble
+                                               └─ pause ┘    until patience is over
+"""
+
+from collections.abc import Callable, Mapping
+from datetime import timedelta
+from socket import gethostname
+from time import monotonic
+from typing import TypeVar
+
+import msgspec
+
+from forewarn.client.discovery import GIVEN, Found, find
+from forewarn.client.errors import NotAService, NotKnown, NotPostponed, NotThere, UnknownEvent, VersionRefused
+from forewarn.client.names import find_name
+from forewarn.client.patience import draw, pause
+from forewarn.client.places import Place, read_place, read_version
+from forewarn.client.steps import Answer, Look, Pause, Send, Silence, Steps
+from forewarn.client.trouble import Trouble, newest_versions, trouble_of_answer, trouble_of_body, trouble_of_silence
+from forewarn.client.trouble_log import TroubleLog
+from forewarn.client.versions import Negotiation
+from forewarn.core.errors import Refused
+from forewarn.wire.bodies import BadBody
+from forewarn.wire.document import Document, ScheduledEvent, parse
+from forewarn.wire.versions import SCHEDULED_EVENTS
+from forewarn.wire.words import read_id
+
+_Result = TypeVar("_Result")
+_LATER = 10.0
+"""Seconds that an answer may take once the service has answered before."""
+_SLACK = 5.0
+"""Azure: the first answer may take two minutes; the patience of two minutes does not end a moment before it."""
+_NAME_VERSION = "2017-08-01"
+_LONGEST_NAME = 256
+
+
+class Fetched(msgspec.Struct, frozen=True):
+    """One answer to the question for the document."""
+
+    document: Document | None
+    """None when it is the one that is known already."""
+    body: bytes
+    tag: str
+    version: str
+    was_held: bool
+    """The service waited for a change, as it was asked to."""
+
+
+class Conversation:
+    """All that is known of the service: where it is, which version it speaks, whether it is well."""
+
+    def __init__(
+        self,
+        url: str | None,
+        api_version: str | None,
+        patience: timedelta,
+        unreachable_patience: timedelta | None,
+        environment: Mapping[str, str],
+        *,
+        seconds: Callable[[], float] = monotonic,
+        chance: Callable[[], float] = draw,
+    ) -> None:
+        self.seconds = seconds
+        self.chance = chance
+        self.found = Found(read_place(url), GIVEN) if url else None
+        self.versions = Negotiation(api_version or (url and read_version(url)) or None, seconds)
+        self.log = TroubleLog(seconds)
+        self._environment = environment
+        self._patience = patience.total_seconds()
+        self._unreachable = self._patience if unreachable_patience is None else unreachable_patience.total_seconds()
+        self._has_answered = False
+        self._name = ""
+
+    def find(self) -> Steps[Found]:
+        """Find the service, unless it is found already."""
+        if self.found is None:
+            self.found = yield from find(self._environment, self._first_answer)
+        return self.found
+
+    def document(self) -> Steps[Document]:
+        """Return the present document; raise what is in the way once patience is over."""
+        fetched = yield from self._patiently(self.fetch)
+        assert fetched.document is not None  # noqa: S101 - nothing was known already
+        return fetched.document
+
+    def fetch(self, tag: str = "", wait: int = 0) -> Steps[Fetched]:
+        """Ask once; with a tag only for another document, and if the service can, wait for it. Raise Trouble."""
+        found = yield from self.find()
+        headers = tuple(
+            each for each in (("If-None-Match", tag), ("Prefer", f"wait={wait}" if wait else "")) if each[1]
+        )
+        while True:
+            version = self.versions.version
+            target = f"{found.place.path}?api-version={version}"
+            reply = yield Send(place=found.place, target=target, headers=headers, seconds=self._limit + wait)
+            answer = _heard(found.place, reply)
+            if not self.versions.refused(answer):
+                break
+        if answer.status == 400:
+            raise self._refusal(found.place, answer)
+        if answer.status != 200 and not (answer.status == 304 and tag):
+            raise trouble_of_answer(found.place.url, answer)
+        document = self._read(found.place, answer) if answer.status == 200 else None
+        self._has_answered = True
+        self.versions.accepted()
+        held = answer.headers.get("preference-applied", "").lower().startswith("wait")
+        return Fetched(document, answer.body, answer.headers.get("etag", tag), version, held)
+
+    def approve(self, events: tuple[str, ...]) -> Steps[None]:
+        """Let events start; raise UnknownEvent when one of them is gone, and then none was approved."""
+        from forewarn.wire.approval import encode  # noqa: PLC0415 - who only listens does not pay for it
+
+        ids = tuple(dict.fromkeys(map(read_id, events)))
+        if ids:
+            yield from self._patiently(lambda: self._post(encode(ids), ids))
+
+    def postpone(self, event: str, by: timedelta, reason: str) -> Steps[None]:
+        """Ask for more time, and look whether it was given: a service that does not know of it may say yes too."""
+        from forewarn.core.commands import Postponement  # noqa: PLC0415 - as in approve
+        from forewarn.wire.approval import encode  # noqa: PLC0415
+
+        event = read_id(event)
+        before = _event(event, (yield from self.document()))
+        body = encode((), (Postponement(event, round(by.total_seconds()), reason),))
+        try:
+            yield from self._patiently(lambda: self._post(body, (event,)))
+        except (UnknownEvent, NotKnown):
+            raise
+        except Refused as error:
+            raise NotPostponed(f"event {event} is not postponed: {error}") from None
+        after = _event(event, (yield from self.document()))
+        if before.not_before is None or after.not_before is None or after.not_before <= before.not_before:
+            raise NotPostponed(f"event {event} is not postponed: its NotBefore has not moved, though nobody said no")
+
+    def own_name(self) -> Steps[str]:
+        """Return this VM's name: what the service calls it, else what events call it, else its host name."""
+        if not self._name:
+            told = yield from self._patiently(self._told_name)
+            self._name = told or (yield from self._guessed_name())
+        return self._name
+
+    def _told_name(self) -> Steps[str]:
+        found = yield from self.find()
+        target = f"{found.place.name_path}?api-version={_NAME_VERSION}&format=text"
+        answer = _heard(found.place, (yield Send(place=found.place, target=target, seconds=self._limit)))
+        if answer.status in (403, 410, 429) or answer.status >= 500:
+            raise trouble_of_answer(found.place.url, answer)
+        name = answer.body.decode(errors="replace").strip() if answer.status == 200 else ""
+        return name if name.isprintable() and len(name) <= _LONGEST_NAME and name[:1] not in "<{[" else ""
+
+    def _guessed_name(self) -> Steps[str]:
+        host_name = str((yield Look(gethostname)))
+        document = yield from self.document()
+        resources = [name for event in document.events for name in event.resources]
+        return find_name(host_name, resources) or host_name.partition(".")[0]
+
+    def _post(self, body: bytes, ids: tuple[str, ...]) -> Steps[None]:
+        found = yield from self.find()
+        while True:
+            version = self.versions.version
+            target = f"{found.place.path}?api-version={version}"
+            reply = yield Send(place=found.place, method="POST", target=target, body=body, seconds=self._limit)
+            answer = _heard(found.place, reply)
+            if answer.status == 200:
+                return
+            if answer.status != 400:
+                raise trouble_of_answer(found.place.url, answer)
+            if newest_versions(answer) is not None and self.versions.refused(answer):
+                continue
+            # Asking for the document settles the version, and tells whether the events are still there.
+            fetched = yield from self.fetch()
+            if self.versions.version == version:
+                break
+        there = {event.id for event in fetched.document.events} if fetched.document else set()
+        gone = tuple(each for each in ids if each not in there)
+        if gone:
+            raise _gone(gone)
+        raise self._refusal(found.place, answer)
+
+    def _read(self, place: Place, answer: Answer) -> Document:
+        try:
+            document = parse(answer.body)
+        except BadBody as error:
+            raise trouble_of_body(place.url, answer, error) from None
+        return _without_underscores(document) if self.versions.has_underscores else document
+
+    def _refusal(self, place: Place, answer: Answer) -> Trouble:
+        trouble = trouble_of_answer(place.url, answer)
+        if newest_versions(answer) is None:
+            return trouble
+        known = ", ".join(SCHEDULED_EVENTS.names)
+        refused = VersionRefused(f"{trouble.error}; api-version {self.versions.version} was asked, there are {known}")
+        return Trouble(trouble.kind, refused, patience=0.0)
+
+    @property
+    def _first_answer(self) -> float:
+        return self._patience + _SLACK
+
+    @property
+    def _limit(self) -> float:
+        return _LATER if self._has_answered else self._first_answer
+
+    def _patiently(self, attempt: Callable[[], Steps[_Result]]) -> Steps[_Result]:
+        began = self.seconds()
+        failures = 0
+        while True:
+            try:
+                result = yield from attempt()
+            except Trouble as trouble:
+                wait = pause(failures, trouble.retry_after, self.chance())
+                if self.seconds() - began + wait > self._hope(trouble):
+                    raise trouble.error from None
+                self.log.begin(trouble.kind, str(trouble))
+                failures += 1
+                yield Pause(wait)
+            else:
+                self.log.over()
+                return result
+
+    def _hope(self, trouble: Trouble) -> float:
+        at_most = self._unreachable if isinstance(trouble.error, NotThere | NotAService) else self._patience
+        return min(at_most, trouble.patience)
+
+
+def _heard(place: Place, reply: object) -> Answer:
+    match reply:
+        case Answer():
+            return reply
+        case Silence():
+            raise trouble_of_silence(place.url, reply)
+        case _:
+            raise TypeError(f"a request is replied to with an Answer or Silence, not {reply!r}")
+
+
+def _event(id: str, document: Document) -> ScheduledEvent:
+    for event in document.events:
+        if event.id == id:
+            return event
+    raise _gone((id,))
+
+
+def _gone(ids: tuple[str, ...]) -> UnknownEvent:
+    named = ", ".join(ids)
+    return UnknownEvent(f"no longer there: {named}; it is over or was canceled, and nothing was changed", ids)
+
+
+def _without_underscores(document: Document) -> Document:
+    # Azure: in the first version the names of VMs begin with an underscore; nothing else speaks of them so.
+    events = (
+        msgspec.structs.replace(event, resources=tuple(name.removeprefix("_") for name in event.resources))
+        for event in document.events
+    )
+    return msgspec.structs.replace(document, events=tuple(events))

@@ -1,0 +1,81 @@
+"""Following the document: each that differs from the one before, by long poll where the service offers it."""
+
+from forewarn.client.conversation import Conversation, Fetched
+from forewarn.client.patience import pause, spread
+from forewarn.client.steps import Pause, Steps
+from forewarn.client.trouble import Trouble
+from forewarn.core.errors import ForewarnError
+from forewarn.wire.document import Document
+
+_WAIT = 55
+"""Seconds that a service is asked to wait for a change: less than what routers and proxies bear in silence."""
+_POLL = 1.0
+"""Azure: asking once a second is what is recommended."""
+_LEAST = 0.2
+"""Seconds between two questions, whatever is said: Azure allows five a second."""
+_TRUST = 3_600.0
+"""Seconds after which a service that did not wait is asked again whether it would."""
+
+
+class Following:
+    """One follower; several may follow the same service."""
+
+    def __init__(self, conversation: Conversation) -> None:
+        self._conversation = conversation
+        self._last: Document | None = None
+        self._tag = ""
+        self._tag_version = ""
+        self._due = 0.0
+        self._does_wait: bool | None = None
+        self._tried_at = 0.0
+
+    @property
+    def is_held(self) -> bool:
+        """Tell whether the service holds questions back until there is news."""
+        return bool(self._does_wait)
+
+    def next(self) -> Steps[Document]:
+        """Return the next document that differs; whatever is in the way is waited out."""
+        talk = self._conversation
+        failures = 0
+        while True:
+            left = self._due - talk.seconds()
+            if left > 0:
+                yield Pause(left)
+            asked_at = talk.seconds()
+            tag = self._tag if self._tag_version == talk.versions.version else ""
+            wait = _WAIT if tag and self._may_wait(asked_at) else 0
+            try:
+                fetched = yield from talk.fetch(tag, wait)
+            except (Trouble, ForewarnError) as trouble:
+                kind = trouble.kind if isinstance(trouble, Trouble) else type(trouble).__name__
+                wish = trouble.retry_after if isinstance(trouble, Trouble) else 0.0
+                talk.log.begin(kind, str(trouble))
+                # Another service may answer next.
+                self._does_wait = None
+                self._due = talk.seconds() + pause(failures, wish, talk.chance())
+                failures += 1
+                continue
+            talk.log.over()
+            failures = 0
+            is_news = fetched.document is not None and fetched.document != self._last
+            self._learn(fetched, asked_at, asked=wait > 0, is_news=is_news)
+            if is_news and fetched.document is not None:
+                self._last = fetched.document
+                return fetched.document
+
+    def _may_wait(self, now: float) -> bool:
+        return self._does_wait is not False or now - self._tried_at > _TRUST
+
+    def _learn(self, fetched: Fetched, asked_at: float, *, asked: bool, is_news: bool) -> None:
+        """Decide when to ask next."""
+        talk = self._conversation
+        self._tag, self._tag_version = fetched.tag, fetched.version
+        if asked and (fetched.was_held or not is_news):
+            # News come at once also from a service that would have waited, so they prove nothing.
+            self._does_wait, self._tried_at = fetched.was_held, asked_at
+        if self._tag and self._may_wait(asked_at):
+            # A service that says it waited, and answers the same at once, is not asked in a circle.
+            self._due = asked_at + (_LEAST if is_news else spread(_POLL, talk.chance()))
+        else:
+            self._due = talk.seconds() + spread(_POLL, talk.chance())

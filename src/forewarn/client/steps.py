@@ -1,0 +1,65 @@
+"""What a conversation asks of whoever moves the bytes, and what it is told. Nothing here touches the world.
+
+A conversation is a generator: it yields the next step, is sent what came of it, and returns what it was for.
+"""
+
+from collections.abc import Callable, Generator
+from typing import TypeAlias, TypeVar
+
+import msgspec
+
+from forewarn.client.places import Place
+
+_Result = TypeVar("_Result")
+
+CONNECT = 3.0
+"""Seconds until a connection must stand: the service is never far away."""
+
+
+class Answer(msgspec.Struct, frozen=True):
+    """A whole answer; the names of its headers are in lower case."""
+
+    status: int
+    headers: dict[str, str]
+    body: bytes = b""
+
+
+class Silence(msgspec.Struct, frozen=True):
+    """No answer came."""
+
+    why: str
+    """What was seen of it, as part of a sentence: "refuses the connection"."""
+    connected: bool = True
+    in_time: bool = True
+    """False when time ran out; else the connection ended, or never stood."""
+    garbled: bool = False
+    """Something came, but no HTTP."""
+
+
+class Send(msgspec.Struct, frozen=True, kw_only=True):
+    """Send a request; the reply is an Answer or Silence."""
+
+    place: Place
+    method: str = "GET"
+    target: str
+    headers: tuple[tuple[str, str], ...] = ()
+    body: bytes = b""
+    seconds: float
+    """How long the whole answer may take once the connection stands."""
+
+
+class Pause(msgspec.Struct, frozen=True):
+    """Do nothing for so long; the reply is None."""
+
+    seconds: float
+
+
+class Look(msgspec.Struct, frozen=True):
+    """Call something that takes time and does not converse, such as reading files; the reply is what it returns."""
+
+    call: Callable[[], object]
+
+
+Step: TypeAlias = Send | Pause | Look
+Reply: TypeAlias = object
+Steps: TypeAlias = Generator[Step, Reply, _Result]

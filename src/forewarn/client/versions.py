@@ -1,0 +1,68 @@
+"""Which api-version to ask in: the newest that the service knows."""
+
+from collections.abc import Callable
+
+from forewarn.client.steps import Answer
+from forewarn.client.trouble import newest_versions
+from forewarn.core.errors import BadInput
+from forewarn.wire.versions import API_VERSIONS, BY_NAME
+
+_TRUST = 3_600.0
+"""Seconds after which a newer version is tried again: a 400 may have had another cause, and services are updated."""
+
+
+class Negotiation:
+    """Steps down from the newest version until one is answered, and remembers it; a given version is not left."""
+
+    def __init__(self, given: str | None, seconds: Callable[[], float]) -> None:
+        if given is not None and not given:
+            raise BadInput("the api-version is empty; write it like 2020-07-01, or leave it out")
+        self._given = given
+        self._seconds = seconds
+        self._chosen = len(API_VERSIONS) - 1
+        self._settled_at: float | None = None
+
+    @property
+    def version(self) -> str:
+        """The version to ask in next."""
+        if self._given:
+            return self._given
+        if self._settled_at is not None and self._seconds() - self._settled_at > _TRUST:
+            self._begin_anew()
+        return API_VERSIONS[self._chosen].name
+
+    @property
+    def has_underscores(self) -> bool:
+        """Tell whether names have a leading underscore in this version."""
+        known = BY_NAME.get(self._given) if self._given else API_VERSIONS[self._chosen]
+        return known is not None and known.underscore_names
+
+    def accepted(self) -> None:
+        """Hear that the version was answered."""
+        if self._chosen < len(API_VERSIONS) - 1 and self._settled_at is None:
+            self._settled_at = self._seconds()
+
+    def refused(self, answer: Answer) -> bool:
+        """Hear an answer; tell whether another version is worth trying, which then is the next."""
+        if self._given or not _is_about_versions(answer):
+            return False
+        if self._settled_at is not None:
+            # It was answered before: look from the top whether the service was exchanged for another.
+            self._begin_anew()
+            return True
+        newest = newest_versions(answer) or ()
+        named = [BY_NAME[name].index for name in newest if name in BY_NAME and BY_NAME[name].index < self._chosen]
+        following = max(named, default=self._chosen - 1)
+        if following < 0:
+            self._begin_anew()
+            return False
+        self._chosen = following
+        return True
+
+    def _begin_anew(self) -> None:
+        self._chosen, self._settled_at = len(API_VERSIONS) - 1, None
+
+
+def _is_about_versions(answer: Answer) -> bool:
+    # Azure: 400, often without a word; once it was 404 with a sentence about the version.
+    return answer.status == 400 or (answer.status == 404 and b"version" in answer.body.lower())

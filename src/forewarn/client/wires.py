@@ -1,0 +1,102 @@
+"""Blocking connections: one at a time, kept open, opened anew when the service let go of it."""
+
+import socket
+from contextlib import suppress
+from time import monotonic
+
+from forewarn.client.http import Garbled, Line
+from forewarn.client.places import Place
+from forewarn.client.steps import CONNECT, Answer, Send, Silence
+
+_CHUNK = 65_536
+
+
+class Wire:
+    """A connection to wherever the last request went. Never a proxy: a VM's service is next to it."""
+
+    def __init__(self) -> None:
+        self._socket: socket.socket | None = None
+        self._line = Line()
+        self._place: Place | None = None
+        self._is_ended = False
+
+    def exchange(self, request: Send) -> Answer | Silence:
+        """Send a request and wait for its whole answer."""
+        reused = self._socket is not None and self._place == request.place and self._line.is_open
+        reply = self._exchange(request)
+        if reused and isinstance(reply, Silence) and reply.in_time and not self._line.has_heard:
+            # The service had closed the idle connection. What we send may be sent twice: it is the same again.
+            reply = self._exchange(request)
+        return reply
+
+    def end(self) -> None:
+        """Close, and open no more; a request that waits in another thread ends."""
+        self._is_ended = True
+        self.close()
+
+    def close(self) -> None:
+        """Let go of the connection."""
+        wire, self._socket = self._socket, None
+        if wire is not None:
+            with suppress(OSError):
+                # Closing alone would leave another thread waiting.
+                wire.shutdown(socket.SHUT_RDWR)
+            wire.close()
+
+    def _exchange(self, request: Send) -> Answer | Silence:
+        if self._socket is None or self._place != request.place or not self._line.is_open:
+            silence = self._connect(request.place)
+            if silence:
+                return silence
+        try:
+            answer = self._talk(request)
+        except TimeoutError:
+            self.close()
+            return Silence(f"has not answered within {request.seconds:g} s", in_time=False)
+        except Garbled as error:
+            self.close()
+            return Silence(str(error), garbled=True)
+        except OSError as error:
+            self.close()
+            return Silence(f"broke the connection ({reason(error)})")
+        if not self._line.is_open or isinstance(answer, Silence):
+            self.close()
+        return answer
+
+    def _connect(self, place: Place) -> Silence | None:
+        self.close()
+        if self._is_ended:
+            return Silence("was let go of", connected=False)
+        try:
+            wire = socket.create_connection((place.host, place.port), CONNECT)
+            wire.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        except (OSError, UnicodeError) as error:
+            return Silence(f"cannot be reached ({reason(error)})", connected=False)
+        self._socket, self._line, self._place = wire, Line(), place
+        return None
+
+    def _talk(self, request: Send) -> Answer | Silence:
+        wire, line = self._socket, self._line
+        if wire is None:
+            return Silence("was let go of")
+        # The whole answer counts, not each byte of it: who sends one a second is no service.
+        end = monotonic() + request.seconds
+        wire.settimeout(request.seconds)
+        wire.sendall(line.say(request))
+        while True:
+            left = end - monotonic()
+            if left <= 0:
+                raise TimeoutError
+            wire.settimeout(left)
+            data = wire.recv(_CHUNK)
+            answer = line.hear(data)
+            if answer is not None:
+                return answer
+            if not data:
+                return Silence("closed the connection before its answer was whole")
+
+
+def reason(error: Exception) -> str:
+    """Say what the system says of it, in small letters."""
+    said = getattr(error, "strerror", None) or str(error) or type(error).__name__
+    return said[:1].lower() + said[1:]
