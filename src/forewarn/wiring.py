@@ -23,11 +23,12 @@ from forewarn.journal.port import Journal
 from forewarn.metadata.caller import Callers
 from forewarn.metadata.desk import Desk
 from forewarn.metadata.edge import Edge
+from forewarn.metadata.identity import Identity
 from forewarn.metadata.limits import Limits
-from forewarn.metadata.listener import Listener, bind
 from forewarn.metadata.recorder import Recorder
 from forewarn.metadata.records import Records
 from forewarn.metadata.service import Service
+from forewarn.metadata.wires import listener_of
 from forewarn.node.driver import Driver
 from forewarn.node.keeper import Keeper
 from forewarn.node.log import FactLog
@@ -67,11 +68,12 @@ class Assembly:
         self.journal = journal
         self.driver = driver
         self.node = Node(journal, clock, rules_of(settings))
-        self.desk = Desk(clock.seconds)
+        identity = Identity(settings.identity)
+        self.desk = Desk(clock.seconds, identity)
         self.records = Records(self.desk, self.node.rules, clock.seconds, clock.now)
         self.metadata = Service(
             self.desk,
-            Callers(self.desk, settings.default_vm),
+            Callers(self.desk, settings.default_vm, identity),
             self.records,
             limits_of(settings),
             enrol=self._enrol,
@@ -141,9 +143,10 @@ class Assembly:
             await asyncio.sleep(0)
 
     def _listen(self, service: Service) -> Entrance:
-        endpoint = self.settings.metadata
-        self._edge = Edge(service, limits_of(self.settings))
-        return Listener(self._edge, bind(endpoint.host, endpoint.port))
+        settings = self.settings
+        self._edge = Edge(service, limits_of(settings))
+        identity = Identity(settings.identity)
+        return listener_of(identity, self._edge, settings.metadata, self.desk.seats.keys(), settings.answer_ttl)
 
     def _check_default_vm(self) -> None:
         name = self.settings.default_vm

@@ -39,6 +39,8 @@ SAMPLES = {
     "fleet": ("fleet.toml", Path("fleet.toml")),
     "hurry": ("60", 60.0),
     "default_vm": ("web-0", "web-0"),
+    "identity": ("mark", "mark"),
+    "answer_ttl": ("1", 1),
     "rate_limit": ("2.5", 2.5),
     "rate_burst": ("7", 7),
     "connections_per_caller": ("0", 0),
@@ -109,6 +111,20 @@ def test_a_default_vm_speaks_on_loopback_only() -> None:
     """On any other listener it would lend its identity to strangers."""
     with pytest.raises(BadInput, match="default_vm speaks for callers on this machine only"):
         load({"default_vm": "web-0", "metadata": "169.254.169.254:80"}, {}, Path("/dev/null"))
+
+
+@pytest.mark.parametrize(
+    ("flags", "said"),
+    [
+        ({"default_vm": "web-0", "identity": "tap"}, 'default_vm is for identity = "address"'),
+        ({"answer_ttl": "256"}, "no packet travels more than 255 hops"),
+        ({"identity": "name"}, "expected one of address, mark, tap"),
+    ],
+)
+def test_what_cannot_be_on_the_network_is_refused(flags: dict[str, str], said: str) -> None:
+    """Before anything listens."""
+    with pytest.raises(BadInput, match=said):
+        load(flags, {}, Path("/dev/null"))
 
 
 def test_the_driver_gets_its_own_table(tmp_path: Path) -> None:

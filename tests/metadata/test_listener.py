@@ -46,6 +46,25 @@ def test_a_name_that_is_no_address_is_said() -> None:
         bind("no.such.host.invalid", 80)
 
 
+@pytest.mark.parametrize(("host", "family"), [("127.0.0.1", socket.AF_INET), ("::1", socket.AF_INET6)])
+def test_answers_travel_no_further_than_they_may(host: str, family: socket.AddressFamily) -> None:
+    """A connection inherits the limit from the socket that accepts it."""
+    (listening,) = bind(host, 0, ttl=1)
+    level, option = (
+        (socket.IPPROTO_IP, socket.IP_TTL)
+        if family == socket.AF_INET
+        else (socket.IPPROTO_IPV6, socket.IPV6_UNICAST_HOPS)
+    )
+    with listening, socket.socket(family) as caller:
+        listening.listen()
+        listening.setblocking(True)
+        caller.connect(listening.getsockname()[:2])
+        caller.send(b"GET")
+        accepted, _ = listening.accept()
+        with accepted:
+            assert accepted.getsockopt(level, option) == 1
+
+
 @on_both_loops
 async def test_nobody_is_let_in_before_the_start() -> None:
     """Until it starts, a listener refuses connections; a port that was taken meanwhile is said then."""

@@ -1,6 +1,6 @@
 """The settings of ``forewarn serve``.
 
-The tables of the file ([notice], [mail], and [drivers.NAME] for the driver's own settings) have no flags.
+The tables of the file ([notice], [mail], [network], and [drivers.NAME] for the driver's own settings) have no flags.
 """
 
 from collections.abc import Mapping
@@ -54,6 +54,16 @@ class Mail(msgspec.Struct, frozen=True, kw_only=True):
     password_file: Annotated[Path | None, Key(FILE, "The file that holds the password and nothing else.")] = None
 
 
+class Network(msgspec.Struct, frozen=True, kw_only=True):
+    """The wires of this machine's guests, for ``forewarn network``: the table [network]."""
+
+    bridge: Annotated[str, Key(TEXT, "The bridge that guests are on; made when it is not there.")] = "forewarn0"
+    uplink: Annotated[
+        str, Key(TEXT, "The port of the bridge that leads out of this machine; whoever comes by it is no guest.")
+    ] = ""
+    host: Annotated[str, Key(TEXT, "Only VMs that stand on this host; all that have a tap where left out.")] = ""
+
+
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """How one service runs."""
 
@@ -72,6 +82,12 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     fleet: Annotated[Path | None, Key(FILE, "A fleet file to apply at start.")] = None
     hurry: Annotated[float, Key(RATE, "Divide every duration of the rules by R; 60 makes minutes seconds.")] = 1.0
     default_vm: Annotated[str, Key(TEXT, "The VM that speaks for loopback callers whom no VM claims.")] = ""
+    identity: Annotated[
+        str, Key(choice("address", "mark", "tap"), "By what VMs are known: their address, or the wire they are on.")
+    ] = "address"
+    answer_ttl: Annotated[
+        int, Key(WHOLE, "Hops that answers to VMs may travel; 1 keeps them from containers inside; 0 is no limit.")
+    ] = 0
     rate_limit: Annotated[float, Key(NUMBER, "Requests per second and VM; 0 is no limit.")] = 5.0
     rate_burst: Annotated[int, Key(WHOLE, "Requests a VM may make at once before the rate limit is felt.")] = 20
     connections_per_caller: Annotated[int, Key(WHOLE, "Open connections per address; 0 is no limit.")] = 64
@@ -89,11 +105,12 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """The driver's own: the table [drivers.NAME]."""
     notice: Notice = Notice()
     mail: Mail = Mail()
+    network: Network = Network()
 
 
 KEYS = keys_of(Settings)
 """Every setting that has a flag, a variable and a key."""
-TABLES: dict[str, type[Notice] | type[Mail]] = {"notice": Notice, "mail": Mail}
+TABLES: dict[str, type[Notice] | type[Mail] | type[Network]] = {"notice": Notice, "mail": Mail, "network": Network}
 """The tables of the file whose settings are known."""
 _TABLE_KEYS = {name: keys_of(record) for name, record in TABLES.items()}
 
@@ -123,6 +140,10 @@ def _check(settings: Settings) -> None:
             f"default_vm speaks for callers on this machine only, but the metadata listener is"
             f" {settings.metadata}; listen on 127.0.0.1 or leave default_vm out"
         )
+    if settings.default_vm and settings.identity != "address":
+        raise BadInput(f'default_vm is for identity = "address"; this is {settings.identity!r}, so leave it out')
+    if settings.answer_ttl > 255:
+        raise BadInput(f"answer_ttl is {settings.answer_ttl}, but no packet travels more than 255 hops")
     mail = settings.mail
     if mail.host and not mail.sender:
         raise BadInput("host in [mail] is given without sender; write sender = and the address that mail comes from")

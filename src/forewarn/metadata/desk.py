@@ -5,7 +5,7 @@ it in an api-version, and kept until the next change. Both are small and hold no
 asks cost memory only, and not much of it.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from urllib.parse import quote
 
 import msgspec
@@ -33,6 +33,7 @@ from forewarn.core.facts import (
 )
 from forewarn.core.fleet import Fleet
 from forewarn.core.model import Event, GroupKind, GroupTerms, Vm
+from forewarn.metadata.identity import KEYS, Identity
 from forewarn.node.feed import Commit
 from forewarn.wire.document import render
 from forewarn.wire.versions import API_VERSIONS, NEWEST
@@ -74,10 +75,11 @@ class Seat(msgspec.Struct, gc=False, eq=False):
 
 
 class Desk:
-    """Seats by address and boards by group, as the last commit left them."""
+    """Seats by what VMs are known by, and boards by group, as the last commit left them."""
 
-    def __init__(self, seconds: Callable[[], float]) -> None:
+    def __init__(self, seconds: Callable[[], float], identity: Identity = Identity.ADDRESS) -> None:
         self.seats: dict[str, Seat] = {}
+        """The VMs that may ask, by address, mark or tap. What two VMs have is not here: they could be either."""
         self.boards: dict[str, Board] = {}
         self.enrolled: list[Board] = []
         """The boards to sweep; one that was switched off or removed stays until the sweep comes by."""
@@ -88,11 +90,17 @@ class Desk:
         """The groups of unfinished events, by id: a fact that ends an event names only the event."""
         self._empty: dict[int, _Tails] = {}
         self._seconds = seconds
+        self._keys = KEYS[identity]
+        self._shared: set[str] = set()
 
     def seat_of_vm(self, name: str) -> Seat | None:
         """Return the seat of a VM, unless it is deallocated: then nobody may ask in its name."""
         seat = self._seats_of.get(name)
         return None if seat is None or seat.vm.deallocated else seat
+
+    def is_shared(self, key: str) -> bool:
+        """Tell whether several VMs have it, so that it tells of none of them."""
+        return key in self._shared
 
     def load(self, fleet: Fleet) -> None:
         """Show this fleet and nothing else; what is known of who asked when is kept."""
@@ -103,6 +111,8 @@ class Desk:
         self.seats.clear()
         for name in [*(self._seats_of.keys() - fleet.vms.keys()), *fleet.vms]:
             self._refresh_seat(fleet, name)
+        for vm in fleet.vms.values():
+            self._assign(fleet, self._keys.of(vm))
 
     def publish(self, commit: Commit) -> None:
         """Show what the commit changed."""
@@ -114,9 +124,11 @@ class Desk:
                 self._trace(fact, groups, vms, now)
         for name in groups:
             self._refresh_board(commit.fleet, name, now)
-        self._vacate(vms)
+        keys = {self._keys.of(seat.vm) for name in vms if (seat := self._seats_of.get(name))}
         for name in vms:
             self._refresh_seat(commit.fleet, name)
+        for key in keys | {self._keys.of(vm) for name in vms if (vm := commit.fleet.vms.get(name))}:
+            self._assign(commit.fleet, key)
 
     def _trace(self, fact: AnyFact, groups: dict[str, None], vms: dict[str, None], now: float) -> None:
         """Note which groups and VMs the fact touches."""
@@ -198,12 +210,6 @@ class Desk:
         for ended in {event.id for event in before} - {event.id for event in after}:
             self._groups_of.pop(ended, None)
 
-    def _vacate(self, names: Iterable[str]) -> None:
-        """Free the addresses of these VMs first, so that they can change places with each other."""
-        for name in names:
-            if seat := self._seats_of.get(name):
-                self.seats.pop(seat.vm.address, None)
-
     def _refresh_seat(self, fleet: Fleet, name: str) -> None:
         vm = fleet.vms.get(name)
         if vm is None:
@@ -215,8 +221,17 @@ class Desk:
             seat = self._seats_of[name] = Seat(vm, board)
         seat.vm = vm
         seat.board = board
-        if vm.address and not vm.deallocated:
-            self.seats[vm.address] = seat
+
+    def _assign(self, fleet: Fleet, key: str) -> None:
+        """Give the seat that is found by the key to the one VM whose it is, if it is one's alone."""
+        owners = self._keys.owners(fleet)[key]
+        self._shared.discard(key)
+        if len(owners) > 1:
+            self._shared.add(key)
+        if len(owners) == 1 and not fleet.vms[owners[0]].deallocated:
+            self.seats[key] = self._seats_of[owners[0]]
+        else:
+            self.seats.pop(key, None)
 
     def prepare(self, board: Board) -> _Tails:
         """Make a board ready to be shown, in no api-version yet."""

@@ -35,10 +35,11 @@ _Address = tuple[str, int] | tuple[str, int, int, int] | tuple[int, bytes]
 _NO_FILES_LEFT = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 
 
-def bind(host: str, port: int, flag: str = _FLAG) -> list[socket.socket]:
+def bind(host: str, port: int, flag: str = _FLAG, *, ttl: int = 0, device: str = "") -> list[socket.socket]:
     """Return sockets of that address; raise Unavailable that says why not, and which flag chooses otherwise.
 
-    They do not listen yet: nobody is let in before he can be answered.
+    They do not listen yet: nobody is let in before he can be answered. With ``ttl``, answers travel so many hops at
+    most. With ``device``, only what arrives there reaches them.
     """
     where = _where(host, port)
     try:
@@ -49,12 +50,28 @@ def bind(host: str, port: int, flag: str = _FLAG) -> list[socket.socket]:
     try:
         for family, kind, protocol, _, address in dict.fromkeys(found):
             opened = socket.socket(family, kind, protocol)
+            _limit(opened, ttl, device)
             sockets.append(_claim(opened, address, is_one_of_many=len(found) > 1))
     except OSError as error:
         for opened in sockets:
             opened.close()
         raise Unavailable(f"cannot listen on {where}: {_remedy(error, port, flag)}") from None
     return sockets
+
+
+def _limit(listening: socket.socket, ttl: int, device: str) -> None:
+    """Set what connections inherit from the socket that accepts them."""
+    try:
+        if device:
+            listening.setsockopt(socket.SOL_SOCKET, socket.SO_BINDTODEVICE, device.encode())
+        if ttl and listening.family == socket.AF_INET6:
+            listening.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_UNICAST_HOPS, ttl)
+        if ttl:
+            # Also on IPv6 sockets: those that take in IPv4 callers answer them by it.
+            listening.setsockopt(socket.IPPROTO_IP, socket.IP_TTL, ttl)
+    except OSError:
+        listening.close()
+        raise
 
 
 def _claim(listening: socket.socket, address: _Address, *, is_one_of_many: bool) -> socket.socket:
@@ -97,7 +114,7 @@ class Listener:
     """Takes callers in, on sockets that already listen."""
 
     def __init__(self, edge: Edge, sockets: Sequence[socket.socket]) -> None:
-        self.port = int(sockets[0].getsockname()[1])
+        self.port = int(sockets[0].getsockname()[1]) if sockets else 0
         self._edge = edge
         self._sockets = sockets
         self._lobby = Lobby(edge, self._hand_over)

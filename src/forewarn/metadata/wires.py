@@ -1,0 +1,119 @@
+"""Listeners that know a caller by the wire its connection came from, whatever address it bears. Linux only.
+
+What a connection came from is asked once, when it is accepted; from then on all is as with addresses.
+"""
+
+import asyncio
+import logging
+import socket
+from collections.abc import Collection
+from pathlib import Path
+
+from forewarn.config.values import Endpoint
+from forewarn.core.errors import BadInput, Unavailable
+from forewarn.metadata.edge import Edge
+from forewarn.metadata.identity import Identity
+from forewarn.metadata.listener import Listener, bind
+
+log = logging.getLogger(__name__)
+
+_ACCEPT_MARKS = Path("/proc/sys/net/ipv4/tcp_fwmark_accept")
+_BEAT = 1.0
+_NAME_LENGTH = 16
+
+
+def listener_of(
+    identity: Identity, edge: Edge, endpoint: Endpoint, taps: Collection[str] = (), ttl: int = 0
+) -> Listener:
+    """Return what takes callers in on the endpoint, and knows them by what is asked for."""
+    if identity is Identity.ADDRESS:
+        return Listener(edge, bind(endpoint.host, endpoint.port, ttl=ttl))
+    if not hasattr(socket, "SO_MARK") or not hasattr(socket, "SO_BINDTODEVICE"):
+        raise BadInput(f'identity = "{identity}" needs Linux; this machine can tell VMs apart by address only')
+    if identity is Identity.MARK:
+        return MarkListener(edge, bind(endpoint.host, endpoint.port, ttl=ttl))
+    return TapListener(edge, endpoint, taps, ttl)
+
+
+def marks_are_accepted() -> bool:
+    """Tell whether connections bear the mark of the packet that opened them."""
+    return _ACCEPT_MARKS.exists() and _ACCEPT_MARKS.read_text("ascii").strip() == "1"
+
+
+class MarkListener(Listener):
+    """Knows callers by the mark of their packets."""
+
+    async def start(self) -> None:
+        await super().start()
+        if not marks_are_accepted():
+            log.warning(
+                "every VM will be refused: the kernel does not hand marks on to connections; run"
+                " 'forewarn network setup', or sysctl -w net.ipv4.tcp_fwmark_accept=1"
+            )
+
+    def _greet(self, file: int, address: str) -> None:
+        connection = _borrow(file)
+        mark = connection.getsockopt(socket.SOL_SOCKET, socket.SO_MARK)
+        connection.detach()
+        super()._greet(file, str(mark & 0xFFFFFFFF))
+
+
+class TapListener(Listener):
+    """Listens on every tap by itself, on those that come later too."""
+
+    def __init__(self, edge: Edge, endpoint: Endpoint, taps: Collection[str], ttl: int = 0) -> None:
+        super().__init__(edge, ())
+        self.port = endpoint.port
+        self._endpoint = endpoint
+        self._taps = taps
+        self._ttl = ttl
+        self._open: dict[str, tuple[int, socket.socket]] = {}
+        """The socket on each tap, and the number the tap had then: one made anew has another."""
+        self._trouble: dict[str, str] = {}
+        self._beating: asyncio.TimerHandle | None = None
+
+    async def start(self) -> None:
+        self._edge.start()
+        self._look_around()
+
+    async def stop(self, grace: float = 5.0) -> None:
+        if self._beating:
+            self._beating.cancel()
+        await super().stop(grace)
+
+    def _look_around(self) -> None:
+        """Listen where a VM's tap has come, and no longer where it has gone."""
+        there = {name: number for number, name in socket.if_nameindex() if name in self._taps}
+        for tap, (number, listening) in list(self._open.items()):
+            if there.get(tap) != number:
+                self._loop.remove_reader(listening)
+                listening.close()
+                del self._open[tap]
+        for tap in there.keys() - self._open.keys():
+            self._listen_on(tap, there[tap])
+        self._sockets = tuple(listening for _, listening in self._open.values())
+        self._beating = self._loop.call_later(_BEAT, self._look_around)
+
+    def _listen_on(self, tap: str, number: int) -> None:
+        try:
+            (listening,) = bind(self._endpoint.host, self._endpoint.port, ttl=self._ttl, device=tap)
+            listening.listen()
+        except (Unavailable, OSError) as error:
+            if self._trouble.get(tap) != str(error):
+                log.warning("tap %s is not listened on: %s", tap, error)
+            self._trouble[tap] = str(error)
+            return
+        self._trouble.pop(tap, None)
+        self._open[tap] = number, listening
+        self._loop.add_reader(listening, self._accept, listening)
+
+    def _greet(self, file: int, address: str) -> None:
+        connection = _borrow(file)
+        device = connection.getsockopt(socket.SOL_SOCKET, socket.SO_BINDTODEVICE, _NAME_LENGTH)
+        connection.detach()
+        super()._greet(file, device.rstrip(b"\0").decode())
+
+
+def _borrow(file: int) -> socket.socket:
+    """Return a socket to ask about the connection; detach it, or it closes the connection."""
+    return socket.socket(socket.AF_INET, socket.SOCK_STREAM, 0, file)
