@@ -85,7 +85,7 @@ def read_request(line: bytes) -> Request:
     except msgspec.ValidationError as error:
         said = str(error)
         raise BadInput(f"this cannot be understood: {said[0].lower()}{said[1:]}") from None
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+    except (msgspec.DecodeError, UnicodeDecodeError):
         raise BadInput("this is no JSON object in one line") from None
     wishes = (request.subscribe, request.hold is not None, bool(request.ready), request.status)
     if sum(wishes) > 1:
