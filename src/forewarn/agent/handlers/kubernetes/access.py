@@ -1,0 +1,156 @@
+"""Where the API server is, and how the agent shows who it is: a pod's service account, settings, or a kubeconfig."""
+
+import base64
+import binascii
+from collections.abc import Mapping
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import msgspec
+
+from forewarn.core.errors import BadInput, Unavailable
+
+SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
+AS_JSON = "kubectl config view --raw --minify --flatten -o json"
+"""How people turn a kubeconfig into what is read here without a YAML library."""
+
+
+class Held(msgspec.Struct, frozen=True):
+    """A token or a certificate: in a file, which is read anew whenever it is needed, or at hand."""
+
+    path: str = ""
+    text: str = ""
+
+    def __bool__(self) -> bool:
+        return bool(self.path or self.text)
+
+    def read(self) -> str:
+        if not self.path:
+            return self.text
+        try:
+            return Path(self.path).read_text(encoding="utf-8")
+        except (OSError, ValueError) as error:
+            raise Unavailable(f"{self.path} cannot be read: {_why(error)}") from None
+
+
+class Access(msgspec.Struct, frozen=True, kw_only=True):
+    """One way to an API server. What is not needed is empty."""
+
+    url: str
+    token: Held = Held()
+    authority: Held = Held()
+    """Whose certificates are believed; the machine's own list where it is empty."""
+    certificate: Held = Held()
+    key: Held = Held()
+
+    def __post_init__(self) -> None:
+        try:
+            parts = urlsplit(self.url)
+            good = parts.scheme in {"https", "http"} and bool(parts.hostname) and parts.port != 0
+        except ValueError:
+            good = False
+        if not good:
+            raise BadInput(f"{self.url!r} is no address of an API server; write it like https://10.0.0.1:6443")
+
+
+def of_service_account(environment: Mapping[str, str], directory: Path = SERVICE_ACCOUNT) -> Access:
+    """Return the access that Kubernetes gives to every pod."""
+    host, port = environment.get("KUBERNETES_SERVICE_HOST", ""), environment.get("KUBERNETES_SERVICE_PORT", "443")
+    if not host:
+        raise BadInput(
+            "the agent does not run in a pod, so handler 'kubernetes' needs to be told the way to the API server:"
+            " set 'kubeconfig', or 'server' with 'token_file' or 'certificate_file'"
+        )
+    return Access(
+        url=f"https://[{host}]:{port}" if ":" in host else f"https://{host}:{port}",
+        token=Held(path=str(directory / "token")),
+        authority=Held(path=str(directory / "ca.crt")),
+    )
+
+
+class _Cluster(msgspec.Struct, rename="kebab"):
+    server: str = ""
+    certificate_authority: str = ""
+    certificate_authority_data: str = ""
+
+
+class _User(msgspec.Struct, rename="kebab"):
+    token: str = ""
+    token_file: str = msgspec.field(default="", name="tokenFile")
+    client_certificate: str = ""
+    client_certificate_data: str = ""
+    client_key: str = ""
+    client_key_data: str = ""
+
+
+class _Context(msgspec.Struct):
+    cluster: str = ""
+    user: str = ""
+
+
+class _NamedCluster(msgspec.Struct):
+    name: str
+    cluster: _Cluster
+
+
+class _NamedUser(msgspec.Struct):
+    name: str
+    user: _User
+
+
+class _NamedContext(msgspec.Struct):
+    name: str
+    context: _Context
+
+
+class _Kubeconfig(msgspec.Struct):
+    current_context: str = msgspec.field(name="current-context")
+    clusters: list[_NamedCluster]
+    contexts: list[_NamedContext]
+    users: list[_NamedUser]
+
+
+def of_kubeconfig(path: Path) -> Access:
+    """Return the access of the current context of a kubeconfig that is written as JSON."""
+    try:
+        read = msgspec.json.decode(path.read_bytes(), type=_Kubeconfig)
+    except OSError as error:
+        raise BadInput(f"kubeconfig {path} cannot be read: {_why(error)}") from None
+    except msgspec.ValidationError as error:
+        raise BadInput(f"kubeconfig {path}: {error}; write it with {AS_JSON}") from None
+    except msgspec.DecodeError:
+        raise BadInput(f"kubeconfig {path} is not JSON; write it anew with {AS_JSON}") from None
+    context = next((each.context for each in read.contexts if each.name == read.current_context), _Context())
+    cluster = next((each.cluster for each in read.clusters if each.name == context.cluster), None)
+    user = next((each.user for each in read.users if each.name == context.user), None)
+    if cluster is None or user is None:
+        raise BadInput(f"kubeconfig {path} has no context {read.current_context!r} with a cluster and a user")
+
+    def held(file: str, data: str) -> Held:
+        if data:
+            return Held(text=_plain(data, path))
+        return Held(path=str(path.parent / file)) if file else Held()
+
+    access = Access(
+        url=cluster.server,
+        token=Held(text=user.token) if user.token else held(user.token_file, ""),
+        authority=held(cluster.certificate_authority, cluster.certificate_authority_data),
+        certificate=held(user.client_certificate, user.client_certificate_data),
+        key=held(user.client_key, user.client_key_data),
+    )
+    if not access.token and not access.certificate:
+        raise BadInput(
+            f"kubeconfig {path}: its user has no token and no certificate; programs that fetch one are not called"
+        )
+    return access
+
+
+def _plain(data: str, path: Path) -> str:
+    try:
+        return base64.b64decode(data, validate=True).decode()
+    except (binascii.Error, UnicodeDecodeError):
+        raise BadInput(f"kubeconfig {path}: what should be a certificate or a key in base64 is none") from None
+
+
+def _why(error: Exception) -> str:
+    return (error.strerror if isinstance(error, OSError) else None) or str(error)

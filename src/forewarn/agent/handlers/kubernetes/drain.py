@@ -1,0 +1,127 @@
+"""Drains a node: asks its pods to leave, round after round, until they are gone or the time is over.
+
+    list ──▶ nobody left ──▶ over
+     ▲  └──▶ evict each that does not leave yet ──▶ wait a little
+     └────────────────────────────────────────────────┘
+
+A disruption budget that says no is asked again in the next round. Pods that come meanwhile are evicted like the rest.
+"""
+
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
+from urllib.parse import quote
+
+import msgspec
+
+from forewarn.agent.handler import Task
+from forewarn.agent.handlers.kubernetes.api import Api
+from forewarn.agent.handlers.kubernetes.pods import Fate, Pod, Pods, eviction, grace_of, options
+from forewarn.agent.handlers.kubernetes.troubles import (
+    Blocked,
+    Conflict,
+    Missing,
+    NotUnderstood,
+    Unable,
+    Unreachable,
+)
+from forewarn.agent.handlers.polling import polls
+
+EVERY = timedelta(seconds=1)
+PAGE = 100
+"""Pods asked for at once, so that the answer stays small in the agent's memory."""
+STOPPING = "is stopping"
+
+
+class Drained(msgspec.Struct):
+    """How far a drain came: names of pods, and of those that stay also why."""
+
+    evicted: set[str] = set()
+    left: dict[str, str] = {}
+    """Those that should have gone and have not."""
+    spared: dict[str, str] = {}
+    """Those that the settings let stay."""
+    killed: set[str] = set()
+
+
+class Evictions:
+    """The door through which pods leave. It remembers which dialect the API server speaks."""
+
+    def __init__(self) -> None:
+        self._version = "policy/v1"
+
+    def evict(self, api: Api, pod: Pod, seconds_left: float) -> str:
+        """Ask a pod to leave; return why it does not yet."""
+        grace = grace_of(pod, seconds_left)
+        try:
+            try:
+                self._post(api, pod, grace)
+            except NotUnderstood as error:
+                if "no kind" not in str(error):
+                    raise
+                # Kubernetes before 1.22.
+                self._version = "policy/v1beta1"
+                self._post(api, pod, grace)
+        except (Missing, Conflict):
+            return "has just changed"  # the next list tells what it is now
+        except (Blocked, NotUnderstood, Unable) as error:
+            return str(error).rstrip(".")
+        return STOPPING
+
+    def _post(self, api: Api, pod: Pod, grace: int | None) -> None:
+        api.ask("POST", f"{pod.path}/eviction", msgspec.Raw, eviction(pod, self._version, grace))
+
+
+def drain(api: Api, node: str, fate_of: Callable[[Pod], Fate], evictions: Evictions, task: Task) -> Drained:
+    """Evict what has to go until it is gone, the deadline is near or the agent stops.
+
+    An API server that does not answer is asked again; only if the last round failed is that raised.
+    """
+    drained = Drained()
+    trouble: Unreachable | None = None
+    for _ in polls(task, EVERY):
+        try:
+            _round(api, node, fate_of, evictions, task, drained)
+        except Unreachable as error:
+            trouble = error
+            continue
+        trouble = None
+        if not drained.left:
+            break
+    if trouble is not None:
+        raise trouble
+    return drained
+
+
+def _round(
+    api: Api, node: str, fate_of: Callable[[Pod], Fate], evictions: Evictions, task: Task, drained: Drained
+) -> None:
+    pods = [(pod, fate_of(pod)) for pod in pods_on(api, node)]
+    drained.spared = {pod.name: fate.value for pod, fate in pods if fate in {Fate.UNMANAGED, Fate.HAS_DATA}}
+    drained.left = {pod.name: STOPPING for pod, fate in pods if fate is Fate.GOES}
+    for pod, fate in pods:
+        left = (task.deadline - datetime.now(UTC)).total_seconds()
+        if fate is Fate.GOES and not pod.is_stopping and left > 0 and not task.stopping.is_set():
+            drained.left[pod.name] = evictions.evict(api, pod, left)
+            if drained.left[pod.name] == STOPPING:
+                drained.evicted.add(pod.name)
+
+
+def kill(api: Api, node: str, drained: Drained) -> None:
+    """Delete at once, past every budget and without a moment to stop, those that are left."""
+    for pod in list(pods_on(api, node)):
+        if pod.name in drained.left:
+            try:
+                api.ask("DELETE", pod.path, msgspec.Raw, options(pod, 0))
+            except (Missing, Conflict):
+                continue
+            drained.killed.add(pod.name)
+    drained.left = {}
+
+
+def pods_on(api: Api, node: str) -> Iterator[Pod]:
+    path = f"/api/v1/pods?limit={PAGE}&fieldSelector={quote(f'spec.nodeName={node}', safe='')}"
+    page = api.ask("GET", path, Pods)
+    yield from page.items
+    while page.metadata.next:
+        page = api.ask("GET", f"{path}&continue={quote(page.metadata.next, safe='')}", Pods)
+        yield from page.items

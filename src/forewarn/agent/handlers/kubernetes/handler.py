@@ -1,0 +1,192 @@
+"""The kubernetes handler: gets the node that a VM is ready for what will happen to it, and puts it back.
+
+    do      cordon ──▶ condition and event on the node ──▶ drain
+    undo    uncordon, if the cordon is ours ──▶ condition cleared, event on the node
+
+Each step looks first at what is there, so all of it may be done again. What is only shown, the condition and the
+event, never keeps the rest from being done.
+"""
+
+import os
+import socket
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Self
+
+import msgspec
+
+from forewarn.agent.handler import Direction, Done, Failed, NotBegun, Outcome, Result, Task
+from forewarn.agent.handlers.kubernetes import nodes
+from forewarn.agent.handlers.kubernetes.api import MERGE, STRATEGIC, Api
+from forewarn.agent.handlers.kubernetes.drain import Drained, Evictions, drain, kill
+from forewarn.agent.handlers.kubernetes.pods import Fate, Pod, fate_of
+from forewarn.agent.handlers.kubernetes.settings import KubernetesSettings, access_of, read_settings
+from forewarn.agent.handlers.kubernetes.troubles import Conflict, Forbidden, Missing, Unable, Unreachable
+from forewarn.agent.handlers.polling import patience, polls
+from forewarn.core.errors import BadInput, ForewarnError, Unknown
+
+LONGEST_ANSWER = 5.0
+"""Seconds that the API server may take to answer."""
+AGAIN = timedelta(seconds=1)
+COLLISIONS = 5
+"""How often somebody else may change the node just before us."""
+FORCE = timedelta(seconds=5)
+"""The time at the end that is kept for killing, or a fifth of what there is."""
+NAMED = 5
+"""Pods that are named in one sentence."""
+
+
+class KubernetesHandler:
+    """Cordons and drains the node that this VM is."""
+
+    repeats = True
+    shared = True
+
+    def __init__(self, settings: KubernetesSettings) -> None:
+        self._settings = settings
+        self._evictions = Evictions()
+
+    @classmethod
+    def from_settings(cls, settings: dict[str, object], directory: Path) -> Self:
+        return cls(read_settings(settings))
+
+    def do(self, task: Task) -> Result:
+        return self._until_answered(task, self._get_ready)
+
+    def undo(self, task: Task) -> Result:
+        return self._until_answered(task, self._put_back)
+
+    def outcome_of(self, task: Task) -> Outcome:
+        return NotBegun()
+
+    def close(self) -> None:
+        pass
+
+    def _until_answered(self, task: Task, step: Callable[[Api, Task], Result]) -> Result:
+        """Take a step, again while the API server does not answer: after a boot the network is often late."""
+        reason = ""
+        for _ in polls(task, AGAIN):
+            try:
+                with Api(access_of(self._settings, os.environ), lambda: patience(task, LONGEST_ANSWER)) as api:
+                    return step(api, task)
+            except Unreachable as error:
+                reason = str(error)
+            except ForewarnError as error:
+                return Failed(str(error), final=isinstance(error, BadInput | Forbidden | Unknown))
+        return Failed(reason)
+
+    def _get_ready(self, api: Api, task: Task) -> Result:
+        node, said = self._find(api, task), []
+        if self._settings.cordon:
+            node = _change(api, node, lambda node: nodes.cordon(node, task.event.id))
+            said.append("cordoned" if node.is_cordoned_by_us else "was cordoned by others already")
+        said += self._show(api, node, task)
+        if self._settings.drain:
+            drained = self._drain(api, node.name, task)
+            if drained.left and task.stopping.is_set():
+                return Failed(f"the agent stopped with pods on {node.name}: {_list(drained.left)}")
+            if drained.left and self._settings.on_deadline == "fail":
+                return Failed(
+                    f"the time was over with pods on {node.name}: {_list(drained.left)};"
+                    " see 'on_deadline' and 'timeout'"
+                )
+            said += _tell(drained)
+        return Done({"node": node.name}, "; ".join(said))
+
+    def _put_back(self, api: Api, task: Task) -> Result:
+        try:
+            node = self._find(api, task)
+        except Unknown as error:
+            return Done(detail=f"nothing to put back: {error}")
+        was_ours, was_shown = node.is_cordoned_by_us, node.has(self._settings.condition)
+        if was_ours:
+            node = _change(api, node, nodes.uncordon)
+        if not was_ours and not was_shown and not task.kept:
+            return Done(detail="nothing to put back")
+        said = "uncordoned" if was_ours else "left as it is, for the cordon is not ours" if node.is_cordoned else ""
+        return Done(detail="; ".join(filter(None, [said, *self._show(api, node, task)])))
+
+    def _drain(self, api: Api, node: str, task: Task) -> Drained:
+        def fate(pod: Pod) -> Fate:
+            return fate_of(
+                pod,
+                delete_unmanaged=self._settings.delete_unmanaged,
+                delete_empty_dir=self._settings.delete_empty_dir,
+            )
+
+        if self._settings.on_deadline != "force":
+            return drain(api, node, fate, self._evictions, task)
+        left = task.deadline - datetime.now(UTC)
+        sooner = msgspec.structs.replace(task, deadline=task.deadline - min(left / 5, FORCE))
+        drained = drain(api, node, fate, self._evictions, sooner)
+        if drained.left and not task.stopping.is_set():
+            kill(api, node, drained)
+        return drained
+
+    def _show(self, api: Api, node: nodes.Node, task: Task) -> list[str]:
+        """Show on the node what is going on; return what could not be shown."""
+        now, condition, failed = datetime.now(UTC), self._settings.condition, []
+        is_coming = task.direction is Direction.DO
+        try:
+            if condition and is_coming:
+                body = nodes.raise_condition(node, condition, task.event, now)
+                api.ask("PATCH", f"{node.path}/status", msgspec.Raw, body, STRATEGIC)
+            elif node.has(condition):
+                body = nodes.clear_condition(node, condition, now)
+                api.ask("PATCH", f"{node.path}/status", msgspec.Raw, body, STRATEGIC)
+        except ForewarnError as error:
+            failed.append(f"the condition could not be set: {error}")
+        try:
+            if self._settings.events:
+                body = nodes.report(node.name, task.event, task.direction, now)
+                api.ask("POST", f"/api/v1/namespaces/{nodes.NAMESPACE}/events", msgspec.Raw, body)
+        except Conflict:
+            pass  # it was shown before
+        except ForewarnError as error:
+            failed.append(f"the node's events do not show it: {error}")
+        return failed
+
+    def _find(self, api: Api, task: Task) -> nodes.Node:
+        given = task.kept.get("node") or self._settings.node or os.environ.get("NODE_NAME", "")
+        names = nodes.names_of(given, socket.gethostname(), task.vm)
+        for name in names:
+            try:
+                return api.ask("GET", nodes.path_of(name), nodes.Node)
+            except Missing:
+                continue
+        try:
+            known = api.ask("GET", f"{nodes.PATH}?limit=500", nodes.Nodes)
+        except Forbidden:
+            known = nodes.Nodes()
+        raise nodes.unknown(names, [node.name for node in known.items])
+
+
+def _change(api: Api, node: nodes.Node, patch_of: Callable[[nodes.Node], nodes.Body | None]) -> nodes.Node:
+    """Patch a node, beginning anew where somebody else changed it meanwhile; return it as it is then."""
+    for _ in range(COLLISIONS):
+        patch = patch_of(node)
+        if patch is None:
+            return node
+        try:
+            return api.ask("PATCH", node.path, nodes.Node, patch, MERGE)
+        except Conflict:
+            node = api.ask("GET", node.path, nodes.Node)
+    raise Unable(f"node {node.name} is changed by others all the time")
+
+
+def _tell(drained: Drained) -> list[str]:
+    said = [f"{len(drained.evicted)} pods evicted"]
+    if drained.killed:
+        said.append(f"killed: {', '.join(sorted(drained.killed))}")
+    if drained.left:
+        said.append(f"left at the deadline: {_list(drained.left)}")
+    if drained.spared:
+        said.append(f"left running: {_list(drained.spared)}")
+    return said
+
+
+def _list(pods: dict[str, str]) -> str:
+    named = [f"{name} ({why})" for name, why in sorted(pods.items())[:NAMED]]
+    more = len(pods) - len(named)
+    return ", ".join(named) + (f", and {more} more" if more else "")

@@ -1,0 +1,85 @@
+"""The settings of the kubernetes handler, and the way to the API server that they describe."""
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+
+from forewarn.agent.handlers.kubernetes.access import Access, Held, of_kubeconfig, of_service_account
+from forewarn.config.tables import read_table
+from forewarn.core.errors import BadInput
+
+OWNER = "handler 'kubernetes'"
+_CONDITION = re.compile(r"[A-Za-z0-9]([A-Za-z0-9_.-]*[A-Za-z0-9])?")
+
+
+class KubernetesSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """The way to the API server, and how much is done to the node."""
+
+    server: str = ""
+    token_file: str = ""
+    ca_file: str = ""
+    certificate_file: str = ""
+    key_file: str = ""
+    kubeconfig: str = ""
+    """A file in JSON; takes the place of the five above."""
+    node: str = ""
+    cordon: bool = True
+    drain: bool = True
+    condition: str = "MaintenancePending"
+    """The type of the node's condition; none is set where it is empty."""
+    events: bool = True
+    """Whether the node shows among its Kubernetes events what happens to it."""
+    delete_unmanaged: bool = False
+    """Whether pods go that no controller would start elsewhere."""
+    delete_empty_dir: bool = False
+    """Whether pods go that lose data in an emptyDir by it."""
+    on_deadline: Literal["fail", "go-on", "force"] = "fail"
+    """What becomes of pods that are left when the time is over."""
+
+
+def read_settings(given: dict[str, object]) -> KubernetesSettings:
+    """Return the settings, checked as far as can be done without touching anything."""
+    settings = read_table(OWNER, given, KubernetesSettings)
+    for_server = {
+        name: getattr(settings, name) for name in ("server", "token_file", "ca_file", "certificate_file", "key_file")
+    }
+    named = next((name for name, value in for_server.items() if value), "")
+    if settings.kubeconfig and named:
+        raise BadInput(f"{OWNER} has both 'kubeconfig' and {named!r}; the kubeconfig says it all, so leave one out")
+    if named and not settings.server:
+        raise BadInput(f"{OWNER} has {named!r} but no 'server'; give its address, as https://10.0.0.1:6443")
+    if settings.key_file and not settings.certificate_file:
+        raise BadInput(f"{OWNER} has 'key_file' but no 'certificate_file'; the key alone shows nothing")
+    if settings.server:
+        _check_address(settings.server)
+    if settings.drain and not settings.cordon:
+        raise BadInput(
+            f"{OWNER} is to drain without a cordon, and the pods would come back; set drain = false as well"
+        )
+    if settings.condition and not _CONDITION.fullmatch(settings.condition):
+        raise BadInput(f"setting 'condition' of {OWNER}: {settings.condition!r} is no type; write one like NodeIsDue")
+    return settings
+
+
+def access_of(settings: KubernetesSettings, environment: Mapping[str, str]) -> Access:
+    if settings.kubeconfig:
+        return of_kubeconfig(Path(settings.kubeconfig))
+    if not settings.server:
+        return of_service_account(environment)
+    return Access(
+        url=settings.server,
+        token=Held(settings.token_file),
+        authority=Held(settings.ca_file),
+        certificate=Held(settings.certificate_file),
+        key=Held(settings.key_file),
+    )
+
+
+def _check_address(server: str) -> None:
+    try:
+        Access(url=server)
+    except BadInput as error:
+        raise BadInput(f"setting 'server' of {OWNER}: {error}") from None

@@ -1,0 +1,110 @@
+"""What the API server, or the way to it, can answer instead of what was asked for; each one sentence.
+
+The class says what follows from it: only what is ``Unreachable`` is worth asking again.
+"""
+
+import re
+
+import msgspec
+
+from forewarn.core.errors import BadInput, ForewarnError, NotAllowed, Refused, Unavailable, Unknown
+
+_DENIED = re.compile(
+    r'User "(?P<user>[^"]*)" cannot (?P<verb>\S+) resource "(?P<resource>[^"]*)" in API group "(?P<group>[^"]*)"'
+)
+
+
+class Unreachable(Unavailable):
+    """The API server does not answer, or cannot at the moment."""
+
+
+class Unable(Unreachable):
+    """The API server answers that it cannot do this."""
+
+
+class NotAccepted(NotAllowed):
+    """The API server does not know whom the agent says it is."""
+
+
+class Forbidden(NotAllowed):
+    """The agent's account lacks a right."""
+
+
+class Missing(Unknown):
+    """There is no such object."""
+
+
+class Conflict(Refused):
+    """The object is there already, or somebody else changed it meanwhile."""
+
+
+class Blocked(Refused):
+    """A rule of the cluster forbids it, for now."""
+
+
+class NotUnderstood(BadInput):
+    """The API server cannot read what it was sent."""
+
+
+class _Status(msgspec.Struct):
+    message: str = ""
+
+
+def of_answer(status: int, body: bytes, url: str) -> ForewarnError:
+    """Return what an answer that is no success means."""
+    said = _said(body) or f"it answered {status}"
+    match status:
+        case 401:
+            return NotAccepted(
+                f"the API server {url} does not accept the agent's token or certificate;"
+                " see the service account of its pod, or its settings 'token_file' and 'certificate_file'"
+            )
+        case 403:
+            lacking = _lacking(said)
+            # Where no right is lacking, an admission rule of the cluster says no, and may say yes later.
+            return Forbidden(lacking) if lacking else Blocked(said)
+        case 404:
+            return Missing(said)
+        case 409:
+            return Conflict(said)
+        case 429:
+            return Blocked(said)
+        case 400 | 405 | 406 | 413 | 415 | 422:
+            return NotUnderstood(f"the API server {url} refuses what it was sent: {said}")
+        case _:
+            return Unable(f"the API server {url} cannot do it at the moment: {said}")
+
+
+def of_failure(error: Exception, url: str) -> ForewarnError:
+    """Return what it means that no answer came."""
+    # Its class is known by name: whoever gets here without TLS need not load it.
+    if type(error).__name__ == "SSLCertVerificationError":
+        reason = getattr(error, "verify_message", "") or str(error)
+        return Unreachable(
+            f"the certificate of the API server {url} cannot be trusted ({reason}); give its authority in 'ca_file'"
+        )
+    if type(error).__module__ == "ssl":
+        return Unreachable(f"no TLS with the API server {url}: {_one_line(error)}; see its address and port")
+    return Unreachable(f"the API server {url} does not answer: {_one_line(error)}")
+
+
+def _lacking(said: str) -> str:
+    found = _DENIED.search(said)
+    if found is None:
+        return ""
+    user, verb, resource, group = found.groups()
+    return (
+        f'{user} may not {verb} {resource}; add the verb "{verb}" on "{resource}" (API group "{group}") to its role'
+    )
+
+
+def _said(body: bytes) -> str:
+    try:
+        return " ".join(msgspec.json.decode(body, type=_Status).message.split())
+    except msgspec.DecodeError:
+        return ""
+
+
+def _one_line(error: Exception) -> str:
+    said = getattr(error, "strerror", None) or str(error) or type(error).__name__
+    return " ".join(str(said).split())
