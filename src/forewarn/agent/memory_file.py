@@ -38,16 +38,22 @@ _encode = msgspec.json.Encoder().encode
 class MemoryFile:
     """Keeps a memory: facts are durable when ``append`` returns."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, is_kept: bool = True) -> None:
         self.memory = Memory()
         self.damage = ""
         """What was lost of the file that was found, in one sentence; empty if nothing."""
         self._path = path
+        self._is_kept = is_kept
         self._file: BinaryIO | None = None
         self._length = 0
 
     def open(self) -> None:
-        """Read what is there, and begin the file anew; raise Unavailable when that cannot be."""
+        """Read what is there, and begin the file anew; raise Unavailable when that cannot be.
+
+        A memory that is not kept begins empty, and touches no file.
+        """
+        if not self._is_kept:
+            return
         try:
             self._path.parent.mkdir(parents=True, exist_ok=True)
             content = self._path.read_bytes() if self._path.exists() else b""
@@ -59,7 +65,15 @@ class MemoryFile:
     def append(self, facts: Iterable[Fact]) -> None:
         """Keep facts; on Unavailable none of them is kept, and the memory is as before."""
         facts = tuple(facts)
-        lines = b"".join(_line(_encode(fact)) for fact in facts)
+        if self._is_kept:
+            self._write(b"".join(_line(_encode(fact)) for fact in facts))
+        for fact in facts:
+            self.memory.evolve(fact)
+
+    def close(self) -> None:
+        self._close()
+
+    def _write(self, lines: bytes) -> None:
         if self._file is None or self._length > _GROWN:
             self._begin_anew()
         assert self._file is not None  # noqa: S101 begun above
@@ -72,11 +86,6 @@ class MemoryFile:
             self._close()
             raise self._trouble(error) from None
         self._length += len(lines)
-        for fact in facts:
-            self.memory.evolve(fact)
-
-    def close(self) -> None:
-        self._close()
 
     def _close(self) -> None:
         if self._file is not None:

@@ -1,0 +1,146 @@
+"""Puts an agent together from its settings, and runs it: the only place that picks its parts."""
+
+import asyncio
+import logging
+import os
+import signal
+from collections.abc import Callable
+from contextlib import AsyncExitStack, suppress
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, cast
+
+from forewarn import plugins
+from forewarn.agent.front import Front
+from forewarn.agent.handler import Handler
+from forewarn.agent.listeners import Listeners
+from forewarn.agent.loop import Agent
+from forewarn.agent.memory_file import MemoryFile
+from forewarn.agent.notify import Notifier
+from forewarn.agent.place import TOKEN_FILE
+from forewarn.agent.reaction import Agenda, Traits
+from forewarn.agent.settings import AgentSettings, Configured
+from forewarn.agent.telling import tell_change
+from forewarn.client.async_client import AsyncClient
+from forewarn.client.changes import Change
+from forewarn.clocks import SystemClock
+from forewarn.core.errors import BadInput, Unavailable
+from forewarn.files import Lock
+
+if TYPE_CHECKING:
+    from forewarn.agent.handler import HandlerType
+
+log = logging.getLogger("forewarn.agent")
+
+_GROUP = "forewarn.handlers"
+
+
+def make_handlers(settings: AgentSettings) -> dict[str, Handler]:
+    """Make every handler that the configuration names; BadInput names the line of the one that is wrong."""
+    return {name: _make(name, configured, settings.state) for name, configured in settings.handlers.items()}
+
+
+def _make(name: str, configured: Configured, state: Path) -> Handler:
+    try:
+        made = cast("HandlerType", plugins.load(_GROUP, configured.kind))
+        return made.from_settings(configured.settings, state / "handlers" / name)
+    except BadInput as error:
+        raise BadInput(f"{configured.place}: [handlers.{name}]: {error}") from None
+
+
+def agenda_of(settings: AgentSettings, handlers: dict[str, Handler]) -> Agenda:
+    """Return what the decision needs to know."""
+    return Agenda(
+        vm=settings.name,
+        rules=settings.rules,
+        terms={name: configured.terms for name, configured in settings.handlers.items()},
+        traits={name: Traits(handler.repeats, handler.shared) for name, handler in handlers.items()},
+        approver=settings.approver,
+        takeover=settings.takeover,
+    )
+
+
+def run(settings: AgentSettings, ready: Callable[[Agent], None] = lambda _: None) -> None:
+    """Run an agent until it is told to stop; ``ready`` is called when it is at work."""
+    handlers = make_handlers(settings)
+    lock = _lock(settings)
+    # A dry run remembers nothing: the real agent must not believe that anything was done.
+    memory = MemoryFile(settings.state / "memory", is_kept=not settings.dry_run)
+    try:
+        memory.open()
+        if memory.damage:
+            log.warning("%s", memory.damage)
+        asyncio.run(_run(settings, handlers, memory, ready))
+    finally:
+        memory.close()
+        if lock:
+            lock.release()
+
+
+def _lock(settings: AgentSettings) -> Lock | None:
+    if settings.dry_run:
+        return None
+    lock = Lock(settings.state / "lock")
+    try:
+        settings.state.mkdir(parents=True, exist_ok=True)
+        lock.acquire()
+    except OSError as error:
+        raise Unavailable(
+            f"the agent cannot keep its memory in {settings.state}: {error.strerror};"
+            " run it as a user who may write there, or name another directory as state"
+        ) from None
+    return lock
+
+
+async def _run(
+    settings: AgentSettings, handlers: dict[str, Handler], memory: MemoryFile, ready: Callable[[Agent], None]
+) -> None:
+    clock = SystemClock()
+    client = AsyncClient(settings.endpoint or None)
+    agent = Agent(
+        agenda_of(settings, handlers),
+        handlers,
+        client,
+        memory,
+        clock,
+        coordinator=settings.coordinator,
+        dry_run=settings.dry_run,
+    )
+    async with AsyncExitStack() as stack:
+        if settings.socket:
+            listeners = Listeners(
+                settings.socket,
+                token_file=settings.state / TOKEN_FILE,
+                status=agent.status,
+                present=agent.present,
+                concerns=agent.concerns_me,
+                held=agent.hold,
+                ready=agent.release,
+                clock=clock,
+            )
+            await listeners.open()
+            stack.push_async_callback(listeners.close)
+            agent.told = partial(_tell_both, listeners)
+            agent.count_listeners = lambda: listeners.count
+        if settings.http:
+            front = Front(settings.http, agent.status, agent.tally)
+            await front.open()
+            stack.push_async_callback(front.close)
+        notifier = Notifier.from_environment(os.environ)
+        stack.callback(notifier.stopping)
+        _stop_on_signals(agent)
+        notifier.ready(f"asks {settings.endpoint or 'the endpoint it finds'}")
+        ready(agent)
+        await agent.run()
+
+
+def _tell_both(listeners: Listeners, change: Change) -> None:
+    tell_change(change)
+    listeners.tell(change)
+
+
+def _stop_on_signals(agent: Agent) -> None:
+    loop = asyncio.get_running_loop()
+    for name in ("SIGTERM", "SIGINT"):
+        with suppress(NotImplementedError, RuntimeError):  # Windows ends by KeyboardInterrupt; a thread by its owner
+            loop.add_signal_handler(getattr(signal, name), agent.stop)

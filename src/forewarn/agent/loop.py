@@ -1,0 +1,290 @@
+"""The agent: hears the endpoint, decides, keeps, acts, and hears what came of it.
+
+    endpoint ──document──┐
+    handlers ──ended─────┼──▶ react ──facts──▶ memory ──▶ acts: handlers, approvals
+    listeners ──holds────┘   (pure)          (durable)
+
+Everything happens on one event loop; handlers run in threads. What is to be done is done only after it is kept.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from datetime import datetime
+
+import msgspec
+
+from forewarn import __version__
+from forewarn.agent.approving import Approve, Consult
+from forewarn.agent.booting import boot_id
+from forewarn.agent.coordinator import consult
+from forewarn.agent.facts import Approved, Consulted, Ended, Fact, Held, Released, Shown, Withdrawn
+from forewarn.agent.handler import Done, Failed, Handler, NotBegun, Outcome, Unknowable
+from forewarn.agent.memory_file import MemoryFile
+from forewarn.agent.metrics import Tally
+from forewarn.agent.overview import overview
+from forewarn.agent.reaction import Act, Agenda, Ask, Run, Stop, react
+from forewarn.agent.rules import concerns
+from forewarn.agent.running import Runner
+from forewarn.agent.status import Status
+from forewarn.agent.telling import tell_change, tell_fact
+from forewarn.client.async_client import AsyncClient
+from forewarn.client.changes import Change, ChangeKind, changes
+from forewarn.client.errors import Closed
+from forewarn.clocks import Clock
+from forewarn.core.errors import Refused, Unavailable
+from forewarn.wire.document import Document, ScheduledEvent
+
+log = logging.getLogger("forewarn.agent")
+
+TRY_AGAIN = 2.0
+"""Seconds after which what could not be kept or sent is tried again."""
+_FAREWELL = 5.0
+"""Seconds that handlers have to return when the agent stops."""
+
+
+class Agent:
+    """One agent in one VM. It lives on one event loop."""
+
+    def __init__(
+        self,
+        agenda: Agenda,
+        handlers: Mapping[str, Handler],
+        client: AsyncClient,
+        memory: MemoryFile,
+        clock: Clock,
+        *,
+        coordinator: Sequence[str] = (),
+        dry_run: bool = False,
+    ) -> None:
+        self.tally = Tally()
+        self.told: Callable[[Change], None] = tell_change
+        """Called with every change, before anything is done about it."""
+        self.count_listeners: Callable[[], int] = int
+        self._agenda = agenda
+        self._client = client
+        self._memory = memory
+        self._clock = clock
+        self._coordinator = coordinator
+        self._dry_run = dry_run
+        self._runner = Runner(handlers, self._ended, dry_run=dry_run)
+        self._boot = boot_id()
+        self._began_at = clock.now()
+        self._document: Document | None = None
+        self._heard: list[Fact] = []
+        """What others said since the last turn, still to be kept."""
+        self._news = asyncio.Event()
+        self._is_stopping = False
+        self._errands: set[asyncio.Task[None]] = set()
+        self._approving: set[str] = set()
+        self._consulting: set[str] = set()
+        self._refused: set[str] = set()
+        """Events whose approval the endpoint does not take, as long as it shows the same document."""
+        self._memory_trouble = ""
+
+    async def run(self) -> None:
+        """Do the agent's work until ``stop`` is called."""
+        self._memory.memory.cut_off()
+        if not self._agenda.vm:
+            self._send(self._learn_name())
+        self._send(self._listen())
+        try:
+            while not self._is_stopping:
+                self._news.clear()
+                wake_at = self._turn()
+                await self._sleep(wake_at)
+        finally:
+            await self._runner.close(_FAREWELL)
+            self._keep([])
+            await self._client.aclose()
+            for errand in [*self._errands]:
+                errand.cancel()
+            await asyncio.gather(*self._errands, return_exceptions=True)
+
+    def stop(self) -> None:
+        """Let ``run`` return soon; what is under way is taken up again by the next agent."""
+        self._is_stopping = True
+        self._news.set()
+
+    def hold(self, event: str, holder: str, until: datetime) -> None:
+        """Let an event's approval wait for a listener."""
+        self._hear(Held(event, holder, until))
+
+    def release(self, event: str, holder: str) -> None:
+        """Hear that a listener is ready."""
+        self._hear(Released(event, holder))
+
+    def present(self) -> tuple[ScheduledEvent, ...]:
+        document = self._memory.memory.document
+        return document.events if document else ()
+
+    def concerns_me(self, event: ScheduledEvent) -> bool:
+        return concerns(event, self._agenda.vm)
+
+    def status(self) -> Status:
+        """Say how the agent is and what it does."""
+        document = self._memory.memory.document
+        found = self._client.conversation.found
+        return Status(
+            version=__version__,
+            vm=self._agenda.vm,
+            endpoint=found.place.url if found else "",
+            api_version=self._client.api_version,
+            trouble=self._client.trouble or ("" if self._document else "the endpoint has not answered yet"),
+            memory_trouble=self._memory_trouble,
+            dry_run=self._dry_run,
+            started_at=self._began_at,
+            incarnation=document.incarnation if document else None,
+            events=overview(self._memory.memory, self._agenda, self._clock.now()),
+            listeners=self.count_listeners(),
+        )
+
+    def _turn(self) -> datetime | None:
+        """Decide and act until nothing follows; return when to look again if nothing is heard before."""
+        while self._keep([]):
+            # Who the VM is must be known before anything is decided about what is shown to it.
+            document = self._document if self._agenda.vm else None
+            reaction = react(self._memory.memory, document, self._clock.now(), self._agenda, self._boot)
+            if not self._keep(reaction.facts):
+                break
+            for act in reaction.acts:
+                self._act(act)
+            if not reaction.facts and not self._heard:
+                return reaction.wake_at
+        asyncio.get_running_loop().call_later(TRY_AGAIN, self._news.set)
+        return None
+
+    def _keep(self, facts: Sequence[Fact]) -> bool:
+        """Make what was heard and decided durable, then tell of it; return False when that cannot be."""
+        facts = [*self._heard, *facts]
+        if not facts:
+            return True
+        before = self._memory.memory.document
+        try:
+            self._memory.append(facts)
+        except Unavailable as error:
+            if str(error) != self._memory_trouble:
+                log.error("%s; nothing is done until it can be", error)  # noqa: TRY400 - a sentence says it all
+            self._memory_trouble = str(error)
+            return False
+        self._memory_trouble = ""
+        self._heard.clear()
+        for fact in facts:
+            tell_fact(fact)
+            if isinstance(fact, Shown):
+                self._tell(changes(before, fact.document))
+        return True
+
+    def _tell(self, news: Sequence[Change]) -> None:
+        self._refused.clear()
+        for change in news:
+            if change.kind is ChangeKind.NEW:
+                self.tally.saw(change.event.type)
+            self.told(change)
+
+    def _act(self, act: Act) -> None:
+        match act:
+            case Run():
+                self._runner.call(act, self._agenda.vm)
+            case Ask(run):
+                self._runner.ask(run, self._agenda.vm)
+            case Stop(event, handler):
+                self._runner.stop(event, handler)
+            case Approve(event) if event not in self._approving | self._refused:
+                self._approving.add(event)
+                self._send(self._approve(event))
+            case Consult(event) if event.id not in self._consulting:
+                self._consulting.add(event.id)
+                self._send(self._consult(event))
+
+    def _ended(self, run: Run, outcome: Outcome) -> None:
+        """Hear what came of a call."""
+        if self._is_stopping and not isinstance(outcome, Done):
+            return  # it was told to stop; the next agent takes it up again
+        now = self._clock.now()
+        match outcome:
+            case NotBegun():
+                self._hear(Withdrawn(run.event.id, run.handler, run.direction))
+                return
+            case Unknowable(reason):
+                result: Done | Failed = Failed(f"nobody knows what came of it: {reason}".rstrip(": "), final=True)
+            case _:
+                result = outcome
+        call = self._memory.memory.events.get(run.event.id)
+        step = call.steps.get(run.handler) if call else None
+        began = (step.undo or step.do) if step else None
+        seconds = (now - began.began_at).total_seconds() if began else 0.0
+        self.tally.ran(run.handler, run.direction, "done" if isinstance(result, Done) else "failed", seconds)
+        self._hear(Ended(run.event.id, run.handler, run.direction, result, now))
+
+    def _hear(self, fact: Fact) -> None:
+        self._heard.append(fact)
+        self._news.set()
+
+    async def _listen(self) -> None:
+        async for document in self._client.documents():
+            self._document = document
+            self._news.set()
+
+    async def _learn_name(self) -> None:
+        while not self._agenda.vm:
+            try:
+                name = await self._client.own_name()
+            except Closed:
+                return
+            except (Refused, Unavailable) as error:
+                log.warning("the endpoint does not tell this VM's name: %s; set name in the configuration", error)
+                await asyncio.sleep(30)
+            else:
+                self._agenda = msgspec.structs.replace(self._agenda, vm=name)
+                log.info("this VM is %s", name)
+                self._news.set()
+
+    async def _approve(self, event: str) -> None:
+        if self._dry_run:
+            log.info("dry run: would approve", extra={"fields": {"event": event}})
+            self._refused.add(event)
+            self._approving.discard(event)
+            return
+        try:
+            await self._client.approve(event)
+        except Closed:
+            return
+        except Refused as error:
+            # Most often it is gone already, as the next document will show.
+            log.warning("not approved: %s", error, extra={"fields": {"event": event}})
+            self.tally.approved("refused")
+            self._refused.add(event)
+        except Unavailable as error:
+            log.warning("not approved yet: %s", error, extra={"fields": {"event": event}})
+            self.tally.approved("failed")
+            await asyncio.sleep(TRY_AGAIN)
+        else:
+            self.tally.approved("sent")
+            self._hear(Approved(event, self._clock.now()))
+        self._approving.discard(event)
+        self._news.set()
+
+    async def _consult(self, event: ScheduledEvent) -> None:
+        answer = await asyncio.to_thread(consult, self._coordinator, event)
+        self._consulting.discard(event.id)
+        self._hear(Consulted(event.id, answer.agreed, self._clock.now(), answer.detail))
+
+    def _send(self, errand: Coroutine[object, object, None]) -> None:
+        task = asyncio.get_running_loop().create_task(errand)
+        self._errands.add(task)
+        task.add_done_callback(self._returned)
+
+    def _returned(self, errand: "asyncio.Task[None]") -> None:
+        self._errands.discard(errand)
+        if not errand.cancelled() and (error := errand.exception()):
+            log.error("a mistake of the agent itself: %r", error, exc_info=error)
+            self.stop()
+
+    async def _sleep(self, wake_at: datetime | None) -> None:
+        timer = self._clock.call_at(wake_at, self._news.set) if wake_at else None
+        try:
+            await self._news.wait()
+        finally:
+            if timer:
+                timer.cancel()

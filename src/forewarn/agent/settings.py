@@ -1,0 +1,242 @@
+"""The settings of ``forewarn agent``: agent.toml, checked whole before anything is begun.
+
+    --endpoint   =   FOREWARN_AGENT_ENDPOINT   =   endpoint in agent.toml
+
+The rules ([[rules]]) and the handlers ([handlers.NAME]) stand in the file alone.
+"""
+
+import shlex
+import sys
+from collections.abc import Callable, Mapping
+from datetime import timedelta
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import msgspec
+
+from forewarn.agent.approving import Approver
+from forewarn.agent.place import Place, read_place
+from forewarn.agent.plan import OnFailure, Terms
+from forewarn.agent.rules import Approval, Concern, Rule
+from forewarn.config import toml
+from forewarn.config.keys import Key, from_file, from_outside, keys_of, unknown_key
+from forewarn.config.values import (
+    DIRECTORY,
+    ENDPOINT_OR_OFF,
+    PERIOD,
+    TEXT,
+    TRUTH,
+    WHOLE,
+    Endpoint,
+    Kind,
+    choice,
+)
+from forewarn.core.errors import BadInput, nearest
+from forewarn.core.model import EventSource, EventType
+from forewarn.wire.words import SOURCES, TYPES, read_source, read_type
+
+PREFIX = "FOREWARN_AGENT_"
+_WINDOWS = sys.platform == "win32"
+_STATE = Path(r"C:\ProgramData\forewarn-agent" if _WINDOWS else "/var/lib/forewarn-agent")
+_PLACE: Place = Endpoint("127.0.0.1", 9255) if _WINDOWS else Path("/run/forewarn-agent/agent.sock")
+
+
+def _read_words(given: object) -> tuple[str, ...]:
+    if isinstance(given, str):
+        return tuple(shlex.split(given))
+    if not isinstance(given, list) or not all(isinstance(word, str) and "\0" not in word for word in given):
+        raise ValueError
+    return tuple(given)
+
+
+def _read_stages(given: object) -> tuple[tuple[str, ...], ...]:
+    if not isinstance(given, list):
+        raise ValueError  # noqa: TRY004 - one error for every value that does not fit
+    return tuple((stage,) if isinstance(stage, str) else _read_names(stage) for stage in given)
+
+
+def _read_names(given: object) -> tuple[str, ...]:
+    if not isinstance(given, list) or not given or not all(isinstance(name, str) for name in given):
+        raise ValueError
+    return tuple(given)
+
+
+def _read_types(given: object) -> tuple[EventType, ...]:
+    types = tuple(read_type(word) for word in _read_names(given))
+    known = tuple(each for each in types if isinstance(each, EventType))
+    if len(known) != len(types):
+        raise ValueError
+    return known
+
+
+def _read_event_source(given: object) -> EventSource:
+    source = read_source(given) if isinstance(given, str) else None
+    if not isinstance(source, EventSource):
+        raise ValueError  # noqa: TRY004 - as above
+    return source
+
+
+def _read_socket(given: object) -> Place | None:
+    if not isinstance(given, str):
+        raise ValueError  # noqa: TRY004 - as above
+    try:
+        return read_place(given)
+    except BadInput:
+        raise ValueError from None
+
+
+def _member(of: type[StrEnum]) -> Kind:
+    """Return the kind of value that is a member of an enumeration, read as one."""
+    words: Kind = choice(*of)
+    read: Callable[[object], object] = lambda given: of(str(words.read(given)))  # noqa: E731 - reads as a setting
+    return msgspec.structs.replace(words, read=read)
+
+
+_WORDS = Kind('a list of texts, such as ["/usr/local/bin/decide", "--now"]', _read_words, "COMMAND")
+_PATTERNS = Kind('a list of patterns, such as ["web-*"]', _read_names)
+_STAGES = Kind('a list of handlers, such as ["first", ["these", "together"], "last"]', _read_stages)
+_TYPES = Kind(f"a list of {', '.join(TYPES.values())}", _read_types)
+_SOURCE = Kind(" or ".join(SOURCES.values()), _read_event_source)
+_SOCKET = Kind("a path, 127.0.0.1:PORT, or off", _read_socket, "PATH|HOST:PORT|off")
+
+
+class Configured(msgspec.Struct, frozen=True):
+    """A handler as the file describes it."""
+
+    kind: str
+    terms: Terms
+    settings: dict[str, object]
+    """The handler's own."""
+    place: str
+    """Where its table stands, for errors."""
+
+
+class AgentSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """How one agent runs."""
+
+    endpoint: Annotated[str, Key(TEXT, "The service to ask, such as http://169.254.169.254; found when empty.")] = ""
+    name: Annotated[str, Key(TEXT, "The name by which events call this VM; asked at the endpoint when empty.")] = ""
+    state: Annotated[Path, Key(DIRECTORY, "Where the agent keeps what must survive a reboot.")] = _STATE
+    socket: Annotated[Place | None, Key(_SOCKET, "Where programs on this VM listen and hold; or off.")] = _PLACE
+    http: Annotated[Endpoint | None, Key(ENDPOINT_OR_OFF, "Where metrics and health are shown; or off.")] = Endpoint(
+        "127.0.0.1", 9254
+    )
+    dry_run: Annotated[bool, Key(TRUTH, "Say what would be done, and do nothing.")] = False
+    approver: Annotated[Approver, Key(_member(Approver), "Who approves an event that several VMs share.")] = (
+        Approver.LEADER
+    )
+    takeover: Annotated[
+        timedelta, Key(PERIOD, "How long a leader may stay silent before the next VM approves in its place.")
+    ] = timedelta(minutes=5)
+    coordinator: Annotated[
+        tuple[str, ...], Key(_WORDS, "The command that decides: exit code 0 approves, 1 is asked again later.")
+    ] = ()
+    log_level: Annotated[str, Key(choice("debug", "info", "warning", "error"), "The least that is logged.")] = "info"
+    log_format: Annotated[str, Key(choice("human", "json"), "How a line of the log is written.")] = "human"
+    rules: tuple[Rule, ...] = ()
+    handlers: dict[str, Configured] = {}
+
+
+KEYS = keys_of(AgentSettings)
+"""Every setting that has a flag, a variable and a key."""
+
+RULE_KEYS = {
+    "name": Key(TEXT, "What the log and the status call it."),
+    "types": Key(_TYPES, "The types of event it is for; all where left out."),
+    "source": Key(_SOURCE, "Who wants the event; anybody where left out."),
+    "duration_at_most": Key(PERIOD, "The longest interruption it is for. One of unknown length does not fit."),
+    "duration_at_least": Key(PERIOD, "The shortest interruption it is for. One of unknown length does not fit."),
+    "description": Key(TEXT, "A pattern for the description, such as *migration*; case does not matter."),
+    "resources": Key(_PATTERNS, "Patterns for names: one of the event's VMs fits one of them."),
+    "concerns": Key(_member(Concern), "Whether the event must happen to this VM."),
+    "approval": Key(_member(Approval), "When the event is approved."),
+    "late": Key(TRUTH, "Whether handlers are run for an event that has started already."),
+    "handlers": Key(_STAGES, "What is run, in order; a list inside the list runs in parallel."),
+}
+"""What a table [[rules]] may say."""
+
+TERM_KEYS = {
+    "kind": Key(TEXT, "Which handler it is."),
+    "timeout": Key(PERIOD, "The longest that one call may take."),
+    "takes": Key(PERIOD, "How long a call usually takes; what does not fit before NotBefore is left out."),
+    "importance": Key(WHOLE, "When not everything fits, the highest goes first; among equals, the earlier."),
+    "retries": Key(WHOLE, "How often it is tried again after a failure."),
+    "retry_after": Key(PERIOD, "How long after a failure it is tried again."),
+    "on_failure": Key(
+        _member(OnFailure), "What a failure means: hold gives no approval, give-up runs nothing more either."
+    ),
+}
+"""What every table [handlers.NAME] may say, beside the handler's own settings."""
+
+
+def load(flags: Mapping[str, object], environment: Mapping[str, str], path: Path | None) -> AgentSettings:
+    """Return the settings; raise BadInput that names the flag, variable or line that is wrong."""
+    found = _from_file(toml.read(path)) if path else {}
+    settings = msgspec.structs.replace(AgentSettings(), **(found | from_outside(KEYS, flags, environment, PREFIX)))
+    if settings.approver is Approver.COORDINATOR and not settings.coordinator:
+        raise BadInput('approver = "coordinator" needs a command that decides; write coordinator = ["/path/to/it"]')
+    return settings
+
+
+def _from_file(file: toml.Toml) -> dict[str, object]:
+    found: dict[str, object] = {}
+    handlers = _handlers(file, file.tables.get("handlers", {}))
+    for name, given in file.tables.items():
+        match name:
+            case "handlers":
+                found[name] = handlers
+            case "rules":
+                found[name] = _rules(file, given, handlers)
+            case _ if name in KEYS:
+                found[name] = from_file(KEYS[name], given, f"{file.place(name)}: {name}")
+            case _:
+                raise unknown_key(file, (name,), (*KEYS, "rules", "handlers"))
+    return found
+
+
+def _handlers(file: toml.Toml, given: object) -> dict[str, Configured]:
+    if not isinstance(given, dict) or not all(isinstance(table, dict) for table in given.values()):
+        raise BadInput(f"{file.place('handlers')}: a handler is a table; write [handlers.NAME] and its kind below")
+    return {name: _handler(file, name, table) for name, table in given.items()}
+
+
+def _handler(file: toml.Toml, name: str, table: dict[str, object]) -> Configured:
+    place = file.place("handlers", name)
+    terms = {
+        key: from_file(TERM_KEYS[key], value, f"{file.place('handlers', name, key)}: {key} in [handlers.{name}]")
+        for key, value in table.items()
+        if key in TERM_KEYS
+    }
+    kind = terms.pop("kind", None)
+    if not kind:
+        raise BadInput(f'{place}: [handlers.{name}] has no kind; write kind = "command", or another handler')
+    own = {key: value for key, value in table.items() if key not in TERM_KEYS}
+    return Configured(str(kind), msgspec.structs.replace(Terms(), **terms), own, place)
+
+
+def _rules(file: toml.Toml, given: object, handlers: Mapping[str, Configured]) -> tuple[Rule, ...]:
+    if not isinstance(given, list) or not all(isinstance(table, dict) for table in given):
+        raise BadInput(f"{file.place('rules')}: rules are tables; write [[rules]] and what each says below")
+    return tuple(_rule(file, number, table, handlers) for number, table in enumerate(given))
+
+
+def _rule(file: toml.Toml, number: int, table: dict[str, object], handlers: Mapping[str, Configured]) -> Rule:
+    found: dict[str, object] = {}
+    for key, value in table.items():
+        if key not in RULE_KEYS:
+            raise unknown_key(file, ("rules", number, key), RULE_KEYS)
+        found[key] = from_file(RULE_KEYS[key], value, f"{file.place('rules', number, key)}: {key} in [[rules]]")
+    found.setdefault("name", f"rule {number + 1}")
+    found["stages"] = found.pop("handlers", ())
+    rule = msgspec.structs.replace(Rule(name=""), **found)
+    place = file.place("rules", number, "handlers")
+    for name in rule.handlers:
+        if name not in handlers:
+            near = nearest(name, handlers) or f"; write [handlers.{name}] and its kind"
+            raise BadInput(f"{place}: there is no handler {name!r}{near}")
+        if rule.handlers.count(name) > 1:
+            raise BadInput(
+                f"{place}: handler {name!r} stands there twice; run it once, or give it two names"
+            )
+    return rule

@@ -1,0 +1,68 @@
+"""How the agent's log tells its facts: one line each, for people first."""
+
+import logging
+
+from forewarn.agent.facts import Approved, Begun, Consulted, Ended, Fact, Forgotten, Held, Joined, LeftOut, Released
+from forewarn.agent.handler import Direction, Done, Failed
+from forewarn.client.changes import Change, ChangeKind
+from forewarn.wire.dates import show_time
+from forewarn.wire.shown import show_status, show_type
+
+log = logging.getLogger("forewarn.agent")
+
+
+def tell_change(change: Change) -> None:
+    """Log what became of an event."""
+    event = change.event
+    fields: dict[str, object] = {"event": event.id, "type": show_type(event.type)}
+    if change.kind is ChangeKind.GONE:
+        fields["ending"] = str(change.ending)
+    else:
+        fields["status"] = show_status(event.status)
+        fields["resources"] = event.resources
+        if event.not_before:
+            fields["not_before"] = show_time(event.not_before)
+        if event.description:
+            fields["description"] = event.description
+    log.info("event %s", change.kind.value, extra={"fields": fields})
+
+
+def tell_fact(fact: Fact) -> None:
+    """Log what the agent did, or what came of it."""
+    fields: dict[str, object] = {
+        key: getattr(fact, key) for key in ("event", "handler", "holder") if hasattr(fact, key)
+    }
+    level = logging.INFO
+    match fact:
+        case Begun(direction=direction, attempt=attempt):
+            said = "begun" if direction is Direction.DO else "undo begun"
+            if attempt > 1:
+                fields["attempt"] = attempt
+        case Ended(result=Done(detail=detail), direction=direction):
+            said = "done" if direction is Direction.DO else "undone"
+            fields |= {"detail": detail} if detail else {}
+        case Ended(result=Failed(reason=reason), direction=direction):
+            said = "failed" if direction is Direction.DO else "undo failed"
+            level = logging.WARNING
+            fields["reason"] = reason
+        case LeftOut(reason=reason):
+            said, level = "left out", logging.WARNING
+            fields["reason"] = reason
+        case Joined(of=of):
+            said = "done already"
+            fields["for"] = of
+        case Held(until=until):
+            said = "held"
+            fields["until"] = show_time(until)
+        case Released():
+            said = "ready"
+        case Consulted(agreed=agreed, detail=detail):
+            said = "coordinator agrees" if agreed else "coordinator does not agree yet"
+            fields |= {"detail": detail} if detail else {}
+        case Approved():
+            said = "approved"
+        case Forgotten():
+            said = "all is put back"
+        case _:
+            return
+    log.log(level, said, extra={"fields": fields})
