@@ -8,7 +8,7 @@ web-0 postpones E1 by 300 s [saying WORDS]
 ann declares: host h1; group web scale-set; vm web-0 in web on h1 ud=0 fd=0; no vm web-1; cancel events
 web-0 asks                web-0 approves E1                        web-0 is shown E1
 the time comes            the record is kept that web-0 asked      the sweep finds web last asked TIME
-the driver begins E1      the driver is done with E1 [web-0 on h2] the driver fails E1: WORDS
+the driver begins E1      the driver is done with E1 [web-0 on h2] the driver fails E1[, web-0 on h2]: WORDS
 the driver sees web-0 crashed [saying WORDS]
 """
 
@@ -193,8 +193,9 @@ class Reader:
         return Report(id=self.id, by=NODE, event=event, result=Result.DONE, hosts=moves)
 
     def report_failed(self, match: re.Match[str], now: datetime) -> Command:
+        moves = dict(move.split(" on ") for move in match["moves"].split(", ")) if match["moves"] else {}
         event = self._labels.id_of(match["event"])
-        return Report(id=self.id, by=NODE, event=event, result=Result.FAILED, detail=match["reason"])
+        return Report(id=self.id, by=NODE, event=event, result=Result.FAILED, detail=match["reason"], hosts=moves)
 
     def observe(self, match: re.Match[str], now: datetime) -> Command:
         return Observe(
@@ -224,7 +225,7 @@ _SENTENCES: tuple[tuple[str, Callable[[Reader, re.Match[str], datetime], Command
     (rf"the sweep finds (?P<group>\S+) last asked (?P<at>{_TIME})", Reader.sweep),
     (r"the driver begins (?P<event>\S+)", Reader.attempt),
     (r"the driver is done with (?P<event>\S+?)(?:, (?P<moves>.*))?", Reader.report_done),
-    (r"the driver fails (?P<event>\S+): (?P<reason>.*)", Reader.report_failed),
+    (r"the driver fails (?P<event>\S+?)(?:, (?P<moves>[^:]*))?: (?P<reason>.*)", Reader.report_failed),
     (r"the driver sees (?P<vm>\S+) (?P<what>\S+)(?: saying (?P<detail>.*))?", Reader.observe),
 )
 

@@ -17,14 +17,15 @@ def report(fleet: Fleet, command: Report, now: datetime) -> Iterator[AnyFact]:
     event = fleet.events.get(command.event)
     if event is None or event.status is not EventStatus.STARTED:
         return
-    if command.result is Result.FAILED:
-        yield lifecycle.fail(event, now, command.detail or "the driver gave no reason")
-        return
     strangers = sorted({host for host in command.hosts.values() if host not in fleet.hosts})
     unplaced = f"moved to {', '.join(strangers)}, which the fleet does not know" if strangers else ""
-    yield lifecycle.complete(event, now, "; ".join(filter(None, (command.detail, unplaced))))
-    for name in event.vms:
-        yield from _aftermath(fleet, event, name, now)
+    if command.result is Result.FAILED:
+        reason = command.detail or "the driver gave no reason"
+        yield lifecycle.fail(event, now, "; ".join(filter(None, (reason, unplaced))))
+    else:
+        yield lifecycle.complete(event, now, "; ".join(filter(None, (command.detail, unplaced))))
+        for name in event.vms:
+            yield from _aftermath(fleet, event, name, now)
     moves = {name: host for name, host in command.hosts.items() if _has_moved(fleet, event, name, host)}
     for name, host in moves.items():
         yield VmMoved(name, host)

@@ -82,8 +82,8 @@ class Page:
         match ending:
             case Done(hosts=hosts, detail=detail):
                 self._write(Ended(Result.DONE, detail, hosts))
-            case Failed(reason=reason):
-                self._write(Ended(Result.FAILED, reason))
+            case Failed(reason=reason, hosts=hosts):
+                self._write(Ended(Result.FAILED, reason, hosts))
             case Unknowable(reason=reason):
                 self._write(Ended(Result.UNKNOWABLE, reason))
         return ending
@@ -106,7 +106,7 @@ class Page:
             case Ended(result=Result.DONE):
                 self.ending = Done(line.hosts, line.detail)
             case Ended(result=Result.FAILED):
-                self.ending = Failed(line.detail)
+                self.ending = Failed(line.detail, line.hosts)
             case Ended():
                 self.ending = Unknowable(line.detail)
 

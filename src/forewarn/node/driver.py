@@ -70,9 +70,11 @@ class Done(msgspec.Struct, frozen=True):
 
 
 class Failed(msgspec.Struct, frozen=True):
-    """The impact did not come about."""
+    """The impact did not come about, or not for all."""
 
     reason: str
+    hosts: dict[str, str] = {}
+    """The host each VM stands on now that was moved all the same."""
 
 
 class Underway(msgspec.Struct, frozen=True):
@@ -109,8 +111,9 @@ class Driver(Protocol):
         """
 
     def outcome_of(self, impact: Impact) -> Outcome:
-        """Tell what came of an impact, perhaps begun by an earlier process; never do anything to a machine.
+        """Tell what came of an impact, perhaps begun by an earlier process; never begin anything.
 
+        What a crash left half-done it may finish, such as to let a guest go on that is still frozen.
         ``NotBegun`` is a promise that performing it now does not repeat anything. A driver that cannot
         promise it returns ``Unknowable``.
         """

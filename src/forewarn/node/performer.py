@@ -99,8 +99,8 @@ class Performer:
                     outcome = await self._ask(self._driver.outcome_of, id_)
                 case Done(hosts=hosts, detail=detail):
                     await self._report(id_, Result.DONE, detail, hosts)
-                case Failed(reason=reason):
-                    await self._report(id_, Result.FAILED, reason)
+                case Failed(reason=reason, hosts=hosts):
+                    await self._report(id_, Result.FAILED, reason, hosts)
                 case Unknowable(reason=reason):
                     await self._report(id_, Result.FAILED, ": ".join(filter(None, (_NOT_REPEATED, reason))))
 

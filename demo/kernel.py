@@ -1,0 +1,88 @@
+"""The kernel of the guests: Debian's own for clouds, fetched once and kept uncompressed, so that a guest boots fast."""
+
+import os
+import shutil
+import struct
+import subprocess
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+_META_PACKAGE = "linux-image-cloud-amd64"
+_PAYLOAD_AT = 0x248
+"""Where a bzImage tells the place and the length of what is compressed in it."""
+_SETUP_SECTORS_AT = 0x1F1
+
+
+class NoKernel(Exception):
+    """No kernel for the guests could be had."""
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """An uncompressed kernel and its modules."""
+
+    image: Path
+    modules: Path
+
+
+def cache() -> Path:
+    """Return where what took long to make is kept."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "forewarn"
+
+
+def kernel() -> Kernel:
+    """Return the kernel; the first time it is fetched from Debian's archive."""
+    package = _package()
+    kept = cache() / package
+    if not kept.is_dir():
+        _fetch(package, kept)
+    return Kernel(kept / "vmlinux", kept / "modules")
+
+
+def _package() -> str:
+    told = _run("apt-cache", "depends", _META_PACKAGE)
+    for line in told.splitlines():
+        word, _, name = line.strip().partition(": ")
+        if word == "Depends" and name.startswith("linux-image-"):
+            return name
+    raise NoKernel(f"apt-cache knows no package {_META_PACKAGE}; run apt-get update")
+
+
+def _fetch(package: str, kept: Path) -> None:
+    kept.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=kept.parent) as name:
+        there = Path(name)
+        _run("apt-get", "-q", "download", package, cwd=there)
+        (archive,) = there.glob("*.deb")
+        _run("dpkg", "-x", str(archive), "unpacked", cwd=there)
+        (image,) = (there / "unpacked" / "boot").glob("vmlinuz-*")
+        (modules,) = (there / "unpacked" / "lib" / "modules").iterdir()
+        made = there / "made"
+        made.mkdir()
+        (made / "vmlinux").write_bytes(_uncompressed(image.read_bytes()))
+        shutil.move(modules / "kernel", made / "modules")
+        try:
+            made.rename(kept)
+        except OSError:
+            if not kept.is_dir():  # else somebody else was first
+                raise
+
+
+def _uncompressed(image: bytes) -> bytes:
+    offset, length = struct.unpack_from("<II", image, _PAYLOAD_AT)
+    start = (image[_SETUP_SECTORS_AT] + 1) * 512 + offset
+    payload = image[start : start + length - 4]  # the last four bytes tell how long it will be
+    done = subprocess.run(["lz4", "-dc"], input=payload, capture_output=True, check=False)
+    if done.returncode or not done.stdout.startswith(b"\x7fELF"):
+        raise NoKernel(f"the kernel could not be unpacked: {done.stderr.decode(errors='replace').strip()}")
+    return done.stdout
+
+
+def _run(*words: str, cwd: Path | None = None) -> str:
+    try:
+        return subprocess.run(words, cwd=cwd, capture_output=True, text=True, check=True).stdout
+    except FileNotFoundError:
+        raise NoKernel(f"there is no {words[0]} here; the guests need Debian") from None
+    except subprocess.CalledProcessError as error:
+        raise NoKernel(f"{' '.join(words)}: {error.stderr.strip()}") from None
