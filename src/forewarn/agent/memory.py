@@ -119,9 +119,10 @@ class Memory(msgspec.Struct):
 
 
 def _ending(change: Change, known: Known, boot: str) -> Ending | None:
-    restarts = (EventType.REBOOT, EventType.REDEPLOY)
-    if change.ending is Ending.UNKNOWN and known.event.type in restarts and known.boot != boot:
-        return Ending.COMPLETED  # nobody saw it start, but the VM has booted since
+    """Tell how an event ended that nobody saw start: the VM knows more of itself than the document says."""
+    has_booted = known.event.type in (EventType.REBOOT, EventType.REDEPLOY) and known.boot != boot
+    if change.ending is Ending.UNKNOWN and (has_booted or known.approved_at):
+        return Ending.COMPLETED
     return change.ending
 
 

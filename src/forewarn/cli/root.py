@@ -30,12 +30,16 @@ _TRACEBACK = "FOREWARN_TRACEBACK"
 _COMMANDS = {
     "serve": ("forewarn.cli.serve:serve", "Run the service."),
     "demo": ("forewarn.cli.demo:demo", "Run the service with a demo fleet, and say what to type next."),
+    "events": ("forewarn.cli.events:events", "In a VM: show what is coming to it and its neighbours."),
+    "approve": ("forewarn.cli.approve:approve", "In a VM: say that events may start now."),
+    "whoami": ("forewarn.cli.whoami:whoami", "In a VM: tell its name, and which service it asks."),
     "record": ("forewarn.cli.record:record", "Keep every document of an endpoint, to play it again."),
     "emulate": ("forewarn.cli.emulate:emulate", "Run the service for developers: scenarios, faults, moved clocks."),
     "conformance": (
         "forewarn.cli.conformance:conformance",
         "Look whether a server, or a client, keeps the protocol's rules.",
     ),
+    "agent": ("forewarn.cli.agent:agent", "In the VM: get ready for events, approve, put everything back."),
     "vm": ("forewarn.cli.vm:vm", "List, add and remove VMs; restart, redeploy, freeze, evict, delete them."),
     "host": ("forewarn.cli.host:host", "List hosts; maintain one, or tell that it fails."),
     "spot": ("forewarn.cli.spot:spot", "Reclaim spot VMs."),

@@ -5,8 +5,9 @@ from datetime import datetime
 
 import msgspec
 from msgspec import UNSET, UnsetType
+from msgspec.structs import force_setattr
 
-from forewarn.core.model import Event, EventSource, EventStatus, EventType, GroupKind
+from forewarn.core.model import Event, EventStatus, GroupKind
 from forewarn.wire.bodies import BadBody, read_body
 from forewarn.wire.dates import read_time, show_time
 from forewarn.wire.versions import ApiVersion
@@ -42,19 +43,29 @@ class _WireDocument(msgspec.Struct, rename="pascal"):
 
 
 class ScheduledEvent(msgspec.Struct, frozen=True, kw_only=True):
-    """One event as a client sees it; words that the core does not know are kept as they came."""
+    """One event as a client sees it.
+
+    Its words are members of ``EventType``, ``EventStatus`` and ``EventSource``, however they were spelled; words that
+    the core does not know are kept as they came.
+    """
 
     id: str
-    type: EventType | str
-    status: EventStatus | str
+    type: str
+    status: str
     resources: tuple[str, ...]
     not_before: datetime | None = None
     """None once it has started: it may happen at any moment."""
     description: str = ""
-    source: EventSource | str | None = None
+    source: str | None = None
     """None where the api-version does not tell."""
     duration: int = -1
     """Expected seconds of interruption; -1 when not known, or not told."""
+
+    def __post_init__(self) -> None:
+        force_setattr(self, "type", read_type(self.type))
+        force_setattr(self, "status", read_status(self.status))
+        if self.source is not None:
+            force_setattr(self, "source", read_source(self.source))
 
 
 class Document(msgspec.Struct, frozen=True):
@@ -118,11 +129,11 @@ def _read(event: _WireEvent) -> ScheduledEvent:
         raise BadBody(f"NotBefore of event {event.event_id} is no time: {event.not_before!r}") from None
     return ScheduledEvent(
         id=read_id(event.event_id),
-        type=read_type(event.event_type),
-        status=read_status(event.event_status),
+        type=event.event_type,
+        status=event.event_status,
         resources=event.resources,
         not_before=not_before,
         description=event.description or "",
-        source=read_source(event.event_source) if event.event_source else None,
+        source=event.event_source or None,
         duration=-1 if event.duration_in_seconds in (None, UNSET) else event.duration_in_seconds,
     )

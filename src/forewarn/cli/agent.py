@@ -1,0 +1,180 @@
+"""``forewarn agent``: the agent in the VM; its configuration tried, its state shown, its changes listened to."""
+
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+import click
+
+from forewarn.cli.output import json_option, print_fields, print_json, print_table
+from forewarn.cli.root import Ordered
+from forewarn.core.errors import BadInput
+
+if TYPE_CHECKING:
+    from forewarn.agent.settings import AgentSettings
+    from forewarn.agent.status import EventStatusView, Status
+
+_Command = TypeVar("_Command", bound=Callable[..., object])
+_USUAL = Path("/etc/forewarn/agent.toml")
+
+
+def _config_option(command: _Command) -> _Command:
+    told = f"The agent's configuration. [default: FOREWARN_AGENT_CONFIG, else ./agent.toml, else {_USUAL}]"
+    return click.option("--config", metavar="FILE", help=told)(command)
+
+
+def load_settings(config: str | None, **flags: object) -> "AgentSettings":
+    """Read the configuration that a command names, or the usual one."""
+    from forewarn.agent.settings import PREFIX, load
+
+    named = config or os.environ.get(f"{PREFIX}CONFIG")
+    if named:
+        return load(flags, os.environ, Path(named))
+    path = next((each for each in (Path("agent.toml"), _USUAL) if each.exists()), None)
+    if path is None:
+        raise BadInput(f"there is no agent.toml here, and no {_USUAL}; name the configuration with --config FILE")
+    return load(flags, os.environ, path)
+
+
+@click.group(cls=Ordered, invoke_without_command=True)
+@_config_option
+@click.option("--endpoint", metavar="URL", help="The service to ask; found when it is not given.")
+@click.option("--name", metavar="VM", help="The name by which events call this VM; asked when it is not given.")
+@click.option("--state", metavar="DIR", help="Where the agent keeps what must survive a reboot.")
+@click.option("--dry-run", is_flag=True, default=None, help="Say what would be done, and do nothing.")
+@click.pass_context
+def agent(context: click.Context, /, config: str | None, **flags: object) -> None:
+    """Run the agent: it hears of events, gets this VM ready, approves, and puts everything back afterwards."""
+    if context.invoked_subcommand:
+        given = [f"--{name.replace('_', '-')}" for name, value in {"config": config, **flags}.items() if value]
+        if given:
+            said = f"{given[0]} is for running the agent; give it after {context.invoked_subcommand!r} if it has one"
+            raise click.UsageError(said, context)
+        return
+    import sys
+
+    from forewarn import logs
+    from forewarn.agent.assembly import run
+
+    settings = load_settings(config, **flags)
+    logs.set_up(sys.stderr, settings.log_level, settings.log_format)
+    run(settings)
+
+
+@agent.command
+@_config_option
+@json_option
+def check(config: str | None, as_json: bool) -> None:
+    """Read the configuration, make its handlers, and say what would be done about which event.
+
+    Nothing is begun, and nobody is asked.
+    """
+    from forewarn.agent.assembly import make_handlers
+
+    settings = load_settings(config)
+    for handler in make_handlers(settings).values():
+        handler.close()
+    if as_json:
+        print_json(settings.rules)
+        return
+    rows = [
+        (rule.name, ", ".join(rule.types) or "all", rule.concerns, rule.approval, _stages(rule.stages))
+        for rule in settings.rules
+    ]
+    print_table(("RULE", "TYPES", "CONCERNS", "APPROVAL", "HANDLERS"), rows, "no rules: events are told, no more")
+
+
+def _stages(stages: tuple[tuple[str, ...], ...]) -> str:
+    return ", then ".join(" and ".join(stage) for stage in stages) or "none"
+
+
+@agent.command
+@_config_option
+@click.argument("event", type=click.Choice(("freeze", "reboot", "redeploy", "preempt", "terminate")))
+@click.option("--notice", metavar="DURATION", help="How long ahead it is announced; as on Azure when not given.")
+@click.option("--dry-run", is_flag=True, help="Say what the handlers would be called for, and do nothing.")
+@json_option
+def test(config: str | None, event: str, notice: str | None, dry_run: bool, as_json: bool) -> None:
+    """Play an event through the configured handlers.
+
+    An emulated service announces it to this agent alone. The handlers are really called, unless it is a dry run:
+    they drain, stop, and put back. Exit code 1 says that something failed.
+    """
+    from forewarn.cli.trial import play, show
+
+    said = play(load_settings(config, dry_run=dry_run or None), event, notice, quiet=as_json)
+    show(said, as_json=as_json)
+    raise SystemExit(0 if said.is_well else 1)
+
+
+@agent.command
+@_config_option
+@json_option
+def status(config: str | None, as_json: bool) -> None:
+    """Show what the running agent knows and does."""
+    from forewarn.agent.place import TOKEN_FILE
+    from forewarn.agent.subscriber import AgentSocket
+
+    settings = load_settings(config)
+    if settings.socket is None:
+        raise BadInput('the configuration says socket = "off", so that no agent can be asked')
+    with AgentSocket(settings.socket, token_file=settings.state / TOKEN_FILE) as socket:
+        found = socket.status()
+    if as_json:
+        print_json(found)
+    else:
+        _show(found)
+
+
+def _show(status: "Status") -> None:
+    print_fields(
+        {
+            "vm": status.vm or "not known yet",
+            "endpoint": status.endpoint or "not found yet",
+            "trouble": ". ".join(status.ailments),
+            "mode": "dry run: nothing is done" if status.dry_run else "",
+            "since": f"{status.started_at.astimezone():%d %b %H:%M:%S}",
+            "listeners": str(status.listeners),
+        }
+    )
+    click.echo()
+    for view in status.events:
+        event = view.event
+        when = f", not before {event.not_before}" if event.not_before else ""
+        whose = "" if view.concerns_me else " (of others)"
+        click.echo(f"{event.event_type} {event.event_status}{when}: {', '.join(event.resources)}{whose}")
+        click.echo(f"  id {event.event_id}, rule {view.rule or 'none'}, approval {view.approval}", nl=False)
+        click.echo(f": {view.approval_detail}" if view.approval_detail else "")
+        print_table(("  HANDLER", "DOES", "STATE", "SINCE", "DETAIL"), _steps(view), "  no handlers")
+    if not status.events:
+        click.echo("no events")
+
+
+def _steps(view: "EventStatusView") -> Iterator[tuple[str, ...]]:
+    for step in view.steps:
+        since = step.ended_at or step.began_at
+        shown = f"{since.astimezone():%H:%M:%S}" if since else ""
+        yield f"  {step.handler}", step.direction, step.state, shown, step.detail
+
+
+@agent.command
+@_config_option
+@json_option
+def listen(config: str | None, as_json: bool) -> None:
+    """Print every change that the running agent tells, until Ctrl-C."""
+    import msgspec
+
+    from forewarn.agent.place import TOKEN_FILE
+    from forewarn.agent.subscriber import AgentSocket
+
+    settings = load_settings(config)
+    if settings.socket is None:
+        raise BadInput('the configuration says socket = "off", so that no agent can be listened to')
+    with AgentSocket(settings.socket, token_file=settings.state / TOKEN_FILE) as socket:
+        for line in socket.changes():
+            if as_json:
+                click.echo(msgspec.json.encode(line))
+            else:
+                event = line.event
+                click.echo(f"{line.change:<8} {event.event_type} of {', '.join(event.resources)}  {event.event_id}")

@@ -1,0 +1,142 @@
+"""Plays an event through an agent's handlers: the real agent against an emulated service, in one process."""
+
+import asyncio
+import logging
+import sys
+import tempfile
+from collections.abc import Callable
+from datetime import timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+import msgspec
+
+from forewarn.agent.status import ApprovalState, EventStatusView, StepState, StepView
+from forewarn.cli.output import print_json, print_table
+
+if TYPE_CHECKING:
+    from forewarn.agent.loop import Agent
+    from forewarn.agent.settings import AgentSettings
+    from forewarn.emulator.emulator import Emulator
+    from forewarn.emulator.handles import EventHandle, VmHandle
+
+_LOOK_AGAIN = 0.05
+_OPEN = (StepState.WAITING, StepState.RUNNING)
+_AFTERWARDS = timedelta(minutes=30)
+"""Longer than any emulated impact takes."""
+
+
+class Said(msgspec.Struct):
+    """What came of a trial."""
+
+    event: str
+    rule: str = ""
+    approval: ApprovalState = ApprovalState.NOT_OURS
+    steps: list[StepView] = []
+    is_seen: bool = False
+
+    def note(self, view: EventStatusView) -> None:
+        """Take in how far the agent has come; what was done is kept when it is being put back."""
+        self.is_seen = True
+        self.rule = view.rule
+        if self.approval is not ApprovalState.SENT:
+            self.approval = view.approval
+        known = {(step.handler, step.direction): step for step in self.steps}
+        known |= {(step.handler, step.direction): step for step in view.steps}
+        self.steps = sorted(known.values(), key=lambda step: step.direction)
+
+    @property
+    def is_well(self) -> bool:
+        """Tell whether everything was done and put back."""
+        return all(step.state in (StepState.DONE, StepState.UNDONE) for step in self.steps)
+
+
+def play(settings: "AgentSettings", event: str, notice: str | None, *, quiet: bool) -> Said:
+    """Run an agent with these settings until the event is over and everything is put back."""
+    from forewarn import logs
+    from forewarn.agent.assembly import run
+    from forewarn.emulator.emulator import Emulator
+
+    logs.set_up(sys.stderr, "error" if quiet else settings.log_level, settings.log_format)
+    logging.getLogger("forewarn.facts").setLevel(logging.WARNING)  # the story here is the agent's
+    name = settings.name or "this-vm"
+    said = Said(event)
+    playing: list[asyncio.Task[None]] = []
+    with (
+        tempfile.TemporaryDirectory(prefix="forewarn-trial-") as state,
+        Emulator(name, clock="system") as emulator,
+    ):
+        trial = msgspec.structs.replace(
+            settings, endpoint=emulator.url_of(name), name=name, state=Path(state), socket=None, http=None
+        )
+
+        def begin(agent: "Agent") -> None:
+            playing.append(asyncio.get_running_loop().create_task(_play(agent, emulator, name, notice, said)))
+
+        run(trial, begin)
+        if playing[0].done() and (error := playing[0].exception()):
+            raise error
+    return said
+
+
+async def _play(agent: "Agent", emulator: "Emulator", name: str, notice: str | None, said: Said) -> None:
+    try:
+        while agent.status().incarnation is None:  # noqa: ASYNC110 - the agent has no other way to tell
+            await asyncio.sleep(_LOOK_AGAIN)
+        event = await asyncio.to_thread(_announce, emulator.vm(name), said.event, notice)
+        is_moved = False
+        while not _is_over(agent, event, said):
+            if not is_moved and _is_prepared(said):
+                # Approved or not, everything that was to be done before it has been done: let it happen.
+                is_moved = True
+                await asyncio.to_thread(emulator.advance, _AFTERWARDS)
+            await asyncio.sleep(_LOOK_AGAIN)
+    finally:
+        agent.stop()
+
+
+def _announce(vm: "VmHandle", event: str, notice: str | None) -> "EventHandle":
+    match event:
+        case "terminate":
+            return vm.delete()
+        case "preempt":
+            return vm.evict(notice=notice)
+        case _:
+            announce: Callable[..., EventHandle] = getattr(vm, event)
+            return announce(notice=notice)
+
+
+def _is_over(agent: "Agent", event: "EventHandle", said: Said) -> bool:
+    view = next((view for view in agent.status().events if view.event.event_id == event.shown_id), None)
+    if view is not None:
+        said.note(view)
+    # A VM that is evicted or deleted is not told that it is gone, and nothing is put back in it.
+    is_gone = view is None or said.event in ("preempt", "terminate")
+    return event.is_over and is_gone and _is_prepared(said)
+
+
+def _is_prepared(said: Said) -> bool:
+    """Tell whether nothing more is to come before the event does."""
+    is_settled = bool(said.rule) and not any(step.state in _OPEN for step in said.steps)
+    return said.is_seen and (not said.rule or (is_settled and said.approval is not ApprovalState.WAITING))
+
+
+def show(said: Said, *, as_json: bool) -> None:
+    """Print what came of a trial."""
+    if as_json:
+        print_json(said)
+        return
+    if not said.rule:
+        click.echo(f"no rule fits a {said.event} of this VM: nothing was done")
+        return
+    click.echo()
+    rows = [(step.handler, step.direction, step.state, _seconds(step), step.detail) for step in said.steps]
+    print_table(("HANDLER", "DOES", "STATE", "TOOK", "DETAIL"), rows, "the rule has no handlers")
+    click.echo(f"rule {said.rule}, approval {said.approval}")
+
+
+def _seconds(step: StepView) -> str:
+    if step.began_at is None or step.ended_at is None:
+        return ""
+    return f"{(step.ended_at - step.began_at).total_seconds():.2f} s"
