@@ -130,6 +130,7 @@ class _Deciding:
         self._memory = memory
         self._now = now
         self._agenda = agenda
+        self._called: set[str] = set()
         self.reaction = Reaction()
 
     def prepare(self, known: Known, rule: Rule) -> None:
@@ -209,7 +210,7 @@ class _Deciding:
     def _begin(self, known: Known, name: str, direction: Direction, deadline: datetime) -> None:
         """Call a handler, again or for the first time, or ask it, or wait until it can be called."""
         others = [other for other in self._memory.events.values() if other is not known and name in other.steps]
-        if any(_is_running(other.steps[name]) for other in others):
+        if name in self._called or any(_is_running(other.steps[name]) for other in others):
             return  # its end will be heard of
         step = known.steps.get(name, Step())
         call = step.do if direction is Direction.DO else step.undo
@@ -225,10 +226,12 @@ class _Deciding:
         if call is None and traits.shared and (other := next(_in_force(name, others), None)):
             self._share(run, other)
         elif call is not None and call.is_cut_off and not traits.repeats:
+            self._called.add(name)
             self.reaction.acts.append(Ask(run))
         elif call is not None and call.ended_at is not None and call.ended_at + terms.retry_after > self._now:
             self.reaction.wake(call.ended_at + terms.retry_after)
         else:
+            self._called.add(name)
             self.reaction.facts.append(Begun(known.event.id, name, direction, run.attempt, self._now))
             self.reaction.acts.append(run)
 

@@ -1,0 +1,390 @@
+"""What the agent does next, told as stories: the world says what happens, the agent what it begins."""
+
+from datetime import timedelta
+
+import pytest
+
+from forewarn.agent.approving import Approver
+from forewarn.agent.facts import Forgotten, LeftOut
+from forewarn.agent.handler import Done, NotBegun
+from forewarn.agent.plan import OnFailure, Terms
+from forewarn.agent.reaction import Traits
+from forewarn.agent.rules import Approval, Rule
+from tests.agent.world import START, World, agenda, event, started
+
+
+def seconds(number: float) -> timedelta:
+    return timedelta(seconds=number)
+
+
+def left_out(world: World) -> dict[str, str]:
+    return {fact.handler: fact.reason for fact in world.facts if isinstance(fact, LeftOut)}
+
+
+def test_a_whole_cycle() -> None:
+    """Prepare stage after stage, approve, wait, put back in reverse order, forget."""
+    world = World(agenda("drain", ("database", "cache"), "tell"))
+    world.show(event())
+    assert world.said() == ["do drain"]
+    world.end("drain")
+    assert world.said() == ["do database", "do cache"]
+    world.end("cache")
+    assert world.said() == []
+    world.end("database")
+    assert world.said() == ["do tell"]
+    world.end("tell")
+    assert world.said() == ["approve e1"]
+    world.approved()
+    world.show(started(event()))
+    assert world.said() == []
+    world.show()
+    for handler in ("tell", "cache", "database", "drain"):
+        assert world.said() == [f"undo {handler}"]
+        world.end(handler)
+    assert world.said() == []
+    assert world.memory.events == {}
+
+
+def test_what_was_kept_is_handed_to_undo() -> None:
+    """Undo knows what do said was to be kept, also after the agent has begun anew."""
+    world = World(agenda("drain"))
+    world.show(event())
+    world.end("drain", Done(kept={"was": "ready"}))
+    world.crash(reboot=True)
+    world.show()
+
+    assert world.running["e1", "drain"].kept == {"was": "ready"}
+
+
+def test_a_handler_that_is_done_is_not_run_again() -> None:
+    """Neither when the same document comes again, nor when the event changes, nor after a crash."""
+    world = World(agenda("drain"))
+    world.show(event())
+    world.end("drain")
+    world.said()
+    world.show(event(), event("e2", resources=("web-1",)))
+    world.show(event(not_before=START + timedelta(minutes=20)))
+    world.crash()
+
+    assert world.said() == ["approve e1"]
+
+
+def test_a_failed_handler_is_tried_again_as_often_as_it_says() -> None:
+    """Each time after its pause; then the event goes on without it."""
+    world = World(agenda("drain", terms={"drain": Terms(retries=2, retry_after=seconds(5))}))
+    world.show(event())
+    for _ in range(2):
+        assert world.said() == ["do drain"]
+        world.fail("drain")
+        assert world.said() == []
+        assert world.wake_at == world.now + seconds(5)
+        world.pass_time(seconds=5)
+    assert world.said() == ["do drain"]
+    world.fail("drain")
+
+    assert world.said() == ["approve e1"]
+
+
+def test_a_final_failure_is_not_tried_again() -> None:
+    """The handler itself knows that it is pointless."""
+    from forewarn.agent.handler import Failed
+
+    world = World(agenda("drain", terms={"drain": Terms(retries=5)}))
+    world.show(event())
+    world.end("drain", Failed("no such server", final=True))
+
+    assert world.said() == ["do drain", "approve e1"]
+
+
+def test_a_failure_that_holds_lets_the_rest_run_and_the_approval_be() -> None:
+    """The event comes at its own time; what was done is put back after it."""
+    world = World(agenda("drain", "tell", terms={"drain": Terms(on_failure=OnFailure.HOLD)}))
+    world.show(event())
+    world.fail("drain")
+    world.end("tell")
+    assert world.said() == ["do drain", "do tell"]
+    world.show(started(event()))
+    world.show()
+
+    assert world.said() == ["undo tell"]
+
+
+def test_a_failure_that_gives_up_ends_the_preparation() -> None:
+    """Nothing more is run, nothing is approved, and each that is left out is told why."""
+    world = World(agenda("drain", "tell", "log", terms={"drain": Terms(on_failure=OnFailure.GIVE_UP)}))
+    world.show(event())
+    world.fail("drain")
+
+    assert world.said() == ["do drain"]
+    assert left_out(world) == {"tell": "drain failed", "log": "drain failed"}
+
+
+def test_what_failed_is_put_back_too() -> None:
+    """A handler that failed may have changed something."""
+    world = World(agenda("drain"))
+    world.show(event())
+    world.fail("drain")
+    world.said()
+    world.show()
+
+    assert world.said() == ["undo drain"]
+
+
+def test_only_what_fits_is_run_the_most_important_first() -> None:
+    """With half a minute of notice, the checkpoint is worth more than the drain before it."""
+    terms = {
+        "drain": Terms(takes=seconds(20)),
+        "checkpoint": Terms(takes=seconds(20), importance=9),
+        "tell": Terms(takes=seconds(2)),
+    }
+    world = World(agenda("drain", "checkpoint", "tell", terms=terms))
+    world.show(event(type="Preempt", not_before=START + seconds(30)))
+
+    assert world.said() == ["do checkpoint"]
+    assert left_out(world) == {"drain": "it takes 20s, more than the event leaves it"}
+    assert world.running["e1", "checkpoint"].deadline == START + seconds(30 - 1 - 2)
+
+
+def test_a_deadline_leaves_later_handlers_their_time() -> None:
+    """A handler that hangs may not take what another one needs."""
+    terms = {"drain": Terms(takes=seconds(5), timeout=seconds(60)), "checkpoint": Terms(takes=seconds(20))}
+    world = World(agenda("drain", "checkpoint", terms=terms))
+    world.show(event(not_before=START + seconds(40)))
+
+    assert world.running["e1", "drain"].deadline == START + seconds(40 - 1 - 20)
+
+
+def test_what_took_too_long_costs_the_least_important() -> None:
+    """What still fits is looked at anew before every stage."""
+    terms = {"drain": Terms(takes=seconds(5)), "slow": Terms(takes=seconds(20)), "tell": Terms(takes=seconds(1))}
+    world = World(agenda("drain", "slow", "tell", terms=terms))
+    world.show(event(not_before=START + seconds(30)))
+    world.said()
+    world.pass_time(seconds=15)
+    world.end("drain")
+
+    assert world.said() == ["do tell"]
+    assert left_out(world) == {"slow": "it takes 20s, more than the event leaves it"}
+
+
+def test_a_started_event_is_not_prepared_for() -> None:
+    """It may happen at any moment; what waits is left out, and what runs may end."""
+    world = World(agenda("drain", "tell"))
+    world.show(event())
+    world.show(started(event()))
+    world.end("drain")
+
+    assert world.said() == ["do drain"]
+    assert left_out(world) == {"tell": "the event has started"}
+
+
+def test_a_late_rule_prepares_for_a_started_event() -> None:
+    """Hardware that failed gives no notice, and somebody may want to be told all the same."""
+    world = World(agenda("tell", rule=Rule(name="late", late=True)))
+    world.show(started(event()))
+    world.end("tell")
+
+    assert world.said() == ["do tell"]
+
+
+@pytest.mark.parametrize("is_started", [False, True])
+def test_an_event_that_is_canceled_stops_its_preparation(is_started: bool) -> None:  # noqa: FBT001 - a case
+    """The handler is told; once it has returned, it is put back."""
+    world = World(agenda("drain"))
+    world.show(event())
+    if is_started:
+        world.show(started(event()))
+    world.said()
+    world.show()
+    assert world.said() == ["stop drain"]
+    world.fail("drain", "stopped")
+
+    assert world.said() == ["undo drain"]
+
+
+def test_a_call_that_was_cut_off_is_made_again_if_it_repeats() -> None:
+    """The attempt keeps its number: nothing failed."""
+    world = World(agenda("drain"))
+    world.show(event())
+    world.said()
+    world.crash()
+
+    assert world.said() == ["do drain"]
+    assert world.running["e1", "drain"].attempt == 1
+
+
+def test_a_call_that_was_cut_off_is_asked_about_if_it_does_not_repeat() -> None:
+    """What it answers counts as if it had returned."""
+    world = World(agenda("switch", traits={"switch": Traits(repeats=False, shared=False)}))
+    world.show(event())
+    world.crash()
+    assert world.said() == ["do switch", "ask switch"]
+    world.end("switch", Done())
+
+    assert world.said() == ["approve e1"]
+
+
+def test_a_call_that_had_not_begun_is_made() -> None:
+    """The handler promised that nothing is repeated."""
+    world = World(agenda("switch", traits={"switch": Traits(repeats=False, shared=False)}))
+    world.show(event())
+    world.crash()
+    world.said()
+    world.end("switch", NotBegun())
+
+    assert world.said() == ["do switch"]
+
+
+def test_a_cut_off_undo_is_taken_up_again() -> None:
+    """Also before the endpoint is heard for the first time."""
+    world = World(agenda("drain"))
+    world.show(event())
+    world.end("drain")
+    world.show()
+    world.said()
+    world.crash()
+
+    assert world.said() == ["undo drain"]
+
+
+def test_a_cut_off_do_of_an_event_that_is_gone_is_put_back() -> None:
+    """The VM was rebooted while it got ready: nothing is begun again, and what was begun is undone."""
+    world = World(agenda("drain"))
+    world.show(event())
+    world.said()
+    world.document = None
+    world.memory.cut_off()
+    world.running.clear()
+    world.show()
+
+    assert world.said() == ["undo drain"]
+
+
+def test_a_handler_that_left_the_configuration_is_told_and_forgotten() -> None:
+    """Nobody can undo what nobody describes any more; the event does not stay for ever."""
+    world = World(agenda("drain"))
+    world.show(event())
+    world.end("drain")
+    world.agenda = agenda()
+    world.show()
+
+    assert isinstance(world.facts[-1], Forgotten)
+
+
+def test_an_event_that_comes_back_is_prepared_for_anew() -> None:
+    """An endpoint may lose an event and find it again."""
+    world = World(agenda("drain"))
+    world.show(event())
+    world.end("drain")
+    world.show()
+    world.said()
+    world.show(event())
+    assert world.said() == []
+    world.end("drain")
+
+    assert world.said() == ["do drain"]
+
+
+SHARED = {"drain": Traits(repeats=True, shared=True)}
+
+
+def test_a_shared_handler_is_done_once_and_undone_after_the_last() -> None:
+    """A server that is drained for one event is drained for the other too, and stays so until both are gone."""
+    world = World(agenda("drain", traits=SHARED))
+    world.show(event(), event("e2"))
+    assert world.said() == ["do drain"]
+    world.end("drain", Done(kept={"was": "ready"}))
+    assert world.said() == ["approve e1", "approve e2"]
+    world.show(event("e2"))
+    assert world.said() == []
+    world.show()
+
+    assert world.said() == ["undo drain"]
+    assert world.running["e2", "drain"].kept == {"was": "ready"}
+
+
+def test_a_handler_is_called_for_one_event_at_a_time() -> None:
+    """The second event waits until the first call has returned."""
+    world = World(agenda("tell"))
+    world.show(event(), event("e2"))
+    assert world.said() == ["do tell"]
+    world.end("tell")
+
+    assert world.said() == ["approve e1", "do tell"]
+
+
+def test_an_approval_waits_for_whoever_holds() -> None:
+    """Until the holder says ready, or its time is up."""
+    world = World(agenda("drain"))
+    world.show(event())
+    world.hold("database", seconds=60)
+    world.hold("cache", seconds=90)
+    world.end("drain")
+    world.release("database")
+    assert world.said() == ["do drain"]
+    assert world.wake_at == START + seconds(90)
+    world.pass_time(seconds=90)
+
+    assert world.said() == ["approve e1"]
+
+
+@pytest.mark.parametrize(
+    ("approval", "said"), [(Approval.AT_ONCE, ["do drain", "approve e1"]), (Approval.NEVER, ["do drain"])]
+)
+def test_when_an_event_is_approved_is_the_rules_choice(approval: Approval, said: list[str]) -> None:
+    """At once means beside the handlers; never leaves it to NotBefore."""
+    world = World(agenda("drain", rule=Rule(name="some", approval=approval)))
+    world.show(event())
+
+    assert world.said() == said
+
+
+def test_the_leader_approves_and_the_next_takes_over() -> None:
+    """The second name in Resources waits as long as the leader may stay silent."""
+    world = World(agenda())
+    world.show(event(resources=("WEB-9", "WEB-0")))
+    assert world.said() == []
+    assert world.wake_at == START + timedelta(minutes=5)
+    world.pass_time(minutes=5)
+
+    assert world.said() == ["approve e1"]
+
+
+def test_each_approves_for_itself() -> None:
+    """Where the group wants the approval of all, nobody waits for a leader."""
+    world = World(agenda(approver=Approver.EACH))
+    world.show(event(resources=("web-9", "web-0")))
+
+    assert world.said() == ["approve e1"]
+
+
+def test_the_coordinator_is_asked_until_it_agrees() -> None:
+    """No is not now: it is asked again after a while."""
+    world = World(agenda(approver=Approver.COORDINATOR))
+    world.show(event())
+    world.consulted(agreed=False)
+    assert world.said() == ["consult e1"]
+    world.pass_time(seconds=10)
+    assert world.said() == ["consult e1"]
+    world.consulted(agreed=True)
+
+    assert world.said() == ["approve e1"]
+
+
+def test_nobody_approves_what_happens_to_others() -> None:
+    """Only those whom it happens to know whether they are ready."""
+    from forewarn.agent.rules import Concern
+
+    world = World(agenda("tell", rule=Rule(name="others", concerns=Concern.OTHERS)))
+    world.show(event(resources=("web-1",)))
+    world.end("tell")
+
+    assert world.said() == ["do tell"]
+
+
+def test_without_a_rule_nothing_is_done() -> None:
+    """Not even approved: nobody said that this VM is ready for it."""
+    world = World(agenda("drain", rule=Rule(name="freezes", types=())))
+    world.show(event(resources=("web-1",)))
+
+    assert world.said() == []

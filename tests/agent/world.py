@@ -1,0 +1,163 @@
+"""A world for the agent's decision: an endpoint, handlers and a clock that do exactly what a test says."""
+
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime, timedelta
+
+import msgspec
+
+from forewarn.agent.approving import Approve, Approver, Consult
+from forewarn.agent.facts import Approved, Consulted, Ended, Fact, Held, Released, Withdrawn
+from forewarn.agent.handler import Direction, Done, Failed, NotBegun, Outcome
+from forewarn.agent.memory import Memory
+from forewarn.agent.plan import Terms
+from forewarn.agent.reaction import Agenda, Ask, Run, Stop, Traits, react
+from forewarn.agent.rules import Rule
+from forewarn.wire.document import Document, ScheduledEvent
+
+START = datetime(2026, 1, 1, 12, tzinfo=UTC)
+ME = "web-0"
+
+
+def event(id: str = "e1", **fields: object) -> ScheduledEvent:
+    """Return a reboot of this VM in a quarter of an hour, but for what is said otherwise."""
+    usual: dict[str, object] = {
+        "type": "Reboot",
+        "status": "Scheduled",
+        "resources": (ME,),
+        "not_before": START + timedelta(minutes=15),
+        "source": "Platform",
+    }
+    return msgspec.convert({"id": id, **usual, **fields}, ScheduledEvent)
+
+
+def started(of: ScheduledEvent) -> ScheduledEvent:
+    return msgspec.structs.replace(of, status="Started", not_before=None)
+
+
+def agenda(
+    *stages: str | tuple[str, ...],
+    terms: Mapping[str, Terms] | None = None,
+    traits: Mapping[str, Traits] | None = None,
+    approver: Approver = Approver.LEADER,
+    rule: Rule | None = None,
+) -> Agenda:
+    """Return what an agent with one rule for all its events is to do."""
+    pipeline = tuple((stage,) if isinstance(stage, str) else stage for stage in stages)
+    names = [name for stage in pipeline for name in stage]
+    rule = msgspec.structs.replace(rule or Rule(name="all"), stages=pipeline)
+    return Agenda(
+        vm=ME,
+        rules=(rule,),
+        terms={name: Terms() for name in names} | dict(terms or {}),
+        traits={name: Traits(repeats=True, shared=False) for name in names} | dict(traits or {}),
+        approver=approver,
+    )
+
+
+class World:
+    """Carries out what the decision says, and tells it in words: ``do drain``, ``approve e1``."""
+
+    def __init__(self, agenda: Agenda) -> None:
+        self.agenda = agenda
+        self.now = START
+        self.memory = Memory()
+        self.document: Document | None = None
+        self.running: dict[tuple[str, str], Run] = {}
+        self.asked: dict[tuple[str, str], Run] = {}
+        self.facts: list[Fact] = []
+        self.wake_at: datetime | None = None
+        self.boot = "first"
+        self._said: list[str] = []
+        self._approving: set[str] = set()
+
+    def said(self) -> list[str]:
+        """Return what was begun since this was last asked."""
+        said, self._said = self._said, []
+        return said
+
+    def show(self, *events: ScheduledEvent) -> None:
+        """Let the endpoint show these events."""
+        incarnation = self.document.incarnation + 1 if self.document else 1
+        self.document = Document(incarnation, events)
+        self.settle()
+
+    def pass_time(self, **step: float) -> None:
+        self.now += timedelta(**step)
+        self.settle()
+
+    def end(self, handler: str, outcome: Outcome = Done(), event: str = "e1") -> None:
+        """Let a handler return, or answer."""
+        run = self.running.pop((event, handler), None) or self.asked.pop((event, handler))
+        match outcome:
+            case NotBegun():
+                self.hear(Withdrawn(event, handler, run.direction))
+            case Done() | Failed():
+                self.hear(Ended(event, handler, run.direction, outcome, self.now))
+
+    def fail(self, handler: str, reason: str = "no", event: str = "e1") -> None:
+        self.end(handler, Failed(reason), event)
+
+    def hold(self, holder: str, event: str = "e1", **within: float) -> None:
+        self.hear(Held(event, holder, self.now + timedelta(**within)))
+
+    def release(self, holder: str, event: str = "e1") -> None:
+        self.hear(Released(event, holder))
+
+    def consulted(self, *, agreed: bool, event: str = "e1") -> None:
+        self.hear(Consulted(event, agreed, self.now))
+
+    def approved(self, event: str = "e1") -> None:
+        """Let the endpoint take an approval."""
+        self._approving.discard(event)
+        self.hear(Approved(event, self.now))
+
+    def crash(self, *, reboot: bool = False) -> None:
+        """End the agent, and begin another that knows what was kept, as it would after reading its file."""
+        self.memory = msgspec.json.decode(msgspec.json.encode(self.memory), type=Memory)
+        self.memory.cut_off()
+        self.running.clear()
+        self.asked.clear()
+        self._approving.clear()
+        if reboot:
+            self.boot += "'"
+        document, self.document = self.document, None
+        self.settle()
+        self.document = document
+        self.settle()
+
+    def hear(self, fact: Fact) -> None:
+        self.facts.append(fact)
+        self.memory.evolve(fact)
+        self.settle()
+
+    def settle(self) -> None:
+        """Decide and act until nothing follows."""
+        while True:
+            reaction = react(self.memory, self.document, self.now, self.agenda, self.boot)
+            for fact in reaction.facts:
+                self.facts.append(fact)
+                self.memory.evolve(fact)
+            for act in reaction.acts:
+                self._said.extend(self._act(act))
+            self.wake_at = reaction.wake_at
+            if not reaction.facts:
+                return
+
+    def _act(self, act: object) -> Iterator[str]:
+        match act:
+            case Run(event=event, handler=handler, direction=direction):
+                self.running[event.id, handler] = act
+                yield f"{direction} {handler}"
+            case Ask(run) if (run.event.id, run.handler) not in self.asked:
+                self.asked[run.event.id, run.handler] = run
+                yield f"ask {run.handler}"
+            case Stop(event, handler):
+                yield f"stop {handler}"
+            case Approve(event) if event not in self._approving:
+                self._approving.add(event)
+                yield f"approve {event}"
+            case Consult(event):
+                yield f"consult {event.id}"
+
+
+DO, UNDO = Direction.DO, Direction.UNDO
