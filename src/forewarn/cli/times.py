@@ -2,6 +2,7 @@
 
 import re
 from datetime import UTC, datetime, timedelta
+from itertools import pairwise
 
 import click
 
@@ -64,6 +65,18 @@ def relative(when: datetime, now: datetime) -> str:
     if seconds == 0:
         return "now" if when > now else "just now"
     return f"in {span(seconds)}" if seconds > 0 else f"{span(-seconds)} ago"
+
+
+def countdown(when: datetime, now: datetime) -> str:
+    """Tell how far away a time is, in two units: ``in 14 min 3 s``, ``2 h 5 min ago``."""
+    seconds = round((when - now).total_seconds())
+    left = abs(seconds)
+    told = f"{left} s"
+    for (size, unit), (smaller, part) in pairwise(_UNITS):
+        if left >= size:
+            told = f"{left // size} {unit} {left % size // smaller} {part}"
+            break
+    return f"in {told}" if seconds >= 0 else f"{told} ago"
 
 
 def span(seconds: float) -> str:

@@ -55,6 +55,11 @@ class Client:
         return self._run(self.conversation.find(), self._wire).place.url
 
     @property
+    def found_by(self) -> str:
+        """How the service was found."""
+        return self._run(self.conversation.find(), self._wire).how
+
+    @property
     def api_version(self) -> str:
         """The api-version that is asked in."""
         return self.conversation.versions.version
@@ -79,6 +84,10 @@ class Client:
     def own_name(self) -> str:
         """Return the name by which events call this VM."""
         return self._run(self.conversation.own_name(), self._wire)
+
+    def does_hold(self) -> bool:
+        """Tell whether the service holds a question back until there is news; asking takes a second."""
+        return self._run(self.conversation.does_hold(), self._wire)
 
     def documents(self) -> Iterator[Document]:
         """Yield the present document, then each that differs, until the client is closed; trouble is waited out."""

@@ -16,7 +16,15 @@ from typing import TypeVar
 import msgspec
 
 from forewarn.client.discovery import GIVEN, Found, find
-from forewarn.client.errors import NotAService, NotKnown, NotPostponed, NotThere, UnknownEvent, VersionRefused
+from forewarn.client.errors import (
+    NoAnswer,
+    NotAService,
+    NotKnown,
+    NotPostponed,
+    NotThere,
+    UnknownEvent,
+    VersionRefused,
+)
 from forewarn.client.names import find_name
 from forewarn.client.patience import draw, pause
 from forewarn.client.places import Place, read_place, read_version
@@ -35,6 +43,8 @@ _LATER = 10.0
 """Seconds that an answer may take once the service has answered before."""
 _SLACK = 5.0
 """Azure: the first answer may take two minutes; the patience of two minutes does not end a moment before it."""
+_HOLDING = 3.0
+"""Seconds after which a question that should have been held for one is known to be held."""
 _NAME_VERSION = "2017-08-01"
 _LONGEST_NAME = 256
 
@@ -88,8 +98,9 @@ class Conversation:
         assert fetched.document is not None  # noqa: S101 - nothing was known already
         return fetched.document
 
-    def fetch(self, tag: str = "", wait: int = 0) -> Steps[Fetched]:
+    def fetch(self, tag: str = "", wait: int = 0, limit: float = 0.0) -> Steps[Fetched]:
         """Ask once; with a tag only for another document, and if the service can, wait for it. Raise Trouble."""
+        limit = limit or self._limit + wait
         found = yield from self.find()
         headers = tuple(
             each for each in (("If-None-Match", tag), ("Prefer", f"wait={wait}" if wait else "")) if each[1]
@@ -97,7 +108,7 @@ class Conversation:
         while True:
             version = self.versions.version
             target = f"{found.place.path}?api-version={version}"
-            reply = yield Send(place=found.place, target=target, headers=headers, seconds=self._limit + wait)
+            reply = yield Send(place=found.place, target=target, headers=headers, seconds=limit)
             answer = _heard(found.place, reply)
             if not self.versions.refused(answer):
                 break
@@ -143,6 +154,17 @@ class Conversation:
             told = yield from self._patiently(self._told_name)
             self._name = told or (yield from self._guessed_name())
         return self._name
+
+    def does_hold(self) -> Steps[bool]:
+        """Tell whether the service waits for a change when it is asked to, for a second."""
+        known = yield from self._patiently(self.fetch)
+        if not known.tag:
+            return False
+        try:
+            return (yield from self.fetch(known.tag, 1, _HOLDING)).was_held
+        except Trouble as trouble:
+            # A service whose clock a test has stopped holds the question for good.
+            return isinstance(trouble.error, NoAnswer)
 
     def _told_name(self) -> Steps[str]:
         found = yield from self.find()

@@ -1,0 +1,82 @@
+"""``forewarn events``: what is coming to this VM and its neighbours."""
+
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+import click
+
+from forewarn.cli.listening import details, meaning, name_of, record, rows, service, service_options, when, words
+from forewarn.cli.output import json_option, print_json_list
+
+if TYPE_CHECKING:
+    from forewarn.client.changes import Change
+    from forewarn.client.client import Client
+
+
+@click.command
+@click.option("--watch", is_flag=True, help="Go on, and print a line for each change until Ctrl-C.")
+@service_options
+@json_option
+def events(watch: bool, url: str | None, api_version: str | None, as_json: bool) -> None:
+    """Show what is coming to this VM and its neighbours.
+
+    Runs inside a VM, on Azure and on Forewarn alike. Asking switches notices on for the VM's whole group.
+    """
+    with service(url, api_version) as client:
+        if watch:
+            _watch(client, as_json=as_json)
+        else:
+            _show(client, as_json=as_json)
+
+
+def _show(client: "Client", *, as_json: bool) -> None:
+    document = client.document()
+    name = name_of(client)
+    if as_json:
+        print_json_list(record(event, name) for event in document.events)
+        return
+    if not document.events:
+        click.echo(f"no events are coming{f' to {name} or its neighbours' if name else ''}")
+        return
+    for line in rows(document.events, name, datetime.now(UTC)):
+        click.echo(line)
+
+
+def _watch(client: "Client", *, as_json: bool) -> None:
+    import logging
+
+    logging.basicConfig(format="%(message)s", level=logging.INFO)
+    # What is wrong from the beginning is said, and ends the command; what goes wrong later is waited out.
+    client.document()
+    name = name_of(client)
+    if not as_json:
+        click.echo(f"watching {client.url} for {name or 'this VM'}; stop with Ctrl-C", err=True)
+    try:
+        for change in client.watch():
+            click.echo(_json(change, name) if as_json else _sentence(change, name))
+    except KeyboardInterrupt:
+        return
+
+
+def _json(change: "Change", name: str) -> str:
+    import msgspec
+
+    line = {
+        "at": datetime.now(UTC),
+        "change": change.kind,
+        "ending": change.ending,
+        "event": record(change.event, name),
+    }
+    return msgspec.json.encode(line).decode()
+
+
+def _sentence(change: "Change", name: str) -> str:
+    now = datetime.now(UTC)
+    event = change.event
+    head = f"{now.astimezone():%H:%M:%S}  {event.id[:8]}  {words(event)[0]:<9}  {change.kind:<7}"
+    vms = ", ".join(event.resources)
+    if change.ending:
+        how = {"unknown": "completed or canceled, nobody saw"}.get(change.ending, str(change.ending))
+        return f"{head}  {how} ({vms})"
+    told = f"{head}  {when(event, now)}; this VM: {meaning(event, name)} ({vms})"
+    return f"{told}, {details(event)}" if change.kind == "new" else told

@@ -1,0 +1,138 @@
+"""What the commands in a VM have in common: which service they ask, and how events are told."""
+
+from collections.abc import Callable, Iterator
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, TypeVar
+
+import click
+
+from forewarn.cli.output import wrapped
+from forewarn.cli.times import countdown, span
+
+if TYPE_CHECKING:
+    from forewarn.client.client import Client
+    from forewarn.wire.document import ScheduledEvent
+
+_Command = TypeVar("_Command", bound=Callable[..., object])
+_MEANINGS = {
+    "Freeze": "freezes",
+    "Reboot": "restarts",
+    "Redeploy": "is redeployed",
+    "Preempt": "is evicted",
+    "Terminate": "is deleted",
+}
+_MINE = {"Scheduled": "yellow", "Started": "magenta"}
+
+
+def service_options(command: _Command) -> _Command:
+    """Give a command the options that name the service of this VM."""
+    for option in (
+        click.option(
+            "--api-version", metavar="V", help="The version to ask in. [default: the newest that the service knows]"
+        ),
+        click.option(
+            "--url",
+            metavar="URL",
+            help="The service, such as http://169.254.169.254. [default: SCHEDULED_EVENTS_URL, else looked for]",
+        ),
+    ):
+        command = option(command)
+    return command
+
+
+def service(url: str | None, api_version: str | None) -> "Client":
+    """Return a client that waits for a slow service, and says at once when there is none."""
+    from forewarn.client.client import Client
+
+    return Client(url, api_version=api_version, unreachable_patience=timedelta(0))
+
+
+def name_of(client: "Client") -> str:
+    """Return this VM's name; empty when it cannot be known, which spoils nothing."""
+    from forewarn.core.errors import ForewarnError
+
+    try:
+        return client.own_name()
+    except ForewarnError:
+        return ""
+
+
+def is_mine(event: "ScheduledEvent", name: str) -> bool:
+    from forewarn.client.names import is_same
+
+    return any(is_same(each, name) for each in event.resources)
+
+
+def words(event: "ScheduledEvent") -> tuple[str, str, str]:
+    """Return Azure's words for type, status and source; the last is empty where nobody tells."""
+    from forewarn.wire.words import SOURCES, STATUSES, TYPES
+
+    types: dict[str, str] = dict(TYPES.items())
+    statuses: dict[str, str] = dict(STATUSES.items())
+    sources: dict[str, str] = dict(SOURCES.items())
+    source = event.source or ""
+    return (
+        types.get(event.type, event.type),
+        statuses.get(event.status, event.status),
+        sources.get(source, source),
+    )
+
+
+def meaning(event: "ScheduledEvent", name: str) -> str:
+    """Say what becomes of this VM."""
+    if not name:
+        return "not known"
+    if not is_mine(event, name):
+        return "not concerned"
+    said = _MEANINGS.get(words(event)[0], "is concerned")
+    return f"{said} for {span(event.duration)}" if said == "freezes" and event.duration > 0 else said
+
+
+def when(event: "ScheduledEvent", now: datetime) -> str:
+    """Say how long it is until the event may start."""
+    if event.not_before is None:
+        return "at any moment"
+    return countdown(event.not_before, now)
+
+
+def rows(events: tuple["ScheduledEvent", ...], name: str, now: datetime) -> Iterator[str]:
+    """Yield lines: the head of the table, then two for each event, the second with what does not fit a column."""
+    head = ("EVENT", "TYPE", "STATUS", "NOT BEFORE", "THIS VM", "VMS")
+    cells = [
+        (event.id[:8], *words(event)[:2], when(event, now), meaning(event, name), ", ".join(event.resources))
+        for event in events
+    ]
+    widths = [max(map(len, column)) for column in zip(head, *cells, strict=True)]
+    yield click.style(_line(head, widths), dim=True)
+    for event, row in zip(events, cells, strict=True):
+        line = _line(row, widths)
+        yield click.style(line, fg=_MINE.get(row[2]), bold=True) if name and is_mine(event, name) else line
+        yield wrapped(details(event), " " * (widths[0] + 2))
+
+
+def details(event: "ScheduledEvent") -> str:
+    """Say who wanted it, how long it takes, and why, as far as that is told."""
+    source = words(event)[2]
+    by = f"by the {source.lower()}" if source else "by somebody"
+    takes = {-1: "", 0: ", without interruption"}.get(event.duration, f", for {span(event.duration)}")
+    return f"{by}{takes}: {event.description}" if event.description else f"{by}{takes}"
+
+
+def record(event: "ScheduledEvent", name: str) -> dict[str, object]:
+    """Return an event as JSON has it in every command."""
+    kind, status, source = words(event)
+    return {
+        "id": event.id,
+        "type": kind,
+        "status": status,
+        "not_before": event.not_before,
+        "resources": event.resources,
+        "source": source,
+        "duration": event.duration,
+        "description": event.description,
+        "concerns_me": is_mine(event, name) if name else None,
+    }
+
+
+def _line(cells: tuple[str, ...], widths: list[int]) -> str:
+    return "  ".join(cell.ljust(width) for cell, width in zip(cells, widths, strict=True)).rstrip()
