@@ -59,12 +59,12 @@ class AgentSocket:
         self._holder = ""
 
     def changes(self) -> Iterator[ChangeLine]:
-        """Yield the events that are there as new, then each change; raise Unavailable when the agent ends."""
+        """Yield the events that are there as new, then each change; raise Unavailable when the agent ends.
+
+        From the call on nothing is missed, also before the first change is asked for.
+        """
         self._ask(Request(subscribe=True))
-        while True:
-            while self._changes:
-                yield self._changes.popleft()
-            self._changes.append(self._next_change())
+        return self._follow()
 
     def hold(self, name: str, within: timedelta | str, *types: str) -> tuple[str, ...]:
         """Have approvals wait until ``ready`` is said, at most ``within``; return the ids of events that wait now."""
@@ -97,6 +97,12 @@ class AgentSocket:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+    def _follow(self) -> Iterator[ChangeLine]:
+        while True:
+            while self._changes:
+                yield self._changes.popleft()
+            self._changes.append(self._next_change())
 
     def _ask(self, request: Request) -> tuple[str, ...]:
         return _read(self._answer(request), Done).held or ()
@@ -153,7 +159,9 @@ class AgentSocket:
 
 def _connect(place: Place) -> socket.socket:
     if isinstance(place, Endpoint):
-        return socket.create_connection((place.host, place.port), PATIENCE)
+        connection = socket.create_connection((place.host, place.port), PATIENCE)
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        return connection
     if not hasattr(socket, "AF_UNIX"):
         raise OSError(0, "this system has no such sockets")
     connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
