@@ -46,8 +46,18 @@ class NotUnderstood(BadInput):
     """The API server cannot read what it was sent."""
 
 
-class _Status(msgspec.Struct):
+class _Cause(msgspec.Struct, frozen=True):
+    reason: str = ""
     message: str = ""
+
+
+class _Details(msgspec.Struct, frozen=True):
+    causes: tuple[_Cause, ...] = ()
+
+
+class _Status(msgspec.Struct, frozen=True):
+    message: str = ""
+    details: _Details = _Details()
 
 
 def of_answer(status: int, body: bytes, url: str) -> ForewarnError:
@@ -100,9 +110,12 @@ def _lacking(said: str) -> str:
 
 def _said(body: bytes) -> str:
     try:
-        return " ".join(msgspec.json.decode(body, type=_Status).message.split())
+        status = msgspec.json.decode(body, type=_Status)
     except msgspec.DecodeError:
         return ""
+    # Which budget stands in the way, and by how much, is told in the details alone.
+    budget = next((each.message for each in status.details.causes if each.reason == "DisruptionBudget"), "")
+    return " ".join((budget or status.message).split())
 
 
 def _one_line(error: Exception) -> str:
