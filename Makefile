@@ -2,14 +2,15 @@
 TEST_PACKAGES := curl haproxy jq openssl libmono-system-runtime-serialization4.0-cil mono-mcs mono-runtime \
 	postgresql prometheus prometheus-alertmanager
 BENCH_PACKAGES := nginx wrk
+KUBERNETES_PACKAGES := dpkg-dev etcd-server golang-go openssl
 
 PY := .venv/bin/python
 
 .DEFAULT_GOAL := help
-.PHONY: help install run test check docs bench clean lint tools
+.PHONY: help install run test test-kubernetes check docs bench clean lint tools
 
 help: ## Say what can be made
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s  %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-15s  %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 install: ## Make .venv with the command in it: .venv/bin/forewarn
 	@tools/install server
@@ -20,6 +21,10 @@ run: install ## Start the service with a demo fleet on http://127.0.0.1:8254
 test: lint ## Run every check and every test, and install what they need
 	@tools/debian-packages $(TEST_PACKAGES)
 	@HYPOTHESIS_PROFILE=$${HYPOTHESIS_PROFILE:-test} $(PY) -m pytest -q -n 2 --dist worksteal
+
+test-kubernetes: tools ## Test the kubernetes handler on a real API server, which the first run builds in ten minutes
+	@tools/debian-packages $(KUBERNETES_PACKAGES)
+	@$(PY) -m pytest -q slow/kubernetes
 
 check: lint ## The fast loop: format, lint, types, imports, fast tests
 	@HYPOTHESIS_PROFILE=$${HYPOTHESIS_PROFILE:-check} $(PY) -m pytest -q -n 2 --dist worksteal -m "not end_to_end"

@@ -94,7 +94,7 @@ def test_go_on_leaves_the_rest_and_names_it(node: NodeUnderTest) -> None:
 
 
 def test_force_kills_the_rest(node: NodeUnderTest) -> None:
-    """With on_deadline = "force" whatever a budget or a slow end kept is gone at the deadline; what is spared stays."""
+    """With on_deadline = "force" what a budget or a slow end kept is gone at the deadline; what is spared stays."""
     held = node.add_pod("held")
     node.protect(held)
     slow = node.add_pod("slow")
