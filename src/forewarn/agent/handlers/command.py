@@ -1,0 +1,161 @@
+"""A handler that calls programs of the VM's owner: one to get ready, one to put back, one to tell what came of it.
+
+    exit code     0       1         3           any other
+    do, undo      Done    Failed    Failed      Failed
+    outcome       Done    Failed    NotBegun    Unknowable
+
+The last line of stderr is the reason. If do writes a JSON object to stdout, undo finds it in its environment again.
+"""
+
+import os
+import re
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Annotated, Self
+
+import msgspec
+
+from forewarn.agent.handler import Done, Failed, NotBegun, Outcome, Result, Task, Unknowable
+from forewarn.agent.handlers.program import Ended, NotRun, last_line, run
+from forewarn.config.tables import read_table
+from forewarn.core.errors import BadInput
+from forewarn.wire.shown import shown_event
+
+_OWNER = "handler 'command'"
+_KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_MOST_KEPT = 16 * 1024
+"""Bytes of a JSON object that are kept; more does not belong into a memory of decisions."""
+
+Words = Annotated[list[str], msgspec.Meta(min_length=1)]
+
+
+class CommandSettings(msgspec.Struct, frozen=True):
+    """The programs, and how they are run."""
+
+    do: Words
+    undo: list[str] = []
+    outcome: list[str] = []
+    """Tells what came of a call that was cut off; with it, do and undo are not simply repeated."""
+    repeats: bool | None = None
+    """Whether do and undo may be called again after a crash; yes where no ``outcome`` is given."""
+    shared: bool = False
+    directory: str = ""
+    environment: dict[str, str] = {}
+    grace: timedelta = timedelta(seconds=2)
+
+
+class CommandHandler:
+    """Has programs of the VM's owner get ready and put back."""
+
+    def __init__(self, settings: CommandSettings) -> None:
+        self.repeats = not settings.outcome if settings.repeats is None else settings.repeats
+        self.shared = settings.shared
+        self._settings = settings
+
+    @classmethod
+    def from_settings(cls, settings: dict[str, object], directory: Path) -> Self:
+        read = read_table(_OWNER, settings, CommandSettings)
+        for name in ("do", "undo", "outcome"):
+            words: list[str] = getattr(read, name)
+            if words and (not words[0] or "\0" in "".join(words)):
+                raise BadInput(f"setting {name!r} of {_OWNER}: give the path of a program first, then its arguments")
+        for name, value in read.environment.items():
+            if not name or "=" in name or "\0" in name + value:
+                raise BadInput(
+                    f"setting 'environment' of {_OWNER}: {name!r} cannot be set;"
+                    " a name is not empty and has no '=', and nothing has a NUL"
+                )
+        if read.outcome and read.repeats:
+            raise BadInput(f"setting 'repeats' of {_OWNER}: what repeats is never asked for its 'outcome'; drop one")
+        return cls(read)
+
+    def do(self, task: Task) -> Result:
+        return self._result(self._settings.do, task)
+
+    def undo(self, task: Task) -> Result:
+        return self._result(self._settings.undo, task) if self._settings.undo else Done()
+
+    def outcome_of(self, task: Task) -> Outcome:
+        if not self._settings.outcome:
+            return Unknowable("no program is named that could tell; see 'outcome' of the handler 'command'")
+        try:
+            ended = self._run(self._settings.outcome, task)
+        except NotRun as error:
+            return Unknowable(str(error))
+        if ended.cut_off:
+            return Unknowable(f"{self._settings.outcome[0]} {ended.problem}")
+        match ended.exit:
+            case 0:
+                return _done(ended)
+            case 1:
+                return Failed(last_line(ended.stderr) or f"{self._settings.outcome[0]} says that it failed")
+            case 3:
+                return NotBegun()
+            case _:
+                return Unknowable(f"{self._settings.outcome[0]} {ended.problem}")
+
+    def close(self) -> None:
+        pass
+
+    def _result(self, argv: list[str], task: Task) -> Result:
+        try:
+            ended = self._run(argv, task)
+        except NotRun as error:
+            return Failed(str(error))
+        return Failed(f"{argv[0]} {ended.problem}") if ended.problem else _done(ended)
+
+    def _run(self, argv: list[str], task: Task) -> Ended:
+        return run(
+            argv,
+            task,
+            said=msgspec.json.encode(shown_event(task.event)),
+            environment=dict(os.environ) | self._settings.environment | told(task),
+            directory=self._settings.directory,
+            grace=self._settings.grace.total_seconds(),
+        )
+
+
+def told(task: Task) -> dict[str, str]:
+    """Return what a program finds in its environment; the whole event is on its stdin."""
+    event = shown_event(task.event)
+    left = (task.deadline - datetime.now(UTC)).total_seconds()
+    words = {
+        "FOREWARN_EVENT_ID": event.event_id,
+        "FOREWARN_EVENT_TYPE": event.event_type,
+        "FOREWARN_EVENT_STATUS": event.event_status,
+        "FOREWARN_EVENT_SOURCE": event.event_source,
+        "FOREWARN_NOT_BEFORE": event.not_before,
+        "FOREWARN_DURATION": str(event.duration_in_seconds),
+        "FOREWARN_DESCRIPTION": event.description,
+        "FOREWARN_RESOURCES": " ".join(event.resources),
+        "FOREWARN_VM": task.vm,
+        "FOREWARN_DIRECTION": task.direction.value,
+        "FOREWARN_DEADLINE": task.deadline.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+        "FOREWARN_SECONDS_LEFT": str(max(int(left), 0)),
+    }
+    words |= {f"FOREWARN_KEPT_{name.upper()}": value for name, value in task.kept.items()}
+    # A NUL in what the wire said cannot stand in an environment.
+    return {name: value.replace("\0", "") for name, value in words.items()}
+
+
+def _done(ended: Ended) -> Done:
+    said = ended.stdout.strip()
+    if not said.startswith("{"):
+        return Done(detail=last_line(said))
+    try:
+        found: dict[str, str | int | float | bool | None] = msgspec.json.decode(
+            said, type=dict[str, str | int | float | bool | None]
+        )
+    except msgspec.DecodeError as error:
+        # What was to be done is done; only the words are lost.
+        return Done(detail=f"its answer could not be read, and nothing is kept: {error}")
+    kept = {
+        name: value if isinstance(value, str) else msgspec.json.encode(value).decode()
+        for name, value in found.items()
+        if _KEY.fullmatch(name)
+    }
+    if len(said.encode()) > _MOST_KEPT:
+        return Done(detail=f"its answer is longer than {_MOST_KEPT // 1024} KiB, and nothing is kept")
+    strange = sorted(found.keys() - kept.keys())
+    detail = f"not kept, because a name has letters, digits and _ only: {strange[0]!r}" if strange else ""
+    return Done(kept, detail[:500])

@@ -1,0 +1,249 @@
+"""Runs a program for a handler: in a process group of its own, bounded in time and in what is kept of its words.
+
+    time left ▶ SIGTERM to the group ▶ grace ▶ SIGKILL to the group ▶ deadline
+
+A call returns when the program has ended, even where processes that it left behind hold its output open.
+"""
+
+import os
+import signal
+import subprocess
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from datetime import UTC, datetime
+from typing import IO, NamedTuple
+
+from forewarn.agent.handler import Task
+from forewarn.core.errors import ForewarnError
+
+KEPT = 64 * 1024
+"""Bytes kept of the beginning of stdout and of the end of stderr; the rest is read and dropped."""
+LONGEST = 500
+"""Characters of a program's last line that are told."""
+_MARGIN = 0.2
+"""Seconds before the deadline at which everything is over, so that the answer is in time."""
+_STOPPING = 0.3
+"""Seconds of grace when the agent itself stops."""
+_LOOK_AGAIN = 0.05
+_DRAIN = 16
+"""Reads after the program's end. A pipe holds no more; a process left behind may go on writing for ever."""
+_IS_WINDOWS = os.name == "nt"
+
+
+class NotRun(ForewarnError):
+    """A program could not be started."""
+
+
+class Ended(NamedTuple):
+    """How a run ended."""
+
+    exit: int
+    """The exit code; below zero the signal that killed it."""
+    cut_off: str = ""
+    """Why it was stopped before it ended by itself; empty if it was not."""
+    stdout: str = ""
+    stderr: str = ""
+
+    @property
+    def problem(self) -> str:
+        """What went wrong, in one line; empty if nothing did."""
+        said = last_line(self.stderr)
+        if self.cut_off:
+            how = self.cut_off
+        elif self.exit < 0:
+            how = f"was killed by signal {-self.exit}"
+        elif self.exit:
+            how = f"ended with exit code {self.exit}"
+        else:
+            return ""
+        return f"{how}: {said}" if said else how
+
+
+def run(
+    argv: Sequence[str],
+    task: Task,
+    *,
+    said: bytes = b"",
+    environment: Mapping[str, str] | None = None,
+    directory: str | None = None,
+    grace: float = 2.0,
+) -> Ended:
+    """Run a program with ``said`` on its stdin, within the time of the task; raise NotRun if it cannot be started."""
+    left = (task.deadline - datetime.now(UTC)).total_seconds() - _MARGIN
+    # A call with little time gives most of it to the program.
+    grace = min(grace, max(left, 0.0) / 4)
+    try:
+        program = subprocess.Popen(  # noqa: S603 the owner of the VM named it
+            argv,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            bufsize=0,
+            env=environment,
+            cwd=directory or None,
+            start_new_session=True,
+        )
+    except (OSError, ValueError) as error:
+        raise NotRun(_why_not(argv[0], directory, error)) from None
+    pipes = _ThreadPipes(program, said) if _IS_WINDOWS else _Pipes(program, said)
+    try:
+        cut_off = _wait(program, pipes, task, max(left - grace, 0.0))
+        if cut_off:
+            _end(program, pipes, _STOPPING if task.stopping.is_set() else grace)
+        pipes.drain()
+        if program.poll() is None:
+            cut_off = f"{cut_off} and cannot be killed"
+            program.returncode = -9  # it hangs in the kernel; nobody is to wait for it
+        return Ended(program.returncode, cut_off, pipes.heard(program.stdout), pipes.heard(program.stderr))
+    finally:
+        pipes.close()
+
+
+def last_line(text: str) -> str:
+    """Return the last line that says something, without characters that would disturb a terminal."""
+    lines = [line for line in text.splitlines() if line.strip()]
+    return "".join(each for each in lines[-1].strip() if each.isprintable())[:LONGEST] if lines else ""
+
+
+def _wait(program: "subprocess.Popen[bytes]", pipes: "_Pipes", task: Task, seconds: float) -> str:
+    """Wait for the end; return why it was not waited for any longer, and nothing if it came."""
+    until = time.monotonic() + seconds
+    while program.poll() is None:
+        if task.stopping.is_set():
+            return "was stopped because the agent stops"
+        left = until - time.monotonic()
+        if left <= 0:
+            return "took too long and was stopped"
+        pipes.pump(min(left, _LOOK_AGAIN))
+    return ""
+
+
+def _end(program: "subprocess.Popen[bytes]", pipes: "_Pipes", grace: float) -> None:
+    """Ask the whole group to end, then end it."""
+    _signal(program, "SIGTERM")
+    _ends_within(grace, program, pipes)
+    _signal(program, "SIGKILL")
+    _ends_within(_MARGIN, program, pipes)
+
+
+def _ends_within(seconds: float, program: "subprocess.Popen[bytes]", pipes: "_Pipes") -> None:
+    until = time.monotonic() + seconds
+    while program.poll() is None and (left := until - time.monotonic()) > 0:
+        pipes.pump(min(left, _LOOK_AGAIN))
+
+
+def _signal(program: "subprocess.Popen[bytes]", name: str) -> None:
+    if _IS_WINDOWS:
+        program.kill()
+        return
+    # The group outlives its leader: what the program started is ended with it.
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(program.pid, getattr(signal, name))
+
+
+def _why_not(name: str, directory: str | None, error: Exception) -> str:
+    if isinstance(error, FileNotFoundError) and directory and not os.path.isdir(directory):  # noqa: PTH112
+        return f"{name} could not be run: there is no directory {directory}"
+    if isinstance(error, FileNotFoundError):
+        return f"there is no program {name}; give its full path"
+    if isinstance(error, PermissionError):
+        return f"{name} may not be executed; chmod +x it"
+    return f"{name} could not be run: {getattr(error, 'strerror', None) or error}"
+
+
+class _Pipes:
+    """The three pipes to a program, none of which can make us wait."""
+
+    def __init__(self, program: "subprocess.Popen[bytes]", said: bytes) -> None:
+        self._program = program
+        self._unsaid = memoryview(said)
+        self._heard = {program.stdout: bytearray(), program.stderr: bytearray()}
+        self._begin()
+
+    def heard(self, pipe: IO[bytes] | None) -> str:
+        return bytes(self._heard[pipe]).decode(errors="replace")
+
+    def drain(self) -> None:
+        for _ in range(_DRAIN):
+            self.pump(0)
+
+    def close(self) -> None:
+        self._selector.close()
+        for pipe in (self._program.stdin, *self._heard):
+            if pipe is not None:
+                pipe.close()
+
+    def pump(self, timeout: float) -> None:
+        """Move what can be moved; wait for it at most ``timeout``."""
+        if not self._selector.get_map():
+            with suppress(subprocess.TimeoutExpired):
+                self._program.wait(timeout)
+            return
+        for key, _ in self._selector.select(timeout):
+            pipe: IO[bytes] = key.fileobj  # type: ignore[assignment]
+            try:
+                is_open = self._say(pipe) if pipe is self._program.stdin else self._hear(pipe)
+            except BlockingIOError:
+                continue
+            except OSError:
+                is_open = False  # it does not listen
+            if not is_open:
+                self._selector.unregister(pipe)
+                pipe.close()
+
+    def _begin(self) -> None:
+        import selectors  # noqa: PLC0415 Windows has none for pipes
+
+        self._selector = selectors.DefaultSelector()
+        for pipe in (self._program.stdin, *self._heard):
+            if pipe is not None:
+                os.set_blocking(pipe.fileno(), False)
+                wish = selectors.EVENT_WRITE if pipe is self._program.stdin else selectors.EVENT_READ
+                self._selector.register(pipe, wish)
+
+    def _say(self, pipe: IO[bytes]) -> bool:
+        self._unsaid = self._unsaid[os.write(pipe.fileno(), self._unsaid) :]
+        return bool(self._unsaid)
+
+    def _hear(self, pipe: IO[bytes]) -> bool:
+        chunk = os.read(pipe.fileno(), KEPT)
+        heard = self._heard[pipe]
+        if pipe is self._program.stderr:
+            heard += chunk
+            del heard[:-KEPT]
+        else:
+            heard += chunk[: KEPT - len(heard)]
+        return bool(chunk)
+
+
+class _ThreadPipes(_Pipes):
+    """The same where pipes cannot be waited for together: a thread for each, which ends with the pipe."""
+
+    def close(self) -> None:
+        """Leave the pipes to their threads: a process left behind may hold them, and closing would wait for it."""
+
+    def drain(self) -> None:
+        for thread in self._threads:
+            thread.join(_LOOK_AGAIN)
+
+    def pump(self, timeout: float) -> None:
+        with suppress(subprocess.TimeoutExpired):
+            self._program.wait(timeout)
+
+    def _begin(self) -> None:
+        self._threads = [
+            threading.Thread(target=self._move, args=(pipe,), daemon=True)
+            for pipe in (self._program.stdin, *self._heard)
+        ]
+        for thread in self._threads:
+            thread.start()
+
+    def _move(self, pipe: IO[bytes]) -> None:
+        move = self._say if pipe is self._program.stdin else self._hear
+        with suppress(OSError):
+            while move(pipe):
+                pass
+        with suppress(OSError):
+            pipe.close()

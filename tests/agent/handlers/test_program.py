@@ -1,0 +1,168 @@
+"""Programs that handlers run: bounded in time and words, ended with all they started, never held by what stays."""
+
+import os
+import sys
+import threading
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from forewarn.agent.handler import Direction, Task
+from forewarn.agent.handlers import program
+from forewarn.agent.handlers.program import KEPT, Ended, NotRun, last_line, run
+from tests.agent.samples import REBOOT
+
+pytestmark = pytest.mark.end_to_end
+
+
+def task(seconds: float = 20.0, stopping: threading.Event | None = None) -> Task:
+    return Task(
+        event=REBOOT,
+        vm="web-0",
+        direction=Direction.DO,
+        deadline=datetime.now(UTC) + timedelta(seconds=seconds),
+        stopping=stopping or threading.Event(),
+    )
+
+
+def shell(script: str, seconds: float = 20.0, said: bytes = b"", grace: float = 2.0) -> Ended:
+    return run(["sh", "-c", script], task(seconds), said=said, grace=grace)
+
+
+def wait_until(is_so: Callable[[], bool]) -> None:
+    until = time.monotonic() + 10
+    while not is_so():
+        assert time.monotonic() < until
+        time.sleep(0.01)
+
+
+def is_alive(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2][0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+@pytest.fixture(params=["selector", "threads"])
+def _either_way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Moves words both as on Unix and as on Windows."""
+    if request.param == "threads":
+        monkeypatch.setattr(program, "_Pipes", program._ThreadPipes)
+
+
+@pytest.mark.usefixtures("_either_way")
+def test_it_hears_and_says() -> None:
+    """What is said reaches stdin, what the program writes comes back, and so does its exit code."""
+    ended = shell("cat; echo sorry >&2; exit 3", said=b"x" * 300_000)
+
+    assert ended.exit == 3
+    assert ended.stdout == "x" * KEPT
+    assert ended.problem == "ended with exit code 3: sorry"
+
+
+@pytest.mark.usefixtures("_either_way")
+def test_a_program_that_does_not_listen_is_not_waited_for() -> None:
+    """Nobody must read stdin."""
+    assert shell("exec <&-; echo done", said=b"x" * 1_000_000).stdout == "done\n"
+
+
+@pytest.mark.usefixtures("_either_way")
+def test_what_is_kept_is_bounded() -> None:
+    """Of stdout the beginning counts, of stderr the end."""
+    ended = shell("echo first; head -c 3000000 /dev/zero; (head -c 3000000 /dev/zero; echo last) >&2; exit 1")
+
+    assert len(ended.stdout) == len(ended.stderr) == KEPT
+    assert ended.stdout.startswith("first")
+    assert ended.problem.endswith(": last")
+
+
+def test_words_that_are_no_text_do_no_harm() -> None:
+    """What is not UTF-8, or would disturb a terminal, is replaced or dropped."""
+    assert shell(r"printf '\377\033[31mred\007\n' >&2; exit 1").problem == "ended with exit code 1: \ufffd[31mred"
+
+
+def test_a_program_that_takes_too_long_is_asked_to_end_first() -> None:
+    """SIGTERM leaves it the grace to tidy up, and the deadline is kept."""
+    began = time.monotonic()
+    ended = shell("trap 'echo tidy; exit 0' TERM; while :; do sleep 0.05; done", seconds=1.5)
+
+    assert ended.stdout == "tidy\n"
+    assert ended.cut_off == "took too long and was stopped"
+    assert time.monotonic() - began < 1.5
+
+
+def test_all_that_it_started_ends_with_it(tmp_path: Path) -> None:
+    """Who ignores SIGTERM is killed, and its children too."""
+    pids = tmp_path / "pids"
+    began = time.monotonic()
+    ended = shell(f"trap '' TERM; sleep 60 & echo $$ $! > {pids}; wait; sleep 60", seconds=1.5, grace=0.2)
+
+    assert ended.exit == -9
+    assert time.monotonic() - began < 1.7
+    wait_until(lambda: not any(is_alive(int(pid)) for pid in pids.read_text().split()))
+
+
+def test_what_it_left_behind_does_not_hold_us(tmp_path: Path) -> None:
+    """A process that keeps the output open, and writes on, is not waited for."""
+    pid = tmp_path / "pid"
+    began = time.monotonic()
+    ended = shell(
+        f"setsid sh -c 'echo $$ > {pid}; while echo more; do sleep 0.1; done' & until [ -s {pid} ]; do sleep 0.01; done; echo ready"
+    )
+
+    assert ended.exit == 0
+    assert "ready" in ended.stdout
+    assert time.monotonic() - began < 5
+    wait_until(lambda: not is_alive(int(pid.read_text())))  # its next word finds nobody
+
+
+def test_it_ends_soon_when_the_agent_stops() -> None:
+    """Whatever time was left."""
+    stopping = threading.Event()
+    threading.Timer(0.2, stopping.set).start()
+    began = time.monotonic()
+    ended = run(["sleep", "60"], task(60, stopping))
+
+    assert ended.problem == "was stopped because the agent stops"
+    assert time.monotonic() - began < 1.5
+
+
+def test_nothing_stays_open_and_nobody_stays_a_zombie() -> None:
+    """A hundred runs leave no descriptor, no thread and no dead child."""
+    shell("true")
+    descriptors, threads = len(os.listdir("/proc/self/fd")), threading.active_count()  # noqa: PTH208
+    for _ in range(20):
+        shell("echo x; echo y >&2; exit 1")
+        shell("sleep 9", seconds=0.3)
+
+    assert len(os.listdir("/proc/self/fd")) == descriptors  # noqa: PTH208
+    assert threading.active_count() == threads
+    with pytest.raises(ChildProcessError):
+        os.waitpid(-1, os.WNOHANG)
+
+
+@pytest.mark.parametrize(
+    ("argv", "directory", "sentence"),
+    [
+        (["/no/such"], None, "there is no program /no/such; give its full path"),
+        (["/etc/passwd"], None, "/etc/passwd may not be executed; chmod +x it"),
+        ([sys.executable], "/no/where", f"{sys.executable} could not be run: there is no directory /no/where"),
+        (["a\0b"], None, "a\0b could not be run: embedded null byte"),
+    ],
+)
+def test_what_cannot_be_started_says_why(argv: list[str], directory: str | None, sentence: str) -> None:
+    """Each reason is one sentence."""
+    with pytest.raises(NotRun) as raised:
+        run(argv, task(), directory=directory)
+
+    assert str(raised.value) == sentence
+
+
+def test_the_last_line_says_something() -> None:
+    """Empty lines at the end are passed over, and a long line is cut."""
+    assert last_line("first\nlast\n \n\n") == "last"
+    assert len(last_line("x" * 9999)) == 500
+    assert last_line("\n") == ""
