@@ -6,10 +6,10 @@ import pytest
 
 from forewarn.agent.approving import Approver
 from forewarn.agent.facts import Forgotten, LeftOut
-from forewarn.agent.handler import Done, NotBegun
+from forewarn.agent.handler import Done, Failed, NotBegun
 from forewarn.agent.plan import OnFailure, Terms
 from forewarn.agent.reaction import Traits
-from forewarn.agent.rules import Approval, Rule
+from forewarn.agent.rules import Approval, Concern, Rule
 from tests.agent.world import START, World, agenda, event, started
 
 
@@ -87,8 +87,6 @@ def test_a_failed_handler_is_tried_again_as_often_as_it_says() -> None:
 
 def test_a_final_failure_is_not_tried_again() -> None:
     """The handler itself knows that it is pointless."""
-    from forewarn.agent.handler import Failed
-
     world = World(agenda("drain", terms={"drain": Terms(retries=5)}))
     world.show(event())
     world.end("drain", Failed("no such server", final=True))
@@ -373,8 +371,6 @@ def test_the_coordinator_is_asked_until_it_agrees() -> None:
 
 def test_nobody_approves_what_happens_to_others() -> None:
     """Only those whom it happens to know whether they are ready."""
-    from forewarn.agent.rules import Concern
-
     world = World(agenda("tell", rule=Rule(name="others", concerns=Concern.OTHERS)))
     world.show(event(resources=("web-1",)))
     world.end("tell")

@@ -7,7 +7,7 @@ import msgspec
 
 from forewarn.agent.approving import Approve, Approver, Consult
 from forewarn.agent.facts import Approved, Consulted, Ended, Fact, Held, Released, Withdrawn
-from forewarn.agent.handler import Direction, Done, Failed, NotBegun, Outcome
+from forewarn.agent.handler import Done, Failed, NotBegun, Outcome
 from forewarn.agent.memory import Memory
 from forewarn.agent.plan import Terms
 from forewarn.agent.reaction import Agenda, Ask, Run, Stop, Traits, react
@@ -16,6 +16,7 @@ from forewarn.wire.document import Document, ScheduledEvent
 
 START = datetime(2026, 1, 1, 12, tzinfo=UTC)
 ME = "web-0"
+DONE = Done()
 
 
 def event(id: str = "e1", **fields: object) -> ScheduledEvent:
@@ -85,7 +86,7 @@ class World:
         self.now += timedelta(**step)
         self.settle()
 
-    def end(self, handler: str, outcome: Outcome = Done(), event: str = "e1") -> None:
+    def end(self, handler: str, outcome: Outcome = DONE, event: str = "e1") -> None:
         """Let a handler return, or answer."""
         run = self.running.pop((event, handler), None) or self.asked.pop((event, handler))
         match outcome:
@@ -158,6 +159,3 @@ class World:
                 yield f"approve {event}"
             case Consult(event):
                 yield f"consult {event.id}"
-
-
-DO, UNDO = Direction.DO, Direction.UNDO

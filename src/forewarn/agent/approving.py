@@ -11,7 +11,7 @@ from enum import StrEnum
 import msgspec
 
 from forewarn.agent.memory import Known
-from forewarn.client.names import is_same
+from forewarn.client.names import find_name
 from forewarn.wire.document import ScheduledEvent
 
 ASK_AGAIN = timedelta(seconds=10)
@@ -42,7 +42,7 @@ def turn(
 ) -> Approve | Consult | datetime | None:
     """Say what this VM does about an event that it is ready for: approve, consult, wait until then, or nothing."""
     event = known.event
-    rank = next((number for number, name in enumerate(event.resources) if is_same(name, vm)), None)
+    rank = next((number for number, name in enumerate(event.resources) if find_name(vm, (name,))), None)
     match approver:
         case Approver.COORDINATOR:
             return _consult(known, now)

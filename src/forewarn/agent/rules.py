@@ -10,7 +10,7 @@ from fnmatch import fnmatchcase
 
 import msgspec
 
-from forewarn.client.names import is_same
+from forewarn.client.names import find_name
 from forewarn.core.model import EventSource, EventType
 from forewarn.wire.document import ScheduledEvent
 
@@ -55,8 +55,8 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def concerns(event: ScheduledEvent, vm: str) -> bool:
-    """Tell whether the event happens to this VM."""
-    return any(is_same(resource, vm) for resource in event.resources)
+    """Tell whether the event happens to this VM, which may be known by its host name."""
+    return bool(find_name(vm, event.resources))
 
 
 def choose(rules: Sequence[Rule], event: ScheduledEvent, vm: str) -> Rule | None:

@@ -1,0 +1,138 @@
+"""The agent's memory on disk: durable, readable after being cut off anywhere, and never grown without end."""
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from forewarn.agent import memory_file
+from forewarn.agent.facts import Approved, Begun, Ended, Fact, Held, Shown
+from forewarn.agent.handler import Direction, Done
+from forewarn.agent.memory import Memory
+from forewarn.agent.memory_file import MemoryFile
+from forewarn.core.errors import Unavailable
+from forewarn.wire.document import Document
+from tests.agent.world import START, event
+
+FACTS: tuple[Fact, ...] = (
+    Shown(Document(7, (event(), event("e2", type="Wombat", source=None, not_before=None))), START, "boot"),
+    Begun("e1", "drain", Direction.DO, 1, START),
+    Ended("e1", "drain", Direction.DO, Done({"was": "réady"}, "drained"), START),
+    Held("e1", "database", START),
+    Approved("e1", START),
+)
+
+
+def opened(path: Path) -> MemoryFile:
+    file = MemoryFile(path)
+    file.open()
+    return file
+
+
+def fold(facts: tuple[Fact, ...]) -> Memory:
+    memory = Memory()
+    for fact in facts:
+        memory.evolve(fact)
+    return memory
+
+
+def write(path: Path) -> bytes:
+    file = opened(path)
+    for fact in FACTS:
+        file.append([fact])
+    file.close()
+    return path.read_bytes()
+
+
+def test_what_was_appended_is_there_again(tmp_path: Path) -> None:
+    """Every record comes back as it was, words that nobody knows included."""
+    write(tmp_path / "memory")
+
+    file = opened(tmp_path / "memory")
+
+    assert file.memory == fold(FACTS)
+    assert file.damage == ""
+    file.close()
+
+
+def test_a_file_cut_off_at_any_byte_gives_what_was_whole(tmp_path: Path) -> None:
+    """Each fact whose line is whole is there, none that is not, and the agent can go on writing."""
+    whole = write(tmp_path / "memory")
+    ends = [number + 1 for number, byte in enumerate(whole) if byte == ord("\n")]
+    for length in range(len(whole) + 1):
+        path = tmp_path / "cut"
+        path.write_bytes(whole[:length])
+        file = opened(path)
+        lines = sum(end <= length for end in ends)
+
+        assert file.memory == fold(FACTS[: max(lines - 1, 0)])
+        assert bool(file.damage) == (length not in (0, *ends))
+        file.append(FACTS[max(lines - 1, 0) :])
+        assert file.memory == fold(FACTS)
+        file.close()
+        again = opened(path)
+        assert again.memory == fold(FACTS)
+        again.close()
+
+
+@given(at=st.integers(0, 400), bit=st.integers(0, 7))
+def test_a_damaged_file_gives_what_was_whole(tmp_path_factory: pytest.TempPathFactory, at: int, bit: int) -> None:
+    """A flipped bit costs its own line and what follows, is told, and what was found is set aside."""
+    directory = tmp_path_factory.mktemp("memory")
+    whole = bytearray(write(directory / "memory"))
+    whole[at % len(whole)] ^= 1 << bit
+    (directory / "memory").write_bytes(whole)
+
+    file = opened(directory / "memory")
+
+    assert file.memory in [fold(FACTS[:count]) for count in range(len(FACTS) + 1)]
+    assert file.damage
+    assert (directory / "memory.damaged").read_bytes() == whole
+    file.close()
+
+
+def test_the_file_is_begun_anew_when_it_has_grown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is known stays, and what led to it goes."""
+    monkeypatch.setattr(memory_file, "_GROWN", 2_000)
+    file = opened(tmp_path / "memory")
+    file.append(FACTS)
+    for _ in range(200):
+        file.append([Held("e1", "database", START)])
+
+    assert (tmp_path / "memory").stat().st_size < 4_000
+    assert file.memory == fold(FACTS)
+    file.close()
+
+
+def test_what_cannot_be_kept_is_refused_and_changes_nothing(tmp_path: Path) -> None:
+    """The memory is as before, and the next append that can be kept is."""
+    place = tmp_path / "state"
+    file = opened(place / "memory")
+    file.append(FACTS[:1])
+    file.close()
+    (place / "memory").unlink()
+    place.rmdir()
+    place.write_text("in the way")
+
+    with pytest.raises(Unavailable, match=r"memory .* cannot be kept: Not a directory"):
+        file.append(FACTS[1:])
+    assert file.memory == fold(FACTS[:1])
+    place.unlink()
+    place.mkdir()
+    file.append(FACTS[1:])
+    file.close()
+
+    again = opened(place / "memory")
+    assert again.memory == fold(FACTS)
+    again.close()
+
+
+def test_a_dry_run_touches_no_file(tmp_path: Path) -> None:
+    """It remembers for itself alone."""
+    file = MemoryFile(tmp_path / "memory", is_kept=False)
+    file.open()
+    file.append(FACTS)
+
+    assert file.memory == fold(FACTS)
+    assert list(tmp_path.iterdir()) == []
