@@ -41,6 +41,11 @@ class Runner:
         self._running: dict[str, _Running] = {}
         self._returned_one = asyncio.Event()
 
+    @property
+    def is_idle(self) -> bool:
+        """Tell whether no handler is under way, given up or not."""
+        return not self._running
+
     def call(self, run: Run, vm: str) -> None:
         """Let a handler do or undo its part."""
         if self._dry_run:
@@ -68,7 +73,7 @@ class Runner:
             running.stopping.set()
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
-                while self._running:
+                while not self.is_idle:
                     self._returned_one.clear()
                     await self._returned_one.wait()
         for running in self._running.values():

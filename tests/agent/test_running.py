@@ -1,0 +1,193 @@
+"""Calls of handlers: in threads, bounded, and whatever a handler does the agent hears of it once."""
+
+import asyncio
+import threading
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from forewarn.agent import running
+from forewarn.agent.handler import Direction, Done, Failed, NotBegun, Outcome, Result, Task
+from forewarn.agent.reaction import Run
+from forewarn.agent.running import Runner
+from tests.agent.world import event
+
+
+class Obedient:
+    """A handler that does what a test says."""
+
+    repeats = True
+    shared = False
+
+    def __init__(self, work: Callable[[Task], Result]) -> None:
+        self.do = self.undo = work
+        self.closed = 0
+
+    def outcome_of(self, task: Task) -> Outcome:
+        return NotBegun()
+
+    def close(self) -> None:
+        self.closed += 1
+
+
+def run(seconds: float = 60.0, **fields: object) -> Run:
+    usual: dict[str, object] = {"handler": "drain", "direction": Direction.DO, "attempt": 1}
+    deadline = datetime.now(UTC) + timedelta(seconds=seconds)
+    return Run(event=event(), deadline=deadline, **{**usual, **fields})  # type: ignore[arg-type]
+
+
+class Ends:
+    """Hears what came of calls."""
+
+    def __init__(self) -> None:
+        self.outcomes: asyncio.Queue[Outcome] = asyncio.Queue()
+
+    def __call__(self, run: Run, outcome: Outcome) -> None:
+        self.outcomes.put_nowait(outcome)
+
+
+def test_a_handler_is_given_its_task() -> None:
+    """All that it needs to know, and what it returns is heard."""
+    given: list[Task] = []
+
+    def work(task: Task) -> Result:
+        given.append(task)
+        return Done(detail="well")
+
+    async def story() -> Outcome:
+        ends = Ends()
+        Runner({"drain": Obedient(work)}, ends).call(run(kept={"was": "up"}, attempt=3), "web-0")
+        return await ends.outcomes.get()
+
+    assert asyncio.run(story()) == Done(detail="well")
+    assert (given[0].vm, given[0].kept, given[0].attempt, given[0].event) == ("web-0", {"was": "up"}, 3, event())
+
+
+@pytest.mark.parametrize(
+    ("error", "reason"),
+    [(OSError("no route\nat all"), "OSError: no route"), (KeyError(), "KeyError")],
+)
+def test_an_exception_is_a_failure_with_its_text(error: Exception, reason: str) -> None:
+    """A stranger's handler may fail in any way; the agent goes on."""
+
+    def work(_: Task) -> Result:
+        raise error
+
+    async def story() -> Outcome:
+        ends = Ends()
+        Runner({"drain": Obedient(work)}, ends).call(run(), "web-0")
+        return await ends.outcomes.get()
+
+    assert asyncio.run(story()) == Failed(reason)
+
+
+def test_a_handler_past_its_deadline_is_told_to_stop() -> None:
+    """One that listens returns in time, and what it says counts."""
+
+    def work(task: Task) -> Result:
+        return Failed("stopped") if task.stopping.wait(30) else Done()
+
+    async def story() -> Outcome:
+        ends = Ends()
+        Runner({"drain": Obedient(work)}, ends).call(run(seconds=0), "web-0")
+        return await ends.outcomes.get()
+
+    assert asyncio.run(story()) == Failed("stopped")
+
+
+def test_a_handler_that_does_not_return_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its next call is refused while it hangs, what it says too late is not heard, and then it is called again."""
+    monkeypatch.setattr(running, "GRACE", 0.01)
+    may_end = threading.Event()
+    ended = threading.Event()
+
+    def work(task: Task) -> Result:
+        if task.attempt == 1:
+            may_end.wait(30)
+            ended.set()
+        return Done(detail=str(task.attempt))
+
+    async def story() -> list[Outcome]:
+        ends = Ends()
+        runner = Runner({"drain": Obedient(work)}, ends)
+        runner.call(run(seconds=0), "web-0")
+        outcomes = [await ends.outcomes.get()]
+        runner.call(run(attempt=2), "web-0")
+        outcomes.append(await ends.outcomes.get())
+        may_end.set()
+        await asyncio.to_thread(ended.wait)
+        while not runner.is_idle:  # noqa: ASYNC110 - nothing else tells
+            await asyncio.sleep(0)
+        runner.call(run(attempt=3), "web-0")
+        return [*outcomes, await ends.outcomes.get()]
+
+    assert asyncio.run(story()) == [
+        Failed("it did not return by its deadline, and is no longer waited for"),
+        Failed("an earlier call of it has not returned yet"),
+        Done(detail="3"),
+    ]
+
+
+def test_a_call_that_is_no_longer_wanted_is_told() -> None:
+    """Only the call for that event."""
+
+    def work(task: Task) -> Result:
+        return Failed("stopped") if task.stopping.wait(30) else Done()
+
+    async def story() -> Outcome:
+        ends = Ends()
+        runner = Runner({"drain": Obedient(work)}, ends)
+        runner.call(run(), "web-0")
+        runner.stop("another", "drain")
+        assert ends.outcomes.empty()
+        runner.stop("e1", "drain")
+        return await ends.outcomes.get()
+
+    assert asyncio.run(story()) == Failed("stopped")
+
+
+def test_a_handler_is_asked_once() -> None:
+    """Asking it again before it has answered asks nothing."""
+
+    async def story() -> tuple[Outcome, bool]:
+        ends = Ends()
+        runner = Runner({"drain": Obedient(lambda _: Done())}, ends)
+        runner.ask(run(), "web-0")
+        runner.ask(run(), "web-0")
+        answer = await ends.outcomes.get()
+        return answer, ends.outcomes.empty()
+
+    assert asyncio.run(story()) == (NotBegun(), True)
+
+
+def test_a_dry_run_calls_nobody() -> None:
+    """It says what would have been done."""
+
+    def work(_: Task) -> Result:
+        raise AssertionError
+
+    async def story() -> Outcome:
+        ends = Ends()
+        Runner({"drain": Obedient(work)}, ends, dry_run=True).call(run(), "web-0")
+        return await ends.outcomes.get()
+
+    assert asyncio.run(story()) == Done(detail="dry run: nothing was done")
+
+
+def test_closing_stops_calls_and_lets_go_of_handlers() -> None:
+    """Whoever listens has returned by then."""
+
+    def work(task: Task) -> Result:
+        return Failed("stopped") if task.stopping.wait(30) else Done()
+
+    handler = Obedient(work)
+
+    async def story() -> None:
+        runner = Runner({"drain": handler}, Ends())
+        runner.call(run(), "web-0")
+        await runner.close(30)
+
+    asyncio.run(story())
+
+    assert handler.closed == 1
