@@ -42,7 +42,7 @@ scheduled() { # the ids of events that may be approved: "self" for those that na
 }
 
 # What comes in on the console is done as it is written, so that a test can have a guest do anything.
-while read -r order; do eval "$order"; done &
+while read -r order; do eval "$order"; done </dev/ttyS0 &
 
 # The power button.
 { dd if=/dev/input/event0 of=/dev/null bs=24 count=1 2>/dev/null && echo "@ powerdown" && poweroff -f; } &

@@ -1,0 +1,107 @@
+"""One guest: a QEMU process and what it says on its serial console."""
+
+import os
+import signal
+import socket
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from secrets import token_hex
+from time import monotonic, sleep
+from typing import Any
+
+from demo.site import Site
+from forewarn.drivers.qemu.monitors import Absent, Monitors
+
+BOOT_TAKES = 60.0
+"""Seconds after which a guest counts as lost, on a machine that does much else."""
+
+
+class Guest:
+    """A guest of a site, on one of its hosts."""
+
+    def __init__(self, site: Site, name: str, host: str = "h1") -> None:
+        self.site = site
+        self.name = name
+        self.host = host
+        self._monitors = Monitors(lambda _path, _said: None)
+
+    @property
+    def monitor(self) -> Path:
+        """The kit's own monitor; a machine has another for the service."""
+        return self.site.place(self.name, self.host, "kit")
+
+    def start(self, incoming: str = "") -> None:
+        """Start the machine, to boot, or to take its memory from somewhere."""
+        self.site.run(self.site.start, self.name, self.host, *([incoming] if incoming else []))
+
+    def restore(self, saved: Path) -> None:
+        """Start the machine where a saved one stopped."""
+        self.start(f"exec:cat {saved}")
+        self.wait_for("the guest to go on", lambda: self.status() == "running")
+
+    def save(self, path: Path) -> None:
+        """Write the guest's memory down, and end its machine."""
+        self.execute("migrate", uri=f"exec:cat > {path}")
+        self.wait_for("the guest to be saved", lambda: self.execute("query-migrate").get("status") == "completed")
+        self.stop()
+
+    def stop(self) -> None:
+        """End the machine, if it is there."""
+        with suppress(Absent):
+            self.execute("quit")
+            self._monitors.await_end(self.monitor, 10)
+
+    def kill(self) -> None:
+        """Let the machine's process die at once, as a failing host would."""
+        os.kill(self.process, signal.SIGKILL)
+
+    def close(self) -> None:
+        """Let go of the monitor."""
+        self._monitors.close()
+
+    @property
+    def process(self) -> int:
+        return int(self.site.place(self.name, self.host, "pid").read_text(encoding="utf-8"))
+
+    def execute(self, command: str, **arguments: object) -> Any:  # noqa: ANN401 QMP answers anything
+        return self._monitors.execute(self.monitor, command, **arguments)
+
+    def status(self) -> str:
+        """Return what QEMU says of the machine; ``gone`` when there is none."""
+        try:
+            return str(self.execute("query-status")["status"])
+        except Absent:
+            return "gone"
+
+    def order(self, line: str) -> None:
+        """Have the guest run a line of shell, and return when it has."""
+        mark = token_hex(4)
+        with socket.socket(socket.AF_UNIX) as console:
+            console.connect(str(self.site.place(self.name, self.host, "console")))
+            console.sendall(f"{line}; echo '@ did {mark}'\n".encode())
+            # What the guest has not taken in when the console is left would be lost.
+            self.wait_for(f"the guest to do {line!r}", lambda: mark in self.said("did"))
+
+    def approve(self, whose: str) -> None:
+        """Have the guest approve events from now on: ``self``, ``any`` or ``never``."""
+        self.order(f"echo {whose} >/run/approve")
+
+    def said(self, word: str) -> list[str]:
+        """Return what the guest has said under that word: boot, clock, events, approved, powerdown."""
+        log = self.site.place(self.name, self.host, "log")
+        text = log.read_bytes().decode(errors="replace") if log.exists() else ""
+        lines = (line.strip("\r") for line in text.split("\n")[:-1])
+        return [line.removeprefix(f"@ {word} ") for line in lines if line.startswith(f"@ {word}")]
+
+    def boot_id(self) -> str:
+        """Return the id of the guest's present boot, once it has one."""
+        self.wait_for("the guest to boot", lambda: bool(self.said("boot")))
+        return self.said("boot")[-1]
+
+    def wait_for(self, what: str, is_so: Callable[[], bool], seconds: float = BOOT_TAKES) -> None:
+        ending = monotonic() + seconds
+        while not is_so():
+            if monotonic() > ending:
+                raise TimeoutError(f"{self.name} on {self.host}: waited {seconds:.0f} s for {what}")
+            sleep(0.05)

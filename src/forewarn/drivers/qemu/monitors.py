@@ -1,0 +1,193 @@
+"""Conversations with the monitors of QEMU processes (QMP), one for each socket, kept open once begun.
+
+A monitor talks to one client at a time, so all of the driver shares the conversation, and hears what QEMU tells
+unasked on it. The library is asynchronous; it runs on an event loop in a thread of its own.
+"""
+
+import asyncio
+import logging
+import threading
+from collections.abc import Callable, Coroutine
+from concurrent.futures import Future
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, TypeVar
+
+from qemu.qmp import ConnectError, ExecInterruptedError, ExecuteError, QMPClient, QMPError
+
+from forewarn.core.errors import ForewarnError
+
+LONGEST_GREETING = 5.0
+LONGEST_ANSWER = 20.0
+"""Seconds that a monitor may take to answer; a busy QEMU writes its memory in between."""
+
+_Answer = TypeVar("_Answer")
+
+
+class Trouble(ForewarnError):
+    """QEMU could not do it."""
+
+
+class Absent(Trouble):
+    """There is no such machine."""
+
+
+class Monitors:
+    """Speaks to machines by the paths of their sockets. Safe from several threads."""
+
+    def __init__(self, tell: Callable[[Path, dict[str, Any] | None], None]) -> None:
+        """``tell`` is called with what QEMU says unasked, and with None when a conversation ends."""
+        # What the library logs, the driver says in its own words.
+        logging.getLogger("qemu.qmp").setLevel(logging.CRITICAL)
+        self._tell = tell
+        self._talks: dict[Path, _Talk] = {}
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="qmp", daemon=True)
+        self._thread.start()
+        self._is_closed = False
+
+    def execute(self, path: Path, command: str, **arguments: object) -> Any:  # noqa: ANN401 QMP answers anything
+        """Have a machine do something and return its answer; raise Absent or Trouble."""
+        return self._wait(self._execute(path, command, arguments))
+
+    def open(self, path: Path) -> None:
+        """Begin to listen to a machine; raise Absent or Trouble."""
+        self._wait(self._open(path))
+
+    def knows(self, path: Path) -> bool:
+        """Tell whether a conversation is open."""
+        return path in self._talks
+
+    def await_end(self, path: Path, seconds: float) -> bool:
+        """Wait until the machine has hung up; tell whether it has."""
+        return self._wait(self._end_of(path, seconds))
+
+    def close(self) -> None:
+        """End all conversations. The machines go on."""
+        if self._is_closed:
+            return
+        self._is_closed = True
+        with suppress(Exception):
+            asyncio.run_coroutine_threadsafe(self._close(), self._loop).result(LONGEST_GREETING)
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(LONGEST_GREETING)
+        if not self._thread.is_alive():
+            self._loop.close()
+
+    def _wait(self, work: Coroutine[object, object, _Answer]) -> _Answer:
+        if self._is_closed:
+            work.close()
+            raise Trouble("the driver is closed")
+        future: Future[_Answer] = asyncio.run_coroutine_threadsafe(work, self._loop)
+        return future.result()
+
+    async def _execute(self, path: Path, command: str, arguments: dict[str, object]) -> object:
+        talk = await self._open(path)
+        try:
+            async with asyncio.timeout(LONGEST_ANSWER):
+                return await talk.client.execute(command, arguments or None)
+        except ExecuteError as error:
+            raise Trouble(f"QEMU at {path} refuses {command}: {_line(error)}") from None
+        except TimeoutError:
+            raise Trouble(f"QEMU at {path} did not answer {command} within {LONGEST_ANSWER:.0f} s") from None
+        except (ExecInterruptedError, QMPError, OSError, EOFError):
+            if command == "quit":
+                return {}  # some hang up before they answer
+            raise Absent(f"QEMU at {path} hung up on {command}: its process has ended") from None
+
+    async def _open(self, path: Path) -> "_Talk":
+        talk = self._talks.get(path)
+        if talk is None:
+            talk = self._talks[path] = _Talk()
+            try:
+                await talk.begin(path)
+            except BaseException as error:
+                self._talks.pop(path, None)
+                talk.is_open.set()
+                talk.failure = error
+                raise
+            talk.listening = asyncio.create_task(self._listen(path, talk))
+        await talk.is_open.wait()
+        if talk.failure:
+            raise talk.failure
+        return talk
+
+    async def _listen(self, path: Path, talk: "_Talk") -> None:
+        """Pass on what QEMU says unasked, until it hangs up."""
+        ending = asyncio.create_task(talk.client.runstate_changed())
+        hearing = asyncio.create_task(talk.client.events.get())
+        try:
+            while not ending.done():
+                await asyncio.wait({hearing, ending}, return_when=asyncio.FIRST_COMPLETED)
+                if hearing.done():
+                    self._tell(path, dict(hearing.result()))
+                    hearing = asyncio.create_task(talk.client.events.get())
+        finally:
+            self._talks.pop(path, None)
+            ending.cancel()
+            hearing.cancel()
+            await asyncio.gather(ending, hearing, return_exceptions=True)
+            with suppress(Exception):
+                await talk.client.disconnect()
+            for event in talk.client.events.clear():
+                self._tell(path, dict(event))
+            talk.has_ended.set()
+            if not self._is_closed:
+                self._tell(path, None)
+
+    async def _end_of(self, path: Path, seconds: float) -> bool:
+        talk = self._talks.get(path)
+        if talk is None:
+            return True
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await talk.has_ended.wait()
+        return talk.has_ended.is_set()
+
+    async def _close(self) -> None:
+        tasks = [talk.listening for talk in self._talks.values() if talk.listening]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+class _Talk:
+    """One conversation."""
+
+    def __init__(self) -> None:
+        self.client = QMPClient("forewarn")
+        self.is_open = asyncio.Event()
+        self.has_ended = asyncio.Event()
+        self.failure: BaseException | None = None
+        self.listening: asyncio.Task[None] | None = None
+
+    async def begin(self, path: Path) -> None:
+        try:
+            async with asyncio.timeout(LONGEST_GREETING):
+                await self.client.connect(str(path))
+        except TimeoutError:
+            raise Trouble(
+                f"the monitor at {path} does not greet: somebody else talks to it; give Forewarn one of its own"
+            ) from None
+        except (ConnectError, OSError) as error:
+            raise _no_connection(path, error) from None
+        self.is_open.set()
+
+
+def _no_connection(path: Path, error: Exception) -> Trouble:
+    cause = error.exc if isinstance(error, ConnectError) else error
+    match cause:
+        case FileNotFoundError():
+            return Absent(
+                f"there is no machine at {path}: see that it runs, and that 'qmp' of driver 'qemu' is right"
+            )
+        case ConnectionRefusedError() | EOFError() | ConnectionResetError():
+            return Absent(f"the monitor at {path} refuses: its process has ended")
+        case PermissionError():
+            return Trouble(f"the monitor at {path} may not be opened: run the service as a user who may")
+        case _:
+            return Trouble(f"the monitor at {path} cannot be spoken to: {_line(cause)}")
+
+
+def _line(error: BaseException) -> str:
+    return " ".join(str(error).split()).rstrip(".") or type(error).__name__
