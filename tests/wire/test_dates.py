@@ -44,6 +44,8 @@ def test_iso_reads_back_exactly(moment: datetime) -> None:
     [
         "Mon, 19 Sep 2016 18:29:47 GMT",
         " 19 sep 2016 18:29:47 UTC ",
+        "Mon, 19 Sep 2016 20:29:47 +0200",
+        "Monday, 19-Sep-2016 18:29:47 GMT",
         "2016-09-19T18:29:47Z",
         "2016-09-19T18:29:47",
         "2016-09-19 18:29:47.0000000Z",

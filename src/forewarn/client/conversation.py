@@ -41,8 +41,8 @@ from forewarn.wire.words import read_id
 _Result = TypeVar("_Result")
 _LATER = 10.0
 """Seconds that an answer may take once the service has answered before."""
-_SLACK = 5.0
-"""Azure: the first answer may take two minutes; the patience of two minutes does not end a moment before it."""
+_FIRST, _SLACK = 120.0, 5.0
+"""Azure: the first answer may take two minutes; nobody hangs up a moment before."""
 _HOLDING = 3.0
 """Seconds after which a question that should have been held for one is known to be held."""
 _NAME_VERSION = "2017-08-01"
@@ -221,7 +221,7 @@ class Conversation:
 
     @property
     def _first_answer(self) -> float:
-        return self._patience + _SLACK
+        return min(self._patience, _FIRST) + _SLACK
 
     @property
     def _limit(self) -> float:

@@ -13,7 +13,8 @@ from forewarn.core.errors import BadInput
 
 _DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"
 _WIDTH = 6
-_UNIFORM = re.compile(r"(.+)_([0-9]+)")
+# Cloud services number their VMs too (FrontEnd_IN_0), and name their hosts otherwise.
+_UNIFORM = re.compile(r"(?!.*_IN_[0-9]+$)(.+)_([0-9]+)")
 _FLEXIBLE = re.compile(r".+_[0-9a-f]{8}", re.IGNORECASE)
 _HOST = re.compile(r"(.+?)([0-9a-z]{6})", re.IGNORECASE)
 

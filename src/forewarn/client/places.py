@@ -10,7 +10,7 @@ DOCUMENT = "/metadata/scheduledevents"
 OWN_NAME = "/metadata/instance/compute/name"
 _ADDRESS = re.compile(
     r"(?:http://)?(?:\[(?P<six>[0-9A-Fa-f:.]+)\]|(?P<host>[\w.-]+))(?::(?P<port>[0-9]{1,5}))?"
-    r"(?P<path>/[!-~]*?)?(?:\?api-version=(?P<version>[\w-]*))?",
+    r"(?P<path>/[!-\"$->@-~]*)?(?:\?api-version=(?P<version>[\w-]*))?",
     re.IGNORECASE | re.ASCII,
 )
 

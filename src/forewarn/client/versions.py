@@ -1,5 +1,6 @@
 """Which api-version to ask in: the newest that the service knows."""
 
+import re
 from collections.abc import Callable
 
 from forewarn.client.steps import Answer
@@ -7,6 +8,7 @@ from forewarn.client.trouble import newest_versions
 from forewarn.core.errors import BadInput
 from forewarn.wire.versions import API_VERSIONS, BY_NAME
 
+_NAME = re.compile(r"[\w.-]+", re.ASCII)
 _TRUST = 3_600.0
 """Seconds after which a newer version is tried again: a 400 may have had another cause, and services are updated."""
 
@@ -15,8 +17,8 @@ class Negotiation:
     """Steps down from the newest version until one is answered, and remembers it; a given version is not left."""
 
     def __init__(self, given: str | None, seconds: Callable[[], float]) -> None:
-        if given is not None and not given:
-            raise BadInput("the api-version is empty; write it like 2020-07-01, or leave it out")
+        if given and not _NAME.fullmatch(given):
+            raise BadInput(f"{given!r} is no api-version; write it like {API_VERSIONS[-1].name}, or leave it out")
         self._given = given
         self._seconds = seconds
         self._chosen = len(API_VERSIONS) - 1

@@ -6,7 +6,8 @@ from datetime import UTC, datetime
 _DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 _RFC_1123 = re.compile(
-    r"(?:[A-Za-z]{3}, )?([0-9]{1,2}) ([A-Za-z]{3}) ([0-9]{4}) ([0-9]{2}):([0-9]{2}):([0-9]{2}) (?:GMT|UTC)"
+    r"(?:[A-Za-z]{3,9}, )?([0-9]{1,2})[ -]([A-Za-z]{3})[ -]([0-9]{4}) ([0-9]{2}):([0-9]{2}):([0-9]{2}) "
+    r"(?:GMT|UTC|Z|([+-][0-9]{2}):?([0-9]{2}))"
 )
 
 
@@ -26,9 +27,9 @@ def read_time(text: str) -> datetime:
     """Return the time that ``text`` spells, in UTC if it names no zone; raise ValueError if it is no time."""
     text = text.strip()
     if match := _RFC_1123.fullmatch(text):
-        day, month, year, hour, minute, second = match.groups()
-        numbers = int(year), _MONTHS.index(month.title()) + 1, int(day), int(hour), int(minute), int(second)
-        return datetime(*numbers, tzinfo=UTC)
+        day, month, year, hour, minute, second, zone, rest = match.groups()
+        iso_month = f"{_MONTHS.index(month.title()) + 1:02}"
+        text = f"{year}-{iso_month}-{day:0>2}T{hour}:{minute}:{second}{zone or '+00'}:{rest or '00'}"
     when = datetime.fromisoformat(text)
     if when.tzinfo is None:
         return when.replace(tzinfo=UTC)

@@ -1,0 +1,186 @@
+"""Following the document: each that differs, by long poll where the service offers it."""
+
+import logging
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from forewarn.client.following import Following
+from forewarn.client.steps import Answer, Silence
+from forewarn.wire.document import Document
+from tests.client.stage import REFUSED, RESET, TIMED_OUT, Stage, document, event, problem, unchanged, version_problem
+
+
+def follow(stage: Stage, *, url: str | None = "http://127.0.0.1") -> Following:
+    return Following(stage.conversation(url))
+
+
+def test_the_present_document_comes_first_then_each_that_differs() -> None:
+    """The same again is passed over, whatever its incarnation did before."""
+    stage = Stage(document(1), document(1), document(2), document(2), document(1), document(9))
+    following = follow(stage)
+
+    assert [stage.play(following.next()).incarnation for _ in range(4)] == [1, 2, 1, 9]
+
+
+def test_a_service_that_does_not_wait_is_asked_once_a_second() -> None:
+    """More or less a fifth, so that VMs do not ask in step."""
+    for chance, pause in ((0.0, 0.8), (0.5, 1.0), (1.0, 1.2)):
+        stage = Stage(document(1), document(1), document(1), document(2), chance=chance)
+        following = follow(stage)
+        stage.play(following.next())
+        stage.play(following.next())
+
+        assert stage.pauses == [pytest.approx(pause)] * 3
+        assert not following.is_held
+
+
+def test_a_service_that_waits_is_asked_again_at_once() -> None:
+    """With the tag, for 55 seconds, and with time for them."""
+    stage = Stage(document(1, tag='"g-1"'), document(2, tag='"g-2"', held=True), document(3, tag='"g-3"', held=True))
+    following = follow(stage)
+    for _ in range(3):
+        stage.play(following.next())
+        stage.now += 30  # whoever follows has something else to do meanwhile
+
+    assert stage.pauses == []
+    assert following.is_held
+    assert [each.headers for each in stage.sent] == [
+        (),
+        (("If-None-Match", '"g-1"'), ("Prefer", "wait=55")),
+        (("If-None-Match", '"g-2"'), ("Prefer", "wait=55")),
+    ]
+    assert [each.seconds for each in stage.sent] == [125.0, 65.0, 65.0]
+
+
+def test_a_service_that_knows_tags_but_does_not_wait_is_polled() -> None:
+    """Azure's own sample expects 304; it is then not asked to wait again for an hour."""
+    stage = Stage(document(1, tag="1"), unchanged(), unchanged(), unchanged(), document(2))
+    following = follow(stage)
+    stage.play(following.next())
+    stage.play(following.next())
+
+    assert [any(name == "Prefer" for name, _ in each.headers) for each in stage.sent] == [
+        False,
+        True,
+        False,
+        False,
+        False,
+    ]
+    assert stage.pauses == pytest.approx([0.2, 1.0, 1.0, 1.0])
+    assert [each.seconds for each in stage.sent] == [125.0, 65.0, 10.0, 10.0, 10.0]
+
+
+@given(st.lists(st.sampled_from(["same", "not modified", "news"]), min_size=5, max_size=40))
+def test_a_service_that_says_it_waited_and_did_not_makes_nobody_spin(answers: list[str]) -> None:
+    """Never more than five questions a second, as Azure allows; and one a second while nothing changes."""
+    replies = [document(0, tag="0")]
+    for number, answer in enumerate(answers, 1):
+        replies.append(
+            {
+                "same": replies[-1] if replies[-1].status == 200 else document(number, tag="x", held=True),
+                "not modified": unchanged("x", held=True),
+                "news": document(number, tag=str(number), held=True),
+            }[answer]
+        )
+    stage = Stage(*replies, document(10_000))
+    following = follow(stage)
+    while stage.play(following.next()).incarnation != 10_000:
+        pass
+
+    gaps = [after - before for before, after in pairwise(stage.asked_at)]
+    assert all(gap >= 0.199 for gap in gaps)
+    assert all(gap >= 0.8 for gap, answer in zip(gaps[1:], answers, strict=False) if answer == "not modified")
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        problem(400),
+        problem(403),
+        problem(404),
+        problem(410),
+        problem(429),
+        problem(500),
+        RESET,
+        TIMED_OUT,
+        REFUSED,
+        Silence("does not speak HTTP", garbled=True),
+        Answer(200, {}),
+        Answer(200, {}, b"<html>"),
+        Answer(200, {}, b"[" * 100_000),
+        Answer(301, {}),
+        version_problem(),
+    ],
+)
+def test_whatever_is_in_the_way_is_waited_out_and_logged_once(
+    reply: Answer | Silence, caplog: pytest.LogCaptureFixture
+) -> None:
+    """For hours if need be; who follows sees nothing of it unless the document differs."""
+    caplog.set_level(logging.INFO, "forewarn.client")
+    stage = Stage(document(1), *[reply] * 700, document(1), document(2))
+    following = follow(stage)
+    stage.play(following.next())
+
+    assert stage.play(following.next()) == Document(2, ())
+    assert [record.levelname for record in caplog.records] == ["WARNING", "INFO"]
+    assert max(stage.pauses) <= 18
+
+
+def test_a_service_that_is_well_and_ill_by_turns_fills_no_log(caplog: pytest.LogCaptureFixture) -> None:
+    """The same trouble within a minute is no news."""
+    caplog.set_level(logging.INFO, "forewarn.client")
+    stage = Stage(document(1), *[problem(500), document(1)] * 100, document(2))
+    following = follow(stage)
+    stage.play(following.next())
+    stage.play(following.next())
+
+    assert [record.levelname for record in caplog.records] == ["WARNING", "INFO"]
+
+
+def test_trouble_long_after_the_last_is_news_again(caplog: pytest.LogCaptureFixture) -> None:
+    """A minute without any is long."""
+    stage = Stage(document(1), problem(500), document(2), *[document(2)] * 70, problem(500), document(3))
+    following = follow(stage)
+    for _ in range(3):
+        stage.play(following.next())
+
+    assert [record.levelname for record in caplog.records] == ["WARNING", "WARNING"]
+
+
+def test_the_present_trouble_can_be_read() -> None:
+    """Until it is over."""
+    stage = Stage(problem(503, "Busy"))
+    conversation = stage.conversation()
+    steps = Following(conversation).next()
+    next(steps)
+    steps.send(stage.replies[0])
+
+    assert conversation.log.present.endswith("answers 503: Busy")
+    stage.replies[0] = document(1)
+    stage.play(steps)
+    assert conversation.log.present == ""
+
+
+def test_a_tag_counts_in_its_own_version_only() -> None:
+    """Another version shows the same incarnation otherwise."""
+    stage = Stage(version_problem("2017-08-01"), document(1, tag="1"), document(1, event(), tag="1"))
+    following = follow(stage)
+    stage.play(following.next())
+    stage.now += 3_601
+
+    stage.play(following.next())
+    assert stage.versions == ["2020-07-01", "2017-08-01", "2020-07-01"]
+    assert stage.sent[-1].headers == ()
+
+
+def test_a_service_that_is_not_there_yet_is_looked_for_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An agent may start before the network does."""
+    stage = Stage(REFUSED, document(1))
+    monkeypatch.setattr("forewarn.client.discovery._sources", tuple)
+    following = follow(stage, url=None)
+
+    assert stage.play(following.next()) == Document(1, ())
+    assert {each.place.host for each in stage.sent} == {"169.254.169.254"}

@@ -1,0 +1,45 @@
+"""Addresses of a service as people write them."""
+
+import pytest
+
+from forewarn.client.places import Place, read_place, read_version
+from forewarn.core.errors import BadInput
+
+
+@pytest.mark.parametrize(
+    ("text", "place"),
+    [
+        ("169.254.169.254", Place("169.254.169.254")),
+        ("127.0.0.1:8254", Place("127.0.0.1", 8254)),
+        ("http://localhost:8254/", Place("localhost", 8254)),
+        ("HTTP://[::1]:8254", Place("::1", 8254)),
+        ("http://127.0.0.1:1/metadata/scheduledEvents", Place("127.0.0.1", 1, "/metadata/scheduledEvents")),
+        ("http://a/b/metadata/scheduledevents?api-version=2017-08-01", Place("a", 80, "/b/metadata/scheduledevents")),
+    ],
+)
+def test_an_address_is_read(text: str, place: Place) -> None:
+    """A host will do; so will the whole address of the document."""
+    assert read_place(text) == place
+    assert read_place(place.url) == place
+
+
+@pytest.mark.parametrize(
+    "text", ["", "https://a", "ftp://a", "a:0", "a:70000", "http://", "a b", "a/?x=1", "http://user@a", "::1"]
+)
+def test_what_is_no_address_is_refused(text: str) -> None:
+    """With an example of one."""
+    with pytest.raises(BadInput, match=r"is no address of a service; write it like http://169\.254\.169\.254"):
+        read_place(text)
+
+
+def test_a_name_is_asked_beside_the_document() -> None:
+    """Below the same path, if the document stands below one."""
+    assert read_place("a").name_path == "/metadata/instance/compute/name"
+    assert read_place("a/vm-0/metadata/scheduledEvents").name_path == "/vm-0/metadata/instance/compute/name"
+    assert read_place("a/events").name_path == "/metadata/instance/compute/name"
+
+
+def test_a_version_in_the_address_counts() -> None:
+    """As who copies an address from a document's page expects."""
+    assert read_version("http://a/metadata/scheduledevents?api-version=2017-08-01") == "2017-08-01"
+    assert read_version("http://a") == ""
