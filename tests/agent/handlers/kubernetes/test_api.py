@@ -1,0 +1,103 @@
+"""Requests to an API server that is slow, gone or talks nonsense; what a good one does is held by slow/kubernetes."""
+
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from forewarn.agent.handlers.kubernetes.access import Access, Held
+from forewarn.agent.handlers.kubernetes.api import Api
+from forewarn.agent.handlers.kubernetes.troubles import Unreachable
+from forewarn.core.errors import BadInput
+
+pytestmark = pytest.mark.end_to_end
+
+
+@contextmanager
+def server(*answers: bytes) -> Iterator[str]:
+    """Take one connection after another; answer its first request with these bytes, and hang up if there are any."""
+    listener = socket.create_server(("127.0.0.1", 0))
+    held = []
+
+    def work() -> None:
+        for answer in answers:
+            connection, _ = listener.accept()
+            connection.recv(65536)
+            connection.sendall(answer)
+            held.append(connection)
+            if answer:
+                connection.close()
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    yield f"http://127.0.0.1:{listener.getsockname()[1]}"
+    thread.join()
+    for each in (*held, listener):
+        each.close()
+
+
+def ask(api: Api) -> object:
+    return api.ask("GET", "/version", dict[str, str])
+
+
+def answer(body: bytes) -> bytes:
+    return b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body)
+
+
+def test_a_connection_that_died_is_opened_again() -> None:
+    """A server that hung up after the last answer is asked over a new connection."""
+    with server(answer(b'{"a": "1"}'), answer(b'{"a": "2"}')) as url, Api(Access(url=url), lambda: 5.0) as api:
+        assert ask(api) == {"a": "1"}
+        assert ask(api) == {"a": "2"}
+
+
+def test_a_server_that_is_silent_is_left_in_time() -> None:
+    """No answer within the patience is one sentence."""
+    with server(b"") as url, Api(Access(url=url), lambda: 0.3) as api:
+        began = datetime.now(UTC)
+        with pytest.raises(Unreachable, match="does not answer: timed out"):
+            ask(api)
+
+    assert datetime.now(UTC) - began < timedelta(seconds=3)
+
+
+@pytest.mark.parametrize(
+    "said", [b"SSH-2.0-x\r\n", answer(b"<html>"), b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n{"]
+)
+def test_nonsense_is_told(said: bytes) -> None:
+    """Another protocol, a page and half an answer are one sentence each."""
+    with server(said) as url, Api(Access(url=url), lambda: 5.0) as api, pytest.raises(Unreachable, match=url):
+        ask(api)
+
+
+def test_a_server_that_is_not_there_is_told() -> None:
+    """Where nobody listens, the sentence names the address."""
+    with server() as url:
+        pass
+
+    with Api(Access(url=url), lambda: 5.0) as api, pytest.raises(Unreachable, match=f"{url} does not answer"):
+        ask(api)
+
+
+def test_a_certificate_that_is_none_is_told() -> None:
+    """A file that holds no certificate is told before anything is sent."""
+    access = Access(url="https://127.0.0.1:1", authority=Held(text="no certificate"))
+
+    with Api(access, lambda: 5.0) as api, pytest.raises(BadInput, match="cannot be used"):
+        ask(api)
+
+
+def test_what_is_costly_is_loaded_when_it_is_needed() -> None:
+    """An agent that only reads its settings has loaded neither TLS nor an HTTP client for it."""
+    import subprocess  # noqa: PLC0415 used here alone
+    import sys  # noqa: PLC0415 as above
+
+    code = (
+        "import sys, forewarn.agent.handlers.kubernetes.handler; print('ssl' in sys.modules, 'http' in sys.modules)"
+    )
+    said = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout
+
+    assert said.split() == ["False", "False"]

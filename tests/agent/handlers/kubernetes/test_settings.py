@@ -1,0 +1,46 @@
+"""The settings of the kubernetes handler: what does not fit together is refused before anything is touched."""
+
+import pytest
+
+from forewarn.agent.handlers.kubernetes.access import Held
+from forewarn.agent.handlers.kubernetes.settings import access_of, read_settings
+from forewarn.core.errors import BadInput
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"kubeconfig": "a", "server": "https://k"}, "has both 'kubeconfig' and 'server'"),
+        ({"kubeconfig": "a", "ca_file": "b"}, "has both 'kubeconfig' and 'ca_file'"),
+        ({"token_file": "t"}, "has 'token_file' but no 'server'"),
+        ({"server": "https://k", "key_file": "t"}, "has 'key_file' but no 'certificate_file'"),
+        ({"server": "k:6443"}, "setting 'server' of handler 'kubernetes': 'k:6443' is no address"),
+        ({"cordon": False}, "drain without a cordon"),
+        ({"condition": "not one"}, "setting 'condition' of handler 'kubernetes'"),
+        ({"on_deadline": "panic"}, "setting 'on_deadline' of handler 'kubernetes'"),
+        ({"drian": True}, "did you mean 'drain'"),
+    ],
+)
+def test_what_does_not_fit_is_refused(given: dict[str, object], said: str) -> None:
+    """Each fault is one sentence that names the setting."""
+    with pytest.raises(BadInput, match=said):
+        read_settings(given)
+
+
+def test_nothing_need_be_said() -> None:
+    """In a pod every setting has a default."""
+    settings = read_settings({})
+
+    assert settings.cordon
+    assert settings.drain
+    assert access_of(settings, {"KUBERNETES_SERVICE_HOST": "10.0.0.1"}).url == "https://10.0.0.1:443"
+
+
+def test_the_settings_lead_to_a_server() -> None:
+    """A server that is named is asked, with what is named beside it."""
+    settings = read_settings({"server": "https://k:6443", "token_file": "t", "ca_file": "c"})
+    access = access_of(settings, {"KUBERNETES_SERVICE_HOST": "10.0.0.1"})
+
+    assert access.url == "https://k:6443"
+    assert access.token == Held("t")
+    assert access.authority == Held("c")
