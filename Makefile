@@ -1,6 +1,8 @@
 # What the tests and the benchmarks use beside Python.
 TEST_PACKAGES := curl haproxy jq openssl libmono-system-runtime-serialization4.0-cil mono-mcs mono-runtime \
-	postgresql prometheus prometheus-alertmanager
+	postgresql prometheus prometheus-alertmanager libvirt-daemon-driver-qemu qemu-system-x86 qemu-utils
+# What small real guests need: the tests boot some.
+GUEST_PACKAGES := busybox-static cpio iproute2 lz4 nftables qemu-system-x86 qemu-utils
 BENCH_PACKAGES := nginx wrk
 KUBERNETES_PACKAGES := dpkg-dev etcd-server golang-go openssl
 
@@ -19,7 +21,7 @@ run: install ## Start the service with a demo fleet on http://127.0.0.1:8254
 	@exec .venv/bin/forewarn demo
 
 test: lint ## Run every check and every test, and install what they need
-	@tools/debian-packages $(TEST_PACKAGES)
+	@tools/debian-packages $(TEST_PACKAGES) $(GUEST_PACKAGES)
 	@HYPOTHESIS_PROFILE=$${HYPOTHESIS_PROFILE:-test} $(PY) -m pytest -q -n 2 --dist worksteal
 
 test-kubernetes: tools ## Test the kubernetes handler on a real API server, which the first run builds in ten minutes

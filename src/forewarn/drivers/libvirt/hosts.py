@@ -1,0 +1,137 @@
+"""The hosts of a fleet as libvirt reaches them: a connection each, opened when needed, and again when it died."""
+
+import threading
+from collections import Counter
+from collections.abc import Callable
+from contextlib import suppress
+
+import libvirt
+import msgspec
+
+from forewarn.core.errors import BadInput
+from forewarn.drivers.libvirt import loop
+from forewarn.drivers.libvirt.problems import Absent, Unreachable, trouble
+
+REBOOTED = -1
+"""Stands among libvirt's numbers of events for the one that has none."""
+_ALIVE_EVERY, _MISSED = 5, 3
+"""Seconds between two signs of life on a connection to elsewhere, and how many may be missed."""
+
+
+class Happening(msgspec.Struct, frozen=True):
+    """One event of libvirt's."""
+
+    host: str
+    domain: str
+    event: int
+    detail: int = 0
+
+
+class Hosts:
+    """Opens and keeps connections. Safe from several threads."""
+
+    def __init__(self, uris: dict[str, str], pattern: str = "") -> None:
+        self.uris = dict(uris)
+        self._pattern = pattern
+        self._locks: dict[str, threading.Lock] = {}
+        self._open: dict[str, libvirt.virConnect] = {}
+        self._listeners: list[Callable[[Happening], None]] = []
+        self._lock = threading.Lock()
+        self._is_closed = False
+        self.reboots: Counter[tuple[str, str]] = Counter()
+        """How often each domain was seen to start over without its process ending."""
+        loop.run()
+
+    def uri(self, host: str) -> str:
+        """Return where libvirt of that host is; raise BadInput when nobody said."""
+        if host in self.uris:
+            return self.uris[host]
+        if host and self._pattern:
+            return self._pattern.replace("{host}", host)
+        if not host and len(self.uris) == 1:
+            return next(iter(self.uris.values()))
+        raise BadInput(f"host {host!r} has no URI; name it in 'hosts' of driver 'libvirt', or set 'uri' for all")
+
+    def knows(self, host: str) -> bool:
+        return host in self.uris or bool(host and self._pattern)
+
+    def listen(self, listener: Callable[[Happening], None]) -> None:
+        """Have ``listener`` called for all that happens on hosts that are connected, in libvirt's thread."""
+        self._listeners.append(listener)
+
+    def connection(self, host: str) -> libvirt.virConnect:
+        """Return a connection that lives, a new one where need be; raise Unreachable."""
+        with self._lock:
+            lock = self._locks.setdefault(host, threading.Lock())
+        with lock:
+            if self._is_closed:
+                raise Unreachable("the driver is closed")
+            known = self._open.get(host)
+            if known is not None and _is_alive(known):
+                return known
+            if known is not None:
+                _let_go(known)
+            self._open[host] = self._connect(host)
+            return self._open[host]
+
+    def domain(self, host: str, name: str, uuid: str = "") -> libvirt.virDomain:
+        """Return a domain by its UUID, else by its name; raise Absent when there is none."""
+        connection = self.connection(host)
+        if uuid:
+            with suppress(libvirt.libvirtError):
+                return connection.lookupByUUIDString(uuid)
+        try:
+            return connection.lookupByName(name)
+        except libvirt.libvirtError as error:
+            problem = trouble(host, error)
+            if isinstance(problem, Absent):
+                raise Absent(
+                    f"libvirt on {host} has no domain {name}; see what it has with virsh list --all"
+                ) from None
+            raise problem from None
+
+    def close(self) -> None:
+        with self._lock:
+            self._is_closed = True
+            opened, self._open = list(self._open.values()), {}
+        for connection in opened:
+            _let_go(connection)
+
+    def _connect(self, host: str) -> libvirt.virConnect:
+        try:
+            connection = libvirt.open(self.uri(host))
+        except libvirt.libvirtError as error:
+            said = " ".join((error.get_error_message() or str(error)).split()).rstrip(".")
+            raise Unreachable(
+                f"libvirt on {host} ({self.uri(host)}) cannot be reached: {said}; see that it runs and lets us in"
+            ) from None
+        # Only connections to elsewhere know signs of life; drivers that cannot tell events are used without.
+        with suppress(libvirt.libvirtError):
+            connection.setKeepAlive(_ALIVE_EVERY, _MISSED)
+        with suppress(libvirt.libvirtError):
+            connection.domainEventRegisterAny(None, libvirt.VIR_DOMAIN_EVENT_ID_LIFECYCLE, self._live, host)
+            connection.domainEventRegisterAny(None, libvirt.VIR_DOMAIN_EVENT_ID_REBOOT, self._reboot, host)
+        return connection
+
+    def _live(self, _: object, domain: libvirt.virDomain, event: int, detail: int, host: str) -> None:
+        self._tell(Happening(host, domain.name(), event, detail))
+
+    def _reboot(self, _: object, domain: libvirt.virDomain, host: str) -> None:
+        self.reboots[host, domain.name()] += 1
+        self._tell(Happening(host, domain.name(), REBOOTED))
+
+    def _tell(self, happening: Happening) -> None:
+        for listener in self._listeners:
+            listener(happening)
+
+
+def _is_alive(connection: libvirt.virConnect) -> bool:
+    try:
+        return bool(connection.isAlive())
+    except libvirt.libvirtError:
+        return False
+
+
+def _let_go(connection: libvirt.virConnect) -> None:
+    with suppress(libvirt.libvirtError):
+        connection.close()

@@ -1,0 +1,170 @@
+"""Redeploys machines: moves them to another host while they run, or starts them anew where they are.
+
+    moving (to) ─▶ moved                              steps in the ledger, for each machine
+    stopping (id) ─▶ emptied ─▶ started
+
+Where a machine runs is asked of libvirt on both hosts, so that a crash on the way is no riddle: it is there, or here.
+"""
+
+import threading
+from contextlib import suppress
+from typing import Any
+
+import libvirt
+
+from forewarn.drivers.libvirt import berths, volumes
+from forewarn.drivers.libvirt.berths import Room
+from forewarn.drivers.libvirt.guests import Guest
+from forewarn.drivers.libvirt.problems import Trouble, trouble
+from forewarn.drivers.libvirt.work import Work
+from forewarn.node.driver import Done
+
+_MIB = 1024 * 1024
+
+
+def redeploy(work: Work) -> Done:
+    """Move or restart the machines; raise Trouble when one can be neither."""
+    for guest in work.guests:
+        if _is_to_move(work, guest):
+            _move(work, guest)
+        else:
+            _restart(work, guest)
+    return Done(work.moved, "; ".join(work.remarks))
+
+
+def _is_to_move(work: Work, guest: Guest) -> bool:
+    if work.page.step("moving", guest.name):
+        return True
+    if work.page.step("stopping", guest.name) or work.settings.redeploy == "restart" or work.impact.is_failure:
+        return False
+    return any(work.hosts.knows(berth.host.name) for berth in work.impact.berths) and guest.look().runs
+
+
+def _move(work: Work, guest: Guest) -> None:
+    begun = work.page.step("moving", guest.name)
+    if begun is not None:
+        _await_job(work, guest)
+        if guest.on(begun.seen["to"]).look().runs and not guest.look().runs:
+            work.moved[guest.name] = begun.seen["to"]
+            return
+    target = _target(work, guest)
+    work.page.note("moving", guest.name, to=target)
+    try:
+        _migrate(work, guest, target)
+    except Trouble:
+        _clean_up(guest, guest.on(target))
+        raise
+    work.page.note("moved", guest.name)
+    work.moved[guest.name] = target
+
+
+def _target(work: Work, guest: Guest) -> str:
+    rooms, silent = [], []
+    for berth in work.impact.berths:
+        if work.hosts.knows(berth.host.name):
+            try:
+                rooms.append(Room(berth, _free(work, berth.host.name)))
+            except Trouble as error:
+                silent.append(str(error))
+    needed = guest.memory
+    room = berths.choose(guest.vm, needed, rooms)
+    if room is None:
+        raise Trouble("; ".join([berths.say_no_room(guest.vm, needed, rooms), *silent]))
+    return room.host
+
+
+def _free(work: Work, host: str) -> int:
+    """Return the bytes that a machine may take on a host; what Linux uses as a cache is free."""
+    connection = work.hosts.connection(host)
+    try:
+        try:
+            told: Any = connection.getMemoryStats(libvirt.VIR_NODE_MEMORY_STATS_ALL_CELLS)
+            free = sum(int(told.get(kind, 0)) for kind in ("free", "buffers", "cached")) * 1024
+        except libvirt.libvirtError:
+            free = int(connection.getFreeMemory())
+    except libvirt.libvirtError as error:
+        raise trouble(host, error, "free memory") from None
+    return free - work.settings.spare_memory * _MIB
+
+
+def _migrate(work: Work, guest: Guest, target: str) -> None:
+    domain = guest.domain()
+    flags = (
+        libvirt.VIR_MIGRATE_LIVE
+        | libvirt.VIR_MIGRATE_PERSIST_DEST
+        | libvirt.VIR_MIGRATE_UNDEFINE_SOURCE
+        | libvirt.VIR_MIGRATE_ABORT_ON_ERROR
+    )
+    parameters: Any = {}  # libvirt's own types are wrong here and above
+    if work.settings.migration_uri:
+        parameters[libvirt.VIR_MIGRATE_PARAM_URI] = work.settings.migration_uri.replace("{host}", target)
+    watch = threading.Timer(work.settings.longest.total_seconds(), _abort, (domain,))
+    watch.daemon = True
+    watch.start()
+    try:
+        if work.settings.peer_to_peer:
+            uri, flags = work.hosts.uri(target), flags | libvirt.VIR_MIGRATE_PEER2PEER
+            work.do_long(lambda: _must(domain.migrateToURI3(uri, parameters, flags)))
+        else:
+            there = work.hosts.connection(target)
+            work.do_long(lambda: _must(domain.migrate3(there, parameters, flags)))
+    except libvirt.libvirtError as error:
+        raise trouble(guest.host, error, f"{guest.name}: migration to {target}") from None
+    finally:
+        watch.cancel()
+
+
+def _must(_: object) -> None:
+    """Take no answer: what went wrong is raised."""
+
+
+def _abort(domain: libvirt.virDomain) -> None:
+    with suppress(libvirt.libvirtError):
+        domain.abortJob()
+
+
+def _await_job(work: Work, guest: Guest) -> None:
+    """Wait while libvirt still moves a machine for somebody who is gone."""
+    work.wait_until(lambda: not _has_job(guest), work.deadline(work.settings.longest))
+
+
+def _has_job(guest: Guest) -> bool:
+    if not guest.look().is_there:
+        return False
+    try:
+        return int(guest.domain().jobInfo()[0]) != libvirt.VIR_DOMAIN_JOB_NONE
+    except libvirt.libvirtError:
+        return False
+
+
+def _clean_up(source: Guest, target: Guest) -> None:
+    """Leave nothing half-defined where a machine did not arrive."""
+    with suppress(Trouble):
+        left = target.look()
+        if source.look().is_there and left.is_there and left.id == -1:
+            target.undefine()
+
+
+def _restart(work: Work, guest: Guest) -> None:
+    look = guest.look()
+    stopping = work.page.step("stopping", guest.name)
+    if stopping is None:
+        if not look.is_there or not guest.is_persistent:
+            guest.domain()
+            raise Trouble(
+                f"{guest.name} cannot be started anew: libvirt on {guest.host} does not keep its definition"
+            )
+        work.page.note("stopping", guest.name, id=str(look.id))
+        stopping = work.page.step("stopping", guest.name)
+    if stopping and look.id != -1 and str(look.id) != stopping.seen["id"]:
+        return
+    if look.id != -1:
+        guest.destroy()
+    if work.page.step("emptied", guest.name) is None:
+        disks = guest.disks()
+        for name in work.settings.ephemeral_disks:
+            if name in disks:
+                volumes.make_anew(work.hosts, guest.host, disks[name])
+        work.page.note("emptied", guest.name)
+    guest.start()
+    work.page.note("started", guest.name)

@@ -1,0 +1,68 @@
+"""What libvirt's refusals mean, each as one sentence that names the host and, where there is one, the remedy."""
+
+import libvirt
+
+from forewarn.core.errors import ForewarnError
+
+_GONE = {
+    libvirt.VIR_ERR_NO_CONNECT,
+    libvirt.VIR_ERR_INVALID_CONN,
+    libvirt.VIR_ERR_RPC,
+    libvirt.VIR_ERR_AUTH_FAILED,
+    libvirt.VIR_ERR_AUTH_UNAVAILABLE,
+}
+_ABSENT = {libvirt.VIR_ERR_NO_DOMAIN, libvirt.VIR_ERR_INVALID_DOMAIN}
+_UNSUPPORTED = {
+    libvirt.VIR_ERR_NO_SUPPORT,
+    libvirt.VIR_ERR_OPERATION_UNSUPPORTED,
+    libvirt.VIR_ERR_CONFIG_UNSUPPORTED,
+    libvirt.VIR_ERR_ARGUMENT_UNSUPPORTED,
+    libvirt.VIR_ERR_INVALID_ARG,
+    libvirt.VIR_ERR_AGENT_UNRESPONSIVE,
+}
+
+
+class Trouble(ForewarnError):
+    """libvirt could not do it."""
+
+
+class Unreachable(Trouble):
+    """libvirt does not answer."""
+
+
+class Absent(Trouble):
+    """The host has no such domain."""
+
+
+class Unsupported(Trouble):
+    """Neither this libvirt nor this machine can do that."""
+
+
+def trouble(host: str, error: libvirt.libvirtError, what: str = "") -> Trouble:
+    """Return what an error of libvirt's means for whoever asked ``what`` of ``host``."""
+    code = error.get_error_code()
+    said = " ".join((error.get_error_message() or str(error)).split()).rstrip(".")
+    place = f"{what}: " if what else ""
+    if code in _GONE or _is_of_the_wire(error):
+        return Unreachable(f"libvirt on {host} cannot be reached: {said}; see that it runs and lets us in")
+    if code in _ABSENT:
+        return Absent(f"{place}libvirt on {host} says: {said}")
+    if code in _UNSUPPORTED:
+        return Unsupported(f"{place}libvirt on {host} says: {said}")
+    return Trouble(f"{place}libvirt on {host} says: {said}{_remedy(said)}")
+
+
+def _is_of_the_wire(error: libvirt.libvirtError) -> bool:
+    wire = {libvirt.VIR_FROM_RPC, libvirt.VIR_FROM_REMOTE, libvirt.VIR_FROM_SSH, libvirt.VIR_FROM_LIBSSH}
+    return error.get_error_domain() in wire and error.get_error_code() in {
+        libvirt.VIR_ERR_SYSTEM_ERROR,
+        libvirt.VIR_ERR_INTERNAL_ERROR,
+    }
+
+
+def _remedy(said: str) -> str:
+    if "No space left on device" in said:
+        return "; free some space there"
+    if "cannot set up guest memory" in said.lower() or "Cannot allocate memory" in said:
+        return "; the host is too small for it, or too full"
+    return ""

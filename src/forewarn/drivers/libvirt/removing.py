@@ -1,0 +1,65 @@
+"""Takes machines away: stopped and kept, or gone for good.
+
+Both can be told by looking: a machine that is off, or that libvirt does not know, needs nothing more. One that was
+started again meanwhile has another id, and is left alone.
+"""
+
+from contextlib import suppress
+
+from forewarn.drivers.libvirt import volumes
+from forewarn.drivers.libvirt.guests import Guest
+from forewarn.drivers.libvirt.problems import Absent, Trouble
+from forewarn.drivers.libvirt.work import Work
+from forewarn.node.driver import Done
+
+
+def remove(work: Work) -> Done:
+    """Stop the machines, and where the impact deletes them have libvirt forget them."""
+    for guest in work.guests:
+        if work.impact.deletes:
+            _delete(work, guest)
+        else:
+            _stop(work, guest)
+    return Done(detail="; ".join(work.remarks))
+
+
+def _stop(work: Work, guest: Guest) -> None:
+    look = guest.look()
+    stopping = work.page.step("stopping", guest.name)
+    if stopping is None:
+        work.page.note("stopping", guest.name, id=str(look.id))
+    elif str(look.id) != stopping.seen["id"]:
+        return
+    if look.id == -1:
+        work.remarks.append(f"{guest.name} did not run" if look.is_there else f"{guest.name} was gone already")
+        return
+    if work.settings.evict == "save" and guest.is_persistent:
+        try:
+            guest.save()
+        except Trouble as error:
+            # An eviction that does not happen takes room that was promised to others.
+            work.remarks.append(f"its memory is lost: {error}")
+        else:
+            return
+    guest.destroy()
+
+
+def _delete(work: Work, guest: Guest) -> None:
+    look = guest.look()
+    deleting = work.page.step("deleting", guest.name)
+    if deleting is None:
+        if not look.is_there:
+            work.remarks.append(f"{guest.name} was gone already")
+            return
+        work.page.note("deleting", guest.name, **(guest.disks() if work.settings.delete_disks else {}))
+    if look.id != -1:
+        guest.destroy()
+    # A machine that libvirt never kept is gone as soon as it is off.
+    with suppress(Absent):
+        guest.undefine()
+    deleting = work.page.step("deleting", guest.name)
+    for path in deleting.seen.values() if deleting else ():
+        try:
+            volumes.delete(work.hosts, guest.host, path)
+        except Trouble as error:
+            work.remarks.append(f"a disk stayed: {error}")

@@ -1,0 +1,48 @@
+"""What an operator sets of the libvirt driver."""
+
+from datetime import timedelta
+from typing import Annotated, Literal
+
+import msgspec
+
+from forewarn.core.errors import BadInput
+
+
+class LibvirtSettings(msgspec.Struct, frozen=True):
+    """Where libvirt is, and how machines are treated."""
+
+    hosts: dict[str, str] = {}
+    """The URI of each host, such as ``qemu+ssh://root@h1/system``."""
+    uri: str = ""
+    """The URI of every host that is not in ``hosts``; ``{host}`` stands for its name."""
+    redeploy: Literal["migrate", "restart"] = "migrate"
+    """Whether a redeploy moves the running machine to another host, or starts it anew where it is."""
+    grace: timedelta = timedelta(seconds=60)
+    """How long a machine may take to go down by itself before it is reset."""
+    longest: timedelta = timedelta(minutes=30)
+    """How long a migration may take before it is given up."""
+    peer_to_peer: bool = False
+    """Whether the hosts speak to each other's libvirt during a migration, instead of Forewarn to both."""
+    migration_uri: str = ""
+    """Where a host takes machines in, such as ``tcp://{host}``; libvirt's own choice when empty."""
+    spare_memory: Annotated[int, msgspec.Meta(ge=0)] = 256
+    """MiB that stay free on a host that takes a machine in."""
+    evict: Literal["stop", "save"] = "stop"
+    """Whether an evicted machine loses its memory, or libvirt saves it for the next start."""
+    ephemeral_disks: list[str] = []
+    """Disks that a redeploy in place makes anew, by what the machine calls them, such as ``vdb``."""
+    delete_disks: bool = False
+    """Whether the disks of a deleted machine are deleted too."""
+
+    def __post_init__(self) -> None:
+        if not self.hosts and not self.uri:
+            raise BadInput(
+                "driver 'libvirt' knows no host; set 'hosts', such as { h1 = \"qemu:///system\" }, or 'uri'"
+            )
+        for key, value in (("uri", self.uri), *((f"hosts.{host}", uri) for host, uri in self.hosts.items())):
+            if value and ":" not in value:
+                raise BadInput(
+                    f"setting {key!r} of driver 'libvirt': {value!r} is no URI; write it like qemu+ssh://root@h1/system"
+                )
+        if self.uri and "{host}" not in self.uri:
+            raise BadInput("setting 'uri' of driver 'libvirt' is for every host; write {host} where its name belongs")

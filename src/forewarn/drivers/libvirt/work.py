@@ -1,0 +1,90 @@
+"""What a piece of work on an impact is done with: its machines, its page of the ledger, and patience that ends."""
+
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import Future
+from datetime import timedelta
+from typing import TypeVar
+
+from forewarn.clocks import Clock
+from forewarn.drivers.ledger import Page
+from forewarn.drivers.libvirt.guests import Guest
+from forewarn.drivers.libvirt.hosts import Hosts
+from forewarn.drivers.libvirt.problems import Unreachable
+from forewarn.drivers.libvirt.settings import LibvirtSettings
+from forewarn.node.driver import Impact
+
+LOOK_EVERY = 0.1
+INSISTS_FOR = 60.0
+"""Seconds for which a host that went away is waited for, where a machine would be left behind half-way."""
+
+_Answer = TypeVar("_Answer")
+
+
+class Interrupted(Exception):
+    """The driver was closed; the ledger says how far the work came, and the next driver goes on from there."""
+
+
+class Work:
+    """One impact that is being carried out."""
+
+    def __init__(
+        self,
+        impact: Impact,
+        page: Page,
+        hosts: Hosts,
+        settings: LibvirtSettings,
+        clock: Clock,
+        closed: threading.Event,
+    ) -> None:
+        self.impact = impact
+        self.page = page
+        self.hosts = hosts
+        self.settings = settings
+        self.clock = clock
+        self.closed = closed
+        self.guests = [Guest(hosts, vm) for vm in impact.vms]
+        self.moved: dict[str, str] = {}
+        self.remarks: list[str] = []
+
+    def wait_until(self, is_so: Callable[[], bool], until: float) -> bool:
+        """Look until it is so, or until then; tell whether it is. Raise Interrupted when the driver is closed."""
+        while not is_so():
+            if time.monotonic() >= until:
+                return False
+            if self.closed.wait(LOOK_EVERY):
+                raise Interrupted
+        return True
+
+    def do_long(self, call: Callable[[], None]) -> None:
+        """Make a call that may take minutes; raise Interrupted when the driver is closed before it is over."""
+        over: Future[None] = Future()
+
+        def make_it() -> None:
+            try:
+                over.set_result(call())  # type: ignore[func-returns-value]
+            except BaseException as error:  # noqa: BLE001 it is raised again where the call is awaited
+                over.set_exception(error)
+
+        # A thread that dies with the process: whether to go on without us is libvirt's to decide.
+        threading.Thread(target=make_it, name="libvirt-call", daemon=True).start()
+        while not over.done():
+            if self.closed.wait(0.02):
+                raise Interrupted
+        over.result()
+
+    def deadline(self, within: timedelta) -> float:
+        return time.monotonic() + within.total_seconds()
+
+
+def insist(call: Callable[[], _Answer]) -> _Answer:
+    """Make a call that must get through, for as long as there is hope."""
+    until = time.monotonic() + INSISTS_FOR
+    while True:
+        try:
+            return call()
+        except Unreachable:
+            if time.monotonic() >= until:
+                raise
+            time.sleep(1.0)

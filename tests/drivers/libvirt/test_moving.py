@@ -1,0 +1,50 @@
+"""A redeploy in place starts machines anew, with empty ephemeral disks."""
+
+import libvirt
+import pytest
+
+from forewarn.core.model import EventType
+from forewarn.node.driver import Done, Failed
+from tests.drivers.libvirt.machines import FELT, Machines, crash_at, when_ended
+
+
+def test_a_redeploy_in_place_makes_ephemeral_disks_anew(machines: Machines) -> None:
+    """The machine starts over, its ephemeral disk is empty again, the others stay."""
+    vm = machines.define()
+    kept, swap = machines.add_disk(vm.name), machines.add_disk(f"{vm.name}-swap", size=3 << 20)
+    before = machines.domain(vm).ID()
+    pool = machines.connection.storagePoolLookupByName("default-pool")
+    pool.storageVolLookupByName(f"{vm.name}-swap.img").delete()
+    pool.createXML(
+        f"<volume><name>{vm.name}-swap.img</name><capacity>{3 << 20}</capacity><allocation>4096</allocation></volume>"
+    )
+    driver = machines.driver(redeploy="restart", ephemeral_disks=["vdb"])
+
+    assert driver.perform(machines.impact(EventType.REDEPLOY, vm)) == Done()
+    assert machines.domain(vm).ID() not in {before, -1}
+    assert machines.sizes(kept) == [1 << 20, 1 << 20]
+    assert machines.sizes(swap) == [3 << 20, 0]
+
+
+def test_a_disk_in_no_pool_cannot_be_made_anew(machines: Machines) -> None:
+    """The event fails with that sentence; and the remedy stands in it."""
+    vm = machines.define()
+    failed = machines.driver(redeploy="restart", ephemeral_disks=["vdb"]).perform(
+        machines.impact(EventType.REDEPLOY, vm)
+    )
+
+    assert failed == Failed(
+        f"disk /default-pool/{vm.name}-swap.img is in no storage pool of h1; define one for its directory"
+    )
+
+
+@pytest.mark.parametrize("steps", [1, 2])
+def test_a_machine_stopped_by_a_crash_half_way_is_started(machines: Machines, steps: int) -> None:
+    """A redeploy that was cut off after the stop goes on with the start."""
+    vm = machines.define()
+    asked = machines.impact(EventType.REDEPLOY, vm)
+    crash_at(machines, asked, steps, redeploy="restart")
+
+    assert when_ended(machines.driver(redeploy="restart"), asked) == Done()
+    assert machines.state(vm) == libvirt.VIR_DOMAIN_RUNNING
+    assert machines.times(vm.name, *FELT[EventType.REDEPLOY]) == 1

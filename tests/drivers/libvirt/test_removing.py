@@ -1,0 +1,63 @@
+"""An evicted machine is off and kept, a deleted one is gone."""
+
+import libvirt
+import pytest
+
+from forewarn.core.model import EventType
+from forewarn.node.driver import Done
+from tests.drivers.libvirt.machines import Machines, when_ended
+
+
+def test_an_evicted_machine_is_off_and_kept(machines: Machines) -> None:
+    """Deallocated: libvirt still knows it."""
+    vm = machines.define()
+
+    assert machines.driver().perform(machines.impact(EventType.PREEMPT, vm)) == Done()
+    assert machines.state(vm) == libvirt.VIR_DOMAIN_SHUTOFF
+
+
+def test_an_evicted_machine_is_saved_where_asked(machines: Machines) -> None:
+    """Its memory waits for the next start."""
+    vm = machines.define()
+    machines.driver(evict="save").perform(machines.impact(EventType.PREEMPT, vm))
+
+    assert machines.domain(vm).hasManagedSaveImage()
+
+
+def test_a_machine_started_again_after_the_eviction_is_left_alone(machines: Machines) -> None:
+    """After a crash, one that has another id was stopped, and is somebody else's business."""
+    vm = machines.define()
+    asked = machines.impact(EventType.PREEMPT, vm)
+    with machines.driver()._ledger.held(asked.event.id) as page:
+        page.begin(asked)
+        page.note("stopping", vm.name, id=str(machines.domain(vm).ID()))
+    machines.domain(vm).destroy()
+    machines.domain(vm).create()
+
+    assert when_ended(machines.driver(), asked) == Done()
+    assert machines.state(vm) == libvirt.VIR_DOMAIN_RUNNING
+
+
+@pytest.mark.parametrize("type", [EventType.PREEMPT, EventType.TERMINATE])
+@pytest.mark.parametrize("starts", [True, False])
+def test_a_deleted_machine_is_gone(machines: Machines, type: EventType, starts: bool) -> None:  # noqa: FBT001
+    """Running or not, libvirt forgets it; its disks stay unless they are to go."""
+    vm = machines.define(starts=starts)
+    disk = machines.add_disk(vm.name)
+    done = machines.driver().perform(machines.impact(type, vm, deletes=True))
+
+    assert done == Done()
+    assert not machines.is_there(vm)
+    assert machines.connection.storageVolLookupByPath(disk).path() == disk
+
+
+def test_disks_are_deleted_where_asked(machines: Machines) -> None:
+    """With the machine, and what cannot be deleted is said."""
+    vm = machines.define()
+    machines.add_disk(vm.name)
+    done = machines.driver(delete_disks=True).perform(machines.impact(EventType.TERMINATE, vm, deletes=True))
+
+    assert isinstance(done, Done)
+    assert f"a disk stayed: disk /default-pool/{vm.name}-swap.img is in no storage pool of h1" in done.detail
+    pool = machines.connection.storagePoolLookupByName("default-pool")
+    assert f"{vm.name}.img" not in pool.listVolumes()
