@@ -109,9 +109,8 @@ def test_what_it_left_behind_does_not_hold_us(tmp_path: Path) -> None:
     """A process that keeps the output open, and writes on, is not waited for."""
     pid = tmp_path / "pid"
     began = time.monotonic()
-    ended = shell(
-        f"setsid sh -c 'echo $$ > {pid}; while echo more; do sleep 0.1; done' & until [ -s {pid} ]; do sleep 0.01; done; echo ready"
-    )
+    left_behind = f"setsid sh -c 'echo $$ > {pid}; while echo more; do sleep 0.1; done'"
+    ended = shell(f"{left_behind} & until [ -s {pid} ]; do sleep 0.01; done; echo ready")
 
     assert ended.exit == 0
     assert "ready" in ended.stdout
