@@ -1,9 +1,13 @@
 """The settings of the kubernetes handler: what does not fit together is refused before anything is touched."""
 
+import re
+from pathlib import Path
+
+import msgspec
 import pytest
 
 from forewarn.agent.handlers.kubernetes.access import Held
-from forewarn.agent.handlers.kubernetes.settings import access_of, read_settings
+from forewarn.agent.handlers.kubernetes.settings import KubernetesSettings, access_of, read_settings
 from forewarn.core.errors import BadInput
 
 
@@ -44,3 +48,14 @@ def test_the_settings_lead_to_a_server() -> None:
     assert access.url == "https://k:6443"
     assert access.token == Held("t")
     assert access.authority == Held("c")
+
+
+def test_the_page_tells_every_setting() -> None:
+    """The table of docs/handlers/kubernetes.md has a row for each setting, and no other."""
+    page = Path(__file__).parents[4] / "docs" / "handlers" / "kubernetes.md"
+    table = page.read_text(encoding="utf-8").partition("| setting |")[2].partition("\n\n")[0]
+    told = [
+        name for row in table.splitlines() for name in re.findall(r"`(\w+)`", row.split("|")[1] if "|" in row else "")
+    ]
+
+    assert told == [field.encode_name for field in msgspec.structs.fields(KubernetesSettings)]

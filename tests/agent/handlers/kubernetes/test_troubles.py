@@ -44,8 +44,8 @@ def test_the_code_says_what_follows(code: int, trouble: type[ForewarnError]) -> 
             'bob may not patch nodes/status; add the verb "patch" on "nodes/status" (API group "") to its role',
         ),
         (
-            'resource "leases" in API group "coordination.k8s.io" in the namespace "shop"',
-            'bob may not patch leases; add the verb "patch" on "leases" (API group "coordination.k8s.io") to its role',
+            'resource "jobs" in API group "batch" in the namespace "shop"',
+            'bob may not patch jobs; add the verb "patch" on "jobs" (API group "batch") to its role',
         ),
     ],
 )
