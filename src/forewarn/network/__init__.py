@@ -1,0 +1,1 @@
+"""The wires between this machine and its guests: where the service is, and who may pretend to be whom."""

@@ -1,0 +1,57 @@
+"""What is missing on this machine's network, what of it is ours, and what no command of ours can mend."""
+
+from collections.abc import Sequence
+
+from forewarn.config.settings import Settings
+from forewarn.core.model import Vm
+from forewarn.network import machine
+from forewarn.network.pieces import Sysctl, piece_of
+from forewarn.network.sight import Sight
+from forewarn.network.steps import Step, rules_wanted, to_set_up, to_tear_down
+from forewarn.network.wanted import Wanted, wanted_of
+
+_NAMED = 5
+
+
+def missing(settings: Settings, vms: Sequence[Vm]) -> tuple[Step, ...]:
+    """Return what leads from what is there to what the settings and the fleet ask for."""
+    wanted = wanted_of(settings, vms)
+    sight = _sight(wanted)
+    return to_set_up(wanted, sight, is_ruled=bool(sight.tables) and machine.is_ruled(rules_wanted(wanted, sight)))
+
+
+def left() -> tuple[Step, ...]:
+    """Return what undoes all that is ours."""
+    sight = machine.look()
+    named = [piece.name for line in sight.record if isinstance(piece := piece_of(line), Sysctl)]
+    return to_tear_down(machine.look(named))
+
+
+def _sight(wanted: Wanted) -> Sight:
+    first = machine.look()
+    pieces = (*wanted.pieces(first), *filter(None, map(piece_of, first.record)))
+    return machine.look([piece.name for piece in pieces if isinstance(piece, Sysctl)])
+
+
+def notes(settings: Settings, vms: Sequence[Vm]) -> list[str]:
+    """Say of the VMs what only their operator can mend."""
+    wanted = wanted_of(settings, vms)
+    links = machine.look().links
+    here = [vm for vm in vms if not settings.network.host or vm.standing_on == settings.network.host]
+    found = {
+        "no tap, so that nobody is kept from using the address": [vm for vm in here if not vm.interface.tap],
+        "the tap is not on this machine now": [
+            vm for vm in here if vm.interface.tap and vm.interface.tap not in links
+        ],
+        "no address, so that packets from any are let through": [
+            vm for vm in here if vm.interface.tap and not (vm.address or vm.interface.ipv6_address)
+        ],
+    }
+    if wanted.identity == "mark":
+        found["no mark, so that every request is refused"] = [vm for vm in here if not vm.interface.mark]
+    return [f"{_names(concerned)}: {what}" for what, concerned in found.items() if concerned]
+
+
+def _names(vms: Sequence[Vm]) -> str:
+    shown = ", ".join(vm.name for vm in vms[:_NAMED])
+    return shown if len(vms) <= _NAMED else f"{shown} and {len(vms) - _NAMED} more"

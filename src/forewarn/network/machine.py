@@ -1,0 +1,140 @@
+"""Looks at the network of this machine, and runs commands on it. Linux only."""
+
+import json
+import os
+import shutil
+import subprocess
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from forewarn.core.errors import Unavailable
+from forewarn.network.commands import Command
+from forewarn.network.rules import FAMILIES, RECORD, TABLE
+from forewarn.network.sight import LinkSeen, RouteSeen, Sight
+
+_SYSCTLS = Path("/proc/sys")
+_PACKAGES = {"ip": "iproute2", "nft": "nftables", "sysctl": "procps", "unshare": "util-linux"}
+_PATIENCE = 60
+
+
+def require(*, root: bool) -> None:
+    """Raise Unavailable where the network cannot be looked at, or not be changed."""
+    if not _SYSCTLS.is_dir():
+        raise Unavailable("'forewarn network' works on Linux only")
+    for program, package in _PACKAGES.items():
+        if shutil.which(program, path=_path()) is None:
+            raise Unavailable(f"{program} is not installed; on Debian: apt-get install {package}")
+    if root and os.geteuid() != 0:
+        raise Unavailable("only root may look at packet filters and change them; run it with sudo, or add --print")
+
+
+def look(sysctls: Iterable[str] = ()) -> Sight:
+    """Return what is there; of the packet filter only what root may see."""
+    tables = {family: found for family in FAMILIES if (found := _ask("nft", "-j", "list", "table", family, TABLE))}
+    return Sight(
+        links=_links(json.loads(_ask("ip", "-json", "address", "show") or "[]")),
+        routes=tuple(_routes(json.loads(_ask("ip", "-json", "-4", "route", "show") or "[]"))),
+        sysctls={name: value for name in sysctls if (value := _sysctl(name)) is not None},
+        record=tuple(_record(json.loads(tables["inet"]))) if "inet" in tables else (),
+        tables=tuple(tables),
+    )
+
+
+def is_ruled(rules: str) -> bool:
+    """Tell whether the rules are in force, by what they become in a network of nobody's."""
+    listing = "; ".join(f"nft -j list table {family} {TABLE} || true" for family in FAMILIES)
+    wanted = _run(Command(("unshare", "--net", "sh", "-c", f"nft -f - && {{ {listing}; }}"), rules))
+    actual = _run(Command(("sh", "-c", listing)))
+    return sorted(map(_plain, wanted.splitlines())) == sorted(map(_plain, actual.splitlines()))
+
+
+def run(command: Command) -> None:
+    """Run a command; raise Unavailable with its own words when it fails."""
+    _run(command)
+
+
+def _run(command: Command) -> str:
+    try:
+        done = subprocess.run(  # noqa: S603 - the words are ours, and no shell reads them
+            command.words,
+            input=command.given,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=_PATIENCE,
+            env=_environment(),
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise Unavailable(f"'{' '.join(command.words)}' cannot be run: {error}") from None
+    if done.returncode:
+        said = " ".join(done.stderr.split()) or f"exit code {done.returncode}"
+        raise Unavailable(f"'{' '.join(command.words)}' failed: {said}")
+    return done.stdout
+
+
+def _ask(*words: str) -> str:
+    try:
+        return _run(Command(words))
+    except Unavailable:
+        return ""
+
+
+def _path() -> str:
+    return f"{os.environ.get('PATH', os.defpath)}:/usr/sbin:/sbin"
+
+
+def _environment() -> dict[str, str]:
+    return {**os.environ, "PATH": _path(), "LC_ALL": "C"}
+
+
+def _links(shown: list[dict[str, Any]]) -> dict[str, LinkSeen]:
+    return {
+        each["ifname"]: LinkSeen(
+            "UP" in each["flags"],
+            frozenset(f"{known['local']}/{known['prefixlen']}" for known in each["addr_info"] if "local" in known),
+        )
+        for each in shown
+        if "ifname" in each
+    }
+
+
+def _routes(shown: list[dict[str, Any]]) -> Iterable[RouteSeen]:
+    for each in shown:
+        if "dev" in each:
+            destination = "0.0.0.0/0" if each["dst"] == "default" else each["dst"]
+            whole = destination if "/" in destination else f"{destination}/32"
+            yield RouteSeen(whole, each["dev"], int(each.get("metric", 0)), str(each.get("protocol", "")))
+
+
+def _record(listing: dict[str, Any]) -> Iterable[str]:
+    for each in listing["nftables"]:
+        if (rule := each.get("rule")) and rule["chain"] == RECORD and "comment" in rule:
+            yield rule["comment"]
+
+
+def _sysctl(name: str) -> str | None:
+    try:
+        return (_SYSCTLS / name).read_text("ascii").strip()
+    except OSError:
+        return None
+
+
+def _plain(listing: str) -> str:
+    """Return a listing without what differs between two that mean the same: numbers, and the order of elements."""
+    objects = json.loads(listing)["nftables"]
+    return json.dumps([_bare(each) for each in objects if "metainfo" not in each], sort_keys=True)
+
+
+def _bare(node: Any) -> Any:  # noqa: ANN401 - JSON
+    match node:
+        case dict():
+            bare = {key: _bare(value) for key, value in node.items() if key != "handle"}
+            for key in ("elem", "set"):
+                if isinstance(elements := bare.get(key), list):
+                    bare[key] = sorted(elements, key=json.dumps)
+            return bare
+        case list():
+            return [_bare(each) for each in node]
+        case _:
+            return node

@@ -1,0 +1,147 @@
+"""What can be made on this machine's network beside rules: each piece can tell whether it is there, and be undone.
+
+A piece that setup made is written down in one line, from which teardown knows it again. What was there before is not
+written down, and stays.
+"""
+
+from typing import TypeAlias
+
+import msgspec
+
+from forewarn.network.commands import Command
+from forewarn.network.sight import OURS, Sight
+
+
+class Link(msgspec.Struct, frozen=True):
+    """A bridge."""
+
+    name: str
+
+    def __str__(self) -> str:
+        return f"the bridge {self.name}"
+
+    def is_there(self, sight: Sight) -> bool:
+        return self.name in sight.links
+
+    def make(self) -> Command:
+        return Command(("ip", "link", "add", self.name, "type", "bridge"))
+
+    def unmake(self) -> Command:
+        return Command(("ip", "link", "delete", self.name))
+
+    def line(self, sight: Sight) -> str:
+        return f"link {self.name}"
+
+
+class Up(msgspec.Struct, frozen=True):
+    """A device that is switched on."""
+
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.name} switched on"
+
+    def is_there(self, sight: Sight) -> bool:
+        return self.name in sight.links and sight.links[self.name].is_up
+
+    def make(self) -> Command:
+        return Command(("ip", "link", "set", self.name, "up"))
+
+    def unmake(self) -> Command:
+        return Command(("ip", "link", "set", self.name, "down"))
+
+    def line(self, sight: Sight) -> str:
+        return f"up {self.name}"
+
+
+class Address(msgspec.Struct, frozen=True):
+    """An address of this machine."""
+
+    address: str
+    device: str
+
+    def __str__(self) -> str:
+        return f"the address {self.address} on {self.device}"
+
+    def is_there(self, sight: Sight) -> bool:
+        return self.device in sight.links and self.address in sight.links[self.device].addresses
+
+    def make(self) -> Command:
+        return Command(("ip", "address", "add", self.address, "dev", self.device))
+
+    def unmake(self) -> Command:
+        return Command(("ip", "address", "delete", self.address, "dev", self.device))
+
+    def line(self, sight: Sight) -> str:
+        return f"address {self.address} {self.device}"
+
+
+class Route(msgspec.Struct, frozen=True):
+    """The way to a guest."""
+
+    address: str
+    device: str
+    metric: int
+
+    def __str__(self) -> str:
+        return f"the route to {self.address} by {self.device}"
+
+    def is_there(self, sight: Sight) -> bool:
+        mine = (f"{self.address}/32", self.device, self.metric, OURS)
+        return any((each.destination, each.device, each.metric, each.protocol) == mine for each in sight.routes)
+
+    def make(self) -> Command:
+        return Command(("ip", "route", "add", *self._words))
+
+    def unmake(self) -> Command:
+        return Command(("ip", "route", "delete", *self._words))
+
+    @property
+    def _words(self) -> tuple[str, ...]:
+        return (self.address, "dev", self.device, "metric", str(self.metric), "proto", OURS)
+
+    def line(self, sight: Sight) -> str:
+        return f"route {self.address} {self.device} {self.metric}"
+
+
+class Sysctl(msgspec.Struct, frozen=True):
+    """A switch of the kernel; its name is written with slashes, since names of devices may hold dots."""
+
+    name: str
+    value: str
+    before: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.name} = {self.value}"
+
+    def is_there(self, sight: Sight) -> bool:
+        return sight.sysctls.get(self.name) == self.value
+
+    def make(self) -> Command:
+        return Command(("sysctl", "-q", "-w", f"{self.name}={self.value}"))
+
+    def unmake(self) -> Command:
+        return Command(("sysctl", "-q", "-w", f"{self.name}={self.before}"))
+
+    def line(self, sight: Sight) -> str:
+        return f"sysctl {self.name} {self.value} {sight.sysctls.get(self.name, '0')}"
+
+
+AnyPiece: TypeAlias = Link | Up | Address | Route | Sysctl
+
+
+def piece_of(line: str) -> AnyPiece | None:
+    """Return the piece that a line of the record tells of; None for what another release wrote."""
+    match line.split():
+        case ["link", name]:
+            return Link(name)
+        case ["up", name]:
+            return Up(name)
+        case ["address", address, device]:
+            return Address(address, device)
+        case ["route", address, device, metric] if metric.isdigit():
+            return Route(address, device, int(metric))
+        case ["sysctl", name, value, before]:
+            return Sysctl(name, value, before)
+        case _:
+            return None

@@ -1,0 +1,35 @@
+"""What is seen of this machine's network."""
+
+import msgspec
+
+OURS = "169"
+"""The protocol number that our routes bear, so that nobody takes them for his own."""
+
+
+class LinkSeen(msgspec.Struct, frozen=True):
+    """A device that is there."""
+
+    is_up: bool
+    addresses: frozenset[str] = frozenset()
+
+
+class RouteSeen(msgspec.Struct, frozen=True):
+    """A route that is there."""
+
+    destination: str
+    """With its prefix."""
+    device: str
+    metric: int = 0
+    protocol: str = ""
+
+
+class Sight(msgspec.Struct, frozen=True, kw_only=True):
+    """What is there."""
+
+    links: dict[str, LinkSeen] = {}
+    routes: tuple[RouteSeen, ...] = ()
+    sysctls: dict[str, str] = {}
+    record: tuple[str, ...] = ()
+    """What earlier runs changed, as they wrote it down."""
+    tables: tuple[str, ...] = ()
+    """The families of our tables."""

@@ -1,0 +1,173 @@
+"""A hypervisor and its guests as network namespaces: veth pairs for taps, everything else real."""
+
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+PATIENCE = 20.0
+SERVICE = "169.254.169.254"
+
+
+class Namespace:
+    """A network of its own, for as long as its process lives."""
+
+    def __init__(self) -> None:
+        own = Path("/proc/self/ns/net").readlink()
+        self._keeper = subprocess.Popen(["unshare", "--net", "sleep", "infinity"])
+        deadline = time.monotonic() + PATIENCE
+        while Path(f"/proc/{self.pid}/ns/net").readlink() == own:
+            assert time.monotonic() < deadline
+            time.sleep(0.005)
+        self.run("ip", "link", "set", "lo", "up")
+
+    @property
+    def pid(self) -> int:
+        return self._keeper.pid
+
+    def inside(self, *words: str) -> list[str]:
+        return ["nsenter", "--net", "--target", str(self.pid), *words]
+
+    def run(self, *words: str, is_sure: bool = True, cwd: Path | None = None) -> str:
+        """Run a command inside and return what it prints."""
+        done = subprocess.run(
+            self.inside(*words), capture_output=True, text=True, check=False, cwd=cwd, timeout=PATIENCE
+        )
+        assert not is_sure or done.returncode == 0, (words, done.stdout, done.stderr)
+        return done.stdout
+
+    def ask(self, *options: str) -> str:
+        """Return the name that the service knows it by, or the status it is refused with; nothing without answer."""
+        target = f"http://{SERVICE}/metadata/instance/compute/name?api-version=2021-02-01&format=text"
+        form = "\n%{http_code}"
+        said = self.run(
+            *("curl", "-s", "--max-time", "2", "-H", "Metadata: true", "-w", form, *options, target), is_sure=False
+        )
+        body, _, status = said.rpartition("\n")
+        return body if status == "200" else status.replace("000", "")
+
+    def close(self) -> None:
+        self._keeper.kill()
+        self._keeper.wait()
+
+
+class Guest(Namespace):
+    """A VM: one wire, on which it may claim to be anybody."""
+
+    def __init__(self, hypervisor: "Hypervisor", tap: str, address: str, mac: str) -> None:
+        super().__init__()
+        hypervisor.run("ip", "link", "add", tap, "type", "veth", "peer", "name", "eth0", "netns", str(self.pid))
+        hypervisor.run("ip", "link", "set", tap, "up")
+        self.run("ip", "link", "set", "eth0", "address", mac)
+        self.run("ip", "link", "set", "eth0", "up")
+        self.address = address
+        self._inner: list[Namespace] = []
+        self.take(address)
+        self.run("ip", "route", "add", SERVICE, "dev", "eth0")
+
+    def take(self, address: str) -> None:
+        """Use an address, its own or not."""
+        self.run("ip", "address", "add", f"{address}/32", "dev", "eth0")
+
+    def send(self, frame: bytes) -> None:
+        """Send a frame, whatever is in it."""
+        program = f"import socket; socket.socket(socket.AF_PACKET, socket.SOCK_RAW).sendto({frame!r}, ('eth0', 0))"
+        self.run(sys.executable, "-c", program)
+
+    def container(self) -> Namespace:
+        """Give its own address to somebody inside, and only pass on what goes to and fro."""
+        inner = Namespace()
+        self._inner.append(inner)
+        self.run("ip", "link", "add", "inside", "type", "veth", "peer", "name", "eth0", "netns", str(inner.pid))
+        self.run("ip", "link", "set", "inside", "up")
+        inner.run("ip", "link", "set", "eth0", "up")
+        # With its last address a device loses its routes and neighbours.
+        self.take("198.51.100.1")
+        self.run("ip", "neigh", "change", SERVICE, "dev", "eth0", "nud", "permanent")
+        self.run("ip", "address", "delete", f"{self.address}/32", "dev", "eth0")
+        self.run("ip", "address", "add", "192.0.2.1/32", "dev", "inside")
+        self.run("ip", "route", "add", self.address, "dev", "inside")
+        self.run("sysctl", "-q", "-w", "net.ipv4.ip_forward=1", "net.ipv4.conf.eth0.proxy_arp=1")
+        inner.run("ip", "address", "add", f"{self.address}/32", "dev", "eth0")
+        inner.run("ip", "route", "add", "192.0.2.1", "dev", "eth0")
+        inner.run("ip", "route", "add", "default", "via", "192.0.2.1")
+        return inner
+
+    def close(self) -> None:
+        for inner in self._inner:
+            inner.close()
+        super().close()
+
+
+class Hypervisor(Namespace):
+    """The machine that guests stand on, with the service and its data directory."""
+
+    def __init__(self, directory: Path) -> None:
+        super().__init__()
+        self.directory = directory
+        self._parts = ExitStack()
+
+    def settings(self, fleet: str, text: str) -> None:
+        """Write down what the service is to be."""
+        (self.directory / "fleet.toml").write_text(fleet)
+        always = f'metadata = "{SERVICE}:80"\nfleet = "fleet.toml"\ndata = "data"\n'
+        (self.directory / "forewarn.toml").write_text(always + text)
+
+    def forewarn(self, *words: str, is_sure: bool = True) -> str:
+        return self.run(sys.executable, "-m", "forewarn", *words, is_sure=is_sure, cwd=self.directory)
+
+    def guest(self, number: int, address: str = "", bridge: str = "forewarn0") -> Guest:
+        """Plug in a guest whose tap is tapN."""
+        guest = Guest(self, f"tap{number}", address or f"10.0.0.{number}", f"52:54:00:00:00:{number:02x}")
+        self._parts.callback(guest.close)
+        if bridge:
+            self.run("ip", "link", "set", f"tap{number}", "master", bridge)
+        return guest
+
+    def serve(self) -> None:
+        """Start the service; return once it answers."""
+        errors = (self.directory / "log").open("w")
+        service = subprocess.Popen(
+            self.inside(sys.executable, "-m", "forewarn", "serve"), cwd=self.directory, stderr=errors
+        )
+        self._parts.callback(errors.close)
+        self._parts.callback(service.wait)
+        self._parts.callback(service.terminate)
+        deadline = time.monotonic() + PATIENCE
+        while "answering VMs" not in (self.directory / "log").read_text():
+            assert service.poll() is None, (self.directory / "log").read_text()
+            assert time.monotonic() < deadline
+            time.sleep(0.02)
+
+    def state(self) -> dict[str, Any]:
+        """Return all that setup could have changed."""
+        addresses = json.loads(self.run("ip", "-json", "address", "show"))
+        switches = self.run("sysctl", "-a", "-r", r"rp_filter|tcp_fwmark_accept")
+        return {
+            "addresses": sorted(
+                (each["ifname"], sorted(set(each["flags"]) & {"UP"}), sorted(
+                    known["local"] for known in each["addr_info"] if known["family"] == "inet"
+                ))
+                for each in addresses
+            ),
+            "routes": sorted(self.run("ip", "route", "show", "table", "all", "type", "unicast").splitlines()),
+            "rules": self.run("nft", "list", "ruleset"),
+            "switches": sorted(switches.splitlines()),
+        }  # fmt: skip
+
+    def close(self) -> None:
+        self._parts.close()
+        super().close()
+
+
+@contextmanager
+def hypervisor(directory: Path) -> Iterator[Hypervisor]:
+    machine = Hypervisor(directory)
+    try:
+        yield machine
+    finally:
+        machine.close()

@@ -1,0 +1,225 @@
+"""The link-local network, with real packets: who a guest is, whatever it pretends to be."""
+
+import json
+import struct
+from collections.abc import Iterator
+from ipaddress import ip_address
+from pathlib import Path
+
+import pytest
+
+from tests.network.namespaces import SERVICE, Hypervisor, hypervisor
+
+pytestmark = pytest.mark.end_to_end
+
+FLEET = """
+[[vm]]
+name = "honest"
+address = "10.0.0.1"
+tap = "tap1"
+mark = 17
+mac_address = "52:54:00:00:00:01"
+
+[[vm]]
+name = "liar"
+address = "10.0.0.2"
+tap = "tap2"
+mark = 18
+mac_address = "52:54:00:00:00:02"
+"""
+TENANTS = """
+[[vm]]
+name = "blue"
+address = "10.0.0.1"
+tap = "tap1"
+
+[[vm]]
+name = "green"
+address = "10.0.0.1"
+tap = "tap2"
+"""
+
+
+@pytest.fixture
+def machine(tmp_path: Path) -> Iterator[Hypervisor]:
+    with hypervisor(tmp_path) as machine:
+        yield machine
+
+
+def test_setup_twice_is_setup_once(machine: Hypervisor) -> None:
+    """What is there is left as it is, and check finds nothing to do."""
+    machine.settings(FLEET, 'identity = "mark"\n')
+    machine.forewarn("network", "setup")
+    state = machine.state()
+
+    assert machine.forewarn("network", "setup") == "nothing is missing\n"
+    assert machine.state() == state
+    assert "the network is as it should be" in machine.forewarn("network", "check")
+
+
+def test_what_is_printed_is_what_is_run(machine: Hypervisor) -> None:
+    """Whoever pastes the printed commands into a shell has the same network."""
+    machine.settings(FLEET, 'identity = "mark"\n')
+    before = machine.state()
+    printed = machine.forewarn("network", "setup", "--print")
+    assert machine.state() == before
+
+    machine.run("sh", "-e", "-c", printed)
+    by_hand = machine.state()
+    assert machine.forewarn("network", "setup") == "nothing is missing\n"
+    undone = machine.forewarn("network", "teardown", "--print")
+    machine.run("sh", "-e", "-c", undone)
+    assert machine.state() == before
+
+    assert machine.forewarn("network", "setup") == printed
+    assert machine.state() == by_hand
+    assert machine.forewarn("network", "teardown") == undone
+
+
+@pytest.mark.parametrize("identity", ["address", "mark", "tap"])
+def test_teardown_leaves_nothing(machine: Hypervisor, identity: str) -> None:
+    """Nothing of ours is left, and nothing of others' is touched: rules, addresses, routes, switches."""
+    fleet = TENANTS if identity == "tap" else FLEET
+    machine.run("nft", "add table inet forewarn_of_others; add chain inet forewarn_of_others input")
+    machine.run("ip", "link", "add", "br9", "type", "bridge")
+    machine.run("ip", "address", "add", "192.0.2.1/24", "dev", "br9")
+    guests = [machine.guest(number, "10.0.0.1", bridge="br9" if identity != "tap" else "") for number in (1, 2)]
+    before = machine.state()
+    machine.settings(fleet, f'identity = "{identity}"\n[network]\nbridge = "br9"\n')
+    machine.forewarn("network", "setup")
+    assert machine.state() != before
+    machine.forewarn("network", "teardown")
+
+    assert machine.state() == before
+    assert machine.forewarn("network", "teardown") == "there is nothing of forewarn's here\n"
+    assert len(guests) == 2
+
+
+def test_check_names_what_is_missing_and_the_command_that_mends_it(machine: Hypervisor) -> None:
+    """A rule flushed by hand, an address deleted, a switch turned back: each is found, and mended."""
+    machine.settings(FLEET, 'identity = "mark"\n')
+    machine.forewarn("network", "setup")
+    state = machine.state()
+    machine.run("nft", "flush chain bridge forewarn prerouting")
+    machine.run("ip", "address", "delete", f"{SERVICE}/32", "dev", "forewarn0")
+    machine.run("sysctl", "-q", "-w", "net.ipv4.tcp_fwmark_accept=0")
+    found = machine.forewarn("network", "check", is_sure=False)
+
+    assert "missing: the rules of the packet filter" in found
+    assert f"\nip address add {SERVICE}/32 dev forewarn0\n" in found
+    assert "\nsysctl -q -w net/ipv4/tcp_fwmark_accept=1\n" in found
+    machine.forewarn("network", "setup")
+    assert machine.state() == state
+
+
+def test_a_guest_cannot_use_the_address_of_another(machine: Hypervisor) -> None:
+    """Known by address, a liar gets no answer; its own address goes on working."""
+    machine.settings(FLEET, "")
+    machine.forewarn("network", "setup")
+    honest, liar = machine.guest(1), machine.guest(2)
+    machine.serve()
+    assert (honest.ask(), liar.ask()) == ("honest", "liar")
+
+    liar.take("10.0.0.1")
+    assert liar.ask("--interface", "10.0.0.1") == ""
+    assert (liar.ask("--interface", "10.0.0.2"), honest.ask()) == ("liar", "honest")
+
+
+def echo(machine: Hypervisor, source: str, tag: bytes = b"") -> bytes:
+    """Return a frame with an echo request from an address to the service."""
+    link = json.loads(machine.run("ip", "-json", "link", "show", "forewarn0"))[0]["address"]
+    ethernet = bytes.fromhex(link.replace(":", "")) + bytes.fromhex("525400000002") + tag + b"\x08\x00"
+    asked = b"\x08\x00\xf7\xff" + bytes(4)
+    addresses = ip_address(source).packed + ip_address(SERVICE).packed
+    header = bytes([0x45, 0, 0, 20 + len(asked), 0, 0, 0, 0, 64, 1])
+    total = sum(struct.unpack("!9H", header + addresses))
+    checksum = ~(total + (total >> 16)) & 0xFFFF
+    return ethernet + header + struct.pack("!H", checksum) + addresses + asked
+
+
+def echoes(machine: Hypervisor) -> int:
+    """Return how many echo requests the machine has taken in."""
+    names, values = (line.split() for line in machine.run("grep", "^Icmp:", "/proc/net/snmp").splitlines())
+    return int(values[names.index("InEchos")])
+
+
+@pytest.mark.parametrize(
+    ("source", "tag", "passed"),
+    [("10.0.0.2", "", 1), ("10.0.0.1", "", 0), ("10.0.0.1", "81000000", 0), ("10.0.0.1", "88a80000", 0)],
+)
+def test_only_own_addresses_get_past_the_rules(machine: Hypervisor, source: str, tag: str, passed: int) -> None:
+    """Also in a frame with a tag for VLAN 0, which the kernel would take as one without."""
+    machine.settings(FLEET, "")
+    machine.forewarn("network", "setup")
+    machine.guest(2).send(echo(machine, source, bytes.fromhex(tag)))
+
+    assert echoes(machine) == passed
+
+
+def test_a_liar_is_known_by_its_wire(machine: Hypervisor) -> None:
+    """Where addresses are not guarded, the mark still tells who asks; a wire without one is nobody."""
+    unguarded = FLEET.replace('address = "10.0.0.2"\n', "")
+    machine.settings(unguarded, 'identity = "mark"\n')
+    machine.forewarn("network", "setup")
+    honest, liar, stranger = machine.guest(1), machine.guest(2), machine.guest(3)
+    machine.run("ip", "address", "add", "10.0.0.254/24", "dev", "forewarn0")
+    machine.serve()
+
+    liar.take("10.0.0.1")
+    machine.run("ip", "neigh", "replace", "10.0.0.1", "lladdr", "52:54:00:00:00:02", "dev", "forewarn0")
+    assert liar.ask("--interface", "10.0.0.1") == "liar"
+    assert liar.ask("--interface", "10.0.0.2") == "liar"
+    assert stranger.ask() == "403"
+    machine.run("ip", "neigh", "delete", "10.0.0.1", "dev", "forewarn0")
+    liar.run("ip", "address", "delete", "10.0.0.1/32", "dev", "eth0")
+    assert honest.ask() == "honest"
+
+
+def test_two_tenants_with_one_address_are_two(machine: Hypervisor) -> None:
+    """Each has a network of its own, and the service a listener on each; also on a tap that comes later."""
+    machine.settings(TENANTS, 'identity = "tap"\n')
+    blue = machine.guest(1, "10.0.0.1", bridge="")
+    machine.forewarn("network", "setup")
+    machine.serve()
+    assert blue.ask() == "blue"
+
+    green = machine.guest(2, "10.0.0.1", bridge="")
+    machine.forewarn("network", "setup")
+    assert green.ask("--retry", "5", "--retry-connrefused") == "green"
+    same_port = ("--local-port", "40000")
+    assert (blue.ask(*same_port), green.ask(*same_port)) == ("blue", "green")
+    green.take("10.0.0.9")
+    assert green.ask("--interface", "10.0.0.9") == ""
+
+
+@pytest.mark.parametrize("network", ["", '[network]\nuplink = "up0"\n'])
+@pytest.mark.parametrize("identity", ["address", "mark", "tap"])
+def test_guests_do_not_reach_the_control_port(machine: Hypervisor, identity: str, network: str) -> None:
+    """By no address of the machine; the machine itself does."""
+    settings = 'control = "0.0.0.0:8255"\ncontrol_plain_http = true\n'
+    machine.settings(TENANTS if identity == "tap" else FLEET, f'identity = "{identity}"\n{settings}{network}')
+    guest = machine.guest(1, bridge="")
+    machine.forewarn("network", "setup")
+    if identity != "tap":
+        machine.run("ip", "link", "set", "tap1", "master", "forewarn0")
+    machine.serve()
+    knock = ("curl", "-s", "-o", "/dev/null", "-w", "%{http_code}", "--max-time", "1")
+
+    assert guest.ask() in ("honest", "blue")
+    assert guest.run(*knock, f"http://{SERVICE}:8255/v1/me", is_sure=False) == "000"
+    assert machine.run(*knock, f"http://{SERVICE}:8255/v1/me") == "401"
+    machine.run("nft", "delete table inet forewarn")
+    machine.run("nft", "delete table bridge forewarn", is_sure=False)
+    assert guest.run(*knock, f"http://{SERVICE}:8255/v1/me", is_sure=False) == "401"
+
+
+@pytest.mark.parametrize(("ttl", "heard"), [(0, "honest"), (1, "")])
+def test_answers_that_travel_one_hop_stay_in_the_guest(machine: Hypervisor, ttl: int, heard: str) -> None:
+    """With answer_ttl = 1 whoever is behind the guest hears nothing; as it is by default, everything."""
+    machine.settings(FLEET, f"answer_ttl = {ttl}\n")
+    machine.forewarn("network", "setup")
+    guest = machine.guest(1)
+    machine.serve()
+    assert guest.ask() == "honest"
+
+    assert guest.container().ask() == heard

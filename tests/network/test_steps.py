@@ -1,0 +1,146 @@
+"""Which commands lead from what is seen to what is wanted, and back."""
+
+import pytest
+from msgspec.structs import replace
+
+from forewarn.config.settings import Network, Settings
+from forewarn.config.values import Endpoint
+from forewarn.core.errors import BadInput
+from forewarn.core.model import Interface, Vm
+from forewarn.network.pieces import AnyPiece, Sysctl, piece_of
+from forewarn.network.sight import OURS, LinkSeen, RouteSeen, Sight
+from forewarn.network.steps import Step, rules_wanted, to_set_up, to_tear_down
+from forewarn.network.wanted import Wanted, wanted_of
+
+WEB = Vm("web-0", "web", "rack1", address="10.0.0.4", interface=Interface(tap="tap0", mark=7))
+OTHER = Vm("web-1", "web", "rack2", address="10.0.0.4", interface=Interface(tap="tap1", mark=8))
+SETTINGS = Settings(metadata=Endpoint("169.254.169.254", 80), network=Network(bridge="br0"))
+NOTHING = Sight(sysctls={"net/ipv4/tcp_fwmark_accept": "0"})
+
+
+def wanted(identity: str = "address", **changes: object) -> Wanted:
+    return wanted_of(replace(SETTINGS, identity=identity, **changes), (WEB, OTHER))
+
+
+def told(steps: tuple[Step, ...]) -> list[str]:
+    return [" ".join(step.command.words) for step in steps]
+
+
+def record_of(rules: str) -> tuple[str, ...]:
+    """Return what the rules write down."""
+    return tuple(line.split('"')[1] for line in rules.splitlines() if line.startswith("\t\treturn comment"))
+
+
+def test_what_is_missing_is_made_after_the_rules() -> None:
+    """Nothing is open before it is guarded, and everything is in an order in which it can be made."""
+    assert told(to_set_up(wanted("mark"), NOTHING, is_ruled=False)) == [
+        "nft -f -",
+        "ip link add br0 type bridge",
+        "ip link set br0 up",
+        "ip address add 169.254.169.254/32 dev br0",
+        "sysctl -q -w net/ipv4/tcp_fwmark_accept=1",
+        f"ip route add 10.0.0.4 dev br0 metric 1024 proto {OURS}",
+    ]
+
+
+def test_what_is_there_is_left_as_it_is() -> None:
+    """A bridge of the operator's, with a way to the guests, gets the address and nothing else."""
+    sight = Sight(links={"br0": LinkSeen(is_up=True)}, routes=(RouteSeen("10.0.0.0/24", "br0"),))
+
+    assert told(to_set_up(wanted(), sight, is_ruled=True)) == ["ip address add 169.254.169.254/32 dev br0"]
+    assert record_of(rules_wanted(wanted(), sight)) == ("address 169.254.169.254/32 br0",)
+
+
+@pytest.mark.parametrize(
+    ("routes", "needed"),
+    [
+        ((RouteSeen("0.0.0.0/0", "eth0"),), True),
+        ((RouteSeen("0.0.0.0/0", "eth0"), RouteSeen("10.0.0.0/8", "br0")), False),
+        ((RouteSeen("10.0.0.0/24", "eth0"), RouteSeen("10.0.0.0/8", "br0")), True),
+        ((RouteSeen("10.0.0.0/24", "eth0", 200), RouteSeen("10.0.0.0/24", "br0", 100)), False),
+        ((RouteSeen("10.0.0.4/32", "br0", 1024, OURS),), True),
+    ],
+)
+def test_guests_are_answered_by_their_bridge(routes: tuple[RouteSeen, ...], *, needed: bool) -> None:
+    """Where the machine would send answers elsewhere there is to be a route of ours, and stays."""
+    pieces = wanted().pieces(Sight(routes=routes))
+
+    assert any(str(piece) == "the route to 10.0.0.4 by br0" for piece in pieces) == needed
+
+
+def test_equal_addresses_have_routes_that_differ() -> None:
+    """One for each tap that is there; a tap that is not there has none."""
+    links = {"tap0": LinkSeen(is_up=True), "tap1": LinkSeen(is_up=True)}
+    both = told(to_set_up(wanted("tap"), Sight(links=links), is_ruled=True))
+
+    assert [line for line in both if "route" in line] == [
+        f"ip route add 10.0.0.4 dev tap0 metric 1024 proto {OURS}",
+        f"ip route add 10.0.0.4 dev tap1 metric 1025 proto {OURS}",
+    ]
+    assert told(to_set_up(wanted("tap"), Sight(), is_ruled=True)) == []
+
+
+def test_what_is_wanted_no_longer_is_undone() -> None:
+    """Whoever goes from marks to taps is left with nothing of marks; what was there before is there again."""
+    record = record_of(rules_wanted(wanted("mark"), NOTHING))
+    made = Sight(
+        links={"br0": LinkSeen(is_up=True, addresses=frozenset({"169.254.169.254/32"}))},
+        routes=(RouteSeen("10.0.0.4/32", "br0", 1024, OURS),),
+        sysctls={"net/ipv4/tcp_fwmark_accept": "1"},
+        record=record,
+        tables=("bridge", "inet"),
+    )
+    undone = [
+        f"ip route delete 10.0.0.4 dev br0 metric 1024 proto {OURS}",
+        "sysctl -q -w net/ipv4/tcp_fwmark_accept=0",
+        "ip address delete 169.254.169.254/32 dev br0",
+        "ip link set br0 down",
+        "ip link delete br0",
+    ]
+
+    assert told(to_set_up(wanted("tap"), made, is_ruled=True)) == undone
+    assert told(to_tear_down(made)) == [
+        *undone,
+        "nft delete table bridge forewarn",
+        "nft delete table inet forewarn",
+    ]
+    assert record_of(rules_wanted(wanted("mark"), made)) == record
+
+
+def test_what_others_changed_since_is_left_alone() -> None:
+    """Teardown takes away what is still as setup made it."""
+    sight = Sight(
+        links={"br0": LinkSeen(is_up=True)},
+        sysctls={"net/ipv4/tcp_fwmark_accept": "0"},
+        record=("address 169.254.169.254/32 br0", "sysctl net/ipv4/tcp_fwmark_accept 1 0", "of another release"),
+    )
+
+    assert to_tear_down(sight) == ()
+
+
+def test_every_piece_is_known_again_by_its_line() -> None:
+    """What is written down is enough to undo it."""
+    links = {"tap0": LinkSeen(is_up=True)}
+    pieces: list[AnyPiece] = [*wanted("mark").pieces(NOTHING), *wanted("tap").pieces(Sight(links=links))]
+    for piece in pieces:
+        known = piece_of(piece.line(NOTHING))
+        assert known is not None
+        assert known == (replace(piece, before="0") if isinstance(piece, Sysctl) else piece)
+
+
+@pytest.mark.parametrize(
+    "endpoint", [Endpoint("127.0.0.1", 8254), Endpoint("0.0.0.0", 80), Endpoint("localhost", 80)]
+)
+def test_an_address_that_no_guest_can_reach_is_refused(endpoint: Endpoint) -> None:
+    """The remedy is named."""
+    with pytest.raises(BadInput, match="set metadata = "):
+        wanted(metadata=endpoint)
+
+
+def test_only_vms_of_this_host_are_guests() -> None:
+    """Where the settings name one; a VM without a tap is no guest anywhere."""
+    network = Network(host="rack1")
+    vms = (WEB, OTHER, Vm("lone", "lone", "rack1"))
+
+    assert [guest.name for guest in wanted_of(SETTINGS, vms).guests] == ["web-0", "web-1"]
+    assert [guest.name for guest in wanted_of(replace(SETTINGS, network=network), vms).guests] == ["web-0"]
