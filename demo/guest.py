@@ -24,7 +24,9 @@ class Guest:
         self.site = site
         self.name = name
         self.host = host
-        self._monitors = Monitors(lambda _path, _said: None)
+        self.resets = 0
+        """How often the machine was reset since we listen to it."""
+        self._monitors = Monitors(self._hear)
 
     @property
     def monitor(self) -> Path:
@@ -34,6 +36,7 @@ class Guest:
     def start(self, incoming: str = "") -> None:
         """Start the machine, to boot, or to take its memory from somewhere."""
         self.site.run(self.site.start, self.name, self.host, *([incoming] if incoming else []))
+        self._monitors.open(self.monitor)
 
     def restore(self, saved: Path) -> None:
         """Start the machine where a saved one stopped."""
@@ -59,6 +62,10 @@ class Guest:
     def close(self) -> None:
         """Let go of the monitor."""
         self._monitors.close()
+
+    def _hear(self, path: Path, said: dict[str, Any] | None) -> None:
+        if said and said["event"] == "RESET":
+            self.resets += 1
 
     @property
     def process(self) -> int:

@@ -1,4 +1,4 @@
-"""The kernel of the guests: Debian's own for clouds, fetched once and kept uncompressed, so that a guest boots fast."""
+"""The kernel of the guests: Debian's own for clouds, fetched once and kept uncompressed, so that guests boot fast."""
 
 import os
 import shutil

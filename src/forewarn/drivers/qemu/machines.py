@@ -1,0 +1,108 @@
+"""One machine: a QEMU process on a host, and what can be done to it."""
+
+import subprocess
+import tempfile
+from contextlib import suppress
+from pathlib import Path
+
+from forewarn.drivers.qemu.monitors import Absent, Monitors, Trouble
+from forewarn.drivers.qemu.settings import QemuSettings
+
+GONE = "gone"
+"""What we say where QEMU says nothing, because there is none."""
+_LONGEST_END = 10.0
+
+
+class Machine:
+    """A VM as it is, or will be, on one host."""
+
+    def __init__(self, settings: QemuSettings, monitors: Monitors, vm: str, host: str) -> None:
+        self.vm = vm
+        self.host = host
+        self.path = settings.path(vm, host)
+        self._settings = settings
+        self._monitors = monitors
+
+    def status(self) -> str:
+        """Return QEMU's word for what the machine does; ``gone`` when there is no process."""
+        try:
+            return str(self._monitors.execute(self.path, "query-status")["status"])
+        except Absent:
+            if not self.path.parent.is_dir():
+                raise
+            return GONE
+
+    def must_be(self, status: str) -> None:
+        """Refuse to go on with a machine that does something else."""
+        found = self.status()
+        if found == GONE:
+            self._monitors.execute(self.path, "query-status")  # says why
+        if found != status:
+            raise Trouble(f"{self.vm} is {found}, not {status}; see at {self.path} who did that")
+
+    def stop(self) -> None:
+        self._monitors.execute(self.path, "stop")
+
+    def go_on(self) -> None:
+        self._monitors.execute(self.path, "cont")
+
+    def press_power_button(self) -> None:
+        self._monitors.execute(self.path, "system_powerdown")
+
+    def reset(self) -> None:
+        self._monitors.execute(self.path, "system_reset")
+
+    def quit(self) -> None:
+        """End the process, and return when it has ended."""
+        with suppress(Absent):
+            self._monitors.execute(self.path, "quit")
+        if not self._monitors.await_end(self.path, _LONGEST_END):
+            raise Trouble(f"{self.vm} did not end within {_LONGEST_END:.0f} s of being told to quit at {self.path}")
+
+    def memory(self) -> int:
+        """Return the bytes it has."""
+        summary = self._monitors.execute(self.path, "query-memory-size-summary")
+        return int(summary["base-memory"]) + int(summary.get("plugged-memory", 0))
+
+    def send_to(self, uri: str) -> None:
+        """Begin to send its memory."""
+        self._monitors.execute(self.path, "migrate", uri=uri)
+
+    def sending(self) -> tuple[str, str]:
+        """Return how far it is with sending its memory, and why it failed if it did."""
+        told = self._monitors.execute(self.path, "query-migrate")
+        return str(told.get("status", "none")), str(told.get("error-desc", ""))
+
+    def stop_sending(self) -> None:
+        self._monitors.execute(self.path, "migrate_cancel")
+
+    def run(self, name: str, words: list[str]) -> None:
+        """Run one of the operator's commands for this machine."""
+        command = self._settings.command(words, self.vm, self.host)
+        # A machine that it starts may keep what it inherits open, so what it says goes to a file.
+        with tempfile.TemporaryFile() as said:
+            try:
+                done = subprocess.run(  # noqa: S603 the operator's own command
+                    command,
+                    stdin=subprocess.DEVNULL,
+                    stdout=subprocess.DEVNULL,
+                    stderr=said,
+                    timeout=self._settings.timeout,
+                    start_new_session=True,
+                    check=False,
+                )
+            except subprocess.TimeoutExpired:
+                raise Trouble(
+                    f"'{name}' ({command[0]}) took longer than {self._settings.timeout:.0f} s for {self.vm}"
+                ) from None
+            except OSError as error:
+                raise Trouble(f"'{name}' ({command[0]}) could not be run for {self.vm}: {error.strerror}") from None
+            said.seek(0)
+            if done.returncode:
+                words_of_it = _last_line(said.read().decode(errors="replace"))
+                raise Trouble(f"'{name}' ({Path(command[0]).name}) failed for {self.vm}: {words_of_it}")
+
+
+def _last_line(text: str) -> str:
+    lines = [" ".join(line.split()) for line in text.splitlines() if line.strip()]
+    return lines[-1][:300] if lines else "it gave no reason"

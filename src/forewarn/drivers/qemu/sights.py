@@ -1,0 +1,62 @@
+"""What QEMU says unasked, as sightings: a guest that rebooted or shut down, a process that died."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from forewarn.clocks import Clock
+from forewarn.core.model import Seen, Sighting
+from forewarn.drivers.qemu.settings import QemuSettings
+
+_WHY = {
+    "guest-reset": "by the guest itself",
+    "guest-shutdown": "by the guest itself",
+    "guest-panic": "the guest panicked",
+    "host-qmp-system-reset": "reset over QMP",
+    "host-qmp-quit": "its process was told to quit",
+    "host-signal": "its process was ended by a signal",
+    "host-ui": "at its display",
+    "subsystem-reset": "by its firmware",
+}
+
+
+class Sights:
+    """Makes sightings of what monitors say."""
+
+    def __init__(self, settings: QemuSettings, clock: Clock) -> None:
+        self.report: Callable[[Sighting], None] = lambda _: None
+        self._settings = settings
+        self._clock = clock
+        self._down: set[Path] = set()
+        """The machines that said that they go down, so that their end is no surprise."""
+        self._landing: set[Path] = set()
+
+    def expect_landing(self, path: Path) -> None:
+        """Say nothing of a machine that waits for another's memory: until it has it, the guest is not there."""
+        self._landing.add(path)
+
+    def landed(self, path: Path) -> None:
+        self._landing.discard(path)
+
+    def hear(self, path: Path, said: dict[str, Any] | None) -> None:
+        """Take in what QEMU said, or that it hung up."""
+        vm = self._settings.vm_at(path)
+        if path in self._landing or not vm:
+            self._down.discard(path)
+            return
+        data = said.get("data", {}) if said else {}
+        why = _WHY.get(str(data.get("reason", "")), str(data.get("reason", "")))
+        match said["event"] if said else None:
+            case "RESET":
+                self._down.discard(path)
+                self._tell(vm, Seen.REBOOTED, why)
+            case "SHUTDOWN":
+                self._down.add(path)
+                self._tell(vm, Seen.STOPPED, why)
+            case None if path in self._down:
+                self._down.discard(path)
+            case None:
+                self._tell(vm, Seen.CRASHED, "its process on the host died")
+
+    def _tell(self, vm: str, what: Seen, detail: str) -> None:
+        self.report(Sighting(vm, what, self._clock.now(), detail))
