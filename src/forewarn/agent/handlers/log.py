@@ -1,0 +1,195 @@
+"""A handler that writes down that an event comes, and that it is over: to a file, stdout, syslog or journald.
+
+Each call is one record. A file is opened for each record, so that it can be rotated at any time.
+"""
+
+import os
+import stat
+import sys
+from contextlib import suppress
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Literal, Self
+
+import msgspec
+
+from forewarn.agent.handler import Direction, Done, Failed, Outcome, Result, Task, Unknowable
+from forewarn.agent.handlers.polling import patience
+from forewarn.config.tables import read_table
+from forewarn.core.errors import BadInput, ForewarnError
+from forewarn.wire.shown import ShownEvent, shown_event
+
+_OWNER = "handler 'log'"
+_LONGEST = 2.0
+"""Seconds that a logging service may take."""
+_SOCKETS = {"syslog": "/dev/log", "journald": "/run/systemd/journal/socket"}
+_LEVELS = ("emerg", "alert", "crit", "err", "warning", "notice", "info", "debug")
+_FACILITIES = {"user": 1, "daemon": 3} | {f"local{number}": 16 + number for number in range(8)}
+
+Level = Literal["emerg", "alert", "crit", "err", "warning", "notice", "info", "debug"]
+Facility = Literal[
+    "user", "daemon", "local0", "local1", "local2", "local3", "local4", "local5", "local6", "local7"
+]  # fmt: skip
+
+
+class LogSettings(msgspec.Struct, frozen=True):
+    """Where records go."""
+
+    to: Literal["file", "stdout", "syslog", "journald"]
+    path: str = ""
+    """The file, or the socket of syslog or journald if it is not the usual one."""
+    identifier: str = "forewarn-agent"
+    """Who says it, in syslog and journald."""
+    level: Level = "notice"
+    facility: Facility = "daemon"
+
+
+class Record(msgspec.Struct, frozen=True):
+    """One line of a log."""
+
+    time: str
+    vm: str
+    direction: Direction
+    event: ShownEvent
+
+
+class LogHandler:
+    """Writes down what happens."""
+
+    repeats = True
+    shared = False
+
+    def __init__(self, settings: LogSettings) -> None:
+        self._settings = settings
+
+    @classmethod
+    def from_settings(cls, settings: dict[str, object], directory: Path) -> Self:
+        read = read_table(_OWNER, settings, LogSettings)
+        if read.to == "file" and not read.path:
+            raise BadInput(f"setting 'path' of {_OWNER} is missing; name the file that records go to")
+        if "\0" in read.path or not read.identifier.isprintable() or " " in read.identifier:
+            raise BadInput(f"setting 'path' or 'identifier' of {_OWNER} has a character that cannot stand there")
+        return cls(read)
+
+    def do(self, task: Task) -> Result:
+        return self._write(task)
+
+    def undo(self, task: Task) -> Result:
+        return self._write(task)
+
+    def outcome_of(self, task: Task) -> Outcome:
+        return Unknowable("a record is simply written again")
+
+    def close(self) -> None:
+        pass
+
+    def _write(self, task: Task) -> Result:
+        settings = self._settings
+        record = Record(
+            datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z"),
+            task.vm,
+            task.direction,
+            shown_event(task.event),
+        )
+        place = settings.path or _SOCKETS.get(settings.to, settings.to)
+        try:
+            match settings.to:
+                case "file":
+                    append(Path(settings.path), msgspec.json.encode(record) + b"\n")
+                case "stdout":
+                    print(msgspec.json.encode(record).decode(), flush=True)  # noqa: T201 asked for
+                case "syslog":
+                    priority = _FACILITIES[settings.facility] * 8 + _LEVELS.index(settings.level)
+                    send(place, syslog_message(record, priority, settings.identifier), patience(task, _LONGEST))
+                case "journald":
+                    fields = journal_fields(record, _LEVELS.index(settings.level), settings.identifier)
+                    send(place, journal_message(fields), patience(task, _LONGEST))
+        except (OSError, ForewarnError) as error:
+            return Failed(f"{place} could not be written: {getattr(error, 'strerror', None) or error}")
+        return Done(detail=f"written to {place}")
+
+
+def append(path: Path, line: bytes) -> None:
+    """Add a line that is on the disk when this returns; on a line of its own even if an earlier one was cut off."""
+    # A pipe that nobody reads must not hold us.
+    flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+    descriptor = os.open(path, flags, 0o640)
+    try:
+        is_file = stat.S_ISREG(os.fstat(descriptor).st_mode)
+        if is_file and _is_cut_off(path):
+            line = b"\n" + line
+        if os.write(descriptor, line) < len(line):
+            raise ForewarnError("there is no room for the whole record")
+        if is_file:
+            os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _is_cut_off(path: Path) -> bool:
+    with suppress(OSError), path.open("rb") as file:
+        # An empty file has no last byte.
+        file.seek(-1, os.SEEK_END)
+        return file.read(1) != b"\n"
+    return False
+
+
+def send(place: str, message: bytes, seconds: float) -> None:
+    """Send a datagram to a logging service of this machine."""
+    import socket  # noqa: PLC0415 not needed for files
+
+    if sys.platform == "win32":
+        raise ForewarnError("Windows has no such socket; write to a file instead")
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sender:
+        sender.settimeout(seconds)
+        sender.connect(place)
+        sender.send(message)
+
+
+def sentence(record: Record) -> str:
+    """Say a record in words."""
+    event = record.event
+    if record.direction is Direction.UNDO:
+        return f"{event.event_type} of {', '.join(event.resources)} is over ({event.event_id})"
+    when = f"not before {event.not_before}" if event.not_before else "now"
+    said = f": {event.description}" if event.description else ""
+    return f"{event.event_type} of {', '.join(event.resources)} {when} ({event.event_id}){said}"
+
+
+def syslog_message(record: Record, priority: int, identifier: str) -> bytes:
+    """Return a message as the C library writes it, with the record as JSON; JSON has no line breaks."""
+    now = datetime.now().astimezone()
+    month = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")[now.month - 1]
+    when = f"{month} {now.day:2} {now:%H:%M:%S}"
+    return f"<{priority}>{when} {identifier}[{os.getpid()}]: ".encode() + msgspec.json.encode(record)
+
+
+def journal_fields(record: Record, priority: int, identifier: str) -> dict[str, str]:
+    event = record.event
+    return {
+        "MESSAGE": sentence(record),
+        "PRIORITY": str(priority),
+        "SYSLOG_IDENTIFIER": identifier,
+        "SYSLOG_PID": str(os.getpid()),
+        "FOREWARN_DIRECTION": record.direction.value,
+        "FOREWARN_VM": record.vm,
+        "FOREWARN_EVENT_ID": event.event_id,
+        "FOREWARN_EVENT_TYPE": event.event_type,
+        "FOREWARN_EVENT_STATUS": event.event_status,
+        "FOREWARN_EVENT_SOURCE": event.event_source,
+        "FOREWARN_NOT_BEFORE": event.not_before,
+        "FOREWARN_RESOURCES": " ".join(event.resources),
+        "FOREWARN_DESCRIPTION": event.description,
+    }
+
+
+def journal_message(fields: dict[str, str]) -> bytes:
+    """Return fields in journald's own protocol; a value with a line break is preceded by its length."""
+    message = bytearray()
+    for name, value in fields.items():
+        raw = value.encode()
+        if b"\n" in raw:
+            message += name.encode() + b"\n" + len(raw).to_bytes(8, "little") + raw + b"\n"
+        else:
+            message += name.encode() + b"=" + raw + b"\n"
+    return bytes(message)
