@@ -4,13 +4,14 @@ TEST_PACKAGES := curl haproxy iproute2 jq nftables openssl procps \
 	postgresql prometheus prometheus-alertmanager libvirt-daemon-driver-qemu qemu-system-x86 qemu-utils
 # What small real guests need: the tests boot some.
 GUEST_PACKAGES := busybox-static cpio iproute2 lz4 nftables qemu-system-x86 qemu-utils
+PACEMAKER_PACKAGES := corosync pacemaker pacemaker-cli-utils pacemaker-resource-agents
 BENCH_PACKAGES := nginx wrk
 KUBERNETES_PACKAGES := dpkg-dev etcd-server golang-go openssl
 
 PY := .venv/bin/python
 
 .DEFAULT_GOAL := help
-.PHONY: help install run test test-kubernetes check docs bench clean lint tools
+.PHONY: help install run test test-kubernetes test-pacemaker check docs bench clean lint tools
 
 help: ## Say what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-15s  %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -28,6 +29,10 @@ test: lint ## Run every check and every test, and install what they need
 test-kubernetes: tools ## Test the kubernetes handler on a real API server, which the first run builds in ten minutes
 	@tools/debian-packages $(KUBERNETES_PACKAGES)
 	@$(PY) -m pytest -q slow/kubernetes
+
+test-pacemaker: tools ## Test the pacemaker handler on a real cluster of two nodes, as root
+	@tools/debian-packages $(PACEMAKER_PACKAGES)
+	@$(PY) -m pytest -q slow/pacemaker
 
 check: lint ## The fast loop: format, lint, types, imports, fast tests
 	@HYPOTHESIS_PROFILE=$${HYPOTHESIS_PROFILE:-check} $(PY) -m pytest -q -n 2 --dist worksteal -m "not end_to_end"

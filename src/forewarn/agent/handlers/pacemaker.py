@@ -1,0 +1,119 @@
+"""A handler that puts this node of a Pacemaker cluster into standby, and takes it out again.
+
+Only a standby of the handler's own is ended. That it is about to begin one is on the disk first (``claims``), so this
+holds after a crash too. A node that somebody else put into standby stays there.
+"""
+
+from datetime import timedelta
+from pathlib import Path
+from typing import Self
+
+import msgspec
+
+from forewarn.agent.handler import Done, Failed, NotBegun, Outcome, Result, Task
+from forewarn.agent.handlers import pacemaker_tools as tools
+from forewarn.agent.handlers.claims import Claims
+from forewarn.agent.handlers.polling import patience, polls
+from forewarn.config.tables import read_table
+from forewarn.core.errors import BadInput
+
+_LONGEST_ANSWER = 10.0
+"""Seconds that a tool of Pacemaker's may take."""
+
+
+class PacemakerSettings(msgspec.Struct, frozen=True):
+    """Which node this VM is."""
+
+    node: str = ""
+    """What the cluster calls it; asked there when empty."""
+    poll: timedelta = timedelta(seconds=1)
+
+
+class PacemakerHandler:
+    """Has the cluster move everything off this node."""
+
+    repeats = True
+    shared = True
+
+    def __init__(self, settings: PacemakerSettings, directory: Path) -> None:
+        self._settings = settings
+        self._claims = Claims(directory)
+
+    @classmethod
+    def from_settings(cls, settings: dict[str, object], directory: Path) -> Self:
+        read = read_table("handler 'pacemaker'", settings, PacemakerSettings)
+        if read.node.startswith("-") or any(character.isspace() for character in read.node):
+            raise BadInput(
+                f"setting 'node' of handler 'pacemaker': {read.node!r} is no node; 'crm_node --list' names them"
+            )
+        if read.poll < timedelta(seconds=0.05):
+            raise BadInput("setting 'poll' of handler 'pacemaker' is too short; give 0.05s or more")
+        return cls(read, directory)
+
+    def do(self, task: Task) -> Result:
+        try:
+            node = self._settings.node or tools.own_node(_patience(task))
+            claimed = self._claims.read()
+            if not tools.is_standby(node, _patience(task)):
+                claimed |= {node: "off"}
+                self._claims.write(claimed)
+                tools.set_standby(node, _patience(task))
+            return self._wait(node, claimed, task)
+        except tools.ToolFailed as error:
+            return Failed(str(error))
+
+    def undo(self, task: Task) -> Result:
+        claimed = task.kept | self._claims.read()
+        ended: list[str] = []
+        trouble = ""
+        # After a reboot the cluster may start later than the agent, so it is given the time there is.
+        for _ in polls(task, self._settings.poll):
+            try:
+                for node in sorted(claimed):
+                    if tools.is_standby(node, _patience(task)):
+                        tools.end_standby(node, _patience(task))
+                        ended.append(node)
+                    del claimed[node]
+            except tools.ToolFailed as error:
+                trouble = str(error)
+                continue
+            finally:
+                self._claims.write(claimed)
+            return Done(detail=f"standby ended: {', '.join(ended)}" if ended else "")
+        return Failed(trouble)
+
+    def outcome_of(self, task: Task) -> Outcome:
+        return NotBegun()
+
+    def close(self) -> None:
+        pass
+
+    def _wait(self, node: str, claimed: dict[str, str], task: Task) -> Result:
+        """Wait until nothing runs on the node, and nothing moves any more."""
+        here: list[tools.Resource] = []
+        moving: list[tools.Resource] = []
+        was_settled = False
+        for _ in polls(task, self._settings.poll):
+            known = tools.resources(_patience(task))
+            here = [each for each in known if each.may_be_on(node)]
+            moving = [each for each in known if each.is_moving()]
+            is_settled = not here and not moving
+            # Between its stop here and its start there, a resource looks settled for an instant: look twice.
+            if is_settled and was_settled:
+                return Done(claimed, f"nothing runs on {node}")
+            was_settled = is_settled
+        if not here:
+            return Done(claimed, f"nothing runs on {node}" + (f"; elsewhere {_show(moving)}" if moving else ""))
+        if task.stopping.is_set():
+            return Failed(f"the agent stopped while it waited for {_show(here)} to leave {node}")
+        return Failed(f"the time was over before all had left {node}: {_show(here)}")
+
+
+def _patience(task: Task) -> float:
+    return patience(task, _LONGEST_ANSWER)
+
+
+def _show(resources: list[tools.Resource]) -> str:
+    return ", ".join(
+        f"{each.id} {each.role.lower()}" + ("" if each.is_managed else " (not managed)") for each in resources
+    )

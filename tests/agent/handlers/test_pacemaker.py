@@ -1,0 +1,60 @@
+"""The pacemaker handler where there is no cluster; ``make test-pacemaker`` runs it with one."""
+
+import threading
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from forewarn.agent.handler import Direction, Done, Failed, Task
+from forewarn.agent.handlers.pacemaker import PacemakerHandler
+from forewarn.core.errors import BadInput
+from forewarn.core.model import EventStatus, EventType
+from forewarn.wire.document import ScheduledEvent
+
+
+def task(direction: Direction, kept: dict[str, str] | None = None) -> Task:
+    return Task(
+        event=ScheduledEvent(id="e", type=EventType.REBOOT, status=EventStatus.SCHEDULED, resources=("vm-0",)),
+        vm="vm-0",
+        direction=direction,
+        deadline=datetime.now(UTC) + timedelta(seconds=0.3),
+        stopping=threading.Event(),
+        kept=kept or {},
+    )
+
+
+def test_missing_tools_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both directions name the tool and the package that has it."""
+    monkeypatch.setenv("PATH", str(tmp_path))
+    handler = PacemakerHandler.from_settings({}, tmp_path)
+
+    for answer in (handler.do(task(Direction.DO)), handler.undo(task(Direction.UNDO, {"n1": "off"}))):
+        assert isinstance(answer, Failed)
+        assert "on this machine; install Pacemaker's command line tools (pacemaker-cli-utils)" in answer.reason
+
+
+def test_a_node_that_was_never_touched_needs_no_cluster_to_be_put_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Undo of nothing is done, even where Pacemaker was taken away."""
+    monkeypatch.setenv("PATH", str(tmp_path))
+
+    assert PacemakerHandler.from_settings({}, tmp_path).undo(task(Direction.UNDO)) == Done()
+
+
+@pytest.mark.parametrize(
+    ("settings", "sentence"),
+    [
+        ({"node": "--all"}, "setting 'node' of handler 'pacemaker': '--all' is no node"),
+        ({"node": "n1 n2"}, "'n1 n2' is no node; 'crm_node --list' names them"),
+        ({"poll": "0s"}, "setting 'poll' of handler 'pacemaker' is too short"),
+        ({"nod": "n1"}, "did you mean 'node'?"),
+    ],
+)
+def test_a_wrong_setting_is_refused(tmp_path: Path, settings: dict[str, object], sentence: str) -> None:
+    """Each mistake is one sentence with its remedy, and no cluster is asked for it."""
+    with pytest.raises(BadInput) as refused:
+        PacemakerHandler.from_settings(settings, tmp_path)
+
+    assert sentence in str(refused.value)
