@@ -444,6 +444,7 @@ def test_a_second_agent_is_told_of_the_first(tmp_path: Path) -> None:
     async def check(agent: Agent) -> None:
         with pytest.raises(Unavailable, match="another agent answers"):
             await Agent(tmp_path).listeners.open()
+        assert await (await agent.program()).asks({"subscribe": True}) == {"ok": True}
         await agent.listeners.close()
 
         assert not agent.path.exists()

@@ -156,6 +156,8 @@ def test_a_port_without_its_token_stays_closed(tmp_path: Path) -> None:
             pytest.raises(Unavailable, match="cannot be read"),
         ):
             program.status()
+        with AgentSocket(found.place, token_file=found.agent.token_file) as program:
+            assert program.status().vm == "web-0"
 
 
 def test_what_is_no_agent_is_recognized(tmp_path: Path) -> None:
@@ -174,4 +176,5 @@ def _answer(listener: socket.socket) -> None:
     listener.settimeout(30)
     visitor, _ = listener.accept()
     with visitor:
+        visitor.recv(100)
         visitor.sendall(b"220 mail.example.org ready\r\n")

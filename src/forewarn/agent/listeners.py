@@ -33,6 +33,8 @@ from forewarn.wire.words import read_id, show_id
 MOST_CONNECTIONS = 64
 PATIENCE = 10.0
 """Seconds until a program on a port must have shown the token."""
+_TURNS = 4
+"""Turns of the event loop in which who is being let in comes in, and who is let go hears of it."""
 
 Held = Callable[[str, str, datetime], None]
 """Called with an event's id, the holder's name, and until when it holds."""
@@ -68,6 +70,7 @@ class Listeners:
         self._server: asyncio.Server | None = None
         self._token = ""
         self._made = (0, 0)
+        self._is_closed = False
 
     async def open(self) -> None:
         """Begin to listen; raise what is in the way, with the remedy."""
@@ -99,12 +102,14 @@ class Listeners:
         """Stop listening, and let everybody go."""
         if self._server is None:
             return
+        self._is_closed = True
         self._server.close()
         if isinstance(self._place, Path):
             places.remove(self._place, self._made)
         for connection in [*self._connections]:
             connection.abort()
-        await asyncio.sleep(0)  # each hears of its end in the next turn of the loop
+        for _ in range(_TURNS):
+            await asyncio.sleep(0)
         await self._server.wait_closed()
 
     def tell(self, change: Change) -> None:
@@ -135,7 +140,9 @@ class Listeners:
     def _enter(self, connection: Connection) -> None:
         self._connections.add(connection)
         connection.is_trusted = not self._token
-        if len(self._connections) > MOST_CONNECTIONS:
+        if self._is_closed:
+            connection.abort()
+        elif len(self._connections) > MOST_CONNECTIONS:
             connection.dismiss(f"{MOST_CONNECTIONS} programs are connected already; let one of them go first")
         elif not connection.is_trusted:
             asyncio.get_running_loop().call_later(PATIENCE, self._expect_token, connection)
