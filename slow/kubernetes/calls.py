@@ -61,9 +61,13 @@ def undo(handler: KubernetesHandler, of: ScheduledEvent | None = None, kept: dic
     return handler.undo(task(Direction.UNDO, of, kept=kept or {}))
 
 
-def detail(result: Result) -> str:
+def done(result: Result) -> Done:
     assert isinstance(result, Done), result
-    return result.detail
+    return result
+
+
+def detail(result: Result) -> str:
+    return done(result).detail
 
 
 def reason(result: Result) -> str:

@@ -107,7 +107,7 @@ def test_the_node_is_found_by_the_name_of_the_vm(cluster: Cluster) -> None:
     result = KubernetesHandler.from_settings(settings, Path("unused")).do(task(Direction.DO, vm=f"{prefix}_18"))
 
     assert isinstance(result, Done)
-    assert result.kept == {"node": node.name}
+    assert result.kept["node"] == node.name
     assert node.is_cordoned()
 
 

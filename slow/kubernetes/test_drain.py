@@ -27,7 +27,7 @@ def test_only_pods_that_can_run_elsewhere_leave(node: NodeUnderTest) -> None:
         said = detail(do(handler_for(node)))
 
     assert node.pods() == stay
-    assert "1 pods evicted" in said
+    assert "pods evicted: 1" in said
     assert f"default/{lonely} (nothing would start it elsewhere" in said
     assert f"default/{laden} (has data in an emptyDir" in said
     assert goes not in said
@@ -52,7 +52,7 @@ def test_a_long_list_of_pods_is_read_to_its_end(node: NodeUnderTest) -> None:
     with node.kubelet():
         said = detail(do(handler_for(node), seconds=60))
 
-    assert "105 pods evicted" in said
+    assert "pods evicted: 105" in said
     assert node.pods() == set()
 
 
@@ -67,7 +67,7 @@ def test_a_budget_is_waited_for(node: NodeUnderTest) -> None:
         said = detail(do(handler_for(node)))
     timer.join()
 
-    assert "1 pods evicted" in said
+    assert "pods evicted: 1" in said
     assert datetime.now(UTC) - began > timedelta(seconds=1.5)
     assert node.pods() == set()
 

@@ -5,7 +5,7 @@ from uuid import uuid4
 
 import pytest
 
-from slow.kubernetes.calls import detail, do, event, handler_for, undo
+from slow.kubernetes.calls import detail, do, done, event, handler_for, undo
 from slow.kubernetes.cluster import NodeUnderTest
 
 pytestmark = pytest.mark.end_to_end
@@ -85,6 +85,22 @@ def test_who_takes_the_annotation_away_keeps_the_cordon(node: NodeUnderTest) -> 
     undo(handler, coming)
 
     assert node.is_cordoned()
+
+
+def test_a_cordon_for_two_events_lasts_until_both_are_over(node: NodeUnderTest) -> None:
+    """Two handlers of one agent, for different rules, do not uncordon each other's node."""
+    first, second = event(), event()
+    freezes, reboots = handler_for(node, drain=False), handler_for(node)
+    kept = [done(do(freezes, first)).kept, done(do(reboots, second)).kept]
+
+    assert "stays cordoned" in detail(undo(freezes, first, kept[0]))
+    assert node.is_cordoned()
+    assert node.condition()["status"] == "True"
+
+    undo(reboots, second, kept[1])
+
+    assert not node.is_cordoned()
+    assert node.condition()["status"] == "False"
 
 
 def test_a_node_that_others_change_is_cordoned_all_the_same(node: NodeUnderTest) -> None:

@@ -106,8 +106,10 @@ def test_a_kubeconfig_in_yaml_is_told_how_to_become_json(tmp_path: Path) -> None
         of_kubeconfig(path)
 
 
-@pytest.mark.parametrize("url", ["", "10.0.0.1", "ftp://k", "https://", "https://k:port", "https://[fd00"])
+@pytest.mark.parametrize(
+    "url", ["", "10.0.0.1", "ftp://k", "http://k", "https://", "https://k:port", "https://[fd00"]
+)
 def test_an_address_that_is_none_is_refused(url: str) -> None:
-    """Only http and https with a host lead anywhere."""
+    """Only https with a host leads anywhere, and http on this machine."""
     with pytest.raises(BadInput, match="is no address of an API server"):
         Access(url=url)

@@ -42,10 +42,39 @@ def test_a_cordon_that_is_there_is_not_made_ours() -> None:
     assert nodes.cordon(node(cordoned=True, annotations=OURS), EVENT.id) is None
 
 
-def test_only_our_cordon_is_taken_back() -> None:
-    """The annotation decides; it goes together with the cordon."""
-    assert nodes.uncordon(node(cordoned=True)) is None
-    assert nodes.uncordon(node(cordoned=True, annotations=OURS)) == {
+def test_a_cordon_that_somebody_took_back_is_made_again() -> None:
+    """For the next event a node that was uncordoned by hand is cordoned anew."""
+    assert nodes.cordon(node(annotations=OURS), "other") is not None
+
+
+def test_a_cordon_may_be_for_several_events() -> None:
+    """Each is named on the node, and the last that is over takes the cordon with it."""
+    both = {CORDONED_BY: f"{EVENT.id.upper()},OTHER"}
+    added = nodes.cordon(node(cordoned=True, annotations=OURS), "other")
+    one_over = nodes.uncordon(node(cordoned=True, annotations=both), EVENT.id)
+
+    assert added is not None
+    assert added["metadata"] == {"resourceVersion": "7", "annotations": both}
+    assert one_over == {
+        "metadata": {"resourceVersion": "7", "annotations": {CORDONED_BY: "OTHER"}},
+        "spec": {"unschedulable": True},
+    }
+
+
+def test_the_end_of_one_event_cordons_nothing() -> None:
+    """A node that was uncordoned by hand stays so while another event is pending."""
+    both = {CORDONED_BY: f"{EVENT.id.upper()},OTHER"}
+    patch = nodes.uncordon(node(annotations=both), EVENT.id)
+
+    assert patch is not None
+    assert patch["spec"] == {"unschedulable": None}
+
+
+@pytest.mark.parametrize("id", [EVENT.id, "never heard of"])
+def test_only_our_cordon_is_taken_back(id: str) -> None:
+    """The annotation decides and goes together with the cordon, also where the event it names was lost."""
+    assert nodes.uncordon(node(cordoned=True), id) is None
+    assert nodes.uncordon(node(cordoned=True, annotations=OURS), id) == {
         "metadata": {"resourceVersion": "7", "annotations": {CORDONED_BY: None}},
         "spec": {"unschedulable": None},
     }

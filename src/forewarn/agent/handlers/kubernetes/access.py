@@ -11,6 +11,7 @@ import msgspec
 from forewarn.core.errors import BadInput, Unavailable
 
 SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
+HERE = {"127.0.0.1", "::1", "localhost"}
 AS_JSON = "kubectl config view --raw --minify --flatten -o json"
 """How people turn a kubeconfig into what is read here without a YAML library."""
 
@@ -46,11 +47,16 @@ class Access(msgspec.Struct, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         try:
             parts = urlsplit(self.url)
-            good = parts.scheme in {"https", "http"} and bool(parts.hostname) and parts.port != 0
+            # Over plain http a token would be read by whoever listens.
+            is_safe = parts.scheme == "https" or (parts.scheme == "http" and parts.hostname in HERE)
+            good = is_safe and bool(parts.hostname) and parts.port != 0
         except ValueError:
             good = False
         if not good:
-            raise BadInput(f"{self.url!r} is no address of an API server; write it like https://10.0.0.1:6443")
+            raise BadInput(
+                f"{self.url!r} is no address of an API server; write it like https://10.0.0.1:6443"
+                " (http is for this machine only)"
+            )
 
 
 def of_service_account(environment: Mapping[str, str], directory: Path = SERVICE_ACCOUNT) -> Access:

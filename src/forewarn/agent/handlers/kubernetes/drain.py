@@ -30,6 +30,7 @@ EVERY = timedelta(seconds=1)
 PAGE = 100
 """Pods asked for at once, so that the answer stays small in the agent's memory."""
 STOPPING = "is stopping"
+NOT_ASKED = "was not asked to leave yet"
 
 
 class Drained(msgspec.Struct):
@@ -97,7 +98,7 @@ def _round(
 ) -> None:
     pods = [(pod, fate_of(pod)) for pod in pods_on(api, node)]
     drained.spared = {pod.name: fate.value for pod, fate in pods if fate in {Fate.UNMANAGED, Fate.HAS_DATA}}
-    drained.left = {pod.name: STOPPING for pod, fate in pods if fate is Fate.GOES}
+    drained.left = {pod.name: STOPPING if pod.is_stopping else NOT_ASKED for pod, fate in pods if fate is Fate.GOES}
     for pod, fate in pods:
         left = (task.deadline - datetime.now(UTC)).total_seconds()
         if fate is Fate.GOES and not pod.is_stopping and left > 0 and not task.stopping.is_set():

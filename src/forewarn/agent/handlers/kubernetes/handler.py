@@ -80,7 +80,7 @@ class KubernetesHandler:
         node, said = self._find(api, task), []
         if self._settings.cordon:
             node = _change(api, node, lambda node: nodes.cordon(node, task.event.id))
-            said.append("cordoned" if node.is_cordoned_by_us else "was cordoned by others already")
+            said.append("cordoned" if node.cordoned_by else "was cordoned by others already")
         said += self._show(api, node, task)
         if self._settings.drain:
             drained = self._drain(api, node.name, task)
@@ -92,16 +92,17 @@ class KubernetesHandler:
                     " see 'on_deadline' and 'timeout'"
                 )
             said += _tell(drained)
-        return Done({"node": node.name}, "; ".join(said))
+        return Done({"node": node.name, "event": task.event.id}, "; ".join(said))
 
     def _put_back(self, api: Api, task: Task) -> Result:
         try:
             node = self._find(api, task)
         except Unknown as error:
             return Done(detail=f"nothing to put back: {error}")
-        was_ours, was_shown = node.is_cordoned_by_us, node.has(self._settings.condition)
-        if was_ours:
-            node = _change(api, node, nodes.uncordon)
+        was_ours, was_shown = bool(node.cordoned_by), node.has(self._settings.condition)
+        node = _change(api, node, lambda node: nodes.uncordon(node, task.kept.get("event", task.event.id)))
+        if node.cordoned_by:
+            return Done(detail="stays cordoned for another event")
         if not was_ours and not was_shown and not task.kept:
             return Done(detail="nothing to put back")
         said = "uncordoned" if was_ours else "left as it is, for the cordon is not ours" if node.is_cordoned else ""
@@ -117,7 +118,7 @@ class KubernetesHandler:
 
         if self._settings.on_deadline != "force":
             return drain(api, node, fate, self._evictions, task)
-        left = task.deadline - datetime.now(UTC)
+        left = max(task.deadline - datetime.now(UTC), timedelta())
         sooner = msgspec.structs.replace(task, deadline=task.deadline - min(left / 5, FORCE))
         drained = drain(api, node, fate, self._evictions, sooner)
         if drained.left and not task.stopping.is_set():
@@ -176,7 +177,7 @@ def _change(api: Api, node: nodes.Node, patch_of: Callable[[nodes.Node], nodes.B
 
 
 def _tell(drained: Drained) -> list[str]:
-    said = [f"{len(drained.evicted)} pods evicted"]
+    said = [f"pods evicted: {len(drained.evicted)}"]
     if drained.killed:
         said.append(f"killed: {', '.join(sorted(drained.killed))}")
     if drained.left:

@@ -17,7 +17,7 @@ from forewarn.wire.document import ScheduledEvent
 from forewarn.wire.words import SOURCES, TYPES, show_id
 
 CORDONED_BY = "forewarn/cordoned-by"
-"""The annotation that names the event for which the node was cordoned."""
+"""The annotation that names the events for which the node is cordoned, with commas between."""
 COMPONENT = "forewarn-agent"
 NAMESPACE = "default"
 """Where Kubernetes keeps what is reported on nodes, which have no namespace."""
@@ -77,8 +77,9 @@ class Node(msgspec.Struct, frozen=True):
         return self.spec.unschedulable
 
     @property
-    def is_cordoned_by_us(self) -> bool:
-        return CORDONED_BY in self.metadata.annotations
+    def cordoned_by(self) -> list[str]:
+        """The events for which it was us who cordoned it."""
+        return [each for each in self.metadata.annotations.get(CORDONED_BY, "").split(",") if each]
 
     def has(self, condition: str) -> bool:
         """Tell whether a condition holds."""
@@ -115,21 +116,30 @@ def unknown(names: list[str], known: list[str]) -> Unknown:
 
 
 def cordon(node: Node, event_id: str) -> Body | None:
-    """Return the patch that lets no more pods come, or None where somebody saw to that already."""
-    if node.is_cordoned:
+    """Return the patch that lets no more pods come, or None where others saw to that, or we for this event."""
+    if node.is_cordoned and (not node.cordoned_by or show_id(event_id) in node.cordoned_by):
         return None
-    return _patch(node, unschedulable=True, cordoned_by=show_id(event_id))
+    return _patch(node, [*node.cordoned_by, show_id(event_id)], unschedulable=True)
 
 
-def uncordon(node: Node) -> Body | None:
-    """Return the patch that takes our cordon back, or None where it is not ours."""
-    return _patch(node, unschedulable=None, cordoned_by=None) if node.is_cordoned_by_us else None
+def uncordon(node: Node, event_id: str) -> Body | None:
+    """Return the patch that takes our cordon for an event back, or None where there is none.
+
+    An event that the node does not name stands for all: the answer to a cordon may have been lost, and a node must
+    not stay cordoned for that.
+    """
+    if not node.cordoned_by:
+        return None
+    over = show_id(event_id)
+    rest = [each for each in node.cordoned_by if each != over] if over in node.cordoned_by else []
+    return _patch(node, rest, unschedulable=bool(rest) and node.is_cordoned)
 
 
-def _patch(node: Node, *, unschedulable: bool | None, cordoned_by: str | None) -> Body:
+def _patch(node: Node, cordoned_by: list[str], *, unschedulable: bool) -> Body:
     # With the version that was read, the API server refuses if somebody changed the node in between.
-    metadata = {"resourceVersion": node.metadata.resource_version, "annotations": {CORDONED_BY: cordoned_by}}
-    return {"metadata": metadata, "spec": {"unschedulable": unschedulable}}
+    annotations = {CORDONED_BY: ",".join(cordoned_by) or None}
+    metadata = {"resourceVersion": node.metadata.resource_version, "annotations": annotations}
+    return {"metadata": metadata, "spec": {"unschedulable": unschedulable or None}}
 
 
 def raise_condition(node: Node, condition: str, event: ScheduledEvent, now: datetime) -> Body:
