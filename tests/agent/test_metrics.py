@@ -94,6 +94,15 @@ def test_without_an_event_there_is_no_next_not_before() -> None:
     assert ("forewarn_agent_next_not_before_timestamp_seconds", ()) not in read(Tally(), status())
 
 
+def test_an_event_that_is_gone_counts_no_longer() -> None:
+    """What is still to be put back for it does not make it present."""
+    found = read(Tally(), status(replace(view(), is_gone=True)))
+
+    assert found["forewarn_agent_events", ("Scheduled",)] == 0
+    assert found["forewarn_agent_holds", ()] == 0
+    assert ("forewarn_agent_next_not_before_timestamp_seconds", ()) not in found
+
+
 def test_types_that_nobody_knows_are_counted_as_other() -> None:
     """An endpoint that makes up types makes no series."""
     tally = Tally()

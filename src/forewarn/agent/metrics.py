@@ -84,12 +84,11 @@ class Tally:
 
 def _of(status: Status) -> Iterator[str]:
     statuses = [STATUSES[EventStatus.SCHEDULED], STATUSES[EventStatus.STARTED]]
+    events = [view for view in status.events if not view.is_gone]
     present = Counter(dict.fromkeys((*statuses, OTHER), 0))
-    present.update(word if (word := view.event.event_status) in statuses else OTHER for view in status.events)
+    present.update(word if (word := view.event.event_status) in statuses else OTHER for view in events)
     announced = [
-        read_time(view.event.not_before).timestamp()
-        for view in status.events
-        if view.concerns_me and view.event.not_before
+        read_time(view.event.not_before).timestamp() for view in events if view.concerns_me and view.event.not_before
     ]
     yield _gauge("endpoint_up", "Whether the endpoint answers.", float(not status.trouble))
     yield _gauge("memory_writable", "Whether the agent's memory can be written.", float(not status.memory_trouble))
@@ -107,7 +106,7 @@ def _of(status: Status) -> Iterator[str]:
         [("", {}, min(announced))] if announced else [],
     )
     yield _gauge("listeners", "Programs connected to the local socket.", status.listeners)
-    yield _gauge("holds", "Holds on approvals.", sum(len(view.holds) for view in status.events))
+    yield _gauge("holds", "Holds on approvals.", sum(len(view.holds) for view in events))
     yield _family("info", "gauge", "The release that runs.", [("", {"version": status.version}, 1)])
     started = status.started_at.timestamp()
     yield _family("process_start_time_seconds", "gauge", "When the agent started.", [("", {}, started)], prefix="")

@@ -23,6 +23,7 @@ def _event(known: Known, agenda: Agenda, now: datetime) -> EventStatusView:
     return EventStatusView(
         event=shown_event(known.event),
         concerns_me=concerns(known.event, agenda.vm),
+        is_gone=known.is_gone,
         rule=rule.name if rule else "",
         steps=tuple(_step(name, known.steps.get(name, Step())) for name in names),
         approval=state,

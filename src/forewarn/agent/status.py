@@ -60,6 +60,8 @@ class EventStatusView(msgspec.Struct, frozen=True, kw_only=True):
 
     event: ShownEvent
     concerns_me: bool
+    is_gone: bool = False
+    """Whether it is over, and only what was done for it is still to be put back."""
     rule: str = ""
     """The rule that fits; empty where none does."""
     steps: tuple[StepView, ...] = ()
