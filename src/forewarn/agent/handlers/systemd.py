@@ -1,0 +1,159 @@
+"""A handler that stops units of systemd, and starts again those that ran.
+
+Which units the handler stops is on the disk before it stops them (``claims``), so that undo starts these and no
+others, after a crash and after the reboot too.
+"""
+
+from datetime import timedelta
+from pathlib import Path
+from typing import Annotated, Self
+
+import msgspec
+
+from forewarn.agent.handler import Done, Failed, NotBegun, Outcome, Result, Task
+from forewarn.agent.handlers.claims import Claims
+from forewarn.agent.handlers.polling import polls
+from forewarn.agent.handlers.program import NotRun, run
+from forewarn.config.tables import read_table
+from forewarn.core.errors import BadInput, ForewarnError
+
+_OWNER = "handler 'systemd'"
+_AT_REST = frozenset({"inactive", "failed"})
+_STOPPED_BY_US = "active"
+"""What a claim holds: how the unit was before."""
+
+
+class Trouble(ForewarnError):
+    """Systemd did not do what it was asked for."""
+
+
+class Unit(msgspec.Struct, frozen=True):
+    """One unit as systemd sees it now."""
+
+    name: str
+    state: str
+    is_there: bool
+    has_job: bool
+    """Whether systemd has yet to start or stop it."""
+
+    @property
+    def is_running(self) -> bool:
+        return self.state not in _AT_REST
+
+
+class SystemdSettings(msgspec.Struct, frozen=True):
+    """Which units, and how systemd is reached."""
+
+    units: Annotated[list[str], msgspec.Meta(min_length=1)]
+    systemctl: Annotated[tuple[str, ...], msgspec.Meta(min_length=1)] = ("systemctl",)
+    """The program, and arguments that come first."""
+    poll: timedelta = timedelta(milliseconds=500)
+
+
+class SystemdHandler:
+    """Stops units, and starts them again."""
+
+    repeats = True
+    shared = True
+
+    def __init__(self, settings: SystemdSettings, directory: Path) -> None:
+        self._settings = settings
+        self._claims = Claims(directory)
+
+    @classmethod
+    def from_settings(cls, settings: dict[str, object], directory: Path) -> Self:
+        read = read_table(_OWNER, settings, SystemdSettings)
+        for unit in read.units:
+            if not unit or unit.startswith("-") or not unit.isprintable() or set(unit) & set("*?[ "):
+                raise BadInput(f"setting 'units' of {_OWNER}: {unit!r} is no name of one unit; write nginx.service")
+        if read.poll < timedelta(seconds=0.05):
+            raise BadInput(f"setting 'poll' of {_OWNER} is too short; give 0.05s or more")
+        # systemctl takes a name without a suffix for a service, and answers with the whole name.
+        units = [unit if "." in unit else f"{unit}.service" for unit in read.units]
+        return cls(msgspec.structs.replace(read, units=units), directory)
+
+    def do(self, task: Task) -> Result:
+        try:
+            units = self._look_at(self._settings.units, task)
+            missing = [unit.name for unit in units if not unit.is_there]
+            if missing:
+                return Failed(f"systemd knows no unit {missing[0]}; see 'units' of the handler", final=True)
+            running = [unit for unit in units if unit.is_running]
+            claimed = self._claims.read() | {unit.name: _STOPPED_BY_US for unit in running}
+            self._claims.write(claimed)
+            if running:
+                self._systemctl(["stop", "--no-block", "--", *(unit.name for unit in running)], task)
+            for _ in polls(task, self._settings.poll):
+                running = [unit for unit in self._look_at(self._settings.units, task) if unit.is_running]
+                if not running:
+                    return Done(claimed, _show("stopped", claimed))
+        except (Trouble, OSError) as error:
+            return Failed(str(error))
+        why = "the agent stopped" if task.stopping.is_set() else "the time was over"
+        return Failed(f"{why} while {running[0].name} was still {running[0].state}; see its TimeoutStopSec")
+
+    def undo(self, task: Task) -> Result:
+        try:
+            claimed = task.kept | self._claims.read()
+            # What was removed meanwhile is nobody's to start.
+            found = [unit.name for unit in self._look_at(list(claimed), task) if unit.is_there] if claimed else []
+            if found:
+                self._systemctl(["start", "--no-block", "--", *found], task)
+                if trouble := self._wait_for(found, task):
+                    return Failed(trouble)
+            self._claims.write({})
+        except (Trouble, OSError) as error:
+            return Failed(str(error))
+        return Done(detail=_show("started", found))
+
+    def outcome_of(self, task: Task) -> Outcome:
+        return NotBegun()
+
+    def close(self) -> None:
+        pass
+
+    def _wait_for(self, names: list[str], task: Task) -> str:
+        """Wait until systemd is done with starting units; return what is wrong with one, or nothing."""
+        trouble = ""
+        for _ in polls(task, self._settings.poll):
+            units = self._look_at(names, task)
+            for unit in units:
+                if unit.state == "failed" and not unit.has_job:
+                    return f"{unit.name} failed when it was started again; see: systemctl status {unit.name}"
+            slow = [unit.name for unit in units if unit.has_job]
+            if not slow:
+                return ""
+            trouble = f"{slow[0]} takes long to start; systemd goes on with it"
+        return trouble
+
+    def _look_at(self, names: list[str], task: Task) -> list[Unit]:
+        shown = self._systemctl(["show", "--property=LoadState,ActiveState,Job", "--", *names], task)
+        blocks = [
+            dict(line.split("=", 1) for line in block.splitlines() if "=" in line)
+            for block in shown.strip().split("\n\n")
+        ]
+        if len(blocks) != len(names) or not all("ActiveState" in block for block in blocks):
+            raise Trouble("what systemctl shows of units cannot be read; see 'systemctl' of the handler")
+        return [
+            Unit(
+                name,
+                block["ActiveState"],
+                block.get("LoadState") != "not-found",
+                block.get("Job", "0") not in ("", "0"),
+            )
+            for name, block in zip(names, blocks, strict=True)
+        ]
+
+    def _systemctl(self, words: list[str], task: Task) -> str:
+        program = self._settings.systemctl
+        try:
+            ended = run([*program, *words], task)
+        except NotRun:
+            raise Trouble(f"there is no {program[0]} here; this handler needs a machine with systemd") from None
+        if ended.problem:
+            raise Trouble(f"{program[0]} {words[0]} {ended.problem}")
+        return ended.stdout
+
+
+def _show(what: str, units: dict[str, str] | list[str]) -> str:
+    return f"{what}: {', '.join(sorted(units))}" if units else ""
