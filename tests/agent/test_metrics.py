@@ -1,6 +1,8 @@
 """The agent's metrics, as Prometheus's own parser reads them."""
 
+import re
 from datetime import timedelta
+from pathlib import Path
 
 from msgspec.structs import replace
 from prometheus_client.parser import text_string_to_metric_families
@@ -11,6 +13,7 @@ from forewarn.agent.status import Status
 from forewarn.core.model import EventStatus, EventType
 from tests.agent.samples import NOW, REBOOT, status, view
 
+PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "listen-to-the-agent.md"
 Samples = dict[tuple[str, tuple[str, ...]], float]
 
 
@@ -128,3 +131,14 @@ def test_every_family_says_what_it_is() -> None:
 
     assert len(families) >= 12
     assert [family.name for family in families if family.type == "unknown" or not family.documentation] == []
+
+
+def test_every_metric_is_described() -> None:
+    """The page's table has the names that are told, and no others."""
+    tally = Tally()
+    tally.ran("lb", Direction.DO, "done", 1)
+    rows = re.findall(r"^\| (`(?:forewarn|process)_.*?) \|", PAGE.read_text(encoding="utf-8"), re.MULTILINE)
+
+    assert {name for row in rows for name in re.findall(r"`(\w+)`", row)} == {
+        name for name, _ in read(tally, status(view()))
+    }

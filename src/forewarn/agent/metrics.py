@@ -12,7 +12,7 @@ from forewarn.wire.words import STATUSES, TYPES
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 OTHER = "other"
 """Stands for every type that Azure had not named when this was written, so that no endpoint can make up series."""
-APPROVALS = ("sent", "failed")
+APPROVALS = ("sent", "refused", "failed")
 """What came of approvals; told before the first of them."""
 
 _Sample = tuple[str, Mapping[str, str], float]
