@@ -1,5 +1,5 @@
 # What the tests and the benchmarks use beside Python.
-TEST_PACKAGES := curl haproxy iproute2 jq nftables openssl procps \
+TEST_PACKAGES := curl dnsmasq-base haproxy iproute2 jq nftables openssl procps \
 	libmono-system-runtime-serialization4.0-cil mono-mcs mono-runtime \
 	postgresql prometheus prometheus-alertmanager libvirt-daemon-driver-qemu qemu-system-x86 qemu-utils \
 	systemd

@@ -126,6 +126,12 @@ How subscribers are told by mail; see [tell others](../how-to/tell-others.md).
 
 {_settings_table(usual.mail)}
 
+## [network]
+
+What `forewarn network` works on; see [set up link-local](../how-to/set-up-link-local.md).
+
+{_settings_table(usual.network)}
+
 ## [drivers.simulated]
 
 {_driver_table(simulated, simulated.SimulatedSettings)}

@@ -25,7 +25,8 @@ def test_instance_whole(cloud: Cloud) -> None:
     """Every key is there, in the order of the alphabet."""
     whole = cloud.get("/metadata/instance?api-version=2021-02-01").json
 
-    assert whole == {"compute": compute(cloud), "network": {"interface": []}}
+    assert list(whole) == ["compute", "network"]
+    assert whole["compute"] == compute(cloud)
     assert list(compute(cloud)) == KEYS
     assert compute(cloud, "workers_0")["vmScaleSetName"] == "workers"
 
@@ -70,3 +71,39 @@ def test_instance_id_of_its_own(cloud: Cloud) -> None:
 
     assert len(ids) == 2
     assert all(len(each) == 36 for each in ids)
+
+
+def test_instance_network(cloud: Cloud) -> None:
+    """The addresses of its interface, as far as they are declared."""
+    shown = cloud.get("/metadata/instance/network?api-version=2021-02-01").json
+    subnet = {"address": "127.0.1.0", "prefix": "24"}
+
+    assert shown == {
+        "interface": [
+            {
+                "ipv4": {
+                    "ipAddress": [{"privateIpAddress": "127.0.1.10", "publicIpAddress": "203.0.113.10"}],
+                    "subnet": [subnet],
+                },
+                "ipv6": {"ipAddress": [{"privateIpAddress": "2001:db8::10"}]},
+                "macAddress": "52540000AB10",
+            }
+        ]
+    }
+    assert text(cloud, "network/interface/0/ipv4/ipAddress/0/privateIpAddress") == "127.0.1.10"
+    assert text(cloud, "network/interface/0/ipv4/ipAddress/0/privateIpAddress", "web-1") == "127.0.1.11"
+    assert text(cloud, "network/interface/0/macAddress", "web-1") == ""
+
+
+def test_instance_network_first_version(cloud: Cloud) -> None:
+    """Its words are others, and were soon given up."""
+    shown = cloud.get("/metadata/instance/network/interface/0?api-version=2017-03-01").json
+
+    assert shown == {
+        "ipv4": {
+            "ipaddress": [{"ipaddress": "127.0.1.10", "publicip": "203.0.113.10"}],
+            "subnet": [{"address": "127.0.1.0", "dnsservers": [], "prefix": "24"}],
+        },
+        "ipv6": {"ipaddress": [{"ipaddress": "2001:db8::10"}]},
+        "mac": "52540000AB10",
+    }

@@ -64,6 +64,8 @@ def test_wires_can_be_exchanged() -> None:
         {"ipv6_address": "10.0.0.1"},
         {"ipv6_address": "2001:DB8::1"},
         {"public_ip_address": "somewhere"},
+        {"public_ip_address": "2001:db8::1"},
+        {"subnet": "2001:db8::/64"},
     ],
 )
 def test_an_interface_is_written_in_one_way(interface: dict[str, object]) -> None:

@@ -40,6 +40,15 @@ class Namespace:
         assert not is_sure or done.returncode == 0, (words, done.stdout, done.stderr)
         return done.stdout
 
+    @contextmanager
+    def running(self, *words: str) -> Iterator[None]:
+        """Let a program run inside meanwhile."""
+        with subprocess.Popen(self.inside(*words), stderr=subprocess.DEVNULL) as program:
+            try:
+                yield
+            finally:
+                program.terminate()
+
     def ask(self, *options: str) -> str:
         """Return the name that the service knows it by, or the status it is refused with; nothing without answer."""
         target = f"http://{SERVICE}/metadata/instance/compute/name?api-version=2021-02-01&format=text"

@@ -1,12 +1,15 @@
 """Checks of what a VM is told of itself."""
 
+import re
 from collections.abc import Iterator
+from typing import Any
 
 from forewarn.conformance.looks import Look, NotSeen
 from forewarn.conformance.server import INSTANCE, Reply
 from forewarn.conformance.visit import CHECKS, Visit
 
 _VERSION = "2021-02-01"
+_MAC = re.compile(r"(?:[0-9A-F]{12})?")
 _KEYS = (
     *("location", "name", "osType", "platformFaultDomain", "platformUpdateDomain", "resourceGroupName"),
     *("subscriptionId", "tags", "tagsList", "vmId", "vmScaleSetName", "vmSize", "zone"),
@@ -72,3 +75,35 @@ def instance_by_version(visit: Visit) -> Iterator[Look]:
     for key, (before, since) in _SINCE.items():
         yield Look(f"no {key} in {before}", key, key not in _compute(_whole(visit, before)))
         yield Look(f"{key} in {since}", key, key in _compute(_whole(visit, since)))
+
+
+def _interface(visit: Visit, version: str) -> dict[str, Any]:
+    network = _whole(visit, version).json.get("network")
+    found = network.get("interface") if isinstance(network, dict) else None
+    if not isinstance(found, list) or not found or not isinstance(found[0], dict):
+        raise NotSeen("it tells of no interface")
+    return found[0]
+
+
+@CHECKS.add()
+def instance_network(visit: Visit) -> Iterator[Look]:
+    first = _interface(visit, _VERSION)
+    yield Look("ipv4, ipv6 and macAddress", ", ".join(first), set(first) == {"ipv4", "ipv6", "macAddress"})
+    ipv4, ipv6 = first.get("ipv4", {}), first.get("ipv6", {})
+    yield Look("ipAddress and subnet", ", ".join(ipv4), {"ipAddress", "subnet"} <= set(ipv4))
+    yield Look("ipAddress in ipv6", ", ".join(ipv6), "ipAddress" in ipv6)
+    for address in ipv4.get("ipAddress", ()):
+        words = {"privateIpAddress", "publicIpAddress"}
+        yield Look("privateIpAddress and publicIpAddress", ", ".join(address), set(address) == words)
+    for subnet in ipv4.get("subnet", ()):
+        yield Look("address and prefix", ", ".join(subnet), {"address", "prefix"} <= set(subnet))
+    mac = first.get("macAddress")
+    yield Look("twelve digits, or none", repr(mac), isinstance(mac, str) and bool(_MAC.fullmatch(mac)))
+
+
+@CHECKS.add()
+def instance_network_first_version(visit: Visit) -> Iterator[Look]:
+    first = _interface(visit, "2017-03-01")
+    yield Look("ipv4, ipv6 and mac", ", ".join(first), set(first) == {"ipv4", "ipv6", "mac"})
+    for address in first.get("ipv4", {}).get("ipaddress", ()):
+        yield Look("ipaddress and publicip", ", ".join(address), set(address) == {"ipaddress", "publicip"})

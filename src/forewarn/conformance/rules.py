@@ -218,7 +218,7 @@ RULES = {
     ),
     "instance": (
         Rule("instance-whole", AZURE,
-             "`/metadata/instance` has `compute` and an empty `network`; in `compute` are location, name, "
+             "`/metadata/instance` has `compute` and `network`; in `compute` are location, name, "
              "osType, platformFaultDomain, platformUpdateDomain, resourceGroupName, subscriptionId, tags, "
              "tagsList, vmId, vmScaleSetName, vmSize and zone."),
         Rule("instance-values-are-text", AZURE,
@@ -231,6 +231,12 @@ RULES = {
         Rule("instance-by-version", AZURE,
              "Keys appear with the api-version that brought them: resourceGroupName, subscriptionId and tags "
              "with 2017-08-01, zone and vmScaleSetName with 2017-12-01, tagsList with 2019-06-04."),
+        Rule("instance-network", AZURE,
+             "`network` has a list `interface`; in each are `ipv4` with `ipAddress` (privateIpAddress and "
+             "publicIpAddress) and `subnet` (address and prefix), `ipv6` with `ipAddress`, and `macAddress`, "
+             "twelve digits."),
+        Rule("instance-network-first-version", AZURE,
+             "2017-03-01 has other words there: ipaddress, publicip and mac."),
         Rule("instance-id-of-its-own", OURS,
              "A VM declared without `vm_id` has one made from its name, always the same."),
     ),

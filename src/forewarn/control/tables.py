@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable, Mapping
-from ipaddress import ip_address, ip_network
+from ipaddress import IPv4Network, ip_address
 from typing import NoReturn
 
 import msgspec
@@ -102,9 +102,16 @@ def mac_address(given: object) -> str:
 
 def subnet(given: object) -> str:
     try:
-        return str(ip_network(given)) if isinstance(given, str) and "/" in given else _expect(given, _SUBNET)
+        return str(IPv4Network(given)) if isinstance(given, str) and "/" in given else _expect(given, _SUBNET)
     except ValueError:
         _expect(given, _SUBNET)
+
+
+def public_ip_address(given: object) -> str:
+    found = address(given)
+    if ":" in found:
+        _expect(given, 'an IPv4 address such as "203.0.113.4"')
+    return found
 
 
 def ipv6_address(given: object) -> str:
@@ -221,7 +228,7 @@ INTERFACE_KEYS: dict[str, Reader] = {
     "mark": mark,
     "mac_address": mac_address,
     "subnet": subnet,
-    "public_ip_address": address,
+    "public_ip_address": public_ip_address,
     "ipv6_address": ipv6_address,
 }
 VM_KEYS = _PLACE_KEYS | INTERFACE_KEYS | INSTANCE_KEYS

@@ -6,7 +6,7 @@ from. Taps and marks are unique in the whole fleet, so that a VM keeps its own w
 
 import re
 from collections.abc import Callable, Collection, Mapping
-from ipaddress import ip_address, ip_network
+from ipaddress import IPv4Network, ip_address
 
 from forewarn.core.errors import Refused
 from forewarn.core.fleet import Fleet, mark_key
@@ -73,6 +73,8 @@ def _check_interface(vm: Vm) -> None:
         _check_address(vm, address)
     if interface.ipv6_address and ":" not in interface.ipv6_address:
         raise Refused(f"VM {vm.name!r}: {interface.ipv6_address!r} is no IPv6 address")
+    if ":" in interface.public_ip_address:
+        raise Refused(f"VM {vm.name!r}: {interface.public_ip_address!r} is no IPv4 address")
     if interface.subnet:
         _check_subnet(vm, interface.subnet)
 
@@ -90,7 +92,7 @@ def _check_address(vm: Vm, address: str) -> None:
 
 def _check_subnet(vm: Vm, subnet: str) -> None:
     try:
-        canonical = str(ip_network(subnet))
+        canonical = str(IPv4Network(subnet))
     except ValueError:
         raise Refused(f"VM {vm.name!r}: {subnet!r} is no subnet such as 10.0.0.0/24") from None
     if canonical != subnet:

@@ -1,16 +1,14 @@
 """The document of ``/metadata/instance``: what a VM reads about itself, whole or by path, as JSON or text."""
 
 from collections.abc import Callable
-from typing import TypeAlias
 from uuid import UUID, uuid5
 
 import msgspec
 
 from forewarn.core.model import Group, GroupKind, Vm
 from forewarn.wire.bodies import JSON, TEXT
+from forewarn.wire.interfaces import Node, interfaces_of
 from forewarn.wire.problems import FORMAT_UNKNOWN, LEAF_AS_JSON, NOT_FOUND, Problem
-
-Node: TypeAlias = "str | list[Node] | dict[str, Node]"
 
 _VM_IDS = UUID("6f1f7f3e-5d0e-4c55-9d0b-0b6c6a6f9a5e")
 """The namespace of the ids of VMs that were declared without one."""
@@ -60,7 +58,7 @@ _COMPUTE = (
 def instance_document(vm: Vm, group: Group, version: str) -> dict[str, Node]:
     """Return the whole document as the api-version shows it."""
     compute = {field.name: field.of(vm, group) for field in _COMPUTE if field.since <= version}
-    return {"compute": compute, "network": {"interface": []}}
+    return {"compute": compute, "network": {"interface": interfaces_of(vm, version)}}
 
 
 class Content(msgspec.Struct, frozen=True):

@@ -1,0 +1,97 @@
+"""The files for systemd, libvirt and dnsmasq: accepted by those they are for, and doing what they say."""
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+import pytest
+
+from forewarn.cli.root import cli
+from tests.network.namespaces import SERVICE, Hypervisor, hypervisor
+from tests.network.test_link_local import FLEET
+
+DEPLOY = Path(__file__).parents[2] / "deploy"
+UNITS = sorted((DEPLOY / "systemd").glob("forewarn*.service"))
+HOOK = DEPLOY / "libvirt" / "forewarn"
+
+
+@pytest.fixture
+def machine(tmp_path: Path) -> Iterator[Hypervisor]:
+    with hypervisor(tmp_path) as machine:
+        yield machine
+
+
+def commands() -> Iterator[list[str]]:
+    """Yield the words of every command of ours in these files."""
+    for unit in (*UNITS, HOOK):
+        for line in re.findall(r"(?m)\bforewarn ((?:network|serve) [^:]*?)(?: 2>.*)?$", unit.read_text("utf-8")):
+            yield shlex.split(line)
+
+
+@pytest.mark.parametrize("words", list(commands()), ids=" ".join)
+def test_every_command_is_one_that_there_is(words: list[str]) -> None:
+    """With the options that it takes."""
+    context = click.Context(cli, obj=None)
+    command: click.Command = cli
+    while isinstance(command, click.Group):
+        found = command.get_command(context, words.pop(0))
+        assert found is not None
+        command = found
+
+    assert command.make_context("forewarn", words, resilient_parsing=True)
+
+
+@pytest.mark.end_to_end
+def test_systemd_accepts_the_units() -> None:
+    """Without a word about any of them."""
+    done = subprocess.run(["systemd-analyze", "verify", *UNITS], capture_output=True, text=True, check=True)
+
+    assert len(UNITS) == 2
+    assert done.stderr == ""
+
+
+def hook(machine: Hypervisor, *words: str) -> str:
+    """Call the hook as libvirt does, with a description to read; return whether the service's address is there."""
+    path = f"PATH={Path(sys.executable).parent}:{os.environ['PATH']}"
+    config = f"FOREWARN_CONFIG={machine.directory / 'forewarn.toml'}"
+    program = f"echo '<hookData/>' | {HOOK} {shlex.join(words)}"
+    machine.run("env", path, config, "sh", "-e", "-c", program, cwd=machine.directory)
+    return "present" if SERVICE in machine.run("ip", "address", "show") else ""
+
+
+@pytest.mark.end_to_end
+def test_the_hook_sets_the_network_up_when_something_starts(machine: Hypervisor) -> None:
+    """And does nothing when something stops."""
+    machine.settings(FLEET, "")
+
+    assert hook(machine, "default", "stopped", "end", "-") == ""
+    assert hook(machine, "default", "started", "begin", "-") == "present"
+
+
+@pytest.mark.end_to_end
+def test_the_hook_never_keeps_a_guest_from_starting(machine: Hypervisor) -> None:
+    """Not even when the settings are wrong."""
+    machine.settings(FLEET, "no setting\n")
+
+    assert hook(machine, "web-0", "started", "begin", "-") == ""
+
+
+@pytest.mark.end_to_end
+def test_dnsmasq_tells_guests_where_the_service_is(machine: Hypervisor) -> None:
+    """In option 245 of its offer, past the rules that guard their addresses."""
+    machine.settings(FLEET, "")
+    machine.forewarn("network", "setup")
+    machine.run("ip", "address", "add", "10.0.0.254/24", "dev", "forewarn0")
+    guest = machine.guest(1)
+    with machine.running(
+        *("dnsmasq", "--no-daemon", "--port=0", f"--conf-file={DEPLOY / 'dnsmasq' / 'forewarn.conf'}"),
+        *("--interface=forewarn0", "--dhcp-range=10.0.0.1,10.0.0.9", f"--dhcp-leasefile={machine.directory}/leases"),
+    ):
+        asking = "from forewarn.client.shouting import offered_endpoints; print(offered_endpoints())"
+        heard = (guest.run(sys.executable, "-c", asking) for _ in range(3))  # dnsmasq may not be up at first
+        assert any("192.0.2.10" in each for each in heard)
