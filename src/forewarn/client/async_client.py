@@ -2,7 +2,7 @@
 
 import asyncio
 import os
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from datetime import timedelta
 from types import TracebackType
 from typing import Self, TypeVar
@@ -49,6 +49,11 @@ class AsyncClient:
         return (await self._run(self.conversation.find(), self._wire)).place.url
 
     @property
+    def found_by(self) -> str:
+        """How the service was found; empty until it is."""
+        return self.conversation.found.how if self.conversation.found else ""
+
+    @property
     def api_version(self) -> str:
         """The api-version that is asked in."""
         return self.conversation.versions.version
@@ -74,7 +79,11 @@ class AsyncClient:
         """Return the name by which events call this VM."""
         return await self._run(self.conversation.own_name(), self._wire)
 
-    async def documents(self) -> AsyncIterator[Document]:
+    async def does_hold(self) -> bool:
+        """Tell whether the service holds a question back until there is news; asking takes a second."""
+        return await self._run(self.conversation.does_hold(), self._wire)
+
+    async def documents(self) -> AsyncGenerator[Document, None]:
         """Yield the present document, then each that differs, until the client is closed; trouble is waited out."""
         following = Following(self.conversation)
         wire = self._open()
@@ -87,7 +96,7 @@ class AsyncClient:
             wire.end()
             self._wires.discard(wire)
 
-    async def watch(self) -> AsyncIterator[Change]:
+    async def watch(self) -> AsyncGenerator[Change, None]:
         """Yield what becomes of events, beginning with those that are there, until the client is closed."""
         before: Document | None = None
         async for document in self.documents():

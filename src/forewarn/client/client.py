@@ -2,7 +2,7 @@
 
 import os
 import threading
-from collections.abc import Iterator
+from collections.abc import Generator
 from datetime import timedelta
 from types import TracebackType
 from typing import Self, TypeVar
@@ -56,8 +56,8 @@ class Client:
 
     @property
     def found_by(self) -> str:
-        """How the service was found."""
-        return self._run(self.conversation.find(), self._wire).how
+        """How the service was found; empty until it is."""
+        return self.conversation.found.how if self.conversation.found else ""
 
     @property
     def api_version(self) -> str:
@@ -89,7 +89,7 @@ class Client:
         """Tell whether the service holds a question back until there is news; asking takes a second."""
         return self._run(self.conversation.does_hold(), self._wire)
 
-    def documents(self) -> Iterator[Document]:
+    def documents(self) -> Generator[Document, None, None]:
         """Yield the present document, then each that differs, until the client is closed; trouble is waited out."""
         following = Following(self.conversation)
         wire = self._open()
@@ -102,7 +102,7 @@ class Client:
             wire.end()
             self._wires.discard(wire)
 
-    def watch(self) -> Iterator[Change]:
+    def watch(self) -> Generator[Change, None, None]:
         """Yield what becomes of events, beginning with those that are there, until the client is closed."""
         before: Document | None = None
         for document in self.documents():

@@ -1,5 +1,6 @@
 """Blocking connections: one at a time, kept open, opened anew when the service let go of it."""
 
+import os
 import socket
 from contextlib import suppress
 from time import monotonic
@@ -98,5 +99,8 @@ class Wire:
 
 def reason(error: Exception) -> str:
     """Say what the system says of it, in small letters."""
+    if isinstance(error, ConnectionError) and error.errno:
+        # Some of them carry a text of asyncio's own.
+        return os.strerror(error.errno).lower()
     said = getattr(error, "strerror", None) or str(error) or type(error).__name__
     return said[:1].lower() + said[1:]
