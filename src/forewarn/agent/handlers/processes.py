@@ -1,0 +1,127 @@
+"""Processes of this machine, as /proc shows them: found by name, told apart from later ones with the same id."""
+
+import os
+import signal
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from fnmatch import fnmatchcase
+from pathlib import Path
+
+import msgspec
+
+from forewarn.core.errors import ForewarnError
+
+_PROC = Path("/proc")
+_NO_PROC = "processes are found by /proc, which this machine has not"
+_CLOCKS_AGREE = 2.0
+"""Seconds by which a process may seem to be younger than the file that its id stands in."""
+
+
+class Trouble(ForewarnError):
+    """A process cannot be found or signalled."""
+
+
+class Process(msgspec.Struct, frozen=True):
+    """One process, for as long as it lives."""
+
+    id: int
+    began: str
+    """When it began, in ticks since this boot; another process with the same id began later."""
+
+    @property
+    def is_alive(self) -> bool:
+        return _look_at(self.id) == self
+
+    def send(self, number: int) -> bool:
+        """Signal it; tell whether it was there. Another process that has got its id meanwhile is left alone."""
+        try:
+            descriptor = os.pidfd_open(self.id)
+        except ProcessLookupError:
+            return False
+        except OSError as error:
+            raise Trouble(f"process {self.id} cannot be signalled: {error.strerror}") from None
+        try:
+            # From here on the descriptor means one process, so that what is looked at is what is signalled.
+            if not self.is_alive:
+                return False
+            signal.pidfd_send_signal(descriptor, number)
+        except ProcessLookupError:
+            return False
+        except PermissionError:
+            raise Trouble(f"process {self.id} may not be signalled; run the agent as its user, or as root") from None
+        finally:
+            os.close(descriptor)
+        return True
+
+
+def in_file(path: Path) -> list[Process]:
+    """Return the process whose id stands in a file; none if it is gone, and the id is another's by now."""
+    try:
+        text = path.read_text(encoding="ascii", errors="replace")[:64]
+        written = path.stat().st_mtime
+    except FileNotFoundError:
+        return []
+    except OSError as error:
+        raise Trouble(f"{path} cannot be read: {error.strerror}") from None
+    words = text.split()
+    if not words or not words[0].isascii() or not words[0].isdigit():
+        raise Trouble(f"{path} holds no process id; see 'pid_file' of the handler")
+    process = _look_at(int(words[0]))
+    if process is None or _began_at(process) > written + _CLOCKS_AGREE:
+        return []
+    return [process]
+
+
+def named(name: str) -> list[Process]:
+    """Return the processes whose program has this name, without its directory."""
+    return _those(lambda id_: name in (_text(id_, "comm").rstrip("\n"), _command_line(id_)[0].rpartition("/")[2]))
+
+
+def with_command_line(pattern: str) -> list[Process]:
+    """Return the processes whose words, with a space between, fit a pattern such as ``*/java *app.jar*``."""
+    return _those(lambda id_: fnmatchcase(" ".join(_command_line(id_)), pattern))
+
+
+def boot_id() -> str:
+    """Return what tells this boot of the machine from any other."""
+    try:
+        return (_PROC / "sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+    except FileNotFoundError:
+        raise Trouble(_NO_PROC) from None
+
+
+def _those(fits: Callable[[int], bool]) -> list[Process]:
+    if not (_PROC / "self/stat").exists():
+        raise Trouble(_NO_PROC)
+    found: list[Process] = []
+    for entry in os.listdir(_PROC):  # noqa: PTH208 names alone are asked for
+        if entry.isdigit():
+            with suppress(FileNotFoundError, ProcessLookupError, PermissionError):
+                if fits(int(entry)) and (process := _look_at(int(entry))):
+                    found.append(process)
+    return found
+
+
+def _look_at(id_: int) -> Process | None:
+    try:
+        # The name in parentheses may hold anything, spaces and parentheses too.
+        fields = _text(id_, "stat").rpartition(")")[2].split()
+    except (FileNotFoundError, ProcessLookupError):
+        return None
+    if len(fields) < 20 or fields[0] in "ZX":
+        return None  # it has ended, and nobody has asked how
+    return Process(id_, fields[19])
+
+
+def _began_at(process: Process) -> float:
+    up = float((_PROC / "uptime").read_text(encoding="ascii").split()[0])
+    return time.time() - up + int(process.began) / os.sysconf("SC_CLK_TCK")
+
+
+def _command_line(id_: int) -> list[str]:
+    return _text(id_, "cmdline").rstrip("\0").split("\0")
+
+
+def _text(id_: int, name: str) -> str:
+    return (_PROC / str(id_) / name).read_text(encoding="utf-8", errors="replace")
