@@ -24,7 +24,10 @@ def server(*answers: bytes) -> Iterator[str]:
 
     def work() -> None:
         for answer in answers:
-            connection, _ = listener.accept()
+            try:
+                connection, _ = listener.accept()
+            except OSError:
+                return
             connection.recv(65536)
             connection.sendall(answer)
             held.append(connection)
@@ -33,10 +36,14 @@ def server(*answers: bytes) -> Iterator[str]:
 
     thread = threading.Thread(target=work)
     thread.start()
-    yield f"http://127.0.0.1:{listener.getsockname()[1]}"
-    thread.join()
-    for each in (*held, listener):
-        each.close()
+    try:
+        yield f"http://127.0.0.1:{listener.getsockname()[1]}"
+    finally:
+        # Whoever still waits for a connection that will not come wakes up.
+        listener.shutdown(socket.SHUT_RDWR)
+        thread.join()
+        for each in (*held, listener):
+            each.close()
 
 
 def ask(api: Api) -> object:
