@@ -65,5 +65,5 @@ def test_a_node_is_drained_before_its_vm_reboots_though_the_agent_dies(
             assert node.is_cordoned()
             emulator.advance("30m")
             wait_until(lambda: event.is_over and not node.is_cordoned())
-            wait_until(lambda: {each["reason"] for each in node.events()} == {"MaintenancePending", "MaintenanceOver"})
+            wait_until(lambda: any(each["reason"] == "MaintenanceOver" for each in node.events()))
             assert node.condition()["status"] == "False"
