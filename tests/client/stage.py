@@ -57,7 +57,8 @@ class Stage:
         self.pauses: list[float] = []
         self.looked: list[Callable[[], object]] = []
         self.replies = deque(replies)
-        self.host_name = "web-0"
+        self.found: object = "web-0"
+        """What a look finds: the host name, or addresses."""
         self._chance = chance
 
     def conversation(
@@ -105,7 +106,7 @@ class Stage:
                 return None
             case Look(call):
                 self.looked.append(call)
-                return self.host_name
+                return self.found
 
     @property
     def versions(self) -> list[str]:

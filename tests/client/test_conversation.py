@@ -359,7 +359,7 @@ def test_where_the_name_is_not_told_the_host_name_is_looked_for_among_events(rep
     """As a mock does not tell it; where no event names it, the host name will do."""
     for shown, name in ((["vmss_18", "vmss_19"], "vmss_18"), (["web-0"], "vmss00000i")):
         stage = Stage(reply, document(1, event(Resources=shown)))
-        stage.host_name = "vmss00000i.internal.example.org"
+        stage.found = "vmss00000i.internal.example.org"
 
         assert stage.play(stage.conversation().own_name()) == name
 

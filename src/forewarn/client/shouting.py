@@ -6,8 +6,7 @@ Packets are sent and read below the firewall and beside whatever DHCP client run
 import os
 import selectors
 import socket
-from contextlib import ExitStack
-from pathlib import Path
+from contextlib import ExitStack, suppress
 from time import monotonic
 from typing import Self
 
@@ -16,10 +15,11 @@ from forewarn.client.dhcp import datagram, discover, endpoint_in, reply_in
 _SENT_AT = (0.0, 1.5, 4.0)
 _PATIENCE = 7.0
 """Seconds. Servers may look for three of them whether the address they offer is free."""
-_ETHERNET = "1"
+_ETHERNET = 1
 _IP = 0x0800
 _MOST = 16
-_UP = 1
+"""Interfaces that are asked; a machine with more of them is no VM."""
+_LARGEST = 65_536
 
 
 def offered_endpoints() -> tuple[str, ...]:
@@ -28,24 +28,28 @@ def offered_endpoints() -> tuple[str, ...]:
         return ()
     with ExitStack() as stack:
         try:
-            ears = [stack.enter_context(_Interface(name, mac)) for name, mac in _interfaces()]
+            names = [name for _, name in socket.if_nameindex()]
+            ears = [stack.enter_context(_Interface(name)) for name in names[:_MOST]]
         except OSError:
             return ()
-        return _listen(ears)
+        return _listen([ear for ear in ears if ear.is_ethernet])
 
 
 class _Interface:
     """One interface on which is asked."""
 
-    def __init__(self, name: str, mac: bytes) -> None:
+    def __init__(self, name: str) -> None:
         self._name = name
-        self._mac = mac
+        self._mac = b""
         self._transaction = int.from_bytes(os.urandom(4), "big")
+        self.is_ethernet = False
         self.socket = socket.socket(socket.AF_PACKET, socket.SOCK_DGRAM, socket.htons(_IP))
-        self.socket.setblocking(False)
 
     def __enter__(self) -> Self:
+        self.socket.setblocking(False)
         self.socket.bind((self._name, _IP))
+        *_, kind, self._mac = self.socket.getsockname()
+        self.is_ethernet = kind == _ETHERNET and len(self._mac) == 6
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -54,15 +58,13 @@ class _Interface:
     def ask(self) -> None:
         """Send the question; harmless where the interface cannot."""
         packet = datagram(discover(self._mac, self._transaction))
-        try:
+        with suppress(OSError):  # an interface may be down; the others are asked
             self.socket.sendto(packet, (self._name, _IP, 0, 0, b"\xff" * 6))
-        except OSError:
-            return  # the interface went down; the others are asked
 
     def hear(self) -> str:
         """Return the address that the next packet names; most packets name none."""
         try:
-            packet = self.socket.recv(65_536)
+            packet = self.socket.recv(_LARGEST)
         except OSError:
             return ""
         return endpoint_in(reply_in(packet, self._mac, self._transaction))
@@ -85,18 +87,3 @@ def _listen(ears: list[_Interface]) -> tuple[str, ...]:
                 if found:
                     return (found,)
     return ()
-
-
-def _interfaces() -> list[tuple[str, bytes]]:
-    found = []
-    for _, name in socket.if_nameindex():
-        folder = Path("/sys/class/net") / name
-        try:
-            kind = (folder / "type").read_text().strip()
-            flags = int((folder / "flags").read_text(), 16)
-            mac = bytes.fromhex((folder / "address").read_text().strip().replace(":", ""))
-        except (OSError, ValueError):
-            continue
-        if kind == _ETHERNET and flags & _UP and len(mac) == 6 and any(mac):
-            found.append((name, mac))
-    return found[:_MOST]
