@@ -54,6 +54,7 @@ _COMMANDS = {
     "token": ("forewarn.cli.token:token", "Create, list, rotate and revoke tokens."),
     "login": ("forewarn.cli.login:login", "Remember a service elsewhere, and the token that opens it."),
     "network": ("forewarn.cli.network:network", "Set up, check and take down the guests' link-local network."),
+    "doctor": ("forewarn.cli.doctor:doctor", "Look whether all that the service needs is there."),
     "journal": ("forewarn.cli.journal:journal", "Check what is on disk."),
 }
 

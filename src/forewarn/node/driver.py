@@ -134,6 +134,17 @@ class Watching(Protocol):
         """
 
 
+@runtime_checkable
+class Checking(Protocol):
+    """What a driver has that can tell whether it gets at its machines."""
+
+    def check(self, vms: tuple[Vm, ...]) -> tuple[str, ...]:
+        """Return what keeps it from these machines, one sentence each that names the remedy; nothing if nothing does.
+
+        Looks only, and takes a bounded time; a service that uses the same machines may run meanwhile.
+        """
+
+
 class DriverType(Protocol):
     """What an entry point of the group ``forewarn.drivers`` names: a class that makes drivers."""
 

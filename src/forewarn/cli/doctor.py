@@ -1,0 +1,57 @@
+"""``forewarn doctor``: whether all that the service needs is there."""
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from forewarn.cli.output import json_option, print_json, wrapped
+
+if TYPE_CHECKING:
+    from forewarn.cli.doctoring.finding import Findings
+
+
+@click.command
+@click.option(
+    "--config", metavar="FILE", help="The settings. [default: FOREWARN_CONFIG, else ./forewarn.toml if present]"
+)
+@json_option
+@click.pass_context
+def doctor(context: click.Context, config: str | None, as_json: bool) -> None:
+    """Look whether all that the service needs is there, and say what to do where it is not.
+
+    Looks at settings, data directory, journal, listeners, fleet, driver and its machines, network and clock; changes
+    nothing, and may be run beside the service. Exits with 1 when something is wrong.
+    """
+    from forewarn.cli.doctoring.finding import Findings
+
+    findings = Findings()
+    with findings.looking("settings"):
+        _examine(context, config, findings)
+    if as_json:
+        print_json({"ok": findings.is_well, "findings": findings.all})
+    else:
+        for each in findings.all:
+            click.echo(wrapped(each.said, f"{each.state:<8}{each.what:<10}"))
+    if not findings.is_well:
+        context.exit(1)
+
+
+def _examine(context: click.Context, config: str | None, findings: "Findings") -> None:
+    from forewarn.cli.doctoring.clock import examine_clock
+    from forewarn.cli.doctoring.listening import examine_endpoint
+    from forewarn.cli.doctoring.machines import examine_driver, examine_network, find_vms
+    from forewarn.cli.doctoring.storage import examine_storage
+    from forewarn.config.settings import load
+
+    settings = load({"data": context.find_root().obj.data}, os.environ, Path(config) if config else None)
+    findings.ok("settings", "they can be read")
+    examine_storage(settings.data, findings)
+    is_running, vms = find_vms(settings, findings)
+    examine_endpoint("metadata", settings.metadata, findings, is_running=is_running)
+    if settings.control:
+        examine_endpoint("control", settings.control, findings, is_running=is_running)
+    examine_driver(settings, vms, findings)
+    examine_network(settings, vms, findings)
+    examine_clock(findings)

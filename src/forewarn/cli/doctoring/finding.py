@@ -1,0 +1,58 @@
+"""What was found: well, wrong with a remedy, or not to be seen from here."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from enum import StrEnum
+
+import msgspec
+
+from forewarn.core.errors import ForewarnError
+
+
+class State(StrEnum):
+    """How something is."""
+
+    OK = "ok"
+    UNSURE = "unsure"
+    """It may be well; what is said tells what to see to."""
+    WRONG = "wrong"
+
+
+class Finding(msgspec.Struct, frozen=True):
+    """One line of the report."""
+
+    state: State
+    what: str
+    said: str
+
+
+class Findings:
+    """What was found so far, in the order in which it was looked at."""
+
+    def __init__(self) -> None:
+        self.all: list[Finding] = []
+
+    @property
+    def is_well(self) -> bool:
+        """Tell whether nothing is wrong."""
+        return all(each.state is not State.WRONG for each in self.all)
+
+    def ok(self, what: str, said: str) -> None:
+        self.all.append(Finding(State.OK, what, said))
+
+    def unsure(self, what: str, said: str) -> None:
+        self.all.append(Finding(State.UNSURE, what, said))
+
+    def wrong(self, what: str, said: str) -> None:
+        self.all.append(Finding(State.WRONG, what, said))
+
+    @contextmanager
+    def looking(self, what: str) -> Iterator[None]:
+        """Let one look fail without the others; what it says then is what is wrong."""
+        try:
+            yield
+        except ForewarnError as error:
+            self.wrong(what, str(error))
+        except OSError as error:
+            place = f"{error.filename}: " if error.filename else ""
+            self.wrong(what, f"{place}{error.strerror or error}")
