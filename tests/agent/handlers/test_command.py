@@ -1,7 +1,6 @@
 """The command handler: programs of the VM's owner do, undo and tell."""
 
 import re
-import tomllib
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -9,13 +8,14 @@ import msgspec
 import pytest
 
 from forewarn.agent.handler import Direction, Done, Failed, NotBegun, Unknowable
-from forewarn.agent.handlers.command import CommandHandler, CommandSettings, told
+from forewarn.agent.handlers.command import LONGEST_VALUE, CommandHandler, CommandSettings, told
 from forewarn.core.errors import BadInput
 from forewarn.testing.handler_contract import HandlerContract, HandlerTrial
+from tests.agent.handlers.pages import HandlerPage
 
 pytestmark = pytest.mark.end_to_end
 
-PAGE = (Path(__file__).parents[3] / "docs/handlers/command.md").read_text(encoding="utf-8")
+PAGE = HandlerPage("command")
 
 
 def sh(script: str) -> list[str]:
@@ -100,29 +100,29 @@ def test_the_environment_tells_the_event(trial: CommandTrial) -> None:
     assert 90 <= int(words["FOREWARN_SECONDS_LEFT"]) <= 100
 
 
+def test_a_service_that_says_too_much_keeps_no_program_from_running(trial: CommandTrial) -> None:
+    """A description without end, or with a NUL, is cut in the environment; on stdin it is whole."""
+    event = msgspec.structs.replace(trial.event(), description="\u20ac" * 200_000 + "\0", resources=("vm",) * 50_000)
+    task = trial.task(Direction.DO, event=event)
+
+    assert trial.make(do=sh('cat | wc -c; printf "%s" "$FOREWARN_DESCRIPTION" | wc -c')).do(task) == Done(
+        detail=str(3 * LONGEST_VALUE)
+    )
+
+
 def test_the_page_names_every_variable(trial: CommandTrial) -> None:
     """The table of variables is what a program finds, beside what was kept."""
-    found = re.findall(r"^\| `(FOREWARN_[A-Z_]+)`", PAGE, re.MULTILINE)
+    found = re.findall(r"^\| `(FOREWARN_[A-Z_]+)`", PAGE.text, re.MULTILINE)
 
     assert found == list(told(trial.task(Direction.DO)))
 
 
-def test_the_page_names_every_setting() -> None:
-    """The table of settings is the record of settings."""
-    rows = re.findall(r"^\| `([a-z_]+)` \|", PAGE, re.MULTILINE)
+def test_the_page_says_what_the_code_does(tmp_path: Path) -> None:
+    """Its table of settings is complete, its example understood, its figure right."""
+    PAGE.assert_names_settings(CommandSettings)
+    PAGE.assert_examples_are_understood(CommandHandler, tmp_path)
 
-    assert rows == [field.name for field in msgspec.structs.fields(CommandSettings)]
-
-
-def test_the_page_s_example_is_understood(tmp_path: Path) -> None:
-    """What agent.toml says there, the handler takes."""
-    found = re.search(r"^```toml\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
-    assert found is not None
-    tables = tomllib.loads(found[1])["handlers"].values()
-    for table in tables:
-        own = {key: value for key, value in table.items() if key in CommandSettings.__struct_fields__}
-        CommandHandler.from_settings(own, tmp_path)
-    assert tables
+    assert f"{LONGEST_VALUE:,} characters" in PAGE.text
 
 
 def test_the_event_is_on_stdin(trial: CommandTrial) -> None:

@@ -129,6 +129,18 @@ def test_it_ends_soon_when_the_agent_stops() -> None:
     assert time.monotonic() - began < 1.5
 
 
+def test_what_cannot_be_killed_is_left_and_becomes_no_zombie(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """As a program that has become another user's; it is told, and reaped when it ends."""
+    monkeypatch.setattr(program, "_signal", lambda *_: None)
+    began = time.monotonic()
+    ended = shell(f"echo $$ > {tmp_path}/pid; while ! [ -e {tmp_path}/end ]; do sleep 0.01; done", seconds=1)
+    (tmp_path / "end").touch()
+
+    assert ended.problem == "took too long and was stopped, but cannot be killed"
+    assert time.monotonic() - began < 2
+    wait_until(lambda: not Path(f"/proc/{(tmp_path / 'pid').read_text().strip()}").exists())
+
+
 def test_nothing_stays_open_and_nobody_stays_a_zombie() -> None:
     """A hundred runs leave no descriptor, no thread and no dead child."""
     shell("true")

@@ -144,6 +144,7 @@ def test_without_systemd_it_says_so(trial: SystemdTrial) -> None:
         ({"units": []}, "setting 'units' of handler 'systemd'"),
         ({"units": ["--all"]}, "'--all' is no name of one unit"),
         ({"units": ["app*"]}, "'app[*]' is no name of one unit"),
+        ({"units": ["forewarn-agent"]}, "forewarn-agent.service is the agent itself"),
         ({"systemctl": []}, "setting 'systemctl' of handler 'systemd'"),
         ({"poll": "1ms"}, "setting 'poll' of handler 'systemd'"),
     ],

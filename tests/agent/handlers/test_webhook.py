@@ -249,6 +249,9 @@ def test_certificates_are_verified(trial: WebhookTrial, certificate: Path) -> No
     assert "its certificate is not trusted" in misnamed.reason
     assert trial.receiver.requests == []
     assert isinstance(trial.do(url=f"https://localhost:{port}/", ca_file=str(certificate)), Done)
+    assert trial.do(url=f"https://localhost:{port}/", ca_file="/no/such") == Failed(
+        f"localhost:{port} gave no answer: the certificates in /no/such cannot be read (No such file or directory)"
+    )
 
 
 @pytest.mark.parametrize(

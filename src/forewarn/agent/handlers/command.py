@@ -23,6 +23,8 @@ from forewarn.wire.shown import shown_event
 
 _OWNER = "handler 'command'"
 _KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+LONGEST_VALUE = 30_000
+"""Characters of one variable; Linux starts no program that has one of more than 128 KiB."""
 _MOST_KEPT = 16 * 1024
 """Bytes of a JSON object that are kept; more does not belong into a memory of decisions."""
 
@@ -134,8 +136,8 @@ def told(task: Task) -> dict[str, str]:
         "FOREWARN_SECONDS_LEFT": str(max(int(left), 0)),
     }
     words |= {f"FOREWARN_KEPT_{name.upper()}": value for name, value in task.kept.items()}
-    # A NUL in what the wire said cannot stand in an environment.
-    return {name: value.replace("\0", "") for name, value in words.items()}
+    # What a service says must not keep a program from being started: no NUL can stand there, nor a text without end.
+    return {name: value.replace("\0", "")[:LONGEST_VALUE] for name, value in words.items()}
 
 
 def _done(ended: Ended) -> Done:

@@ -108,7 +108,10 @@ def _connection(message: Message, seconds: float) -> HTTPConnection:
         return HTTPConnection(parts.hostname or "", parts.port, timeout=seconds)
     import ssl  # noqa: PLC0415 as above
 
-    context = ssl.create_default_context(cafile=message.ca_file or None)
+    try:
+        context = ssl.create_default_context(cafile=message.ca_file or None)
+    except OSError as error:
+        raise ValueError(f"the certificates in {message.ca_file} cannot be read ({error.strerror})") from None
     return HTTPSConnection(parts.hostname or "", parts.port, timeout=seconds, context=context)
 
 

@@ -29,6 +29,8 @@ _STOPPING = 0.3
 _LOOK_AGAIN = 0.05
 _DRAIN = 16
 """Reads after the program's end. A pipe holds no more; a process left behind may go on writing for ever."""
+_UNKNOWN = -9
+"""The exit code of what has not ended."""
 _IS_WINDOWS = os.name == "nt"
 
 
@@ -93,10 +95,13 @@ def run(
         if cut_off:
             _end(program, pipes, _STOPPING if task.stopping.is_set() else grace)
         pipes.drain()
-        if program.poll() is None:
-            cut_off = f"{cut_off} and cannot be killed"
-            program.returncode = -9  # it hangs in the kernel; nobody is to wait for it
-        return Ended(program.returncode, cut_off, pipes.heard(program.stdout), pipes.heard(program.stderr))
+        exit_ = program.poll()
+        if exit_ is None:
+            # It hangs in the kernel, or is another user's by now; whenever it ends, it is to leave no zombie.
+            cut_off = f"{cut_off}, but cannot be killed"
+            threading.Thread(target=program.wait, name="reaper", daemon=True).start()
+            exit_ = _UNKNOWN
+        return Ended(exit_, cut_off, pipes.heard(program.stdout), pipes.heard(program.stderr))
     finally:
         pipes.close()
 

@@ -18,6 +18,7 @@ from forewarn.config.tables import read_table
 from forewarn.core.errors import BadInput, ForewarnError
 
 _OWNER = "handler 'systemd'"
+_AGENT = "forewarn-agent.service"
 _AT_REST = frozenset({"inactive", "failed"})
 _STOPPED_BY_US = "active"
 """What a claim holds: how the unit was before."""
@@ -70,6 +71,8 @@ class SystemdHandler:
             raise BadInput(f"setting 'poll' of {_OWNER} is too short; give 0.05s or more")
         # systemctl takes a name without a suffix for a service, and answers with the whole name.
         units = [unit if "." in unit else f"{unit}.service" for unit in read.units]
+        if _AGENT in units:
+            raise BadInput(f"setting 'units' of {_OWNER}: {_AGENT} is the agent itself, and cannot stop itself")
         return cls(msgspec.structs.replace(read, units=units), directory)
 
     def do(self, task: Task) -> Result:
