@@ -13,10 +13,7 @@ Needs pytest, and nothing of Forewarn's service.
 
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Callable
-from concurrent.futures import Future
 from datetime import UTC, datetime
-from typing import TypeVar
 from uuid import uuid4
 
 import pytest
@@ -24,8 +21,7 @@ import pytest
 from forewarn.core.errors import BadInput
 from forewarn.core.model import Event, EventSource, EventStatus, EventType, Vm
 from forewarn.node.driver import Done, Driver, Failed, Impact, NotBegun, Outcome, Underway, Unknowable
-
-Answer = TypeVar("Answer")
+from forewarn.testing.calls import in_time
 
 
 class DriverTrial(ABC):
@@ -193,11 +189,11 @@ class DriverContract:
 
 
 def perform(trial: DriverTrial, driver: Driver, impact: Impact) -> Outcome:
-    return _in_time(trial, lambda: driver.perform(impact))
+    return in_time("driver", trial.longest_call, lambda: driver.perform(impact))
 
 
 def outcome_of(trial: DriverTrial, driver: Driver, impact: Impact) -> Outcome:
-    return _in_time(trial, lambda: driver.outcome_of(impact))
+    return in_time("driver", trial.longest_call, lambda: driver.outcome_of(impact))
 
 
 def ended(trial: DriverTrial, driver: Driver, impact: Impact, outcome: Outcome) -> Outcome:
@@ -208,20 +204,3 @@ def ended(trial: DriverTrial, driver: Driver, impact: Impact, outcome: Outcome) 
         trial.wait_until(outcome.check_at)
         outcome = outcome_of(trial, driver, impact)
     pytest.fail("the driver says Underway for ever")
-
-
-def _in_time(trial: DriverTrial, call: Callable[[], Answer]) -> Answer:
-    """Make a call that must return in time."""
-    answer: Future[Answer] = Future()
-
-    def answer_or_fail() -> None:
-        try:
-            answer.set_result(call())
-        except BaseException as error:  # noqa: BLE001 it is raised again in the test's own thread
-            answer.set_exception(error)
-
-    threading.Thread(target=answer_or_fail, daemon=True).start()
-    try:
-        return answer.result(trial.longest_call)
-    except TimeoutError:
-        pytest.fail(f"the driver did not return within {trial.longest_call} s")

@@ -14,11 +14,8 @@ Needs pytest, and nothing of Forewarn's agent.
 
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Callable
-from concurrent.futures import Future
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import TypeVar
 from uuid import uuid4
 
 import msgspec
@@ -38,9 +35,8 @@ from forewarn.agent.handler import (
 )
 from forewarn.core.errors import BadInput
 from forewarn.core.model import EventSource, EventStatus, EventType
+from forewarn.testing.calls import in_time
 from forewarn.wire.document import ScheduledEvent
-
-Answer = TypeVar("Answer")
 
 
 class HandlerTrial(ABC):
@@ -228,11 +224,11 @@ class HandlerContract:
         if trial.hang():
             patience = trial.hanging_call + trial.slack
             task = trial.task(Direction.DO, event=event, seconds=trial.hanging_call)
-            answer = in_time(patience, lambda: handler.do(task))
+            answer = in_time("handler", patience, lambda: handler.do(task))
             assert isinstance(answer, Failed)
             assert is_one_sentence(answer.reason)
             task = trial.task(Direction.UNDO, event=event, seconds=trial.hanging_call)
-            in_time(patience, lambda: handler.undo(task))
+            in_time("handler", patience, lambda: handler.undo(task))
         handler.close()
 
     def test_it_stops_waiting_when_told_to(self, trial: HandlerTrial) -> None:
@@ -242,7 +238,7 @@ class HandlerContract:
             task = trial.task(Direction.DO, seconds=600, stopping=stopping)
             timer = threading.Timer(0.2, stopping.set)
             timer.start()
-            answer = in_time(0.2 + trial.slack, lambda: handler.do(task))
+            answer = in_time("handler", 0.2 + trial.slack, lambda: handler.do(task))
             timer.join()
             assert isinstance(answer, Failed)
             assert is_one_sentence(answer.reason)
@@ -277,19 +273,19 @@ class HandlerContract:
 
 def do(trial: HandlerTrial, handler: Handler, event: ScheduledEvent | None = None) -> Result:
     task = trial.task(Direction.DO, event=event)
-    return in_time(trial.longest_call, lambda: handler.do(task))
+    return in_time("handler", trial.longest_call, lambda: handler.do(task))
 
 
 def undo(
     trial: HandlerTrial, handler: Handler, event: ScheduledEvent | None = None, kept: dict[str, str] | None = None
 ) -> Result:
     task = trial.task(Direction.UNDO, event=event, kept=kept)
-    return in_time(trial.longest_call, lambda: handler.undo(task))
+    return in_time("handler", trial.longest_call, lambda: handler.undo(task))
 
 
 def outcome_of(trial: HandlerTrial, handler: Handler, event: ScheduledEvent) -> Outcome:
     task = trial.task(Direction.DO, event=event)
-    return in_time(trial.longest_call, lambda: handler.outcome_of(task))
+    return in_time("handler", trial.longest_call, lambda: handler.outcome_of(task))
 
 
 def done(answer: Result) -> Done:
@@ -300,20 +296,3 @@ def done(answer: Result) -> Done:
 
 def is_one_sentence(reason: str) -> bool:
     return bool(reason.strip()) and "\n" not in reason
-
-
-def in_time(seconds: float, call: Callable[[], Answer]) -> Answer:
-    """Make a call as the agent does, in a thread; it must return within this time."""
-    answer: Future[Answer] = Future()
-
-    def answer_or_fail() -> None:
-        try:
-            answer.set_result(call())
-        except BaseException as error:  # noqa: BLE001 it is raised again in the test's own thread
-            answer.set_exception(error)
-
-    threading.Thread(target=answer_or_fail, daemon=True).start()
-    try:
-        return answer.result(seconds)
-    except TimeoutError:
-        pytest.fail(f"the handler did not return within {seconds:g} s")
