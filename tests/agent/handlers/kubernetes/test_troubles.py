@@ -23,7 +23,7 @@ def status(message: str, **details: object) -> bytes:
         (403, troubles.Blocked),
         (404, troubles.Missing),
         (409, troubles.Conflict),
-        (429, troubles.Blocked),
+        (429, troubles.Unable),
         (400, troubles.NotUnderstood),
         (422, troubles.NotUnderstood),
         (500, troubles.Unable),
@@ -32,7 +32,7 @@ def status(message: str, **details: object) -> bytes:
     ],
 )
 def test_the_code_says_what_follows(code: int, trouble: type[ForewarnError]) -> None:
-    """Each code has its class; a 403 for want of no right is a rule of the cluster."""
+    """Each code has its class; a 403 for want of no right is a rule of the cluster, a 429 without a budget a rush."""
     assert type(of_answer(code, status("no"), URL)) is trouble
 
 
@@ -61,7 +61,15 @@ def test_the_budget_in_the_way_is_named() -> None:
     """Which budget forbids an eviction stands in the details, and is what is told."""
     cause = {"reason": "DisruptionBudget", "message": "The disruption budget web needs 2 healthy pods and has 2"}
 
-    assert str(of_answer(429, status("Cannot evict pod.", causes=[cause]), URL)) == cause["message"]
+    answer = of_answer(429, status("Cannot evict pod.", causes=[cause]), URL)
+
+    assert isinstance(answer, troubles.Blocked)
+    assert str(answer) == cause["message"]
+
+
+def test_a_web_server_that_is_no_api_server_knows_nothing() -> None:
+    """A page that is not found does not mean that a node is gone, or its cordon would stay for good."""
+    assert type(of_answer(404, b"<html>not found</html>", URL)) is troubles.Unable
 
 
 @pytest.mark.parametrize("body", [b"", b"<html>", b"[]", b'{"message": 3}', status("two\nlines")])

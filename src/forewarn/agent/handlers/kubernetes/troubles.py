@@ -56,13 +56,17 @@ class _Details(msgspec.Struct, frozen=True):
 
 
 class _Status(msgspec.Struct, frozen=True):
+    kind: str = ""
     message: str = ""
     details: _Details = _Details()
 
 
 def of_answer(status: int, body: bytes, url: str) -> ForewarnError:
     """Return what an answer that is no success means."""
-    said = _said(body) or f"it answered {status}"
+    told = _read(body)
+    # Which budget stands in the way, and by how much, is told in the details alone.
+    budget = next((each.message for each in told.details.causes if each.reason == "DisruptionBudget"), "")
+    said = " ".join((budget or told.message or f"it answered {status}").split())
     match status:
         case 401:
             return NotAccepted(
@@ -73,11 +77,14 @@ def of_answer(status: int, body: bytes, url: str) -> ForewarnError:
             lacking = _lacking(said)
             # Where no right is lacking, an admission rule of the cluster says no, and may say yes later.
             return Forbidden(lacking) if lacking else Blocked(said)
-        case 404:
+        case 404 if told.kind == "Status":
             return Missing(said)
+        case 404:
+            # Some other web server: that it has no such page says nothing about the object.
+            return Unable(f"{url} does not answer as an API server does; see that it is the right address")
         case 409:
             return Conflict(said)
-        case 429:
+        case 429 if budget:
             return Blocked(said)
         case 400 | 405 | 406 | 413 | 415 | 422:
             return NotUnderstood(f"the API server {url} refuses what it was sent: {said}")
@@ -108,14 +115,11 @@ def _lacking(said: str) -> str:
     )
 
 
-def _said(body: bytes) -> str:
+def _read(body: bytes) -> _Status:
     try:
-        status = msgspec.json.decode(body, type=_Status)
+        return msgspec.json.decode(body, type=_Status)
     except msgspec.DecodeError:
-        return ""
-    # Which budget stands in the way, and by how much, is told in the details alone.
-    budget = next((each.message for each in status.details.causes if each.reason == "DisruptionBudget"), "")
-    return " ".join((budget or status.message).split())
+        return _Status()
 
 
 def _one_line(error: Exception) -> str:
