@@ -95,7 +95,7 @@ class Guest:
         self.order(f"echo {whose} >/run/approve")
 
     def said(self, word: str) -> list[str]:
-        """Return what the guest has said under that word: boot, clock, events, approved, powerdown."""
+        """Return what the guest has said under that word: clock, events, approved, powerdown, did."""
         log = self.site.place(self.name, self.host, "log")
         text = log.read_bytes().decode(errors="replace") if log.exists() else ""
         lines = (line.strip("\r") for line in text.split("\n")[:-1])
@@ -103,8 +103,17 @@ class Guest:
 
     def boot_id(self) -> str:
         """Return the id of the guest's present boot, once it has one."""
-        self.wait_for("the guest to boot", lambda: bool(self.said("boot")))
-        return self.said("boot")[-1]
+        self.wait_for("the guest to boot", lambda: bool(self.said("clock")))
+        return self.said("clock")[-1].split()[1]
+
+    def uptime(self) -> float:
+        """Return what the guest last said of its own clock, which stands still with it."""
+        self.boot_id()
+        return float(self.said("clock")[-1].split()[0])
+
+    def wait_for_boot(self, before: str) -> None:
+        """Wait until the guest runs in another boot than that."""
+        self.wait_for("another boot", lambda: self.boot_id() != before)
 
     def wait_for(self, what: str, is_so: Callable[[], bool], seconds: float = BOOT_TAKES) -> None:
         ending = monotonic() + seconds

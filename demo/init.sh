@@ -47,7 +47,7 @@ while read -r order; do eval "$order"; done </dev/ttyS0 &
 # The power button.
 { dd if=/dev/input/event0 of=/dev/null bs=24 count=1 2>/dev/null && echo "@ powerdown" && poweroff -f; } &
 
-echo "@ boot $(cat /proc/sys/kernel/random/boot_id)"
+read -r boot </proc/sys/kernel/random/boot_id
 last=
 while true; do
     if wget -q -O /run/document --header 'Metadata: true' "$URL" 2>/dev/null; then
@@ -56,7 +56,7 @@ while true; do
         document=unreachable
     fi
     read -r uptime _ </proc/uptime
-    echo "@ clock $uptime"
+    echo "@ clock $uptime $boot"
     if [ "$document" != "$last" ]; then
         echo "@ events $document"
         last=$document

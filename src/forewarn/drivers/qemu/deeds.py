@@ -169,6 +169,8 @@ def end(deed: Deed, *, deletes: bool) -> str:
     was_there = deed.here.status() != GONE
     if was_there:
         deed.here.quit()
+    elif not deed.here.path.parent.is_dir():
+        raise Trouble(f"there is no directory {deed.here.path.parent}; see that 'qmp' of driver 'qemu' is right")
     if deletes and deed.settings.delete:
         deed.here.run("delete", deed.settings.delete)
     return "" if was_there else "it was not running"

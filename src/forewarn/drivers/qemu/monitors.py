@@ -6,6 +6,9 @@ unasked on it. The library is asynchronous; it runs on an event loop in a thread
 
 import asyncio
 import logging
+import os
+import socket
+import struct
 import threading
 from collections.abc import Callable, Coroutine
 from concurrent.futures import Future
@@ -13,13 +16,15 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
-from qemu.qmp import ConnectError, ExecInterruptedError, ExecuteError, QMPClient, QMPError
+from qemu.qmp import ConnectError, ExecInterruptedError, ExecuteError, QMPClient, QMPError, Runstate
 
 from forewarn.core.errors import ForewarnError
 
 LONGEST_GREETING = 5.0
 LONGEST_ANSWER = 20.0
 """Seconds that a monitor may take to answer; a busy QEMU writes its memory in between."""
+LONGEST_END = 5.0
+"""Seconds between its hanging up and the end of its process."""
 
 _Answer = TypeVar("_Answer")
 
@@ -36,11 +41,12 @@ class Monitors:
     """Speaks to machines by the paths of their sockets. Safe from several threads."""
 
     def __init__(self, tell: Callable[[Path, dict[str, Any] | None], None]) -> None:
-        """``tell`` is called with what QEMU says unasked, and with None when a conversation ends."""
+        """``tell`` is called with what QEMU says unasked, and with None when its process has died."""
         # What the library logs, the driver says in its own words.
         logging.getLogger("qemu.qmp").setLevel(logging.CRITICAL)
         self._tell = tell
         self._talks: dict[Path, _Talk] = {}
+        self._listening: set[asyncio.Task[None]] = set()
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="qmp", daemon=True)
         self._thread.start()
@@ -59,7 +65,7 @@ class Monitors:
         return path in self._talks
 
     def await_end(self, path: Path, seconds: float) -> bool:
-        """Wait until the machine has hung up; tell whether it has."""
+        """Wait until the machine has hung up and its process has ended; tell whether it has."""
         return self._wait(self._end_of(path, seconds))
 
     def close(self) -> None:
@@ -106,7 +112,9 @@ class Monitors:
                 talk.is_open.set()
                 talk.failure = error
                 raise
-            talk.listening = asyncio.create_task(self._listen(path, talk))
+            listening = asyncio.create_task(self._listen(path, talk))
+            self._listening.add(listening)
+            listening.add_done_callback(self._listening.discard)
         await talk.is_open.wait()
         if talk.failure:
             raise talk.failure
@@ -131,8 +139,9 @@ class Monitors:
                 await talk.client.disconnect()
             for event in talk.client.events.clear():
                 self._tell(path, dict(event))
+            has_died = not self._is_closed and await talk.process_ended()
             talk.has_ended.set()
-            if not self._is_closed:
+            if has_died:
                 self._tell(path, None)
 
     async def _end_of(self, path: Path, seconds: float) -> bool:
@@ -145,7 +154,7 @@ class Monitors:
         return talk.has_ended.is_set()
 
     async def _close(self) -> None:
-        tasks = [talk.listening for talk in self._talks.values() if talk.listening]
+        tasks = list(self._listening)
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
@@ -159,19 +168,60 @@ class _Talk:
         self.is_open = asyncio.Event()
         self.has_ended = asyncio.Event()
         self.failure: BaseException | None = None
-        self.listening: asyncio.Task[None] | None = None
+        self._process = -1
+        """A handle of QEMU's process, where there can be one."""
 
     async def begin(self, path: Path) -> None:
+        line = socket.socket(socket.AF_UNIX)
+        line.setblocking(False)
         try:
             async with asyncio.timeout(LONGEST_GREETING):
-                await self.client.connect(str(path))
+                await asyncio.get_running_loop().sock_connect(line, str(path))
+                self._process = _process_behind(line)
+                await self.client.connect(line)
         except TimeoutError:
             raise Trouble(
                 f"the monitor at {path} does not greet: somebody else talks to it; give Forewarn one of its own"
             ) from None
         except (ConnectError, OSError) as error:
             raise _no_connection(path, error) from None
+        finally:
+            if self.client.runstate is not Runstate.RUNNING:
+                line.close()
+                self._let_process_go()
         self.is_open.set()
+
+    async def process_ended(self) -> bool:
+        """Wait a little for the process to end, after it hung up; one that cannot be seen counts as ended."""
+        if self._process < 0:
+            return True
+        ended = asyncio.Event()
+        loop = asyncio.get_running_loop()
+        loop.add_reader(self._process, ended.set)
+        try:
+            async with asyncio.timeout(LONGEST_END):
+                await ended.wait()
+        except TimeoutError:
+            return False
+        else:
+            return True
+        finally:
+            loop.remove_reader(self._process)
+            self._let_process_go()
+
+    def _let_process_go(self) -> None:
+        if self._process >= 0:
+            os.close(self._process)
+            self._process = -1
+
+
+def _process_behind(line: socket.socket) -> int:
+    """Return a handle of the process that listens there, by which its end can be awaited; -1 where there is none."""
+    with suppress(OSError, AttributeError):
+        id_, _, _ = struct.unpack("3i", line.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i")))
+        if id_ > 0:
+            return os.pidfd_open(id_)
+    return -1
 
 
 def _no_connection(path: Path, error: Exception) -> Trouble:

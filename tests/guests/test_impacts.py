@@ -1,0 +1,332 @@
+"""What the qemu driver does to real guests, step by step, and what is left of it after a crash between two steps."""
+
+import time
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from threading import Thread
+from uuid import uuid4
+
+import pytest
+
+from forewarn.clocks import SystemClock
+from forewarn.core.model import Event, EventSource, EventStatus, EventType, Host, Seen, Sighting, Vm
+from forewarn.drivers.ledger import Page
+from forewarn.drivers.qemu.driver import QemuDriver
+from forewarn.node.driver import Berth, Done, Failed, Impact, NotBegun, Outcome, Underway
+from tests.guests.conftest import Park
+
+pytestmark = pytest.mark.end_to_end
+
+
+class Lost(BaseException):
+    """The process of the driver is gone."""
+
+
+class Rig:
+    """A driver that can be lost, and made anew."""
+
+    def __init__(self, park: Park) -> None:
+        self.park = park
+        self.seen: list[Sighting] = []
+        self.driver = self.make()
+
+    def make(self, **more: object) -> QemuDriver:
+        settings = self.park.settings(**more)
+        self.driver = QemuDriver.from_settings(settings, SystemClock(), 1.0, self.park.directory / "driver")
+        return self.driver
+
+    def lose_after(self, step: str, impact: Impact, monkeypatch: pytest.MonkeyPatch, **more: object) -> None:
+        """Begin an impact with a driver that is lost just after it wrote a step down."""
+        note = Page.note
+
+        def note_and_die(page: Page, name: str, vm: str = "", **seen: str) -> None:
+            note(page, name, vm, **seen)
+            if name == step:
+                raise Lost
+
+        self.driver.close()
+        with monkeypatch.context() as patched:
+            patched.setattr(Page, "note", note_and_die)
+            driver = self.make(**more)
+            with pytest.raises(Lost):
+                driver.perform(impact)
+            driver.close()
+        self.make()
+
+    def ended(self, outcome: Outcome, impact: Impact) -> Outcome:
+        while isinstance(outcome, Underway):
+            time.sleep(0.1)
+            outcome = self.driver.outcome_of(impact)
+        return outcome
+
+
+@pytest.fixture
+def rig(park: Park) -> Iterator[Rig]:
+    rig = Rig(park)
+    yield rig
+    rig.driver.close()
+
+
+def impact(
+    type_: EventType,
+    *vms: str,
+    operation: str = "vm something",
+    duration: int = -1,
+    deletes: bool = False,
+    berths: tuple[str, ...] = (),
+) -> Impact:
+    now = datetime.now(UTC)
+    names = vms or ("web-0",)
+    event = Event(
+        id=str(uuid4()),
+        type=type_,
+        source=EventSource.PLATFORM,
+        group="web",
+        resources=names,
+        status=EventStatus.STARTED,
+        not_before=now,
+        announced_at=now,
+        operation=operation,
+        host="h1",
+        duration=duration,
+        attempted_at=now,
+        attempts=1,
+    )
+    places = tuple(Berth(Host(name)) for name in berths)
+    return Impact(event, tuple(Vm(name, "web", host="h1") for name in names), now, deletes=deletes, berths=places)
+
+
+def test_a_freeze_lasts_as_announced_for_all_at_once(rig: Rig) -> None:
+    """Both guests stand still for the announced time, not one after the other, and then go on."""
+    guests = [rig.park.restored(name) for name in ("web-0", "web-1")]
+    clocks = [guest.uptime() for guest in guests]
+    frozen = impact(EventType.FREEZE, "web-0", "web-1", duration=1)
+
+    began = time.monotonic()
+    assert rig.driver.perform(frozen) == Done()
+
+    assert 1 <= time.monotonic() - began < 2
+    assert [guest.status() for guest in guests] == ["running", "running"]
+    for guest, clock in zip(guests, clocks, strict=True):
+        guest.wait_for("its clock to go on", lambda guest=guest, clock=clock: guest.uptime() > clock)  # type: ignore[misc]
+
+
+@pytest.mark.parametrize("step", ["freezing", "frozen"])
+def test_no_guest_stays_frozen_after_a_crash(rig: Rig, step: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A guest that was left standing goes on when its time is over, at the question what came of it."""
+    guest = rig.park.restored("web-0")
+    frozen = impact(EventType.FREEZE, duration=1)
+    rig.lose_after(step, frozen, monkeypatch)
+
+    outcome = rig.ended(rig.driver.outcome_of(frozen), frozen)
+
+    assert isinstance(outcome, Done if step == "frozen" else Failed)
+    assert guest.status() == "running"
+
+
+def test_a_freeze_is_cut_short_when_the_service_stops(rig: Rig) -> None:
+    """Better too short than for as long as nobody starts the service again."""
+    guest = rig.park.restored("web-0")
+    frozen = impact(EventType.FREEZE, duration=60)
+
+    thread = Thread(target=rig.driver.perform, args=(frozen,))
+    thread.start()
+    guest.wait_for("the freeze", lambda: guest.status() == "paused")
+    rig.driver.close()
+    thread.join(5)
+
+    assert guest.status() == "running"
+
+
+def test_a_reboot_lets_the_guest_shut_down_by_itself(rig: Rig) -> None:
+    """A guest that heeds its power button goes down in order, and boots anew."""
+    guest = rig.park.restored("web-0")
+    boot = guest.boot_id()
+    rig.driver.close()
+    rig.make(grace=20)
+
+    outcome = rig.driver.perform(impact(EventType.REBOOT))
+
+    assert outcome == Done(detail="it shut down by itself")
+    assert guest.said("powerdown")
+    guest.wait_for_boot(boot)
+    assert guest.resets == 1
+
+
+@pytest.mark.parametrize("step", ["powering-down", "resetting", "reset"])
+def test_a_reboot_that_a_crash_cut_off_is_finished_once(rig: Rig, step: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Wherever the driver was lost, the guest is reset once, and boots."""
+    guest = rig.park.restored("web-0")
+    boot = guest.boot_id()
+    reboot = impact(EventType.REBOOT)
+    rig.lose_after(step, reboot, monkeypatch)
+
+    assert isinstance(rig.ended(rig.driver.outcome_of(reboot), reboot), Done)
+    assert isinstance(rig.driver.perform(reboot), Done)
+    guest.wait_for_boot(boot)
+    assert guest.resets == 1
+
+
+def test_a_machine_that_ends_with_its_guest_is_started_again(rig: Rig) -> None:
+    """Where the process goes down with the guest, as without -no-shutdown, it is started anew."""
+    guest = rig.park.restored("web-0")
+    reboot = impact(EventType.REBOOT)
+    rig.driver.close()
+    rig.make(grace=20)
+    guest.execute("set-action", shutdown="poweroff")
+
+    outcome = rig.driver.perform(reboot)
+
+    assert outcome == Done(detail="its process ended with the guest, and was started again")
+    assert guest.status() == "running"
+
+
+def test_a_live_move_keeps_the_boot(rig: Rig) -> None:
+    """The guest goes on at the other host where it was; nothing is left here."""
+    here, there = rig.park.restored("web-0"), rig.park.guest("web-0", "h2")
+    boot = here.boot_id()
+    moving = impact(EventType.REDEPLOY, berths=("h2",))
+
+    outcome = rig.driver.perform(moving)
+
+    assert outcome == Done({"web-0": "h2"}, "moved while it ran")
+    assert (here.status(), there.status()) == ("gone", "running")
+    assert there.boot_id() == boot
+
+
+@pytest.mark.parametrize("step", ["moving", "migrating", "moved"])
+def test_a_move_that_a_crash_cut_off_is_finished(rig: Rig, step: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Wherever the driver was lost, the guest runs once, at the other host."""
+    here, there = rig.park.restored("web-0"), rig.park.guest("web-0", "h2")
+    moving = impact(EventType.REDEPLOY, berths=("h2",))
+    rig.lose_after(step, moving, monkeypatch)
+
+    outcome = rig.ended(rig.driver.outcome_of(moving), moving)
+
+    assert outcome == Done({"web-0": "h2"}, "moved while it ran")
+    assert (here.status(), there.status()) == ("gone", "running")
+
+
+def test_a_move_to_a_machine_that_is_too_small_fails_and_the_guest_runs_on(rig: Rig) -> None:
+    """The reason names both sizes; the guest has felt nothing, and nothing is left at the other end."""
+    here, there = rig.park.restored("web-0"), rig.park.guest("web-0", "h2")
+    rig.park.site.describe("web-0", 0, memory=64)
+
+    outcome = rig.driver.perform(impact(EventType.REDEPLOY, berths=("h2",)))
+
+    assert outcome == Failed(
+        "web-0 could not be moved to h2: the machine there has 64 MiB of memory, and the guest needs 96 MiB; "
+        "it is running on h1"
+    )
+    assert (here.status(), there.status()) == ("running", "gone")
+
+
+def test_a_move_whose_line_breaks_fails_and_the_guest_runs_on(rig: Rig) -> None:
+    """What QEMU says of a broken migration is the reason."""
+    here = rig.park.restored("web-0")
+    rig.driver.close()
+    rig.make(incoming="unix:/nowhere/at/all")
+
+    outcome = rig.driver.perform(impact(EventType.REDEPLOY, berths=("h2",)))
+
+    assert isinstance(outcome, Failed)
+    assert "web-0 could not be moved to h2: 'receive' (ip) failed for web-0: " in outcome.reason
+    assert "/nowhere/at/all" in outcome.reason
+    assert here.status() == "running"
+
+
+def test_a_move_to_nowhere_fails(rig: Rig) -> None:
+    """Without another host there is nothing to move to, and the reason says so."""
+    here = rig.park.restored("web-0")
+
+    outcome = rig.driver.perform(impact(EventType.REDEPLOY))
+
+    assert isinstance(outcome, Failed)
+    assert outcome.reason.startswith("there is no other host that web-0 could be moved to")
+    assert here.status() == "running"
+
+
+def test_a_lost_machine_is_started_anew(rig: Rig) -> None:
+    """After a failure of its process a VM boots where it was."""
+    guest = rig.park.restored("web-0")
+    guest.kill()
+    guest.wait_for("its end", lambda: guest.status() == "gone")
+
+    outcome = rig.driver.perform(impact(EventType.REDEPLOY, operation="vm fail", berths=("h2",)))
+
+    assert outcome == Done({"web-0": "h1"}, "started anew")
+    assert guest.status() == "running"
+
+
+@pytest.mark.parametrize("type_", [EventType.PREEMPT, EventType.TERMINATE])
+def test_an_eviction_and_a_deletion_end_the_machine(rig: Rig, type_: EventType) -> None:
+    """Only what is to go for good is deleted."""
+    guest = rig.park.restored("web-0")
+    remains = rig.park.directory / "web-0.disk"
+    remains.touch()
+    rig.driver.close()
+    rig.make(delete=["rm", str(rig.park.directory / "{vm}.disk")])
+
+    outcome = rig.driver.perform(impact(type_, deletes=type_ is EventType.TERMINATE))
+
+    assert outcome == Done()
+    assert guest.status() == "gone"
+    assert remains.exists() == (type_ is EventType.PREEMPT)
+
+
+def test_a_machine_that_is_not_there_is_said_not_to_be(rig: Rig) -> None:
+    """The reason names the socket and the setting; a question before that begins nothing."""
+    rig.park.restored("web-1")
+    reboot = impact(EventType.REBOOT)
+
+    assert rig.driver.outcome_of(reboot) == NotBegun()
+    outcome = rig.driver.perform(reboot)
+
+    assert isinstance(outcome, Failed)
+    path = rig.park.site.place("web-0", "h1", "qmp")
+    expected = f"there is no machine at {path}: see that it runs, and that 'qmp' of driver 'qemu' is right"
+    assert outcome.reason == expected
+
+
+def test_what_fails_for_one_is_told_and_where_the_other_stands(rig: Rig) -> None:
+    """Of two VMs one is moved, the other is missing: the event fails, and names the host of the first."""
+    rig.park.restored("web-0")
+
+    outcome = rig.driver.perform(impact(EventType.REDEPLOY, "web-0", "web-1", berths=("h2",)))
+
+    assert isinstance(outcome, Failed)
+    assert outcome.hosts == {"web-0": "h2"}
+    assert outcome.reason.startswith("web-1: ")
+
+
+@pytest.mark.parametrize(
+    ("befall", "what", "detail"),
+    [
+        (lambda guest: guest.kill(), Seen.CRASHED, "its process on the host died"),
+        (lambda guest: guest.execute("system_reset"), Seen.REBOOTED, "reset over QMP"),
+        (lambda guest: guest.execute("quit"), Seen.STOPPED, "its process was told to quit"),
+        (lambda guest: guest.execute("system_powerdown"), Seen.STOPPED, "by the guest itself"),
+    ],
+    ids=["kill", "reset", "quit", "power button"],
+)
+def test_what_befalls_a_machine_is_seen(rig: Rig, befall: Callable[[object], None], what: Seen, detail: str) -> None:
+    """A crash, a reset and an end are told apart, each once."""
+    guest = rig.park.restored("web-0")
+    rig.driver.watch(rig.seen.append)
+    guest.wait_for("the driver to listen", lambda: len(rig.driver._monitors._talks) == 1)
+    befall(guest)
+    guest.wait_for("a sighting", lambda: bool(rig.seen))
+    time.sleep(0.2)
+
+    assert [(each.vm, each.what, each.detail) for each in rig.seen] == [("web-0", what, detail)]
+
+
+def test_our_own_move_is_not_seen_as_a_crash(rig: Rig) -> None:
+    """What the driver itself does at the other end, where it fails too, is no sighting of the VM."""
+    rig.park.restored("web-0")
+    rig.driver.watch(rig.seen.append)
+    rig.park.site.describe("web-0", 0, memory=64)
+
+    assert isinstance(rig.driver.perform(impact(EventType.REDEPLOY, berths=("h2",))), Failed)
+    time.sleep(0.2)
+    assert rig.seen == []
