@@ -241,6 +241,14 @@ def test_vms_are_added_and_removed(office: Office, forewarn: Forewarn) -> None:
     assert forewarn("vm", "add", "x", "--tag", "nothing").code == 2
     assert forewarn("vm", "add", "x", "--group", "wep").code == 1
 
+    forewarn("vm", "add", "wired", "--tap", "tap0", "--mark", "7", "--mac-address", "52:54:00:12:34:56")
+    shown = forewarn("vm", "show", "wired").out
+    assert [line.split() for line in shown.splitlines() if line.startswith(("tap ", "mark ", "mac "))] == [
+        ["tap", "tap0"],
+        ["mark", "7"],
+        ["mac", "address", "52:54:00:12:34:56"],
+    ]
+
     assert forewarn("vm", "remove", "solo").out == "solo was removed\n"
     assert "solo" not in office.node.fleet.groups
 

@@ -23,6 +23,7 @@ from forewarn.core.model import (
     GroupTerms,
     Host,
     InstanceFacts,
+    Interface,
     Policy,
     Vm,
 )
@@ -73,6 +74,15 @@ def wishes(draw: st.DrawFn) -> Wish:
             draw(st.sampled_from(["", *stand])),
             draw(st.integers(0, 1)),
             address=draw(st.sampled_from(["", f"10.0.0.{number}"])),
+            interface=draw(
+                st.sampled_from(
+                    [
+                        Interface(),
+                        Interface(tap=f"tap{number}", mark=number + 1),
+                        Interface(mac_address="52:54:00:12:34:56", subnet="10.0.0.0/24", ipv6_address="2001:db8::1"),
+                    ]
+                )
+            ),
             instance=draw(facts),
         )
     return Wish(stand, groups, vms)

@@ -12,7 +12,17 @@ from forewarn.config import toml
 from forewarn.control.tables import GROUP_KEYS, VM_KEYS
 from forewarn.control.wish import Wish, read, wish_of
 from forewarn.core.errors import BadInput
-from forewarn.core.model import ApprovalRule, EvictionPolicy, GroupKind, GroupTerms, Host, InstanceFacts, Policy, Vm
+from forewarn.core.model import (
+    ApprovalRule,
+    EvictionPolicy,
+    GroupKind,
+    GroupTerms,
+    Host,
+    InstanceFacts,
+    Interface,
+    Policy,
+    Vm,
+)
 
 
 def wish(text: str) -> Wish:
@@ -45,6 +55,12 @@ def test_a_fleet_file_says_everything_there_is_to_say() -> None:
         zone = "3"
         address = "10.0.0.4"
         spot = true
+        tap = "tap0"
+        mark = 7
+        mac_address = "52-54-00-12-34-AB"
+        subnet = "10.0.0.0/24"
+        public_ip_address = "203.0.113.4"
+        ipv6_address = "2001:DB8::4"
         vm_id = "id"
         vm_size = "size"
         os_type = "Windows"
@@ -55,12 +71,29 @@ def test_a_fleet_file_says_everything_there_is_to_say() -> None:
         """)
 
     instance = InstanceFacts("id", "size", "Windows", "here", "rg", "sub", {"role": "web"})
+    interface = Interface("tap0", 7, "52:54:00:12:34:ab", "10.0.0.0/24", "203.0.113.4", "2001:db8::4")
     policy = Policy(1, True, True, False, 1_800, ("22:00-06:00",))
     assert found == Wish(
         {"h1": Host("h1")},
         {"pool": GroupTerms("pool", GroupKind.SCALE_SET, ApprovalRule.QUORUM, 600, EvictionPolicy.DELETE, policy)},
-        {"pool_0": Vm("pool_0", "pool", "h1", 1, 2, "3", "10.0.0.4", True, instance)},
+        {"pool_0": Vm("pool_0", "pool", "h1", 1, 2, "3", "10.0.0.4", True, instance, interface)},
     )
+
+
+def test_vms_on_wires_of_their_own_may_share_an_address() -> None:
+    """A tap, or a mark, is enough to tell who is who."""
+    found = wish("""
+        [[vm]]
+        name = "blue"
+        address = "10.0.0.4"
+        tap = "tap0"
+        [[vm]]
+        name = "green"
+        address = "10.0.0.4"
+        mark = 7
+        """)
+
+    assert {vm.address for vm in found.vms.values()} == {"10.0.0.4"}
 
 
 def test_a_vm_without_a_group_stands_alone() -> None:
@@ -123,6 +156,21 @@ ALONE = '[[group]]\nname = "g"\nkind = "standalone"\n'
             '[[vm]]\nname = "a"\naddress = "10.0.0.1"\n[[vm]]\nname = "b"\naddress = "10.0.0.1"',
             "line 6: [[vm]] 2 'b': address 10.0.0.1 is that of 'a' already",
         ),
+        (
+            '[[vm]]\nname = "a"\ntap = "tap0"\n[[vm]]\nname = "b"\ntap = "tap0"',
+            "line 6: [[vm]] 2 'b': tap tap0 is that of 'a' already; taps and marks are unique",
+        ),
+        (
+            '[[vm]]\nname = "a"\nmark = 1\n[[vm]]\nname = "b"\nmark = 1',
+            "line 6: [[vm]] 2 'b': mark 1 is that of 'a' already",
+        ),
+        (VM + 'tap = "a name of 16 ch"', "tap is 'a name of 16 ch', expected the name of a device"),
+        (VM + "mark = 0", "mark is 0, expected a whole number from 1 to 4294967295"),
+        (VM + 'mac_address = "52:54"', "mac_address is '52:54', expected a MAC address"),
+        (VM + 'subnet = "10.0.0.1/24"', "subnet is '10.0.0.1/24', expected a subnet such as"),
+        (VM + 'subnet = "10.0.0.0"', "subnet is '10.0.0.0', expected a subnet such as"),
+        (VM + 'public_ip_address = "::1"', "public_ip_address is '::1', expected an IPv4 address"),
+        (VM + 'ipv6_address = "10.0.0.1"', "ipv6_address is '10.0.0.1', expected an IPv6 address"),
         (ALONE, "line 3: [[group]] 1 'g': it is standalone and has no VM"),
         (
             ALONE + '[[vm]]\nname = "a"\ngroup = "g"\n[[vm]]\nname = "b"\ngroup = "g"',

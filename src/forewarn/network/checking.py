@@ -40,8 +40,8 @@ def notes(settings: Settings, vms: Sequence[Vm]) -> list[str]:
     here = [vm for vm in vms if not settings.network.host or vm.standing_on == settings.network.host]
     found = {
         "no tap, so that nobody is kept from using the address": [vm for vm in here if not vm.interface.tap],
-        "the tap is not on this machine now": [
-            vm for vm in here if vm.interface.tap and vm.interface.tap not in links
+        "the tap is not on this machine now, or switched off": [
+            vm for vm in here if (tap := vm.interface.tap) and not (tap in links and links[tap].is_up)
         ],
         "no address, so that packets from any are let through": [
             vm for vm in here if vm.interface.tap and not (vm.address or vm.interface.ipv6_address)

@@ -61,7 +61,7 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True):
         yield from _routes((address, self.bridge) for address in astray)
 
     def _on_taps(self, sight: Sight) -> Iterator[AnyPiece]:
-        there = [guest for guest in self.guests if guest.tap in sight.links]
+        there = [guest for guest in self.guests if (tap := sight.links.get(guest.tap)) and tap.is_up]
         for guest in there:
             yield Address(str(ip_network(self.host)), guest.tap)
             yield Sysctl(f"net/ipv4/conf/{guest.tap}/rp_filter", _LOOSE)
