@@ -186,7 +186,7 @@ def test_closing_lets_go_of_who_asks() -> None:
         await opened.close()
         writer.close()
 
-    asyncio.run(asyncio.wait_for(run(), 30))
+    asyncio.run(asyncio.wait_for(run(), front.PATIENCE / 2))
 
 
 def test_a_port_that_is_taken_is_named() -> None:

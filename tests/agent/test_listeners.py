@@ -279,6 +279,25 @@ def test_a_program_that_is_gone_holds_no_new_event(tmp_path: Path) -> None:
     run(tmp_path, check)
 
 
+def test_an_event_that_is_gone_is_held_no_more(tmp_path: Path) -> None:
+    """Nor is it taken hold of when it goes; should it come again, it is held again."""
+
+    async def check(agent: Agent) -> None:
+        canceled = Change(ChangeKind.GONE, REBOOT, REBOOT, Ending.CANCELED)
+        program = await agent.program()
+        await program.asks(HOLD)
+        agent.listeners.tell(canceled)
+        assert agent.held == []
+        agent.listeners.tell(NEW)
+        agent.listeners.tell(canceled)
+        assert await program.asks({"ready": SHOWN_ID, "name": "database"}) == {"ok": True, "held": []}
+        agent.listeners.tell(NEW)
+
+        assert len(agent.held) == 2
+
+    run(tmp_path, check)
+
+
 def test_nonsense_is_answered_line_by_line(tmp_path: Path) -> None:
     """And the next good line is done."""
 
