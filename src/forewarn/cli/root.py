@@ -7,14 +7,16 @@ import os
 import sys
 from contextlib import suppress
 from importlib import import_module
-from pathlib import Path
-from typing import NamedTuple, TextIO
+from typing import TYPE_CHECKING, NamedTuple, TextIO
 
 import click
 from click.exceptions import NoArgsIsHelpError
 
 from forewarn import __version__
 from forewarn.core.errors import BadInput, ForewarnError, LimitReached, Refused, Unavailable
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 EXIT_CODES: dict[type[Exception], int] = {
     LimitReached: 4,
@@ -117,11 +119,13 @@ def cli(context: click.Context, data: str | None, server: str | None) -> None:
     context.obj = Chosen(data, server)
 
 
-def data_directory(context: click.Context) -> Path:
+def data_directory(context: click.Context) -> "Path":
     """Return the data directory that commands go by: flag, then environment, then file, then the default."""
     chosen: Chosen = context.find_root().obj
     named = chosen.data or os.environ.get("FOREWARN_DATA")
     if named:
+        from pathlib import Path
+
         return Path(named).expanduser()
     from forewarn.config.settings import load
 

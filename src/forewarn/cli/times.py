@@ -6,8 +6,6 @@ from itertools import pairwise
 
 import click
 
-from forewarn.config.durations import read_duration
-
 _CLOCK = re.compile(r"([01]?\d|2[0-3]):([0-5]\d)(?::([0-5]\d))?", re.ASCII)
 _SOON = timedelta(minutes=5)
 _UNITS = ((86_400, "days"), (3_600, "h"), (60, "min"), (1, "s"))
@@ -15,6 +13,8 @@ _UNITS = ((86_400, "days"), (3_600, "h"), (60, "min"), (1, "s"))
 
 def read_time(text: str, now: datetime) -> datetime:
     """Return the time that ``+20m``, ``14:32`` or an ISO time stands for; local unless it names a zone."""
+    from forewarn.config.durations import read_duration
+
     text = text.strip()
     if text.startswith("+"):
         return now + read_duration(text[1:])
@@ -40,6 +40,8 @@ def not_before_option(context: click.Context, parameter: click.Parameter, given:
 
 def period_option(context: click.Context, parameter: click.Parameter, given: str | None) -> int | None:
     """Read the seconds of a duration that was given on the command line."""
+    from forewarn.config.durations import read_duration
+
     if given is None:
         return None
     try:
@@ -91,6 +93,8 @@ def span(seconds: float) -> str:
 
 def read_past(text: str, now: datetime) -> datetime:
     """Return the past time that ``2h`` (ago), ``14:32`` or an ISO time stands for; local unless it names a zone."""
+    from forewarn.config.durations import read_duration
+
     text = text.strip()
     if _CLOCK.fullmatch(text):
         local = (read_time(text, now).astimezone().replace(tzinfo=None) - timedelta(days=1)).astimezone()

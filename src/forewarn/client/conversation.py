@@ -25,7 +25,6 @@ from forewarn.client.errors import (
     UnknownEvent,
     VersionRefused,
 )
-from forewarn.client.names import find_name
 from forewarn.client.patience import draw, pause
 from forewarn.client.places import Place, read_place, read_version
 from forewarn.client.steps import Answer, Look, Pause, Send, Silence, Steps
@@ -176,6 +175,8 @@ class Conversation:
         return name if name.isprintable() and len(name) <= _LONGEST_NAME and name[:1] not in "<{[" else ""
 
     def _guessed_name(self) -> Steps[str]:
+        from forewarn.client.names import find_name  # noqa: PLC0415 - most services tell the name
+
         host_name = str((yield Look(gethostname)))
         document = yield from self.document()
         resources = [name for event in document.events for name in event.resources]

@@ -69,7 +69,9 @@ class Wire:
         if self._is_ended:
             return Silence("was let go of", connected=False)
         try:
-            wire = socket.create_connection((place.host, place.port), CONNECT)
+            # As bytes, because Python would load the tables of international names for a text.
+            address = (place.host.encode("ascii"), place.port)
+            wire = socket.create_connection(address, CONNECT)  # type: ignore[arg-type]
             wire.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         except (OSError, UnicodeError) as error:
             return Silence(f"cannot be reached ({reason(error)})", connected=False)

@@ -1,6 +1,5 @@
 """What can be wrong with a request, by whose fault it is. A class's docstring is its default message."""
 
-from difflib import get_close_matches
 from itertools import islice
 from typing import TYPE_CHECKING
 
@@ -52,5 +51,7 @@ def nearest(name: str, known: "Iterable[str]") -> str:
 
     Only the first names are compared, so that a typing error costs no more in a fleet of a million.
     """
+    from difflib import get_close_matches  # noqa: PLC0415 - who makes no mistake does not pay for it
+
     near = get_close_matches(name, islice(known, _COMPARED), n=1)
     return f"; did you mean {near[0]!r}?" if near else ""
