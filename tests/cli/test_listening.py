@@ -1,0 +1,105 @@
+"""How events are told in the VM they come to."""
+
+from datetime import UTC, datetime, timedelta
+
+import click
+import msgspec
+import pytest
+
+from forewarn.cli.listening import details, meaning, record, rows, when
+from forewarn.cli.times import countdown
+from forewarn.core.model import EventSource, EventStatus, EventType
+from forewarn.wire.document import ScheduledEvent
+
+NOW = datetime(2026, 11, 16, 13, 0, tzinfo=UTC)
+REBOOT = ScheduledEvent(
+    id="e9d4fee9-4dc4-525b-89c3-dbf925a521bc",
+    type=EventType.REBOOT,
+    status=EventStatus.SCHEDULED,
+    resources=("web-0", "web-1"),
+    not_before=NOW + timedelta(minutes=14, seconds=3),
+    description="Host server is undergoing maintenance.",
+    source=EventSource.PLATFORM,
+)
+FREEZE = msgspec.structs.replace(
+    REBOOT, id="7d346bc9", type=EventType.FREEZE, status=EventStatus.STARTED, not_before=None, duration=5
+)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "told"),
+    [
+        (0, "in 0 s"),
+        (9, "in 9 s"),
+        (843, "in 14 min 3 s"),
+        (900, "in 15 min 0 s"),
+        (7_500, "in 2 h 5 min"),
+        (7 * 86_400, "in 7 days 0 h"),
+        (-12, "12 s ago"),
+        (-61, "1 min 1 s ago"),
+    ],
+)
+def test_a_countdown_has_two_units(seconds: int, told: str) -> None:
+    """Enough to see it move, and no more."""
+    assert countdown(NOW + timedelta(seconds=seconds), NOW) == told
+
+
+@pytest.mark.parametrize(
+    ("event", "name", "said"),
+    [
+        (REBOOT, "WEB-0", "restarts"),
+        (REBOOT, "web-2", "not concerned"),
+        (REBOOT, "", "not known"),
+        (FREEZE, "web-0", "freezes for 5 s"),
+        (msgspec.structs.replace(FREEZE, duration=-1), "web-0", "freezes"),
+        (msgspec.structs.replace(REBOOT, type="Repaint"), "web-0", "is concerned"),
+    ],
+)
+def test_it_is_said_what_becomes_of_this_vm(event: ScheduledEvent, name: str, said: str) -> None:
+    """Also of a type that nobody here knows."""
+    assert meaning(event, name) == said
+
+
+def test_what_has_started_may_happen_at_any_moment() -> None:
+    """There is nothing to count down to."""
+    assert (when(REBOOT, NOW), when(FREEZE, NOW)) == ("in 14 min 3 s", "at any moment")
+
+
+def test_events_are_a_table_with_a_line_of_details_each() -> None:
+    """The columns stand under each other; what concerns this VM stands out at a terminal."""
+    told = [click.unstyle(line) for line in rows((REBOOT, FREEZE), "web-0", NOW)]
+
+    assert told == [
+        "EVENT     TYPE    STATUS     NOT BEFORE     THIS VM          VMS",
+        "e9d4fee9  Reboot  Scheduled  in 14 min 3 s  restarts         web-0, web-1",
+        "          by the platform: Host server is undergoing maintenance.",
+        "7d346bc9  Freeze  Started    at any moment  freezes for 5 s  web-0, web-1",
+        "          by the platform, for 5 s: Host server is undergoing maintenance.",
+    ]
+    mine, other = list(rows((REBOOT,), "web-0", NOW))[1], list(rows((REBOOT,), "db-0", NOW))[1]
+    assert click.unstyle(mine) != mine
+    assert click.unstyle(other) == other
+
+
+def test_what_an_old_version_does_not_tell_is_left_out() -> None:
+    """Neither source nor description nor duration."""
+    old = msgspec.structs.replace(REBOOT, source=None, description="")
+
+    assert details(old) == "by somebody"
+    assert details(msgspec.structs.replace(old, duration=0)) == "by somebody, without interruption"
+
+
+def test_json_has_azures_words_and_whether_it_concerns_me() -> None:
+    """Which is null when this VM's name is not known."""
+    assert record(REBOOT, "web-1") == {
+        "id": "e9d4fee9-4dc4-525b-89c3-dbf925a521bc",
+        "type": "Reboot",
+        "status": "Scheduled",
+        "not_before": REBOOT.not_before,
+        "resources": ("web-0", "web-1"),
+        "source": "Platform",
+        "duration": -1,
+        "description": "Host server is undergoing maintenance.",
+        "concerns_me": True,
+    }
+    assert record(REBOOT, "")["concerns_me"] is None
