@@ -439,6 +439,22 @@ def test_connections_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     run(tmp_path, check)
 
 
+def test_who_leaves_without_hearing_the_answers_is_not_answered_on(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Nor does the log fill with what could not be said to it."""
+
+    async def check(agent: Agent) -> None:
+        program = await agent.program()
+        program.writer.write(b'{"status":true}\n' * 1_000)
+        await agent.has(1)
+        program.writer.transport.abort()
+        await agent.has(0)
+
+    run(tmp_path, check)
+    assert caplog.records == []
+
+
 def test_who_leaves_in_the_middle_of_a_line_harms_nobody(tmp_path: Path) -> None:
     """Half a wish is no wish."""
 

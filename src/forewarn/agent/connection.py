@@ -51,7 +51,7 @@ class Connection(asyncio.Protocol):
 
     def say(self, line: bytes) -> None:
         """Send a line, or let the program go that has too many to read."""
-        if self._transport is None or self._is_over:
+        if self._transport is None or self._is_deaf():
             return
         if self._transport.get_write_buffer_size() + len(line) > MOST_WAITING:
             self.dismiss("too much waits to be read; connect again and read faster")
@@ -60,7 +60,7 @@ class Connection(asyncio.Protocol):
 
     def dismiss(self, reason: str) -> None:
         """Let the program go, and say why if it still reads."""
-        if self._transport is None or self._is_over:
+        if self._transport is None or self._is_deaf():
             return
         self._is_over = True
         self._received.clear()
@@ -76,7 +76,7 @@ class Connection(asyncio.Protocol):
 
     def _hear_some(self) -> None:
         for _ in range(LINES_AT_ONCE):
-            if self._is_over:
+            if self._is_deaf():
                 return
             end = self._received.find(b"\n", 0, LONGEST_LINE + 1)
             if end < 0:
@@ -89,9 +89,13 @@ class Connection(asyncio.Protocol):
             del self._received[: end + 1]
             if line.strip():
                 self._hear(self, line)
-        if self._transport is not None and not self._is_over:
+        if self._transport is not None and not self._is_deaf():
             self._transport.pause_reading()
             asyncio.get_running_loop().call_soon(self._hear_some)
+
+    def _is_deaf(self) -> bool:
+        """Tell whether nothing that is said arrives any more, as after a write to a program that has left."""
+        return self._is_over or self._transport is None or self._transport.is_closing()
 
     def _listen_on(self) -> None:
         if self._transport is not None and not self._transport.is_reading():
