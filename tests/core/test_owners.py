@@ -24,6 +24,7 @@ def test_owners_are_those_that_were_added_and_not_discarded(steps: list[tuple[bo
     assert {owned: list(owners[owned]) for owned in expected} == expected
     assert sorted(owners) == sorted(owned for owned, names in expected.items() if names)
     assert len(owners) == sum(bool(names) for names in expected.values())
+    assert set(owners.shared) == {owned for owned, names in expected.items() if len(names) > 1}
 
 
 def test_what_is_empty_is_nobodys() -> None:

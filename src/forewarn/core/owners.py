@@ -1,6 +1,6 @@
 """Whose something is: the VM, or in rare cases the VMs, that were declared with it."""
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 
 class Owners:
@@ -20,6 +20,11 @@ class Owners:
         """Return who owns it, the earliest first; nobody, if so."""
         first = self._first.get(owned)
         return () if first is None else (first, *self._others.get(owned, ()))
+
+    @property
+    def shared(self) -> Collection[str]:
+        """What is owned by more than one."""
+        return self._others.keys()
 
     def add(self, owned: str, name: str) -> None:
         """Let it be owned by one more; what is empty is nobody's."""

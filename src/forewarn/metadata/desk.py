@@ -111,8 +111,8 @@ class Desk:
         self.seats.clear()
         for name in [*(self._seats_of.keys() - fleet.vms.keys()), *fleet.vms]:
             self._refresh_seat(fleet, name)
-        for vm in fleet.vms.values():
-            self._assign(fleet, self._keys.of(vm))
+        for key in self._keys.owners(fleet).shared:
+            self._assign(fleet, key)
 
     def publish(self, commit: Commit) -> None:
         """Show what the commit changed."""
@@ -124,11 +124,15 @@ class Desk:
                 self._trace(fact, groups, vms, now)
         for name in groups:
             self._refresh_board(commit.fleet, name, now)
+        # Free what these VMs are known by first, so that they can change places with each other.
         keys = {self._keys.of(seat.vm) for name in vms if (seat := self._seats_of.get(name))}
+        for key in keys:
+            self.seats.pop(key, None)
         for name in vms:
             self._refresh_seat(commit.fleet, name)
-        for key in keys | {self._keys.of(vm) for name in vms if (vm := commit.fleet.vms.get(name))}:
-            self._assign(commit.fleet, key)
+        if self._shared or self._keys.owners(commit.fleet).shared:
+            for key in keys | {self._keys.of(vm) for name in vms if (vm := commit.fleet.vms.get(name))}:
+                self._assign(commit.fleet, key)
 
     def _trace(self, fact: AnyFact, groups: dict[str, None], vms: dict[str, None], now: float) -> None:
         """Note which groups and VMs the fact touches."""
@@ -221,6 +225,9 @@ class Desk:
             seat = self._seats_of[name] = Seat(vm, board)
         seat.vm = vm
         seat.board = board
+        key = self._keys.of(vm)
+        if key and not vm.deallocated:
+            self.seats[key] = seat
 
     def _assign(self, fleet: Fleet, key: str) -> None:
         """Give the seat that is found by the key to the one VM whose it is, if it is one's alone."""
