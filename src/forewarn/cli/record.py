@@ -1,6 +1,5 @@
 """``forewarn record``: keep every document of an endpoint, to play it again later."""
 
-import os
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -26,14 +25,16 @@ if TYPE_CHECKING:
 def record(url: str | None, out: Path, api_version: str, every: float, takes: int | None, as_json: bool) -> None:
     """Keep every document that an endpoint shows, with its time, until Ctrl-C.
 
-    URL is the endpoint: SCHEDULED_EVENTS_URL, else http://169.254.169.254, where nothing is given. Azure and Forewarn
-    are recorded alike; 'forewarn emulate FILE' plays the recording again.
+    URL is the endpoint: SCHEDULED_EVENTS_URL where nothing is given, else it is looked for as 'forewarn events' does.
+    Azure and Forewarn are recorded alike; 'forewarn emulate FILE' plays the recording again.
     """
+    from forewarn.cli.listening import service
     from forewarn.core.errors import Unavailable
     from forewarn.emulator.microphone import Endpoint, open_recording
     from forewarn.emulator.microphone import takes as listen
 
-    address = url or os.environ.get("SCHEDULED_EVENTS_URL") or "http://169.254.169.254"
+    with service(url, api_version) as client:
+        address = client.url
     endpoint = Endpoint(address, api_version)
     endpoint.document()  # what cannot be recorded at all is said before a file is made
     count = 0

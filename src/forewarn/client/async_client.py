@@ -67,6 +67,10 @@ class AsyncClient:
         """Return all events that this VM is shown."""
         return await self._run(self.conversation.document(), self._wire)
 
+    async def ask(self) -> bytes:
+        """Return the document as it is sent, asking once: whatever is in the way is raised without patience."""
+        return (await self._run(self.conversation.ask(), self._wire)).body
+
     async def approve(self, *events: ScheduledEvent | str) -> None:
         """Say that events may start now, for all their resources; UnknownEvent when one is gone."""
         await self._run(self.conversation.approve(tuple(map(id_of, events))), self._wire)

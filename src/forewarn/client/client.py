@@ -73,6 +73,10 @@ class Client:
         """Return all events that this VM is shown."""
         return self._run(self.conversation.document(), self._wire)
 
+    def ask(self) -> bytes:
+        """Return the document as it is sent, asking once: whatever is in the way is raised without patience."""
+        return self._run(self.conversation.ask(), self._wire).body
+
     def approve(self, *events: ScheduledEvent | str) -> None:
         """Say that events may start now, for all their resources; UnknownEvent when one is gone."""
         self._run(self.conversation.approve(tuple(map(id_of, events))), self._wire)

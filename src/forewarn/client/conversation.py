@@ -97,6 +97,13 @@ class Conversation:
         assert fetched.document is not None  # noqa: S101 - nothing was known already
         return fetched.document
 
+    def ask(self) -> Steps[Fetched]:
+        """Ask once for the document, and raise at once what is in the way."""
+        try:
+            return (yield from self.fetch())
+        except Trouble as trouble:
+            raise trouble.error from None
+
     def fetch(self, tag: str = "", wait: int = 0, limit: float = 0.0) -> Steps[Fetched]:
         """Ask once; with a tag only for another document, and if the service can, wait for it. Raise Trouble."""
         limit = limit or self._limit + wait
