@@ -75,6 +75,8 @@ class AsyncWire:
         except (OSError, UnicodeError) as error:
             return Silence(f"cannot be reached ({reason(error)})", connected=False)
         self._streams, self._line, self._place = streams, Line(), place
+        if self._is_ended:  # meanwhile
+            self.close()
         return None
 
     async def _talk(self, request: Send) -> Answer | Silence:
