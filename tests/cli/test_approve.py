@@ -18,9 +18,9 @@ def emulator(monkeypatch: pytest.MonkeyPatch) -> Iterator[Emulator]:
 def test_an_event_is_approved_by_the_beginning_of_its_id(forewarn: Forewarn, emulator: Emulator) -> None:
     """In any case; a neighbour's too, as it is named."""
     event = emulator.vm("web-1").reboot()
-    ended = forewarn("approve", event.id[:6].upper())
+    ended = forewarn("approve", event.id[:6])
 
-    assert (ended.code, ended.out) == (0, f"approved {event.id[:8]}: Reboot of web-1\n")
+    assert (ended.code, ended.out) == (0, f"approved {event.shown_id[:8]}: Reboot of web-1\n")
     assert event.approved_by == ("web-0",)
 
 
@@ -29,7 +29,7 @@ def test_all_are_those_that_concern_this_vm(forewarn: Forewarn, emulator: Emulat
     mine, other = emulator.vm("web-0").reboot(), emulator.vm("web-1").reboot()
     told = forewarn("approve", "--all", "--json").json
 
-    assert [each["id"] for each in told] == [mine.id]
+    assert [each["id"] for each in told] == [mine.shown_id]
     assert (mine.status, other.status) == ("started", "scheduled")
     assert forewarn("approve", "--all").out == "nothing to approve: no event that waits concerns this VM\n"
 

@@ -31,10 +31,10 @@ def test_what_is_coming_is_shown(forewarn: Forewarn, scheduled_events: Scheduled
     shown = forewarn("events")
 
     assert shown.code == 0
-    assert f"{event.id[:8]}  Reboot  Scheduled  in 1" in shown.out
+    assert f"{event.shown_id[:8]}  Reboot  Scheduled  in 1" in shown.out
     assert "  restarts  " in shown.out
     told = forewarn("events", "--json").json
-    assert [(each["id"], each["type"], each["concerns_me"]) for each in told] == [(event.id, "Reboot", True)]
+    assert [(each["id"], each["type"], each["concerns_me"]) for each in told] == [(event.shown_id, "Reboot", True)]
 
 
 def test_an_older_version_can_be_asked(forewarn: Forewarn, scheduled_events: ScheduledEvents) -> None:
@@ -82,9 +82,9 @@ def test_changes_are_printed_as_they_happen(scheduled_events: ScheduledEvents) -
             process.send_signal(signal.SIGINT)
 
     assert (plain.returncode, lines.returncode) == (0, 0)
-    assert f"{event.id[:8]}  Freeze     new      in 1" in said[0]
+    assert f"{event.shown_id[:8]}  Freeze     new      in 1" in said[0]
     assert said[1].endswith(f"gone     canceled ({scheduled_events.vms[0].name})\n")
     assert [(each["change"], each["ending"], each["event"]["id"]) for each in told] == [
-        ("new", None, event.id),
-        ("gone", "canceled", event.id),
+        ("new", None, event.shown_id),
+        ("gone", "canceled", event.shown_id),
     ]

@@ -71,9 +71,9 @@ def test_events_are_a_table_with_a_line_of_details_each() -> None:
 
     assert told == [
         "EVENT     TYPE    STATUS     NOT BEFORE     THIS VM          VMS",
-        "e9d4fee9  Reboot  Scheduled  in 14 min 3 s  restarts         web-0, web-1",
+        "E9D4FEE9  Reboot  Scheduled  in 14 min 3 s  restarts         web-0, web-1",
         "          by the platform: Host server is undergoing maintenance.",
-        "7d346bc9  Freeze  Started    at any moment  freezes for 5 s  web-0, web-1",
+        "7D346BC9  Freeze  Started    at any moment  freezes for 5 s  web-0, web-1",
         "          by the platform, for 5 s: Host server is undergoing maintenance.",
     ]
     mine, other = list(rows((REBOOT,), "web-0", NOW))[1], list(rows((REBOOT,), "db-0", NOW))[1]
@@ -92,7 +92,7 @@ def test_what_an_old_version_does_not_tell_is_left_out() -> None:
 def test_json_has_azures_words_and_whether_it_concerns_me() -> None:
     """Which is null when this VM's name is not known."""
     assert record(REBOOT, "web-1") == {
-        "id": "e9d4fee9-4dc4-525b-89c3-dbf925a521bc",
+        "id": "E9D4FEE9-4DC4-525B-89C3-DBF925A521BC",
         "type": "Reboot",
         "status": "Scheduled",
         "not_before": REBOOT.not_before,

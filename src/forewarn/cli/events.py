@@ -5,7 +5,18 @@ from typing import TYPE_CHECKING
 
 import click
 
-from forewarn.cli.listening import details, meaning, name_of, record, rows, service, service_options, when, words
+from forewarn.cli.listening import (
+    details,
+    meaning,
+    name_of,
+    record,
+    rows,
+    service,
+    service_options,
+    short_id,
+    when,
+    words,
+)
 from forewarn.cli.output import json_option, print_json_list
 
 if TYPE_CHECKING:
@@ -73,7 +84,7 @@ def _json(change: "Change", name: str) -> str:
 def _sentence(change: "Change", name: str) -> str:
     now = datetime.now(UTC)
     event = change.event
-    head = f"{now.astimezone():%H:%M:%S}  {event.id[:8]}  {words(event)[0]:<9}  {change.kind:<7}"
+    head = f"{now.astimezone():%H:%M:%S}  {short_id(event)}  {words(event)[0]:<9}  {change.kind:<7}"
     vms = ", ".join(event.resources)
     if change.ending:
         how = {"unknown": "completed or canceled, nobody saw"}.get(change.ending, str(change.ending))

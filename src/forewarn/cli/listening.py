@@ -78,6 +78,11 @@ def words(event: "ScheduledEvent") -> tuple[str, str, str]:
     )
 
 
+def short_id(event: "ScheduledEvent") -> str:
+    """Return as much of an id as tells events apart, and as ``approve`` understands."""
+    return event.id[:8].upper()
+
+
 def meaning(event: "ScheduledEvent", name: str) -> str:
     """Say what becomes of this VM."""
     if not name:
@@ -99,7 +104,7 @@ def rows(events: tuple["ScheduledEvent", ...], name: str, now: datetime) -> Iter
     """Yield lines: the head of the table, then two for each event, the second with what does not fit a column."""
     head = ("EVENT", "TYPE", "STATUS", "NOT BEFORE", "THIS VM", "VMS")
     cells = [
-        (event.id[:8], *words(event)[:2], when(event, now), meaning(event, name), ", ".join(event.resources))
+        (short_id(event), *words(event)[:2], when(event, now), meaning(event, name), ", ".join(event.resources))
         for event in events
     ]
     widths = [max(map(len, column)) for column in zip(head, *cells, strict=True)]
@@ -120,9 +125,11 @@ def details(event: "ScheduledEvent") -> str:
 
 def record(event: "ScheduledEvent", name: str) -> dict[str, object]:
     """Return an event as JSON has it in every command."""
+    from forewarn.wire.words import show_id
+
     kind, status, source = words(event)
     return {
-        "id": event.id,
+        "id": show_id(event.id),
         "type": kind,
         "status": status,
         "not_before": event.not_before,
