@@ -1,4 +1,4 @@
-"""A real Kubernetes API server on a real etcd, with nodes and pods that no machine stands behind.
+"""A Kubernetes cluster, as its administrator sees it: nodes and pods that no machine stands behind.
 
 No controllers and no kubelets run. What they would do, a test does: it writes how many disruptions a budget allows,
 and lets go of a pod that was told to stop.
@@ -7,11 +7,8 @@ and lets go of a pod that was told to stop.
 import http.client
 import json
 import secrets
-import socket
 import ssl
-import subprocess
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -24,20 +21,6 @@ AGENT = "agent-token"
 """The token of the account that the shipped manifests make."""
 NOBODY = "nobody-token"
 """The token of an account without any right."""
-TOKENS = f"""\
-{ADMIN},admin,admin,"system:masters"
-{AGENT},system:serviceaccount:forewarn:forewarn-agent,agent
-{NOBODY},nobody,nobody
-"""
-AUDIT = """\
-apiVersion: audit.k8s.io/v1
-kind: Policy
-rules:
-- level: Metadata
-  users: ["system:serviceaccount:forewarn:forewarn-agent"]
-  omitStages: [RequestReceived]
-- level: None
-"""
 
 Object = dict[str, Any]
 
@@ -198,85 +181,6 @@ class NodeUnderTest:
 
     def delete(self, pod: str) -> None:
         self.cluster.ask("DELETE", f"/api/v1/namespaces/default/pods/{pod}", {"gracePeriodSeconds": 0})
-
-
-@contextmanager
-def running_cluster(program: str, place: Path) -> Iterator[Cluster]:
-    """Start etcd and the API server; end them afterwards."""
-    etcd_port, peer_port, port = _free_ports(3)
-    _make_certificates(place)
-    (place / "tokens.csv").write_text(TOKENS)
-    (place / "audit.yaml").write_text(AUDIT)
-    etcd = f"http://127.0.0.1:{etcd_port}"
-    peer = f"http://127.0.0.1:{peer_port}"
-    # The controller that would make the tokens of new namespaces does not run, hence no ServiceAccount plugin.
-    api_server = f"""
-        {program} --etcd-servers={etcd} --secure-port={port} --bind-address=127.0.0.1
-        --advertise-address=127.0.0.1 --endpoint-reconciler-type=none --anonymous-auth=false
-        --tls-cert-file={place}/server.pem --tls-private-key-file={place}/server.key --client-ca-file={place}/ca.pem
-        --token-auth-file={place}/tokens.csv --authorization-mode=RBAC --disable-admission-plugins=ServiceAccount
-        --service-account-issuer=https://kubernetes.test --service-account-key-file={place}/server.key
-        --service-account-signing-key-file={place}/server.key --cert-dir={place}
-        --audit-log-path={place}/audit.log --audit-policy-file={place}/audit.yaml
-    """
-    store = f"""
-        etcd --data-dir={place}/etcd --unsafe-no-fsync --listen-client-urls={etcd} --advertise-client-urls={etcd}
-        --listen-peer-urls={peer} --initial-advertise-peer-urls={peer} --initial-cluster=default={peer}
-    """
-    started = []
-    try:
-        for command in (store.split(), api_server.split()):
-            with (place / f"{Path(command[0]).name}.log").open("wb") as log:
-                started.append(subprocess.Popen(command, stdout=log, stderr=log))
-        cluster = Cluster(f"https://127.0.0.1:{port}", place)
-        _wait_until_ready(cluster, started, place)
-        yield cluster
-    finally:
-        for process in reversed(started):
-            process.kill()
-            process.wait()
-
-
-def _wait_until_ready(cluster: Cluster, started: list[subprocess.Popen[bytes]], place: Path) -> None:
-    until = time.monotonic() + 120
-    while True:
-        try:
-            cluster.ask("GET", "/readyz")
-            # Rights are made while it starts, and the tests need them.
-            cluster.ask("GET", "/apis/rbac.authorization.k8s.io/v1/clusterroles/cluster-admin")
-        except (OSError, http.client.HTTPException, Refused) as error:
-            gone = next((str(each.args) for each in started if each.poll() is not None), "")
-            if gone or time.monotonic() > until:
-                logs = "\n".join("\n".join(log.read_text().splitlines()[-5:]) for log in sorted(place.glob("*.log")))
-                raise AssertionError(f"the API server does not come up: {gone or error}\n{logs}") from None
-            threading.Event().wait(0.2)
-        else:
-            return
-
-
-def _make_certificates(place: Path) -> None:
-    """Make an authority, a certificate for the server, and one that makes its bearer an administrator."""
-    openssl("req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=kubernetes-ca",
-            "-keyout", f"{place}/ca.key", "-out", f"{place}/ca.pem")  # fmt: skip
-    for name, subject in (("server", "/CN=kube-apiserver"), ("admin", "/O=system:masters/CN=certified")):
-        (place / "names").write_text("subjectAltName=IP:127.0.0.1\n")
-        openssl("req", "-newkey", "rsa:2048", "-nodes", "-subj", subject,
-                "-keyout", f"{place}/{name}.key", "-out", f"{place}/{name}.csr")  # fmt: skip
-        openssl("x509", "-req", "-in", f"{place}/{name}.csr", "-CA", f"{place}/ca.pem", "-CAkey", f"{place}/ca.key",
-                "-CAcreateserial", "-days", "2", "-extfile", f"{place}/names",
-                "-out", f"{place}/{name}.pem")  # fmt: skip
-
-
-def openssl(*arguments: str) -> None:
-    subprocess.run(["openssl", *arguments], check=True, capture_output=True)
-
-
-def _free_ports(count: int) -> list[int]:
-    held = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-    ports = [each.getsockname()[1] for each in held]
-    for each in held:
-        each.close()
-    return ports
 
 
 def new_name() -> str:

@@ -5,19 +5,25 @@ from collections.abc import Iterator
 
 import pytest
 
-from slow.kubernetes.cluster import ROOT, Cluster, NodeUnderTest, new_name, running_cluster
+from slow.kubernetes.cluster import ROOT, Cluster, NodeUnderTest, new_name
 from slow.kubernetes.manifests import MANIFESTS, apply
+from slow.kubernetes.server import Server, running_server
 
 
 @pytest.fixture(scope="session")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     program = subprocess.run(
         [ROOT / "tools" / "kube-apiserver"], check=True, stdout=subprocess.PIPE, text=True
     ).stdout.strip()
-    with running_cluster(program, tmp_path_factory.mktemp("cluster")) as cluster:
+    with running_server(program, tmp_path_factory.mktemp("server")) as server:
         for manifest in ("rbac.yaml", "config.yaml", "daemonset.yaml"):
-            apply(cluster, (MANIFESTS / manifest).read_text())
-        yield cluster
+            apply(server.cluster, (MANIFESTS / manifest).read_text())
+        yield server
+
+
+@pytest.fixture
+def cluster(server: Server) -> Cluster:
+    return server.cluster
 
 
 @pytest.fixture

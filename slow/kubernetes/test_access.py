@@ -9,8 +9,9 @@ import pytest
 from forewarn.agent.handler import Direction, Done, Failed
 from forewarn.agent.handlers.kubernetes.handler import KubernetesHandler
 from slow.kubernetes.calls import detail, do, handler_for, reason, settings_for, task, undo
-from slow.kubernetes.cluster import AGENT, NOBODY, Cluster, NodeUnderTest, new_name, openssl
+from slow.kubernetes.cluster import AGENT, NOBODY, Cluster, NodeUnderTest, new_name
 from slow.kubernetes.manifests import PATHS
+from slow.kubernetes.server import openssl
 
 pytestmark = pytest.mark.end_to_end
 

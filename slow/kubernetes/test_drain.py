@@ -1,6 +1,7 @@
 """Which pods leave a real node, when, and what becomes of the rest."""
 
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -8,6 +9,7 @@ import pytest
 from forewarn.agent.handler import Direction
 from slow.kubernetes.calls import detail, do, handler_for, reason, task
 from slow.kubernetes.cluster import NodeUnderTest
+from slow.kubernetes.server import Server
 
 pytestmark = pytest.mark.end_to_end
 
@@ -130,3 +132,22 @@ def test_a_stopping_agent_kills_nothing(node: NodeUnderTest) -> None:
 
     assert "the agent stopped" in said
     assert node.pods() == {pod}
+
+
+def test_an_api_server_that_restarts_is_waited_for(server: Server, node: NodeUnderTest) -> None:
+    """While it does not answer nothing is given up; afterwards the drain goes on."""
+    pod = node.add_pod("web")
+    node.protect(pod)
+    with ThreadPoolExecutor() as threads:
+        answer = threads.submit(do, handler_for(node), seconds=60)
+        while not node.events():
+            pass
+        server.stop_answering()
+        threading.Event().wait(2)
+        server.answer_again()
+        node.protect(pod, allowed=1)
+        with node.kubelet():
+            said = detail(answer.result())
+
+    assert "pods evicted: 1" in said
+    assert node.pods() == set()

@@ -10,8 +10,8 @@ import pytest
 
 from forewarn.agent.handlers.kubernetes.access import Access, Held
 from forewarn.agent.handlers.kubernetes.api import Api
-from forewarn.agent.handlers.kubernetes.troubles import Unreachable
-from forewarn.core.errors import BadInput
+from forewarn.agent.handlers.kubernetes.troubles import Forbidden, Unable, Unreachable
+from forewarn.core.errors import BadInput, ForewarnError
 
 pytestmark = pytest.mark.end_to_end
 
@@ -50,8 +50,14 @@ def ask(api: Api) -> object:
     return api.ask("GET", "/version", dict[str, str])
 
 
-def answer(body: bytes) -> bytes:
-    return b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body)
+def answer(body: bytes, status: bytes = b"200 OK") -> bytes:
+    return b"HTTP/1.1 %s\r\nContent-Length: %d\r\n\r\n%s" % (status, len(body), body)
+
+
+FORBIDDEN = answer(
+    b'{"kind": "Status", "message": "User \\"bob\\" cannot get resource \\"nodes\\" in API group \\"\\""}',
+    b"403 Forbidden",
+)
 
 
 def test_a_connection_that_died_is_opened_again() -> None:
@@ -78,6 +84,36 @@ def test_nonsense_is_told(said: bytes) -> None:
     """Another protocol, a page and half an answer are one sentence each."""
     with server(said) as url, Api(Access(url=url), lambda: 5.0) as api, pytest.raises(Unreachable, match=url):
         ask(api)
+
+
+@pytest.mark.parametrize(
+    ("answers", "trouble"),
+    [
+        ((FORBIDDEN, answer(b"ok"), FORBIDDEN), Forbidden),
+        ((FORBIDDEN, answer(b"", b"500 not yet")), Unable),
+        ((FORBIDDEN, FORBIDDEN), Unable),
+    ],
+    ids=["ready", "not ready", "not even that may be asked"],
+)
+def test_a_right_is_missing_only_where_the_server_is_ready(
+    answers: tuple[bytes, ...], trouble: type[ForewarnError]
+) -> None:
+    """A server that has just started refuses everybody; what it says counts when it has read the rights."""
+    with (
+        server(*answers) as url,
+        Api(Access(url=url), lambda: 5.0) as api,
+        pytest.raises(trouble, match="bob may") as raised,
+    ):
+        ask(api)
+
+    assert raised.type is trouble
+
+
+def test_a_right_that_was_read_meanwhile_counts() -> None:
+    """If the server became ready between the refusal and the question, the request is made again."""
+    answers = (FORBIDDEN, answer(b"ok"), answer(b'{"a": "1"}'))
+    with server(*answers) as url, Api(Access(url=url), lambda: 5.0) as api:
+        assert ask(api) == {"a": "1"}
 
 
 def test_a_server_that_is_not_there_is_told() -> None:

@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from forewarn.agent.handlers.kubernetes.access import Access
-from forewarn.agent.handlers.kubernetes.troubles import of_answer, of_failure
+from forewarn.agent.handlers.kubernetes.troubles import Forbidden, Unable, of_answer, of_failure
 from forewarn.core.errors import BadInput
 
 if TYPE_CHECKING:
@@ -53,13 +53,27 @@ class Api:
         content: str = "application/json",
     ) -> Answer:
         """Return the answer's body as a record; raise what ``troubles`` tells where it is no success."""
-        status, said = self._exchange(method, path, None if body is None else msgspec.json.encode(body), content)
+        encoded = None if body is None else msgspec.json.encode(body)
+        try:
+            return self._ask(method, path, into, encoded, content)
+        except Forbidden as error:
+            # An API server that has just started knows nobody's rights for a moment.
+            if not self._is_ready():
+                raise Unable(str(error)) from None
+        return self._ask(method, path, into, encoded, content)
+
+    def _ask(self, method: Method, path: str, into: type[Answer], body: bytes | None, content: str) -> Answer:
+        status, said = self._exchange(method, path, body, content)
         if not 200 <= status < 300:
             raise of_answer(status, said, self._access.url)
         try:
             return msgspec.json.decode(said, type=into)
         except msgspec.DecodeError as error:
             raise of_failure(error, self._access.url) from None
+
+    def _is_ready(self) -> bool:
+        status, _ = self._exchange("GET", "/readyz", None, "")
+        return status in {200, 404}  # 404: before Kubernetes 1.16
 
     def _exchange(self, method: Method, path: str, body: bytes | None, content: str) -> tuple[int, bytes]:
         from http.client import HTTPException  # noqa: PLC0415 as above

@@ -75,20 +75,21 @@ class Evictions:
 def drain(api: Api, node: str, fate_of: Callable[[Pod], Fate], evictions: Evictions, task: Task) -> Drained:
     """Evict what has to go until it is gone, the deadline is near or the agent stops.
 
-    An API server that does not answer is asked again; only if the last round failed is that raised.
+    An API server that does not answer is asked again; that it never did is raised.
     """
     drained = Drained()
     trouble: Unreachable | None = None
+    has_answered = False
     for _ in polls(task, EVERY):
         try:
             _round(api, node, fate_of, evictions, task, drained)
         except Unreachable as error:
             trouble = error
             continue
-        trouble = None
+        has_answered = True
         if not drained.left:
             break
-    if trouble is not None:
+    if trouble is not None and not has_answered:
         raise trouble
     return drained
 
