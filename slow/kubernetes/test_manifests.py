@@ -26,7 +26,7 @@ def test_the_shipped_configuration_is_read_by_the_agent(cluster: Cluster, tmp_pa
 def test_the_shipped_rights_are_exactly_those_used(cluster: Cluster, node: NodeUnderTest) -> None:
     """Every verb of the shipped roles was used by the calls of these tests, and none was missing."""
     node.add_pod("web")
-    do(handler_for(node, on_deadline="force"), seconds=2)
+    do(handler_for(node, on_deadline="force"), seconds=5)
     do(handler_for(node, node="nowhere"))
     roles = [cluster.ask("GET", f"{PATHS[kind]}/forewarn-agent")["rules"] for kind in ("ClusterRole", "Role")]
     granted = {
