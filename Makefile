@@ -1,3 +1,6 @@
+# Where systemd is not at work, apt must not bring it.
+LIBVIRT_PACKAGES := libvirt-daemon-driver-qemu libvirt-daemon-system qemu-system-x86 qemu-utils \
+	$(if $(wildcard /run/systemd/system),,libvirt-daemon-system-sysv)
 # What the tests and the benchmarks use beside Python.
 TEST_PACKAGES := curl dnsmasq-base haproxy iproute2 jq nftables openssl procps \
 	libmono-system-runtime-serialization4.0-cil mono-mcs mono-runtime \

@@ -40,11 +40,6 @@ class Look(msgspec.Struct, frozen=True):
     def is_paused(self) -> bool:
         return self.state == libvirt.VIR_DOMAIN_PAUSED
 
-    @property
-    def is_marked(self) -> bool:
-        """Whether it has gone on since it was last paused, and not started over; libvirt itself remembers this."""
-        return self.runs and self.reason == libvirt.VIR_DOMAIN_RUNNING_UNPAUSED
-
 
 class Guest:
     """One VM on one host."""
@@ -74,8 +69,13 @@ class Guest:
 
     @property
     def reboots(self) -> int:
-        """How often it was seen to start over."""
-        return self._hosts.reboots[self.host, self.domain().name()]
+        """How often it was heard to start over, by the present ear."""
+        return self._hosts.reboots[self.ear, self.domain().name()]
+
+    @property
+    def ear(self) -> str:
+        """The connection by which its host is listened to; another one after each silence."""
+        return self._hosts.ear(self.host)
 
     def suspend(self) -> None:
         domain = self.domain()

@@ -4,6 +4,7 @@ import threading
 from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
+from uuid import uuid4
 
 import libvirt
 import msgspec
@@ -39,7 +40,8 @@ class Hosts:
         self._lock = threading.Lock()
         self._is_closed = False
         self.reboots: Counter[tuple[str, str]] = Counter()
-        """How often each domain was seen to start over without its process ending."""
+        """How often each domain was heard to start over without its process ending, by each ear."""
+        self._ears: dict[str, str] = {}
         loop.run()
 
     def uri(self, host: str) -> str:
@@ -90,6 +92,11 @@ class Hosts:
                 ) from None
             raise problem from None
 
+    def ear(self, host: str) -> str:
+        """Return what names the present connection, and no other one ever."""
+        self.connection(host)
+        return self._ears[host]
+
     def close(self) -> None:
         with self._lock:
             self._is_closed = True
@@ -108,16 +115,18 @@ class Hosts:
         # Only connections to elsewhere know signs of life; drivers that cannot tell events are used without.
         with suppress(libvirt.libvirtError):
             connection.setKeepAlive(_ALIVE_EVERY, _MISSED)
+        ear = self._ears[host] = uuid4().hex
         with suppress(libvirt.libvirtError):
             connection.domainEventRegisterAny(None, libvirt.VIR_DOMAIN_EVENT_ID_LIFECYCLE, self._live, host)
-            connection.domainEventRegisterAny(None, libvirt.VIR_DOMAIN_EVENT_ID_REBOOT, self._reboot, host)
+            connection.domainEventRegisterAny(None, libvirt.VIR_DOMAIN_EVENT_ID_REBOOT, self._reboot, (host, ear))
         return connection
 
     def _live(self, _: object, domain: libvirt.virDomain, event: int, detail: int, host: str) -> None:
         self._tell(Happening(host, domain.name(), event, detail))
 
-    def _reboot(self, _: object, domain: libvirt.virDomain, host: str) -> None:
-        self.reboots[host, domain.name()] += 1
+    def _reboot(self, _: object, domain: libvirt.virDomain, heard: tuple[str, str]) -> None:
+        host, ear = heard
+        self.reboots[ear, domain.name()] += 1
         self._tell(Happening(host, domain.name(), REBOOTED))
 
     def _tell(self, happening: Happening) -> None:

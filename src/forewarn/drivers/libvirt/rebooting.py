@@ -1,10 +1,10 @@
 """Reboots machines: asks them to go down by the power button, and resets those that do not listen.
 
-    marking ─▶ asked ─▶ (it starts over)                 steps in the ledger, for each machine
-                 └────▶ resetting ─▶ reset               when its grace is over
+    asked ─▶ (libvirt tells that it starts over)          steps in the ledger, for each machine
+      └────▶ resetting ─▶ reset                           when its grace is over
 
-A machine that was paused for a moment is marked: libvirt remembers that it "was unpaused" until it boots. So it can
-be told, after any crash, whether a machine that was asked has started over since.
+That a machine started over is an event of libvirt's, heard as long as we are connected. Where nobody was connected
+all the time since it was asked, and nothing else tells, it is not reset on suspicion: nobody knows.
 """
 
 from forewarn.drivers.ledger import Step
@@ -15,70 +15,65 @@ from forewarn.node.driver import Done, Unknowable
 
 
 class Lost(Exception):
-    """Nobody can tell whether a machine was reset."""
+    """Nobody can tell whether a machine has started over."""
 
 
 def reboot(work: Work) -> Done | Unknowable:
     """Reboot the machines, each once; raise Trouble when one cannot be."""
-    before = {guest.name: guest.reboots for guest in work.guests if guest.look().is_there}
-    waiting = [guest for guest in work.guests if _ask(work, guest)]
+    for guest in work.guests:
+        _ask(work, guest)
     until = work.deadline(work.settings.grace)
     try:
-        for guest in waiting:
-            _see_through(work, guest, before.get(guest.name, 0), until)
+        for guest in work.guests:
+            _see_through(work, guest, until)
     except Lost as error:
         return Unknowable(str(error))
     return Done(detail="; ".join(work.remarks))
 
 
-def _ask(work: Work, guest: Guest) -> bool:
-    """Ask a machine to start over, unless it was asked already; tell whether to wait for it."""
+def _ask(work: Work, guest: Guest) -> None:
+    """Ask a machine to start over, unless it was asked already."""
     page = work.page
-    if page.step("reset", guest.name) or page.step("started", guest.name):
-        return False
-    if page.step("asked", guest.name) or page.step("resetting", guest.name):
-        return True
+    if page.step("asked", guest.name) or page.step("started", guest.name):
+        return
     look = guest.look()
-    marking = page.step("marking", guest.name)
-    if look.is_there and not look.runs and not look.is_paused:
+    if look.is_there and look.id == -1:
         guest.start()
         page.note("started", guest.name)
         work.remarks.append(f"{guest.name} did not run and was started")
-        return False
-    if marking is None:
-        page.note("marking", guest.name, id=str(look.id))
-    if not look.is_paused:
-        guest.suspend()
-    guest.resume()
-    page.note("asked", guest.name, id=str(look.id))
+        return
+    page.note("asked", guest.name, id=str(look.id), ear=guest.ear, reboots=str(guest.reboots))
     try:
         guest.ask_to_reboot()
     except Trouble as error:
-        # A machine without a power button, or one that is just starting.
+        # A machine without a power button, or one that is paused.
         work.remarks.append(str(error))
         _reset(work, guest)
-        return False
-    return True
 
 
-def _see_through(work: Work, guest: Guest, reboots: int, until: float) -> None:
+def _see_through(work: Work, guest: Guest, until: float) -> None:
     asked = work.page.step("asked", guest.name)
+    if asked is None or work.page.step("reset", guest.name):
+        return
     if work.page.step("resetting", guest.name):
         raise Lost(f"nobody saw whether {guest.name} was reset")
-    if asked and not work.wait_until(lambda: _has_started_over(guest, asked, reboots), until):
-        work.remarks.append(f"{guest.name} did not go down within {work.settings.grace.total_seconds():g} s")
-        _reset(work, guest)
+    if work.wait_until(lambda: _has_started_over(guest, asked), until):
+        return
+    seconds = f"{work.settings.grace.total_seconds():g} s"
+    if guest.ear != asked.seen["ear"]:
+        raise Lost(f"{guest.name} was asked to reboot, and nobody listened all the time whether it did")
+    work.remarks.append(f"{guest.name} did not go down within {seconds}")
+    _reset(work, guest)
 
 
-def _has_started_over(guest: Guest, asked: Step, reboots: int) -> bool:
+def _has_started_over(guest: Guest, asked: Step) -> bool:
     look = guest.look()
-    if look.is_there and not look.runs and not look.is_paused and look.id == -1:
+    if look.is_there and look.id == -1:
         # It went down, and libvirt was not there to start it over.
         guest.start()
         return True
-    if str(look.id) != asked.seen["id"] or guest.reboots > reboots:
-        return True
-    return look.runs and not look.is_marked
+    before = int(asked.seen["reboots"]) if guest.ear == asked.seen["ear"] else 0
+    return str(look.id) != asked.seen["id"] or guest.reboots > before
 
 
 def _reset(work: Work, guest: Guest) -> None:

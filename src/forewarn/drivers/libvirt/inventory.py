@@ -1,0 +1,89 @@
+"""What machines libvirt knows: who they are, where they stand, and by which address they are reached."""
+
+from collections.abc import Iterator
+from contextlib import suppress
+from ipaddress import ip_address
+from typing import Any
+from xml.etree import ElementTree as ET
+
+import libvirt
+import msgspec
+
+from forewarn.drivers.libvirt.problems import trouble
+
+_AGENT = "org.qemu.guest_agent.0"
+
+
+class Machine(msgspec.Struct, frozen=True):
+    """One domain."""
+
+    name: str
+    uuid: str
+    mac_address: str = ""
+    tap: str = ""
+    """What its host calls its wire, while it runs; empty where that is another one at each start."""
+    address: str = ""
+
+
+class Inventory(msgspec.Struct, frozen=True):
+    """One host and its machines."""
+
+    host: str
+    uri: str
+    machines: tuple[Machine, ...] = ()
+
+
+def take(connection: libvirt.virConnect, host: str, uri: str) -> Inventory:
+    """Return what libvirt knows; raise Trouble when it does not tell."""
+    try:
+        name = host or str(connection.getHostname()).partition(".")[0]
+        found = sorted((_machine(domain) for domain in connection.listAllDomains()), key=lambda each: each.name)
+    except libvirt.libvirtError as error:
+        raise trouble(host or uri, error, "its machines") from None
+    return Inventory(name, uri, tuple(found))
+
+
+def _machine(domain: libvirt.virDomain) -> Machine:
+    root = ET.fromstring(domain.XMLDesc())  # noqa: S314 libvirt's own words
+    interface = root.find("./devices/interface")
+    mac_address = _attribute(interface, "mac", "address").lower()
+    tap = _attribute(interface, "target", "dev")
+    return Machine(
+        name=domain.name(),
+        uuid=domain.UUIDString(),
+        mac_address=mac_address,
+        # libvirt numbers vnet devices as they come; a name of the operator's own stays.
+        tap="" if tap.startswith("vnet") else tap,
+        address=_address(domain, root, mac_address),
+    )
+
+
+def _attribute(holder: ET.Element | None, tag: str, name: str) -> str:
+    found = holder.find(tag) if holder is not None else None
+    return (found.get(name) or "") if found is not None else ""
+
+
+def _address(domain: libvirt.virDomain, root: ET.Element, mac_address: str) -> str:
+    if not domain.isActive():
+        return ""
+    sources = [libvirt.VIR_DOMAIN_INTERFACE_ADDRESSES_SRC_LEASE, libvirt.VIR_DOMAIN_INTERFACE_ADDRESSES_SRC_ARP]
+    channel = root.find(f"./devices/channel/target[@name='{_AGENT}']")
+    if channel is not None and channel.get("state") == "connected":
+        # Asked only where it listens: one that does not would be waited for.
+        sources.insert(1, libvirt.VIR_DOMAIN_INTERFACE_ADDRESSES_SRC_AGENT)
+    for source in sources:
+        with suppress(libvirt.libvirtError):
+            for address in _addresses(domain.interfaceAddresses(source), mac_address):
+                return address
+    return ""
+
+
+def _addresses(told: Any, mac_address: str) -> Iterator[str]:  # noqa: ANN401 a table without types
+    """Yield the addresses that others can reach, those of the first wire, IPv4 before IPv6."""
+    reachable = []
+    for wire in (told or {}).values():
+        for each in wire.get("addrs") or ():
+            address = ip_address(each["addr"])
+            if not (address.is_loopback or address.is_link_local):
+                reachable.append((wire.get("hwaddr") != mac_address, address.version, str(address)))
+    yield from (address for _, _, address in sorted(reachable))

@@ -1,0 +1,179 @@
+"""QEMU under libvirt without a daemon, in this process: real guests that boot within seconds."""
+
+import os
+import shutil
+import signal
+import tempfile
+from collections.abc import Callable
+from contextlib import suppress
+from datetime import UTC, datetime
+from pathlib import Path
+from time import monotonic, sleep
+from uuid import uuid4
+
+import libvirt
+
+from demo.initramfs import initramfs
+from demo.kernel import kernel
+from forewarn.clocks import SystemClock
+from forewarn.core.model import Event, EventSource, EventStatus, EventType, Vm
+from forewarn.drivers.libvirt import loop
+from forewarn.drivers.libvirt.driver import LibvirtDriver
+from forewarn.node.driver import Impact
+
+_QEMU_CONF = """\
+security_driver = "none"
+user = "root"
+group = "root"
+dynamic_ownership = 0
+remember_owner = 0
+cgroup_controllers = []
+namespaces = []
+stdio_handler = "file"
+"""
+
+_DOMAIN = """\
+<domain type="qemu">
+  <name>{name}</name>
+  <memory unit="MiB">96</memory>
+  <os>
+    <type arch="x86_64" machine="pc">hvm</type>
+    <kernel>{kernel}</kernel>
+    <initrd>{initramfs}</initrd>
+    <cmdline>console=ttyS0 quiet tsc_early_khz=1000000 lpj=2000000 no_timer_check nokaslr panic=-1
+      initcall_blacklist=i8042_init guest.name={name} guest.poll=200000 {words}</cmdline>
+  </os>
+  <features><acpi/></features>
+  <devices>
+    <emulator>/usr/bin/qemu-system-x86_64</emulator>
+    <serial type="file"><source path="{log}" append="on"/></serial>
+    <memballoon model="none"/>
+    <controller type="usb" model="none"/>
+  </devices>
+</domain>
+"""
+
+
+class Hypervisor:
+    """One for each process; every guest is of a name of its own."""
+
+    def __init__(self) -> None:
+        # Sockets need a short path.
+        self.root = Path(tempfile.mkdtemp(prefix="fw-"))
+        (self.root / "etc").mkdir()
+        (self.root / "etc" / "qemu.conf").write_text(_QEMU_CONF)
+        self.uri = f"qemu:///embed?root={self.root}"
+        loop.run()
+        self.connection = libvirt.open(self.uri)
+        self.happened: list[tuple[str, int, float]] = []
+        self.connection.domainEventRegisterAny(None, libvirt.VIR_DOMAIN_EVENT_ID_LIFECYCLE, self._see, None)
+        self._made: list[LibvirtDriver] = []
+        self._guests: list[Guest] = []
+
+    def _see(self, _: object, domain: libvirt.virDomain, event: int, __: int, ___: object) -> None:
+        self.happened.append((domain.name(), event, monotonic()))
+
+    def driver(self, **more: object) -> LibvirtDriver:
+        settings = {"hosts": {"h1": self.uri}, **more}
+        self._made.append(LibvirtDriver.from_settings(settings, SystemClock(), 1.0, self.root / "records"))
+        return self._made[-1]
+
+    def guest(self) -> "Guest":
+        """Return a guest that has booted: the one that is left of the last test, for a boot takes seconds."""
+        for guest in self._guests:
+            if guest.is_known and guest.state == libvirt.VIR_DOMAIN_RUNNING:
+                return guest
+        return self.new_guest()
+
+    def new_guest(self, words: str = "") -> "Guest":
+        """Define a guest, start it, and wait until it has booted."""
+        made = kernel()
+        name = f"g-{uuid4().hex[:8]}"
+        log = self.root / f"{name}.log"
+        text = _DOMAIN.format(name=name, kernel=made.image, initramfs=initramfs(made), log=log, words=words)
+        self.connection.defineXML(text).create()
+        guest = Guest(self, name, log)
+        if not words:
+            self._guests.append(guest)
+        wait_for(lambda: bool(guest.boots), f"{name} to boot")
+        return guest
+
+    def close_drivers(self) -> None:
+        while self._made:
+            self._made.pop().close()
+
+    def close(self) -> None:
+        self.close_drivers()
+        for domain in self.connection.listAllDomains():
+            with suppress(libvirt.libvirtError):
+                domain.destroy()
+        self.connection.close()
+        shutil.rmtree(self.root, ignore_errors=True)
+
+
+class Guest:
+    """A running guest, and what it says."""
+
+    def __init__(self, hypervisor: Hypervisor, name: str, log: Path) -> None:
+        self.vm = Vm(name, name, host="h1")
+        self.name = name
+        self._hypervisor = hypervisor
+        self._log = log
+
+    @property
+    def domain(self) -> libvirt.virDomain:
+        return self._hypervisor.connection.lookupByName(self.name)
+
+    @property
+    def state(self) -> int:
+        return int(self.domain.info()[0])
+
+    @property
+    def is_known(self) -> bool:
+        return self.name in [domain.name() for domain in self._hypervisor.connection.listAllDomains()]
+
+    @property
+    def boots(self) -> list[str]:
+        """The ids of its boots, the oldest first."""
+        return list(dict.fromkeys(line.split()[1] for line in self.said("clock") if " " in line))
+
+    def said(self, word: str) -> list[str]:
+        text = self._log.read_text(errors="replace") if self._log.exists() else ""
+        lines = text.split("\n")[:-1]  # what it is just saying is not said yet
+        return [line.removeprefix(f"@ {word}").strip() for line in lines if line.startswith(f"@ {word}")]
+
+    def wait_for_another_boot(self, before: list[str]) -> None:
+        """Wait until it has booted once more than it had before, and not oftener."""
+        wait_for(lambda: len(self.boots) > len(before), f"another boot of {self.name}")
+        assert len(self.boots) == len(before) + 1
+
+    def happened(self, event: int) -> list[float]:
+        return [at for name, seen, at in self._hypervisor.happened if (name, seen) == (self.name, event)]
+
+    def kill(self) -> None:
+        """Let its process die."""
+        pid = self._hypervisor.root / "run" / "qemu" / f"{self.name}.pid"
+        os.kill(int(pid.read_text()), signal.SIGKILL)
+
+    def impact(self, type: EventType, *, duration: int = -1, deletes: bool = False) -> Impact:
+        now = datetime.now(UTC)
+        event = Event(
+            id=str(uuid4()),
+            type=type,
+            source=EventSource.PLATFORM,
+            group=self.name,
+            resources=(self.name,),
+            status=EventStatus.STARTED,
+            not_before=now,
+            announced_at=now,
+            operation=f"vm {type}",
+            duration=duration,
+        )
+        return Impact(event, (self.vm,), now, deletes=deletes)
+
+
+def wait_for(is_so: Callable[[], bool], what: str, seconds: float = 60.0) -> None:
+    until = monotonic() + seconds
+    while not is_so():
+        assert monotonic() < until, f"waited {seconds:g} s for {what}"
+        sleep(0.02)

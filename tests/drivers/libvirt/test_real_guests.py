@@ -1,0 +1,113 @@
+"""The libvirt driver with real guests under QEMU: what the guests themselves say is what counts."""
+
+from collections.abc import Iterator
+
+import libvirt
+import pytest
+
+from forewarn.core.model import EventType, Seen, Sighting
+from forewarn.node.driver import Done
+from tests.drivers.libvirt.hypervisor import Hypervisor, wait_for
+
+pytestmark = pytest.mark.end_to_end
+
+
+@pytest.fixture(scope="module")
+def site() -> Iterator[Hypervisor]:
+    site = Hypervisor()
+    yield site
+    site.close()
+
+
+@pytest.fixture
+def hypervisor(site: Hypervisor) -> Iterator[Hypervisor]:
+    yield site
+    site.close_drivers()
+
+
+def test_a_guest_is_frozen_for_the_announced_time(hypervisor: Hypervisor) -> None:
+    """It is paused for a second, hardly longer, and goes on where it was."""
+    guest = hypervisor.guest()
+    boots, resumed = guest.boots, len(guest.happened(libvirt.VIR_DOMAIN_EVENT_RESUMED))
+
+    assert hypervisor.driver().perform(guest.impact(EventType.FREEZE, duration=1)) == Done()
+    wait_for(lambda: len(guest.happened(libvirt.VIR_DOMAIN_EVENT_RESUMED)) > resumed, "the guest to go on")
+    began = guest.happened(libvirt.VIR_DOMAIN_EVENT_SUSPENDED)[-1]
+    assert 0.9 < guest.happened(libvirt.VIR_DOMAIN_EVENT_RESUMED)[-1] - began < 2.0
+    ticks = len(guest.said("clock"))
+    wait_for(lambda: len(guest.said("clock")) > ticks, "the guest to say something")
+    assert guest.boots == boots
+
+
+def test_a_guest_that_listens_reboots_by_itself(hypervisor: Hypervisor) -> None:
+    """It goes down at the power button, comes up with another boot id, and is not reset."""
+    guest = hypervisor.guest()
+    boots, id_ = guest.boots, guest.domain.ID()
+
+    assert hypervisor.driver().perform(guest.impact(EventType.REBOOT)) == Done()
+    guest.wait_for_another_boot(boots)
+    assert guest.said("powerdown")
+    assert guest.domain.ID() == id_
+
+
+def test_a_saved_guest_goes_on_where_it_was(hypervisor: Hypervisor) -> None:
+    """Its boot id stays over eviction and start."""
+    guest = hypervisor.guest()
+    boots = guest.boots
+
+    assert hypervisor.driver(evict="save").perform(guest.impact(EventType.PREEMPT)) == Done()
+    assert guest.state == libvirt.VIR_DOMAIN_SHUTOFF
+    ticks = len(guest.said("clock"))
+    guest.domain.create()
+    wait_for(lambda: len(guest.said("clock")) > ticks, "the guest to go on")
+    assert guest.boots == boots
+
+
+def test_a_redeployed_guest_starts_anew(hypervisor: Hypervisor) -> None:
+    """It has another process and another boot."""
+    guest = hypervisor.guest()
+    boots, before = guest.boots, guest.domain.ID()
+
+    assert hypervisor.driver(redeploy="restart").perform(guest.impact(EventType.REDEPLOY)) == Done()
+    guest.wait_for_another_boot(boots)
+    assert guest.domain.ID() not in {before, -1}
+
+
+def test_a_guest_that_does_not_listen_is_reset(hypervisor: Hypervisor) -> None:
+    """When its grace is over it starts over all the same, once."""
+    guest = hypervisor.new_guest(words="acpi=off")
+    boots = guest.boots
+    done = hypervisor.driver(grace="1s").perform(guest.impact(EventType.REBOOT))
+
+    assert done == Done(detail=f"{guest.name} did not go down within 1 s")
+    guest.wait_for_another_boot(boots)
+    guest.domain.destroy()
+
+
+def test_what_befalls_guests_is_seen(hypervisor: Hypervisor) -> None:
+    """A reset by hand and the death of the process are reported; our own freeze is not."""
+    guest = hypervisor.guest()
+    driver = hypervisor.driver()
+    seen: list[Sighting] = []
+    driver.watch(seen.append)
+    wait_for(lambda: bool(driver._hosts._open), "the driver to listen")
+    driver.perform(guest.impact(EventType.FREEZE, duration=0))
+    driver._ours.clear()
+    guest.domain.reset()
+    wait_for(lambda: bool(seen), "the reset to be seen")
+    guest.kill()
+    wait_for(lambda: seen[-1].what is Seen.CRASHED, "the crash to be seen")
+
+    assert [sight.what for sight in seen[:-1]] == [Seen.REBOOTED] * (len(seen) - 1)
+    assert {sight.vm for sight in seen} == {guest.name}
+    assert seen[-1].detail == "its process on the host died, says libvirt on h1"
+
+
+def test_an_evicted_guest_is_off(hypervisor: Hypervisor) -> None:
+    """And libvirt still has it; deleted, it has not."""
+    guest = hypervisor.guest()
+
+    assert hypervisor.driver().perform(guest.impact(EventType.PREEMPT)) == Done()
+    assert guest.state == libvirt.VIR_DOMAIN_SHUTOFF
+    assert hypervisor.driver().perform(guest.impact(EventType.PREEMPT, deletes=True)) == Done()
+    assert not guest.is_known
