@@ -27,7 +27,7 @@ def test_the_environments_url_is_believed() -> None:
     stage = Stage(REFUSED)
 
     assert looked_for(stage, {"SCHEDULED_EVENTS_URL": "http://127.0.0.1:1/metadata/scheduledevents"}) == Found(
-        Place("127.0.0.1", 1), "the environment (SCHEDULED_EVENTS_URL)"
+        Place("127.0.0.1", 1), "the environment (SCHEDULED_EVENTS_URL)", is_discovered=False
     )
     assert stage.sent == []
 

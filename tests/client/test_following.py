@@ -184,3 +184,27 @@ def test_a_service_that_is_not_there_yet_is_looked_for_again(monkeypatch: pytest
 
     assert stage.play(following.next()) == Document(1, ())
     assert {each.place.host for each in stage.sent} == {"169.254.169.254"}
+
+
+def test_a_service_that_is_found_nowhere_is_looked_for_ever_less_often(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Once a minute in the end: looking may disturb a network."""
+    stage = Stage(*[REFUSED] * 8, document(1))
+    monkeypatch.setattr("forewarn.client.discovery._sources", tuple)
+    stage.play(follow(stage, url=None).next())
+
+    assert stage.pauses[:5] == pytest.approx([1, 2, 4, 8, 15])
+    assert stage.pauses[5:] == pytest.approx([66] * 3)
+
+
+def test_a_service_that_was_discovered_and_is_gone_is_looked_for_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A VM may be moved to another network; one whose address was given is waited for."""
+    monkeypatch.setattr("forewarn.client.discovery._sources", tuple)
+    for url in (None, "http://169.254.169.254"):
+        stage = Stage(document(1), document(1), *[REFUSED] * 7, document(2))
+        conversation = stage.conversation(url)
+        following = Following(conversation)
+        stage.play(following.next())
+        found = conversation.found
+        stage.play(following.next())
+
+        assert (conversation.found is found) == (url is not None)

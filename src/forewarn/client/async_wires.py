@@ -75,9 +75,12 @@ class AsyncWire:
         except (OSError, UnicodeError) as error:
             return Silence(f"cannot be reached ({reason(error)})", connected=False)
         self._streams, self._line, self._place = streams, Line(), place
-        if self._is_ended:  # meanwhile
-            self.close()
+        self._close_if_ended()
         return None
+
+    def _close_if_ended(self) -> None:
+        if self._is_ended:
+            self.close()
 
     async def _talk(self, request: Send) -> Answer | Silence:
         if self._streams is None:

@@ -76,7 +76,7 @@ class Conversation:
     ) -> None:
         self.seconds = seconds
         self.chance = chance
-        self.found = Found(read_place(url), GIVEN) if url else None
+        self.found = Found(read_place(url), GIVEN, is_discovered=False) if url else None
         self.versions = Negotiation(api_version or (url and read_version(url)) or None, seconds)
         self.log = TroubleLog(seconds)
         self._environment = environment
@@ -90,6 +90,11 @@ class Conversation:
         if self.found is None:
             self.found = yield from find(self._environment, self._first_answer)
         return self.found
+
+    def forget(self) -> None:
+        """Look for the service again before the next question, unless somebody said where it is."""
+        if self.found and self.found.is_discovered:
+            self.found = None
 
     def document(self) -> Steps[Document]:
         """Return the present document; raise what is in the way once patience is over."""

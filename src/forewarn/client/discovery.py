@@ -31,6 +31,8 @@ class Found(msgspec.Struct, frozen=True):
 
     place: Place
     how: str
+    is_discovered: bool = True
+    """Nobody said so: it may be elsewhere tomorrow."""
 
 
 class Source(msgspec.Struct, frozen=True):
@@ -51,7 +53,7 @@ def find(
     ``seconds`` is how long an answer may take: the first one can be slow.
     """
     if named := environment.get(URL_VARIABLE):
-        return Found(read_place(named), f"the environment ({URL_VARIABLE})")
+        return Found(read_place(named), f"the environment ({URL_VARIABLE})", is_discovered=False)
     tried: list[str] = []
     if named := environment.get(ADDRESS_VARIABLE):
         found = yield from _first_of(_places(named), f"the environment ({ADDRESS_VARIABLE})", seconds, tried)

@@ -1,6 +1,7 @@
 """Following the document: each that differs from the one before, by long poll where the service offers it."""
 
 from forewarn.client.conversation import Conversation, Fetched
+from forewarn.client.errors import NotThere
 from forewarn.client.patience import pause, spread
 from forewarn.client.steps import Pause, Steps
 from forewarn.client.trouble import Trouble
@@ -13,6 +14,9 @@ _POLL = 1.0
 """Azure: asking once a second is what is recommended."""
 _LEAST = 0.2
 """Seconds between two questions, whatever is said: Azure allows five a second."""
+_OFTEN = 5
+_SELDOM = 60.0
+"""Failures in a row, and then the seconds until a service that cannot be found is looked for again."""
 _TRUST = 3_600.0
 """Seconds after which a service that did not wait is asked again whether it would."""
 
@@ -47,13 +51,17 @@ class Following:
             wait = _WAIT if tag and self._may_wait(asked_at) else 0
             try:
                 fetched = yield from talk.fetch(tag, wait)
-            except (Trouble, ForewarnError) as trouble:
-                kind = trouble.kind if isinstance(trouble, Trouble) else type(trouble).__name__
-                wish = trouble.retry_after if isinstance(trouble, Trouble) else 0.0
-                talk.log.begin(kind, str(trouble))
-                # Another service may answer next.
-                self._does_wait = None
-                self._due = talk.seconds() + pause(failures, wish, talk.chance())
+            except Trouble as trouble:
+                talk.log.begin(trouble.kind, str(trouble))
+                if isinstance(trouble.error, NotThere) and failures >= _OFTEN:
+                    talk.forget()
+                self._wait_out(failures, trouble.retry_after)
+                failures += 1
+                continue
+            except ForewarnError as error:
+                # Looking for the service may mean to shout into the network, so it is not done often for long.
+                talk.log.begin(type(error).__name__, str(error))
+                self._wait_out(failures, _SELDOM if failures >= _OFTEN else 0.0)
                 failures += 1
                 continue
             talk.log.over()
@@ -63,6 +71,12 @@ class Following:
             if is_news and fetched.document is not None:
                 self._last = fetched.document
                 return fetched.document
+
+    def _wait_out(self, failures: int, wish: float) -> None:
+        talk = self._conversation
+        # Another service may answer next.
+        self._does_wait = None
+        self._due = talk.seconds() + pause(failures, wish, talk.chance())
 
     def _may_wait(self, now: float) -> bool:
         return self._does_wait is not False or now - self._tried_at > _TRUST

@@ -76,7 +76,13 @@ class Wire:
         except (OSError, UnicodeError) as error:
             return Silence(f"cannot be reached ({reason(error)})", connected=False)
         self._socket, self._line, self._place = wire, Line(), place
+        self._close_if_ended()
         return None
+
+    def _close_if_ended(self) -> None:
+        # Another thread may have ended the wire while it was opened.
+        if self._is_ended:
+            self.close()
 
     def _talk(self, request: Send) -> Answer | Silence:
         wire, line = self._socket, self._line
