@@ -17,8 +17,9 @@ from typing import Self
 from forewarn.clocks import Clock
 from forewarn.config.tables import read_table
 from forewarn.core.errors import ForewarnError
-from forewarn.core.model import EventType, Sighting
+from forewarn.core.model import EventType, Sighting, Vm
 from forewarn.drivers.ledger import Ending, Ledger, Page
+from forewarn.drivers.libvirt import checking
 from forewarn.drivers.libvirt.freezing import freeze
 from forewarn.drivers.libvirt.hosts import Happening, Hosts
 from forewarn.drivers.libvirt.moving import redeploy
@@ -102,6 +103,9 @@ class LibvirtDriver:
         self._hosts.listen(self._see)
         for host in self._settings.hosts:
             threading.Thread(target=self._keep_watch, args=(host,), name=f"libvirt-{host}", daemon=True).start()
+
+    def check(self, vms: tuple[Vm, ...]) -> tuple[str, ...]:
+        return tuple(checking.troubles(self._hosts, vms))
 
     def close(self) -> None:
         if not self._closed.is_set():

@@ -20,7 +20,7 @@ from forewarn.clocks import Clock
 from forewarn.core.model import EventType, Sighting, Vm
 from forewarn.core.notice import MACHINE_FAILURE
 from forewarn.drivers.ledger import Ending, Ledger, Page
-from forewarn.drivers.qemu import deeds, moves
+from forewarn.drivers.qemu import checking, deeds, moves
 from forewarn.drivers.qemu.deeds import Deed, Interrupted
 from forewarn.drivers.qemu.monitors import Monitors, Trouble
 from forewarn.drivers.qemu.settings import QemuSettings, read
@@ -81,6 +81,9 @@ class QemuDriver:
     def watch(self, report: Callable[[Sighting], None]) -> None:
         self._sights.report = report
         threading.Thread(target=self._look_for_machines, name="qemu-watch", daemon=True).start()
+
+    def check(self, vms: tuple[Vm, ...]) -> tuple[str, ...]:
+        return tuple(checking.troubles(self._settings, vms))
 
     def close(self) -> None:
         self._closing.set()
