@@ -49,6 +49,7 @@ _COMMANDS = {
     "history": ("forewarn.cli.history:history", "Look back: who did what to whom, and when."),
     "group": ("forewarn.cli.group:group", "List groups, set their terms, scale them in."),
     "fleet": ("forewarn.cli.fleet:fleet", "Apply a fleet file, or show the fleet as one."),
+    "import": ("forewarn.cli.import_:import_", "Make hosts and VMs from what libvirt knows."),
     "subscription": (
         "forewarn.cli.subscription:subscription",
         "Tell others what happens: webhooks, Slack, Teams, mail.",

@@ -109,9 +109,9 @@ class Hosts:
             connection = libvirt.open(self.uri(host))
         except libvirt.libvirtError as error:
             said = " ".join((error.get_error_message() or str(error)).split()).rstrip(".")
-            raise Unreachable(
-                f"libvirt on {host} ({self.uri(host)}) cannot be reached: {said}; see that it runs and lets us in"
-            ) from None
+            uri = self.uri(host)
+            place = f"on {host} ({uri})" if host != uri else f"at {uri}"
+            raise Unreachable(f"libvirt {place} cannot be reached: {said}; see that it runs and lets us in") from None
         # Only connections to elsewhere know signs of life; drivers that cannot tell events are used without.
         with suppress(libvirt.libvirtError):
             connection.setKeepAlive(_ALIVE_EVERY, _MISSED)

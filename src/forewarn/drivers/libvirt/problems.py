@@ -2,7 +2,7 @@
 
 import libvirt
 
-from forewarn.core.errors import ForewarnError
+from forewarn.core.errors import ForewarnError, Unavailable
 
 _GONE = {
     libvirt.VIR_ERR_NO_CONNECT,
@@ -26,7 +26,7 @@ class Trouble(ForewarnError):
     """libvirt could not do it."""
 
 
-class Unreachable(Trouble):
+class Unreachable(Trouble, Unavailable):
     """libvirt does not answer."""
 
 

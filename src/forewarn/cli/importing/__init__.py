@@ -1,0 +1,1 @@
+"""What ``forewarn import`` is made of."""

@@ -1,0 +1,58 @@
+"""Where machines are looked for: libvirt at one or more URIs."""
+
+import re
+import threading
+from collections.abc import Sequence
+from types import TracebackType
+from typing import Self
+
+import libvirt
+
+from forewarn.core.errors import BadInput
+from forewarn.drivers.libvirt.hosts import Happening, Hosts
+from forewarn.drivers.libvirt.inventory import Inventory, take
+
+_NAMED = re.compile(r"([A-Za-z0-9_][A-Za-z0-9._-]*)=([a-z].*:.*)", re.DOTALL)
+_NEWS = {
+    libvirt.VIR_DOMAIN_EVENT_DEFINED,
+    libvirt.VIR_DOMAIN_EVENT_UNDEFINED,
+    libvirt.VIR_DOMAIN_EVENT_STARTED,
+}
+
+
+class Sources:
+    """Connections to libvirt, each under a name of its own."""
+
+    def __init__(self, given: Sequence[str]) -> None:
+        self._names: dict[str, str] = {}
+        """What the operator calls the host behind each URI, empty where nothing was said."""
+        for each in given:
+            named = _NAMED.fullmatch(each)
+            name, uri = (named[1], named[2]) if named else ("", each)
+            if ":" not in uri:
+                raise BadInput(f"{each!r} is no URI; write it like qemu:///system or h1=qemu+ssh://root@h1/system")
+            self._names[uri] = name
+        self.news = threading.Event()
+        """Set when libvirt has defined, undefined or started a machine."""
+        self._hosts = Hosts({uri: uri for uri in self._names})
+        self._hosts.listen(self._hear)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._hosts.close()
+
+    def look(self) -> list[Inventory]:
+        """Return what libvirt knows at every URI; raise Trouble when one does not answer."""
+        found = [take(self._hosts.connection(uri), name, uri) for uri, name in self._names.items()]
+        twice = {each.host for each in found if sum(each.host == other.host for other in found) > 1}
+        if twice:
+            raise BadInput(f"two URIs lead to a host named {min(twice)!r}; name them apart, as in h1=URI h2=URI")
+        return found
+
+    def _hear(self, happening: Happening) -> None:
+        if happening.event in _NEWS:
+            self.news.set()

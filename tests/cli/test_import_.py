@@ -1,0 +1,131 @@
+"""A fleet from what libvirt knows, with libvirt's own test hypervisor."""
+
+import threading
+import tomllib
+from pathlib import Path
+
+import libvirt
+import pytest
+
+from forewarn.cli.importing.following import Import
+from forewarn.cli.importing.merging import Plan
+from forewarn.cli.importing.sources import Sources
+from forewarn.cli.importing.targets import FileTarget
+from forewarn.core.errors import BadInput
+from tests.cli.conftest import Forewarn
+from tests.office import Office
+
+URI = "test:///default"
+TEST = "6695eb01-f6a4-8304-79aa-97f2502e193f"
+"""The machine that libvirt's test hypervisor always has."""
+
+
+def test_the_plan_comes_before_anything_is_written(forewarn: Forewarn, tmp_path: Path) -> None:
+    """Nobody is asked where nobody is at a terminal; --yes writes."""
+    shown = forewarn("import", "libvirt", f"h1={URI}", "--out", "fleet.toml")
+
+    assert shown.code == 0
+    lines = shown.out.splitlines()
+    assert lines[0] == f"+ host h1  {URI}"
+    assert lines[1].startswith("+ vm test  on h1, 192.168.122.")
+    assert lines[-1] == "nothing was written; add --yes to write it"
+    assert not (tmp_path / "fleet.toml").exists()
+    assert forewarn("import", "libvirt", f"h1={URI}", "--out", "fleet.toml", "--yes").out.endswith(
+        "fleet.toml has it now\n"
+    )
+    (vm,) = tomllib.loads((tmp_path / "fleet.toml").read_text())["vm"]
+    assert (vm["name"], vm["host"], vm["vm_id"], vm["mac_address"]) == ("test", "h1", TEST, "aa:bb:cc:dd:ee:ff")
+    assert forewarn("import", "libvirt", f"h1={URI}", "--out", "fleet.toml").out == (
+        "fleet.toml has all of it already\n"
+    )
+
+
+def test_a_service_takes_it_over(office: Office, forewarn: Forewarn) -> None:
+    """Beside what its fleet has already; as JSON for programs."""
+    before = set(office.node.fleet.vms)
+    told = forewarn("import", "libvirt", f"h1={URI}", "--yes", "--json").json
+
+    assert [(each["what"], each["kind"], each["name"]) for each in told["changes"]] == [("add", "vm", "test")]
+    assert told["written"] is True
+    assert set(office.node.fleet.vms) == before | {"test"}
+    assert office.node.fleet.vms["test"].instance.vm_id == TEST
+
+
+def test_what_is_gone_goes_where_asked(forewarn: Forewarn, tmp_path: Path) -> None:
+    """Only with --remove, and only what came from libvirt."""
+    (tmp_path / "fleet.toml").write_text(
+        '[[host]]\nname = "h1"\n'
+        '[[vm]]\nname = "old"\nhost = "h1"\nvm_id = "u-1"\n'
+        '[[vm]]\nname = "hand"\nhost = "h1"\n'
+    )
+    kept = forewarn("import", "libvirt", f"h1={URI}", "--out", "fleet.toml")
+    gone = forewarn("import", "libvirt", f"h1={URI}", "--out", "fleet.toml", "--remove")
+
+    assert "- vm" not in kept.out
+    assert "- vm old  libvirt on h1 has it no more\n" in gone.out
+    assert "hand" not in gone.out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "sentence"),
+    [
+        ((), 2, "missing argument"),
+        (("h1",), 2, "'h1' is no URI; write it like qemu:///system or h1=qemu+ssh://root@h1/system"),
+        (("qemu+unix:///system?socket=/no/such",), 3, "cannot be reached: Failed to connect socket to '/no/such'"),
+        (("nonsense:///x",), 3, "cannot be reached"),
+    ],
+)
+def test_what_cannot_be_is_one_sentence(
+    forewarn: Forewarn, arguments: tuple[str, ...], code: int, sentence: str
+) -> None:
+    """Wrong usage, and libvirt that is not there."""
+    ran = forewarn("import", "libvirt", *arguments, "--out", "fleet.toml")
+
+    assert ran.code == code
+    assert sentence in ran.err
+
+
+def test_two_hosts_of_one_name_are_told_apart(tmp_path: Path) -> None:
+    """By the names that the operator gives them."""
+    (tmp_path / "node.xml").write_text("<node/>")
+    other = f"test://{tmp_path}/node.xml"
+    with Sources([URI, other]) as sources, pytest.raises(BadInput, match="name them apart"):
+        sources.look()
+    with Sources([f"h1={URI}", f"h2={other}"]) as sources:
+        assert [(each.host, len(each.machines)) for each in sources.look()] == [("h1", 1), ("h2", 0)]
+
+
+MACHINE = '<domain type="test"><name>{name}</name><memory>1024</memory><os><type>hvm</type></os></domain>'
+
+
+def test_it_stays_in_step(tmp_path: Path) -> None:
+    """A machine that is defined while it follows comes in, and goes when it is undefined."""
+    told: list[Plan] = []
+    target = FileTarget(tmp_path / "fleet.toml")
+    with Sources([f"h1={URI}"]) as sources:
+        work = Import(sources, target)
+        work.write(work.plan())
+        following = threading.Thread(target=work.follow, args=(told.append, 2), daemon=True)
+        following.start()
+        connection = libvirt.open(URI)
+        domain = connection.defineXML(MACHINE.format(name="followed"))
+        wait_for(told, 1)
+        assert "followed" in target.read().vms
+        domain.undefine()
+        wait_for(told, 2)
+        following.join(10)
+        connection.close()
+
+    assert [(change.what, change.name) for plan in told for change in plan.changes] == [
+        ("add", "followed"),
+        ("remove", "followed"),
+    ]
+    assert set(target.read().vms) == {"test"}
+
+
+def wait_for(told: list[Plan], times: int) -> None:
+    for _ in range(1000):
+        if len(told) >= times:
+            return
+        threading.Event().wait(0.01)
+    pytest.fail("it was not noticed")
