@@ -107,8 +107,9 @@ class Guest:
         return self.said("clock")[-1].split()[1]
 
     def uptime(self) -> float:
-        """Return what the guest last said of its own clock, which stands still with it."""
-        self.boot_id()
+        """Return the next thing that the guest says of its own clock, which stands still with it."""
+        before = len(self.said("clock"))
+        self.wait_for("its clock to go on", lambda: len(self.said("clock")) > before)
         return float(self.said("clock")[-1].split()[0])
 
     def wait_for_boot(self, before: str) -> None:

@@ -11,7 +11,7 @@ import socket
 import struct
 import threading
 from collections.abc import Callable, Coroutine
-from concurrent.futures import Future
+from concurrent.futures import CancelledError, Future
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeVar
@@ -47,6 +47,7 @@ class Monitors:
         self._tell = tell
         self._talks: dict[Path, _Talk] = {}
         self._listening: set[asyncio.Task[None]] = set()
+        self._closing = asyncio.Event()
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="qmp", daemon=True)
         self._thread.start()
@@ -85,7 +86,10 @@ class Monitors:
             work.close()
             raise Trouble("the driver is closed")
         future: Future[_Answer] = asyncio.run_coroutine_threadsafe(work, self._loop)
-        return future.result()
+        try:
+            return future.result()
+        except CancelledError:
+            raise Trouble("the driver is closed") from None
 
     async def _execute(self, path: Path, command: str, arguments: dict[str, object]) -> object:
         talk = await self._open(path)
@@ -121,28 +125,28 @@ class Monitors:
         return talk
 
     async def _listen(self, path: Path, talk: "_Talk") -> None:
-        """Pass on what QEMU says unasked, until it hangs up."""
+        """Pass on what QEMU says unasked, until it hangs up or we do."""
+        closing = asyncio.create_task(self._closing.wait())
         ending = asyncio.create_task(talk.client.runstate_changed())
         hearing = asyncio.create_task(talk.client.events.get())
-        try:
-            while not ending.done():
-                await asyncio.wait({hearing, ending}, return_when=asyncio.FIRST_COMPLETED)
-                if hearing.done():
-                    self._tell(path, dict(hearing.result()))
-                    hearing = asyncio.create_task(talk.client.events.get())
-        finally:
-            self._talks.pop(path, None)
-            ending.cancel()
-            hearing.cancel()
-            await asyncio.gather(ending, hearing, return_exceptions=True)
-            with suppress(Exception):
-                await talk.client.disconnect()
-            for event in talk.client.events.clear():
-                self._tell(path, dict(event))
-            has_died = not self._is_closed and await talk.process_ended()
-            talk.has_ended.set()
-            if has_died:
-                self._tell(path, None)
+        while not (ending.done() or closing.done()):
+            await asyncio.wait({hearing, ending, closing}, return_when=asyncio.FIRST_COMPLETED)
+            if hearing.done():
+                self._tell(path, dict(hearing.result()))
+                hearing = asyncio.create_task(talk.client.events.get())
+        ending.cancel()
+        hearing.cancel()
+        await asyncio.gather(ending, hearing, return_exceptions=True)
+        with suppress(Exception):
+            await talk.client.disconnect()
+        for event in talk.client.events.clear():
+            self._tell(path, dict(event))
+        has_died = await talk.process_ended(closing)
+        closing.cancel()
+        self._talks.pop(path, None)
+        talk.has_ended.set()
+        if has_died:
+            self._tell(path, None)
 
     async def _end_of(self, path: Path, seconds: float) -> bool:
         talk = self._talks.get(path)
@@ -154,10 +158,12 @@ class Monitors:
         return talk.has_ended.is_set()
 
     async def _close(self) -> None:
-        tasks = list(self._listening)
-        for task in tasks:
+        self._closing.set()
+        await asyncio.gather(*self._listening, return_exceptions=True)
+        others = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in others:
             task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await asyncio.gather(*others, return_exceptions=True)
 
 
 class _Talk:
@@ -191,23 +197,19 @@ class _Talk:
                 self._let_process_go()
         self.is_open.set()
 
-    async def process_ended(self) -> bool:
+    async def process_ended(self, closing: asyncio.Task[Any]) -> bool:
         """Wait a little for the process to end, after it hung up; one that cannot be seen counts as ended."""
         if self._process < 0:
-            return True
+            return not closing.done()
         ended = asyncio.Event()
         loop = asyncio.get_running_loop()
         loop.add_reader(self._process, ended.set)
-        try:
-            async with asyncio.timeout(LONGEST_END):
-                await ended.wait()
-        except TimeoutError:
-            return False
-        else:
-            return True
-        finally:
-            loop.remove_reader(self._process)
-            self._let_process_go()
+        waiting = asyncio.create_task(ended.wait())
+        await asyncio.wait({waiting, closing}, timeout=LONGEST_END, return_when=asyncio.FIRST_COMPLETED)
+        waiting.cancel()
+        loop.remove_reader(self._process)
+        self._let_process_go()
+        return ended.is_set()
 
     def _let_process_go(self) -> None:
         if self._process >= 0:
