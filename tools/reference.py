@@ -4,7 +4,7 @@ import ast
 import inspect
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import timedelta
 from enum import StrEnum
 from pathlib import Path
@@ -14,6 +14,8 @@ from typing import get_args, get_type_hints
 import click
 import msgspec
 
+from forewarn.agent import plan, rules
+from forewarn.agent import settings as agent_settings
 from forewarn.cli.root import cli
 from forewarn.config import settings
 from forewarn.config.durations import show_duration
@@ -56,6 +58,7 @@ def pages() -> dict[Path, str]:
     return {
         FOLDER / "commands.md": commands_page(),
         FOLDER / "settings.md": settings_page(),
+        FOLDER / "agent.md": agent_page(),
         FOLDER / "facts.md": facts_page(),
         FOLDER / "scenarios.md": scenarios_page(),
         FOLDER / "azure.md": azure_page(),
@@ -144,6 +147,53 @@ Numbers are the seconds that an impact of that type lasts.
 
 How to write the program is told in [drive machines with a command](../how-to/drive-machines-with-a-command.md).
 """
+
+
+def agent_page() -> str:
+    usual = agent_settings.AgentSettings()
+    rule = rules.Rule(name="")
+    terms = plan.Terms()
+    defaults: dict[str, object] = {"handlers": (), "kind": ""}
+    flags = _key_table(agent_settings.KEYS, lambda name: getattr(usual, name))
+    of_rules = _key_table(agent_settings.RULE_KEYS, lambda name: defaults.get(name, getattr(rule, name, "")))
+    of_terms = _key_table(agent_settings.TERM_KEYS, lambda name: defaults.get(name, getattr(terms, name, "")))
+    return f"""\
+# The agent's settings
+
+How `forewarn agent` can be told to run.
+This page is generated; `make docs` writes it anew.
+
+Each setting has three spellings, by one rule: `--dry-run` = `FOREWARN_AGENT_DRY_RUN` = `dry_run` in the file.
+A flag goes before the environment, the environment before the file; not every setting has a flag.
+The file is `--config FILE`, else `FOREWARN_AGENT_CONFIG`, else `./agent.toml`, else `/etc/forewarn/agent.toml`.
+A key that does not exist is an error that names its line and the nearest key.
+
+{flags}
+
+On Windows, `state` is `C:\\ProgramData\\forewarn-agent` and `socket` is `127.0.0.1:9255`.
+
+The tables below stand in the file only.
+
+## [[rules]]
+
+What is done about which events. The first rule that fits an event counts; if none does, nothing is done about it.
+
+{of_rules}
+
+## [handlers.NAME]
+
+Each handler that a rule names. Its own settings stand in the same table; every handler's page tells them.
+
+{of_terms}
+"""
+
+
+def _key_table(keys: dict[str, Key], default: Callable[[str], object]) -> str:
+    rows = (
+        (f"`{name}`", _default(default(name)), _cell(key.help), _cell(key.kind.expected))
+        for name, key in keys.items()
+    )
+    return _table(("setting", "default", "meaning", "expected"), rows)
 
 
 def _settings_table(usual: msgspec.Struct, before: str = "") -> str:
@@ -325,8 +375,10 @@ def _default(value: object) -> str:
             return f"`{str(value).lower()}`"
         case float():
             return f"`{value:g}`"
-        case "" | None | {}:
+        case "" | None | {} | ():
             return "none"
+        case tuple():
+            return f"`{', '.join(map(str, value))}`"
         case _:
             return f"`{value}`"
 

@@ -250,7 +250,8 @@ def test_two_agents_do_not_share_a_memory(tmp_path: Path) -> None:
     with Emulator("web-0", clock="system") as emulator:
         of = settings(tmp_path, emulator)
 
-        async def story(_: Agent) -> None:
+        async def story(agent: Agent) -> None:
+            await until(lambda: agent.status().incarnation is not None)
             with pytest.raises(Unavailable, match="is in use by the process with id"):
                 assembly.run(of)
 

@@ -60,6 +60,8 @@ class Agent:
         self.tally = Tally()
         self.told: Callable[[Change], None] = tell_change
         """Called with every change, before anything is done about it."""
+        self.kept: Callable[[Fact], None] = tell_fact
+        """Called with every fact, once it is durable."""
         self.count_listeners: Callable[[], int] = int
         self._agenda = agenda
         self._client = client
@@ -170,7 +172,7 @@ class Agent:
         self._memory_trouble = ""
         self._heard.clear()
         for fact in facts:
-            tell_fact(fact)
+            self.kept(fact)
             if isinstance(fact, Shown):
                 self._tell(changes(before, fact.document))
         return True

@@ -6,6 +6,7 @@ import sys
 import tempfile
 from collections.abc import Callable
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,9 +14,11 @@ import click
 import msgspec
 
 from forewarn.agent.status import ApprovalState, EventStatusView, StepState, StepView
+from forewarn.agent.telling import tell_fact
 from forewarn.cli.output import print_json, print_table
 
 if TYPE_CHECKING:
+    from forewarn.agent.facts import Fact
     from forewarn.agent.loop import Agent
     from forewarn.agent.settings import AgentSettings
     from forewarn.emulator.emulator import Emulator
@@ -72,12 +75,20 @@ def play(settings: "AgentSettings", event: str, notice: str | None, *, quiet: bo
         )
 
         def begin(agent: "Agent") -> None:
+            agent.kept = partial(_note, agent, said)
             playing.append(asyncio.get_running_loop().create_task(_play(agent, emulator, name, notice, said)))
 
         run(trial, begin)
-        if playing[0].done() and (error := playing[0].exception()):
+        if playing[0].done() and not playing[0].cancelled() and (error := playing[0].exception()):
             raise error
     return said
+
+
+def _note(agent: "Agent", said: Said, fact: "Fact") -> None:
+    """Follow the agent step by step: it forgets an event as soon as everything is put back."""
+    tell_fact(fact)
+    for view in agent.status().events:
+        said.note(view)
 
 
 async def _play(agent: "Agent", emulator: "Emulator", name: str, notice: str | None, said: Said) -> None:
@@ -108,12 +119,10 @@ def _announce(vm: "VmHandle", event: str, notice: str | None) -> "EventHandle":
 
 
 def _is_over(agent: "Agent", event: "EventHandle", said: Said) -> bool:
-    view = next((view for view in agent.status().events if view.event.event_id == event.shown_id), None)
-    if view is not None:
-        said.note(view)
-    # A VM that is evicted or deleted is not told that it is gone, and nothing is put back in it.
-    is_gone = view is None or said.event in ("preempt", "terminate")
-    return event.is_over and is_gone and _is_prepared(said)
+    if said.event in ("preempt", "terminate"):
+        # A VM that is evicted or deleted is not told that it is gone, and nothing is put back in it.
+        return event.is_over and _is_prepared(said)
+    return event.is_over and said.is_seen and not agent.status().events
 
 
 def _is_prepared(said: Said) -> bool:
