@@ -4,7 +4,7 @@ LIBVIRT_PACKAGES := libvirt-daemon-driver-qemu libvirt-daemon-system qemu-system
 # What the tests and the benchmarks use beside Python.
 TEST_PACKAGES := curl dnsmasq-base haproxy iproute2 jq nftables openssl procps \
 	libmono-system-runtime-serialization4.0-cil mono-mcs mono-runtime \
-	postgresql prometheus prometheus-alertmanager $(LIBVIRT_PACKAGES) \
+	postgresql slurmctld slurmd prometheus prometheus-alertmanager $(LIBVIRT_PACKAGES) \
 	systemd
 # What small real guests need: the tests boot some.
 GUEST_PACKAGES := busybox-static cpio iproute2 lz4 nftables qemu-system-x86 qemu-utils
