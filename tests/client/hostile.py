@@ -38,6 +38,7 @@ class Hostile:
         self._threads: list[threading.Thread] = []
         self._open: set[socket.socket] = set()
         self.requests: list[bytes] = []
+        self._heard = threading.Condition()
         self.connections = 0
         self.place = Place("127.0.0.1", self._listener.getsockname()[1])
 
@@ -47,6 +48,11 @@ class Hostile:
 
     def get(self, seconds: float = 5.0) -> Send:
         return Send(place=self.place, target=self.place.path, seconds=seconds)
+
+    def wait_for_requests(self, count: int) -> None:
+        """Return once so many have come."""
+        with self._heard:
+            assert self._heard.wait_for(lambda: len(self.requests) >= count, 10)
 
     def __enter__(self) -> Self:
         self._begin(self._accept)
@@ -90,7 +96,9 @@ class Hostile:
             if not data:
                 return False
             heard += data
-        self.requests.append(heard)
+        with self._heard:
+            self.requests.append(heard)
+            self._heard.notify_all()
         said = self._said.popleft() if len(self._said) > 1 else self._said[0]
         if said.then == "reset":
             connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")

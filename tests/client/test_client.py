@@ -113,20 +113,22 @@ def test_more_time_is_given_where_the_group_allows_it(tmp_path: Path) -> None:
             client.postpone(before, timedelta(hours=2))
 
 
-def test_who_waits_in_another_thread_ends_with_the_client(client: Client) -> None:
+def test_who_waits_in_another_thread_ends_with_the_client() -> None:
     """And what is asked afterwards says why it is not answered."""
-    documents = client.documents()
-    next(documents)
-    ended: list[object] = []
-    waiting = threading.Thread(target=lambda: ended.extend(documents))
-    waiting.start()
-    client.close()
-    waiting.join(5)
+    with Hostile(whole(), Said(then="hang")) as server, Client(server.url) as client:
+        documents = client.documents()
+        next(documents)
+        ended: list[object] = []
+        waiting = threading.Thread(target=lambda: ended.extend(documents), daemon=True)
+        waiting.start()
+        server.wait_for_requests(2)
+        client.close()
+        waiting.join(5)
 
-    assert not waiting.is_alive()
-    assert ended == []
-    with pytest.raises(Closed, match="The client is closed"):
-        client.document()
+        assert not waiting.is_alive()
+        assert ended == []
+        with pytest.raises(Closed, match="The client is closed"):
+            client.document()
 
 
 def test_threads_share_a_client(scheduled_events: ScheduledEvents, client: Client) -> None:

@@ -73,6 +73,17 @@ def test_a_service_that_knows_tags_but_does_not_wait_is_polled() -> None:
     assert [each.seconds for each in stage.sent] == [125.0, 65.0, 10.0, 10.0, 10.0]
 
 
+def test_news_that_come_at_once_do_not_prove_that_a_service_does_not_wait() -> None:
+    """The document changed between two questions, so there was nothing to wait for."""
+    stage = Stage(document(1, tag="1"), document(2, tag="2"), document(3, tag="3", held=True))
+    following = follow(stage)
+    for _ in range(3):
+        stage.play(following.next())
+
+    assert [any(name == "Prefer" for name, _ in each.headers) for each in stage.sent] == [False, True, True]
+    assert following.is_held
+
+
 @given(st.lists(st.sampled_from(["same", "not modified", "news"]), min_size=5, max_size=40))
 def test_a_service_that_says_it_waited_and_did_not_makes_nobody_spin(answers: list[str]) -> None:
     """Never more than five questions a second, as Azure allows; and one a second while nothing changes."""

@@ -105,7 +105,15 @@ def test_who_never_answers_is_not_waited_for_longer_than_said(exchange: Exchange
 def test_who_answers_byte_by_byte_is_not_waited_for_longer_than_said(exchange: Exchange) -> None:
     """The whole answer counts, not each byte."""
     with Hostile(Said(b"HTTP/1.1 200 OK\r\nContent-Length: 5000\r\n\r\n", then="drip")) as server:
-        assert exchange(server.get(0.3)) == Silence("has not answered within 0.3 s", in_time=False)
+        assert exchange(server.get(0.3)) == Silence("has not finished its answer within 0.3 s", in_time=False)
+
+
+def test_an_answer_that_has_begun_must_soon_be_whole(exchange: Exchange, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two minutes are for the first byte; who stops in the middle has stopped."""
+    monkeypatch.setattr("forewarn.client.wires.REST", 0.05)
+    monkeypatch.setattr("forewarn.client.async_wires.REST", 0.05)
+    with Hostile(Said(b"HTTP/1.1 200 OK\r\nContent-Length: 37\r\n\r\n{", then="hang")) as server:
+        assert exchange(server.get(125)) == Silence("has not finished its answer within 0.05 s", in_time=False)
 
 
 def test_where_nobody_listens_nothing_is_connected(exchange: Exchange) -> None:

@@ -1,11 +1,12 @@
 """Connections of an event loop, as ``wires`` has them for threads."""
 
 import asyncio
+from math import inf
 
 from forewarn.client.http import Garbled, Line
 from forewarn.client.places import Place
-from forewarn.client.steps import CONNECT, Answer, Send, Silence
-from forewarn.client.wires import reason
+from forewarn.client.steps import CONNECT, REST, Answer, Send, Silence
+from forewarn.client.wires import late, reason
 
 _CHUNK = 65_536
 
@@ -44,11 +45,11 @@ class AsyncWire:
             if silence:
                 return silence
         try:
-            async with asyncio.timeout(request.seconds):
-                answer = await self._talk(request)
+            async with asyncio.timeout(request.seconds) as limit:
+                answer = await self._talk(request, limit)
         except TimeoutError:
             self.close()
-            return Silence(f"has not answered within {request.seconds:g} s", in_time=False)
+            return late(request, self._line)
         except Garbled as error:
             self.close()
             return Silence(str(error), garbled=True)
@@ -82,7 +83,7 @@ class AsyncWire:
         if self._is_ended:
             self.close()
 
-    async def _talk(self, request: Send) -> Answer | Silence:
+    async def _talk(self, request: Send, limit: asyncio.Timeout) -> Answer | Silence:
         if self._streams is None:
             return Silence("was let go of")
         reader, writer = self._streams
@@ -91,6 +92,8 @@ class AsyncWire:
         await writer.drain()
         while True:
             data = await reader.read(_CHUNK)
+            if not line.has_heard:
+                limit.reschedule(min(limit.when() or inf, asyncio.get_running_loop().time() + REST))
             answer = line.hear(data)
             if answer is not None:
                 return answer

@@ -15,6 +15,9 @@ _Result = TypeVar("_Result")
 CONNECT = 3.0
 """Seconds until a connection must stand: the service is never far away."""
 
+REST = 5.0
+"""Seconds in which an answer that has begun must be whole: services may think for long, but they speak fast."""
+
 
 class Answer(msgspec.Struct, frozen=True):
     """A whole answer; the names of its headers are in lower case."""
@@ -45,7 +48,7 @@ class Send(msgspec.Struct, frozen=True, kw_only=True):
     headers: tuple[tuple[str, str], ...] = ()
     body: bytes = b""
     seconds: float
-    """How long the whole answer may take once the connection stands."""
+    """How long the answer may take once the connection stands; once it has begun, it has ``REST`` at most."""
 
 
 class Pause(msgspec.Struct, frozen=True):

@@ -7,7 +7,7 @@ from time import monotonic
 
 from forewarn.client.http import Garbled, Line
 from forewarn.client.places import Place
-from forewarn.client.steps import CONNECT, Answer, Send, Silence
+from forewarn.client.steps import CONNECT, REST, Answer, Send, Silence
 
 _CHUNK = 65_536
 
@@ -53,7 +53,7 @@ class Wire:
             answer = self._talk(request)
         except TimeoutError:
             self.close()
-            return Silence(f"has not answered within {request.seconds:g} s", in_time=False)
+            return late(request, self._line)
         except Garbled as error:
             self.close()
             return Silence(str(error), garbled=True)
@@ -98,11 +98,20 @@ class Wire:
                 raise TimeoutError
             wire.settimeout(left)
             data = wire.recv(_CHUNK)
+            if not line.has_heard:
+                end = min(end, monotonic() + REST)
             answer = line.hear(data)
             if answer is not None:
                 return answer
             if not data:
                 return Silence("closed the connection before its answer was whole")
+
+
+def late(request: Send, line: Line) -> Silence:
+    """Say that time ran out."""
+    if line.has_heard:
+        return Silence(f"has not finished its answer within {min(REST, request.seconds):g} s", in_time=False)
+    return Silence(f"has not answered within {request.seconds:g} s", in_time=False)
 
 
 def reason(error: Exception) -> str:
