@@ -11,6 +11,7 @@ import pytest
 import forewarn
 from forewarn import ChangeKind, Client, Closed, Ending, NotPostponed, UnknownEvent
 from forewarn.emulator import Emulator
+from forewarn.emulator.faults import FaultKind
 from forewarn.testing.scheduled_events import ScheduledEvents
 from forewarn.wire.versions import SCHEDULED_EVENTS
 from tests.client.hostile import Hostile, Said, whole
@@ -141,6 +142,28 @@ def test_threads_share_a_client(scheduled_events: ScheduledEvents, client: Clien
 
     assert next(changes).kind is ChangeKind.STARTED
     approving.join()
+
+
+SLOW = {FaultKind.DELAY, FaultKind.STALL, FaultKind.SLOW_FIRST_CALL}
+
+
+@pytest.mark.parametrize("kind", sorted(set(FaultKind) - SLOW))
+def test_every_fault_that_the_emulator_knows_is_stood(
+    kind: FaultKind, scheduled_events: ScheduledEvents, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Asked, named, approved and followed all the same."""
+    monkeypatch.setattr("forewarn.client.patience._LONGEST", 0.001)
+    monkeypatch.setattr("forewarn.client.trouble._LONGEST_WISH", 0.001)
+    for times in (1, 3):
+        event = scheduled_events.vms[0].reboot()
+        scheduled_events.add_fault(kind, times=times)
+        document = client.document()
+        scheduled_events.add_fault(kind, times=times)
+        client.approve(*document.events)
+
+        assert event.status == "started"
+        scheduled_events.advance("15m")
+        assert client.own_name() == scheduled_events.vms[0].name
 
 
 HOSTILE = {
