@@ -156,6 +156,39 @@ def test_only_own_addresses_get_past_the_rules(machine: Hypervisor, source: str,
     assert echoes(machine) == passed
 
 
+def test_no_guest_can_pretend_to_be_the_service(machine: Hypervisor) -> None:
+    """Not even one that may use any other address, while the service's own is away."""
+    machine.settings(FLEET.replace('address = "10.0.0.2"\n', ""), "")
+    machine.forewarn("network", "setup")
+    honest, liar = machine.guest(1), machine.guest(2)
+    machine.run("ip", "address", "delete", f"{SERVICE}/32", "dev", "forewarn0")
+    liar.run("ip", "route", "add", "10.0.0.1", "dev", "eth0")
+    liar.take(SERVICE)
+
+    assert honest.ask() == ""
+    assert "lladdr" not in honest.run("ip", "neigh", "show", SERVICE)
+    machine.run("nft", "flush chain bridge forewarn prerouting")
+    honest.ask()
+    assert "lladdr" in honest.run("ip", "neigh", "show", SERVICE)
+
+
+def test_check_tells_what_only_the_operator_can_mend(machine: Hypervisor) -> None:
+    """A tap that is not there, one on no bridge, one on a bridge that should be on none."""
+    machine.settings(FLEET, 'identity = "mark"\n')
+    machine.forewarn("network", "setup")
+    guest = machine.guest(1, bridge="")
+    told = machine.forewarn("network", "check")
+    assert "note: liar: the tap is not on this machine now, or switched off" in told
+    assert "note: honest: the tap is no port of a bridge; make it one: ip link set TAP master forewarn0" in told
+
+    machine.run("ip", "link", "add", "br9", "type", "bridge")
+    machine.run("ip", "link", "set", "tap1", "master", "br9")
+    machine.settings(TENANTS, 'identity = "tap"\n')
+    machine.forewarn("network", "setup")
+    assert "note: blue: the tap is a port of a bridge" in machine.forewarn("network", "check")
+    assert guest.pid
+
+
 def test_a_liar_is_known_by_its_wire(machine: Hypervisor) -> None:
     """Where addresses are not guarded, the mark still tells who asks; a wire without one is nobody."""
     unguarded = FLEET.replace('address = "10.0.0.2"\n', "")

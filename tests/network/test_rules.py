@@ -35,6 +35,7 @@ def test_each_guest_is_held_to_what_is_known_of_it() -> None:
     assert 'iifname { "tap0" } iifname . ether saddr != @macs drop' in rules
     assert 'elements = { "tap0" : 7, "tap1" : 8 }' in rules
     assert 'iifname { "tap0", "tap1", "tap2" } ether type { 8021q, 8021ad } drop' in rules
+    assert 'iifname { "tap0", "tap1", "tap2" } arp saddr ip 169.254.169.254 drop' in rules
 
 
 def test_nobody_is_marked_who_is_not_known_by_it() -> None:

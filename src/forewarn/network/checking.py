@@ -35,20 +35,32 @@ def _sight(wanted: Wanted) -> Sight:
 
 def notes(settings: Settings, vms: Sequence[Vm]) -> list[str]:
     """Say of the VMs what only their operator can mend."""
-    wanted = wanted_of(settings, vms)
     links = machine.look().links
     here = [vm for vm in vms if not settings.network.host or vm.standing_on == settings.network.host]
+    plugged = {tap: link.bridge for tap, link in links.items() if link.is_up}
+    wired = [vm for vm in here if vm.interface.tap]
     found = {
         "no tap, so that nobody is kept from using the address": [vm for vm in here if not vm.interface.tap],
         "the tap is not on this machine now, or switched off": [
-            vm for vm in here if (tap := vm.interface.tap) and not (tap in links and links[tap].is_up)
+            vm for vm in wired if vm.interface.tap not in plugged
         ],
         "no address, so that packets from any are let through": [
-            vm for vm in here if vm.interface.tap and not (vm.address or vm.interface.ipv6_address)
+            vm for vm in wired if not (vm.address or vm.interface.ipv6_address)
+        ],
+        "no MAC address, so that it can draw the packets of others to itself": [
+            vm for vm in wired if not vm.interface.mac_address and settings.identity != "tap"
         ],
     }
-    if wanted.identity == "mark":
+    if settings.identity == "mark":
         found["no mark, so that every request is refused"] = [vm for vm in here if not vm.interface.mark]
+    if settings.identity == "tap":
+        found["the tap is a port of a bridge, where the service does not hear it; take it out"] = [
+            vm for vm in wired if plugged.get(vm.interface.tap)
+        ]
+    else:
+        found[f"the tap is no port of a bridge; make it one: ip link set TAP master {settings.network.bridge}"] = [
+            vm for vm in wired if plugged.get(vm.interface.tap) == ""
+        ]
     return [f"{_names(concerned)}: {what}" for what, concerned in found.items() if concerned]
 
 

@@ -93,6 +93,7 @@ def _links(shown: list[dict[str, Any]]) -> dict[str, LinkSeen]:
         each["ifname"]: LinkSeen(
             "UP" in each["flags"],
             frozenset(f"{known['local']}/{known['prefixlen']}" for known in each["addr_info"] if "local" in known),
+            each.get("master", ""),
         )
         for each in shown
         if "ifname" in each

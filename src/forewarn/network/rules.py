@@ -52,6 +52,7 @@ def _on_bridge(wanted: Wanted) -> Iterator[str]:
     if guests:
         # The kernel would take a frame tagged for VLAN 0 as one without a tag, past every rule about addresses.
         yield f"\tiifname {_names(guests)} ether type {{ 8021q, 8021ad }} drop"
+        yield from (f"\tiifname {_names(guests)} {line} drop" for line in _impostures(wanted.host))
     if taps := _names(_with_mac(guests)):
         yield f"\tiifname {taps} iifname . ether saddr != @macs drop"
         yield f"\tiifname {taps} iifname . arp saddr ether != @macs drop"
@@ -62,6 +63,11 @@ def _on_bridge(wanted: Wanted) -> Iterator[str]:
         yield "\ttype filter hook input priority 0; policy accept;"
         yield f"\tiifname {_names(guests)} tcp dport {wanted.control_port} drop"
         yield "}"
+
+
+def _impostures(host: str) -> tuple[str, ...]:
+    """Return what a guest would send that pretends to be the service."""
+    return (f"ip6 saddr {host}",) if ":" in host else (f"ip saddr {host}", f"arp saddr ip {host}")
 
 
 def _on_host(wanted: Wanted) -> Iterator[str]:

@@ -11,6 +11,8 @@ class LinkSeen(msgspec.Struct, frozen=True):
 
     is_up: bool
     addresses: frozenset[str] = frozenset()
+    bridge: str = ""
+    """The bridge it is a port of."""
 
 
 class RouteSeen(msgspec.Struct, frozen=True):
