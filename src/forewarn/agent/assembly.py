@@ -128,7 +128,7 @@ async def _run(
             stack.push_async_callback(front.close)
         notifier = Notifier.from_environment(os.environ)
         stack.callback(notifier.stopping)
-        _stop_on_signals(agent)
+        _stop_on_signals(agent, notifier)
         notifier.ready(f"asks {settings.endpoint or 'the endpoint it finds'}")
         ready(agent)
         await agent.run()
@@ -139,8 +139,12 @@ def _tell_both(listeners: Listeners, change: Change) -> None:
     listeners.tell(change)
 
 
-def _stop_on_signals(agent: Agent) -> None:
+def _stop_on_signals(agent: Agent, notifier: Notifier) -> None:
+    def stop() -> None:
+        notifier.stopping()
+        agent.stop()
+
     loop = asyncio.get_running_loop()
     for name in ("SIGTERM", "SIGINT"):
         with suppress(NotImplementedError, RuntimeError):  # Windows ends by KeyboardInterrupt; a thread by its owner
-            loop.add_signal_handler(getattr(signal, name), agent.stop)
+            loop.add_signal_handler(getattr(signal, name), stop)

@@ -137,7 +137,7 @@ class Agent:
             dry_run=self._dry_run,
             started_at=self._began_at,
             incarnation=document.incarnation if document else None,
-            events=overview(self._memory.memory, self._agenda, self._clock.now()),
+            events=overview(self._memory.memory, self._agenda, self._clock.now(), self._approving),
             listeners=self.count_listeners(),
         )
 

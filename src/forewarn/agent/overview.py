@@ -1,5 +1,6 @@
 """What the agent knows, as others are told it. Pure."""
 
+from collections.abc import Collection
 from datetime import datetime
 
 from forewarn.agent.approving import Approver
@@ -11,15 +12,17 @@ from forewarn.agent.status import ApprovalState, EventStatusView, HoldView, Step
 from forewarn.wire.shown import shown_event
 
 
-def overview(memory: Memory, agenda: Agenda, now: datetime) -> tuple[EventStatusView, ...]:
-    """Say of each event how far the agent has come with it."""
-    return tuple(_event(known, agenda, now) for known in memory.events.values())
+def overview(
+    memory: Memory, agenda: Agenda, now: datetime, approving: Collection[str] = ()
+) -> tuple[EventStatusView, ...]:
+    """Say of each event how far the agent has come with it; ``approving`` are those whose approval is on its way."""
+    return tuple(_event(known, agenda, now, known.event.id in approving) for known in memory.events.values())
 
 
-def _event(known: Known, agenda: Agenda, now: datetime) -> EventStatusView:
+def _event(known: Known, agenda: Agenda, now: datetime, is_on_its_way: bool) -> EventStatusView:  # noqa: FBT001 - as told above
     rule = choose(agenda.rules, known.event, agenda.vm)
     names = dict.fromkeys((*(rule.handlers if rule else ()), *known.steps))
-    state, detail = _approval(known, rule, agenda, now)
+    state, detail = (ApprovalState.SENT, "on its way") if is_on_its_way else _approval(known, rule, agenda, now)
     return EventStatusView(
         event=shown_event(known.event),
         concerns_me=concerns(known.event, agenda.vm),

@@ -95,7 +95,7 @@ def _stages(stages: tuple[tuple[str, ...], ...]) -> str:
 @click.option("--notice", metavar="DURATION", help="How long ahead it is announced; as on Azure when not given.")
 @click.option("--dry-run", is_flag=True, help="Say what the handlers would be called for, and do nothing.")
 @json_option
-def test(config: str | None, event: str, notice: str | None, dry_run: bool, as_json: bool) -> None:
+def test(config: str | None, event: str, notice: str | None, dry_run: bool, as_json: bool) -> int:
     """Play an event through the configured handlers.
 
     An emulated service announces it to this agent alone. The handlers are really called, unless it is a dry run:
@@ -105,7 +105,7 @@ def test(config: str | None, event: str, notice: str | None, dry_run: bool, as_j
 
     said = play(load_settings(config, dry_run=dry_run or None), event, notice, quiet=as_json)
     show(said, as_json=as_json)
-    raise SystemExit(0 if said.is_well else 1)
+    return 0 if said.is_well else 1
 
 
 @agent.command

@@ -1,0 +1,129 @@
+"""What others are told of the agent's work."""
+
+import pytest
+
+from forewarn.agent.approving import Approver
+from forewarn.agent.handler import Direction, Done
+from forewarn.agent.overview import overview
+from forewarn.agent.plan import OnFailure, Terms
+from forewarn.agent.rules import Approval, Rule
+from forewarn.agent.status import ApprovalState, EventStatusView, StepState
+from tests.agent.world import World, agenda, event, started
+
+
+def look(world: World) -> EventStatusView:
+    (view,) = overview(world.memory, world.agenda, world.now)
+    return view
+
+
+def states(world: World) -> dict[str, StepState]:
+    return {step.handler: step.state for step in look(world).steps}
+
+
+def test_every_handler_is_told_with_its_state() -> None:
+    """Also those that have not begun yet, in the order in which they are run."""
+    world = World(agenda("drain", "database", "tell"))
+    world.show(event())
+    world.end("drain", Done(detail="3 sessions ended"))
+
+    assert states(world) == {"drain": "done", "database": "running", "tell": "waiting"}
+    assert look(world).steps[0].detail == "3 sessions ended"
+    assert look(world).rule == "all"
+
+
+def test_what_is_left_out_or_failed_says_why() -> None:
+    """One sentence each."""
+    world = World(agenda("drain", "tell", terms={"drain": Terms(on_failure=OnFailure.GIVE_UP)}))
+    world.show(event())
+    world.fail("drain", "no such server")
+
+    assert [(step.state, step.detail) for step in look(world).steps] == [
+        (StepState.FAILED, "no such server"),
+        (StepState.LEFT_OUT, "drain failed"),
+    ]
+
+
+def test_what_is_put_back_is_told_as_such() -> None:
+    """Undone is not done."""
+    world = World(agenda("drain", "tell"))
+    world.show(event())
+    world.end("drain")
+    world.end("tell")
+    world.show(started(event()))
+    world.show()
+    world.end("tell")
+
+    assert [(step.direction, step.state) for step in look(world).steps] == [
+        (Direction.UNDO, StepState.RUNNING),
+        (Direction.UNDO, StepState.UNDONE),
+    ]
+
+
+def test_a_call_that_was_cut_off_waits() -> None:
+    """Until the handler was called again, or asked."""
+    world = World(agenda("drain"))
+    world.show(event())
+    world.memory.cut_off()
+
+    assert states(world) == {"drain": StepState.WAITING}
+
+
+@pytest.mark.parametrize(
+    ("rule", "state"),
+    [(Rule(name="some", approval=Approval.NEVER), ApprovalState.NEVER), (Rule(name="some"), ApprovalState.WAITING)],
+)
+def test_an_approval_is_told_as_the_rule_has_it(rule: Rule, state: ApprovalState) -> None:
+    """Whether it will come at all."""
+    world = World(agenda("drain", rule=rule))
+    world.show(event())
+
+    assert look(world).approval is state
+
+
+def test_an_approval_that_is_held_names_the_holder() -> None:
+    """And until when."""
+    world = World(agenda())
+    world.show(event(resources=("web-9", "web-0")))
+    world.hold("database", seconds=60)
+
+    view = look(world)
+
+    assert view.approval is ApprovalState.HELD
+    assert view.approval_detail == "held by database until 12:01:00 UTC at most"
+    assert [hold.holder for hold in view.holds] == ["database"]
+
+
+def test_an_approval_that_a_handler_forbids_names_it() -> None:
+    """So that somebody can mend it."""
+    world = World(agenda("drain", terms={"drain": Terms(on_failure=OnFailure.HOLD)}))
+    world.show(event())
+    world.fail("drain")
+
+    assert look(world).approval is ApprovalState.HELD
+    assert look(world).approval_detail.startswith("drain is not ready")
+
+
+def test_an_approval_that_was_sent_is_told_with_its_time() -> None:
+    """Nothing more is to come from this VM."""
+    world = World(agenda())
+    world.show(event())
+    world.approved()
+
+    assert (look(world).approval, look(world).approval_detail) == (ApprovalState.SENT, "approved at 12:00:00 UTC")
+
+
+def test_what_happens_to_others_is_not_ours_to_approve() -> None:
+    """Unless a coordinator decides for all."""
+    world = World(agenda())
+    world.show(event(resources=("web-1",)))
+
+    assert look(world).approval is ApprovalState.NOT_OURS
+    assert not look(world).concerns_me
+
+
+def test_a_coordinator_may_approve_for_others() -> None:
+    """It looks beyond its own VM; but only where a rule fits."""
+    world = World(agenda(approver=Approver.COORDINATOR))
+    world.show(event())
+
+    assert look(world).approval is ApprovalState.WAITING

@@ -1,0 +1,76 @@
+"""The agent's log: a line for each thing that happens."""
+
+import logging
+
+import pytest
+
+from forewarn.agent.facts import (
+    Approved,
+    Begun,
+    Consulted,
+    Ended,
+    Fact,
+    Forgotten,
+    Held,
+    Joined,
+    LeftOut,
+    Released,
+    Shown,
+    Withdrawn,
+)
+from forewarn.agent.handler import Direction, Done, Failed
+from forewarn.agent.telling import tell_change, tell_fact
+from forewarn.client.changes import Change, ChangeKind, Ending
+from forewarn.logs import HumanFormatter
+from forewarn.wire.document import Document
+from tests.agent.world import START, event
+
+DO, UNDO = Direction.DO, Direction.UNDO
+
+
+def line(caplog: pytest.LogCaptureFixture) -> str:
+    return HumanFormatter().format(caplog.records[-1])[9:]
+
+
+@pytest.mark.parametrize(
+    ("fact", "said"),
+    [
+        (Begun("e1", "drain", DO, 1, START), "begun event=e1 handler=drain"),
+        (Begun("e1", "drain", UNDO, 2, START), "undo begun event=e1 handler=drain attempt=2"),
+        (Ended("e1", "drain", DO, Done(), START), "done event=e1 handler=drain"),
+        (Ended("e1", "drain", UNDO, Done(detail="well"), START), "undone event=e1 handler=drain detail=well"),
+        (Ended("e1", "drain", DO, Failed("no"), START), "warning: failed event=e1 handler=drain reason=no"),
+        (Ended("e1", "drain", UNDO, Failed("no"), START), "warning: undo failed event=e1 handler=drain reason=no"),
+        (LeftOut("e1", "drain", "no time", START), "warning: left out event=e1 handler=drain reason='no time'"),
+        (Joined("e1", "drain", "e2", START), "done already event=e1 handler=drain for=e2"),
+        (Held("e1", "db", START), "held event=e1 holder=db until='Thu, 01 Jan 2026 12:00:00 GMT'"),
+        (Released("e1", "db"), "ready event=e1 holder=db"),
+        (Consulted("e1", True, START, "all well"), "coordinator agrees event=e1 detail='all well'"),
+        (Consulted("e1", False, START), "coordinator does not agree yet event=e1"),
+        (Approved("e1", START), "approved event=e1"),
+        (Forgotten("e1"), "all is put back event=e1"),
+    ],
+)
+def test_each_fact_is_a_line(fact: Fact, said: str, caplog: pytest.LogCaptureFixture) -> None:
+    """For people first: what happened, then to what."""
+    caplog.set_level(logging.INFO)
+    tell_fact(fact)
+
+    assert line(caplog) == said
+
+
+@pytest.mark.parametrize("fact", [Shown(Document(1, ()), START), Withdrawn("e1", "drain", DO)])
+def test_what_is_told_otherwise_is_no_line(fact: Fact, caplog: pytest.LogCaptureFixture) -> None:
+    """A document is told as the changes that it brings."""
+    caplog.set_level(logging.DEBUG)
+    tell_fact(fact)
+
+    assert caplog.records == []
+
+
+def test_an_event_that_is_gone_tells_how_it_ended(caplog: pytest.LogCaptureFixture) -> None:
+    """Nobody has to guess whether it happened."""
+    caplog.set_level(logging.INFO)
+    tell_change(Change(ChangeKind.GONE, event(), event(), Ending.CANCELED))
+
+    assert line(caplog) == "event gone event=e1 type=Reboot ending=canceled"
