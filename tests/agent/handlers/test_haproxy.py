@@ -10,11 +10,12 @@ from pathlib import Path
 import pytest
 
 from forewarn.agent.handler import Direction, Done, Failed, Result
-from forewarn.agent.handlers.haproxy import HaproxyHandler
+from forewarn.agent.handlers.haproxy import HaproxyHandler, HaproxySettings
 from forewarn.agent.handlers.haproxy_socket import ServerState
 from forewarn.core.errors import BadInput
 from forewarn.testing.handler_contract import HandlerContract, HandlerTrial
 from tests.agent.handlers.balancer import Balancer, wait_until
+from tests.agent.handlers.pages import HandlerPage
 
 pytestmark = pytest.mark.end_to_end
 
@@ -274,3 +275,11 @@ def test_a_wrong_setting_is_refused(tmp_path: Path, settings: dict[str, object],
         HaproxyHandler.from_settings(settings, tmp_path)
 
     assert sentence in str(refused.value)
+
+
+def test_its_page_tells_every_setting(tmp_path: Path) -> None:
+    """And its example can be used."""
+    page = HandlerPage("haproxy")
+
+    page.assert_names_settings(HaproxySettings)
+    page.assert_examples_are_understood(HaproxyHandler, tmp_path)

@@ -7,10 +7,11 @@ from pathlib import Path
 import pytest
 
 from forewarn.agent.handler import Direction, Done, Failed, Task
-from forewarn.agent.handlers.pacemaker import PacemakerHandler
+from forewarn.agent.handlers.pacemaker import PacemakerHandler, PacemakerSettings
 from forewarn.core.errors import BadInput
 from forewarn.core.model import EventStatus, EventType
 from forewarn.wire.document import ScheduledEvent
+from tests.agent.handlers.pages import HandlerPage
 
 
 def task(direction: Direction, kept: dict[str, str] | None = None) -> Task:
@@ -58,3 +59,11 @@ def test_a_wrong_setting_is_refused(tmp_path: Path, settings: dict[str, object],
         PacemakerHandler.from_settings(settings, tmp_path)
 
     assert sentence in str(refused.value)
+
+
+def test_its_page_tells_every_setting(tmp_path: Path) -> None:
+    """And its example can be used."""
+    page = HandlerPage("pacemaker")
+
+    page.assert_names_settings(PacemakerSettings)
+    page.assert_examples_are_understood(PacemakerHandler, tmp_path)
