@@ -82,8 +82,10 @@ def test_changes_are_printed_as_they_happen(scheduled_events: ScheduledEvents) -
             process.send_signal(signal.SIGINT)
 
     assert (plain.returncode, lines.returncode) == (0, 0)
-    assert f"{event.shown_id[:8]}  Freeze     new      in 1" in said[0]
-    assert said[1].endswith(f"gone     canceled ({scheduled_events.vms[0].name})\n")
+    what = f"Freeze of {scheduled_events.vms[0].name}"
+    assert f"{event.shown_id[:8]}  new      {what}, in 1" in said[0]
+    assert "; this VM: freezes for 5 s; by the platform, for 5 s: Host server is undergoing" in said[0]
+    assert said[1].endswith(f"gone     {what}: canceled\n")
     assert [(each["change"], each["ending"], each["event"]["id"]) for each in told] == [
         ("new", None, event.shown_id),
         ("gone", "canceled", event.shown_id),

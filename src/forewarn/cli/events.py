@@ -84,10 +84,10 @@ def _json(change: "Change", name: str) -> str:
 def _sentence(change: "Change", name: str) -> str:
     now = datetime.now(UTC)
     event = change.event
-    head = f"{now.astimezone():%H:%M:%S}  {short_id(event)}  {words(event)[0]:<9}  {change.kind:<7}"
-    vms = ", ".join(event.resources)
+    what = f"{words(event)[0]} of {', '.join(event.resources)}"
+    head = f"{now.astimezone():%H:%M:%S}  {short_id(event)}  {change.kind:<7}  {what}"
     if change.ending:
         how = {"unknown": "completed or canceled, nobody saw"}.get(change.ending, str(change.ending))
-        return f"{head}  {how} ({vms})"
-    told = f"{head}  {when(event, now)}; this VM: {meaning(event, name)} ({vms})"
-    return f"{told}, {details(event)}" if change.kind == "new" else told
+        return f"{head}: {how}"
+    told = f"{head}, {when(event, now)}; this VM: {meaning(event, name)}"
+    return f"{told}; {details(event)}" if change.kind == "new" else told
