@@ -19,9 +19,9 @@ from forewarn.clocks import SystemClock
 from forewarn.core.model import Event, EventSource, EventStatus, EventType, Vm
 from forewarn.drivers.libvirt import loop
 from forewarn.drivers.libvirt.driver import LibvirtDriver
-from forewarn.node.driver import Impact
+from forewarn.node.driver import Berth, Impact
 
-_QEMU_CONF = """\
+QEMU_CONF = """\
 security_driver = "none"
 user = "root"
 group = "root"
@@ -32,7 +32,7 @@ namespaces = []
 stdio_handler = "file"
 """
 
-_DOMAIN = """\
+DOMAIN = """\
 <domain type="qemu">
   <name>{name}</name>
   <memory unit="MiB">96</memory>
@@ -59,19 +59,19 @@ class Hypervisor:
 
     def __init__(self) -> None:
         # Sockets need a short path.
-        self.root = Path(tempfile.mkdtemp(prefix="fw-"))
+        self.root = Path(tempfile.mkdtemp(prefix="lv-"))
         (self.root / "etc").mkdir()
-        (self.root / "etc" / "qemu.conf").write_text(_QEMU_CONF)
+        (self.root / "etc" / "qemu.conf").write_text(QEMU_CONF)
         self.uri = f"qemu:///embed?root={self.root}"
         loop.run()
         self.connection = libvirt.open(self.uri)
-        self.happened: list[tuple[str, int, float]] = []
+        self._seen: list[tuple[str, int, float]] = []
         self.connection.domainEventRegisterAny(None, libvirt.VIR_DOMAIN_EVENT_ID_LIFECYCLE, self._see, None)
         self._made: list[LibvirtDriver] = []
         self._guests: list[Guest] = []
 
     def _see(self, _: object, domain: libvirt.virDomain, event: int, __: int, ___: object) -> None:
-        self.happened.append((domain.name(), event, monotonic()))
+        self._seen.append((domain.name(), event, monotonic()))
 
     def driver(self, **more: object) -> LibvirtDriver:
         settings = {"hosts": {"h1": self.uri}, **more}
@@ -87,16 +87,18 @@ class Hypervisor:
 
     def new_guest(self, words: str = "") -> "Guest":
         """Define a guest, start it, and wait until it has booted."""
-        made = kernel()
-        name = f"g-{uuid4().hex[:8]}"
-        log = self.root / f"{name}.log"
-        text = _DOMAIN.format(name=name, kernel=made.image, initramfs=initramfs(made), log=log, words=words)
-        self.connection.defineXML(text).create()
-        guest = Guest(self, name, log)
+        guest = boot(self.connection, self.root, words)
         if not words:
             self._guests.append(guest)
-        wait_for(lambda: bool(guest.boots), f"{name} to boot")
         return guest
+
+    def happened(self, guest: "Guest", event: int) -> list[float]:
+        """Return when it happened, by a clock of seconds."""
+        return [at for name, seen, at in self._seen if (name, seen) == (guest.name, event)]
+
+    def kill(self, guest: "Guest") -> None:
+        """Let a guest's process die."""
+        os.kill(int((self.root / "run" / "qemu" / f"{guest.name}.pid").read_text()), signal.SIGKILL)
 
     def close_drivers(self) -> None:
         while self._made:
@@ -112,17 +114,17 @@ class Hypervisor:
 
 
 class Guest:
-    """A running guest, and what it says."""
+    """A guest, and what it says."""
 
-    def __init__(self, hypervisor: Hypervisor, name: str, log: Path) -> None:
+    def __init__(self, connection: libvirt.virConnect, name: str, log: Path) -> None:
         self.vm = Vm(name, name, host="h1")
         self.name = name
-        self._hypervisor = hypervisor
+        self.connection = connection
         self._log = log
 
     @property
     def domain(self) -> libvirt.virDomain:
-        return self._hypervisor.connection.lookupByName(self.name)
+        return self.connection.lookupByName(self.name)
 
     @property
     def state(self) -> int:
@@ -130,7 +132,7 @@ class Guest:
 
     @property
     def is_known(self) -> bool:
-        return self.name in [domain.name() for domain in self._hypervisor.connection.listAllDomains()]
+        return self.name in [domain.name() for domain in self.connection.listAllDomains()]
 
     @property
     def boots(self) -> list[str]:
@@ -147,15 +149,9 @@ class Guest:
         wait_for(lambda: len(self.boots) > len(before), f"another boot of {self.name}")
         assert len(self.boots) == len(before) + 1
 
-    def happened(self, event: int) -> list[float]:
-        return [at for name, seen, at in self._hypervisor.happened if (name, seen) == (self.name, event)]
-
-    def kill(self) -> None:
-        """Let its process die."""
-        pid = self._hypervisor.root / "run" / "qemu" / f"{self.name}.pid"
-        os.kill(int(pid.read_text()), signal.SIGKILL)
-
-    def impact(self, type: EventType, *, duration: int = -1, deletes: bool = False) -> Impact:
+    def impact(
+        self, type: EventType, *, duration: int = -1, deletes: bool = False, berths: tuple[Berth, ...] = ()
+    ) -> Impact:
         now = datetime.now(UTC)
         event = Event(
             id=str(uuid4()),
@@ -169,7 +165,19 @@ class Guest:
             operation=f"vm {type}",
             duration=duration,
         )
-        return Impact(event, (self.vm,), now, deletes=deletes)
+        return Impact(event, (self.vm,), now, deletes=deletes, berths=berths)
+
+
+def boot(connection: libvirt.virConnect, directory: Path, words: str = "") -> Guest:
+    """Define a guest that writes to a directory, start it, and wait until it has booted."""
+    made = kernel()
+    name = f"g-{uuid4().hex[:8]}"
+    log = directory / f"{name}.log"
+    text = DOMAIN.format(name=name, kernel=made.image, initramfs=initramfs(made), log=log, words=words)
+    connection.defineXML(text).create()
+    guest = Guest(connection, name, log)
+    wait_for(lambda: bool(guest.boots), f"{name} to boot")
+    return guest
 
 
 def wait_for(is_so: Callable[[], bool], what: str, seconds: float = 60.0) -> None:

@@ -28,12 +28,14 @@ def hypervisor(site: Hypervisor) -> Iterator[Hypervisor]:
 def test_a_guest_is_frozen_for_the_announced_time(hypervisor: Hypervisor) -> None:
     """It is paused for a second, hardly longer, and goes on where it was."""
     guest = hypervisor.guest()
-    boots, resumed = guest.boots, len(guest.happened(libvirt.VIR_DOMAIN_EVENT_RESUMED))
+    boots, resumed = guest.boots, len(hypervisor.happened(guest, libvirt.VIR_DOMAIN_EVENT_RESUMED))
 
     assert hypervisor.driver().perform(guest.impact(EventType.FREEZE, duration=1)) == Done()
-    wait_for(lambda: len(guest.happened(libvirt.VIR_DOMAIN_EVENT_RESUMED)) > resumed, "the guest to go on")
-    began = guest.happened(libvirt.VIR_DOMAIN_EVENT_SUSPENDED)[-1]
-    assert 0.9 < guest.happened(libvirt.VIR_DOMAIN_EVENT_RESUMED)[-1] - began < 2.0
+    wait_for(
+        lambda: len(hypervisor.happened(guest, libvirt.VIR_DOMAIN_EVENT_RESUMED)) > resumed, "the guest to go on"
+    )
+    began = hypervisor.happened(guest, libvirt.VIR_DOMAIN_EVENT_SUSPENDED)[-1]
+    assert 0.9 < hypervisor.happened(guest, libvirt.VIR_DOMAIN_EVENT_RESUMED)[-1] - began < 2.0
     ticks = len(guest.said("clock"))
     wait_for(lambda: len(guest.said("clock")) > ticks, "the guest to say something")
     assert guest.boots == boots
@@ -95,7 +97,7 @@ def test_what_befalls_guests_is_seen(hypervisor: Hypervisor) -> None:
     driver._ours.clear()
     guest.domain.reset()
     wait_for(lambda: bool(seen), "the reset to be seen")
-    guest.kill()
+    hypervisor.kill(guest)
     wait_for(lambda: seen[-1].what is Seen.CRASHED, "the crash to be seen")
 
     assert [sight.what for sight in seen[:-1]] == [Seen.REBOOTED] * (len(seen) - 1)

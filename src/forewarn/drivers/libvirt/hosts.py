@@ -11,7 +11,7 @@ import msgspec
 
 from forewarn.core.errors import BadInput
 from forewarn.drivers.libvirt import loop
-from forewarn.drivers.libvirt.problems import Absent, Unreachable, trouble
+from forewarn.drivers.libvirt.problems import Absent, Unreachable, trouble, words
 
 REBOOTED = -1
 """Stands among libvirt's numbers of events for the one that has none."""
@@ -108,8 +108,7 @@ class Hosts:
         try:
             connection = libvirt.open(self.uri(host))
         except libvirt.libvirtError as error:
-            said = " ".join((error.get_error_message() or str(error)).split()).rstrip(".")
-            uri = self.uri(host)
+            uri, said = self.uri(host), words(error)
             place = f"on {host} ({uri})" if host != uri else f"at {uri}"
             raise Unreachable(f"libvirt {place} cannot be reached: {said}; see that it runs and lets us in") from None
         # Only connections to elsewhere know signs of life; drivers that cannot tell events are used without.

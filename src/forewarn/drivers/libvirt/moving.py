@@ -15,7 +15,7 @@ import libvirt
 from forewarn.drivers.libvirt import berths, volumes
 from forewarn.drivers.libvirt.berths import Room
 from forewarn.drivers.libvirt.guests import Guest
-from forewarn.drivers.libvirt.problems import Trouble, trouble
+from forewarn.drivers.libvirt.problems import Trouble, sentence, trouble
 from forewarn.drivers.libvirt.work import Work
 from forewarn.node.driver import Done
 
@@ -109,7 +109,8 @@ def _migrate(work: Work, guest: Guest, target: str) -> None:
             there = work.hosts.connection(target)
             work.do_long(lambda: _must(domain.migrate3(there, parameters, flags)))
     except libvirt.libvirtError as error:
-        raise trouble(guest.host, error, f"{guest.name}: migration to {target}") from None
+        # Whatever could not be reached was the other host's door for machines, not libvirt itself.
+        raise Trouble(sentence(guest.host, error, f"{guest.name}: migration to {target}")) from None
     finally:
         watch.cancel()
 

@@ -41,15 +41,21 @@ class Unsupported(Trouble):
 def trouble(host: str, error: libvirt.libvirtError, what: str = "") -> Trouble:
     """Return what an error of libvirt's means for whoever asked ``what`` of ``host``."""
     code = error.get_error_code()
-    said = " ".join((error.get_error_message() or str(error)).split()).rstrip(".")
-    place = f"{what}: " if what else ""
     if code in _GONE or _is_of_the_wire(error):
-        return Unreachable(f"libvirt on {host} cannot be reached: {said}; see that it runs and lets us in")
-    if code in _ABSENT:
-        return Absent(f"{place}libvirt on {host} says: {said}")
-    if code in _UNSUPPORTED:
-        return Unsupported(f"{place}libvirt on {host} says: {said}")
-    return Trouble(f"{place}libvirt on {host} says: {said}{_remedy(said)}")
+        return Unreachable(f"libvirt on {host} cannot be reached: {words(error)}; see that it runs and lets us in")
+    kind = Absent if code in _ABSENT else Unsupported if code in _UNSUPPORTED else Trouble
+    return kind(sentence(host, error, what))
+
+
+def sentence(host: str, error: libvirt.libvirtError, what: str = "") -> str:
+    """Return what libvirt on ``host`` says, and the remedy where there is one."""
+    said = words(error)
+    return f"{what}: libvirt on {host} says: {said}{_remedy(said)}".removeprefix(": ")
+
+
+def words(error: libvirt.libvirtError) -> str:
+    """Return libvirt's own words, in one line."""
+    return " ".join((error.get_error_message() or str(error)).split()).rstrip(".")
 
 
 def _is_of_the_wire(error: libvirt.libvirtError) -> bool:
