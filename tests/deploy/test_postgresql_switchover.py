@@ -228,3 +228,26 @@ def test_a_reboot_half_way_leaves_one_primary(trial: SwitchoverTrial) -> None:
     assert isinstance(trial.undo(), Done)
     assert left.is_primary()
     assert not trial.pair.right.is_primary()
+
+
+def test_killed_before_the_stop_it_begins_anew(trial: SwitchoverTrial) -> None:
+    """Nothing has happened to the primary yet."""
+    reason(trial.do(STOP="kill -9 $PPID"))
+    assert trial.pair.left.is_primary()
+
+    assert trial.do() == Done({"role": "standby"})
+    assert trial.is_ready()
+
+
+def test_cut_off_during_the_promotion_it_never_guesses(trial: SwitchoverTrial) -> None:
+    """The other server may become primary yet, so this one does not; when a person has decided, it follows."""
+    left, right = trial.pair.left, trial.pair.right
+    reason(trial.do(STOP=f"{left.stop_command}; touch {left.data}/standby.signal; kill -9 $PPID"))
+    (left.data / "forewarn-switchover").write_text("promoting\n")
+
+    for answer in (trial.do(), trial.undo()):
+        assert reason(answer).endswith("and it is standby; promote one of them by hand")
+    assert not left.runs()
+    right.ask("select pg_promote()")
+    assert isinstance(trial.undo(), Done)
+    assert trial.is_ready()
