@@ -1,0 +1,136 @@
+"""Who a real guest is, whatever address it gives itself."""
+
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from secrets import token_hex
+
+import pytest
+
+from demo.guest import Guest
+from demo.service import Service
+from demo.site import BRIDGE, METADATA
+from tests.guests.conftest import Park
+
+pytestmark = pytest.mark.end_to_end
+
+VM = """
+[[vm]]
+name = "{name}"
+{address}
+tap = "tap{number}h1"
+mark = {mark}
+"""
+ASK = (
+    "timeout 5 wget -q -O - --header 'Metadata: true' "
+    f"'http://{METADATA}/metadata/instance/compute/name?api-version=2021-02-01&format=text'"
+)
+
+
+class Wired:
+    """A service that knows guests by their wires, and the network it set up for them."""
+
+    def __init__(self, park: Park, identity: str, addresses: dict[str, str]) -> None:
+        self._park = park
+        self._settings = park.directory / "forewarn.toml"
+        fleet = "".join(
+            VM.format(
+                name=name,
+                number=number,
+                mark=100 + number,
+                address=f'address = "{addresses[name]}"' if addresses[name] else "",
+            )
+            for number, name in enumerate(addresses)
+        )
+        self._environment = ("env", f"FOREWARN_FLEET={park.directory}/fleet.toml")
+        self._service = Service(
+            park.site,
+            park.directory,
+            fleet,
+            data=str(park.directory / "data"),
+            identity=identity,
+            metadata=f"{METADATA}:80",
+            drivers={"simulated": {}},
+        )
+
+    def set_up(self) -> None:
+        self._forewarn("network", "setup", "--config", str(self._settings), "--bridge", BRIDGE)
+
+    def begin(self) -> None:
+        self._service.begin().close()
+
+    def close(self) -> None:
+        self._service.kill()
+        self._forewarn("network", "teardown")
+
+    def _forewarn(self, *words: str) -> None:
+        self._park.site.run(*self._environment, Path(sys.executable).with_name("forewarn"), *words)
+
+
+Wire = Callable[[str, dict[str, str]], Wired]
+
+
+def become(guest: Guest, address: str) -> None:
+    """Have a guest use another address, and no other."""
+    route = f"ip route add {METADATA} dev eth0"
+    guest.order(f"ip address flush dev eth0; ip address add {address}/24 dev eth0; {route}")
+
+
+def name_of(guest: Guest) -> str:
+    """Return the name that the service knows the guest by; nothing when it is not answered."""
+    mark = token_hex(4)
+    guest.order(f'echo "@ name {mark} $({ASK})"')
+    return next(said for said in guest.said("name") if mark in said).partition(" ")[2]
+
+
+@pytest.fixture
+def wire(park: Park) -> Iterator[Wire]:
+    """Make the service of a test, and end it and undo what it set up."""
+    made: list[Wired] = []
+
+    def make(identity: str, addresses: dict[str, str]) -> Wired:
+        made.append(Wired(park, identity, addresses))
+        return made[-1]
+
+    yield make
+    for each in made:
+        each.close()
+
+
+def test_a_guest_that_lies_about_its_address_is_known_by_its_wire(park: Park, wire: Wire) -> None:
+    """It bears the mark of its tap, even with the address of another."""
+    service = wire("mark", {"web-0": park.addresses["web-0"], "web-1": ""})
+    service.set_up()
+    service.begin()
+    liar = park.restored("web-1")
+    assert name_of(liar) == "web-1"
+
+    become(liar, park.addresses["web-0"])
+    assert name_of(liar) == "web-1"
+
+
+def test_a_guest_with_the_address_of_another_is_not_heard(park: Park, wire: Wire) -> None:
+    """Known by its address, it would be taken for the other; so nothing of it gets through."""
+    service = wire("address", park.addresses)
+    service.set_up()
+    service.begin()
+    liar = park.restored("web-1")
+    assert name_of(liar) == "web-1"
+
+    become(liar, park.addresses["web-0"])
+    assert name_of(liar) == ""
+    become(liar, park.addresses["web-1"])
+    assert name_of(liar) == "web-1"
+
+
+def test_two_tenants_with_one_address_are_two(park: Park, wire: Wire) -> None:
+    """Each on a wire of its own, with a listener of its own."""
+    service = wire("tap", dict.fromkeys(park.addresses, "10.0.0.99"))
+    guests = [park.restored(name) for name in park.addresses]
+    for number, guest in enumerate(guests):
+        park.site.run("ip", "link", "set", f"tap{number}h1", "nomaster")
+        become(guest, "10.0.0.99")
+    service.set_up()
+    service.begin()
+
+    assert [name_of(guest) for guest in guests] == ["web-0", "web-1"]
