@@ -34,6 +34,7 @@ class Said(msgspec.Struct):
     """What came of a trial."""
 
     event: str
+    dry_run: bool
     rule: str = ""
     approval: ApprovalState = ApprovalState.NOT_OURS
     steps: list[StepView] = []
@@ -64,7 +65,7 @@ def play(settings: "AgentSettings", event: str, notice: str | None, *, quiet: bo
     logs.set_up(sys.stderr, "error" if quiet else settings.log_level, settings.log_format)
     logging.getLogger("forewarn.facts").setLevel(logging.WARNING)  # the story here is the agent's
     name = settings.name or "this-vm"
-    said = Said(event)
+    said = Said(event, dry_run=settings.dry_run)
     playing: list[asyncio.Task[None]] = []
     with (
         tempfile.TemporaryDirectory(prefix="forewarn-trial-") as state,
@@ -127,8 +128,10 @@ def _is_over(agent: "Agent", event: "EventHandle", said: Said) -> bool:
 
 def _is_prepared(said: Said) -> bool:
     """Tell whether nothing more is to come before the event does."""
-    is_settled = bool(said.rule) and not any(step.state in _OPEN for step in said.steps)
-    return said.is_seen and (not said.rule or (is_settled and said.approval is not ApprovalState.WAITING))
+    if not said.rule:
+        return said.is_seen
+    is_decided = said.dry_run or said.approval is not ApprovalState.WAITING
+    return is_decided and not any(step.state in _OPEN for step in said.steps)
 
 
 def show(said: Said, *, as_json: bool) -> None:

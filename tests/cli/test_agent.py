@@ -1,0 +1,148 @@
+"""``forewarn agent`` as its users meet it: what it prints, what it exits with."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from forewarn.cli.root import run
+
+CONFIG = """
+socket = "{socket}"
+state = "{state}"
+
+[[rules]]
+name = "short freezes pass"
+types = ["Freeze"]
+duration_at_most = "10s"
+approval = "never"
+
+[[rules]]
+name = "drain"
+handlers = ["first", ["second", "third"]]
+
+[handlers.first]
+kind = "command"
+do = ["{first}"]
+
+[handlers.second]
+kind = "command"
+do = ["true"]
+undo = ["true"]
+
+[handlers.third]
+kind = "log"
+to = "file"
+path = "{state}/events.jsonl"
+"""
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> Path:
+    return write(tmp_path, "true")
+
+
+def write(directory: Path, first: str) -> Path:
+    path = directory / "agent.toml"
+    state = directory / "state"
+    state.mkdir(exist_ok=True)
+    path.write_text(CONFIG.format(socket=directory / "socket", state=state, first=first))
+    return path
+
+
+def test_check_shows_what_would_be_done(config: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A line for each rule, its handlers in their order."""
+    assert run(["agent", "check", "--config", str(config)]) == 0
+
+    assert capsys.readouterr().out.splitlines() == [
+        "RULE                TYPES   CONCERNS  APPROVAL    HANDLERS",
+        "short freezes pass  freeze  me        never       none",
+        "drain               all     me        when-ready  first, then second and third",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("[handlers.a]\nkind = 'comand'", "line 1: [handlers.a]: there is no handler 'comand'"),
+        ("[handlers.a]\nkind = 'command'\ndoo = []", "line 1: [handlers.a]: handler 'command' has no setting 'doo'"),
+        ("[rules", "line 1: "),
+    ],
+)
+def test_check_names_the_mistake(
+    tmp_path: Path, text: str, sentence: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """With its line, and exit code 2."""
+    path = tmp_path / "agent.toml"
+    path.write_text(text)
+
+    assert run(["agent", "check", "--config", str(path)]) == 2
+    assert f"agent.toml, {sentence}" in capsys.readouterr().err
+
+
+def test_without_a_configuration_it_says_where_it_looked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """And how to name one."""
+    monkeypatch.chdir(tmp_path)
+
+    assert run(["agent"]) == 2
+    assert "there is no agent.toml here, and no /etc/forewarn/agent.toml" in capsys.readouterr().err
+
+
+def test_a_flag_before_a_subcommand_is_refused(config: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """It would mean nothing there."""
+    assert run(["agent", "--config", str(config), "check"]) == 2
+    assert "--config is for running the agent" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command", ["status", "listen"])
+def test_without_an_agent_there_is_nobody_to_ask(
+    config: Path, command: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Exit code 3, and the place that was tried."""
+    assert run(["agent", command, "--config", str(config)]) == 3
+    assert str(config.with_name("socket")) in capsys.readouterr().err
+
+
+@pytest.mark.end_to_end
+@pytest.mark.parametrize("event", ["reboot", "redeploy", "preempt", "terminate"])
+def test_an_event_is_played_through_the_handlers(
+    config: Path, event: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Each is done, and undone unless the VM is gone then."""
+    assert run(["agent", "test", event, "--config", str(config), "--json"]) == 0
+
+    said = json.loads(capsys.readouterr().out)
+    does = ["do"] if event in ("preempt", "terminate") else ["do", "undo"]
+    assert {(step["handler"], step["direction"]) for step in said["steps"]} == {
+        (handler, direction) for direction in does for handler in ("first", "second", "third")
+    }
+    assert (said["rule"], said["approval"]) == ("drain", "sent")
+
+
+@pytest.mark.end_to_end
+def test_a_failure_is_shown_and_is_the_exit_code(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A table says which handler it was."""
+    path = write(tmp_path, "false")
+
+    assert run(["agent", "test", "reboot", "--config", str(path)]) == 1
+    assert "first    do    failed" in capsys.readouterr().out
+
+
+@pytest.mark.end_to_end
+def test_an_event_that_is_let_pass_is_played_too(config: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Nothing is done about it, and nothing approved."""
+    assert run(["agent", "test", "freeze", "--config", str(config)]) == 0
+    assert capsys.readouterr().out.split() == (
+        ["the", "rule", "has", "no", "handlers", "rule", "short", "freezes", "pass,", "approval", "never"]
+    )
+
+
+@pytest.mark.end_to_end
+def test_a_dry_run_calls_nobody(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Even a handler that would fail is well then."""
+    path = write(tmp_path, "false")
+
+    assert run(["agent", "test", "reboot", "--config", str(path), "--dry-run"]) == 0
+    assert "dry run: nothing was done" in capsys.readouterr().out
