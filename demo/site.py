@@ -16,6 +16,7 @@ from typing import Any, Self
 
 from demo.initramfs import initramfs
 from demo.kernel import kernel
+from demo.ticks import kilohertz
 
 BRIDGE = "guests"
 METADATA = "169.254.169.254"
@@ -98,7 +99,12 @@ class Site:
     def _build(self) -> None:
         self.directory.mkdir(parents=True, exist_ok=True)
         system = kernel()
-        made_of = {"BRIDGE": BRIDGE, "KERNEL": system.image, "INITRAMFS": initramfs(system)}
+        made_of = {
+            "BRIDGE": BRIDGE,
+            "KERNEL": system.image,
+            "INITRAMFS": initramfs(system),
+            "TICKS": kilohertz(),
+        }
         words = "".join(f"{key}={value}\n" for key, value in made_of.items())
         (self.directory / "site").write_text(words, encoding="utf-8")
         shutil.copy(Path(__file__).with_name("start.sh"), self.start)

@@ -155,16 +155,14 @@ def test_a_reboot_lets_the_guest_shut_down_by_itself(rig: Rig) -> None:
 
 @pytest.mark.parametrize("step", ["powering-down", "resetting", "reset"])
 def test_a_reboot_that_a_crash_cut_off_is_finished_once(rig: Rig, step: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Wherever the driver was lost, the guest is reset once, and boots."""
+    """Wherever the driver was lost, the guest is reset once, and goes on."""
     guest = rig.park.restored("web-0")
-    boot = guest.boot_id()
     reboot = impact(EventType.REBOOT)
     rig.lose_after(step, reboot, monkeypatch)
 
     assert isinstance(rig.ended(rig.driver.outcome_of(reboot), reboot), Done)
     assert isinstance(rig.driver.perform(reboot), Done)
-    guest.wait_for_boot(boot)
-    assert guest.resets == 1
+    assert (guest.status(), guest.resets) == ("running", 1)
 
 
 def test_a_machine_that_ends_with_its_guest_is_started_again(rig: Rig) -> None:
