@@ -3,13 +3,14 @@
 import asyncio
 import logging
 import threading
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from pathlib import Path
 
 import pytest
 
 from forewarn import plugins
 from forewarn.agent import assembly
+from forewarn.agent.facts import Fact
 from forewarn.agent.handler import Done, Failed, Outcome, Result, Task, Unknowable
 from forewarn.agent.loop import Agent
 from forewarn.agent.settings import AgentSettings, load
@@ -229,7 +230,7 @@ def test_nothing_is_done_that_cannot_be_kept(tmp_path: Path, caplog: pytest.LogC
             memory = agent._memory
             append, trouble = memory.append, Unavailable("the disk is full")
 
-            def fail(_: object) -> None:
+            def fail(facts: Iterable[Fact]) -> None:  # noqa: ARG001 - as it is called
                 raise trouble
 
             memory.append = fail  # type: ignore[method-assign]

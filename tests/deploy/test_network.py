@@ -43,7 +43,7 @@ def test_every_command_is_one_that_there_is(words: list[str]) -> None:
         assert found is not None
         command = found
 
-    assert command.make_context("forewarn", words, resilient_parsing=True)
+    assert command.make_context("forewarn", words, resilient_parsing=True).command is command
 
 
 @pytest.mark.end_to_end

@@ -5,13 +5,14 @@ import logging
 import pytest
 
 from forewarn.core.facts import FleetChanged
+from forewarn.core.facts import Entry
 from forewarn.core.fleet import Fleet
 from forewarn.core.model import NODE, GroupKind, GroupTerms, Interface, Vm
 from forewarn.metadata.caller import Callers
 from forewarn.metadata.desk import Desk
 from forewarn.metadata.identity import Identity
 from forewarn.node.feed import Commit
-from tests.metadata.site import NOW, Entry
+from tests.metadata.site import NOW
 
 GROUP = GroupTerms("web", GroupKind.AVAILABILITY_SET)
 FIRST = Vm("first", "web", address="10.0.0.4", interface=Interface(tap="tap-1", mark=1))

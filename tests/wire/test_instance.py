@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 from forewarn.core.model import Group, GroupKind, GroupTerms, InstanceFacts, Vm
 from forewarn.wire import problems
 from forewarn.wire.bodies import JSON, TEXT
-from forewarn.wire.instance import Content, Node, instance_document, read_instance
+from forewarn.wire.instance import Content, instance_document, read_instance
+from forewarn.wire.interfaces import Node
 from forewarn.wire.versions import INSTANCE
 
 VM = Vm(

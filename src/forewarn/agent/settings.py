@@ -236,7 +236,5 @@ def _rule(file: toml.Toml, number: int, table: dict[str, object], handlers: Mapp
             near = nearest(name, handlers) or f"; write [handlers.{name}] and its kind"
             raise BadInput(f"{place}: there is no handler {name!r}{near}")
         if rule.handlers.count(name) > 1:
-            raise BadInput(
-                f"{place}: handler {name!r} stands there twice; run it once, or give it two names"
-            )
+            raise BadInput(f"{place}: handler {name!r} stands there twice; run it once, or give it two names")
     return rule
