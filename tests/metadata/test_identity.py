@@ -4,8 +4,7 @@ import logging
 
 import pytest
 
-from forewarn.core.facts import FleetChanged
-from forewarn.core.facts import Entry
+from forewarn.core.facts import Entry, FleetChanged
 from forewarn.core.fleet import Fleet
 from forewarn.core.model import NODE, GroupKind, GroupTerms, Interface, Vm
 from forewarn.metadata.caller import Callers
