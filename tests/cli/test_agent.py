@@ -106,7 +106,7 @@ def test_without_an_agent_there_is_nobody_to_ask(
 
 
 @pytest.mark.end_to_end
-@pytest.mark.parametrize("event", ["reboot", "redeploy", "preempt", "terminate"])
+@pytest.mark.parametrize("event", ["reboot", "Redeploy", "preempt", "terminate"])
 def test_an_event_is_played_through_the_handlers(
     config: Path, event: str, capsys: pytest.CaptureFixture[str]
 ) -> None:

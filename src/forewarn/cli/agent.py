@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 _Command = TypeVar("_Command", bound=Callable[..., object])
 _USUAL = Path("/etc/forewarn/agent.toml")
+_EVENTS = ("freeze", "reboot", "redeploy", "preempt", "terminate")
 
 
 def _config_option(command: _Command) -> _Command:
@@ -66,9 +67,10 @@ def agent(context: click.Context, /, config: str | None, **flags: object) -> Non
 @_config_option
 @json_option
 def check(config: str | None, as_json: bool) -> None:
-    """Read the configuration, make its handlers, and say what would be done about which event.
+    """Read the configuration, and show what is done about which event.
 
-    Nothing is begun, and nobody is asked.
+    Its handlers are made, so that what is wrong with their settings is said too. Nothing is begun, and nobody is
+    asked.
     """
     from forewarn.agent.assembly import make_handlers
 
@@ -91,7 +93,7 @@ def _stages(stages: tuple[tuple[str, ...], ...]) -> str:
 
 @agent.command
 @_config_option
-@click.argument("event", type=click.Choice(("freeze", "reboot", "redeploy", "preempt", "terminate")))
+@click.argument("event", type=click.Choice(_EVENTS, case_sensitive=False))
 @click.option("--notice", metavar="DURATION", help="How long ahead it is announced; as on Azure when not given.")
 @click.option("--dry-run", is_flag=True, help="Say what the handlers would be called for, and do nothing.")
 @json_option
