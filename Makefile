@@ -6,7 +6,7 @@ TEST_PACKAGES := curl dnsmasq-base haproxy iproute2 jq nftables openssl procps \
 	libmono-system-runtime-serialization4.0-cil mono-mcs mono-runtime \
 	postgresql slurmctld slurmd prometheus prometheus-alertmanager $(LIBVIRT_PACKAGES) \
 	systemd
-# What small real guests need: the tests boot some.
+# What small real guests need: the demo and the tests boot some.
 GUEST_PACKAGES := busybox-static cpio iproute2 lz4 nftables qemu-system-x86 qemu-utils
 PACEMAKER_PACKAGES := corosync pacemaker pacemaker-cli-utils pacemaker-resource-agents
 BENCH_PACKAGES := nginx wrk
@@ -15,7 +15,7 @@ KUBERNETES_PACKAGES := dpkg-dev etcd-server golang-go openssl
 PY := .venv/bin/python
 
 .DEFAULT_GOAL := help
-.PHONY: help install run test test-kubernetes test-pacemaker check docs bench clean lint tools
+.PHONY: help install run demo test test-kubernetes test-pacemaker check docs bench clean lint tools
 
 help: ## Say what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-15s  %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -25,6 +25,12 @@ install: ## Make .venv with the command in it: .venv/bin/forewarn
 
 run: install ## Start the service with a demo fleet on http://127.0.0.1:8254
 	@exec .venv/bin/forewarn demo
+
+demo: ## See it happen to three real guests, as root: warned, rebooted, frozen, moved, evicted
+	@[ "$$(id -u)" = 0 ] || { echo "The demo makes a network of its own, which only root may: sudo make demo" >&2; exit 1; }
+	@tools/debian-packages $(GUEST_PACKAGES)
+	@tools/install demo
+	@$(PY) -m demo
 
 test: lint ## Run every check and every test, and install what they need
 	@tools/debian-packages $(TEST_PACKAGES) $(GUEST_PACKAGES)

@@ -1,0 +1,88 @@
+"""``make demo``: real guests are warned, approve, and are rebooted, frozen, moved and evicted, before your eyes.
+
+    needs ──▶ cloud (network, guests, service) ──▶ play, each claim checked ──▶ all taken away, which is checked too
+
+Exit codes: 0 every claim held; 1 one did not, or something is missing or left behind; 130 interrupted.
+"""
+
+import shutil
+import signal
+import sys
+import tempfile
+from pathlib import Path
+from types import FrameType
+
+from demo import needs, traces
+from demo.cloud import Cloud, Trouble
+from demo.initramfs import NoInitramfs
+from demo.kernel import NoKernel, cache
+from demo.story import Broken, Play
+from demo.view import View
+from forewarn.core.errors import ForewarnError
+
+_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+_INTERRUPTED = 130
+_EXPECTED = (Broken, Trouble, NoKernel, NoInitramfs, ForewarnError, RuntimeError, TimeoutError, OSError)
+"""What can go wrong on a machine; each says so in a sentence."""
+
+
+def main() -> int:
+    if lacking := list(needs.missing()):
+        print("\n".join(lacking), file=sys.stderr)
+        return 1
+    traces.adopt_orphans()
+    for each in _SIGNALS:
+        signal.signal(each, _interrupt)
+    with View() as view:
+        return _run(view)
+
+
+def _run(view: View) -> int:
+    directory = Path(tempfile.mkdtemp(prefix="forewarn-demo-"))
+    cloud = Cloud(directory, view)
+    play = Play(cloud, view)
+    code = 1
+    ending = ""
+    # Two, so that an interruption in the first "finally" still meets the second.
+    try:
+        try:
+            view.show(cloud.guests)
+            cloud.open()
+            play.go()
+            code, ending = 0, f"All {play.claims} claims held, in {view.elapsed:.0f} s."
+        except KeyboardInterrupt:
+            code, ending = _INTERRUPTED, "Interrupted."
+        except _EXPECTED as error:
+            ending = f"The demo failed: {str(error).rstrip('.')}."
+        finally:
+            _hush()
+    finally:
+        view.end(ending, is_good=code == 0)
+        cloud.close()
+        shutil.rmtree(directory, ignore_errors=True)
+        traces.bury()
+    return _look_around(view, cloud, directory) or code
+
+
+def _look_around(view: View, cloud: Cloud, directory: Path) -> int:
+    if left := list(traces.left(cloud.site.name, directory)):
+        view.add(f"Left behind: {', '.join(left)}.")
+        return 1
+    view.add("Nothing is left behind: no process, no network, no file.")
+    view.add(f"The guests' kernel is kept in {cache()}, for the next time.")
+    return 0
+
+
+def _interrupt(_number: int, _frame: FrameType | None) -> None:
+    _hush()
+    raise KeyboardInterrupt
+
+
+def _hush() -> None:
+    """From now on nothing interrupts us; what is being taken away is taken away whole."""
+    for each in _SIGNALS:
+        signal.signal(each, signal.SIG_IGN)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,140 @@
+"""The cloud of the demo: three guests on two hosts, the service over them, and what is seen of both."""
+
+import time
+from collections.abc import Callable
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Protocol
+
+from demo.guest import Guest
+from demo.record import Record
+from demo.service import Service
+from demo.site import Site
+from demo.watching import HOSTS, Seen, Watcher
+from forewarn.control.client import Client
+from forewarn.control.story import Story
+
+NAMES = ("web-0", "web-1", "web-2")
+SPOT = "web-1"
+"""The guest that may be evicted."""
+MEMORY = 96
+HURRY = 10
+"""The rules' 15 minutes of notice are 90 seconds, and the 30 seconds before an eviction are 3."""
+_PATIENCE = 60.0
+_GRACE = 15.0
+"""Seconds that a guest has to shut down by itself, on a machine that does much else."""
+
+
+class Trouble(Exception):
+    """The demo cannot go on."""
+
+
+class Listener(Protocol):
+    """Whoever is told what happens; from several threads."""
+
+    def say(self, text: str) -> None:
+        """Tell what the demo does."""
+
+    def tell_heard(self, guest: Seen, words: str) -> None:
+        """Tell what a guest said."""
+
+    def tell_recorded(self, text: str) -> None:
+        """Tell what the journal says."""
+
+
+class Cloud:
+    """All that runs; what is open is closed in ``close``, however far it came."""
+
+    client: Client
+    _record: Record
+
+    def __init__(self, directory: Path, listener: Listener) -> None:
+        self.site = Site(directory / "site")
+        self.guests = [Seen(name, "", number) for number, name in enumerate(NAMES)]
+        self._directory = directory
+        self._listener = listener
+        self._may_end: set[str] = set()
+        self._open = ExitStack()
+
+    def open(self) -> None:
+        """Build it, and return when every guest has booted and is answered."""
+        self._listener.say("a network of its own, with 169.254.169.254 in it, and the guests' kernel")
+        self._open.enter_context(self.site)
+        for guest in self.guests:
+            guest.address = self.site.describe(guest.name, guest.update_domain, approve="self", memory=MEMORY)
+        watcher = Watcher(self.site, self.guests, self._listener.tell_heard)
+        self._open.callback(watcher.close)
+        self._listener.say("three guests boot, in software emulation")
+        for guest in self.guests:
+            self.site.run(self.site.start, guest.name, guest.host)
+        service = Service(self.site, self._directory / "service", self._fleet(), **self._settings())
+        self._open.callback(service.kill)
+        self.client = self._open.enter_context(service.begin())
+        self._record = Record(self._directory / "service" / "data", self._listener.tell_recorded)
+        self._open.callback(self._record.close)
+        self._listener.say("forewarn serve answers on 169.254.169.254, with driver qemu")
+        for guest in self.guests:
+            self.wait_for(f"{guest.name} to boot and be answered", lambda guest=guest: guest.is_answered)  # type: ignore[misc]
+
+    def close(self) -> None:
+        """End everything, and take the network away."""
+        try:
+            self._open.close()
+        finally:
+            self.site.close()
+
+    def guest(self, name: str) -> Seen:
+        return next(guest for guest in self.guests if guest.name == name)
+
+    def let_end(self, name: str) -> None:
+        """From now on the guest's machine may end."""
+        self._may_end.add(name)
+
+    def hold_back(self, name: str) -> None:
+        """Have a guest approve nothing any more."""
+        guest = Guest(self.site, name, self.guest(name).host)
+        try:
+            guest.approve("never")
+        finally:
+            guest.close()
+
+    def ended(self, event: str) -> Story:
+        """Wait for the end of an event, and until it is told; return its story."""
+        self.wait_for(f"the end of event {event}", lambda: event in self._record.over)
+        return self.client.story(event)
+
+    def wait_for(self, what: str, is_so: Callable[[], bool], seconds: float = _PATIENCE) -> None:
+        """Wait until something is so; raise Trouble as soon as it can no longer become so, or in the end."""
+        ending = time.monotonic() + seconds
+        while not is_so():
+            if failure := self._record.failure:
+                raise Trouble(f"the service is lost: {failure}")
+            for guest in self.guests:
+                if guest.state == "ended" and guest.name not in self._may_end:
+                    raise Trouble(f"the machine of {guest.name} has ended, though nobody asked for it")
+            if time.monotonic() > ending:
+                raise Trouble(f"waited {seconds:.0f} s for {what}, in vain")
+            time.sleep(0.05)
+
+    def _fleet(self) -> str:
+        tables = [f'[[host]]\nname = "{host}"\n' for host in HOSTS]
+        tables.append('[[group]]\nname = "web"\nkind = "scale-set"\n')
+        tables += [
+            f'[[vm]]\nname = "{guest.name}"\ngroup = "web"\nhost = "{guest.host}"\naddress = "{guest.address}"\n'
+            f"update_domain = {guest.update_domain}\nfault_domain = {guest.update_domain}\n"
+            f"spot = {str(guest.name == SPOT).lower()}\n"
+            for guest in self.guests
+        ]
+        return "".join(tables)
+
+    def _settings(self) -> dict[str, object]:
+        start = self.site.command(self.site.start, "{vm}", "{host}")
+        driver = {
+            "qmp": str(self.site.place("{vm}", "{host}", "qmp")),
+            "start": start,
+            "receive": [*start, "{incoming}"],
+            "incoming": f"unix:{self.site.place('{vm}', '{host}', 'incoming')}",
+            "grace": _GRACE,
+            "timeout": _PATIENCE,
+        }
+        return {"driver": "qemu", "hurry": HURRY, "drivers": {"qemu": driver}}
