@@ -1,0 +1,49 @@
+"""The guide to the webhook driver: its tables are complete. Its receiver is run with the other pages."""
+
+import re
+from datetime import timedelta
+from pathlib import Path
+
+import msgspec
+
+from forewarn.config.durations import show_duration
+from forewarn.drivers.callbacks import Callback
+from forewarn.drivers.webhook import Message, WebhookSettings
+from forewarn.drivers.webhook_answers import CHECK_AFTER, Answer
+
+GUIDE = (Path(__file__).parents[2] / "docs/how-to/drive-machines-with-a-webhook.md").read_text()
+
+
+def rows(below: str) -> dict[str, str]:
+    return dict(
+        re.findall(r"^\| `([a-z_]+)` \| (.*?) \|", GUIDE.partition(below)[2].partition("\n## ")[0], re.MULTILINE)
+    )
+
+
+def shown(default: object) -> str:
+    match default:
+        case timedelta():
+            return show_duration(default)
+        case bool():
+            return str(default).lower()
+        case float():
+            return f"{default:g}"
+        case _:
+            return str(default) or "empty"
+
+
+def test_the_guide_names_every_setting_with_its_default() -> None:
+    """The table of settings is the record of settings."""
+    assert rows("## Set it up") == {
+        field.name: "required" if field.required else shown(field.default)
+        for field in msgspec.structs.fields(WebhookSettings)
+    }
+
+
+def test_the_guide_names_every_key_of_messages_and_answers() -> None:
+    """The tables of keys are the records."""
+    assert set(rows("## What is sent")) == set(Message.__struct_fields__)
+    assert set(rows("## What to answer")) == set(Answer.__struct_fields__)
+    example = GUIDE.partition("Tell the outcome later")[2].partition("```json\n")[2].partition("```")[0]
+    assert set(msgspec.json.decode(example)) == set(Callback.__struct_fields__) - {"check_after"}
+    assert f"{CHECK_AFTER:g} when left out" in GUIDE
