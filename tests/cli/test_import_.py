@@ -27,7 +27,7 @@ def test_the_plan_comes_before_anything_is_written(forewarn: Forewarn, tmp_path:
     assert shown.code == 0
     lines = shown.out.splitlines()
     assert lines[0] == f"+ host h1  {URI}"
-    assert lines[1].startswith("+ vm test  on h1, 192.168.122.")
+    assert lines[1].startswith("+ vm test  on h1, 192.168.")
     assert lines[-1] == "nothing was written; add --yes to write it"
     assert not (tmp_path / "fleet.toml").exists()
     assert forewarn("import", "libvirt", f"h1={URI}", "--out", "fleet.toml", "--yes").out.endswith(

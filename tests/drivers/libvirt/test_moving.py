@@ -4,6 +4,7 @@ import libvirt
 import pytest
 
 from forewarn.core.model import EventType
+from forewarn.core.notice import FAILURES
 from forewarn.node.driver import Done, Failed
 from tests.drivers.libvirt.machines import FELT, Machines, crash_at, when_ended
 
@@ -48,3 +49,23 @@ def test_a_machine_stopped_by_a_crash_half_way_is_started(machines: Machines, st
     assert when_ended(machines.driver(redeploy="restart"), asked) == Done()
     assert machines.state(vm) == libvirt.VIR_DOMAIN_RUNNING
     assert machines.times(vm.name, *FELT[EventType.REDEPLOY]) == 1
+
+
+@pytest.mark.parametrize("operation", sorted(FAILURES))
+def test_a_machine_that_failed_is_started_anew(machines: Machines, operation: str) -> None:
+    """It is not moved, for there is nothing left that runs."""
+    vm = machines.define(starts=False)
+    asked = machines.impact(EventType.REDEPLOY, vm, operation=operation)
+
+    assert machines.driver().perform(asked) == Done()
+    assert machines.state(vm) == libvirt.VIR_DOMAIN_RUNNING
+
+
+def test_a_machine_that_libvirt_does_not_keep_is_not_stopped(machines: Machines) -> None:
+    """What could not be started again stays as it is, and the reason says why."""
+    vm = machines.define()
+    machines.domain(vm).undefine()
+    failed = machines.driver(redeploy="restart").perform(machines.impact(EventType.REDEPLOY, vm))
+
+    assert failed == Failed(f"{vm.name} cannot be started anew: libvirt on h1 does not keep its definition")
+    assert machines.state(vm) == libvirt.VIR_DOMAIN_RUNNING

@@ -7,10 +7,11 @@ not reached yet (before ``frozen``) or has gone on already (after it). No machin
 """
 
 from datetime import datetime, timedelta
+from functools import partial
 
 from forewarn.drivers.libvirt.guests import Guest
 from forewarn.drivers.libvirt.problems import Trouble
-from forewarn.drivers.libvirt.work import Work, insist
+from forewarn.drivers.libvirt.work import Work
 from forewarn.node.driver import Done
 
 UNANNOUNCED = 5
@@ -58,7 +59,7 @@ def _resume_all(work: Work) -> None:
     trouble: Trouble | None = None
     for guest in work.guests:
         try:
-            insist(lambda guest=guest: _resume(work, guest))  # type: ignore[misc]
+            work.insist(partial(_resume, work, guest))
         except Trouble as error:
             trouble = error
     if trouble:

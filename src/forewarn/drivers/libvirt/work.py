@@ -5,7 +5,6 @@ import time
 from collections.abc import Callable
 from concurrent.futures import Future
 from datetime import timedelta
-from typing import TypeVar
 
 from forewarn.clocks import Clock
 from forewarn.drivers.ledger import Page
@@ -18,8 +17,6 @@ from forewarn.node.driver import Impact
 LOOK_EVERY = 0.1
 INSISTS_FOR = 60.0
 """Seconds for which a host that went away is waited for, where a machine would be left behind half-way."""
-
-_Answer = TypeVar("_Answer")
 
 
 class Interrupted(Exception):
@@ -74,17 +71,15 @@ class Work:
                 raise Interrupted
         over.result()
 
+    def insist(self, call: Callable[[], None]) -> None:
+        """Make a call that must get through, for as long as there is hope."""
+        until = time.monotonic() + INSISTS_FOR
+        while True:
+            try:
+                return call()
+            except Unreachable:
+                if time.monotonic() >= until or self.closed.wait(1.0):
+                    raise
+
     def deadline(self, within: timedelta) -> float:
         return time.monotonic() + within.total_seconds()
-
-
-def insist(call: Callable[[], _Answer]) -> _Answer:
-    """Make a call that must get through, for as long as there is hope."""
-    until = time.monotonic() + INSISTS_FOR
-    while True:
-        try:
-            return call()
-        except Unreachable:
-            if time.monotonic() >= until:
-                raise
-            time.sleep(1.0)
