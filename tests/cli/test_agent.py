@@ -56,7 +56,7 @@ def test_check_shows_what_would_be_done(config: Path, capsys: pytest.CaptureFixt
 
     assert capsys.readouterr().out.splitlines() == [
         "RULE                TYPES   CONCERNS  APPROVAL    HANDLERS",
-        "short freezes pass  freeze  me        never       none",
+        "short freezes pass  Freeze  me        never       none",
         "drain               all     me        when-ready  first, then second and third",
     ]
 

@@ -6,6 +6,7 @@ import signal
 import socket
 import subprocess
 import sys
+import tomllib
 from importlib.metadata import entry_points
 from pathlib import Path
 
@@ -74,6 +75,17 @@ def test_the_unit_tells_of_every_handler_what_it_needs() -> None:
     kinds = {each.name for each in entry_points(group="forewarn.handlers")}
 
     assert {kind for kind in kinds if not re.search(rf"\b{kind}\b", table)} == set()
+
+
+def test_whoever_installs_the_package_has_the_files() -> None:
+    """The wheel brings them, where the unit and the guide say that they are."""
+    project = tomllib.loads((DEPLOY.parents[1] / "pyproject.toml").read_text(encoding="utf-8"))
+    shared = project["tool"]["hatch"]["build"]["targets"]["wheel"]["shared-data"]
+    guide = (DEPLOY.parents[1] / "docs/how-to/on-azure-in-five-minutes.md").read_text(encoding="utf-8")
+    named = set(re.findall(r"/opt/forewarn/(share\S+/)([\w.-]+)", UNIT + guide))
+
+    assert {directory for directory, _ in named} == {f"{shared['deploy/agent']}/"}
+    assert {file for _, file in named if not (DEPLOY / file).is_file()} == set()
 
 
 def test_the_example_can_be_loaded() -> None:
