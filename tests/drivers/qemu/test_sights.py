@@ -1,0 +1,73 @@
+"""What QEMU says unasked becomes sightings, each thing once."""
+
+from pathlib import Path
+from typing import Any
+
+from forewarn.clocks import ManualClock
+from forewarn.core.model import Seen, Sighting
+from forewarn.drivers.qemu import settings
+from forewarn.drivers.qemu.sights import Sights
+
+WEB_0 = Path("/run/forewarn/web-0.qmp")
+WEB_1 = Path("/run/forewarn/web-1.qmp")
+
+
+class Watch:
+    """What was seen so far."""
+
+    def __init__(self) -> None:
+        self.seen: list[Sighting] = []
+        self.sights = Sights(settings.read({"qmp": "/run/forewarn/{vm}.qmp"}), ManualClock())
+        self.sights.report = self.seen.append
+
+    def hear(self, *said: dict[str, Any] | None, path: Path = WEB_0) -> list[tuple[str, Seen]]:
+        for each in said:
+            self.sights.hear(path, each)
+        return [(each.vm, each.what) for each in self.seen]
+
+
+def event(name: str, reason: str = "") -> dict[str, Any]:
+    return {"event": name, "data": {"guest": reason.startswith("guest"), "reason": reason}}
+
+
+def test_a_process_that_dies_without_a_word_has_crashed() -> None:
+    """It hung up and did not say that it goes down."""
+    watch = Watch()
+
+    assert watch.hear(None) == [("web-0", Seen.CRASHED)]
+    assert watch.seen[0].detail == "its process on the host died"
+
+
+def test_a_machine_that_goes_down_in_order_has_stopped_once() -> None:
+    """What it said explains that its process ends then."""
+    watch = Watch()
+
+    assert watch.hear(event("SHUTDOWN", "guest-shutdown"), None) == [("web-0", Seen.STOPPED)]
+    assert watch.seen[0].detail == "by the guest itself"
+
+
+def test_a_reset_is_a_reboot_and_ends_what_was_before() -> None:
+    """A machine that went down and was reset runs again, so its death is a crash."""
+    said = event("SHUTDOWN", "guest-shutdown"), event("RESET", "host-qmp-system-reset"), None
+
+    assert [what for _, what in Watch().hear(*said)] == [Seen.STOPPED, Seen.REBOOTED, Seen.CRASHED]
+
+
+def test_what_says_nothing_of_the_machine_is_not_told() -> None:
+    """Pauses, the guest's balloon and the like are no sightings."""
+    assert Watch().hear({"event": "STOP"}, {"event": "RESUME"}, {"event": "RTC_CHANGE", "data": {"offset": 1}}) == []
+
+
+def test_a_landing_machine_is_not_the_vm_yet() -> None:
+    """What fails at the other end of a move says nothing of the guest, which runs here."""
+    watch = Watch()
+    watch.sights.expect_landing(WEB_1)
+
+    assert watch.hear(event("RESET", "guest-reset"), None, path=WEB_1) == []
+    watch.sights.landed(WEB_1)
+    assert watch.hear(None, path=WEB_1) == [("web-1", Seen.CRASHED)]
+
+
+def test_a_socket_that_is_nobodys_is_not_told_of() -> None:
+    """Other machines may live beside those of the fleet."""
+    assert Watch().hear(None, path=Path("/run/forewarn/web-0.pid")) == []
