@@ -84,6 +84,17 @@ def test_a_pattern_stands_for_all_hosts(machines: Machines) -> None:
     assert "(test+h1:///default)" in outcome.reason
 
 
+def test_what_cannot_be_written_down_is_not_done(machines: Machines) -> None:
+    """The machine stays untouched, and the reason names the place."""
+    vm = machines.define()
+    (machines.place / "records").touch()
+    failed = machines.driver().perform(machines.impact(EventType.PREEMPT, vm))
+
+    assert isinstance(failed, Failed)
+    assert failed.reason.endswith(f"make room in {machines.place}/records")
+    assert machines.domain(vm).isActive()
+
+
 def test_what_was_never_begun_is_not_begun(machines: Machines) -> None:
     """Unless it is so old that a page about it may be gone."""
     asked = machines.impact(EventType.REBOOT, machines.define())

@@ -79,7 +79,9 @@ class LibvirtDriver:
         except (Locked, Interrupted):
             return self._later()
         except OSError as error:
-            return Failed(f"the work could not be recorded, so it was not begun: {error}")
+            return Failed(
+                f"what is done must be written down first, and cannot be: {error}; make room in {self._ledger.directory}"
+            )
 
     def outcome_of(self, impact: Impact) -> Outcome:
         try:
