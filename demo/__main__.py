@@ -9,6 +9,7 @@ import shutil
 import signal
 import sys
 import tempfile
+from contextlib import suppress
 from pathlib import Path
 from types import FrameType
 
@@ -57,20 +58,25 @@ def _run(view: View) -> int:
         finally:
             _hush()
     finally:
-        view.end(ending, is_good=code == 0)
-        cloud.close()
-        shutil.rmtree(directory, ignore_errors=True)
-        traces.bury()
-    return _look_around(view, cloud, directory) or code
+        with suppress(OSError):  # the terminal may be gone, and that keeps nothing else from going
+            view.end(ending, is_good=code == 0)
+        try:
+            cloud.close()
+        finally:
+            shutil.rmtree(directory, ignore_errors=True)
+            traces.bury()
+    left = list(traces.left(cloud.site.name, directory))
+    with suppress(OSError):
+        _tell_left(view, left)
+    return 1 if left else code
 
 
-def _look_around(view: View, cloud: Cloud, directory: Path) -> int:
-    if left := list(traces.left(cloud.site.name, directory)):
+def _tell_left(view: View, left: list[str]) -> None:
+    if left:
         view.add(f"Left behind: {', '.join(left)}.")
-        return 1
+        return
     view.add("Nothing is left behind: no process, no network, no file.")
     view.add(f"The guests' kernel is kept in {cache()}, for the next time.")
-    return 0
 
 
 def _interrupt(_number: int, _frame: FrameType | None) -> None:

@@ -85,7 +85,7 @@ class Play:
         before = {guest.name: guest.boot}
         began = self._steady(guest)
         self._claim_warned(guest, self._operate(guest.name, "freeze", FREEZE))
-        self._claim_gap(guest, began, FREEZE)
+        self._claim_gap(began, FREEZE, guest)
         self._claim_boots_stayed([guest], before)
 
     def _move(self) -> None:
@@ -106,8 +106,7 @@ class Play:
     def _maintain(self) -> None:
         cloud = self._cloud
         before = {guest.name: guest.boot for guest in cloud.guests}
-        began = {guest.name: self._steady(guest) for guest in cloud.guests}
-        since = time.time()
+        began = self._steady(*cloud.guests)
         body = HostOperationBody(operation="freeze", duration=MAINTENANCE)  # type: ignore[arg-type]
         told = [announced for host in HOSTS for announced in cloud.client.operate_host(host, body).announcements]
         self._claim(
@@ -117,9 +116,8 @@ class Play:
         )
         for announced in told:
             self._completed(announced.event.id)
-        for guest in cloud.guests:
-            self._claim_gap(guest, began[guest.name], MAINTENANCE)
-        pauses = sorted((*pause, guest.name) for guest in cloud.guests for pause in guest.pauses if pause[0] > since)
+        self._claim_gap(began, MAINTENANCE, *cloud.guests)
+        pauses = sorted((*pause, guest.name) for guest in cloud.guests for pause in guest.pauses if pause[0] > began)
         clash = next((f"{one} and {two}" for (_, end, one), (start, _, two) in pairwise(pauses) if start < end), "")
         self._claim(
             f"never two update domains at once: {', then '.join(name for _, _, name in pauses)}",
@@ -146,8 +144,7 @@ class Play:
         )
         self._cloud.wait_for(f"the machine of {SPOT} to end", lambda: guest.state == "ended", 10)
         self._claim("its machine is gone", self._cloud.client.vm(SPOT).deallocated, f"{SPOT} is not deallocated")
-        for other in others:
-            self._settle(other)
+        self._settle(*others)
         self._claim_boots_stayed(others, before)
 
     def _operate(self, vm: str, operation: str, duration: int | None = None) -> Announcement:
@@ -161,14 +158,15 @@ class Play:
             raise Broken(f"the {story.type} of {', '.join(story.resources)} ended {story.status}: {_last(story)}")
         return story
 
-    def _steady(self, guest: Seen) -> float:
-        """Hear a guest's clock a few times; return when that was so."""
-        self._settle(guest)
+    def _steady(self, *guests: Seen) -> float:
+        """Hear the guests' clocks a few times; return when that was so."""
+        self._settle(*guests)
         return time.time()
 
-    def _settle(self, guest: Seen) -> None:
+    def _settle(self, *guests: Seen) -> None:
         since = time.time()
-        self._cloud.wait_for(f"{guest.name} to speak", lambda: guest.samples_since(since) >= 3)
+        for guest in guests:
+            self._cloud.wait_for(f"{guest.name} to speak", lambda guest=guest: guest.samples_since(since) >= 3)  # type: ignore[misc]
 
     def _claim_warned(self, guest: Seen, announced: Announcement) -> None:
         """Claim that the guest read of the event, approved it, and that this began it before its time."""
@@ -183,21 +181,22 @@ class Play:
         )
         because = next(step.detail for step in story.steps if step.what == "started")
         not_before = announced.event.not_before or story.announced_at
-        notice = (not_before - story.announced_at).total_seconds()
+        notice = int((not_before - story.announced_at).total_seconds())
         self._claim(
-            f"it approved, and that began it after {began_after:.1f} s of {notice:.0f} s of notice",
+            f"it approved, and that began it after {began_after:.1f} s of {notice} s of notice",
             because == f"approved by {guest.name}",
             f"the {story.type} of {guest.name} began otherwise: {because}",
         )
 
-    def _claim_gap(self, guest: Seen, began: float, seconds: int) -> None:
-        self._settle(guest)
-        gap = guest.behind(began)
-        self._claim(
-            f"the clock of {guest.name} shows a gap of {gap:.1f} s",
-            seconds - _SHORT < gap < seconds + _LONG,
-            f"the clock of {guest.name} shows a gap of {gap:.1f} s, where {seconds} s were announced",
-        )
+    def _claim_gap(self, began: float, seconds: int, *guests: Seen) -> None:
+        self._settle(*guests)
+        for guest in guests:
+            gap = guest.behind(began)
+            self._claim(
+                f"the clock of {guest.name} shows a gap of {gap:.1f} s",
+                seconds - _SHORT < gap < seconds + _LONG,
+                f"the clock of {guest.name} shows a gap of {gap:.1f} s, where {seconds} s were announced",
+            )
 
     def _claim_boots_stayed(self, guests: list[Seen], before: dict[str, str]) -> None:
         changed = [guest for guest in guests if guest.boot != before[guest.name]]

@@ -1,6 +1,7 @@
 """How the demo is shown: at a terminal as a live picture under the claims, elsewhere as plain lines."""
 
 import os
+import signal
 import time
 from collections import deque
 from collections.abc import Sequence
@@ -26,7 +27,9 @@ _STYLES = {
 }
 _WIDE = 118
 """Columns from which on the journal stands beside the guests."""
-_LINES = 9
+_MOST_LINES = 9
+_OTHER_LINES = 15
+"""Lines of a small window that are not the journal's."""
 _READING = 1.5
 """Seconds between two scenes, for whoever looks on."""
 
@@ -40,12 +43,13 @@ class View:
         self._began = time.monotonic()
         self._scene = "Forewarn with real guests"
         self._guests: Sequence[Seen] = ()
-        self._recorded: deque[tuple[float, str]] = deque(maxlen=_LINES)
+        self._recorded: deque[tuple[float, str]] = deque(maxlen=_MOST_LINES)
         self._open = ExitStack()
 
     def show(self, guests: Sequence[Seen]) -> None:
         """Show these guests from now on."""
         self._guests = guests
+        self._print(Text(self._scene, style="bold"))
         if self._is_live:
             live = Live(
                 get_renderable=self._picture,
@@ -102,7 +106,11 @@ class View:
             time.sleep(_READING)
 
     def _print(self, text: Text) -> None:
-        self._console.print(text, soft_wrap=not self._is_live)
+        try:
+            self._console.print(text, soft_wrap=not self._is_live)
+        except (OSError, SystemExit):  # rich leaves the program when a pipe is closed
+            # Nobody looks on any more: that ends the demo, whichever thread notices it.
+            signal.raise_signal(signal.SIGHUP)
 
     def _picture(self) -> RenderableType:
         head = Text.assemble("\n", (self._scene, "bold"), (f"  {self.elapsed:.0f} s", "dim"))
@@ -116,8 +124,8 @@ class View:
 
     def _table(self) -> RenderableType:
         table = Table(box=None, expand=True, padding=(0, 1), header_style="dim")
-        for heading in ("guest", "on", "domain", "boot", "state"):
-            table.add_column(heading, no_wrap=True)
+        for heading in ("guest", "on", "domain", "boot", "its clock", "state"):
+            table.add_column(heading, no_wrap=True, justify="right" if heading == "its clock" else "left")
         table.add_column("its last words", ratio=1, no_wrap=True)
         for guest in self._guests:
             is_gone = guest.state == "ended"
@@ -126,14 +134,17 @@ class View:
                 guest.host,
                 str(guest.update_domain),
                 guest.boot[:4] or "-",
+                f"{guest.samples[-1].uptime:.1f} s" if guest.samples else "-",
                 Text(guest.state, style=_STYLES[guest.state]),
                 Text(guest.words, style="dim" if is_gone else ""),
             )
         return Panel(table, title="guests: QEMU without KVM, Debian's kernel", title_align="left", border_style="dim")
 
     def _journal(self) -> RenderableType:
-        rows = [Text(f"{at:5.1f} s  {text}", no_wrap=True, overflow="ellipsis") for at, text in self._recorded]
-        rows += [Text()] * (_LINES - len(rows))
+        count = max(3, min(_MOST_LINES, self._console.height - _OTHER_LINES))
+        last = list(self._recorded)[-count:]
+        rows = [Text(f"{at:5.1f} s  {text}", no_wrap=True, overflow="ellipsis") for at, text in last]
+        rows += [Text()] * (count - len(rows))
         return Panel(Group(*rows), title="journal", title_align="left", border_style="dim")
 
 
