@@ -79,9 +79,8 @@ class LibvirtDriver:
         except (Locked, Interrupted):
             return self._later()
         except OSError as error:
-            return Failed(
-                f"what is done must be written down first, and cannot be: {error}; make room in {self._ledger.directory}"
-            )
+            place = self._ledger.directory
+            return Failed(f"what is done must be written down first, and cannot be: {error}; make room in {place}")
 
     def outcome_of(self, impact: Impact) -> Outcome:
         try:
