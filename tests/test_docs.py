@@ -9,6 +9,8 @@ from typing import TypeVar
 
 import pytest
 
+from forewarn.agent import assembly
+from forewarn.agent import settings as agent_settings
 from forewarn.config import settings
 from forewarn.control import tables
 from forewarn.core import commands, errors, facts, notice
@@ -155,11 +157,14 @@ def test_the_example_of_a_fleet_file_shows_every_key() -> None:
     assert shown["host"] == set(tables.HOST_KEYS)
 
 
+TOML = [(page, body) for page in PAGES for language, body in FENCE.findall(text(page)) if language == "toml"]
+AGENT = re.compile(r"^\[\[rules\]\]|^\[handlers\.|^# agent\.toml", re.MULTILINE)
+"""How an example of the agent's settings is known: by its tables, or because it says so."""
+
 SETTINGS = [
     pytest.param(body, id=named(page))
-    for page in PAGES
-    for language, body in FENCE.findall(text(page))
-    if language == "toml" and "[[" not in body and "[project" not in body
+    for page, body in TOML
+    if not AGENT.search(body) and "[[" not in body and "[project" not in body
 ]
 
 
@@ -170,6 +175,31 @@ def test_examples_of_settings_can_be_loaded(body: str, tmp_path: Path) -> None:
     file.write_text(body, encoding="utf-8")
 
     settings.load({}, {}, file)
+
+
+@pytest.mark.parametrize(
+    ("page", "body"), [pytest.param(*each, id=named(each[0])) for each in TOML if AGENT.search(each[1])]
+)
+def test_examples_for_the_agent_can_be_loaded(page: Path, body: str, tmp_path: Path) -> None:
+    """An agent.toml on a page is one that the agent would take, with the settings of its handlers."""
+    file = tmp_path / "agent.toml"
+    file.write_text(body, encoding="utf-8")
+
+    found = agent_settings.load({"state": str(tmp_path)}, {}, file)
+    if page.name != "write-a-handler.md":  # its handler is the reader's own
+        for handler in assembly.make_handlers(found).values():
+            handler.close()
+
+
+def test_the_complete_example_for_the_agent_shows_every_key() -> None:
+    """Whoever reads it has seen all there is."""
+    (example,) = (tomllib.loads(body) for _, body in TOML if body.startswith("# agent.toml, complete"))
+    of_rules = {key for rule in example.pop("rules") for key in rule}
+    of_handlers = {key for handler in example.pop("handlers").values() for key in handler}
+
+    assert set(example) == set(agent_settings.KEYS)
+    assert of_rules == set(agent_settings.RULE_KEYS)
+    assert of_handlers >= set(agent_settings.TERM_KEYS)
 
 
 def test_every_dependency_has_its_reason() -> None:

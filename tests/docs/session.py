@@ -34,7 +34,7 @@ _ANY = (
     (re.compile(r"\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z"), "<time>"),
     (re.compile(r"\b[A-Z][a-z]{2}, \d\d [A-Z][a-z]{2} \d{4} \d\d:\d\d:\d\d GMT"), "<time>"),
     (re.compile(r"\b(?:[A-Z][a-z]{2} \d{1,2} [A-Z][a-z]{2} )?\d\d:\d\d(?::\d\d)? [A-Z]{3,5}\b"), "<time>"),
-    (re.compile(r"^\d\d:\d\d:\d\d "), "<time> "),
+    (re.compile(r"\b(?:\d\d [A-Z][a-z]{2} )?\d\d:\d\d:\d\d(?= |$)"), "<time>"),
     (re.compile(r"\b[0-9A-F]{8}\b"), "<id>"),
     (re.compile(r"\bjust now\b|\b\d+ (?:s|min|h) ago\b"), "<ago>"),
     (re.compile(r"\bin \d+ (?:s|min|h)\b|\bnow\b(?= +\w)"), "<soon>"),
