@@ -86,7 +86,7 @@ class Guest:
         mark = token_hex(4)
         with socket.socket(socket.AF_UNIX) as console:
             console.connect(str(self.site.place(self.name, self.host, "console")))
-            console.sendall(f"{line}; echo '@ did {mark}'\n".encode())
+            console.sendall(f"{line}; say did {mark}\n".encode())
             # What the guest has not taken in when the console is left would be lost.
             self.wait_for(f"the guest to do {line!r}", lambda: mark in self.said("did"))
 
@@ -98,8 +98,16 @@ class Guest:
         """Return what the guest has said under that word: clock, events, approved, powerdown, did."""
         log = self.site.place(self.name, self.host, "log")
         text = log.read_bytes().decode(errors="replace") if log.exists() else ""
-        lines = (line.strip("\r") for line in text.split("\n")[:-1])
-        return [line.removeprefix(f"@ {word} ") for line in lines if line.startswith(f"@ {word}")]
+        said, parts = [], ""
+        for line in (line.strip("\r") for line in text.split("\n")[:-1]):
+            if line.startswith("@ part "):
+                parts += line.removeprefix("@ part ")
+            elif line.startswith("@ "):
+                kind, _, rest = line.removeprefix("@ ").partition(" ")
+                if kind == word:
+                    said.append(parts + rest)
+                parts = ""
+        return said
 
     def boot_id(self) -> str:
         """Return the id of the guest's present boot, once it has one."""

@@ -28,11 +28,19 @@ ip link set eth0 up
 ip address add "$address" dev eth0
 ip route add 169.254.169.254 dev eth0
 
+# Said through the kernel's log, which writes to the console by itself: a terminal waits for an interrupt, and one that
+# falls into a live migration may be lost. What is too long for one line comes in parts.
+say() {
+    printf '%s\n' "$2" | fold -w 800 >/run/said
+    sed '$d' /run/said | while read -r part; do echo "<1>@ part $part" >/dev/kmsg; done
+    echo "<1>@ $1 $(tail -n 1 /run/said)" >/dev/kmsg
+}
+
 URL='http://169.254.169.254/metadata/scheduledevents?api-version=2020-07-01'
 
 approve() { # ID: say that the event may start
     wget -q -O /dev/null --header 'Metadata: true' --header 'Content-Type: application/json' \
-        --post-data "{\"StartRequests\":[{\"EventId\":\"$1\"}]}" "$URL" && echo "@ approved $1"
+        --post-data "{\"StartRequests\":[{\"EventId\":\"$1\"}]}" "$URL" && say approved "$1"
 }
 
 scheduled() { # the ids of events that may be approved: "self" for those that name this guest, "any" for all
@@ -45,7 +53,7 @@ scheduled() { # the ids of events that may be approved: "self" for those that na
 while read -r order; do eval "$order"; done </dev/ttyS0 &
 
 # The power button.
-{ dd if=/dev/input/event0 of=/dev/null bs=24 count=1 2>/dev/null && echo "@ powerdown" && poweroff -f; } &
+{ dd if=/dev/input/event0 of=/dev/null bs=24 count=1 2>/dev/null && say powerdown && poweroff -f; } &
 
 read -r boot </proc/sys/kernel/random/boot_id
 last=
@@ -56,9 +64,9 @@ while true; do
         document=unreachable
     fi
     read -r uptime _ </proc/uptime
-    echo "@ clock $uptime $boot"
+    echo "<1>@ clock $uptime $boot" >/dev/kmsg
     if [ "$document" != "$last" ]; then
-        echo "@ events $document"
+        say events "$document"
         last=$document
     fi
     rule=$(cat /run/approve)

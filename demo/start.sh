@@ -12,13 +12,16 @@ mkdir -p "$here/$host"
 tap="${TAP}${host}"
 ip link show "$tap" >/dev/null 2>&1 || ip tuntap add "$tap" mode tap
 ip link set "$tap" master "$BRIDGE" up
-exec qemu-system-x86_64 -name "$vm" -machine microvm -accel tcg,thread=multi,tb-size=32 -m "$MEMORY" \
+qemu-system-x86_64 -name "$vm" -machine microvm -accel tcg,thread=multi,tb-size=32 -m "$MEMORY" \
     -nodefaults -no-user-config -display none -no-shutdown -daemonize -pidfile "$place.pid" \
     -kernel "$KERNEL" -initrd "$INITRAMFS" \
-    -append "console=ttyS0 quiet tsc_early_khz=$TICKS lpj=2000000 tsc=reliable no_timer_check nokaslr reboot=t panic=-1 \
+    -append "console=ttyS0 quiet printk.time=0 printk.devkmsg=on tsc_early_khz=$TICKS lpj=2000000 tsc=reliable no_timer_check nokaslr reboot=t panic=-1 \
 guest.name=$vm guest.address=$ADDRESS guest.approve=$APPROVE" \
     -netdev "tap,id=net,ifname=$tap,script=no,downscript=no" -device "virtio-net-device,netdev=net,mac=$MAC" \
     -chardev "socket,id=console,path=$place.console,server=on,wait=off,logfile=$place.log,logappend=on" \
     -serial chardev:console \
     -qmp "unix:$place.qmp,server=on,wait=off" -qmp "unix:$place.kit,server=on,wait=off" \
-    ${3:+-incoming "$3"}
+    -D "$place.words" ${3:+-incoming "$3"} 2>>"$place.words" || {
+    cat "$place.words" >&2
+    exit 1
+}

@@ -45,6 +45,7 @@ class Seen:
     """From when to when it stood still, by QEMU's own account."""
     is_answered: bool = False
     _is_meant: bool = False
+    _parts: str = ""
     _stopped_at: float | None = None
 
     @property
@@ -70,8 +71,11 @@ class Seen:
         match word:
             case "clock":
                 return self._hear_clock(host, rest, at)
+            case "part":
+                self._parts += rest  # of a document too long for one line
             case "events":
-                return self._hear_events(rest, at)
+                document, self._parts = self._parts + rest, ""
+                return self._hear_events(document, at)
             case "approved" if rest not in self.approved:
                 self.approved.add(rest)
                 return "I am ready: approved"
