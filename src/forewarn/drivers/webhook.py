@@ -15,7 +15,7 @@ from uuid import uuid4
 
 import msgspec
 
-from forewarn import signature
+from forewarn import posting, signature
 from forewarn.clocks import Clock
 from forewarn.config.tables import read_table
 from forewarn.config.values import ENDPOINT, Endpoint
@@ -23,10 +23,10 @@ from forewarn.core.errors import BadInput, Unavailable, unknown
 from forewarn.drivers import webhook_answers
 from forewarn.drivers.callbacks import Callback, Callbacks
 from forewarn.drivers.ledger import Ledger, Page
-from forewarn.drivers.posting import NoReply, Reply, post
 from forewarn.drivers.record import Locked
 from forewarn.drivers.webhook_answers import Unclear
 from forewarn.node.driver import Done, Failed, Impact, NotBegun, Outcome, Underway, Unknowable
+from forewarn.posting import NoReply, Reply
 
 CHECK_AGAIN = timedelta(seconds=1)
 TAKEN = "taken"
@@ -203,7 +203,12 @@ class WebhookDriver:
         body = msgspec.json.encode(Message(ask, impact.event.id, impact, self._callback_url))
         # The receiver checks the time, so it is that of the wall.
         headers = signature.sign(self._secret, id_, self._clock.now(), body)
-        return post(url, body, {"Content-Type": "application/json", **headers}, self._settings.timeout)
+        message = posting.Message(url, body, {"Content-Type": "application/json", **headers})
+        try:
+            return posting.send(message, self._settings.timeout)
+        except NoReply as error:
+            why = f"{message.place} gives no answer: {error}"
+            raise NoReply(why, may_have_arrived=error.may_have_arrived) from None
 
     def _listen(self, callback: str) -> None:
         try:

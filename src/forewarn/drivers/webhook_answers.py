@@ -11,8 +11,8 @@ from typing import Annotated, Literal
 
 import msgspec
 
-from forewarn.drivers.posting import Reply
 from forewarn.node.driver import Done, Failed, NotBegun, Outcome, Underway, Unknowable
+from forewarn.posting import Reply
 
 LONGEST = 500
 """Characters of a receiver's words that go into the journal."""

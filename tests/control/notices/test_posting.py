@@ -7,7 +7,8 @@ from contextlib import suppress
 
 import pytest
 
-from forewarn.control.notices.posting import USER_AGENT, NotDelivered, post
+from forewarn.control.notices.posting import NotDelivered, post
+from forewarn.posting import USER_AGENT
 from tests.control.notices.receivers import Answer, Receiver
 
 

@@ -7,7 +7,7 @@ import os
 import re
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated, Self
+from typing import TYPE_CHECKING, Annotated, Self
 from urllib.parse import urlsplit
 from uuid import UUID, uuid5
 
@@ -16,17 +16,22 @@ import msgspec
 from forewarn import __version__
 from forewarn.agent.handler import Direction, Done, Failed, Outcome, Result, Task, Unknowable
 from forewarn.agent.handlers import template
-from forewarn.agent.handlers.posting import Message, NoReply, Reply, send
 from forewarn.config.tables import read_table
 from forewarn.core.errors import BadInput
+from forewarn.posting import Message, NoReply, Reply, send
 from forewarn.signature import sign
 from forewarn.wire.shown import shown_event
+
+if TYPE_CHECKING:
+    import ssl
 
 _OWNER = "handler 'webhook'"
 _IDS = UUID("0b0a9c5c-5d5f-4b07-9a0e-3f3f6a0f6c1d")
 """The name space of our message ids."""
 _TOKEN = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
 _OURS = frozenset({"connection", "content-length", "host", "transfer-encoding"})
+_MARGIN = 0.2
+"""Seconds before the deadline at which the wait for an answer ends, so that it is told in time."""
 _WORTH_ANOTHER_TRY = frozenset({408, 425, 429})
 
 
@@ -104,12 +109,26 @@ class WebhookHandler:
         try:
             body = self._body(task, text)
             headers = self._headers | self._signature(task, body)
-            reply = send(Message(self._settings.method, url, headers, body, self._settings.ca_file), task)
+            left = (task.deadline - datetime.now(UTC)).total_seconds() - _MARGIN
+            message = Message(url, body, headers, self._settings.method)
+            reply = send(message, left, self._trust(url), task.stopping.is_set)
         except NoReply as error:
             return Failed(f"{place} gave no answer: {error}")
         except (BadInput, ValueError) as error:
             return Failed(str(error), final=True)
         return _judge(place, reply)
+
+    def _trust(self, url: str) -> "ssl.SSLContext | None":
+        """Return whose certificates are trusted; None for the system's."""
+        if not self._settings.ca_file or not url.startswith("https:"):
+            return None
+        import ssl  # noqa: PLC0415 - it is heavy, and most need it never
+
+        try:
+            return ssl.create_default_context(cafile=self._settings.ca_file)
+        except OSError as error:
+            unread = f"the certificates in {self._settings.ca_file} cannot be read ({error.strerror})"
+            raise NoReply(unread, may_have_arrived=False) from None
 
     def _body(self, task: Task, text: str) -> bytes:
         if text:
@@ -142,9 +161,9 @@ def message_id(handler: str, vm: str, event_id: str, direction: Direction) -> st
 
 def _judge(place: str, reply: Reply) -> Result:
     answered = f"{place} answered {reply.status} {reply.reason}".rstrip()
-    if 200 <= reply.status < 300:
+    if reply.is_success:
         return Done(detail=answered)
-    if 300 <= reply.status < 400:
+    if reply.is_redirect:
         return Failed(f"{answered}; redirects are not followed: set the address that it leads to", final=True)
     is_final = 400 <= reply.status < 500 and reply.status not in _WORTH_ANOTHER_TRY
     return Failed(f"{answered}: {reply.said}" if reply.said else answered, final=is_final)

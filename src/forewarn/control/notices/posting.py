@@ -1,20 +1,10 @@
-"""Posts a body to a web address: one connection, one answer, no redirect, no proxy, certificates verified."""
+"""Posts a message to a subscriber, and says what it means for the message if it is not taken."""
 
-import socket
 import ssl
-import threading
 from collections.abc import Mapping
-from contextlib import suppress
-from http.client import HTTPConnection, HTTPException, HTTPSConnection
-from urllib.parse import urlsplit
 
-from forewarn import __version__
 from forewarn.core.errors import ForewarnError
-
-_READ = 200
-"""Bytes of an answer that are looked at, to say what the receiver said."""
-_LONGEST_WAIT = 3600
-USER_AGENT = f"Forewarn/{__version__}"
+from forewarn.posting import Message, NoReply, send
 
 
 class NotDelivered(ForewarnError):
@@ -33,60 +23,15 @@ def post(url: str, body: bytes, headers: Mapping[str, str], timeout: float, tls:
 
     Errors name the receiver's host only: the rest of an address may be a secret.
     """
-    parts = urlsplit(url)
-    place = parts.netloc.rpartition("@")[2]
-    path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
-    is_late = threading.Event()
+    message = Message(url, body, headers)
     try:
-        connection = _connection(parts.scheme, parts.hostname or "", parts.port, timeout, tls)
-        watch = threading.Timer(timeout, _cut, (connection, is_late))
-        watch.daemon = True
-        watch.start()
-        try:
-            connection.request("POST", path, body, {"User-Agent": USER_AGENT, "Connection": "close", **headers})
-            answer = connection.getresponse()
-            said = answer.read(_READ).decode(errors="replace") if answer.status >= 300 else ""
-        finally:
-            watch.cancel()
-            connection.close()
-    except (OSError, HTTPException, ValueError) as error:
-        why = f"no answer within {timeout:g} s" if is_late.is_set() else _why(error)
-        raise NotDelivered(f"{place} cannot be reached: {why}") from None
-    answered = f"{place} answered {answer.status} {answer.reason}".rstrip()
-    if 200 <= answer.status < 300:
+        reply = send(message, timeout, tls)
+    except NoReply as error:
+        raise NotDelivered(f"{message.place} cannot be reached: {error}") from None
+    answered = f"{message.place} answered {reply.status} {reply.reason}".rstrip()
+    if reply.is_success:
         return answered
-    if 300 <= answer.status < 400:
+    if reply.is_redirect:
         raise NotDelivered(f"{answered}; redirects are not followed: set the address that it leads to")
-    detail = f": {' '.join(said.split())}" if said.strip() else ""
-    raise NotDelivered(
-        answered + detail, is_gone=answer.status == 410, wait=_seconds(answer.getheader("Retry-After", ""))
-    )
-
-
-def _connection(scheme: str, host: str, port: int | None, timeout: float, tls: ssl.SSLContext) -> HTTPConnection:
-    if scheme == "https":
-        return HTTPSConnection(host, port, timeout=timeout, context=tls)
-    return HTTPConnection(host, port, timeout=timeout)
-
-
-def _cut(connection: HTTPConnection, is_late: threading.Event) -> None:
-    """End a conversation that takes too long as a whole, however lively its parts are."""
-    is_late.set()
-    if connection.sock:
-        with suppress(OSError):
-            connection.sock.shutdown(socket.SHUT_RDWR)
-
-
-def _why(error: Exception) -> str:
-    if isinstance(error, TimeoutError):
-        return "it takes too long"
-    if isinstance(error, ssl.SSLCertVerificationError):
-        return f"its certificate is not trusted ({error.verify_message})"
-    if isinstance(error, OSError) and error.strerror:
-        return error.strerror[:1].lower() + error.strerror[1:]
-    return str(error) or type(error).__name__
-
-
-def _seconds(written: str) -> int:
-    """Read ``Retry-After``; a date counts as nothing."""
-    return min(int(written), _LONGEST_WAIT) if written.isascii() and written.isdigit() and len(written) < 10 else 0
+    detail = f": {reply.said}" if reply.said else ""
+    raise NotDelivered(answered + detail, is_gone=reply.status == 410, wait=reply.wait)

@@ -1,0 +1,163 @@
+"""Sends a request to a web address: one connection, no redirect, no proxy, certificates verified, bounded in time.
+
+Looking a name up cannot be interrupted and may take minutes, and a lively peer may drip its answer for ever: the
+conversation has a thread of its own, and whoever asked waits no longer than it wants to.
+"""
+
+import threading
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from http.client import HTTPConnection, HTTPException, HTTPSConnection
+from time import monotonic
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+import msgspec
+
+from forewarn import __version__
+from forewarn.core.errors import ForewarnError
+
+if TYPE_CHECKING:
+    import ssl
+
+USER_AGENT = f"Forewarn/{__version__}"
+LARGEST_ANSWER = 64 * 1024
+_LONGEST_WAIT = 3600
+_LOOK_AGAIN = 0.05
+
+
+class Message(msgspec.Struct, frozen=True):
+    """What is sent, and where."""
+
+    url: str
+    body: bytes
+    headers: Mapping[str, str] = {}
+    method: str = "POST"
+
+    @property
+    def place(self) -> str:
+        """The host and port alone: the rest of an address may be a secret."""
+        return urlsplit(self.url).netloc.rpartition("@")[2]
+
+
+class Reply(msgspec.Struct, frozen=True):
+    """What came back, whatever it is."""
+
+    status: int
+    reason: str = ""
+    body: bytes = b""
+    wait: int = 0
+    """For how many seconds the receiver wants to be left alone."""
+
+    @property
+    def is_success(self) -> bool:
+        return 200 <= self.status < 300
+
+    @property
+    def is_redirect(self) -> bool:
+        return 300 <= self.status < 400
+
+    @property
+    def said(self) -> str:
+        """The beginning of the body as one line, fit for a terminal and a log."""
+        text = " ".join(self.body[:2000].decode(errors="replace").split())
+        return "".join(letter for letter in text if letter.isprintable())[:200]
+
+
+class NoReply(ForewarnError):
+    """No answer came."""
+
+    def __init__(self, why: str, *, may_have_arrived: bool) -> None:
+        super().__init__(why)
+        self.may_have_arrived = may_have_arrived
+        """Whether the receiver may have read the message all the same."""
+
+
+def send(
+    message: Message,
+    seconds: float,
+    tls: "ssl.SSLContext | None" = None,
+    is_unwanted: Callable[[], bool] = bool,
+) -> Reply:
+    """Return the answer, within so many seconds in all; raise NoReply when there is none, or nobody wants it more.
+
+    Errors do not tell the address.
+    """
+    exchange = _Exchange(message, max(seconds, _LOOK_AGAIN), tls)
+    end = monotonic() + seconds
+    while not exchange.is_over.wait(min(_LOOK_AGAIN, max(end - monotonic(), 0.0))):
+        if is_unwanted():
+            raise exchange.cut("it is no longer wanted")
+        if monotonic() >= end:
+            raise exchange.cut(f"no answer within {seconds:.3g} s")
+    return exchange.reply()
+
+
+class _Exchange:
+    def __init__(self, message: Message, seconds: float, tls: "ssl.SSLContext | None") -> None:
+        self.is_over = threading.Event()
+        self._message = message
+        self._seconds = seconds
+        self._tls = tls
+        self._connection: HTTPConnection | None = None
+        self._is_connected = False
+        self._is_cut = False
+        self._reply: Reply | None = None
+        self._why = ""
+        threading.Thread(target=self._run, name="posting", daemon=True).start()
+
+    def reply(self) -> Reply:
+        if self._reply is None:
+            raise NoReply(self._why, may_have_arrived=self._is_connected)
+        return self._reply
+
+    def cut(self, why: str) -> NoReply:
+        """Leave the conversation, however lively it is."""
+        self._is_cut = True
+        import socket  # noqa: PLC0415 - who never posts does not pay for it
+
+        with suppress(OSError, AttributeError):
+            self._connection.sock.shutdown(socket.SHUT_RDWR)  # type: ignore[union-attr]
+        return NoReply(why, may_have_arrived=self._is_connected)
+
+    def _run(self) -> None:
+        parts = urlsplit(self._message.url)
+        path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
+        headers = {"User-Agent": USER_AGENT, "Connection": "close", **self._message.headers}
+        try:
+            self._connection = connection = self._made(parts.scheme, parts.hostname or "", parts.port)
+            try:
+                connection.connect()
+                self._is_connected = True
+                if self._is_cut:  # before there was anything to cut
+                    return
+                connection.request(self._message.method, path, self._message.body, headers)
+                answer = connection.getresponse()
+                wait = _seconds(answer.getheader("Retry-After", ""))
+                self._reply = Reply(answer.status, answer.reason, answer.read(LARGEST_ANSWER), wait)
+            finally:
+                connection.close()
+        except (OSError, HTTPException, ValueError) as error:
+            self._why = _why(error)
+        finally:
+            self.is_over.set()
+
+    def _made(self, scheme: str, host: str, port: int | None) -> HTTPConnection:
+        if scheme == "https":
+            return HTTPSConnection(host, port, timeout=self._seconds, context=self._tls)
+        return HTTPConnection(host, port, timeout=self._seconds)
+
+
+def _why(error: Exception) -> str:
+    if isinstance(error, TimeoutError):
+        return "it takes too long"
+    if verify := getattr(error, "verify_message", ""):
+        return f"its certificate is not trusted ({verify})"
+    if isinstance(error, OSError) and error.strerror:
+        return error.strerror[:1].lower() + error.strerror[1:]
+    return (str(error) or type(error).__name__).splitlines()[0]
+
+
+def _seconds(written: str) -> int:
+    """Read ``Retry-After``; a date counts as nothing."""
+    return min(int(written), _LONGEST_WAIT) if written.isascii() and written.isdigit() and len(written) < 10 else 0

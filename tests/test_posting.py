@@ -1,0 +1,73 @@
+"""Sending a request to a web address: what comes back, and how nobody waits for ever."""
+
+import socket
+import threading
+
+import pytest
+
+from forewarn.posting import LARGEST_ANSWER, Message, NoReply, Reply, send
+from tests.control.notices.receivers import Answer, Receiver
+
+
+def test_any_answer_is_an_answer() -> None:
+    """Whatever its status; judging it is the sender's matter."""
+    with Receiver() as receiver:
+        receiver.answer = lambda _: Answer(503, {"Retry-After": "7"}, b" not\n now\x07 ")
+        reply = send(Message(receiver.url, b"{}"), 5.0)
+
+    assert (reply.status, reply.wait, reply.said) == (503, 7, "not now")
+    assert not reply.is_success
+    assert not reply.is_redirect
+
+
+def test_an_answer_is_read_up_to_a_limit() -> None:
+    """A receiver cannot fill the sender's memory."""
+    with Receiver() as receiver:
+        receiver.answer = lambda _: Answer(200, body=b"x" * (LARGEST_ANSWER + 1))
+        reply = send(Message(receiver.url, b"{}"), 5.0)
+
+    assert len(reply.body) == LARGEST_ANSWER
+
+
+def test_what_nobody_wants_any_more_is_left() -> None:
+    """However long the receiver would take; the message may have arrived."""
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        arrived = threading.Event()
+
+        def take() -> None:
+            connection, _ = silent.accept()
+            with connection:
+                connection.recv(1000)
+                arrived.set()
+                connection.recv(1000)
+
+        taking = threading.Thread(target=take)
+        taking.start()
+        message = Message(f"http://127.0.0.1:{silent.getsockname()[1]}/", b"{}")
+        with pytest.raises(NoReply, match="no longer wanted") as refused:
+            send(message, 60.0, is_unwanted=arrived.is_set)
+        taking.join(30)
+
+    assert refused.value.may_have_arrived
+    assert not taking.is_alive()
+
+
+def test_who_was_not_reached_was_not_told() -> None:
+    """It is safe to try again."""
+    with socket.create_server(("127.0.0.1", 0)) as gone:
+        port = gone.getsockname()[1]
+    with pytest.raises(NoReply, match="connection refused") as refused:
+        send(Message(f"http://127.0.0.1:{port}/secret", b""), 5.0)
+
+    assert not refused.value.may_have_arrived
+
+
+def test_a_place_tells_no_secret() -> None:
+    """Neither a password nor a path."""
+    assert Message("https://user:word@example.org:8443/secret?key=1", b"").place == "example.org:8443"
+
+
+@pytest.mark.parametrize(("status", "is_success", "is_redirect"), [(204, True, False), (302, False, True)])
+def test_an_answer_knows_its_family(status: int, is_success: bool, is_redirect: bool) -> None:  # noqa: FBT001 - cases
+    """So that every sender draws the line at the same place."""
+    assert (Reply(status).is_success, Reply(status).is_redirect) == (is_success, is_redirect)
