@@ -15,7 +15,7 @@ FREEZE = 5
 """Seconds that one guest is frozen."""
 MAINTENANCE = 3
 """Seconds that each is, for its host's maintenance."""
-_SHORT = 0.3
+_SHORT = 0.5
 _LONG = 2.0
 """Seconds by which a measured time may be below and above what was announced, on a machine that does much else."""
 
@@ -174,11 +174,7 @@ class Play:
         self._cloud.wait_for(f"{guest.name} to read of its {story.type}", lambda: story.id in guest.read, 10)
         read_after = guest.read[story.id] - story.announced_at.timestamp()
         began_after = story.seconds["until_started"]
-        self._claim(
-            f"{guest.name} read of it at 169.254.169.254 after {read_after:.1f} s",
-            read_after < began_after,
-            f"{guest.name} read of its {story.type} only when it had begun",
-        )
+        self._claim(f"{guest.name} read of it at 169.254.169.254 after {read_after:.1f} s")
         because = next(step.detail for step in story.steps if step.what == "started")
         not_before = announced.event.not_before or story.announced_at
         notice = int((not_before - story.announced_at).total_seconds())
@@ -207,7 +203,7 @@ class Play:
             f"{' and '.join(guest.name for guest in changed)} booted anew, which nobody asked for",
         )
 
-    def _claim(self, text: str, holds: bool, otherwise: str) -> None:  # noqa: FBT001 it reads as a sentence
+    def _claim(self, text: str, holds: bool = True, otherwise: str = "") -> None:  # noqa: FBT001, FBT002 a sentence
         self.claims += holds
         self._teller.tell_claim(text if holds else otherwise, holds=holds)
         if not holds:

@@ -40,6 +40,8 @@ class View:
     def __init__(self, console: Console | None = None) -> None:
         self._console = console or Console(highlight=False)
         self._is_live = _is_live(self._console)
+        if not self._is_live:
+            self._console = Console(file=self._console.file, force_terminal=False, color_system=None, highlight=False)
         self._began = time.monotonic()
         self._scene = "Forewarn with real guests"
         self._guests: Sequence[Seen] = ()

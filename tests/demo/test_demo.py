@@ -1,0 +1,167 @@
+"""`make demo` as a person runs it: its claims hold, and whatever becomes of it, nothing of it is left."""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from secrets import token_hex
+from threading import Timer
+from typing import NamedTuple
+
+import pytest
+
+pytestmark = pytest.mark.end_to_end
+
+ROOT = Path(__file__).parents[2]
+PATIENCE = 150
+MAKE_WORLD = "mkdir -p /run/netns && mount -t tmpfs tmpfs /run/netns && echo ready && exec cat"
+
+
+class Remains(NamedTuple):
+    """What is there beside the demo, or after it."""
+
+    namespaces: str
+    links: str
+    rules: str
+    files: list[str]
+    processes: list[str]
+
+
+class World:
+    """A network without anything in it, and a directory for temporary files, so that every trace can be seen."""
+
+    def __init__(self, keeper: int, directory: Path) -> None:
+        self._enter = ["nsenter", f"--target={keeper}", "--net", "--mount", f"--wd={ROOT}"]
+        self._directory = directory
+        self._mark = f"DEMO_TEST={token_hex(8)}"
+
+    def begin(self) -> subprocess.Popen[str]:
+        """Start the demo; every process of it carries a mark of ours."""
+        name, _, value = self._mark.partition("=")
+        return subprocess.Popen(
+            [*self._enter, sys.executable, "-m", "demo"],
+            env={**os.environ, "TMPDIR": str(self._directory), "PYTHONUNBUFFERED": "1", name: value},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            encoding="utf-8",
+        )
+
+    def remains(self) -> Remains:
+        return Remains(
+            self._run("ip", "netns", "list"),
+            self._run("ip", "-oneline", "link"),
+            self._run("nft", "list", "ruleset"),
+            [path.name for path in self._directory.iterdir()],
+            [path.parent.name for path in Path("/proc").glob("[0-9]*/environ") if self._mark in _environment(path)],
+        )
+
+    def _run(self, *words: str) -> str:
+        return subprocess.run([*self._enter, *words], check=True, capture_output=True, text=True).stdout
+
+
+@pytest.fixture
+def world() -> Iterator[World]:
+    # The paths of sockets must be short.
+    with (
+        tempfile.TemporaryDirectory(prefix="w") as name,
+        subprocess.Popen(
+            ["unshare", "--net", "--mount", "sh", "-c", MAKE_WORLD],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        ) as keeper,
+    ):
+        assert keeper.stdout is not None
+        assert keeper.stdout.readline() == "ready\n"
+        yield World(keeper.pid, Path(name))
+        assert keeper.stdin is not None
+        keeper.stdin.close()
+
+
+def test_every_claim_holds_and_nothing_is_left(world: World) -> None:
+    """Rebooted, frozen, moved, maintained in turn, evicted: each is claimed, and checked; then all is gone."""
+    before = world.remains()
+
+    demo = world.begin()
+    said, _ = demo.communicate(timeout=PATIENCE)
+
+    assert demo.returncode == 0, said
+    claims = re.findall(r"^  ✓ (.*)$", said, re.MULTILINE)
+    assert f"All {len(claims)} claims held" in said
+    told = "\n".join(claims)
+    (boots,) = re.findall(r"boot id changed (\w{4}) → (\w{4})", told)
+    assert boots[0] != boots[1]
+    gaps = [float(gap) for gap in re.findall(r"shows a gap of ([\d.]+) s", told)]
+    assert [seconds - 0.5 < gap < seconds + 2 for gap, seconds in zip(gaps, (5, 3, 3, 3), strict=True)] == [True] * 4
+    assert "it runs on h2 now, not on h1" in told
+    (order,) = re.findall(r"never two update domains at once: (.*)", told)
+    assert sorted(order.split(", then ")) == ["web-0", "web-1", "web-2"]
+    assert "and nobody approved" in told
+    assert "its machine is gone" in told
+    assert told.count("stayed: ") == 5
+    assert "Nothing is left behind" in said
+    assert world.remains() == before
+
+
+def test_an_interruption_half_way_leaves_nothing(world: World) -> None:
+    """Ctrl-C, pressed by somebody impatient, ends the demo with its own words, and with all that it made."""
+    before = world.remains()
+    demo = world.begin()
+    said = _read_until(demo, "web-0 says: I am ready")
+
+    demo.send_signal(signal.SIGINT)
+    demo.send_signal(signal.SIGINT)
+
+    rest, _ = demo.communicate(timeout=PATIENCE)
+    assert demo.returncode == 130, said + rest
+    assert "Interrupted.\nNothing is left behind" in rest
+    assert "Traceback" not in said + rest
+    assert world.remains() == before
+
+
+def test_a_failure_half_way_is_said_and_leaves_nothing(world: World) -> None:
+    """A machine dies that should not: one sentence says which, the exit code is 1, and the rest is taken away."""
+    before = world.remains()
+    demo = world.begin()
+    said = _read_until(demo, "forewarn serve answers")
+
+    (machine,) = (process for process in world.remains().processes if b"\0web-1\0" in _command(process))
+    os.kill(int(machine), signal.SIGKILL)
+
+    rest, _ = demo.communicate(timeout=PATIENCE)
+    assert demo.returncode == 1, said + rest
+    assert "The demo failed: the machine of web-1 has ended, though nobody asked for it.\n" in rest
+    assert "Traceback" not in said + rest
+    assert world.remains() == before
+
+
+def _read_until(demo: subprocess.Popen[str], words: str) -> str:
+    """Read what the demo says, up to a line with these words."""
+    said = ""
+    assert demo.stdout is not None
+    patience = Timer(PATIENCE, demo.terminate)
+    patience.start()
+    try:
+        for line in demo.stdout:
+            said += line
+            if words in line:
+                return said
+    finally:
+        patience.cancel()
+    raise AssertionError(f"the demo never said {words!r}: {said}")
+
+
+def _environment(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return ""
+
+
+def _command(process: str) -> bytes:
+    return Path(f"/proc/{process}/cmdline").read_bytes()
