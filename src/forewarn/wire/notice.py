@@ -2,25 +2,15 @@
 
 from datetime import datetime
 
-import msgspec
-
 from forewarn.core.model import Event, EventStatus
 from forewarn.wire.dates import show_time
+from forewarn.wire.shown import ShownEvent
 from forewarn.wire.words import SOURCES, STATUSES, TYPES, show_id
 
 
-class ToldEvent(msgspec.Struct, frozen=True, kw_only=True, rename="pascal"):
-    """One event as JSON has it; the keys up to ``duration_in_seconds`` are those of the document."""
+class ToldEvent(ShownEvent, frozen=True, kw_only=True, rename="pascal"):
+    """One event as JSON has it; the first keys are those of the document."""
 
-    event_id: str
-    event_status: str
-    event_type: str
-    resource_type: str = "VirtualMachine"
-    resources: tuple[str, ...]
-    not_before: str
-    description: str
-    event_source: str
-    duration_in_seconds: int
     group: str
     operation: str
     by: str
