@@ -249,7 +249,8 @@ def test_every_word_of_the_rules_is_in_the_glossary() -> None:
         for word in row.split(",")
     }
     family = {each.__name__ for one in FAMILIES for each in _members(one)}
-    pages = ("src/forewarn/core/model.py", "src/forewarn/core/fleet.py", "src/forewarn/core/commands.py")
+    pages = {f"src/forewarn/core/{name}.py" for name in ("model", "fleet", "commands")}
+    pages |= {f"src/forewarn/agent/{name}.py" for name in ("handler", "memory", "plan", "reaction", "rules")}
     unexplained = [
         name
         for path, name in public_classes()
