@@ -2,6 +2,7 @@
 
 from datetime import timedelta
 
+import msgspec
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
@@ -38,15 +39,20 @@ class AgentLife(RuleBasedStateMachine):
         )
         self.checked = 0
         self.done: set[tuple[str, str]] = set()
+        self.is_drained = False
+        """Whether the shared handler has really been called, and has not been called to put it back since."""
         self.world.show()
 
-    @rule(shown=st.dictionaries(st.sampled_from(EVENTS), st.booleans()))
-    def show(self, shown: dict[str, bool]) -> None:
-        """Show some events, some of them started."""
+    @rule(shown=st.dictionaries(st.sampled_from(EVENTS), st.booleans()), notice=st.sampled_from([None, 20, 60, 900]))
+    def show(self, shown: dict[str, bool], notice: int | None) -> None:
+        """Show some events, some of them started, perhaps all of them moved."""
         present = {each.id: each for each in self.world.document.events} if self.world.document else {}
         events = []
         for name, has_started in shown.items():
             known = present.get(name) or event(name, not_before=self.world.now + timedelta(minutes=15))
+            if notice or known.not_before is None:
+                not_before = self.world.now + timedelta(seconds=notice or 900)
+                known = msgspec.structs.replace(known, status=EventStatus.SCHEDULED, not_before=not_before)
             events.append(started(known) if has_started else known)
         self.world.show(*events)
 
@@ -80,6 +86,11 @@ class AgentLife(RuleBasedStateMachine):
         facts: list[Fact] = self.world.facts
         for fact in facts[self.checked :]:
             match fact:
+                case Ended(handler="drain", direction=Direction.DO, result=Done()):
+                    self.is_drained = True
+                case Begun(handler="drain", direction=Direction.UNDO):
+                    self.is_drained = False
+            match fact:
                 case Begun(id, handler, Direction.DO):
                     assert (id, handler) not in self.done
                 case Ended(id, handler, Direction.DO, Done()) | Joined(id, handler):
@@ -91,6 +102,15 @@ class AgentLife(RuleBasedStateMachine):
                 case Shown():
                     pass
         self.checked = len(facts)
+
+    @invariant()
+    def what_is_shared_holds_as_long_as_anybody_needs_it(self) -> None:
+        """Who counts on the shared handler finds its work done, and it is put back when nobody does."""
+        steps = [known.steps["drain"] for known in self.world.memory.events.values() if "drain" in known.steps]
+        if any(step.is_in_force for step in steps):
+            assert self.is_drained
+        if not self.world.memory.events:
+            assert not self.is_drained
 
     @invariant()
     def handlers_run_one_at_a_time(self) -> None:
@@ -108,6 +128,7 @@ class AgentLife(RuleBasedStateMachine):
                 for handler in HANDLERS:
                     step = known.steps[handler]
                     assert step.left_out or (step.do and step.do.result)
+                    assert step.undo is None
                 switch = known.steps["switch"].do
                 assert switch
                 assert switch.is_done

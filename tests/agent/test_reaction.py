@@ -2,14 +2,17 @@
 
 from datetime import timedelta
 
+import msgspec
 import pytest
 
 from forewarn.agent.approving import Approver
 from forewarn.agent.facts import Forgotten, LeftOut
-from forewarn.agent.handler import Done, Failed, NotBegun
+from forewarn.agent.handler import Direction, Done, Failed, NotBegun
 from forewarn.agent.plan import OnFailure, Terms
 from forewarn.agent.reaction import Traits
 from forewarn.agent.rules import Approval, Concern, Rule
+from forewarn.core.model import EventType
+from forewarn.wire.document import Document
 from tests.agent.world import START, World, agenda, event, started
 
 
@@ -384,3 +387,106 @@ def test_without_a_rule_nothing_is_done() -> None:
     world.show(event(resources=("web-1",)))
 
     assert world.said() == []
+
+
+def test_a_shared_handler_is_undone_when_all_its_events_are_gone_at_once() -> None:
+    """Neither event may leave it to the other."""
+    world = World(agenda("drain", traits=SHARED))
+    world.show(event(), event("e2"))
+    world.end("drain")
+    world.said()
+    world.show()
+
+    assert world.said() == ["undo drain"]
+
+
+def test_what_an_event_joins_is_not_put_back_in_the_same_moment() -> None:
+    """One event is gone as the other comes to the handler they share: it stays as it is, for the other."""
+    world = World(agenda("slow", "drain", traits=SHARED))
+    freezes = Rule(name="freezes", types=(EventType.FREEZE,), stages=(("slow",), ("drain",)))
+    reboots = Rule(name="reboots", stages=(("drain",),))
+    world.agenda = msgspec.structs.replace(world.agenda, rules=(freezes, reboots))
+    world.show(event("e2", type="Freeze"), event("e1"))
+    world.end("drain", event="e1")
+    assert world.said() == ["do slow", "do drain", "approve e1"]
+    world.document = Document(9, (event("e2", type="Freeze"),))
+    world.end("slow", event="e2")
+
+    assert world.said() == ["approve e2"]
+
+
+def test_an_event_that_comes_back_is_not_approved_while_it_is_being_put_back() -> None:
+    """It is approved again, and only after it was prepared for again."""
+    world = World(agenda("drain"))
+    world.show(event())
+    world.end("drain")
+    world.approved()
+    world.show()
+    assert world.said() == ["do drain", "approve e1", "undo drain"]
+    world.show(event())
+    assert world.said() == []
+    world.end("drain")
+    assert world.said() == ["do drain"]
+    world.end("drain")
+
+    assert world.said() == ["approve e1"]
+
+
+def test_a_cut_off_undo_of_an_event_that_comes_back_is_ended_first() -> None:
+    """Nobody may do what is half put back."""
+    world = World(agenda("switch", traits={"switch": Traits(repeats=False, shared=False)}))
+    world.show(event())
+    world.end("switch")
+    world.show()
+    world.said()
+    world.document = Document(9, (event(),))
+    world.crash()
+    assert world.said() == ["ask switch"]
+    assert world.asked["e1", "switch"].direction is Direction.UNDO
+    world.end("switch")
+    assert world.said() == ["do switch"]
+    world.end("switch")
+
+    assert world.said() == ["approve e1"]
+
+
+def test_what_was_left_out_for_want_of_time_is_done_when_the_event_is_postponed() -> None:
+    """An operator, or a VM of the group, gave it more time."""
+    world = World(agenda("drain", terms={"drain": Terms(takes=seconds(20), on_failure=OnFailure.HOLD)}))
+    world.show(event(not_before=START + seconds(10)))
+    assert world.said() == []
+    world.show(event(not_before=START + seconds(60)))
+
+    assert world.said() == ["do drain"]
+
+
+def test_an_event_that_is_to_come_again_is_prepared_for() -> None:
+    """A service may take back that it has started."""
+    world = World(agenda("drain"))
+    world.show(started(event()))
+    assert world.said() == []
+    world.show(event())
+
+    assert world.said() == ["do drain"]
+
+
+def test_a_call_under_way_is_fitted_to_a_time_that_was_moved() -> None:
+    """Whoever comes after it finds its time also when NotBefore is earlier than it was."""
+    terms = {"drain": Terms(timeout=seconds(600)), "checkpoint": Terms(takes=seconds(20))}
+    world = World(agenda("drain", "checkpoint", terms=terms))
+    world.show(event())
+    assert world.running["e1", "drain"].deadline == START + seconds(600)
+    world.show(event(not_before=START + seconds(60)))
+
+    assert world.stops["e1", "drain"] == START + seconds(60 - 1 - 20)
+
+
+def test_a_pause_ends_when_the_clock_is_set_back() -> None:
+    """A failure that seems to lie in the future was long enough ago."""
+    world = World(agenda("drain", terms={"drain": Terms(retries=1, retry_after=seconds(5))}))
+    world.show(event())
+    world.fail("drain")
+    world.said()
+    world.pass_time(hours=-1)
+
+    assert world.said() == ["do drain"]

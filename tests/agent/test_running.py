@@ -4,11 +4,12 @@ import asyncio
 import threading
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 
 from forewarn.agent import running
-from forewarn.agent.handler import Direction, Done, Failed, NotBegun, Outcome, Result, Task
+from forewarn.agent.handler import Direction, Done, Failed, NotBegun, Outcome, Result, Task, Unknowable
 from forewarn.agent.reaction import Run
 from forewarn.agent.running import Runner
 from tests.agent.world import event
@@ -66,9 +67,14 @@ def test_a_handler_is_given_its_task() -> None:
 
 @pytest.mark.parametrize(
     ("error", "reason"),
-    [(OSError("no route\nat all"), "OSError: no route"), (KeyError(), "KeyError")],
+    [
+        (OSError("no route\nat all"), "OSError: no route"),
+        (KeyError(), "KeyError"),
+        (SystemExit(3), "SystemExit: 3"),
+        (ValueError("\udcff"), "ValueError: ?"),
+    ],
 )
-def test_an_exception_is_a_failure_with_its_text(error: Exception, reason: str) -> None:
+def test_an_exception_is_a_failure_with_its_text(error: BaseException, reason: str) -> None:
     """A stranger's handler may fail in any way; the agent goes on."""
 
     def work(_: Task) -> Result:
@@ -97,7 +103,7 @@ def test_a_handler_past_its_deadline_is_told_to_stop() -> None:
 
 
 def test_a_handler_that_does_not_return_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its next call is refused while it hangs, what it says too late is not heard, and then it is called again."""
+    """Its next call waits in vain while it hangs, what it says too late is not heard, and then it is called again."""
     monkeypatch.setattr(running, "GRACE", 0.01)
     may_end = threading.Event()
     ended = threading.Event()
@@ -113,7 +119,7 @@ def test_a_handler_that_does_not_return_is_given_up(monkeypatch: pytest.MonkeyPa
         runner = Runner({"drain": Obedient(work)}, ends)
         runner.call(run(seconds=0), "web-0")
         outcomes = [await ends.outcomes.get()]
-        runner.call(run(attempt=2), "web-0")
+        runner.call(run(seconds=0.01, attempt=2), "web-0")
         outcomes.append(await ends.outcomes.get())
         may_end.set()
         await asyncio.to_thread(ended.wait)
@@ -191,3 +197,138 @@ def test_closing_stops_calls_and_lets_go_of_handlers() -> None:
     asyncio.run(story())
 
     assert handler.closed == 1
+
+
+WRONG: Any = (1, object())
+
+
+@pytest.mark.parametrize(
+    "returned", [None, "well", NotBegun(), *(Done(kept={"was": wrong}) for wrong in WRONG), Done(detail="\udcff")]
+)
+def test_what_is_no_result_is_a_failure(returned: Any) -> None:
+    """What could not be read again after a reboot must not get into the memory."""
+
+    async def story() -> Outcome:
+        ends = Ends()
+        Runner({"drain": Obedient(lambda _: returned)}, ends).call(run(), "web-0")
+        return await ends.outcomes.get()
+
+    outcome = asyncio.run(story())
+    assert isinstance(outcome, Failed)
+    assert outcome.reason.startswith("TypeError: it returned ")
+
+
+def test_a_call_waits_for_an_earlier_one_that_was_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """So that what hangs a while is put back all the same."""
+    monkeypatch.setattr(running, "GRACE", 0.01)
+    may_end = threading.Event()
+
+    def work(task: Task) -> Result:
+        if task.direction is Direction.DO:
+            may_end.wait(30)
+        return Done(detail=task.direction)
+
+    async def story() -> list[Outcome]:
+        ends = Ends()
+        runner = Runner({"drain": Obedient(work)}, ends)
+        runner.call(run(seconds=0), "web-0")
+        outcomes = [await ends.outcomes.get()]
+        runner.call(run(direction=Direction.UNDO), "web-0")
+        may_end.set()
+        return [*outcomes, await ends.outcomes.get()]
+
+    assert asyncio.run(story())[1] == Done(detail="undo")
+
+
+def test_a_call_that_waits_can_be_told_that_it_is_not_wanted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It never begins."""
+    monkeypatch.setattr(running, "GRACE", 0.01)
+    may_end = threading.Event()
+
+    def work(task: Task) -> Result:
+        assert task.attempt == 1
+        may_end.wait(30)
+        return Done()
+
+    async def story() -> Outcome:
+        ends = Ends()
+        runner = Runner({"drain": Obedient(work)}, ends)
+        runner.call(run(seconds=0), "web-0")
+        await ends.outcomes.get()
+        runner.call(run(attempt=2), "web-0")
+        runner.stop("e1", "drain")
+        outcome = await ends.outcomes.get()
+        may_end.set()
+        await runner.close(30)
+        assert ends.outcomes.empty()
+        return outcome
+
+    assert asyncio.run(story()) == NotBegun()
+
+
+def test_a_call_whose_time_is_cut_is_told_earlier(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And given up soon after, if it does not listen. A later time than its own changes nothing."""
+    monkeypatch.setattr(running, "GRACE", 0.01)
+    may_end = threading.Event()
+    told: list[bool] = []
+
+    def work(task: Task) -> Result:
+        told.append(task.stopping.wait(30))
+        may_end.wait(30)
+        return Done()
+
+    async def story() -> Outcome:
+        ends = Ends()
+        runner = Runner({"drain": Obedient(work)}, ends)
+        runner.call(run(), "web-0")
+        runner.stop("e1", "drain", datetime.now(UTC))
+        runner.stop("e1", "drain", datetime.now(UTC) + timedelta(hours=1))
+        outcome = await ends.outcomes.get()
+        may_end.set()
+        await runner.close(30)
+        return outcome
+
+    assert isinstance(asyncio.run(story()), Failed)
+    assert told == [True]
+
+
+@pytest.mark.parametrize("hangs", [False, True])
+def test_who_cannot_answer_does_not_know(monkeypatch: pytest.MonkeyPatch, *, hangs: bool) -> None:
+    """It must not be called again because a question failed."""
+    monkeypatch.setattr(running, "GRACE", 0.01)
+    may_end = threading.Event()
+
+    class Confused(Obedient):
+        def outcome_of(self, task: Task) -> Outcome:
+            if hangs:
+                may_end.wait(30)
+            raise LookupError
+
+    async def story() -> Outcome:
+        ends = Ends()
+        runner = Runner({"drain": Confused(lambda _: Done())}, ends)
+        runner.ask(run(seconds=0.05 if hangs else 60), "web-0")
+        outcome = await ends.outcomes.get()
+        may_end.set()
+        await runner.close(30)
+        return outcome
+
+    assert isinstance(asyncio.run(story()), Unknowable)
+
+
+def test_a_handler_that_cannot_be_closed_does_not_keep_others_from_it(caplog: pytest.LogCaptureFixture) -> None:
+    """It is told, and everybody else is let go of."""
+
+    class Clinging(Obedient):
+        def close(self) -> None:
+            raise OSError("still needed")
+
+    other = Obedient(lambda _: Done())
+    asyncio.run(_closed(Runner({"clinging": Clinging(lambda _: Done()), "other": other}, Ends())))
+
+    assert other.closed == 1
+    assert "clinging could not be closed: OSError: still needed" in caplog.text
+
+
+async def _closed(runner: Runner) -> None:
+    await runner.close(1)

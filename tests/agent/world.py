@@ -66,6 +66,8 @@ class World:
         self.running: dict[tuple[str, str], Run] = {}
         self.asked: dict[tuple[str, str], Run] = {}
         self.facts: list[Fact] = []
+        self.stops: dict[tuple[str, str], datetime | None] = {}
+        """By when calls under way were last told to have ended; None is at once."""
         self.wake_at: datetime | None = None
         self.boot = "first"
         self._said: list[str] = []
@@ -80,6 +82,7 @@ class World:
         """Let the endpoint show these events."""
         incarnation = self.document.incarnation + 1 if self.document else 1
         self.document = Document(incarnation, events)
+        self._approving &= {each.id for each in events}
         self.settle()
 
     def pass_time(self, **step: float) -> None:
@@ -152,8 +155,10 @@ class World:
             case Ask(run) if (run.event.id, run.handler) not in self.asked:
                 self.asked[run.event.id, run.handler] = run
                 yield f"ask {run.handler}"
-            case Stop(event, handler):
-                yield f"stop {handler}"
+            case Stop(event, handler, at):
+                self.stops[event, handler] = at
+                if at is None:
+                    yield f"stop {handler}"
             case Approve(event) if event not in self._approving:
                 self._approving.add(event)
                 yield f"approve {event}"

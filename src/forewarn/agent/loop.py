@@ -190,8 +190,8 @@ class Agent:
                 self._runner.call(act, self._agenda.vm)
             case Ask(run):
                 self._runner.ask(run, self._agenda.vm)
-            case Stop(event, handler):
-                self._runner.stop(event, handler)
+            case Stop(event, handler, at):
+                self._runner.stop(event, handler, at)
             case Approve(event) if event not in self._approving | self._refused:
                 self._approving.add(event)
                 self._send(self._approve(event))

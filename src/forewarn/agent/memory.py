@@ -111,16 +111,21 @@ class Memory(msgspec.Struct):
                 known.gone_at = shown.at
                 known.ending = _ending(change, known, shown.boot)
         elif known:
-            known.event = event
             if known.is_gone:
                 _revive(known)
+            elif _has_more_time(known.event, event):
+                _reconsider(known)
+            known.event = event
         else:
             self.events[event.id] = Known(event, shown.at, shown.boot)
 
 
 def _ending(change: Change, known: Known, boot: str) -> Ending | None:
     """Tell how an event ended that nobody saw start: the VM knows more of itself than the document says."""
-    has_booted = known.event.type in (EventType.REBOOT, EventType.REDEPLOY) and known.boot != boot
+    # Where the system does not tell, nothing follows. In a container it is the boot of the machine below, which no
+    # container outlives.
+    is_other_boot = bool(known.boot and boot) and known.boot != boot
+    has_booted = is_other_boot and known.event.type in (EventType.REBOOT, EventType.REDEPLOY)
     if change.ending is Ending.UNKNOWN and (has_booted or known.approved_at):
         return Ending.COMPLETED
     return change.ending
@@ -130,9 +135,25 @@ def _revive(known: Known) -> None:
     """Go on with an event that was gone and is shown again; what was put back meanwhile is to be done anew."""
     known.gone_at = None
     known.ending = None
+    # Who readied the VM once must do so again before it may say so.
+    known.approved_at = None
+    known.consulted = None
     known.steps = {
-        handler: step for handler, step in known.steps.items() if step.undo is None or step.undo.is_running
+        handler: step for handler, step in known.steps.items() if step.undo is None or step.undo.result is None
     }
+    _reconsider(known)
+
+
+def _has_more_time(before: ScheduledEvent, after: ScheduledEvent) -> bool:
+    """Tell whether an event was postponed, or is to come again after it was said to have started."""
+    return after.not_before is not None and (before.not_before is None or after.not_before > before.not_before)
+
+
+def _reconsider(known: Known) -> None:
+    """Leave nothing out any more that was left out for want of time."""
+    known.steps = {handler: step for handler, step in known.steps.items() if step.do or step.undo}
+    for step in known.steps.values():
+        step.left_out = ""
 
 
 def _evolve_known(known: Known, fact: Fact, memory: Memory) -> None:

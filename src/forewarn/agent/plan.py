@@ -76,4 +76,11 @@ def deadline(
     if not_before is None:
         return longest
     # What it says it takes, it gets: it would not have been chosen if that did not fit.
-    return min(longest, max(not_before - SPARE - _length(later, terms, chosen), now + terms[name].takes))
+    return min(longest, max(latest_end(later, terms, chosen, not_before), now + terms[name].takes))
+
+
+def latest_end(
+    later: Sequence[Sequence[str]], terms: Mapping[str, Terms], chosen: frozenset[str], not_before: datetime
+) -> datetime:
+    """Return when a stage must have ended, so that those chosen from later ones still have their time."""
+    return not_before - SPARE - _length(later, terms, chosen)

@@ -12,7 +12,7 @@
 - Facts come first: the agent keeps them before it acts, and asks again until there are none.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 
 import msgspec
@@ -68,6 +68,8 @@ class Stop(msgspec.Struct, frozen=True):
 
     event: str
     handler: str
+    at: datetime | None = None
+    """When, if it has not returned by then; at once where it is not said."""
 
 
 Act = Run | Ask | Stop | approving.Approve | approving.Consult
@@ -100,7 +102,7 @@ def react(memory: Memory, document: Document | None, now: datetime, agenda: Agen
 
 def is_settled(step: Step | None, terms: Terms) -> bool:
     """Tell whether a handler will not be called any more to get ready for an event."""
-    return step is not None and (bool(step.left_out) or _is_over(step.do, terms))
+    return step is not None and step.undo is None and (bool(step.left_out) or _is_over(step.do, terms))
 
 
 def is_in_the_way(step: Step | None, terms: Terms) -> bool:
@@ -147,9 +149,13 @@ class _Deciding:
         stages = [waiting, *open_stages[1:]]
         left = plan.time_left(event.not_before, self._now)
         chosen = plan.fitting(stages, terms, left)
+        self._hurry(known, [name for name in open_stages[0] if name not in waiting], stages[1:])
         reason = self._reason_to_stop(known, rule)
         for name in waiting:
-            if reason or name not in chosen:
+            if (step := known.steps.get(name)) and step.undo:
+                # The event came back while this was put back: that is ended first, and then it is done anew.
+                self._begin(known, name, Direction.UNDO, self._now + terms[name].timeout)
+            elif reason or name not in chosen:
                 left_out = LeftOut(event.id, name, reason or _no_time(terms[name], left), self._now)
                 self.reaction.facts.append(left_out)
             else:
@@ -157,6 +163,14 @@ class _Deciding:
                 self._begin(known, name, Direction.DO, deadline)
         if event.not_before is not None and event.not_before > self._now:
             self.reaction.wake(event.not_before)
+
+    def _hurry(self, known: Known, running: Iterable[str], later: Sequence[Sequence[str]]) -> None:
+        """Fit calls under way to the event's NotBefore, which may have been moved since they were begun."""
+        terms, not_before = self._agenda.terms, known.event.not_before
+        if not_before is not None:
+            chosen = plan.fitting(later, terms, plan.time_left(not_before, self._now))
+            at = plan.latest_end(later, terms, chosen, not_before)
+            self.reaction.acts += [Stop(known.event.id, name, at) for name in running]
 
     def approve(self, known: Known, rule: Rule) -> None:
         """Approve the event once it may begin, as far as this VM is concerned."""
@@ -228,15 +242,21 @@ class _Deciding:
         elif call is not None and call.is_cut_off and not traits.repeats:
             self._called.add(name)
             self.reaction.acts.append(Ask(run))
-        elif call is not None and call.ended_at is not None and call.ended_at + terms.retry_after > self._now:
+        elif call is not None and call.ended_at is not None and self._is_within(terms.retry_after, call.ended_at):
             self.reaction.wake(call.ended_at + terms.retry_after)
         else:
             self._called.add(name)
             self.reaction.facts.append(Begun(known.event.id, name, direction, run.attempt, self._now))
             self.reaction.acts.append(run)
 
+    def _is_within(self, pause: timedelta, since: datetime) -> bool:
+        """Tell whether a pause still lasts; one that seems to begin in the future is over, as the clock was set."""
+        return timedelta(0) <= self._now - since < pause
+
     def _share(self, run: Run, other: Known) -> None:
         """Let what holds for one event hold for another, or leave putting it back to the other."""
+        # Until this is kept, the memory does not show it, and another event would build on what no longer holds.
+        self._called.add(run.handler)
         if run.direction is Direction.DO:
             self.reaction.facts.append(Joined(run.event.id, run.handler, other.event.id, self._now))
         else:

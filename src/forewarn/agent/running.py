@@ -6,16 +6,24 @@ import threading
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
+from functools import partial
+from typing import TypeVar
 
 import msgspec
 
-from forewarn.agent.handler import Done, Failed, Handler, Outcome, Task
+from forewarn.agent.handler import Done, Failed, Handler, NotBegun, Outcome, Result, Task, Unknowable
 from forewarn.agent.reaction import Run
 
 log = logging.getLogger("forewarn.agent")
 
-GRACE = 5.0
-"""Seconds after its deadline within which a call that was told to stop must have returned."""
+GRACE = 1.0
+"""Seconds within which a call that was told to stop must have returned; those after it wait no longer for it."""
+
+_LATE = "it did not return by its deadline, and is no longer waited for"
+
+_Said = TypeVar("_Said")
+_read_result: Callable[[bytes], Result] = msgspec.json.Decoder(Result).decode
+_read_outcome: Callable[[bytes], Outcome] = msgspec.json.Decoder(Outcome).decode
 
 Ended = Callable[[Run, Outcome], None]
 """Called on the event loop with what came of a call."""
@@ -26,9 +34,20 @@ class _Running(msgspec.Struct):
 
     run: Run
     stopping: threading.Event
+    late: Outcome
+    """What is told when it does not return in time."""
+    deadline: datetime
     timer: asyncio.TimerHandle
     is_given_up: bool = False
     """Whether its end was told already, because it did not come in time."""
+
+
+class _Waiting(msgspec.Struct):
+    """A call that begins when an earlier one of its handler has returned, which was given up or is a question."""
+
+    run: Run
+    begin: Callable[[], None]
+    timer: asyncio.TimerHandle
 
 
 class Runner:
@@ -39,6 +58,7 @@ class Runner:
         self._ended = ended
         self._dry_run = dry_run
         self._running: dict[str, _Running] = {}
+        self._waiting: dict[str, _Waiting] = {}
         self._returned_one = asyncio.Event()
 
     @property
@@ -53,22 +73,38 @@ class Runner:
             asyncio.get_running_loop().call_soon(self._ended, run, Done(detail="dry run: nothing was done"))
             return
         handler = self._handlers[run.handler]
-        self._start(run, vm, getattr(handler, run.direction.value))
+        self._start(run, vm, partial(_result_of, getattr(handler, run.direction.value)), Failed(_LATE))
 
     def ask(self, run: Run, vm: str) -> None:
         """Ask a handler what came of a call; nothing if it is being asked already."""
         running = self._running.get(run.handler)
-        if running is None or running.is_given_up:
-            self._start(run, vm, self._handlers[run.handler].outcome_of)
+        if run.handler not in self._waiting and (running is None or running.is_given_up):
+            self._start(run, vm, partial(_answer_of, self._handlers[run.handler].outcome_of), Unknowable(_LATE))
 
-    def stop(self, event: str, handler: str) -> None:
-        """Tell a call that it is no longer wanted; nothing if there is none."""
+    def stop(self, event: str, handler: str, at: datetime | None = None) -> None:
+        """Tell a call that it is no longer wanted, now or at that time; nothing if there is none."""
+        waiting = self._waiting.get(handler)
+        if waiting and waiting.run.event.id == event and at is None:
+            waiting.timer.cancel()
+            del self._waiting[handler]
+            self._ended(waiting.run, NotBegun())
+            return
         running = self._running.get(handler)
-        if running and running.run.event.id == event:
-            running.stopping.set()
+        if running is None or running.run.event.id != event or running.stopping.is_set():
+            return
+        if at is None:
+            running.timer.cancel()
+            self._overdue(running.run)
+        elif at < running.deadline:
+            running.deadline = at
+            running.timer.cancel()
+            running.timer = asyncio.get_running_loop().call_later(_until(at), self._overdue, running.run)
 
     async def close(self, seconds: float) -> None:
         """Stop every call, and wait for them at most so long; then let go of the handlers."""
+        for waiting in self._waiting.values():
+            waiting.timer.cancel()
+        self._waiting.clear()
         for running in self._running.values():
             running.stopping.set()
         with suppress(TimeoutError):
@@ -80,13 +116,16 @@ class Runner:
             running.timer.cancel()
         for name, handler in self._handlers.items():
             if name not in self._running:
-                handler.close()
+                try:
+                    handler.close()
+                except Exception as error:  # noqa: BLE001 - a stranger's; what is to be kept comes after it
+                    log.warning("%s could not be closed: %s", name, _said(error))
 
-    def _start(self, run: Run, vm: str, do: Callable[[Task], Outcome]) -> None:
+    def _start(self, run: Run, vm: str, do: Callable[[Task], Outcome], late: Outcome) -> None:
         loop = asyncio.get_running_loop()
         if run.handler in self._running:
-            stuck = Failed("an earlier call of it has not returned yet")
-            loop.call_soon(self._ended, run, stuck)
+            timer = loop.call_later(_until(run.deadline), self._waited_in_vain, run)
+            self._waiting[run.handler] = _Waiting(run, partial(self._start, run, vm, do, late), timer)
             return
         stopping = threading.Event()
         task = Task(
@@ -99,10 +138,10 @@ class Runner:
             attempt=run.attempt,
         )
         timer = loop.call_later(_until(run.deadline), self._overdue, run)
-        self._running[run.handler] = _Running(run, stopping, timer)
+        self._running[run.handler] = _Running(run, stopping, late, run.deadline, timer)
 
         def work() -> None:
-            outcome = _outcome(do, task)
+            outcome = do(task)
             try:
                 loop.call_soon_threadsafe(self._returned, run, outcome)
             except RuntimeError:
@@ -117,7 +156,11 @@ class Runner:
             running.timer = asyncio.get_running_loop().call_later(GRACE, self._overdue, run)
             return
         running.is_given_up = True
-        self._ended(run, Failed("it did not return by its deadline, and is no longer waited for"))
+        self._ended(run, running.late)
+
+    def _waited_in_vain(self, run: Run) -> None:
+        del self._waiting[run.handler]
+        self._ended(run, Failed("an earlier call of it has not returned yet"))
 
     def _returned(self, run: Run, outcome: Outcome) -> None:
         running = self._running.pop(run.handler)
@@ -125,16 +168,41 @@ class Runner:
         self._returned_one.set()
         if not running.is_given_up:
             self._ended(run, outcome)
+        if waiting := self._waiting.pop(run.handler, None):
+            waiting.timer.cancel()
+            waiting.begin()
 
 
 def _until(deadline: datetime) -> float:
     return max((deadline - datetime.now(UTC)) / timedelta(seconds=1), 0.0)
 
 
-def _outcome(do: Callable[[Task], Outcome], task: Task) -> Outcome:
+def _result_of(call: Callable[[Task], object], task: Task) -> Outcome:
+    """Call a handler; whatever a stranger's raises or returns is a result that can be kept."""
     try:
-        return do(task)
-    except Exception as error:  # a stranger's handler may fail in any way
+        return _kept(call(task), _read_result)
+    except BaseException as error:  # a thread that exits has not done its part either
         log.debug("a handler failed", exc_info=True)
-        said = str(error).strip().partition("\n")[0]
-        return Failed(f"{type(error).__name__}: {said}" if said else type(error).__name__)
+        return Failed(_said(error))
+
+
+def _answer_of(ask: Callable[[Task], object], task: Task) -> Outcome:
+    """Ask a handler; one that fails to answer does not know, and is not to be called again for that."""
+    try:
+        return _kept(ask(task), _read_outcome)
+    except BaseException as error:  # as above
+        log.debug("a handler failed", exc_info=True)
+        return Unknowable(_said(error))
+
+
+def _kept(said: object, read: Callable[[bytes], _Said]) -> _Said:
+    """Return what a handler said as it will be read from the memory; raise TypeError if it cannot be."""
+    try:
+        return read(msgspec.json.encode(said))
+    except (msgspec.MsgspecError, TypeError, ValueError, RecursionError):
+        raise TypeError(f"it returned {said!r:.100}, which is no result") from None
+
+
+def _said(error: BaseException) -> str:
+    first = str(error).strip().partition("\n")[0].encode(errors="replace").decode()
+    return f"{type(error).__name__}: {first}" if first else type(error).__name__
