@@ -146,3 +146,38 @@ def test_a_dry_run_calls_nobody(tmp_path: Path, capsys: pytest.CaptureFixture[st
 
     assert run(["agent", "test", "reboot", "--config", str(path), "--dry-run"]) == 0
     assert "dry run: nothing was done" in capsys.readouterr().out
+
+
+@pytest.mark.end_to_end
+def test_an_event_may_be_announced_later_than_on_azure(config: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """So that somebody can see what is left out of five seconds."""
+    config.write_text(config.read_text() + 'takes = "10s"\n')
+
+    assert run(["agent", "test", "redeploy", "--config", str(config), "--notice", "5s"]) == 1
+    assert "it takes 10s, more than the event leaves it" in capsys.readouterr().out
+
+
+@pytest.mark.end_to_end
+def test_an_event_that_nobody_approves_is_played_to_its_end(config: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """It starts at its NotBefore; how long it would last is not waited for."""
+    config.write_text('approver = "coordinator"\ncoordinator = ["false"]\n' + config.read_text())
+
+    assert run(["agent", "test", "reboot", "--config", str(config), "--notice", "2s", "--json"]) == 0
+
+    said = json.loads(capsys.readouterr().out)
+    assert (said["approval"], said["has_started"]) == ("waiting", True)
+
+
+@pytest.mark.parametrize(
+    ("event", "notice", "sentence"),
+    [
+        ("reboot", "soon", '--notice is a duration such as "20s" or "15m", and not \'soon\''),
+        ("terminate", "20s", "--notice is for the other events"),
+    ],
+)
+def test_a_notice_that_cannot_be_given_is_refused(
+    config: Path, event: str, notice: str, sentence: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """In one sentence, before anything is called."""
+    assert run(["agent", "test", event, "--config", str(config), "--notice", notice]) == 2
+    assert sentence in capsys.readouterr().err

@@ -16,15 +16,20 @@ import msgspec
 from forewarn.agent.status import ApprovalState, EventStatusView, StepState, StepView
 from forewarn.agent.telling import tell_fact
 from forewarn.cli.output import print_json, print_table
+from forewarn.core.errors import BadInput
+from forewarn.core.model import EventStatus
+from forewarn.wire.shown import show_status
 
 if TYPE_CHECKING:
     from forewarn.agent.facts import Fact
     from forewarn.agent.loop import Agent
     from forewarn.agent.settings import AgentSettings
+    from forewarn.config.settings import Notice
     from forewarn.emulator.emulator import Emulator
     from forewarn.emulator.handles import EventHandle, VmHandle
 
 _LOOK_AGAIN = 0.05
+_SCHEDULED = show_status(EventStatus.SCHEDULED)
 _OPEN = (StepState.WAITING, StepState.RUNNING)
 _AFTERWARDS = timedelta(minutes=30)
 """Longer than any emulated impact takes."""
@@ -39,10 +44,12 @@ class Said(msgspec.Struct):
     approval: ApprovalState = ApprovalState.NOT_OURS
     steps: list[StepView] = []
     is_seen: bool = False
+    has_started: bool = False
 
     def note(self, view: EventStatusView) -> None:
         """Take in how far the agent has come; what was done is kept when it is being put back."""
         self.is_seen = True
+        self.has_started = self.has_started or view.event.event_status != _SCHEDULED
         self.rule = view.rule
         if self.approval is not ApprovalState.SENT:
             self.approval = view.approval
@@ -62,6 +69,7 @@ def play(settings: "AgentSettings", event: str, notice: str | None, *, quiet: bo
     from forewarn.agent.assembly import run
     from forewarn.emulator.emulator import Emulator
 
+    least = _notice(event, notice)
     logs.set_up(sys.stderr, "error" if quiet else settings.log_level, settings.log_format)
     logging.getLogger("forewarn.facts").setLevel(logging.WARNING)  # the story here is the agent's
     name = settings.name or "this-vm"
@@ -69,7 +77,7 @@ def play(settings: "AgentSettings", event: str, notice: str | None, *, quiet: bo
     playing: list[asyncio.Task[None]] = []
     with (
         tempfile.TemporaryDirectory(prefix="forewarn-trial-") as state,
-        Emulator(name, clock="system") as emulator,
+        Emulator(name, clock="system", notice=least) as emulator,
     ):
         trial = msgspec.structs.replace(
             settings, endpoint=emulator.url_of(name), name=name, state=Path(state), socket=None, http=None
@@ -77,7 +85,7 @@ def play(settings: "AgentSettings", event: str, notice: str | None, *, quiet: bo
 
         def begin(agent: "Agent") -> None:
             agent.kept = partial(_note, agent, said)
-            playing.append(asyncio.get_running_loop().create_task(_play(agent, emulator, name, notice, said)))
+            playing.append(asyncio.get_running_loop().create_task(_play(agent, emulator, name, said)))
 
         run(trial, begin)
         if playing[0].done() and not playing[0].cancelled() and (error := playing[0].exception()):
@@ -92,11 +100,11 @@ def _note(agent: "Agent", said: Said, fact: "Fact") -> None:
         said.note(view)
 
 
-async def _play(agent: "Agent", emulator: "Emulator", name: str, notice: str | None, said: Said) -> None:
+async def _play(agent: "Agent", emulator: "Emulator", name: str, said: Said) -> None:
     try:
         while agent.status().incarnation is None:  # noqa: ASYNC110 - the agent has no other way to tell
             await asyncio.sleep(_LOOK_AGAIN)
-        event = await asyncio.to_thread(_announce, emulator.vm(name), said.event, notice)
+        event = await asyncio.to_thread(_announce, emulator.vm(name), said.event)
         is_moved = False
         while not _is_over(agent, event, said):
             if not is_moved and _is_prepared(said):
@@ -108,15 +116,25 @@ async def _play(agent: "Agent", emulator: "Emulator", name: str, notice: str | N
         agent.stop()
 
 
-def _announce(vm: "VmHandle", event: str, notice: str | None) -> "EventHandle":
-    match event:
-        case "terminate":
-            return vm.delete()
-        case "preempt":
-            return vm.evict(notice=notice)
-        case _:
-            announce: Callable[..., EventHandle] = getattr(vm, event)
-            return announce(notice=notice)
+def _notice(event: str, given: str | None) -> "Notice | None":
+    """Return how long ahead events are announced; as on Azure where it is not said."""
+    from forewarn.config.durations import read_duration
+    from forewarn.config.settings import Notice
+
+    if given is None:
+        return None
+    if event == "terminate":
+        raise BadInput("a terminate is announced five minutes ahead; --notice is for the other events")
+    try:
+        return msgspec.structs.replace(Notice(), **{event: read_duration(given)})
+    except ValueError:
+        raise BadInput(f'--notice is a duration such as "20s" or "15m", and not {given!r}') from None
+
+
+def _announce(vm: "VmHandle", event: str) -> "EventHandle":
+    verbs = {"preempt": "evict", "terminate": "delete"}
+    announce: Callable[[], EventHandle] = getattr(vm, verbs.get(event, event))
+    return announce()
 
 
 def _is_over(agent: "Agent", event: "EventHandle", said: Said) -> bool:
@@ -130,7 +148,7 @@ def _is_prepared(said: Said) -> bool:
     """Tell whether nothing more is to come before the event does."""
     if not said.rule:
         return said.is_seen
-    is_decided = said.dry_run or said.approval is not ApprovalState.WAITING
+    is_decided = said.dry_run or said.has_started or said.approval is not ApprovalState.WAITING
     return is_decided and not any(step.state in _OPEN for step in said.steps)
 
 

@@ -11,6 +11,7 @@ from typing import Literal, Self, TypeVar
 
 import msgspec
 
+from forewarn.config.settings import Notice
 from forewarn.control import wish
 from forewarn.control.wish import Wish
 from forewarn.core.errors import BadInput, unknown
@@ -35,6 +36,7 @@ class Emulator:
 
     With the clock ``manual`` time stands still until ``advance`` moves it, from ``now`` or else the real time on;
     with ``system`` it goes by itself. A fleet is given as one or as a fleet file; a scenario begins at the start.
+    ``notice`` is the least of each type of event, where it is not to be Azure's.
     """
 
     def __init__(
@@ -49,12 +51,13 @@ class Emulator:
         seed: int = 0,
         host: str = "127.0.0.1",
         port: int = 0,
+        notice: Notice | None = None,
     ) -> None:
         if sum(each is not None for each in (vms or None, fleet, scenario)) > 1:
             raise BadInput("an emulator is given the names of VMs, a fleet or a scenario, and only one of them")
         self._scenario = load(scenario) if isinstance(scenario, str) else scenario
         stage = self._scenario.stage if self._scenario else Stage(fleet=_fleet(fleet, vms))
-        stage = msgspec.structs.replace(stage, faults=(*stage.faults, *faults))
+        stage = msgspec.structs.replace(stage, faults=(*stage.faults, *faults), notice=notice or stage.notice)
         self._stage = stage
         self._make = partial(
             Emulation, stage, virtual_time=clock == "manual", now=now, hurry=hurry, seed=seed, host=host, port=port
