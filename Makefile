@@ -30,7 +30,7 @@ demo: ## See it happen to three real guests, as root: warned, rebooted, frozen, 
 	@[ "$$(id -u)" = 0 ] || { echo "The demo makes a network of its own, which only root may: sudo make demo" >&2; exit 1; }
 	@tools/debian-packages $(GUEST_PACKAGES)
 	@tools/install demo
-	@$(PY) -m demo
+	@$(PY) -m demo $(if $(STAY),--stay)
 
 test: lint ## Run every check and every test, and install what they need
 	@tools/debian-packages $(TEST_PACKAGES) $(GUEST_PACKAGES)
@@ -50,8 +50,8 @@ check: lint ## The fast loop: format, lint, types, imports, fast tests
 docs: tools ## Write the generated pages of docs/reference anew
 	@$(PY) -m tools.reference
 
-bench: tools ## Measure speed and memory beside nginx and bare SQLite
-	@tools/debian-packages $(BENCH_PACKAGES)
+bench: tools ## Measure speed and memory beside nginx, bare SQLite and plain QEMU
+	@tools/debian-packages $(BENCH_PACKAGES) $(GUEST_PACKAGES)
 	@$(PY) -m bench
 
 clean: ## Remove all that the other targets made

@@ -2,9 +2,12 @@
 
     needs ──▶ cloud (network, guests, service) ──▶ play, each claim checked ──▶ all taken away, which is checked too
 
+With ``--stay`` nothing is played: the guests are there to be played with, until Ctrl-C.
+
 Exit codes: 0 every claim held; 1 one did not, or something is missing or left behind; 130 interrupted.
 """
 
+import argparse
 import shutil
 import signal
 import sys
@@ -28,6 +31,9 @@ _EXPECTED = (Broken, Trouble, NoKernel, NoInitramfs, ForewarnError, RuntimeError
 
 
 def main() -> int:
+    options = argparse.ArgumentParser(prog="python -m demo", description="Show events happen to real guests.")
+    options.add_argument("--stay", action="store_true", help="play nothing; leave the guests to you, until Ctrl-C")
+    stays = options.parse_args().stay
     if lacking := list(needs.missing()):
         print("\n".join(lacking), file=sys.stderr)
         return 1
@@ -35,10 +41,10 @@ def main() -> int:
     for each in _SIGNALS:
         signal.signal(each, _interrupt)
     with View() as view:
-        return _run(view)
+        return _run(view, stays=stays)
 
 
-def _run(view: View) -> int:
+def _run(view: View, *, stays: bool) -> int:
     directory = Path(tempfile.mkdtemp(prefix="forewarn-demo-"))
     cloud = Cloud(directory, view)
     play = Play(cloud, view)
@@ -49,10 +55,14 @@ def _run(view: View) -> int:
         try:
             view.show(cloud.guests)
             cloud.open()
-            play.go()
+            if stays:
+                view.begin_stay(cloud.data)
+                cloud.stay()
+            else:
+                play.go()
             code, ending = 0, f"All {play.claims} claims held, in {view.elapsed:.0f} s."
         except KeyboardInterrupt:
-            code, ending = _INTERRUPTED, "Interrupted."
+            code, ending = (0, "It is over.") if stays else (_INTERRUPTED, "Interrupted.")
         except _EXPECTED as error:
             ending = f"The demo failed: {str(error).rstrip('.')}."
         finally:

@@ -1,5 +1,6 @@
 """The cloud of the demo: three guests on two hosts, the service over them, and what is seen of both."""
 
+import math
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
@@ -70,7 +71,7 @@ class Cloud:
         service = Service(self.site, self._directory / "service", self._fleet(), **self._settings())
         self._open.callback(service.kill)
         self.client = self._open.enter_context(service.begin())
-        self._record = Record(self._directory / "service" / "data", self._listener.tell_recorded)
+        self._record = Record(self.data, self._listener.tell_recorded)
         self._open.callback(self._record.close)
         self._listener.say("forewarn serve answers on 169.254.169.254, with driver qemu")
         for guest in self.guests:
@@ -83,12 +84,22 @@ class Cloud:
         finally:
             self.site.close()
 
+    @property
+    def data(self) -> Path:
+        """Where the service keeps its data, by which commands find it."""
+        return self._directory / "service" / "data"
+
     def guest(self, name: str) -> Seen:
         return next(guest for guest in self.guests if guest.name == name)
 
     def let_end(self, name: str) -> None:
         """From now on the guest's machine may end."""
         self._may_end.add(name)
+
+    def stay(self) -> None:
+        """Stay until somebody interrupts, or the service is lost."""
+        self._may_end.update(NAMES)
+        self.wait_for("an interruption", lambda: False, math.inf)
 
     def hold_back(self, name: str) -> None:
         """Have a guest approve nothing any more."""

@@ -2,10 +2,12 @@
 
 import os
 import signal
+import sys
 import time
 from collections import deque
 from collections.abc import Sequence
 from contextlib import ExitStack
+from pathlib import Path
 from types import TracebackType
 from typing import Self
 
@@ -80,6 +82,19 @@ class View:
     def begin_scene(self, number: int, count: int, title: str, text: str) -> None:
         self._scene = f"{number} of {count}: {title}"
         self._print(Text.assemble("\n", (f"{number} {title}", "bold"), (f"  {text}", "dim")))
+
+    def begin_stay(self, data: Path) -> None:
+        """Say what to type, now that the guests are there to be played with."""
+        self._scene = "Yours, until Ctrl-C"
+        command = Path(sys.executable).with_name("forewarn")
+        lines = (
+            "",
+            "Three guests are yours, until Ctrl-C. In another terminal, as root:",
+            f"  export FOREWARN_DATA={data}",
+            f"  {command} vm restart web-0",
+            f"  {command} event show last",
+        )
+        self._print(Text("\n".join(lines)))
 
     def tell_claim(self, text: str, *, holds: bool) -> None:
         mark, style = ("✓", "green") if holds else ("✗", "bold red")

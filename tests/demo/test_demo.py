@@ -39,11 +39,11 @@ class World:
         self._directory = directory
         self._mark = f"DEMO_TEST={token_hex(8)}"
 
-    def begin(self) -> subprocess.Popen[str]:
+    def begin(self, *options: str) -> subprocess.Popen[str]:
         """Start the demo; every process of it carries a mark of ours."""
         name, _, value = self._mark.partition("=")
         return subprocess.Popen(
-            [*self._enter, sys.executable, "-m", "demo"],
+            [*self._enter, sys.executable, "-m", "demo", *options],
             env={**os.environ, "TMPDIR": str(self._directory), "PYTHONUNBUFFERED": "1", name: value},
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
@@ -137,6 +137,27 @@ def test_a_failure_half_way_is_said_and_leaves_nothing(world: World) -> None:
     assert demo.returncode == 1, said + rest
     assert "The demo failed: the machine of web-1 has ended, though nobody asked for it.\n" in rest
     assert "Traceback" not in said + rest
+    assert world.remains() == before
+
+
+def test_guests_that_stay_are_there_to_be_played_with(world: World) -> None:
+    """What it says to type works in another terminal; Ctrl-C is the way out, and no failure."""
+    before = world.remains()
+    demo = world.begin("--stay")
+    said = _read_until(demo, "event show last")
+
+    (data,) = re.findall(r"export FOREWARN_DATA=(\S+)", said)
+    (restart,) = re.findall(r"(\S+ vm restart web-0)", said)
+    told = subprocess.run(
+        restart.split(), env={**os.environ, "FOREWARN_DATA": data}, check=True, capture_output=True, text=True
+    )
+    assert told.stdout.startswith("web-0 will restart at ")
+    said += _read_until(demo, "web-0 says: I have booted")
+    demo.send_signal(signal.SIGINT)
+
+    rest, _ = demo.communicate(timeout=PATIENCE)
+    assert demo.returncode == 0, said + rest
+    assert "It is over.\nNothing is left behind" in rest
     assert world.remains() == before
 
 
