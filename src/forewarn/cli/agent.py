@@ -82,7 +82,13 @@ def check(config: str | None, as_json: bool) -> None:
         print_json(settings.rules)
         return
     rows = [
-        (rule.name, ", ".join(TYPES[each] for each in rule.types) or "all", rule.concerns, rule.approval, _stages(rule.stages))
+        (
+            rule.name,
+            ", ".join(TYPES[each] for each in rule.types) or "all",
+            rule.concerns,
+            rule.approval,
+            _stages(rule.stages),
+        )
         for rule in settings.rules
     ]
     print_table(("RULE", "TYPES", "CONCERNS", "APPROVAL", "HANDLERS"), rows, "no rules: events are told, no more")
