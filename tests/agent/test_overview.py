@@ -3,6 +3,7 @@
 import pytest
 
 from forewarn.agent.approving import Approver
+from forewarn.agent.facts import Consulted
 from forewarn.agent.handler import Direction, Done
 from forewarn.agent.overview import overview
 from forewarn.agent.plan import OnFailure, Terms
@@ -127,3 +128,13 @@ def test_a_coordinator_may_approve_for_others() -> None:
     world.show(event())
 
     assert look(world).approval is ApprovalState.WAITING
+
+
+def test_a_coordinator_that_does_not_agree_is_quoted() -> None:
+    """So that somebody can see what is waited for."""
+    world = World(agenda(approver=Approver.COORDINATOR))
+    world.show(event())
+    world.hear(Consulted("e1", agreed=False, at=world.now, detail="only 1 are healthy"))
+
+    assert look(world).approval is ApprovalState.WAITING
+    assert look(world).approval_detail == "the coordinator does not agree yet: only 1 are healthy"

@@ -89,4 +89,6 @@ def _approval(known: Known, rule: Rule | None, agenda: Agenda, now: datetime) ->
     if held := {name: until for name, until in known.holds.items() if until > now}:
         name, until = max(held.items(), key=lambda hold: hold[1])
         return ApprovalState.HELD, f"held by {name} until {until:%H:%M:%S} UTC at most"
+    if known.consulted and not known.consulted.agreed:
+        return ApprovalState.WAITING, f"the coordinator does not agree yet: {known.consulted.detail}".rstrip(": ")
     return ApprovalState.WAITING, ""
