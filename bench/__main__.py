@@ -3,7 +3,7 @@
 import shutil
 import signal
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Protocol
@@ -12,6 +12,7 @@ import click
 import msgspec
 
 from bench import machine, report
+from bench.agent import agent
 from bench.commands import commands
 from bench.crowd import crowd
 from bench.figures import Figure, Result
@@ -19,6 +20,7 @@ from bench.footprint import memory
 from bench.history import history
 from bench.latency import latency
 from bench.listeners import listeners
+from bench.machines import machines
 from bench.mixed import mixed
 from bench.single import connections, keep_alive
 
@@ -43,17 +45,19 @@ PARTS: dict[str, Part] = {
     "history": history,
     "listeners": listeners,
     "crowd": crowd,
+    "agent": agent,
+    "machines": machines,
 }
 
 
 @click.command()
 @click.argument("parts", nargs=-1, type=click.Choice(list(PARTS)))
 @click.option("--quick", is_flag=True, help="Look only whether everything runs; the figures mean little.")
-@click.option("--write", is_flag=True, help="Write docs/benchmarks.md from what was measured last, measure nothing.")
+@click.option("--write", is_flag=True, help="Write what was measured last into docs/benchmarks.md, measure nothing.")
 def main(parts: tuple[str, ...], *, quick: bool, write: bool) -> None:
     """Measure speed and memory: all PARTS, or those that are named."""
     if write:
-        _DOCUMENT.write_text(report.document(_kept()), "utf-8")
+        _DOCUMENT.write_text(report.document(_kept(parts or PARTS), _DOCUMENT.read_text("utf-8")), "utf-8")
         return
     # Whoever ends the bench ends all that it started: every server stands in a `with` block.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
@@ -79,13 +83,14 @@ def _keep(result: Result) -> None:
         file.write(msgspec.json.encode(result) + b"\n")
 
 
-def _kept() -> list[Result]:
-    """Return the newest whole result of every part that was measured."""
+def _kept(parts: Iterable[str]) -> list[Result]:
+    """Return the newest whole result of each of these parts that was measured."""
     lines = _KEPT.read_bytes().splitlines() if _KEPT.exists() else []
     found = {result.part: result for line in lines if not (result := _read(line)).is_quick}
-    if not found:
+    results = [found[name] for name in parts if name in found]
+    if not results:
         raise SystemExit("Nothing was measured yet: run `make bench` first.")
-    return [found[name] for name in PARTS if name in found]
+    return results
 
 
 _read: Callable[[bytes], Result] = msgspec.json.Decoder(Result).decode

@@ -1,8 +1,6 @@
 """GETs beside writes, snapshots and changes of the fleet, against GETs with nothing beside them."""
 
-import os
 from collections.abc import Iterator
-from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from statistics import median
@@ -21,7 +19,7 @@ from bench.disturbances import (
     write,
 )
 from bench.figures import Figure, percentile, spread_of
-from bench.machine import cores
+from bench.machine import cores, staying_on
 from bench.pacer import Pace
 from bench.rounds import alternate
 from bench.server import Server
@@ -47,7 +45,7 @@ def latency(directory: Path, *, quick: bool) -> Iterator[Figure]:
     """Measure how much later GETs are answered beside other work, 1,000 GETs per second."""
     core, load = cores()
     data = fleets.make_journal(directory / "data", _QUICK_FLEET if quick else _FLEET)
-    with service.serving(data, core) as ours, _staying_on(load):
+    with service.serving(data, core) as ours, staying_on(load):
         yield from _tails(ours, data, rounds=2 if quick else 10, seconds=2.0 if quick else 3.0)
         for size in (10_000,) if quick else (10_000, 100_000):
             yield _pause(ours, data, size, times=1 if quick else 3)
@@ -101,14 +99,3 @@ def _pause(ours: Server, data: Path, size: int, *, times: int) -> Figure:
 def _apply(change: Difference, data: Path, _: Signal) -> None:
     with Client.local(data) as client:
         client.change_fleet(change)
-
-
-@contextmanager
-def _staying_on(core: int) -> Iterator[None]:
-    """Keep this process, which makes the disturbances, away from the service's core."""
-    before = os.sched_getaffinity(0)
-    os.sched_setaffinity(0, {core})
-    try:
-        yield
-    finally:
-        os.sched_setaffinity(0, before)

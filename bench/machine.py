@@ -4,6 +4,8 @@ import os
 import platform
 import sqlite3
 import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 
@@ -26,7 +28,19 @@ def describe() -> dict[str, str]:
         "Python": platform.python_version(),
         "SQLite": sqlite3.sqlite_version,
         "nginx": _version_of("nginx", "-v").rpartition("/")[2],
+        "QEMU": _version_of("qemu-system-x86_64", "--version").partition("version ")[2].partition(" ")[0],
     }
+
+
+@contextmanager
+def staying_on(core: int) -> Iterator[None]:
+    """Keep this process, and all that it starts meanwhile, on one core."""
+    before = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {core})
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, before)
 
 
 def _line_of(path: str, key: str) -> str:

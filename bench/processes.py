@@ -5,7 +5,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -15,10 +15,19 @@ _TICK = os.sysconf("SC_CLK_TCK")
 
 
 @contextmanager
-def running(command: Sequence[str], core: int, log: Path) -> Iterator[subprocess.Popen[bytes]]:
-    """Run a server on one core for as long as the block lasts; what it says goes to ``log``."""
+def running(
+    command: Sequence[str], core: int, log: Path, environment: Mapping[str, str] | None = None
+) -> Iterator[subprocess.Popen[bytes]]:
+    """Run a process on one core for as long as the block lasts; what it says goes to ``log``."""
     with log.open("wb") as said:
-        process = subprocess.Popen(["taskset", "-c", str(core), *command], stdout=said, stderr=subprocess.STDOUT)
+        process = subprocess.Popen(
+            ["taskset", "-c", str(core), *command],
+            # Held open and never written to: who reads it waits.
+            stdin=subprocess.PIPE,
+            stdout=said,
+            stderr=subprocess.STDOUT,
+            env=environment,
+        )
     try:
         yield process
     finally:
@@ -37,6 +46,8 @@ def end(process: subprocess.Popen[bytes], patience: float = 30.0) -> None:
     except subprocess.TimeoutExpired:
         process.kill()
         process.wait()
+    if process.stdin:
+        process.stdin.close()
 
 
 def run_on(core: int, command: Sequence[str], timeout: float, given: bytes = b"") -> bytes:
@@ -53,6 +64,15 @@ def run_on(core: int, command: Sequence[str], timeout: float, given: bytes = b""
 def python(module: str, *arguments: str) -> list[str]:
     """Return the command that runs a module with this very interpreter."""
     return [sys.executable, "-m", module, *arguments]
+
+
+def with_bytecode(directory: Path) -> dict[str, str]:
+    """Return an environment in which Python finds its modules compiled, as those of an installed package are.
+
+    The first process that runs in it compiles them, so its figures do not count.
+    """
+    keeps = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    return keeps | {"PYTHONPYCACHEPREFIX": str(directory)}
 
 
 def free_port() -> int:
@@ -84,6 +104,32 @@ def cpu_seconds(pid: int) -> float:
     own = (int(fields[11]) + int(fields[12])) / _TICK
     children = Path(f"/proc/{pid}/task/{pid}/children").read_text("utf-8").split()
     return own + sum(cpu_seconds(int(child)) for child in children)
+
+
+class Effort(msgspec.Struct, frozen=True):
+    """What a process has done so far, all its threads together."""
+
+    ticks: int
+    """The CPU time that the system charges it with, in clock ticks."""
+    seconds: float
+    """The same as the scheduler counts it, which is finer."""
+    switches: int
+    """How often it was put on a core."""
+
+    def since(self, before: "Effort") -> "Effort":
+        """Return what was done in between."""
+        return Effort(self.ticks - before.ticks, self.seconds - before.seconds, self.switches - before.switches)
+
+
+def effort_of(pid: int) -> Effort:
+    """Read what one process has done."""
+    fields = Path(f"/proc/{pid}/stat").read_text("utf-8").rpartition(")")[2].split()
+    threads = [path.read_text("utf-8").split() for path in Path(f"/proc/{pid}/task").glob("*/schedstat")]
+    return Effort(
+        int(fields[11]) + int(fields[12]),
+        sum(int(thread[0]) for thread in threads) / 1e9,
+        sum(int(thread[2]) for thread in threads),
+    )
 
 
 class Memory(msgspec.Struct, frozen=True):

@@ -1,5 +1,6 @@
 """Figures as people read them: a few lines on the terminal, and a page of the documentation."""
 
+import re
 from collections.abc import Iterable, Iterator
 
 from bench.figures import Figure, Result, Spread
@@ -29,9 +30,18 @@ def line(figure: Figure) -> str:
     return "\n".join(told)
 
 
-def document(results: Iterable[Result]) -> str:
-    """Return the page: what was measured, on what, and why something falls short."""
-    return _HEAD + "\n".join(_section(result) for result in results)
+def document(results: Iterable[Result], present: str = "") -> str:
+    """Return the page: what was measured, on what, and why something falls short.
+
+    Parts without a result keep the section that they have on the present page.
+    """
+    sections = _sections(present) | {result.part: _section(result) for result in results}
+    return _HEAD + "\n".join(sections[part] for part in METHODS if part in sections)
+
+
+def _sections(page: str) -> dict[str, str]:
+    _, *sections = re.split("^(?=## )", page, flags=re.MULTILINE)
+    return {section.partition("\n")[0].removeprefix("## "): section.rstrip("\n") + "\n" for section in sections}
 
 
 def _section(result: Result) -> str:

@@ -1,5 +1,6 @@
 """What the bench writes down."""
 
+from bench.__main__ import PARTS
 from bench.figures import Figure, Result, spread_of
 from bench.remarks import METHODS, SHORTFALLS
 from bench.report import document, line
@@ -29,3 +30,20 @@ def test_the_page_names_the_machine_and_the_method() -> None:
     """A reader can compare it with their own."""
     assert "2 cores" in page(MET)
     assert METHODS["commands"] in page(MET)
+
+
+def test_only_the_sections_of_what_was_measured_are_written_anew() -> None:
+    """The others stay as they are, and every section stands where its part does."""
+    before = document([Result(part, "2026-01-01", False, {}, (SHORT,)) for part in ("commands", "crowd", "agent")])
+    after = document([Result("crowd", "2027-01-01", False, {}, (MET,))], before)
+
+    assert [line for line in after.splitlines() if line.startswith("## ")] == ["## commands", "## crowd", "## agent"]
+    assert document([], before) == before
+    assert after.partition("## crowd")[0] == before.partition("## crowd")[0]
+    assert after.partition("## agent")[2] == before.partition("## agent")[2]
+    assert "Measured on 2027-01-01" in after.partition("## crowd")[2].partition("## agent")[0]
+
+
+def test_every_part_is_explained() -> None:
+    """In the order in which the parts are measured, so that the page has the same."""
+    assert list(METHODS) == list(PARTS)
