@@ -1,6 +1,10 @@
 """The command that decides for several VMs."""
 
 import sys
+import threading
+import time
+from datetime import timedelta
+from pathlib import Path
 
 import pytest
 
@@ -9,13 +13,17 @@ from forewarn.agent.coordinator import Answer, consult
 from tests.agent.world import event
 
 
+def asked(command: list[str]) -> Answer:
+    return consult(command, event(), "web-0", threading.Event())
+
+
 def program(text: str) -> list[str]:
     return [sys.executable, "-c", text]
 
 
 def test_it_is_given_the_event() -> None:
     """As JSON on stdin, in the words of the document."""
-    answer = consult(program("import json, sys; print(json.load(sys.stdin)['EventType'])"), event())
+    answer = asked(program("import json, sys; print(json.load(sys.stdin)['EventType'])"))
 
     assert answer == Answer(agreed=True, detail="Reboot")
 
@@ -26,25 +34,46 @@ def test_it_is_given_the_event() -> None:
         ("", Answer(agreed=True)),
         ("raise SystemExit(1)", Answer(agreed=False)),
         ("import sys; sys.exit('web-1 still drains')", Answer(agreed=False, detail="web-1 still drains")),
-        ("raise SystemExit(7)", Answer(agreed=False, detail="exit code 7")),
+        ("raise SystemExit(7)", Answer(agreed=False, detail=f"{sys.executable} ended with exit code 7")),
     ],
 )
 def test_only_exit_code_0_agrees(text: str, answer: Answer) -> None:
     """Its last line is told."""
-    assert consult(program(text), event()) == answer
+    assert asked(program(text)) == answer
 
 
 def test_a_program_that_is_not_there_does_not_agree() -> None:
     """The reason names it."""
-    assert consult(["/no/such/program"], event()) == Answer(
-        agreed=False, detail="/no/such/program could not be run: No such file or directory"
+    assert asked(["/no/such/program"]) == Answer(
+        agreed=False, detail="there is no program /no/such/program; give its full path"
     )
 
 
 def test_a_program_that_takes_too_long_does_not_agree(monkeypatch: pytest.MonkeyPatch) -> None:
     """It is ended."""
-    monkeypatch.setattr(coordinator, "_LONGEST", 0.05)
-    answer = consult(program("input(); import threading; threading.Event().wait()"), event())
+    monkeypatch.setattr(coordinator, "_LONGEST", timedelta(seconds=0.5))
+    answer = asked(program("input(); import threading; threading.Event().wait()"))
 
     assert not answer.agreed
-    assert "took longer" in answer.detail
+    assert "took too long" in answer.detail
+
+
+@pytest.mark.end_to_end
+def test_an_agent_that_stops_does_not_wait_for_it(tmp_path: Path) -> None:
+    """It is ended with all that it started."""
+    stopping = threading.Event()
+    pids = tmp_path / "pids"
+    answers: list[Answer] = []
+    script = f"sleep 60 & echo $$ $! > {pids}.new; mv {pids}.new {pids}; wait"
+    asking = threading.Thread(
+        target=lambda: answers.append(consult(["sh", "-c", script], event(), "web-0", stopping))
+    )
+    asking.start()
+    while not pids.exists():
+        time.sleep(0.01)
+    stopping.set()
+    asking.join(10)
+
+    assert answers == [Answer(agreed=False, detail="sh was stopped because the agent stops")]
+    for pid in pids.read_text().split():
+        assert not Path(f"/proc/{pid}").exists() or "zombie" in Path(f"/proc/{pid}/status").read_text()

@@ -6,13 +6,15 @@ import threading
 from collections.abc import Awaitable, Callable, Iterable
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from forewarn import plugins
-from forewarn.agent import assembly
+from forewarn.agent import assembly, loop
 from forewarn.agent.facts import Fact
 from forewarn.agent.handler import Done, Failed, Outcome, Result, Task, Unknowable
 from forewarn.agent.loop import Agent
+from forewarn.agent.rules import Approval
 from forewarn.agent.settings import AgentSettings, load
 from forewarn.agent.status import ApprovalState, StepState
 from forewarn.agent.subscriber import AgentSocket
@@ -257,3 +259,62 @@ def test_two_agents_do_not_share_a_memory(tmp_path: Path) -> None:
                 assembly.run(of)
 
         play(of, story)
+
+
+def test_a_mistake_of_the_agent_itself_ends_it_with_a_sentence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """So that whoever started it hears that it failed, and starts it again."""
+
+    async def fail(self: Agent) -> None:  # noqa: ARG001 - as it is called
+        raise LookupError("nobody thought of that")
+
+    monkeypatch.setattr(Agent, "_listen", fail)
+    with (
+        Emulator("web-0", clock="system") as emulator,
+        pytest.raises(Unavailable, match=r"because of a mistake of its own .*nobody thought of that.*; see its log"),
+    ):
+        assembly.run(settings(tmp_path, emulator))
+
+
+def test_how_an_event_ended_is_told_as_far_as_the_vm_knows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A reboot that nobody saw start has happened, if the VM was booted meanwhile."""
+    boots = iter(["one", "two"])
+    monkeypatch.setattr(loop, "boot_id", lambda: next(boots))
+    endings: list[str | None] = []
+    with Emulator("web-0", clock="system") as emulator:
+        of = settings(tmp_path, emulator)
+        Marking.answer = lambda _: Failed("not ready")
+        of = msgspec.structs.replace(
+            of, rules=tuple(msgspec.structs.replace(rule, approval=Approval.NEVER) for rule in of.rules)
+        )
+
+        async def before(agent: Agent) -> None:
+            await announced(agent, emulator)
+            await until(lambda: "do reboot" in Marking.calls)
+
+        async def after(agent: Agent) -> None:
+            agent.told = lambda change: endings.append(change.ending)
+            await until(lambda: bool(endings))
+
+        play(of, before)
+        emulator.advance("1h")
+        play(of, after)
+
+    assert endings == ["completed"]
+
+
+def test_a_dry_run_does_not_ask_the_coordinator(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """It may do anything when it is asked."""
+    caplog.set_level(logging.INFO)
+    with Emulator("web-0", clock="system") as emulator:
+        more = f'dry_run = true\napprover = "coordinator"\ncoordinator = ["touch", "{tmp_path / "asked"}"]'
+
+        async def story(agent: Agent) -> None:
+            await announced(agent, emulator)
+            await until(lambda: "dry run: would approve" in caplog.text)
+
+        play(settings(tmp_path, emulator, more), story)
+
+    assert "dry run: would ask the coordinator" in caplog.text
+    assert not (tmp_path / "asked").exists()

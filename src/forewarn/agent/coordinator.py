@@ -1,15 +1,16 @@
 """The command that decides whether a shared event may begin, for those who must look beyond their own VM."""
 
-import subprocess
 from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
 
 import msgspec
 
+from forewarn.agent.handler import Direction, Stopping, Task
+from forewarn.agent.handlers.program import NotRun, last_line, run
 from forewarn.wire.document import ScheduledEvent
 from forewarn.wire.shown import shown_event
 
-_LONGEST = 60.0
-_KEPT = 200
+_LONGEST = timedelta(minutes=1)
 
 
 class Answer(msgspec.Struct, frozen=True):
@@ -19,25 +20,17 @@ class Answer(msgspec.Struct, frozen=True):
     detail: str = ""
 
 
-def consult(command: Sequence[str], event: ScheduledEvent) -> Answer:
+def consult(command: Sequence[str], event: ScheduledEvent, vm: str, stopping: Stopping) -> Answer:
     """Ask with the event as JSON on stdin: exit code 0 agrees, any other does not yet.
 
-    Blocks for a minute at most; what cannot be run, or takes longer, does not agree.
+    Blocks for a minute at most, and not when the agent stops; what cannot be run, or takes longer, does not agree.
     """
+    deadline = datetime.now(UTC) + _LONGEST
+    task = Task(event=event, vm=vm, direction=Direction.DO, deadline=deadline, stopping=stopping)
     try:
-        ended = subprocess.run(  # noqa: S603 the owner of the VM named it
-            command,
-            input=msgspec.json.encode(shown_event(event)),
-            capture_output=True,
-            timeout=_LONGEST,
-            check=False,
-        )
-    except subprocess.TimeoutExpired:
-        return Answer(agreed=False, detail=f"{command[0]} took longer than {_LONGEST:.0f} s, and was ended")
-    except OSError as error:
-        return Answer(agreed=False, detail=f"{command[0]} could not be run: {error.strerror or error}")
-    said = (ended.stderr.strip() or ended.stdout.strip()).decode(errors="replace").splitlines()
-    detail = said[-1][:_KEPT] if said else ""
-    if ended.returncode not in (0, 1):
-        detail = f"exit code {ended.returncode}: {detail}".rstrip(": ")
-    return Answer(ended.returncode == 0, detail)
+        ended = run(command, task, said=msgspec.json.encode(shown_event(event)))
+    except NotRun as error:
+        return Answer(agreed=False, detail=str(error))
+    if ended.cut_off or ended.exit not in (0, 1):
+        return Answer(agreed=False, detail=f"{command[0]} {ended.problem}")
+    return Answer(ended.exit == 0, last_line(ended.stderr) or last_line(ended.stdout))

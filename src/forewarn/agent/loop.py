@@ -9,7 +9,8 @@ Everything happens on one event loop; handlers run in threads. What is to be don
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+import threading
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 
 import msgspec
@@ -17,7 +18,8 @@ import msgspec
 from forewarn import __version__
 from forewarn.agent.approving import Approve, Consult
 from forewarn.agent.booting import boot_id
-from forewarn.agent.coordinator import consult
+from forewarn.agent.coordinator import Answer, consult
+from forewarn.agent.errands import Errands
 from forewarn.agent.facts import Approved, Consulted, Ended, Fact, Held, Released, Shown, Withdrawn
 from forewarn.agent.handler import Done, Failed, Handler, NotBegun, Outcome, Unknowable
 from forewarn.agent.memory_file import MemoryFile
@@ -76,8 +78,8 @@ class Agent:
         self._heard: list[Fact] = []
         """What others said since the last turn, still to be kept."""
         self._news = asyncio.Event()
-        self._is_stopping = False
-        self._errands: set[asyncio.Task[None]] = set()
+        self._stopping = threading.Event()
+        self._errands = Errands(self.stop)
         self._approving: set[str] = set()
         self._consulting: set[str] = set()
         self._refused: set[str] = set()
@@ -85,27 +87,28 @@ class Agent:
         self._memory_trouble = ""
 
     async def run(self) -> None:
-        """Do the agent's work until ``stop`` is called."""
+        """Do the agent's work until ``stop`` is called; raise Unavailable if it makes a mistake."""
         self._memory.memory.cut_off()
         if not self._agenda.vm:
-            self._send(self._learn_name())
-        self._send(self._listen())
+            self._errands.send(self._learn_name())
+        self._errands.send(self._listen())
         try:
-            while not self._is_stopping:
+            while not self._stopping.is_set():
                 self._news.clear()
                 wake_at = self._turn()
                 await self._sleep(wake_at)
         finally:
+            self.stop()
             await self._runner.close(_FAREWELL)
             self._keep([])
             await self._client.aclose()
-            for errand in [*self._errands]:
-                errand.cancel()
-            await asyncio.gather(*self._errands, return_exceptions=True)
+            await self._errands.cancel()
+        if mistake := self._errands.mistake:
+            raise Unavailable(f"the agent stopped because of a mistake of its own ({mistake!r}); see its log")
 
     def stop(self) -> None:
         """Let ``run`` return soon; what is under way is taken up again by the next agent."""
-        self._is_stopping = True
+        self._stopping.set()
         self._news.set()
 
     def hold(self, event: str, holder: str, until: datetime) -> None:
@@ -182,7 +185,9 @@ class Agent:
         for change in news:
             if change.kind is ChangeKind.NEW:
                 self.tally.saw(change.event.type)
-            self.told(change)
+            # What is gone stays known until it is put back, and the memory knows more of how it ended.
+            known = self._memory.memory.events.get(change.event.id)
+            self.told(msgspec.structs.replace(change, ending=known.ending) if known else change)
 
     def _act(self, act: Act) -> None:
         match act:
@@ -194,14 +199,14 @@ class Agent:
                 self._runner.stop(event, handler, at)
             case Approve(event) if event not in self._approving | self._refused:
                 self._approving.add(event)
-                self._send(self._approve(event))
+                self._errands.send(self._approve(event))
             case Consult(event) if event.id not in self._consulting:
                 self._consulting.add(event.id)
-                self._send(self._consult(event))
+                self._errands.send(self._consult(event))
 
     def _ended(self, run: Run, outcome: Outcome) -> None:
         """Hear what came of a call."""
-        if self._is_stopping and not isinstance(outcome, Done):
+        if self._stopping.is_set() and not isinstance(outcome, Done):
             return  # it was told to stop; the next agent takes it up again
         now = self._clock.now()
         match outcome:
@@ -215,7 +220,7 @@ class Agent:
         call = self._memory.memory.events.get(run.event.id)
         step = call.steps.get(run.handler) if call else None
         began = (step.undo or step.do) if step else None
-        seconds = (now - began.began_at).total_seconds() if began else 0.0
+        seconds = max((now - began.began_at).total_seconds(), 0.0) if began else 0.0
         self.tally.ran(run.handler, run.direction, "done" if isinstance(result, Done) else "failed", seconds)
         self._hear(Ended(run.event.id, run.handler, run.direction, result, now))
 
@@ -229,13 +234,15 @@ class Agent:
             self._news.set()
 
     async def _learn_name(self) -> None:
+        told = ""
         while not self._agenda.vm:
             try:
                 name = await self._client.own_name()
             except Closed:
                 return
             except (Refused, Unavailable) as error:
-                log.warning("the endpoint does not tell this VM's name: %s; set name in the configuration", error)
+                if told != (told := str(error)):
+                    log.warning("the endpoint does not tell this VM's name: %s; set name in the configuration", error)
                 await asyncio.sleep(30)
             else:
                 self._agenda = msgspec.structs.replace(self._agenda, vm=name)
@@ -268,20 +275,13 @@ class Agent:
         self._news.set()
 
     async def _consult(self, event: ScheduledEvent) -> None:
-        answer = await asyncio.to_thread(consult, self._coordinator, event)
+        if self._dry_run:
+            log.info("dry run: would ask the coordinator", extra={"fields": {"event": event.id}})
+            answer = Answer(agreed=True, detail="dry run: nobody was asked")
+        else:
+            answer = await asyncio.to_thread(consult, self._coordinator, event, self._agenda.vm, self._stopping)
         self._consulting.discard(event.id)
         self._hear(Consulted(event.id, answer.agreed, self._clock.now(), answer.detail))
-
-    def _send(self, errand: Coroutine[object, object, None]) -> None:
-        task = asyncio.get_running_loop().create_task(errand)
-        self._errands.add(task)
-        task.add_done_callback(self._returned)
-
-    def _returned(self, errand: "asyncio.Task[None]") -> None:
-        self._errands.discard(errand)
-        if not errand.cancelled() and (error := errand.exception()):
-            log.error("a mistake of the agent itself: %r", error, exc_info=error)
-            self.stop()
 
     async def _sleep(self, wake_at: datetime | None) -> None:
         timer = self._clock.call_at(wake_at, self._news.set) if wake_at else None

@@ -1,10 +1,15 @@
 """What ``crm_mon`` of Pacemaker 2.1.5 wrote of a real cluster is understood."""
 
+import os
+import threading
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
-from forewarn.agent.handlers.pacemaker_tools import ToolFailed, read_resources
+from forewarn.agent.handler import Direction, Task
+from forewarn.agent.handlers.pacemaker_tools import ToolFailed, own_node, read_resources
+from tests.agent.world import event
 
 RECORDED = Path(__file__).parent / "crm_mon"
 
@@ -58,3 +63,52 @@ def test_what_is_no_xml_is_told() -> None:
     """An old tool prints something else."""
     with pytest.raises(ToolFailed, match="what crm_mon wrote cannot be read: "):
         read_resources("Online: [ n1 n2 ]")
+
+
+def tool(directory: Path, script: str) -> None:
+    path = directory / "crm_node"
+    path.write_text(f"#!/bin/sh\n{script}\n")
+    path.chmod(0o755)
+
+
+def asked(seconds: float = 10.0) -> Task:
+    return Task(
+        event=event(),
+        vm="web-0",
+        direction=Direction.DO,
+        deadline=datetime.now(UTC) + timedelta(seconds=seconds),
+        stopping=threading.Event(),
+    )
+
+
+@pytest.mark.end_to_end
+def test_a_tool_that_hangs_is_ended_with_all_that_it_started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also what holds its output open."""
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    tool(tmp_path, f"sleep 60 & echo $! > {tmp_path}/pid; wait")
+
+    with pytest.raises(ToolFailed, match="crm_node took too long and was stopped"):
+        own_node(asked(seconds=1.0))
+    status = Path(f"/proc/{(tmp_path / 'pid').read_text().strip()}/status")
+    assert not status.exists() or "zombie" in status.read_text()
+
+
+@pytest.mark.end_to_end
+def test_a_long_answer_is_read_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A large cluster has much to tell."""
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    tool(tmp_path, "head -c 1000000 /dev/zero | tr '\\0' n")
+
+    assert own_node(asked()) == "n" * 1_000_000
+
+
+@pytest.mark.end_to_end
+def test_what_a_tool_complains_of_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its last words, and what to see to where the cluster does not answer."""
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    tool(tmp_path, "echo no such node >&2; exit 6")
+    with pytest.raises(ToolFailed, match="crm_node ended with exit code 6: no such node"):
+        own_node(asked())
+    tool(tmp_path, "echo refused >&2; exit 102")
+    with pytest.raises(ToolFailed, match=r"does not answer on this machine \(refused\); see that it runs"):
+        own_node(asked())

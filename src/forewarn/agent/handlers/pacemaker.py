@@ -13,12 +13,9 @@ import msgspec
 from forewarn.agent.handler import Done, Failed, NotBegun, Outcome, Result, Task
 from forewarn.agent.handlers import pacemaker_tools as tools
 from forewarn.agent.handlers.claims import Claims
-from forewarn.agent.handlers.polling import patience, polls
+from forewarn.agent.handlers.polling import polls
 from forewarn.config.tables import read_table
 from forewarn.core.errors import BadInput
-
-_LONGEST_ANSWER = 10.0
-"""Seconds that a tool of Pacemaker's may take."""
 
 
 class PacemakerSettings(msgspec.Struct, frozen=True):
@@ -52,12 +49,12 @@ class PacemakerHandler:
 
     def do(self, task: Task) -> Result:
         try:
-            node = self._settings.node or tools.own_node(_patience(task))
+            node = self._settings.node or tools.own_node(task)
             claimed = self._claims.read()
-            if not tools.is_standby(node, _patience(task)):
+            if not tools.is_standby(node, task):
                 claimed |= {node: "off"}
                 self._claims.write(claimed)
-                tools.set_standby(node, _patience(task))
+                tools.set_standby(node, task)
             return self._wait(node, claimed, task)
         except tools.ToolFailed as error:
             return Failed(str(error))
@@ -70,8 +67,8 @@ class PacemakerHandler:
         for _ in polls(task, self._settings.poll):
             try:
                 for node in sorted(claimed):
-                    if tools.is_standby(node, _patience(task)):
-                        tools.end_standby(node, _patience(task))
+                    if tools.is_standby(node, task):
+                        tools.end_standby(node, task)
                         ended.append(node)
                     del claimed[node]
             except tools.ToolFailed as error:
@@ -94,7 +91,7 @@ class PacemakerHandler:
         moving: list[tools.Resource] = []
         was_settled = False
         for _ in polls(task, self._settings.poll):
-            known = tools.resources(_patience(task))
+            known = tools.resources(task)
             here = [each for each in known if each.may_be_on(node)]
             moving = [each for each in known if each.is_moving()]
             is_settled = not here and not moving
@@ -107,10 +104,6 @@ class PacemakerHandler:
         if task.stopping.is_set():
             return Failed(f"the agent stopped while it waited for {_show(here)} to leave {node}")
         return Failed(f"the time was over before all had left {node}: {_show(here)}")
-
-
-def _patience(task: Task) -> float:
-    return patience(task, _LONGEST_ANSWER)
 
 
 def _show(resources: list[tools.Resource]) -> str:

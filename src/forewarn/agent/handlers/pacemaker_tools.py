@@ -1,14 +1,23 @@
 """Pacemaker's command line tools: a node's standby, and where resources run."""
 
-import subprocess
+from datetime import UTC, datetime, timedelta
+from shutil import which
 from xml.etree.ElementTree import ParseError, fromstring
 
 import msgspec
 
+from forewarn.agent.handler import Task
+from forewarn.agent.handlers.polling import patience
+from forewarn.agent.handlers.program import NotRun, last_line, run
 from forewarn.core.errors import ForewarnError
 
 # Pacemaker's exit code for a cluster that runs not here, or does not let this user in.
 _NOT_CONNECTED = 102
+_LONGEST_ANSWER = 10.0
+"""Seconds that a tool may take."""
+_GRACE = 0.2
+_MOST = 64 << 20
+"""Bytes of an answer that are read: a large cluster has much to tell."""
 _MOVING = frozenset({"Starting", "Stopping", "Promoting", "Demoting", "Migrating"})
 
 
@@ -32,30 +41,30 @@ class Resource(msgspec.Struct, frozen=True):
         return node in self.nodes or (not self.nodes and self.is_moving())
 
 
-def own_node(patience: float) -> str:
+def own_node(task: Task) -> str:
     """Return what the cluster calls this machine."""
-    return _run(["crm_node", "--name"], patience)
+    return _run(["crm_node", "--name"], task)
 
 
-def is_standby(node: str, patience: float) -> bool:
+def is_standby(node: str, task: Task) -> bool:
     asked = ["crm_attribute", "--node", node, "--name", "standby", "--query", "--quiet", "--default", "off"]
-    return _run(asked, patience).lower() in ("on", "true", "yes", "y", "1")
+    return _run(asked, task).lower() in ("on", "true", "yes", "y", "1")
 
 
-def set_standby(node: str, patience: float) -> None:
+def set_standby(node: str, task: Task) -> None:
     """Have the cluster move everything off a node, over its restarts too."""
     _run(
         ["crm_attribute", "--node", node, "--name", "standby", "--update", "on", "--lifetime", "forever"],
-        patience,
+        task,
     )
 
 
-def end_standby(node: str, patience: float) -> None:
-    _run(["crm_attribute", "--node", node, "--name", "standby", "--delete", "--lifetime", "forever"], patience)
+def end_standby(node: str, task: Task) -> None:
+    _run(["crm_attribute", "--node", node, "--name", "standby", "--delete", "--lifetime", "forever"], task)
 
 
-def resources(patience: float) -> list[Resource]:
-    return read_resources(_run(["crm_mon", "--one-shot", "--output-as=xml"], patience))
+def resources(task: Task) -> list[Resource]:
+    return read_resources(_run(["crm_mon", "--one-shot", "--output-as=xml"], task))
 
 
 def read_resources(xml: str) -> list[Resource]:
@@ -77,30 +86,24 @@ def read_resources(xml: str) -> list[Resource]:
     ]
 
 
-def _run(argv: list[str], patience: float) -> str:
+def _run(argv: list[str], task: Task) -> str:
     """Return what a tool printed; raise ToolFailed with its last words if it failed, or took too long."""
-    try:
-        ended = subprocess.run(  # noqa: S603 a tool that we name
-            argv,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            timeout=patience,
-            check=False,
-        )
-    except FileNotFoundError:
+    if which(argv[0]) is None:
         raise ToolFailed(
             f"there is no {argv[0]} on this machine; install Pacemaker's command line tools (pacemaker-cli-utils)"
-        ) from None
-    except subprocess.TimeoutExpired:
-        raise ToolFailed(f"{argv[0]} did not end within {patience:.1f} s") from None
-    except OSError as error:
-        raise ToolFailed(f"{argv[0]} could not be started: {error.strerror}") from None
-    if ended.returncode == 0:
-        return ended.stdout.decode(errors="replace").strip()
-    words = ended.stderr.decode(errors="replace").strip().splitlines() or [f"exit code {ended.returncode}"]
-    if ended.returncode == _NOT_CONNECTED:
+        )
+    # What ends it in time takes its share of the time too.
+    seconds = patience(task, _LONGEST_ANSWER) + 2 * _GRACE
+    soon = msgspec.structs.replace(task, deadline=datetime.now(UTC) + timedelta(seconds=seconds))
+    try:
+        ended = run(argv, soon, grace=_GRACE, most=_MOST)
+    except NotRun as error:
+        raise ToolFailed(str(error)) from None
+    if not ended.problem:
+        return ended.stdout.strip()
+    if ended.exit == _NOT_CONNECTED:
         raise ToolFailed(
-            f"Pacemaker does not answer on this machine ({words[-1]});"
+            f"Pacemaker does not answer on this machine ({last_line(ended.stderr)});"
             " see that it runs, and that the agent is root or in the group haclient"
         )
-    raise ToolFailed(f"{argv[0]} failed: {words[-1]}")
+    raise ToolFailed(f"{argv[0]} {ended.problem}")

@@ -19,7 +19,7 @@ from forewarn.agent.handler import Task
 from forewarn.core.errors import ForewarnError
 
 KEPT = 64 * 1024
-"""Bytes kept of the beginning of stdout and of the end of stderr; the rest is read and dropped."""
+"""Bytes kept of the end of stderr, and of the beginning of stdout unless more is asked for; the rest is dropped."""
 LONGEST = 500
 """Characters of a program's last line that are told."""
 _MARGIN = 0.2
@@ -71,6 +71,7 @@ def run(
     environment: Mapping[str, str] | None = None,
     directory: str | None = None,
     grace: float = 2.0,
+    most: int = KEPT,
 ) -> Ended:
     """Run a program with ``said`` on its stdin, within the time of the task; raise NotRun if it cannot be started."""
     left = (task.deadline - datetime.now(UTC)).total_seconds() - _MARGIN
@@ -89,7 +90,7 @@ def run(
         )
     except (OSError, ValueError) as error:
         raise NotRun(_why_not(argv[0], directory, error)) from None
-    pipes = _ThreadPipes(program, said) if _IS_WINDOWS else _Pipes(program, said)
+    pipes = _ThreadPipes(program, said, most) if _IS_WINDOWS else _Pipes(program, said, most)
     try:
         cut_off = _wait(program, pipes, task, max(left - grace, 0.0))
         if cut_off:
@@ -161,8 +162,9 @@ def _why_not(name: str, directory: str | None, error: Exception) -> str:
 class _Pipes:
     """The three pipes to a program, none of which can make us wait."""
 
-    def __init__(self, program: "subprocess.Popen[bytes]", said: bytes) -> None:
+    def __init__(self, program: "subprocess.Popen[bytes]", said: bytes, most: int) -> None:
         self._program = program
+        self._most = most
         self._unsaid = memoryview(said)
         self._heard = {program.stdout: bytearray(), program.stderr: bytearray()}
         self._begin()
@@ -219,7 +221,7 @@ class _Pipes:
             heard += chunk
             del heard[:-KEPT]
         else:
-            heard += chunk[: KEPT - len(heard)]
+            heard += chunk[: self._most - len(heard)]
         return bool(chunk)
 
 
