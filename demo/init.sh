@@ -49,8 +49,9 @@ scheduled() { # the ids of events that may be approved: "self" for those that na
         sed -n 's/.*"EventId":"\([^"]*\)".*/\1/p'
 }
 
-# What comes in on the console is done as it is written, so that a test can have a guest do anything.
-while read -r order; do eval "$order"; done </dev/ttyS0 &
+# What comes in on the console is done as it is written, so that a test can have a guest do anything. What it prints is
+# not shown, for it would fall into the middle of what the guest says.
+while read -r order; do eval "$order" >/dev/null 2>&1; done </dev/ttyS0 &
 
 # The power button.
 { dd if=/dev/input/event0 of=/dev/null bs=24 count=1 2>/dev/null && say powerdown && poweroff -f; } &

@@ -328,3 +328,21 @@ def test_our_own_move_is_not_seen_as_a_crash(rig: Rig) -> None:
     assert isinstance(rig.driver.perform(impact(EventType.REDEPLOY, berths=("h2",))), Failed)
     time.sleep(0.2)
     assert rig.seen == []
+
+
+def test_a_check_tells_who_cannot_be_reached_and_disturbs_nobody(rig: Rig) -> None:
+    """A machine that a service talks to is fine; one that died, or never was, is named with the remedy."""
+    guest = rig.park.restored("web-0")
+    rig.driver.watch(rig.seen.append)
+    guest.wait_for("the driver to listen", lambda: len(rig.driver._monitors._talks) == 1)
+    vms = (
+        Vm("web-0", "web", host="h1"),
+        Vm("web-1", "web", host="h1"),
+        Vm("off", "web", host="h1", deallocated=True),
+    )
+
+    (missing,) = rig.driver.check(vms)
+    assert missing.startswith(f"web-1 has no monitor at {rig.park.site.place('web-1', 'h1', 'qmp')}; start it")
+    guest.kill()
+    guest.wait_for("its end", lambda: guest.status() == "gone")
+    assert rig.driver.check(vms)[0].startswith("nobody is behind the monitor of web-0 at ")

@@ -196,7 +196,8 @@ def test_a_deleted_guest_approves_its_end(cloud: Cloud) -> None:
     event = cloud.operate("delete")
 
     assert ended(cloud.client, event) == "Completed: "
-    assert event in cloud.web_0.said("approved")
+    approved = [step.by for step in cloud.client.story(event).steps if step.what == "approved"]
+    assert approved == [f"web-0 ({cloud.park.addresses['web-0']})"]
     assert cloud.web_0.status() == "gone"
     assert [vm.name for vm in cloud.client.vms()] == ["web-1"]
 

@@ -79,7 +79,7 @@ def become(guest: Guest, address: str) -> None:
 def name_of(guest: Guest) -> str:
     """Return the name that the service knows the guest by; nothing when it is not answered."""
     mark = token_hex(4)
-    guest.order(f'echo "@ name {mark} $({ASK})"')
+    guest.order(f'say name "{mark} $({ASK})"')
     return next(said for said in guest.said("name") if mark in said).partition(" ")[2]
 
 
