@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.drivers.libvirt.hypervisor import Hypervisor
 from tests.drivers.libvirt.machines import Machines
 
 
@@ -13,3 +14,17 @@ def machines(tmp_path: Path) -> Iterator[Machines]:
     machines = Machines(tmp_path)
     yield machines
     machines.close()
+
+
+@pytest.fixture(scope="session")
+def embedded() -> Iterator[Hypervisor]:
+    """One for the whole process: libvirt opens no second one of another place in it."""
+    hypervisor = Hypervisor()
+    yield hypervisor
+    hypervisor.close()
+
+
+@pytest.fixture
+def hypervisor(embedded: Hypervisor) -> Iterator[Hypervisor]:
+    yield embedded
+    embedded.close_drivers()

@@ -1,6 +1,7 @@
 """QEMU under libvirt without a daemon, in this process: real guests that boot within seconds."""
 
 import os
+import re
 import shutil
 import signal
 import tempfile
@@ -140,9 +141,9 @@ class Guest:
         return list(dict.fromkeys(line.split()[1] for line in self.said("clock") if " " in line))
 
     def said(self, word: str) -> list[str]:
+        """Return what it has said under a word; what it is just saying is not said yet."""
         text = self._log.read_text(errors="replace") if self._log.exists() else ""
-        lines = text.split("\n")[:-1]  # what it is just saying is not said yet
-        return [line.removeprefix(f"@ {word}").strip() for line in lines if line.startswith(f"@ {word}")]
+        return [found.strip() for found in re.findall(rf"^.*?@ {word}\b(.*)\n", text, re.MULTILINE)]
 
     def wait_for_another_boot(self, before: list[str]) -> None:
         """Wait until it has booted once more than it had before, and not oftener."""

@@ -1,7 +1,5 @@
 """The libvirt driver with real guests under QEMU: what the guests themselves say is what counts."""
 
-from collections.abc import Iterator
-
 import libvirt
 import pytest
 
@@ -10,19 +8,6 @@ from forewarn.node.driver import Done
 from tests.drivers.libvirt.hypervisor import Hypervisor, wait_for
 
 pytestmark = pytest.mark.end_to_end
-
-
-@pytest.fixture(scope="module")
-def site() -> Iterator[Hypervisor]:
-    site = Hypervisor()
-    yield site
-    site.close()
-
-
-@pytest.fixture
-def hypervisor(site: Hypervisor) -> Iterator[Hypervisor]:
-    yield site
-    site.close_drivers()
 
 
 def test_a_guest_is_frozen_for_the_announced_time(hypervisor: Hypervisor) -> None:

@@ -72,7 +72,7 @@ def test_a_reset_lost_in_a_crash_is_not_repeated(machines: Machines) -> None:
     asked = machines.impact(EventType.REBOOT, vm)
     write(machines, asked, vm, "resetting")
 
-    assert when_ended(machines.driver(), asked) == Unknowable(f"nobody saw whether {vm.name} was reset")
+    assert when_ended(machines.driver(grace="0s"), asked) == Unknowable(f"nobody saw whether {vm.name} was reset")
 
 
 def test_a_reset_on_record_is_the_end(machines: Machines) -> None:

@@ -1,7 +1,7 @@
 """The whole way with a real guest: what befalls it is recorded, and one that died is brought back."""
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import pytest
 
@@ -17,13 +17,6 @@ from forewarn.wiring import Assembly
 from tests.drivers.libvirt.hypervisor import Hypervisor
 
 pytestmark = pytest.mark.end_to_end
-
-
-@pytest.fixture
-def hypervisor() -> Iterator[Hypervisor]:
-    hypervisor = Hypervisor()
-    yield hypervisor
-    hypervisor.close()
 
 
 async def until(is_so: Callable[[], bool]) -> None:
