@@ -62,14 +62,15 @@ def of_question(reply: Reply, vms: Collection[str], now: datetime) -> Outcome | 
 def outcome_of(answer: Answer, vms: Collection[str], now: datetime) -> Outcome:
     """Return the outcome that an answer stands for."""
     detail = _plain(answer.detail)
+    hosts = {vm: host for vm, host in answer.hosts.items() if vm in vms}
     match answer.outcome:
         case "done":
             strangers = sorted(set(answer.hosts) - set(vms))
             if strangers:
                 detail = f"{detail} (hosts named for VMs that are not in the event: {', '.join(strangers)})".strip()
-            return Done({vm: host for vm, host in answer.hosts.items() if vm in vms}, detail[:LONGEST])
+            return Done(hosts, detail[:LONGEST])
         case "failed":
-            return Failed(detail or "the receiver says that it failed")
+            return Failed(detail or "the receiver says that it failed", hosts)
         case "underway":
             return Underway(now + timedelta(seconds=max(1.0, answer.check_after)))
         case "not-begun":
