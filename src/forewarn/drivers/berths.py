@@ -12,10 +12,11 @@ def by_preference(vm: Vm, berths: Iterable[Berth]) -> list[Berth]:
     VMs of other fault domains must not share hardware with it, those of other update domains should not, and the
     fewer of its group are hit together the better.
     """
-    return sorted(berths, key=lambda berth: (*_against(vm, berth), len(berth.vms), berth.host.name))
+    return sorted(berths, key=lambda berth: (*against(vm, berth), len(berth.vms), berth.host.name))
 
 
-def _against(vm: Vm, berth: Berth) -> tuple[int, int]:
+def against(vm: Vm, berth: Berth) -> tuple[int, int]:
+    """Count what speaks against a berth: VMs of the group there that are of another fault, of another update domain."""
     others = [other for other in berth.vms if other.name != vm.name and not other.deallocated]
     return (
         sum(other.fault_domain != vm.fault_domain for other in others),

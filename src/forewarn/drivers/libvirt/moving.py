@@ -12,10 +12,10 @@ from typing import Any
 
 import libvirt
 
-from forewarn.drivers.libvirt import berths, volumes
-from forewarn.drivers.libvirt.berths import Room
+from forewarn.drivers.libvirt import volumes
 from forewarn.drivers.libvirt.guests import Guest
 from forewarn.drivers.libvirt.problems import Trouble, sentence, trouble
+from forewarn.drivers.libvirt.rooms import Room, choose, say_no_room
 from forewarn.drivers.libvirt.work import Work
 from forewarn.node.driver import Done
 
@@ -67,9 +67,9 @@ def _target(work: Work, guest: Guest) -> str:
             except Trouble as error:
                 silent.append(str(error))
     needed = guest.memory
-    room = berths.choose(guest.vm, needed, rooms)
+    room = choose(guest.vm, needed, rooms)
     if room is None:
-        raise Trouble("; ".join([berths.say_no_room(guest.vm, needed, rooms), *silent]))
+        raise Trouble("; ".join([say_no_room(guest.vm, needed, rooms), *silent]))
     return room.host
 
 

@@ -1,7 +1,7 @@
 """Which host takes a machine in."""
 
 from forewarn.core.model import Host, Vm
-from forewarn.drivers.libvirt.berths import Room, choose, say_no_room
+from forewarn.drivers.libvirt.rooms import Room, choose, say_no_room
 from forewarn.node.driver import Berth
 
 MIB = 1024 * 1024

@@ -5,6 +5,7 @@ from collections.abc import Iterable
 import msgspec
 
 from forewarn.core.model import Vm
+from forewarn.drivers.berths import against
 from forewarn.node.driver import Berth
 
 _MIB = 1024 * 1024
@@ -24,18 +25,13 @@ class Room(msgspec.Struct, frozen=True):
 def choose(vm: Vm, needed: int, rooms: Iterable[Room]) -> Room | None:
     """Return the best host for a machine that needs so many bytes; None where none has room.
 
-    The fewer of its group's VMs of other update or fault domains stand there, the better; then the more is free.
+    The fewer of its group's VMs of other fault or update domains stand there, the better; then the more is free.
     """
     fitting = [room for room in rooms if room.free >= needed]
-    return min(fitting, key=lambda room: (_strangers(vm, room.berth), -room.free, room.host), default=None)
+    return min(fitting, key=lambda room: (*against(vm, room.berth), -room.free, room.host), default=None)
 
 
 def say_no_room(vm: Vm, needed: int, rooms: Iterable[Room]) -> str:
     """Say why no host takes a machine in."""
     looked = [f"{room.host} has {room.free // _MIB} MiB free" for room in rooms]
     return f"no host has the {needed // _MIB} MiB that {vm.name} needs: {', '.join(looked)}"
-
-
-def _strangers(vm: Vm, berth: Berth) -> int:
-    domains = (vm.update_domain, vm.fault_domain)
-    return sum((other.update_domain, other.fault_domain) != domains for other in berth.vms if other.name != vm.name)
