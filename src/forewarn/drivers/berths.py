@@ -16,7 +16,7 @@ def by_preference(vm: Vm, berths: Iterable[Berth]) -> list[Berth]:
 
 
 def against(vm: Vm, berth: Berth) -> tuple[int, int]:
-    """Count what speaks against a berth: VMs of the group there that are of another fault, of another update domain."""
+    """Count the VMs of the group there that are of another fault domain, and those of another update domain."""
     others = [other for other in berth.vms if other.name != vm.name and not other.deallocated]
     return (
         sum(other.fault_domain != vm.fault_domain for other in others),
