@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from forewarn.config.settings import Notice
 from forewarn.core.errors import BadInput, Refused, Unknown
 from forewarn.core.model import EventStatus, EventType
 from forewarn.emulator import Emulator
@@ -26,6 +27,12 @@ def test_each_vm_asks_at_a_port_of_its_own() -> None:
 
         assert names == [b"web-0", b"web-1"]
         assert emulator.url == emulator.vm("web-0").url
+
+
+def test_the_least_notice_can_be_another() -> None:
+    """For those who want to see what less than Azure's means."""
+    with Emulator("web-0", now=NOON, notice=Notice(reboot=timedelta(seconds=20))) as emulator:
+        assert emulator.vm("web-0").reboot().not_before == NOON + timedelta(seconds=20)
 
 
 def test_an_event_goes_its_way_when_the_clock_is_moved() -> None:
