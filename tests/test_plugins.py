@@ -49,14 +49,14 @@ def test_an_unknown_name_is_answered_with_the_nearest_and_the_list() -> None:
         plugins.load(DRIVERS, "simulatd")
 
     assert str(refused.value) == (
-        "there is no driver 'simulatd' (installed: command, simulated); did you mean 'simulated'?"
+        f"there is no driver 'simulatd' (installed: {', '.join(plugins.names(DRIVERS))}); did you mean 'simulated'?"
     )
 
 
 def test_a_group_without_members_says_so() -> None:
     """Where nothing is installed, the list is none."""
-    with pytest.raises(BadInput, match=r"^there is no handler 'x' \(installed: none\)$"):
-        plugins.load("forewarn.handlers", "x")
+    with pytest.raises(BadInput, match=r"^there is no marvel 'x' \(installed: none\)$"):
+        plugins.load("forewarn.marvels", "x")
 
 
 @pytest.mark.parametrize(
