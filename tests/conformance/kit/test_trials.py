@@ -24,6 +24,13 @@ def test_a_good_client_passes_every_trial() -> None:
     assert [each.rule for each in findings] == list(TRIALS)
 
 
+def test_a_client_that_waits_for_news_passes_every_trial() -> None:
+    """What the service holds back is no silence."""
+    findings = try_out(CLIENT.replace("client.py", "waiting.py"))
+
+    assert {each.rule: each for each in findings if each.outcome is not Outcome.KEPT} == {}
+
+
 @pytest.mark.parametrize(
     ("fault", "trial"),
     [
