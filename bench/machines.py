@@ -44,8 +44,8 @@ def machines(directory: Path, *, quick: bool) -> Iterator[Figure]:
         service.kill()
         yield moves(site, directory / "driver", VM, "96 MiB", rounds=2 if quick else 15)
         end(site, VM)
-        booted(site, _LARGE, 1, memory=1280, used=512)
-        yield moves(site, directory / "driver", _LARGE, "512 MiB in use", rounds=1 if quick else 8)
+        booted(site, _LARGE, 1, memory=1024, used=384)
+        yield moves(site, directory / "driver", _LARGE, "384 MiB in use", rounds=1 if quick else 8)
 
 
 def _freezes(site: Site, data: Path, client: Client, *, rounds: int) -> Iterator[Figure]:
