@@ -168,17 +168,14 @@ class QemuDriver:
         puzzling: set[Path] = set()
         while not self._closing.is_set():
             found = {Path(name) for name in glob.glob(self._settings.everywhere)}  # noqa: PTH207 an absolute pattern
-            for path in found:
-                if self._monitors.knows(path):
-                    continue
-                try:
-                    self._monitors.open(path)
-                    puzzling.discard(path)
-                except Trouble as trouble:
-                    if path not in puzzling:
-                        log.warning("nothing is heard from a machine: %s", trouble)
-                    puzzling.add(path)
-            puzzling &= found
+            try:
+                silent = self._monitors.open_all(found)
+            except Trouble:
+                return  # it was closed meanwhile
+            for path, trouble in silent.items():
+                if path not in puzzling:
+                    log.warning("nothing is heard from a machine: %s", trouble)
+            puzzling = set(silent)
             self._closing.wait(LOOK_FOR_MACHINES_EVERY)
 
     def _later(self) -> Underway:

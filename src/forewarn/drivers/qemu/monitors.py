@@ -10,7 +10,7 @@ import os
 import socket
 import struct
 import threading
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterable
 from concurrent.futures import CancelledError, Future
 from contextlib import suppress
 from pathlib import Path
@@ -20,7 +20,8 @@ from qemu.qmp import ConnectError, ExecInterruptedError, ExecuteError, QMPClient
 
 from forewarn.core.errors import ForewarnError
 
-LONGEST_GREETING = 5.0
+LONGEST_GREETING = 15.0
+"""Seconds until a monitor must have let us in; a QEMU that reads a guest's memory says nothing meanwhile."""
 LONGEST_ANSWER = 20.0
 """Seconds that a monitor may take to answer; a busy QEMU writes its memory in between."""
 LONGEST_END = 5.0
@@ -61,9 +62,14 @@ class Monitors:
         """Begin to listen to a machine; raise Absent or Trouble."""
         self._wait(self._open(path))
 
+    def open_all(self, paths: Iterable[Path]) -> dict[Path, Trouble]:
+        """Begin to listen to machines, all at once; return what keeps us from some."""
+        return self._wait(self._open_all(paths))
+
     def knows(self, path: Path) -> bool:
         """Tell whether a conversation is open."""
-        return path in self._talks
+        talk = self._talks.get(path)
+        return talk is not None and talk.is_open.is_set()
 
     def await_end(self, path: Path, seconds: float) -> bool:
         """Wait until the machine has hung up and its process has ended; tell whether it has."""
@@ -123,6 +129,11 @@ class Monitors:
         if talk.failure:
             raise talk.failure
         return talk
+
+    async def _open_all(self, paths: Iterable[Path]) -> dict[Path, Trouble]:
+        new = [path for path in paths if path not in self._talks]
+        opened = await asyncio.gather(*map(self._open, new), return_exceptions=True)
+        return {path: each for path, each in zip(new, opened, strict=True) if isinstance(each, Trouble)}
 
     async def _listen(self, path: Path, talk: "_Talk") -> None:
         """Pass on what QEMU says unasked, until it hangs up or we do."""
@@ -186,9 +197,7 @@ class _Talk:
                 self._process = _process_behind(line)
                 await self.client.connect(line)
         except TimeoutError:
-            raise Trouble(
-                f"the monitor at {path} does not greet: somebody else talks to it; give Forewarn one of its own"
-            ) from None
+            raise _no_greeting(path) from None
         except (ConnectError, OSError) as error:
             raise _no_connection(path, error) from None
         finally:
@@ -229,6 +238,8 @@ def _process_behind(line: socket.socket) -> int:
 def _no_connection(path: Path, error: Exception) -> Trouble:
     cause = error.exc if isinstance(error, ConnectError) else error
     match cause:
+        case asyncio.CancelledError():  # the library's wrapping of our own patience
+            return _no_greeting(path)
         case FileNotFoundError():
             return Absent(
                 f"there is no machine at {path}: see that it runs, and that 'qmp' of driver 'qemu' is right"
@@ -239,6 +250,10 @@ def _no_connection(path: Path, error: Exception) -> Trouble:
             return Trouble(f"the monitor at {path} may not be opened: run the service as a user who may")
         case _:
             return Trouble(f"the monitor at {path} cannot be spoken to: {_line(cause)}")
+
+
+def _no_greeting(path: Path) -> Trouble:
+    return Trouble(f"the monitor at {path} does not greet: somebody else talks to it; give Forewarn one of its own")
 
 
 def _line(error: BaseException) -> str:
