@@ -1,5 +1,6 @@
 """The agent's memory on disk: durable, readable after being cut off anywhere, and never grown without end."""
 
+import zlib
 from pathlib import Path
 
 import pytest
@@ -136,3 +137,27 @@ def test_a_dry_run_touches_no_file(tmp_path: Path) -> None:
 
     assert file.memory == fold(FACTS)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_memory_of_another_format_is_left_alone(tmp_path: Path) -> None:
+    """Whoever went back to an older version is told, and nothing of it is lost."""
+    said = b'{"format":2,"memory":"told otherwise"}'
+    content = b"%08x %b\n" % (zlib.crc32(said), said)
+    (tmp_path / "memory").write_bytes(content)
+
+    with pytest.raises(Unavailable, match=r"is of format 2, and this version knows 1: run the version that wrote it"):
+        opened(tmp_path / "memory")
+    assert (tmp_path / "memory").read_bytes() == content
+
+
+def test_a_large_memory_is_not_written_whole_with_every_fact(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is begun anew when the facts outgrow it, however large it is."""
+    monkeypatch.setattr(memory_file, "_GROWN", 100)
+    file = opened(tmp_path / "memory")
+    file.append(FACTS)
+    file.append([Approved("e1", START)])
+    before = (tmp_path / "memory").stat().st_ino
+    file.append([Approved("e1", START)])
+
+    assert (tmp_path / "memory").stat().st_ino == before
+    file.close()

@@ -25,11 +25,18 @@ _GROWN = 1 << 20
 """Bytes after which the file is begun anew."""
 
 
-class _Beginning(msgspec.Struct):
+_FORMAT = 1
+
+
+class _Format(msgspec.Struct):
     format: int
+
+
+class _Beginning(_Format):
     memory: Memory
 
 
+_read_format = msgspec.json.Decoder(_Format).decode
 _read_beginning = msgspec.json.Decoder(_Beginning).decode
 _read_fact = msgspec.json.Decoder(Fact).decode
 _encode = msgspec.json.Encoder().encode
@@ -46,9 +53,10 @@ class MemoryFile:
         self._is_kept = is_kept
         self._file: BinaryIO | None = None
         self._length = 0
+        self._began_with = 0
 
     def open(self) -> None:
-        """Read what is there, and begin the file anew; raise Unavailable when that cannot be.
+        """Read what is there, and begin the file anew; raise Unavailable when that cannot be, or is not for us.
 
         A memory that is not kept begins empty, and touches no file.
         """
@@ -74,7 +82,8 @@ class MemoryFile:
         self._close()
 
     def _write(self, lines: bytes) -> None:
-        if self._file is None or self._length > _GROWN:
+        # A memory that is large itself is not written whole for every few facts.
+        if self._file is None or self._length > max(_GROWN, 2 * self._began_with):
             self._begin_anew()
         assert self._file is not None  # noqa: S101 begun above
         try:
@@ -95,7 +104,7 @@ class MemoryFile:
 
     def _begin_anew(self) -> None:
         self._close()
-        beginning = _line(_encode(_Beginning(1, self.memory)))
+        beginning = _line(_encode(_Beginning(_FORMAT, self.memory)))
         new = self._path.with_name(self._path.name + ".new")
         try:
             with written(new) as file:
@@ -105,7 +114,7 @@ class MemoryFile:
             self._file = self._path.open("ab")
         except OSError as error:
             raise self._trouble(error) from None
-        self._length = len(beginning)
+        self._length = self._began_with = len(beginning)
 
     def _load(self, content: bytes) -> None:
         lines = _lines(content)
@@ -113,6 +122,7 @@ class MemoryFile:
         try:
             for number, (line, end) in enumerate(lines):
                 if number == 0:
+                    self._check(_read_format(line).format)
                     self.memory = _read_beginning(line).memory
                 else:
                     self.memory.evolve(_read_fact(line))
@@ -126,6 +136,13 @@ class MemoryFile:
                 )
         if self.damage and read < len(content):
             self._set_aside(content)
+
+    def _check(self, format_: int) -> None:
+        if format_ != _FORMAT:
+            raise Unavailable(
+                f"the agent's memory {self._path} is of format {format_}, and this version knows {_FORMAT}: run the"
+                " version that wrote it, or move the file away and put back by hand what its handlers did"
+            )
 
     def _set_aside(self, content: bytes) -> None:
         aside = self._path.with_name(self._path.name + ".damaged")
