@@ -80,6 +80,19 @@ class Bell:
         os.close(self._descriptor)
 
 
+def render_config(service: int, http: int, directory: Path, bell: Bell) -> str:
+    """Return the agent's configuration, with the ports of the service and of its own metrics."""
+    words = {
+        "state": directory / "state",
+        "socket": directory / "agent.sock",
+        "do": bell.command("do"),
+        "undo": bell.command("undo"),
+        "diary": directory / "diary",
+    }
+    quoted = {name: json.dumps(word if isinstance(word, list) else str(word)) for name, word in words.items()}
+    return _CONFIG.format(port=service, http=http, **quoted)
+
+
 @contextmanager
 def agent_of(
     server: Server, directory: Path, core: int, bell: Bell, environment: Mapping[str, str]
@@ -87,15 +100,7 @@ def agent_of(
     """Run an agent for as long as the block lasts, which begins when the agent knows its document."""
     directory.mkdir(exist_ok=True)
     config, log, socket = directory / "agent.toml", directory / "log", directory / "agent.sock"
-    words = {
-        "state": directory / "state",
-        "socket": socket,
-        "do": bell.command("do"),
-        "undo": bell.command("undo"),
-        "diary": directory / "diary",
-    }
-    quoted = {name: json.dumps(word if isinstance(word, list) else str(word)) for name, word in words.items()}
-    config.write_text(_CONFIG.format(port=server.port, http=free_port(), **quoted), "utf-8")
+    config.write_text(render_config(server.port, free_port(), directory, bell), "utf-8")
     with running(python("forewarn", "agent", "--config", str(config)), core, log, environment) as process:
         until = time.monotonic() + _PATIENCE
         while not _knows_its_document(socket):

@@ -39,8 +39,8 @@ def booted(site: Site, vm: str = VM, number: int = 0, *, memory: int = 96, used:
     if used:
         # Not of zeroes, which would not be sent; copied, because a guest without KVM makes nothing else fast.
         guest.order(f"dd if=/dev/urandom of=/run/piece bs=1M count={_PIECE}")
-        for number in range(1, used // _PIECE):
-            guest.order(f"cp /run/piece /run/piece-{number}")
+        for copy in range(1, used // _PIECE):
+            guest.order(f"cp /run/piece /run/piece-{copy}")
     guest.close()
     return address
 

@@ -47,10 +47,11 @@ def starting(server: Server, environment: Mapping[str, str], *, rounds: int) -> 
         for measure in measures.values():
             measure()
         took = alternate(measures | {"request": partial(_request, url, environment)}, rounds)
-    yield _figure(took)
+    yield figure_of(took)
 
 
-def _figure(took: Mapping[str, list[float]]) -> Figure:
+def figure_of(took: Mapping[str, list[float]]) -> Figure:
+    """Sum up what was measured: what is left of the command without its request, in terms of an empty program."""
     nothing = took["nothing"]
     without_request = [whole - request for whole, request in zip(took["events"], took["request"], strict=True)]
     spread = spread_of(ratios(without_request, nothing))
