@@ -5,6 +5,7 @@
 The rules ([[rules]]) and the handlers ([handlers.NAME]) stand in the file alone.
 """
 
+import re
 import shlex
 import sys
 from collections.abc import Callable, Mapping
@@ -19,6 +20,7 @@ from forewarn.agent.approving import Approver
 from forewarn.agent.place import Place, read_place
 from forewarn.agent.plan import OnFailure, Terms
 from forewarn.agent.rules import Approval, Concern, Rule
+from forewarn.client import places
 from forewarn.config import toml
 from forewarn.config.keys import Key, from_file, from_outside, keys_of, unknown_key
 from forewarn.config.values import (
@@ -37,6 +39,7 @@ from forewarn.core.model import EventSource, EventType
 from forewarn.wire.words import SOURCES, TYPES, read_source, read_type
 
 PREFIX = "FOREWARN_AGENT_"
+_NAME = re.compile(r"\w[\w.-]*")
 _WINDOWS = sys.platform == "win32"
 _STATE = Path(r"C:\ProgramData\forewarn-agent" if _WINDOWS else "/var/lib/forewarn-agent")
 _PLACE: Place = Endpoint("127.0.0.1", 9255) if _WINDOWS else Path("/run/forewarn-agent/agent.sock")
@@ -47,6 +50,8 @@ def _read_words(given: object) -> tuple[str, ...]:
         return tuple(shlex.split(given))
     if not isinstance(given, list) or not all(isinstance(word, str) and "\0" not in word for word in given):
         raise ValueError
+    if given and not given[0]:
+        raise ValueError  # no program has an empty name
     return tuple(given)
 
 
@@ -77,6 +82,17 @@ def _read_event_source(given: object) -> EventSource:
     return source
 
 
+def _read_service(given: object) -> str:
+    if not isinstance(given, str):
+        raise ValueError  # noqa: TRY004 - as above
+    try:
+        if given:
+            places.read_place(given)
+    except BadInput:
+        raise ValueError from None
+    return given
+
+
 def _read_socket(given: object) -> Place | None:
     if not isinstance(given, str):
         raise ValueError  # noqa: TRY004 - as above
@@ -98,6 +114,7 @@ _PATTERNS = Kind('a list of patterns, such as ["web-*"]', _read_names)
 _STAGES = Kind('a list of handlers, such as ["first", ["these", "together"], "last"]', _read_stages)
 _TYPES = Kind(f"a list of {', '.join(TYPES.values())}", _read_types)
 _SOURCE = Kind(" or ".join(SOURCES.values()), _read_event_source)
+_SERVICE = Kind("an address such as http://169.254.169.254", _read_service, "URL")
 _SOCKET = Kind("a path, 127.0.0.1:PORT, or off", _read_socket, "PATH|HOST:PORT|off")
 
 
@@ -115,7 +132,9 @@ class Configured(msgspec.Struct, frozen=True):
 class AgentSettings(msgspec.Struct, frozen=True, kw_only=True):
     """How one agent runs."""
 
-    endpoint: Annotated[str, Key(TEXT, "The service to ask, such as http://169.254.169.254; found when empty.")] = ""
+    endpoint: Annotated[
+        str, Key(_SERVICE, "The service to ask, such as http://169.254.169.254; found when empty.")
+    ] = ""
     name: Annotated[str, Key(TEXT, "The name by which events call this VM; asked at the endpoint when empty.")] = ""
     state: Annotated[Path, Key(DIRECTORY, "Where the agent keeps what must survive a reboot.")] = _STATE
     socket: Annotated[Place | None, Key(_SOCKET, "Where programs on this VM listen and hold; or off.")] = _PLACE
@@ -211,8 +230,16 @@ def _handler(file: toml.Toml, name: str, table: dict[str, object]) -> Configured
     kind = terms.pop("kind", None)
     if not kind:
         raise BadInput(f'{place}: [handlers.{name}] has no kind; write kind = "command", or another handler')
+    if not _NAME.fullmatch(name):
+        # It is also the name of the directory in which the handler keeps what it must.
+        raise BadInput(f"{place}: {name!r} is no name for a handler; use letters, digits, '-' and '_'")
     own = {key: value for key, value in table.items() if key not in TERM_KEYS}
-    return Configured(str(kind), msgspec.structs.replace(Terms(), **terms), own, place)
+    found = msgspec.structs.replace(Terms(), **terms)
+    if found.timeout <= timedelta(0) or found.takes > found.timeout:
+        raise BadInput(
+            f"{place}: [handlers.{name}] may never end in time; give a timeout that is longer than it takes"
+        )
+    return Configured(str(kind), found, own, place)
 
 
 def _rules(file: toml.Toml, given: object, handlers: Mapping[str, Configured]) -> tuple[Rule, ...]:
