@@ -152,7 +152,7 @@ def test_guests_that_stay_are_there_to_be_played_with(world: World) -> None:
         restart.split(), env={**os.environ, "FOREWARN_DATA": data}, check=True, capture_output=True, text=True
     )
     assert told.stdout.startswith("web-0 will restart at ")
-    said += _read_until(demo, "web-0 says: I have booted")
+    said += _read_until(demo, "web-0 says: I read: Reboot for me")
     demo.send_signal(signal.SIGINT)
 
     rest, _ = demo.communicate(timeout=PATIENCE)
