@@ -1,6 +1,6 @@
 """What the agent does next, told as stories: the world says what happens, the agent what it begins."""
 
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 
 import msgspec
 import pytest
@@ -490,3 +490,13 @@ def test_a_pause_ends_when_the_clock_is_set_back() -> None:
     world.pass_time(hours=-1)
 
     assert world.said() == ["do drain"]
+
+
+@pytest.mark.parametrize("not_before", [datetime.min, datetime.max])
+def test_no_time_that_a_service_may_say_is_too_much(not_before: datetime) -> None:
+    """The ends of the calendar are times like others: one long past, one far ahead."""
+    world = World(agenda("drain", ("tell", "log"), terms={"drain": Terms(takes=seconds(5))}))
+    world.show(event(not_before=not_before.replace(tzinfo=UTC)))
+    world.show(event(not_before=not_before.replace(tzinfo=UTC), description="still"))
+
+    assert world.said() == (["do drain"] if not_before == datetime.max else ["approve e1"])

@@ -37,6 +37,7 @@ def test_the_first_that_fits_counts() -> None:
         (Rule(name="", duration_at_most=TEN), event(duration=0), event(duration=-1)),
         (Rule(name="", duration_at_least=TEN), event(duration=10), event(duration=9)),
         (Rule(name="", duration_at_least=TEN), event(duration=30), event(duration=-1)),
+        (Rule(name="", duration_at_least=TEN), event(duration=10**18), event(duration=-(10**18))),
         (Rule(name="", description="*migration*"), event(description="A Live Migration."), event(description="")),
         (Rule(name="", resources=("WEB-*",)), event(), event(resources=("db-0", ME[:3]))),
         (Rule(name="", concerns=Concern.ME), event(resources=("x", "WEB-0")), event(resources=("web-1",))),

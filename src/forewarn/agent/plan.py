@@ -11,7 +11,7 @@ counts for nothing here: it is tried as long as any time is left.
 """
 
 from collections.abc import Mapping, Sequence
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 
 import msgspec
@@ -19,6 +19,8 @@ import msgspec
 SPARE = timedelta(seconds=1)
 """Kept free before NotBefore."""
 _FOR_EVER = timedelta(days=36_500)
+_LONG_AGO = datetime(1970, 1, 1, tzinfo=UTC)
+"""No event was announced before that, whatever a service says; nothing reaches the end of the calendar from there."""
 
 
 class OnFailure(StrEnum):
@@ -42,7 +44,7 @@ class Terms(msgspec.Struct, frozen=True, kw_only=True):
 
 def time_left(not_before: datetime | None, now: datetime) -> timedelta:
     """Return the time there is to get ready; without NotBefore it has no end."""
-    return _FOR_EVER if not_before is None else not_before - SPARE - now
+    return _FOR_EVER if not_before is None else max(not_before, _LONG_AGO) - SPARE - now
 
 
 def fitting(stages: Sequence[Sequence[str]], terms: Mapping[str, Terms], left: timedelta) -> frozenset[str]:
@@ -83,4 +85,4 @@ def latest_end(
     later: Sequence[Sequence[str]], terms: Mapping[str, Terms], chosen: frozenset[str], not_before: datetime
 ) -> datetime:
     """Return when a stage must have ended, so that those chosen from later ones still have their time."""
-    return not_before - SPARE - _length(later, terms, chosen)
+    return max(not_before, _LONG_AGO) - SPARE - _length(later, terms, chosen)

@@ -78,11 +78,11 @@ def _fits(rule: Rule, event: ScheduledEvent, vm: str) -> bool:
 def _fits_duration(rule: Rule, seconds: int) -> bool:
     if rule.duration_at_most is None and rule.duration_at_least is None:
         return True
-    duration = timedelta(seconds=seconds)
+    # Numbers are compared: a service may say any, and not each is a duration.
     return (
         seconds >= 0
-        and (rule.duration_at_most is None or duration <= rule.duration_at_most)
-        and (rule.duration_at_least is None or duration >= rule.duration_at_least)
+        and (rule.duration_at_most is None or seconds <= rule.duration_at_most.total_seconds())
+        and (rule.duration_at_least is None or seconds >= rule.duration_at_least.total_seconds())
     )
 
 
