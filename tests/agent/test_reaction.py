@@ -492,11 +492,11 @@ def test_a_pause_ends_when_the_clock_is_set_back() -> None:
     assert world.said() == ["do drain"]
 
 
-@pytest.mark.parametrize("not_before", [datetime.min, datetime.max])
-def test_no_time_that_a_service_may_say_is_too_much(not_before: datetime) -> None:
+@pytest.mark.parametrize(("year", "said"), [(1, ["approve e1"]), (9999, ["do drain"])])
+def test_no_time_that_a_service_may_say_is_too_much(year: int, said: list[str]) -> None:
     """The ends of the calendar are times like others: one long past, one far ahead."""
     world = World(agenda("drain", ("tell", "log"), terms={"drain": Terms(takes=seconds(5))}))
-    world.show(event(not_before=not_before.replace(tzinfo=UTC)))
-    world.show(event(not_before=not_before.replace(tzinfo=UTC), description="still"))
+    world.show(event(not_before=datetime(year, 1, 1, tzinfo=UTC)))
+    world.show(event(not_before=datetime(year, 1, 1, tzinfo=UTC), description="still"))
 
-    assert world.said() == (["do drain"] if not_before == datetime.max else ["approve e1"])
+    assert world.said() == said
