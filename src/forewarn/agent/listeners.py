@@ -89,8 +89,8 @@ class Listeners:
 
     @property
     def count(self) -> int:
-        """How many programs are connected."""
-        return len(self._connections)
+        """How many programs listen or hold; who only asks for the status is none of them."""
+        return sum(connection.is_subscribed or bool(connection.holders) for connection in self._connections)
 
     @property
     def port(self) -> int:

@@ -105,7 +105,7 @@ def _of(status: Status) -> Iterator[str]:
         "The earliest NotBefore of an event that concerns this VM; absent where there is none.",
         [("", {}, min(announced))] if announced else [],
     )
-    yield _gauge("listeners", "Programs connected to the local socket.", status.listeners)
+    yield _gauge("listeners", "Programs that listen on the local socket, or hold.", status.listeners)
     yield _gauge("holds", "Holds on approvals.", sum(len(view.holds) for view in events))
     yield _family("info", "gauge", "The release that runs.", [("", {"version": status.version}, 1)])
     started = status.started_at.timestamp()
