@@ -100,13 +100,13 @@ class Guest:
         text = log.read_bytes().decode(errors="replace") if log.exists() else ""
         said, parts = [], ""
         for line in (line.strip("\r") for line in text.split("\n")[:-1]):
-            if line.startswith("@ part "):
-                parts += line.removeprefix("@ part ")
-            elif line.startswith("@ "):
+            if line.startswith("@ "):
                 kind, _, rest = line.removeprefix("@ ").partition(" ")
-                if kind == word:
+                if kind == f"+{word}":
+                    parts += rest
+                elif kind == word:
                     said.append(parts + rest)
-                parts = ""
+                    parts = ""
         return said
 
     def boot_id(self) -> str:

@@ -30,10 +30,13 @@ ip route add 169.254.169.254 dev eth0
 
 # Said through the kernel's log, which writes to the console by itself: a terminal waits for an interrupt, and one that
 # falls into a live migration may be lost. What is too long for one line comes in parts.
-say() {
-    printf '%s\n' "$2" | fold -w 800 >/run/said
-    sed '$d' /run/said | while read -r part; do echo "<1>@ part $part" >/dev/kmsg; done
-    echo "<1>@ $1 $(tail -n 1 /run/said)" >/dev/kmsg
+say() { # WORD TEXT
+    local rest="$2"
+    while [ ${#rest} -gt 800 ]; do
+        echo "<1>@ +$1 $(echo "$rest" | cut -c1-800)" >/dev/kmsg
+        rest=$(echo "$rest" | cut -c801-)
+    done
+    echo "<1>@ $1 $rest" >/dev/kmsg
 }
 
 URL='http://169.254.169.254/metadata/scheduledevents?api-version=2020-07-01'

@@ -71,7 +71,7 @@ class Seen:
         match word:
             case "clock":
                 return self._hear_clock(host, rest, at)
-            case "part":
+            case "+events":
                 self._parts += rest  # of a document too long for one line
             case "events":
                 document, self._parts = self._parts + rest, ""
