@@ -74,6 +74,6 @@ def test_an_agent_that_stops_does_not_wait_for_it(tmp_path: Path) -> None:
     stopping.set()
     asking.join(10)
 
-    assert answers == [Answer(agreed=False, detail="sh was stopped because the agent stops")]
+    assert answers == [Answer(agreed=False, detail="sh was stopped before it had ended")]
     for pid in pids.read_text().split():
         assert not Path(f"/proc/{pid}").exists() or "zombie" in Path(f"/proc/{pid}/status").read_text()

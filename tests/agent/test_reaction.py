@@ -372,6 +372,17 @@ def test_the_coordinator_is_asked_until_it_agrees() -> None:
     assert world.said() == ["approve e1"]
 
 
+def test_the_coordinator_is_asked_again_when_the_clock_is_set_back() -> None:
+    """An answer from the future is old."""
+    world = World(agenda(approver=Approver.COORDINATOR))
+    world.show(event())
+    world.consulted(agreed=False)
+    world.said()
+    world.pass_time(hours=-1)
+
+    assert world.said() == ["consult e1"]
+
+
 def test_nobody_approves_what_happens_to_others() -> None:
     """Only those whom it happens to know whether they are ready."""
     world = World(agenda("tell", rule=Rule(name="others", concerns=Concern.OTHERS)))

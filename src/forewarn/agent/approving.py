@@ -61,5 +61,6 @@ def _consult(known: Known, now: datetime) -> Approve | Consult | datetime:
         return Consult(known.event)
     if consulted.agreed:
         return Approve(known.event.id)
-    again_at = consulted.at + ASK_AGAIN
-    return Consult(known.event) if again_at <= now else again_at
+    # An answer that seems to come from the future is old: the clock was set.
+    is_recent = timedelta(0) <= now - consulted.at < ASK_AGAIN
+    return consulted.at + ASK_AGAIN if is_recent else Consult(known.event)

@@ -44,7 +44,8 @@ class Task(msgspec.Struct, frozen=True, kw_only=True):
     deadline: datetime
     """When the call must have returned. It is never later than the event's NotBefore when getting ready."""
     stopping: Stopping
-    """Set when the agent stops: a handler that waits gives up waiting then."""
+    """Set when the call is no longer wanted, because its time is over, its event is gone or was moved, or the agent
+    stops: a handler that waits gives up waiting then. What it says within a second still counts."""
     kept: dict[str, str] = {}
     """For ``undo``: what ``do`` said was to be kept, and empty if ``do`` was cut off."""
     attempt: int = 1

@@ -125,7 +125,7 @@ def test_it_ends_soon_when_the_agent_stops() -> None:
     began = time.monotonic()
     ended = run(["sleep", "60"], task(60, stopping))
 
-    assert ended.problem == "was stopped because the agent stops"
+    assert ended.problem == "was stopped before it had ended"
     assert time.monotonic() - began < 1.5
 
 

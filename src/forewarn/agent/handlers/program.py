@@ -118,7 +118,7 @@ def _wait(program: "subprocess.Popen[bytes]", pipes: "_Pipes", task: Task, secon
     until = time.monotonic() + seconds
     while program.poll() is None:
         if task.stopping.is_set():
-            return "was stopped because the agent stops"
+            return "was stopped before it had ended"
         left = until - time.monotonic()
         if left <= 0:
             return "took too long and was stopped"
