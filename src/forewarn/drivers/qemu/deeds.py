@@ -20,7 +20,8 @@ from forewarn.drivers.qemu.machines import GONE, Machine
 from forewarn.drivers.qemu.monitors import Monitors, Trouble
 from forewarn.drivers.qemu.settings import QemuSettings
 
-LOOK_EVERY = 0.01
+LOOK_EVERY = 0.1
+"""Seconds after which we look again, though no machine has said anything."""
 _LONGEST_RESET = 15.0
 _STANDS_STILL = {"paused", "prelaunch", "shutdown"}
 
@@ -69,13 +70,16 @@ class Deed:
         return self.clock.now().isoformat()
 
     def wait_until(self, is_so: Callable[[], bool], seconds: float) -> bool:
-        """Look again and again whether something is so; raise Interrupted when the driver is closed."""
+        """Look whether something is so whenever a machine speaks; raise Interrupted when the driver is closed."""
         ending = monotonic() + seconds
+        words = self._monitors.words
         while not is_so():
             if monotonic() >= ending:
                 return False
-            if self.closing.wait(LOOK_EVERY):
+            self._monitors.await_word(words, LOOK_EVERY)
+            if self.closing.is_set():
                 raise Interrupted
+            words = self._monitors.words
         return True
 
 

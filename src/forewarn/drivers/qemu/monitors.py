@@ -53,6 +53,18 @@ class Monitors:
         self._thread = threading.Thread(target=self._loop.run_forever, name="qmp", daemon=True)
         self._thread.start()
         self._is_closed = False
+        self._words = 0
+        self._word = threading.Condition()
+
+    @property
+    def words(self) -> int:
+        """How often any machine has said something unasked so far."""
+        return self._words
+
+    def await_word(self, since: int, seconds: float) -> None:
+        """Return as soon as a machine has said something since there were so many words, or after that time."""
+        with self._word:
+            self._word.wait_for(lambda: self._words != since, seconds)
 
     def execute(self, path: Path, command: str, **arguments: object) -> Any:  # noqa: ANN401 QMP answers anything
         """Have a machine do something and return its answer; raise Absent or Trouble."""
@@ -143,7 +155,7 @@ class Monitors:
         while not (ending.done() or closing.done()):
             await asyncio.wait({hearing, ending, closing}, return_when=asyncio.FIRST_COMPLETED)
             if hearing.done():
-                self._tell(path, dict(hearing.result()))
+                self._pass_on(path, dict(hearing.result()))
                 hearing = asyncio.create_task(talk.client.events.get())
         ending.cancel()
         hearing.cancel()
@@ -151,13 +163,19 @@ class Monitors:
         with suppress(Exception):
             await talk.client.disconnect()
         for event in talk.client.events.clear():
-            self._tell(path, dict(event))
+            self._pass_on(path, dict(event))
         has_died = await talk.process_ended(closing)
         closing.cancel()
         self._talks.pop(path, None)
         talk.has_ended.set()
         if has_died:
-            self._tell(path, None)
+            self._pass_on(path, None)
+
+    def _pass_on(self, path: Path, said: dict[str, Any] | None) -> None:
+        self._tell(path, said)
+        with self._word:
+            self._words += 1
+            self._word.notify_all()
 
     async def _end_of(self, path: Path, seconds: float) -> bool:
         talk = self._talks.get(path)

@@ -1,0 +1,39 @@
+"""What is done to one machine, where no QEMU is needed for it."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from forewarn.drivers.qemu.machines import Machine
+from forewarn.drivers.qemu.monitors import Monitors, Trouble
+from forewarn.drivers.qemu.settings import QemuSettings
+
+
+@pytest.fixture
+def machine(tmp_path: Path) -> Iterator[Machine]:
+    monitors = Monitors(lambda *_: None)
+    yield Machine(QemuSettings(qmp=str(tmp_path / "{vm}.qmp"), timeout=0.2), monitors, "web-0", "h1")
+    monitors.close()
+
+
+@pytest.mark.end_to_end
+def test_a_command_that_takes_too_long_is_ended(machine: Machine) -> None:
+    """Whose it is and how long it had is said."""
+    with pytest.raises(Trouble, match=r"^'start' \(sleep\) took longer than 0 s for web-0$"):
+        machine.run("start", ["sleep", "60"])
+
+
+@pytest.mark.end_to_end
+def test_the_last_words_of_a_command_that_fails_are_the_reason(machine: Machine) -> None:
+    """What a machine would inherit is a file, so nobody waits for its end."""
+    with pytest.raises(Trouble, match=r"^'start' \(sh\) failed for web-0: no disk$"):
+        machine.run("start", ["sh", "-c", "echo looking >&2; echo no disk >&2; exit 1"])
+
+
+def test_a_command_that_is_not_there_is_said(machine: Machine) -> None:
+    """With the system's own words."""
+    with pytest.raises(
+        Trouble, match=r"^'start' \(/nowhere\) could not be run for web-0: No such file or directory$"
+    ):
+        machine.run("start", ["/nowhere"])
