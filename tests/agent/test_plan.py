@@ -68,3 +68,9 @@ def test_a_deadline_is_never_past_not_before(terms: dict[str, Terms], left: time
 def test_without_not_before_the_timeout_is_the_deadline() -> None:
     """An event that has started has no time to be ready by."""
     assert deadline("a", (), {"a": Terms()}, frozenset("a"), None, START) == START + timedelta(seconds=60)
+
+
+def test_some_time_is_kept_free_for_the_approval() -> None:
+    """What is left ends a little before NotBefore; without NotBefore it has no end."""
+    assert time_left(START + timedelta(seconds=10), START) == timedelta(seconds=10) - SPARE
+    assert time_left(None, START) > timedelta(days=365)

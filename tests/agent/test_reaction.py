@@ -168,6 +168,14 @@ def test_what_took_too_long_costs_the_least_important() -> None:
     assert left_out(world) == {"slow": "it takes 20s, more than the event leaves it"}
 
 
+def test_what_comes_too_late_is_left_out() -> None:
+    """In the last second before NotBefore nothing is begun any more; the reason says so."""
+    world = World(agenda("tell"))
+    world.show(event(not_before=START + seconds(1)))
+
+    assert left_out(world) == {"tell": "no time is left"}
+
+
 def test_a_started_event_is_not_prepared_for() -> None:
     """It may happen at any moment; what waits is left out, and what runs may end."""
     world = World(agenda("drain", "tell"))

@@ -78,7 +78,7 @@ def deadline(
     if not_before is None:
         return longest
     # What it says it takes, it gets: it would not have been chosen if that did not fit.
-    return min(longest, max(latest_end(later, terms, chosen, not_before), now + terms[name].takes))
+    return min(longest, latest_end(later, terms, chosen, not_before))
 
 
 def latest_end(
