@@ -89,3 +89,12 @@ def test_an_event_is_known_as_it_was_shown_last() -> None:
     known = memory.events["e1"]
 
     assert (known.event, known.first_seen_at, known.boot) == (started(event()), START, "first")
+
+
+def test_an_event_that_comes_back_has_not_ended() -> None:
+    """It is as if it had never been gone."""
+    memory = remembered()
+    assert ending(memory) is Ending.UNKNOWN
+    memory.evolve(Shown(Document(10, (event(),)), START, "first"))
+
+    assert memory.events["e1"] == remembered().events["e1"]
