@@ -2,7 +2,7 @@
 
 import pytest
 
-from forewarn.agent.facts import Approved, Begun, Ended, Forgotten, Shown, Withdrawn
+from forewarn.agent.facts import Approved, Begun, Consulted, Ended, Forgotten, LeftOut, Shown, Withdrawn
 from forewarn.agent.handler import Direction, Done
 from forewarn.agent.memory import Memory
 from forewarn.client.changes import Ending
@@ -92,8 +92,10 @@ def test_an_event_is_known_as_it_was_shown_last() -> None:
 
 
 def test_an_event_that_comes_back_has_not_ended() -> None:
-    """It is as if it had never been gone."""
+    """It is as if it had never been gone, nor approved, nor too near."""
     memory = remembered()
+    memory.evolve(LeftOut("e1", "drain", "no time is left", START))
+    memory.evolve(Consulted("e1", agreed=False, at=START))
     assert ending(memory) is Ending.UNKNOWN
     memory.evolve(Shown(Document(10, (event(),)), START, "first"))
 

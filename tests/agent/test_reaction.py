@@ -519,3 +519,49 @@ def test_no_time_that_a_service_may_say_is_too_much(year: int, said: list[str]) 
     world.show(event(not_before=datetime(year, 1, 1, tzinfo=UTC), description="still"))
 
     assert world.said() == said
+
+
+def test_who_holds_and_succeeds_is_not_in_the_way() -> None:
+    """Holding the approval is for failures."""
+    world = World(agenda("drain", terms={"drain": Terms(on_failure=OnFailure.HOLD)}))
+    world.show(event())
+    world.end("drain")
+
+    assert world.said() == ["do drain", "approve e1"]
+
+
+def test_what_is_still_open_is_looked_at_when_the_time_has_come() -> None:
+    """Nothing else may happen before NotBefore."""
+    world = World(agenda("drain"))
+    world.show(event())
+
+    assert world.wake_at == event().not_before
+
+
+def test_nothing_is_put_back_while_anything_is_still_being_done() -> None:
+    """The order would be lost."""
+    world = World(agenda(("database", "cache")))
+    world.show(event())
+    world.end("cache")
+    world.said()
+    world.show()
+    assert world.said() == ["stop database"]
+    world.end("database")
+
+    assert world.said() == ["undo cache"]
+
+
+def test_what_was_put_back_before_an_event_came_back_is_done_again_in_order() -> None:
+    """And is not put back twice."""
+    world = World(agenda("drain", "tell"))
+    world.show(event())
+    world.end("drain")
+    world.end("tell")
+    world.show()
+    world.end("tell")
+    world.said()
+    world.show(event())
+    for handler in ("drain", "drain", "tell"):
+        world.end(handler)
+
+    assert world.said() == ["do drain", "do tell", "approve e1"]
