@@ -1,7 +1,10 @@
-"""What every test goes by: how hard Hypothesis looks."""
+"""What every test goes by: how hard Hypothesis looks, and that no test sets up another's log."""
 
+import logging
 import os
+from collections.abc import Iterator
 
+import pytest
 from hypothesis import HealthCheck, settings
 
 # No deadline and no complaint about slow data: both measure how busy the machine is, not the code.
@@ -14,3 +17,14 @@ settings.register_profile(
     "search", settings.get_profile("check"), max_examples=5_000, derandomize=False, print_blob=True
 )
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "check"))
+
+
+@pytest.fixture(autouse=True)
+def logging_as_before() -> Iterator[None]:
+    """Let what a command sets up for its own process end with the test that ran it."""
+    root, facts = logging.getLogger(), logging.getLogger("forewarn.facts")
+    handlers, levels = [*root.handlers], (root.level, facts.level)
+    yield
+    root.handlers[:] = handlers
+    root.setLevel(levels[0])
+    facts.setLevel(levels[1])

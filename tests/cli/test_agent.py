@@ -1,8 +1,6 @@
 """``forewarn agent`` as its users meet it: what it prints, what it exits with."""
 
 import json
-import logging
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -37,17 +35,6 @@ kind = "log"
 to = "file"
 path = "{state}/events.jsonl"
 """
-
-
-@pytest.fixture(autouse=True)
-def logging_as_before() -> Iterator[None]:
-    """A trial sets this process's log up, as a command may; other tests have their own."""
-    root, facts = logging.getLogger(), logging.getLogger("forewarn.facts")
-    handlers, levels = [*root.handlers], (root.level, facts.level)
-    yield
-    root.handlers[:] = handlers
-    root.setLevel(levels[0])
-    facts.setLevel(levels[1])
 
 
 @pytest.fixture
