@@ -68,8 +68,8 @@ SHORTFALLS = {
     " need is imported by those alone.",
     "machines": "The driver asks QEMU whether the guest runs, whether the other side waits and is as large, and how"
     " far the migration is, and writes down each step before it does it, so that a crash cannot leave two guests."
-    " That takes about as long for a large guest as for a small one. On a machine that is busy with other work, plain"
-    " moves differ from each other by more than the 5 % in question, and such a run cannot tell whether they are kept.",
+    " That takes about as long for a large guest as for a small one. On a machine that is busy with other work plain"
+    " moves differ from each other by more than the 5 % in question, and such a run cannot tell if they are kept.",
     "latency": "On a machine that is busy with other work the p99.9 without any work of ours beside the GETs is"
     " larger than the 20 ms in question, and such a run cannot tell whether they are kept.",
 }
