@@ -20,6 +20,7 @@ from demo.ticks import kilohertz
 
 BRIDGE = "guests"
 METADATA = "169.254.169.254"
+_MAC = "02:00:a9:fe:a9:fe"
 _GATEWAY = "10.0.0.1/24"
 _PATIENCE = 10.0
 
@@ -110,7 +111,8 @@ class Site:
         shutil.copy(Path(__file__).with_name("start.sh"), self.start)
         subprocess.run(["ip", "netns", "add", self.name], check=True, capture_output=True)
         self.run("ip", "link", "set", "lo", "up")
-        self.run("ip", "link", "add", BRIDGE, "type", "bridge", "forward_delay", "0")
+        # Without a MAC of its own a bridge takes that of its lowest port, and saved guests remember the last one.
+        self.run("ip", "link", "add", BRIDGE, "address", _MAC, "type", "bridge", "forward_delay", "0")
         self.run("ip", "address", "add", _GATEWAY, "dev", BRIDGE)
         self.run("ip", "address", "add", f"{METADATA}/32", "dev", BRIDGE)
         self.run("ip", "link", "set", BRIDGE, "up")

@@ -7,7 +7,7 @@ from forewarn.config.settings import Network, Settings
 from forewarn.config.values import Endpoint
 from forewarn.core.errors import BadInput
 from forewarn.core.model import Interface, Vm
-from forewarn.network.pieces import AnyPiece, Sysctl, piece_of
+from forewarn.network.pieces import AnyPiece, Sysctl, mac_of, piece_of
 from forewarn.network.sight import OURS, LinkSeen, RouteSeen, Sight
 from forewarn.network.steps import Step, rules_wanted, to_set_up, to_tear_down
 from forewarn.network.wanted import Wanted, wanted_of
@@ -35,7 +35,7 @@ def test_what_is_missing_is_made_after_the_rules() -> None:
     """Nothing is open before it is guarded, and everything is in an order in which it can be made."""
     assert told(to_set_up(wanted("mark"), NOTHING, is_ruled=False)) == [
         "nft -f -",
-        "ip link add br0 type bridge",
+        f"ip link add br0 address {mac_of('br0')} type bridge",
         "ip link set br0 up",
         "ip address add 169.254.169.254/32 dev br0",
         "sysctl -q -w net/ipv4/tcp_fwmark_accept=1",
@@ -144,3 +144,12 @@ def test_only_vms_of_this_host_are_guests() -> None:
 
     assert [guest.name for guest in wanted_of(SETTINGS, vms).guests] == ["web-0", "web-1"]
     assert [guest.name for guest in wanted_of(replace(SETTINGS, network=network), vms).guests] == ["web-0"]
+
+
+def test_a_bridge_has_a_mac_of_its_own() -> None:
+    """It is the same each time, another one for another bridge, and nobody's by birth."""
+    mac = mac_of("br0")
+
+    assert mac == mac_of("br0") != mac_of("br1")
+    assert mac.startswith("02:")
+    assert len(mac) == 17

@@ -4,12 +4,20 @@ A piece that setup made is written down in one line, from which teardown knows i
 written down, and stays.
 """
 
+from hashlib import sha256
+from platform import node
 from typing import TypeAlias
 
 import msgspec
 
 from forewarn.network.commands import Command
 from forewarn.network.sight import OURS, Sight
+
+
+def mac_of(bridge: str) -> str:
+    """Return a MAC that this machine's bridge of that name always has, and that of another machine has not."""
+    digest = sha256(f"{node()}/{bridge}".encode()).hexdigest()
+    return ":".join(("02", *(digest[at : at + 2] for at in range(0, 10, 2))))
 
 
 class Link(msgspec.Struct, frozen=True):
@@ -24,7 +32,8 @@ class Link(msgspec.Struct, frozen=True):
         return self.name in sight.links
 
     def make(self) -> Command:
-        return Command(("ip", "link", "add", self.name, "type", "bridge"))
+        # Without a MAC of its own a bridge takes that of its lowest port, and guests go on writing to the last one.
+        return Command(("ip", "link", "add", self.name, "address", mac_of(self.name), "type", "bridge"))
 
     def unmake(self) -> Command:
         return Command(("ip", "link", "delete", self.name))
