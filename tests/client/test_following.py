@@ -153,6 +153,7 @@ def test_a_service_that_is_well_and_ill_by_turns_fills_no_log(caplog: pytest.Log
 
 def test_trouble_long_after_the_last_is_news_again(caplog: pytest.LogCaptureFixture) -> None:
     """A minute without any is long."""
+    caplog.set_level(logging.WARNING)
     stage = Stage(document(1), problem(500), document(2), *[document(2)] * 70, problem(500), document(3))
     following = follow(stage)
     for _ in range(3):

@@ -14,7 +14,9 @@ import pytest
 
 from forewarn.core.facts import FleetChanged
 from forewarn.core.model import Host
+from forewarn.files import InUse, Lock
 from forewarn.journal import file, snapshot
+from forewarn.journal.fold import LOCK
 from forewarn.journal.sqlite import SqliteJournal
 from forewarn.journal.verify import verify
 from forewarn.testing.journal_contract import assert_same, entry, folded, hosts
@@ -36,7 +38,21 @@ def append_until_killed(directory: Path, history: timedelta, seconds: float) -> 
                 said += process.stdout.read(65536)
         os.killpg(process.pid, signal.SIGKILL)
         said += process.stdout.read()
+    wait_for_the_dead(directory)
     return int(said[: said.rindex(b"\n")].split()[-1])
+
+
+def wait_for_the_dead(directory: Path) -> None:
+    """A folding process is nice, also about dying: on a busy machine it takes its time, and holds its locks."""
+    lock = Lock(directory / LOCK)
+    while True:
+        try:
+            lock.acquire()
+        except InUse:
+            time.sleep(0.01)
+        else:
+            lock.release()
+            return
 
 
 @pytest.mark.parametrize("history", [timedelta(days=400), timedelta(seconds=100)], ids=["kept", "compacted"])

@@ -1,6 +1,7 @@
 """Where callers arrive at the emulator: one door for each VM, so that the port says who is asking."""
 
 import asyncio
+from contextlib import suppress
 
 from forewarn.clocks import Clock
 from forewarn.emulator.faults import Faults
@@ -14,6 +15,9 @@ from forewarn.metadata.service import Service
 
 _GRACE = 0.5
 """Seconds that answers may still take when the emulator stops."""
+
+_TURNS = 3
+"""Turns of the event loop from letting somebody in to hearing of it."""
 
 
 class Doors:
@@ -50,6 +54,14 @@ class Doors:
 
     async def stop(self) -> None:
         """Take nobody more in, and close every connection."""
+        loop = asyncio.get_running_loop()
+        for server in self._servers.values():
+            for listening in server.sockets:
+                with suppress(NotImplementedError):  # where Python waits for callers in another way
+                    loop.remove_reader(listening.fileno())
+        # Python drops whoever it has let in and not yet introduced when a server is closed.
+        for _ in range(_TURNS):
+            await asyncio.sleep(0)
         for server in self._servers.values():
             server.close()
         await self.edge.stop(_GRACE)
