@@ -122,18 +122,20 @@ class _Verification:
             return  # where entries are damaged, nothing can be said of what leads to them
         try:
             with file.reading(path) as history_index:
-                complete = self._is_complete(history_index, connection)
-        except (DamagedJournal, NotAJournal):
-            complete = False
-        if not complete:
-            raise DamagedJournal(f"{path} is damaged or not complete: delete it; the next snapshot makes it anew")
+                why = self._missing(history_index, connection)
+        except (DamagedJournal, NotAJournal) as error:
+            why = str(error)
+        if why:
+            remedy = "delete it; the next snapshot makes it anew"
+            raise DamagedJournal(f"{path} is damaged or not complete: {remedy} ({why})")
 
-    def _is_complete(self, history_index: sqlite3.Connection, connection: sqlite3.Connection) -> bool:
+    def _missing(self, history_index: sqlite3.Connection, connection: sqlite3.Connection) -> str:
+        """Say which entry the index should lead to and does not; empty when there is none."""
         history_index.execute("BEGIN")
         released, reached = index.reach(history_index)
         after = max(released, self._first - 1)
         for entry in unpack(file.rows(connection, after, max(reached - after, 0)), self._place, after):
             if not index.holds(history_index, entry):
-                return False
+                return f"it has {released} to {reached}, but not {entry.revision}"
             self._indexed += 1
-        return True
+        return ""
