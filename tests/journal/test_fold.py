@@ -3,9 +3,11 @@
 import os
 import sys
 from collections.abc import Iterable
+from contextlib import suppress
 from datetime import timedelta
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,10 +15,11 @@ from forewarn.core.fleet import Fleet
 from forewarn.core.parts import Part
 from forewarn.files import InUse, Lock
 from forewarn.journal import fold as folding
-from forewarn.journal import snapshot
+from forewarn.journal import index, snapshot
 from forewarn.journal.fold import Folded, fold
 from forewarn.journal.port import DamagedJournal, JournalFailed, NotAJournal
 from forewarn.journal.sqlite import DEFAULT_HISTORY, SqliteJournal
+from forewarn.journal.verify import verify
 from forewarn.testing.journal_contract import assert_same, folded, hosts
 
 
@@ -100,6 +103,28 @@ def test_what_is_old_and_below_both_snapshots_is_released(
 
     assert journal.history("caller:ada") == hosts(released + 1, 10)
     journal.close()
+
+
+def test_what_was_released_stays_released_wherever_the_next_fold_is_killed(
+    journal: SqliteJournal, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The service was killed before it had deleted anything, and then the fold between two parts of its work."""
+    fold(tmp_path, DEFAULT_HISTORY)
+    journal.append(9, hosts(10, 10))
+    assert fold(tmp_path, timedelta(0)) == Folded(10, released=8)
+    monkeypatch.setattr(folding, "_BATCH", 2)
+    remove = index.remove
+
+    def remove_and_die(*arguments: Any) -> None:
+        remove(*arguments)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(index, "remove", remove_and_die)
+    with suppress(KeyboardInterrupt):
+        assert fold(tmp_path, timedelta(0)) == Folded(10, released=8)
+    journal.close()
+
+    assert verify(tmp_path).problems == ()
 
 
 def test_a_snapshot_that_reads_back_otherwise_never_counts(

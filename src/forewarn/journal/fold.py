@@ -116,9 +116,12 @@ def _release(
     """Take the entries below ``floor`` that are older than ``history`` out of the index; return the last of them."""
     first, last = file.bounds(connection)
     (newest,) = unpack(file.rows(connection, last - 1), place, last - 1)
-    oldest = unpack(file.rows(connection, first - 1, floor - first), place, first - 1)
+    # What an earlier fold released may still be there: whoever was to delete it was killed. It stays released.
+    already, _ = index.reach(history_index)
+    after = max(already, first - 1)
+    oldest = unpack(file.rows(connection, after, max(floor - 1 - after, 0)), place, after)
     old = takewhile(lambda entry: entry.at < newest.at - history, oldest)
-    released = 0
+    released = already
     while batch := list(islice(old, _BATCH)):
         released = batch[-1].revision
         index.remove(history_index, batch, released)
