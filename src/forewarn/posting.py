@@ -116,8 +116,13 @@ class _Exchange:
         self._is_cut = True
         import socket  # noqa: PLC0415 - who never posts does not pay for it
 
-        with suppress(OSError, AttributeError):
-            self._connection.sock.shutdown(socket.SHUT_RDWR)  # type: ignore[union-attr]
+        line = self._connection.sock if self._connection else None
+        with suppress(OSError):
+            if line is not None:
+                line.shutdown(socket.SHUT_RDWR)
+            if type(line) is socket.socket:
+                # Without TLS it can be closed under the thread, which would else read on through all that has come.
+                socket.close(line.detach())
         return NoReply(why, may_have_arrived=self._is_connected)
 
     def _run(self) -> None:
