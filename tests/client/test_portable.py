@@ -3,6 +3,8 @@
 import subprocess
 import sys
 
+import pytest
+
 from tests.emulator.test_portable import UNIX_ONLY
 
 PROGRAM = f"""
@@ -39,6 +41,7 @@ print("well")
 """
 
 
+@pytest.mark.end_to_end
 def test_nothing_unix_only_is_imported() -> None:
     """With those modules hidden, client and commands find, read and approve."""
     ended = subprocess.run(

@@ -17,6 +17,8 @@ from forewarn.emulator.tables import Claim
 from forewarn.emulator.verbs import Verb
 from tests.emulator.callers import ask
 
+pytestmark = pytest.mark.end_to_end  # thorough, and slow for it
+
 SHIPPED = {
     "approved-by-neighbour",
     "availability-set-maintenance",

@@ -142,6 +142,7 @@ class TestWithUnittest(unittest.TestCase):
             self.assertIs(events.expect_approved(event, by="web-0"), event)  # noqa: PT009 - unittest's own way
 
 
+@pytest.mark.end_to_end
 def test_the_plugin_is_found_by_pytest_and_imports_nothing_until_asked(tmp_path: "os.PathLike[str]") -> None:
     """A project that does not use the fixture pays nothing for it."""
     check = (

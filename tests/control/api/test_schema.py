@@ -15,6 +15,8 @@ from forewarn.control.api.app import RESOURCES
 from forewarn.control.api.openapi import describe
 from tests.office import Office, opened
 
+pytestmark = pytest.mark.end_to_end  # thorough, and slow for it
+
 CHECKS = [
     not_a_server_error,
     checks.status_code_conformance,
