@@ -1,6 +1,7 @@
 """One guest: a QEMU process and what it says on its serial console."""
 
 import os
+import select
 import signal
 import socket
 from collections.abc import Callable
@@ -56,8 +57,14 @@ class Guest:
             self._monitors.await_end(self.monitor, 10)
 
     def kill(self) -> None:
-        """Let the machine's process die at once, as a failing host would."""
-        os.kill(self.process, signal.SIGKILL)
+        """Let the machine's process die at once, as a failing host would; return when nothing of it is left."""
+        process = os.pidfd_open(self.process)
+        try:
+            signal.pidfd_send_signal(process, signal.SIGKILL)
+            # A monitor hangs up a moment before its socket stops listening: only the process's end tells both.
+            select.select([process], [], [])
+        finally:
+            os.close(process)
 
     def close(self) -> None:
         """Let go of the monitor."""
