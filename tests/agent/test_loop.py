@@ -18,10 +18,13 @@ from forewarn.agent.rules import Approval
 from forewarn.agent.settings import AgentSettings, load
 from forewarn.agent.status import ApprovalState, StepState
 from forewarn.agent.subscriber import AgentSocket
-from forewarn.core.errors import Unavailable
+from forewarn.client.async_client import AsyncClient
+from forewarn.client.errors import NoAnswer, NotKnown
+from forewarn.core.errors import ForewarnError, Unavailable
 from forewarn.core.model import EventStatus
 from forewarn.emulator import Emulator
 from forewarn.emulator.handles import EventHandle
+from forewarn.wire.document import ScheduledEvent
 
 pytestmark = pytest.mark.end_to_end
 PATIENCE = 20.0
@@ -204,12 +207,12 @@ def test_a_dry_run_does_nothing_and_says_so(tmp_path: Path, caplog: pytest.LogCa
     assert not (tmp_path / "state").exists()
 
 
-def test_an_approval_that_does_not_arrive_is_sent_again(tmp_path: Path) -> None:
+def test_an_approval_that_does_not_arrive_is_sent_again(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """The endpoint fails for a while; the event is approved all the same."""
     with Emulator("web-0", clock="system") as emulator:
 
         def fail(_: Task) -> Result:
-            emulator.fail_next(503, times=2)
+            emulator.fail_next(500, times=1)
             return Done()
 
         Marking.answer = fail
@@ -219,6 +222,34 @@ def test_an_approval_that_does_not_arrive_is_sent_again(tmp_path: Path) -> None:
             await over(emulator, agent, event)
 
         play(settings(tmp_path, emulator), story)
+
+    assert "answers 500" in caplog.text
+
+
+@pytest.mark.parametrize("error", [NotKnown, NoAnswer])
+def test_an_approval_that_is_not_taken_is_sent_again(
+    error: type[ForewarnError], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Nothing changes in the document, and nothing else tells that it would be taken now."""
+    answers = [error("come back later")]
+    approve = AsyncClient.approve
+
+    async def approve_later(client: AsyncClient, *events: ScheduledEvent | str) -> None:
+        if answers:
+            raise answers.pop()
+        await approve(client, *events)
+
+    monkeypatch.setattr(AsyncClient, "approve", approve_later)
+    with Emulator("web-0", clock="system") as emulator:
+
+        async def story(agent: Agent) -> None:
+            event = await announced(agent, emulator)
+            await until(lambda: any("come back later" in view.approval_detail for view in agent.status().events))
+            await over(emulator, agent, event)
+
+        play(settings(tmp_path, emulator), story)
+
+    assert caplog.text.count("not approved yet") == 1
 
 
 def test_nothing_is_done_that_cannot_be_kept(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

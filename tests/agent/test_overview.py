@@ -138,3 +138,13 @@ def test_a_coordinator_that_does_not_agree_is_quoted() -> None:
 
     assert look(world).approval is ApprovalState.WAITING
     assert look(world).approval_detail == "the coordinator does not agree yet: only 1 are healthy"
+
+
+def test_an_approval_that_is_not_taken_says_why() -> None:
+    """It is being sent again."""
+    world = World(agenda())
+    world.show(event())
+    world.not_approved(reason="it answers 403")
+
+    assert look(world).approval is ApprovalState.WAITING
+    assert look(world).approval_detail == "not taken yet: it answers 403"

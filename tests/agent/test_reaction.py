@@ -391,6 +391,61 @@ def test_the_coordinator_is_asked_again_when_the_clock_is_set_back() -> None:
     assert world.said() == ["consult e1"]
 
 
+def test_an_approval_that_is_not_taken_is_sent_again_after_growing_pauses() -> None:
+    """Two seconds, four, and so on, but never more than a minute, also across a restart of the agent."""
+    world = World(agenda())
+    world.show(event())
+    pauses = []
+    for _ in range(8):
+        assert world.said() == ["approve e1"]
+        world.not_approved()
+        assert world.said() == []
+        world.crash()
+        assert world.said() == []
+        assert world.wake_at is not None
+        pauses.append((world.wake_at - world.now).total_seconds())
+        world.pass_time(seconds=pauses[-1])
+
+    assert pauses == [2, 4, 8, 16, 32, 60, 60, 60]
+
+
+def test_an_approval_that_is_not_taken_is_not_sent_after_not_before() -> None:
+    """The event begins without it."""
+    world = World(agenda())
+    world.show(event(not_before=START + timedelta(seconds=5)))
+    world.not_approved()
+    world.pass_time(seconds=2)
+    world.not_approved()
+    world.said()
+    world.pass_time(seconds=4)
+
+    assert world.said() == []
+    assert world.wake_at is None
+
+
+def test_an_approval_that_is_not_taken_is_sent_at_once_when_the_event_changes() -> None:
+    """The endpoint may think otherwise of it now."""
+    world = World(agenda())
+    world.show(event())
+    world.not_approved()
+    world.said()
+    world.show(event(not_before=START + timedelta(minutes=20)))
+
+    assert world.said() == ["approve e1"]
+
+
+def test_the_coordinator_is_not_asked_again_for_an_approval_that_is_not_taken() -> None:
+    """It has agreed; only the endpoint has not."""
+    world = World(agenda(approver=Approver.COORDINATOR))
+    world.show(event())
+    world.consulted(agreed=True)
+    world.not_approved()
+    world.said()
+    world.pass_time(seconds=3)
+
+    assert world.said() == ["approve e1"]
+
+
 def test_nobody_approves_what_happens_to_others() -> None:
     """Only those whom it happens to know whether they are ready."""
     world = World(agenda("tell", rule=Rule(name="others", concerns=Concern.OTHERS)))

@@ -1,6 +1,7 @@
 """The agent's log: a line for each thing that happens."""
 
 import logging
+from datetime import timedelta
 
 import pytest
 
@@ -14,12 +15,13 @@ from forewarn.agent.facts import (
     Held,
     Joined,
     LeftOut,
+    NotApproved,
     Released,
     Shown,
     Withdrawn,
 )
 from forewarn.agent.handler import Direction, Done, Failed
-from forewarn.agent.telling import tell_change, tell_fact
+from forewarn.agent.telling import Teller, tell_change, tell_fact
 from forewarn.client.changes import Change, ChangeKind, Ending
 from forewarn.logs import HumanFormatter
 from forewarn.wire.document import Document
@@ -48,6 +50,7 @@ def line(caplog: pytest.LogCaptureFixture) -> str:
         (Consulted("e1", True, START, "all well"), "coordinator agrees event=e1 detail='all well'"),
         (Consulted("e1", False, START), "coordinator does not agree yet event=e1"),
         (Approved("e1", START), "approved event=e1"),
+        (NotApproved("e1", 1, START, "it says no"), "warning: not approved yet event=e1 reason='it says no'"),
         (Forgotten("e1"), "all is put back event=e1"),
     ],
 )
@@ -66,6 +69,36 @@ def test_what_is_told_otherwise_is_no_line(fact: Fact, caplog: pytest.LogCapture
     tell_fact(fact)
 
     assert caplog.records == []
+
+
+def test_an_answer_that_is_given_again_is_told_once(caplog: pytest.LogCaptureFixture) -> None:
+    """Another answer is told, and the same one about another event, and after a while with something between."""
+    caplog.set_level(logging.INFO)
+    tell = Teller()
+    for fact in (
+        Consulted("e1", False, START, "not yet"),
+        Consulted("e1", False, START + timedelta(seconds=10), "not yet"),
+        Consulted("e2", False, START, "not yet"),
+        Consulted("e1", False, START + timedelta(seconds=20), "still not"),
+        Consulted("e1", True, START, ""),
+        NotApproved("e1", 1, START, "no"),
+        NotApproved("e1", 2, START, "no"),
+        NotApproved("e1", 3, START, "busy"),
+        Forgotten("e1"),
+        NotApproved("e1", 1, START, "busy"),
+    ):
+        tell(fact)
+
+    assert [record.getMessage() for record in caplog.records] == [
+        "coordinator does not agree yet",
+        "coordinator does not agree yet",
+        "coordinator does not agree yet",
+        "coordinator agrees",
+        "not approved yet",
+        "not approved yet",
+        "all is put back",
+        "not approved yet",
+    ]
 
 
 def test_an_event_that_is_gone_tells_how_it_ended(caplog: pytest.LogCaptureFixture) -> None:

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 import msgspec
 
 from forewarn.agent.approving import Approve, Approver, Consult
-from forewarn.agent.facts import Approved, Consulted, Ended, Fact, Held, Released, Withdrawn
+from forewarn.agent.facts import Approved, Consulted, Ended, Fact, Held, NotApproved, Released, Withdrawn
 from forewarn.agent.handler import Done, Failed, NotBegun, Outcome
 from forewarn.agent.memory import Memory
 from forewarn.agent.plan import Terms
@@ -114,6 +114,12 @@ class World:
         """Let the endpoint take an approval."""
         self._approving.discard(event)
         self.hear(Approved(event, self.now))
+
+    def not_approved(self, event: str = "e1", reason: str = "no") -> None:
+        """Let the endpoint refuse an approval."""
+        self._approving.discard(event)
+        tried = self.memory.events[event].not_approved
+        self.hear(NotApproved(event, tried.attempt + 1 if tried else 1, self.now, reason))
 
     def crash(self, *, reboot: bool = False) -> None:
         """End the agent, and begin another that knows what was kept, as it would after reading its file."""

@@ -3,6 +3,8 @@
 leader        the first name in Resources; if it stays silent, the next, ``takeover`` later, and so on
 each          every VM for itself, for groups that want the approval of all
 coordinator   a command of yours decides, and is asked again while it says no
+
+An approval that is not taken is sent again after pauses that grow, until NotBefore: then it is of no use any more.
 """
 
 from datetime import datetime, timedelta
@@ -10,11 +12,14 @@ from enum import StrEnum
 
 import msgspec
 
+from forewarn.agent.facts import NotApproved
 from forewarn.agent.memory import Known
+from forewarn.agent.plan import is_within
 from forewarn.client.names import find_name
 from forewarn.wire.document import ScheduledEvent
 
 ASK_AGAIN = timedelta(seconds=10)
+_SEND_AGAIN, _SEND_AGAIN_AT_MOST = timedelta(seconds=2), timedelta(minutes=1)
 
 
 class Approver(StrEnum):
@@ -41,6 +46,13 @@ def turn(
     known: Known, vm: str, approver: Approver, takeover: timedelta, now: datetime
 ) -> Approve | Consult | datetime | None:
     """Say what this VM does about an event that it is ready for: approve, consult, wait until then, or nothing."""
+    due = _turn(known, vm, approver, takeover, now)
+    return _again(known.event, known.not_approved, now) if known.not_approved and isinstance(due, Approve) else due
+
+
+def _turn(
+    known: Known, vm: str, approver: Approver, takeover: timedelta, now: datetime
+) -> Approve | Consult | datetime | None:
     event = known.event
     rank = next((number for number, name in enumerate(event.resources) if find_name(vm, (name,))), None)
     match approver:
@@ -55,12 +67,17 @@ def turn(
             return Approve(event.id) if at <= now else at
 
 
+def _again(event: ScheduledEvent, tried: NotApproved, now: datetime) -> Approve | datetime | None:
+    if event.not_before is not None and event.not_before <= now:
+        return None
+    pause = min(_SEND_AGAIN * 2 ** min(tried.attempt - 1, 10), _SEND_AGAIN_AT_MOST)
+    return tried.at + pause if is_within(pause, tried.at, now) else Approve(event.id)
+
+
 def _consult(known: Known, now: datetime) -> Approve | Consult | datetime:
     consulted = known.consulted
     if consulted is None:
         return Consult(known.event)
     if consulted.agreed:
         return Approve(known.event.id)
-    # An answer that seems to come from the future is old: the clock was set.
-    is_recent = timedelta(0) <= now - consulted.at < ASK_AGAIN
-    return consulted.at + ASK_AGAIN if is_recent else Consult(known.event)
+    return consulted.at + ASK_AGAIN if is_within(ASK_AGAIN, consulted.at, now) else Consult(known.event)

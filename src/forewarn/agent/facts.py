@@ -94,10 +94,32 @@ class Approved(msgspec.Struct, frozen=True, tag="approved"):
     at: datetime
 
 
+class NotApproved(msgspec.Struct, frozen=True, tag="not-approved"):
+    """The endpoint did not take the agent's approval, or was not reached."""
+
+    event: str
+    attempt: int
+    at: datetime
+    reason: str
+
+
 class Forgotten(msgspec.Struct, frozen=True, tag="forgotten"):
     """An event is gone, and everything is put back."""
 
     event: str
 
 
-Fact = Shown | Begun | Ended | Withdrawn | LeftOut | Joined | Held | Released | Consulted | Approved | Forgotten
+Fact = (
+    Shown
+    | Begun
+    | Ended
+    | Withdrawn
+    | LeftOut
+    | Joined
+    | Held
+    | Released
+    | Consulted
+    | Approved
+    | NotApproved
+    | Forgotten
+)

@@ -20,7 +20,7 @@ from forewarn.agent.approving import Approve, Consult
 from forewarn.agent.booting import boot_id
 from forewarn.agent.coordinator import Answer, consult
 from forewarn.agent.errands import Errands
-from forewarn.agent.facts import Approved, Consulted, Ended, Fact, Held, Released, Shown, Withdrawn
+from forewarn.agent.facts import Approved, Consulted, Ended, Fact, Held, NotApproved, Released, Shown, Withdrawn
 from forewarn.agent.handler import Done, Failed, Handler, NotBegun, Outcome, Unknowable
 from forewarn.agent.memory_file import MemoryFile
 from forewarn.agent.metrics import Tally
@@ -29,7 +29,7 @@ from forewarn.agent.reaction import Act, Agenda, Ask, Run, Stop, react
 from forewarn.agent.rules import concerns
 from forewarn.agent.running import Runner
 from forewarn.agent.status import Status
-from forewarn.agent.telling import tell_change, tell_fact
+from forewarn.agent.telling import Teller, tell_change
 from forewarn.client.async_client import AsyncClient
 from forewarn.client.changes import Change, ChangeKind, changes
 from forewarn.client.errors import Closed
@@ -40,7 +40,7 @@ from forewarn.wire.document import Document, ScheduledEvent
 log = logging.getLogger("forewarn.agent")
 
 TRY_AGAIN = 2.0
-"""Seconds after which what could not be kept or sent is tried again."""
+"""Seconds after which what could not be kept is tried again."""
 _FAREWELL = 5.0
 """Seconds that handlers have to return when the agent stops."""
 
@@ -62,7 +62,7 @@ class Agent:
         self.tally = Tally()
         self.told: Callable[[Change], None] = tell_change
         """Called with every change, before anything is done about it."""
-        self.kept: Callable[[Fact], None] = tell_fact
+        self.kept: Callable[[Fact], None] = Teller()
         """Called with every fact, once it is durable."""
         self.count_listeners: Callable[[], int] = int
         self._agenda = agenda
@@ -82,8 +82,8 @@ class Agent:
         self._errands = Errands(self.stop)
         self._approving: set[str] = set()
         self._consulting: set[str] = set()
-        self._refused: set[str] = set()
-        """Events whose approval the endpoint does not take, as long as it shows the same document."""
+        self._spared: set[str] = set()
+        """Events that a dry run would have approved, as long as the endpoint shows the same document."""
         self._memory_trouble = ""
 
     async def run(self) -> None:
@@ -181,7 +181,7 @@ class Agent:
         return True
 
     def _tell(self, news: Sequence[Change]) -> None:
-        self._refused.clear()
+        self._spared.clear()
         for change in news:
             if change.kind is ChangeKind.NEW:
                 self.tally.saw(change.event.type)
@@ -197,7 +197,7 @@ class Agent:
                 self._runner.ask(run, self._agenda.vm)
             case Stop(event, handler, at):
                 self._runner.stop(event, handler, at)
-            case Approve(event) if event not in self._approving | self._refused:
+            case Approve(event) if event not in self._approving | self._spared:
                 self._approving.add(event)
                 self._errands.send(self._approve(event))
             case Consult(event) if event.id not in self._consulting:
@@ -252,27 +252,26 @@ class Agent:
     async def _approve(self, event: str) -> None:
         if self._dry_run:
             log.info("dry run: would approve", extra={"fields": {"event": event}})
-            self._refused.add(event)
+            self._spared.add(event)
             self._approving.discard(event)
             return
+        known = self._memory.memory.events.get(event)
+        attempt = known.not_approved.attempt + 1 if known and known.not_approved else 1
         try:
             await self._client.approve(event)
         except Closed:
             return
         except Refused as error:
             # Most often it is gone already, as the next document will show.
-            log.warning("not approved: %s", error, extra={"fields": {"event": event}})
             self.tally.approved("refused")
-            self._refused.add(event)
+            self._hear(NotApproved(event, attempt, self._clock.now(), str(error)))
         except Unavailable as error:
-            log.warning("not approved yet: %s", error, extra={"fields": {"event": event}})
             self.tally.approved("failed")
-            await asyncio.sleep(TRY_AGAIN)
+            self._hear(NotApproved(event, attempt, self._clock.now(), str(error)))
         else:
             self.tally.approved("sent")
             self._hear(Approved(event, self._clock.now()))
         self._approving.discard(event)
-        self._news.set()
 
     async def _consult(self, event: ScheduledEvent) -> None:
         if self._dry_run:

@@ -14,6 +14,7 @@ from forewarn.agent.facts import (
     Held,
     Joined,
     LeftOut,
+    NotApproved,
     Released,
     Shown,
     Withdrawn,
@@ -68,6 +69,8 @@ class Known(msgspec.Struct):
     holds: dict[str, datetime] = {}
     consulted: Consulted | None = None
     approved_at: datetime | None = None
+    not_approved: NotApproved | None = None
+    """The latest approval that was not taken, of the event as it is now."""
     gone_at: datetime | None = None
     ending: Ending | None = None
 
@@ -116,6 +119,7 @@ class Memory(msgspec.Struct):
             elif _has_more_time(known.event, event):
                 _reconsider(known)
             known.event = event
+            known.not_approved = None
         else:
             self.events[event.id] = Known(event, shown.at, shown.boot)
 
@@ -181,7 +185,9 @@ def _evolve_known(known: Known, fact: Fact, memory: Memory) -> None:
         case Consulted():
             known.consulted = fact
         case Approved(at=at):
-            known.approved_at = at
+            known.approved_at, known.not_approved = at, None
+        case NotApproved():
+            known.not_approved = fact
 
 
 def _call(known: Known, handler: str, direction: Direction) -> Call | None:

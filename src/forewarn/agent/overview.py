@@ -91,4 +91,6 @@ def _approval(known: Known, rule: Rule | None, agenda: Agenda, now: datetime) ->
         return ApprovalState.HELD, f"held by {name} until {until:%H:%M:%S} UTC at most"
     if known.consulted and not known.consulted.agreed:
         return ApprovalState.WAITING, f"the coordinator does not agree yet: {known.consulted.detail}".rstrip(": ")
+    if known.not_approved:
+        return ApprovalState.WAITING, f"not taken yet: {known.not_approved.reason}"
     return ApprovalState.WAITING, ""

@@ -42,6 +42,11 @@ class Terms(msgspec.Struct, frozen=True, kw_only=True):
     on_failure: OnFailure = OnFailure.GO_ON
 
 
+def is_within(pause: timedelta, since: datetime, now: datetime) -> bool:
+    """Tell whether a pause still lasts; one that seems to begin in the future is over, as the clock was set."""
+    return timedelta(0) <= now - since < pause
+
+
 def time_left(not_before: datetime | None, now: datetime) -> timedelta:
     """Return the time there is to get ready; without NotBefore it has no end."""
     return _FOR_EVER if not_before is None else max(not_before, _LONG_AGO) - SPARE - now

@@ -242,16 +242,12 @@ class _Deciding:
         elif call is not None and call.is_cut_off and not traits.repeats:
             self._called.add(name)
             self.reaction.acts.append(Ask(run))
-        elif call is not None and call.ended_at is not None and self._is_within(terms.retry_after, call.ended_at):
+        elif call and call.ended_at and plan.is_within(terms.retry_after, call.ended_at, self._now):
             self.reaction.wake(call.ended_at + terms.retry_after)
         else:
             self._called.add(name)
             self.reaction.facts.append(Begun(known.event.id, name, direction, run.attempt, self._now))
             self.reaction.acts.append(run)
-
-    def _is_within(self, pause: timedelta, since: datetime) -> bool:
-        """Tell whether a pause still lasts; one that seems to begin in the future is over, as the clock was set."""
-        return timedelta(0) <= self._now - since < pause
 
     def _share(self, run: Run, other: Known) -> None:
         """Let what holds for one event hold for another, or leave putting it back to the other."""

@@ -2,7 +2,19 @@
 
 import logging
 
-from forewarn.agent.facts import Approved, Begun, Consulted, Ended, Fact, Forgotten, Held, Joined, LeftOut, Released
+from forewarn.agent.facts import (
+    Approved,
+    Begun,
+    Consulted,
+    Ended,
+    Fact,
+    Forgotten,
+    Held,
+    Joined,
+    LeftOut,
+    NotApproved,
+    Released,
+)
 from forewarn.agent.handler import Direction, Done, Failed
 from forewarn.client.changes import Change, ChangeKind
 from forewarn.wire.dates import show_time
@@ -25,6 +37,28 @@ def tell_change(change: Change) -> None:
         if event.description:
             fields["description"] = event.description
     log.info("event %s", change.kind.value, extra={"fields": fields})
+
+
+class Teller:
+    """Logs facts; who gives the same answer again and again is quoted once."""
+
+    def __init__(self) -> None:
+        self._answers: dict[str, tuple[object, ...]] = {}
+        """The latest, by event."""
+
+    def __call__(self, fact: Fact) -> None:
+        if isinstance(fact, Consulted | NotApproved):
+            answer = (type(fact), *_answer(fact))
+            if self._answers.get(fact.event) == answer:
+                return
+            self._answers[fact.event] = answer
+        elif isinstance(fact, Forgotten):
+            self._answers.pop(fact.event, None)
+        tell_fact(fact)
+
+
+def _answer(fact: Consulted | NotApproved) -> tuple[object, ...]:
+    return (fact.agreed, fact.detail) if isinstance(fact, Consulted) else (fact.reason,)
 
 
 def tell_fact(fact: Fact) -> None:
@@ -61,6 +95,9 @@ def tell_fact(fact: Fact) -> None:
             fields |= {"detail": detail} if detail else {}
         case Approved():
             said = "approved"
+        case NotApproved(reason=reason):
+            said, level = "not approved yet", logging.WARNING
+            fields["reason"] = reason
         case Forgotten():
             said = "all is put back"
         case _:

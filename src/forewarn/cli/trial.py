@@ -14,7 +14,6 @@ import click
 import msgspec
 
 from forewarn.agent.status import ApprovalState, EventStatusView, StepState, StepView
-from forewarn.agent.telling import tell_fact
 from forewarn.cli.output import print_json, print_table
 from forewarn.core.errors import BadInput
 from forewarn.core.model import EventStatus
@@ -84,7 +83,7 @@ def play(settings: "AgentSettings", event: str, notice: str | None, *, quiet: bo
         )
 
         def begin(agent: "Agent") -> None:
-            agent.kept = partial(_note, agent, said)
+            agent.kept = partial(_note, agent, said, agent.kept)
             playing.append(asyncio.get_running_loop().create_task(_play(agent, emulator, name, said)))
 
         run(trial, begin)
@@ -93,9 +92,9 @@ def play(settings: "AgentSettings", event: str, notice: str | None, *, quiet: bo
     return said
 
 
-def _note(agent: "Agent", said: Said, fact: "Fact") -> None:
+def _note(agent: "Agent", said: Said, tell: "Callable[[Fact], None]", fact: "Fact") -> None:
     """Follow the agent step by step: it forgets an event as soon as everything is put back."""
-    tell_fact(fact)
+    tell(fact)
     for view in agent.status().events:
         said.note(view)
 
