@@ -27,6 +27,7 @@ MOST_CONNECTIONS = 4_096
 """Over TCP; whoever comes through the unix socket is always let in."""
 _BACKLOG = 2048
 _TICK = 1.0
+_MOMENT = 0.005
 
 
 class _Conversation(HttpToolsProtocol):
@@ -99,7 +100,6 @@ class ControlServer(uvicorn.Server):
                 server_header=False,
                 backlog=_BACKLOG,
                 timeout_keep_alive=75,
-                timeout_graceful_shutdown=_PATIENCE,
             )
         )
         self._sockets = sockets
@@ -127,7 +127,19 @@ class ControlServer(uvicorn.Server):
             return
         self._ticking.cancel()
         self._ticking = None
-        await self.shutdown()
+        for server in self.servers:
+            server.close()
+        state = self.server_state
+        for connection in list(state.connections):
+            connection.shutdown()
+        try:
+            # uvicorn's own shutdown sleeps a tenth of a second even when nobody is connected.
+            async with asyncio.timeout(_PATIENCE):
+                while state.connections or state.tasks:
+                    await asyncio.sleep(_MOMENT)
+        except TimeoutError:
+            for task in state.tasks:
+                task.cancel()
 
     async def main_loop(self) -> None:
         """Keep the ``Date`` of answers right."""
