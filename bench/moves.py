@@ -23,7 +23,7 @@ from demo.site import Site
 from forewarn.clocks import SystemClock
 from forewarn.core.model import Event, EventSource, EventStatus, EventType, Host, Sighting, Vm
 from forewarn.drivers.qemu.driver import QemuDriver
-from forewarn.node.driver import Berth, Done, Impact
+from forewarn.node.driver import Berth, Done, Impact, Underway
 
 _BETWEEN = 1.5
 """Seconds between two moves, in which the driver finds the machine where it is."""
@@ -37,7 +37,10 @@ def moves(site: Site, directory: Path, vm: str, told: str, *, rounds: int) -> Fi
     own: list[float] = []
 
     def ours(here: str, there: str) -> None:
-        done = driver.perform(_impact(vm, here, there))
+        impact = _impact(vm, here, there)
+        done = driver.perform(impact)
+        while isinstance(done, Underway):
+            done = driver.outcome_of(impact)
         if not isinstance(done, Done):
             raise SystemExit(f"The driver could not move the guest: {done}")
 

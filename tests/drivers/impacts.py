@@ -1,10 +1,11 @@
 """Impacts for the tests of drivers."""
 
+import threading
 from datetime import UTC, datetime
 from uuid import UUID, uuid5
 
 from forewarn.core.model import Event, EventSource, EventStatus, EventType, Vm
-from forewarn.node.driver import Impact
+from forewarn.node.driver import Driver, Impact, Outcome, Underway
 
 NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 _NAMES = UUID("9a0c3c4e-0f5c-4c7c-8f3a-1d3d3b2f6a10")
@@ -33,3 +34,12 @@ def impact(
         host=host,
     )
     return Impact(event, tuple(Vm(vm, "web", host="h7") for vm in vms), attempted_at)
+
+
+def carried_out(driver: Driver, asked: Impact) -> Outcome:
+    """Have an impact performed and return its end, as the node does."""
+    outcome = driver.perform(asked)
+    while isinstance(outcome, Underway):
+        threading.Event().wait(0.01)
+        outcome = driver.outcome_of(asked)
+    return outcome

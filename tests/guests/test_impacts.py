@@ -14,6 +14,7 @@ from forewarn.core.model import Event, EventSource, EventStatus, EventType, Host
 from forewarn.drivers.ledger import Page
 from forewarn.drivers.qemu.driver import QemuDriver
 from forewarn.node.driver import Berth, Done, Failed, Impact, NotBegun, Outcome, Underway
+from tests.drivers.impacts import carried_out
 from tests.guests.conftest import Park
 
 pytestmark = pytest.mark.end_to_end
@@ -107,7 +108,7 @@ def test_a_freeze_lasts_as_announced_for_all_at_once(rig: Rig) -> None:
     frozen = impact(EventType.FREEZE, "web-0", "web-1", duration=1)
 
     began = time.monotonic()
-    assert rig.driver.perform(frozen) == Done()
+    assert carried_out(rig.driver, frozen) == Done()
 
     assert 1 <= time.monotonic() - began < 2
     assert [guest.status() for guest in guests] == ["running", "running"]
@@ -149,7 +150,7 @@ def test_a_reboot_lets_the_guest_shut_down_by_itself(rig: Rig) -> None:
     rig.driver.close()
     rig.make(grace=20)
 
-    outcome = rig.driver.perform(impact(EventType.REBOOT))
+    outcome = carried_out(rig.driver, impact(EventType.REBOOT))
 
     assert outcome == Done(detail="it shut down by itself")
     assert guest.said("powerdown")
@@ -165,7 +166,7 @@ def test_a_reboot_that_a_crash_cut_off_is_finished_once(rig: Rig, step: str, mon
     rig.lose_after(step, reboot, monkeypatch)
 
     assert isinstance(rig.ended(rig.driver.outcome_of(reboot), reboot), Done)
-    assert isinstance(rig.driver.perform(reboot), Done)
+    assert isinstance(carried_out(rig.driver, reboot), Done)
     assert (guest.status(), guest.resets) == ("running", 1)
 
 
@@ -177,7 +178,7 @@ def test_a_machine_that_ends_with_its_guest_is_started_again(rig: Rig) -> None:
     rig.make(grace=20)
     guest.execute("set-action", shutdown="poweroff")
 
-    outcome = rig.driver.perform(reboot)
+    outcome = carried_out(rig.driver, reboot)
 
     assert outcome == Done(detail="its process ended with the guest, and was started again")
     assert guest.status() == "running"
@@ -189,7 +190,7 @@ def test_a_live_move_keeps_the_boot(rig: Rig) -> None:
     boot = here.boot_id()
     moving = impact(EventType.REDEPLOY, berths=("h2",))
 
-    outcome = rig.driver.perform(moving)
+    outcome = carried_out(rig.driver, moving)
 
     assert outcome == Done({"web-0": "h2"}, "moved while it ran")
     assert (here.status(), there.status()) == ("gone", "running")
@@ -214,7 +215,7 @@ def test_a_move_to_a_machine_that_is_too_small_fails_and_the_guest_runs_on(rig: 
     here, there = rig.park.restored("web-0"), rig.park.guest("web-0", "h2")
     rig.park.site.describe("web-0", 0, memory=64)
 
-    outcome = rig.driver.perform(impact(EventType.REDEPLOY, berths=("h2",)))
+    outcome = carried_out(rig.driver, impact(EventType.REDEPLOY, berths=("h2",)))
 
     assert outcome == Failed(
         "web-0 could not be moved to h2: the machine there has 64 MiB of memory, and the guest needs 96 MiB; "
@@ -229,7 +230,7 @@ def test_a_move_whose_line_breaks_fails_and_the_guest_runs_on(rig: Rig) -> None:
     rig.driver.close()
     rig.make(incoming="unix:/nowhere/at/all")
 
-    outcome = rig.driver.perform(impact(EventType.REDEPLOY, berths=("h2",)))
+    outcome = carried_out(rig.driver, impact(EventType.REDEPLOY, berths=("h2",)))
 
     assert isinstance(outcome, Failed)
     assert "web-0 could not be moved to h2: 'receive' (ip) failed for web-0: " in outcome.reason
@@ -241,7 +242,7 @@ def test_a_move_to_nowhere_fails(rig: Rig) -> None:
     """Without another host there is nothing to move to, and the reason says so."""
     here = rig.park.restored("web-0")
 
-    outcome = rig.driver.perform(impact(EventType.REDEPLOY))
+    outcome = carried_out(rig.driver, impact(EventType.REDEPLOY))
 
     assert isinstance(outcome, Failed)
     assert outcome.reason.startswith("there is no other host that web-0 could be moved to")
@@ -253,7 +254,7 @@ def test_a_lost_machine_is_started_anew(rig: Rig) -> None:
     guest = rig.park.restored("web-0")
     guest.kill()
 
-    outcome = rig.driver.perform(impact(EventType.REDEPLOY, operation="vm fail", berths=("h2",)))
+    outcome = carried_out(rig.driver, impact(EventType.REDEPLOY, operation="vm fail", berths=("h2",)))
 
     assert outcome == Done({"web-0": "h1"}, "started anew")
     assert guest.status() == "running"
@@ -268,7 +269,7 @@ def test_an_eviction_and_a_deletion_end_the_machine(rig: Rig, type_: EventType) 
     rig.driver.close()
     rig.make(delete=["rm", str(rig.park.directory / "{vm}.disk")])
 
-    outcome = rig.driver.perform(impact(type_, deletes=type_ is EventType.TERMINATE))
+    outcome = carried_out(rig.driver, impact(type_, deletes=type_ is EventType.TERMINATE))
 
     assert outcome == Done()
     assert guest.status() == "gone"
@@ -281,7 +282,7 @@ def test_a_machine_that_is_not_there_is_said_not_to_be(rig: Rig) -> None:
     reboot = impact(EventType.REBOOT)
 
     assert rig.driver.outcome_of(reboot) == NotBegun()
-    outcome = rig.driver.perform(reboot)
+    outcome = carried_out(rig.driver, reboot)
 
     assert isinstance(outcome, Failed)
     path = rig.park.site.place("web-0", "h1", "qmp")
@@ -293,7 +294,7 @@ def test_what_fails_for_one_is_told_and_where_the_other_stands(rig: Rig) -> None
     """Of two VMs one is moved, the other is missing: the event fails, and names the host of the first."""
     rig.park.restored("web-0")
 
-    outcome = rig.driver.perform(impact(EventType.REDEPLOY, "web-0", "web-1", berths=("h2",)))
+    outcome = carried_out(rig.driver, impact(EventType.REDEPLOY, "web-0", "web-1", berths=("h2",)))
 
     assert isinstance(outcome, Failed)
     assert outcome.hosts == {"web-0": "h2"}
@@ -328,7 +329,7 @@ def test_our_own_move_is_not_seen_as_a_crash(rig: Rig) -> None:
     rig.driver.watch(rig.seen.append)
     rig.park.site.describe("web-0", 0, memory=64)
 
-    assert isinstance(rig.driver.perform(impact(EventType.REDEPLOY, berths=("h2",))), Failed)
+    assert isinstance(carried_out(rig.driver, impact(EventType.REDEPLOY, berths=("h2",))), Failed)
     time.sleep(0.2)
     assert rig.seen == []
 

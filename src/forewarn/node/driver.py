@@ -82,6 +82,8 @@ class Underway(msgspec.Struct, frozen=True):
 
     check_at: datetime
     """When it is worth asking again."""
+    progress: str = ""
+    """How far it is, in the driver's words; such as ``43 % of its memory is moved``."""
 
 
 class NotBegun(msgspec.Struct, frozen=True):

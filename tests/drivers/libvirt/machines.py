@@ -17,6 +17,7 @@ from forewarn.clocks import SystemClock
 from forewarn.core.model import Event, EventSource, EventStatus, EventType, InstanceFacts, Vm
 from forewarn.drivers.libvirt import loop
 from forewarn.drivers.libvirt.driver import LibvirtDriver
+from forewarn.drivers.working import Job
 from forewarn.node.driver import Driver, Impact, Outcome, Underway
 
 URI = "test:///default"
@@ -159,7 +160,7 @@ def crash_at(machines: Machines, impact: Impact, steps: int, **settings: object)
     def die(*_: object) -> None:
         raise Crash
 
-    with driver._ledger.held(impact.event.id) as page:
+    with driver._workshop._ledger.held(impact.event.id) as page:
         page.begin(impact)
         note = page.note
 
@@ -173,7 +174,7 @@ def crash_at(machines: Machines, impact: Impact, steps: int, **settings: object)
 
         page.note, page.end = count, die
         with pytest.raises(Crash):
-            driver._carry_out(impact, page)
+            page.end(driver._do(Job(impact, page, driver._workshop.closing, is_resumed=False)))
     driver.close()
 
 

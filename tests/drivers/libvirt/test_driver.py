@@ -10,6 +10,7 @@ from forewarn.core.errors import BadInput
 from forewarn.core.model import EventType, Seen, Sighting
 from forewarn.node.driver import Done, Driver, Failed, Impact, NotBegun, Unknowable, Watching
 from forewarn.testing.driver_contract import DriverContract, DriverTrial
+from tests.drivers.impacts import carried_out
 from tests.drivers.libvirt.machines import FELT, URI, Machines, crash_at, wait_for
 
 
@@ -49,8 +50,8 @@ def test_a_missing_machine_fails_by_its_name(machines: Machines) -> None:
     vm = machines.define()
     machines.domain(vm).destroy()
     machines.domain(vm).undefine()
-    reboot = machines.driver().perform(machines.impact(EventType.REBOOT, vm))
-    delete = machines.driver().perform(machines.impact(EventType.TERMINATE, vm, deletes=True))
+    reboot = carried_out(machines.driver(), machines.impact(EventType.REBOOT, vm))
+    delete = carried_out(machines.driver(), machines.impact(EventType.TERMINATE, vm, deletes=True))
 
     assert reboot == Failed(f"libvirt on h1 has no domain {vm.name}; see what it has with virsh list --all")
     assert delete == Done(detail=f"{vm.name} was gone already")
@@ -59,7 +60,7 @@ def test_a_missing_machine_fails_by_its_name(machines: Machines) -> None:
 def test_libvirt_that_is_not_there_fails_with_its_sentence(machines: Machines, tmp_path: Path) -> None:
     """The socket's own words, the address, and what to look at."""
     uri = f"qemu+unix:///system?socket={tmp_path}/none.sock"
-    outcome = machines.driver(hosts={"h1": uri}).perform(machines.impact(EventType.REBOOT, machines.define()))
+    outcome = carried_out(machines.driver(hosts={"h1": uri}), machines.impact(EventType.REBOOT, machines.define()))
 
     assert isinstance(outcome, Failed)
     assert outcome.reason.startswith(f"libvirt on h1 ({uri}) cannot be reached: Failed to connect socket")
@@ -68,8 +69,8 @@ def test_libvirt_that_is_not_there_fails_with_its_sentence(machines: Machines, t
 
 def test_a_host_without_uri_fails_with_the_remedy(machines: Machines) -> None:
     """Nothing is guessed."""
-    outcome = machines.driver(hosts={"h2": URI, "h3": URI}).perform(
-        machines.impact(EventType.REBOOT, machines.define())
+    outcome = carried_out(
+        machines.driver(hosts={"h2": URI, "h3": URI}), machines.impact(EventType.REBOOT, machines.define())
     )
 
     assert outcome == Failed("host 'h1' has no URI; name it in 'hosts' of driver 'libvirt', or set 'uri' for all")
@@ -78,7 +79,7 @@ def test_a_host_without_uri_fails_with_the_remedy(machines: Machines) -> None:
 def test_a_pattern_stands_for_all_hosts(machines: Machines) -> None:
     """``{host}`` is replaced by the name."""
     driver = machines.driver(hosts={}, uri="test+{host}:///default")
-    outcome = driver.perform(machines.impact(EventType.REBOOT, machines.define()))
+    outcome = carried_out(driver, machines.impact(EventType.REBOOT, machines.define()))
 
     assert isinstance(outcome, Failed)
     assert "(test+h1:///default)" in outcome.reason
@@ -88,7 +89,7 @@ def test_what_cannot_be_written_down_is_not_done(machines: Machines) -> None:
     """The machine stays untouched, and the reason names the place."""
     vm = machines.define()
     (machines.place / "records").touch()
-    failed = machines.driver().perform(machines.impact(EventType.PREEMPT, vm))
+    failed = carried_out(machines.driver(), machines.impact(EventType.PREEMPT, vm))
 
     assert isinstance(failed, Failed)
     assert failed.reason.endswith(f"make room in {machines.place}/records")
@@ -113,7 +114,7 @@ def test_what_others_do_to_machines_is_seen(machines: Machines) -> None:
     seen: list[Sighting] = []
     driver.watch(seen.append)
     wait_for(lambda: bool(driver._hosts._open))
-    driver.perform(machines.impact(EventType.PREEMPT, ours))
+    carried_out(driver, machines.impact(EventType.PREEMPT, ours))
     machines.domain(vm).destroy()
     machines.domain(vm).create()
     machines.domain(vm).suspend()

@@ -9,6 +9,7 @@ import pytest
 from forewarn.core.model import EventType
 from forewarn.drivers.libvirt.problems import Trouble
 from forewarn.node.driver import Done, Failed
+from tests.drivers.impacts import carried_out
 from tests.drivers.libvirt.machines import FELT, Machines, crash_at, wait_for, when_ended
 
 
@@ -16,7 +17,7 @@ def test_a_machine_that_does_not_run_is_not_frozen(machines: Machines) -> None:
     """There is nothing to freeze, and nothing is started."""
     off, paused = machines.define(starts=False), machines.define()
     machines.domain(paused).suspend()
-    done = machines.driver().perform(machines.impact(EventType.FREEZE, off, paused))
+    done = carried_out(machines.driver(), machines.impact(EventType.FREEZE, off, paused))
 
     assert done == Done(detail=f"{off.name} did not run; {paused.name} did not run")
     assert machines.state(off) == libvirt.VIR_DOMAIN_SHUTOFF

@@ -7,6 +7,7 @@ import pytest
 
 from forewarn.core.model import EventType, Host
 from forewarn.node.driver import Berth, Done, Failed, Impact, Underway
+from tests.drivers.impacts import carried_out
 from tests.drivers.libvirt.daemons import Daemons
 from tests.drivers.libvirt.hypervisor import Guest, wait_for
 from tests.drivers.libvirt.machines import when_ended
@@ -42,17 +43,17 @@ def test_a_guest_moves_while_it_runs(daemons: Daemons) -> None:
     guest = daemons.boot()
     driver, asked = daemons.driver(), to_h2(guest)
 
-    assert driver.perform(asked) == Done({guest.name: "h2"})
+    assert carried_out(driver, asked) == Done({guest.name: "h2"})
     assert daemons.where(guest) == ["h2"]
     assert still_runs(guest)
-    assert driver.perform(asked) == Done({guest.name: "h2"})
+    assert carried_out(driver, asked) == Done({guest.name: "h2"})
 
 
 def test_a_move_that_a_crash_hid_is_found(daemons: Daemons) -> None:
     """Both hosts are asked where the guest runs; it does not move twice."""
     guest = daemons.boot()
     asked = to_h2(guest)
-    with daemons.driver()._ledger.held(asked.event.id) as page:
+    with daemons.driver()._workshop._ledger.held(asked.event.id) as page:
         page.begin(asked)
         page.note("moving", guest.name, to="h2")
     flags = libvirt.VIR_MIGRATE_LIVE | libvirt.VIR_MIGRATE_PERSIST_DEST | libvirt.VIR_MIGRATE_UNDEFINE_SOURCE
@@ -66,7 +67,7 @@ def test_a_move_that_a_crash_hid_is_found(daemons: Daemons) -> None:
 def test_a_target_that_is_too_small_is_not_tried(daemons: Daemons) -> None:
     """The event fails with that sentence, and the guest runs where it was."""
     guest = daemons.boot()
-    failed = daemons.driver(spare_memory=1 << 30).perform(to_h2(guest))
+    failed = carried_out(daemons.driver(spare_memory=1 << 30), to_h2(guest))
 
     assert isinstance(failed, Failed)
     assert failed.reason.startswith(f"no host has the 96 MiB that {guest.name} needs: h2 has -")
@@ -77,7 +78,7 @@ def test_a_target_that_is_too_small_is_not_tried(daemons: Daemons) -> None:
 def test_a_move_that_fails_leaves_nothing_behind(daemons: Daemons) -> None:
     """The reason is libvirt's, the guest runs on, and the other host knows nothing of it."""
     guest = daemons.boot()
-    failed = daemons.driver(migration_uri="tcp://10.99.0.77:1").perform(to_h2(guest))
+    failed = carried_out(daemons.driver(migration_uri="tcp://10.99.0.77:1"), to_h2(guest))
 
     assert isinstance(failed, Failed)
     assert failed.reason.startswith(f"{guest.name}: migration to h2: libvirt on h1 says: ")
@@ -89,7 +90,7 @@ def test_a_move_that_takes_too_long_is_given_up(daemons: Daemons) -> None:
     """Nothing is under way for ever."""
     guest = daemons.boot()
     guest.domain.migrateSetMaxSpeed(1)
-    failed = daemons.driver(longest="1s").perform(to_h2(guest))
+    failed = carried_out(daemons.driver(longest="1s"), to_h2(guest))
 
     assert isinstance(failed, Failed)
     assert "canceled by client" in failed.reason
@@ -101,7 +102,7 @@ def test_a_host_that_does_not_answer_is_named(daemons: Daemons) -> None:
     """Where the only other host is silent, that is the reason."""
     guest = daemons.boot()
     driver = daemons.driver(hosts={"h1": daemons.uris["h1"], "h2": "qemu+unix:///system?socket=/no/such"})
-    failed = driver.perform(to_h2(guest))
+    failed = carried_out(driver, to_h2(guest))
 
     assert isinstance(failed, Failed)
     assert "libvirt on h2 (qemu+unix:///system?socket=/no/such) cannot be reached" in failed.reason

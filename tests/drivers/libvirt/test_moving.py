@@ -6,6 +6,7 @@ import pytest
 from forewarn.core.model import EventType
 from forewarn.core.notice import FAILURES
 from forewarn.node.driver import Done, Failed
+from tests.drivers.impacts import carried_out
 from tests.drivers.libvirt.machines import FELT, Machines, crash_at, when_ended
 
 
@@ -21,7 +22,7 @@ def test_a_redeploy_in_place_makes_ephemeral_disks_anew(machines: Machines) -> N
     )
     driver = machines.driver(redeploy="restart", ephemeral_disks=["vdb"])
 
-    assert driver.perform(machines.impact(EventType.REDEPLOY, vm)) == Done()
+    assert carried_out(driver, machines.impact(EventType.REDEPLOY, vm)) == Done()
     assert machines.domain(vm).ID() not in {before, -1}
     assert machines.sizes(kept) == [1 << 20, 1 << 20]
     assert machines.sizes(swap) == [3 << 20, 0]
@@ -30,8 +31,8 @@ def test_a_redeploy_in_place_makes_ephemeral_disks_anew(machines: Machines) -> N
 def test_a_disk_in_no_pool_cannot_be_made_anew(machines: Machines) -> None:
     """The event fails with that sentence; and the remedy stands in it."""
     vm = machines.define()
-    failed = machines.driver(redeploy="restart", ephemeral_disks=["vdb"]).perform(
-        machines.impact(EventType.REDEPLOY, vm)
+    failed = carried_out(
+        machines.driver(redeploy="restart", ephemeral_disks=["vdb"]), machines.impact(EventType.REDEPLOY, vm)
     )
 
     assert failed == Failed(
@@ -57,7 +58,7 @@ def test_a_machine_that_failed_is_started_anew(machines: Machines, operation: st
     vm = machines.define(starts=False)
     asked = machines.impact(EventType.REDEPLOY, vm, operation=operation)
 
-    assert machines.driver().perform(asked) == Done()
+    assert carried_out(machines.driver(), asked) == Done()
     assert machines.state(vm) == libvirt.VIR_DOMAIN_RUNNING
 
 
@@ -65,7 +66,7 @@ def test_a_machine_that_libvirt_does_not_keep_is_not_stopped(machines: Machines)
     """What could not be started again stays as it is, and the reason says why."""
     vm = machines.define()
     machines.domain(vm).undefine()
-    failed = machines.driver(redeploy="restart").perform(machines.impact(EventType.REDEPLOY, vm))
+    failed = carried_out(machines.driver(redeploy="restart"), machines.impact(EventType.REDEPLOY, vm))
 
     assert failed == Failed(f"{vm.name} cannot be started anew: libvirt on h1 does not keep its definition")
     assert machines.state(vm) == libvirt.VIR_DOMAIN_RUNNING

@@ -5,6 +5,7 @@ import pytest
 
 from forewarn.core.model import EventType, Seen, Sighting
 from forewarn.node.driver import Done
+from tests.drivers.impacts import carried_out
 from tests.drivers.libvirt.hypervisor import Hypervisor, wait_for
 
 pytestmark = pytest.mark.end_to_end
@@ -15,7 +16,7 @@ def test_a_guest_is_frozen_for_the_announced_time(hypervisor: Hypervisor) -> Non
     guest = hypervisor.guest()
     boots, resumed = guest.boots, len(hypervisor.happened(guest, libvirt.VIR_DOMAIN_EVENT_RESUMED))
 
-    assert hypervisor.driver().perform(guest.impact(EventType.FREEZE, duration=1)) == Done()
+    assert carried_out(hypervisor.driver(), guest.impact(EventType.FREEZE, duration=1)) == Done()
     wait_for(
         lambda: len(hypervisor.happened(guest, libvirt.VIR_DOMAIN_EVENT_RESUMED)) > resumed, "the guest to go on"
     )
@@ -31,7 +32,7 @@ def test_a_guest_that_listens_reboots_by_itself(hypervisor: Hypervisor) -> None:
     guest = hypervisor.guest()
     boots, id_ = guest.boots, guest.domain.ID()
 
-    assert hypervisor.driver().perform(guest.impact(EventType.REBOOT)) == Done()
+    assert carried_out(hypervisor.driver(), guest.impact(EventType.REBOOT)) == Done()
     guest.wait_for_another_boot(boots)
     assert guest.said("powerdown")
     assert guest.domain.ID() == id_
@@ -42,7 +43,7 @@ def test_a_saved_guest_goes_on_where_it_was(hypervisor: Hypervisor) -> None:
     guest = hypervisor.guest()
     boots = guest.boots
 
-    assert hypervisor.driver(evict="save").perform(guest.impact(EventType.PREEMPT)) == Done()
+    assert carried_out(hypervisor.driver(evict="save"), guest.impact(EventType.PREEMPT)) == Done()
     assert guest.state == libvirt.VIR_DOMAIN_SHUTOFF
     ticks = len(guest.said("clock"))
     guest.domain.create()
@@ -55,7 +56,7 @@ def test_a_redeployed_guest_starts_anew(hypervisor: Hypervisor) -> None:
     guest = hypervisor.guest()
     boots, before = guest.boots, guest.domain.ID()
 
-    assert hypervisor.driver(redeploy="restart").perform(guest.impact(EventType.REDEPLOY)) == Done()
+    assert carried_out(hypervisor.driver(redeploy="restart"), guest.impact(EventType.REDEPLOY)) == Done()
     guest.wait_for_another_boot(boots)
     assert guest.domain.ID() not in {before, -1}
 
@@ -64,7 +65,7 @@ def test_a_guest_that_does_not_listen_is_reset(hypervisor: Hypervisor) -> None:
     """When its grace is over it starts over all the same, once."""
     guest = hypervisor.new_guest(words="acpi=off")
     boots = guest.boots
-    done = hypervisor.driver(grace="1s").perform(guest.impact(EventType.REBOOT))
+    done = carried_out(hypervisor.driver(grace="1s"), guest.impact(EventType.REBOOT))
 
     assert done == Done(detail=f"{guest.name} did not go down within 1 s")
     guest.wait_for_another_boot(boots)
@@ -78,7 +79,7 @@ def test_what_befalls_guests_is_seen(hypervisor: Hypervisor) -> None:
     seen: list[Sighting] = []
     driver.watch(seen.append)
     wait_for(lambda: bool(driver._hosts._open), "the driver to listen")
-    driver.perform(guest.impact(EventType.FREEZE, duration=0))
+    carried_out(driver, guest.impact(EventType.FREEZE, duration=0))
     driver._ours.clear()
     guest.domain.reset()
     wait_for(lambda: bool(seen), "the reset to be seen")
@@ -94,7 +95,7 @@ def test_an_evicted_guest_is_off(hypervisor: Hypervisor) -> None:
     """And libvirt still has it; deleted, it has not."""
     guest = hypervisor.guest()
 
-    assert hypervisor.driver().perform(guest.impact(EventType.PREEMPT)) == Done()
+    assert carried_out(hypervisor.driver(), guest.impact(EventType.PREEMPT)) == Done()
     assert guest.state == libvirt.VIR_DOMAIN_SHUTOFF
-    assert hypervisor.driver().perform(guest.impact(EventType.PREEMPT, deletes=True)) == Done()
+    assert carried_out(hypervisor.driver(), guest.impact(EventType.PREEMPT, deletes=True)) == Done()
     assert not guest.is_known

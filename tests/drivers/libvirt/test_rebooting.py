@@ -7,16 +7,17 @@ import libvirt
 
 from forewarn.core.model import EventType, Vm
 from forewarn.node.driver import Done, Impact, Unknowable
+from tests.drivers.impacts import carried_out
 from tests.drivers.libvirt.machines import Machines, crash_at, when_ended
 
 
 def steps_of(machines: Machines, asked: Impact) -> list[str]:
-    return [step.name for step in machines.driver()._ledger.read(asked.event.id).steps]
+    return [step.name for step in machines.driver()._workshop._ledger.read(asked.event.id).steps]
 
 
 def write(machines: Machines, asked: Impact, vm: Vm, *more: str) -> None:
     """Write down that a machine was asked by somebody who died."""
-    with machines.driver()._ledger.held(asked.event.id) as page:
+    with machines.driver()._workshop._ledger.held(asked.event.id) as page:
         page.begin(asked)
         page.note("asked", vm.name, id=str(machines.domain(vm).ID()), ear="another", reboots="0")
         for name in more:
@@ -28,7 +29,7 @@ def test_a_machine_that_does_not_listen_is_reset(machines: Machines) -> None:
     vm = machines.define()
     asked = machines.impact(EventType.REBOOT, vm)
 
-    assert machines.driver(grace="0s").perform(asked) == Done(detail=f"{vm.name} did not go down within 0 s")
+    assert carried_out(machines.driver(grace="0s"), asked) == Done(detail=f"{vm.name} did not go down within 0 s")
     assert steps_of(machines, asked) == ["asked", "resetting", "reset"]
 
 
@@ -98,7 +99,7 @@ def test_a_machine_that_is_off_is_started_by_a_reboot(machines: Machines) -> Non
     """Who asks for a restart wants it to run."""
     vm = machines.define(starts=False)
 
-    assert machines.driver().perform(machines.impact(EventType.REBOOT, vm)) == Done(
+    assert carried_out(machines.driver(), machines.impact(EventType.REBOOT, vm)) == Done(
         detail=f"{vm.name} did not run and was started"
     )
     assert machines.state(vm) == libvirt.VIR_DOMAIN_RUNNING

@@ -5,6 +5,7 @@ import pytest
 
 from forewarn.core.model import EventType
 from forewarn.node.driver import Done
+from tests.drivers.impacts import carried_out
 from tests.drivers.libvirt.machines import Machines, when_ended
 
 
@@ -12,14 +13,14 @@ def test_an_evicted_machine_is_off_and_kept(machines: Machines) -> None:
     """Deallocated: libvirt still knows it."""
     vm = machines.define()
 
-    assert machines.driver().perform(machines.impact(EventType.PREEMPT, vm)) == Done()
+    assert carried_out(machines.driver(), machines.impact(EventType.PREEMPT, vm)) == Done()
     assert machines.state(vm) == libvirt.VIR_DOMAIN_SHUTOFF
 
 
 def test_an_evicted_machine_is_saved_where_asked(machines: Machines) -> None:
     """Its memory waits for the next start."""
     vm = machines.define()
-    machines.driver(evict="save").perform(machines.impact(EventType.PREEMPT, vm))
+    carried_out(machines.driver(evict="save"), machines.impact(EventType.PREEMPT, vm))
 
     assert machines.domain(vm).hasManagedSaveImage()
 
@@ -28,7 +29,7 @@ def test_a_machine_started_again_after_the_eviction_is_left_alone(machines: Mach
     """After a crash, one that has another id was stopped, and is somebody else's business."""
     vm = machines.define()
     asked = machines.impact(EventType.PREEMPT, vm)
-    with machines.driver()._ledger.held(asked.event.id) as page:
+    with machines.driver()._workshop._ledger.held(asked.event.id) as page:
         page.begin(asked)
         page.note("stopping", vm.name, id=str(machines.domain(vm).ID()))
     machines.domain(vm).destroy()
@@ -44,7 +45,7 @@ def test_a_deleted_machine_is_gone(machines: Machines, type: EventType, starts: 
     """Running or not, libvirt forgets it; its disks stay unless they are to go."""
     vm = machines.define(starts=starts)
     disk = machines.add_disk(vm.name)
-    done = machines.driver().perform(machines.impact(type, vm, deletes=True))
+    done = carried_out(machines.driver(), machines.impact(type, vm, deletes=True))
 
     assert done == Done()
     assert not machines.is_there(vm)
@@ -55,7 +56,7 @@ def test_disks_are_deleted_where_asked(machines: Machines) -> None:
     """With the machine, and what cannot be deleted is said."""
     vm = machines.define()
     machines.add_disk(vm.name)
-    done = machines.driver(delete_disks=True).perform(machines.impact(EventType.TERMINATE, vm, deletes=True))
+    done = carried_out(machines.driver(delete_disks=True), machines.impact(EventType.TERMINATE, vm, deletes=True))
 
     assert isinstance(done, Done)
     assert f"a disk stayed: disk /default-pool/{vm.name}-swap.img is in no storage pool of h1" in done.detail

@@ -71,3 +71,39 @@ def test_a_landing_machine_is_not_the_vm_yet() -> None:
 def test_a_socket_that_is_nobodys_is_not_told_of() -> None:
     """Other machines may live beside those of the fleet."""
     assert Watch().hear(None, path=Path("/run/forewarn/web-0.pid")) == []
+
+
+def found(watch: Watch, *looks: tuple[set[Path], set[Path]]) -> list[tuple[str, str]]:
+    """Return what is told after looks at sockets: the living and the dead of each."""
+    for alive, dead in looks:
+        watch.sights.look(alive, dead)
+    return [(each.vm, each.detail) for each in watch.seen]
+
+
+def test_a_machine_that_was_dead_before_anybody_listened_has_crashed_once() -> None:
+    """It is told at the second look, and never again."""
+    dead = (set[Path](), {WEB_0})
+
+    assert found(Watch(), dead) == []
+    assert found(Watch(), *[dead] * 5) == [("web-0", "its process on the host had died before anybody listened")]
+
+
+def test_a_machine_that_only_starts_is_not_dead() -> None:
+    """Its socket may be there a moment before somebody listens behind it."""
+    assert found(Watch(), (set(), {WEB_0}), ({WEB_0}, set()), (set(), {WEB_0})) == []
+
+
+def test_a_socket_that_is_left_while_we_listen_is_no_news() -> None:
+    """That its process died was told when it hung up."""
+    assert found(Watch(), ({WEB_0}, set()), (set(), {WEB_0}), (set(), {WEB_0})) == []
+
+
+def test_a_vm_that_lives_on_another_host_is_not_dead_for_what_it_left_here() -> None:
+    """Nor is one that is about to land."""
+    watch = Watch()
+    watch.sights = Sights(settings.read({"qmp": "/run/{host}/{vm}.qmp"}), ManualClock())
+    watch.sights.report = watch.seen.append
+    left, landing = Path("/run/h1/web-0.qmp"), Path("/run/h2/web-1.qmp")
+    watch.sights.expect_landing(landing)
+
+    assert found(watch, *[({Path("/run/h2/web-0.qmp")}, {left, landing})] * 2) == []

@@ -1,16 +1,13 @@
 """The driver for machines that libvirt keeps: QEMU on this machine, on others over SSH or TLS, or within the process.
 
-    perform ──▶ begun in the ledger ──▶ steps, each written down before it is taken ──▶ ended in the ledger
-
 What a crash cut off is brought to its end once the node asks for its outcome: a paused machine goes on, a stopped one
-starts, and libvirt is asked for what is not written down. Nothing is done twice.
+starts, and libvirt is asked for what is not written down.
 """
 
 import logging
 import threading
 import time
 from collections.abc import Callable
-from datetime import timedelta
 from pathlib import Path
 from typing import Self
 
@@ -18,7 +15,7 @@ from forewarn.clocks import Clock
 from forewarn.config.tables import read_table
 from forewarn.core.errors import ForewarnError
 from forewarn.core.model import EventType, Sighting, Vm
-from forewarn.drivers.ledger import Ending, Ledger, Page
+from forewarn.drivers.ledger import Ending
 from forewarn.drivers.libvirt import checking
 from forewarn.drivers.libvirt.freezing import freeze
 from forewarn.drivers.libvirt.hosts import Happening, Hosts
@@ -28,13 +25,12 @@ from forewarn.drivers.libvirt.rebooting import reboot
 from forewarn.drivers.libvirt.removing import remove
 from forewarn.drivers.libvirt.settings import LibvirtSettings
 from forewarn.drivers.libvirt.sights import sighting
-from forewarn.drivers.libvirt.work import Interrupted, Work
-from forewarn.drivers.record import Locked
-from forewarn.node.driver import Failed, Impact, NotBegun, Outcome, Underway, Unknowable
+from forewarn.drivers.libvirt.work import Work
+from forewarn.drivers.working import Interrupted, Job, Workshop
+from forewarn.node.driver import Failed, Impact, Outcome
 
 log = logging.getLogger(__name__)
 
-CHECK_AGAIN = timedelta(seconds=1)
 _RECONNECT = 10.0
 _LAST_WORDS = 5.0
 """Seconds that work under way may take to come to a point where it can be left."""
@@ -43,17 +39,14 @@ _ECHO = 1.0
 
 
 class LibvirtDriver:
-    """Does impacts through libvirt, in the thread that asks."""
+    """Does impacts through libvirt."""
 
     def __init__(self, settings: LibvirtSettings, clock: Clock, directory: Path | None) -> None:
         self.moves_live = settings.redeploy == "migrate"
         self._settings = settings
         self._clock = clock
-        self._closed = threading.Event()
-        self._ledger = Ledger(directory, clock)
+        self._workshop = Workshop("libvirt", directory, clock, self._do)
         self._hosts = Hosts(settings.hosts, settings.uri)
-        self._at_work = 0
-        self._is_idle = threading.Condition()
         self._ours: dict[str, float] = {}
         """Until when what happens to a machine is our own doing."""
         self._report: Callable[[Sighting], None] | None = None
@@ -69,35 +62,10 @@ class LibvirtDriver:
         return cls(read_table("driver 'libvirt'", settings, LibvirtSettings), clock, directory)
 
     def perform(self, impact: Impact) -> Outcome:
-        try:
-            with self._ledger.held(impact.event.id) as page:
-                if page.ending:
-                    return page.ending
-                if page.begun is None:
-                    page.begin(impact)
-                return self._carry_out(impact, page)
-        except (Locked, Interrupted):
-            return self._later()
-        except OSError as error:
-            place = self._ledger.directory
-            return Failed(f"what is done must be written down first, and cannot be: {error}; make room in {place}")
+        return self._workshop.perform(impact)
 
     def outcome_of(self, impact: Impact) -> Outcome:
-        try:
-            page = self._ledger.read(impact.event.id)
-        except Locked:
-            return self._later()
-        except OSError as error:
-            return Unknowable(f"the record of the work cannot be read: {error}")
-        if page.ending:
-            return page.ending
-        if page.begun:
-            # Nobody holds it, so a crash cut it off. It is still wanted, for the node asks; so it goes on.
-            threading.Thread(target=self._finish, args=(impact.event.id,), name="libvirt-finish", daemon=True).start()
-            return self._later()
-        if self._ledger.may_have_forgotten(impact.attempted_at):
-            return Unknowable("it was attempted so long ago that no record of it is kept")
-        return NotBegun()
+        return self._workshop.outcome_of(impact)
 
     def watch(self, report: Callable[[Sighting], None]) -> None:
         self._report = report
@@ -109,80 +77,57 @@ class LibvirtDriver:
         return tuple(checking.troubles(self._hosts, vms))
 
     def close(self) -> None:
-        if not self._closed.is_set():
-            self._closed.set()
-            self._report = None
-            with self._is_idle:
-                # Whoever has paused machines lets them go on first.
-                self._is_idle.wait_for(lambda: self._at_work == 0, _LAST_WORDS)
-            self._hosts.close()
-            self._ledger.close()
+        self._report = None
+        # Whoever has paused machines lets them go on first.
+        self._workshop.close(_LAST_WORDS)
+        self._hosts.close()
 
-    def _carry_out(self, impact: Impact, page: Page) -> Ending:
-        names = [vm.name for vm in impact.vms]
+    def _do(self, job: Job) -> Ending:
+        if job.is_resumed:
+            self._await_hosts(job)
+        names = [vm.name for vm in job.impact.vms]
         self._ours |= dict.fromkeys(names, float("inf"))
-        with self._is_idle:
-            self._at_work += 1
-        work = Work(impact, page, self._hosts, self._settings, self._clock, self._closed)
+        work = Work(job, self._hosts, self._settings, self._clock)
         try:
-            return page.end(self._do(work))
+            return _done(work)
         except ForewarnError as error:
-            if self._closed.is_set():
+            if job.closing.is_set():
                 raise Interrupted from None
-            return page.end(Failed(str(error), work.moved))
+            return Failed(str(error), work.moved)
         finally:
             self._ours |= dict.fromkeys(names, time.monotonic() + _ECHO)
-            with self._is_idle:
-                self._at_work -= 1
-                self._is_idle.notify_all()
 
-    def _do(self, work: Work) -> Ending:
-        if work.impact.moves:
-            return redeploy(work)
-        match work.impact.event.type:
-            case EventType.FREEZE:
-                return freeze(work)
-            case EventType.REBOOT:
-                return reboot(work)
-            case EventType.REDEPLOY:
-                return redeploy(work)
-            case EventType.PREEMPT | EventType.TERMINATE:
-                return remove(work)
-
-    def _finish(self, event: str) -> None:
-        """Bring to its end what a crash cut off; a host that does not answer yet is waited for."""
-        while not self._closed.is_set():
+    def _await_hosts(self, job: Job) -> None:
+        """Wait for hosts that do not answer yet, for nobody else can say what a crash left there."""
+        waits_for = ""
+        while True:
             try:
-                with self._ledger.held(event) as page:
-                    if page.begun and not page.ending:
-                        for vm in page.begun.vms:
-                            self._hosts.connection(vm.standing_on)
-                        self._carry_out(page.begun, page)
+                for vm in job.impact.vms:
+                    self._hosts.connection(vm.standing_on)
             except Unreachable as error:
-                log.warning("event %s waits to be brought to its end: %s", event, error)
-                self._closed.wait(_RECONNECT)
-            except (Locked, Interrupted):
-                return
-            except OSError:
-                log.exception("event %s cannot be brought to its end", event)
-                return
+                if waits_for != str(error):
+                    waits_for = str(error)
+                    log.warning("event %s waits to be brought to its end: %s", job.impact.event.id, error)
+                job.tell(f"waiting for a host: {error}")
+                if job.closing.wait(_RECONNECT):
+                    raise Interrupted from None
             else:
                 return
 
     def _keep_watch(self, host: str) -> None:
         """Keep a connection open, for without one nothing is heard."""
         was_silent = False
-        while not self._closed.is_set():
+        while not self._workshop.closing.is_set():
             try:
                 self._hosts.connection(host)
                 if was_silent:
                     log.info("libvirt on %s answers again", host)
                 was_silent = False
             except Trouble as error:
-                if not was_silent and not self._closed.is_set():
+                if not was_silent and not self._workshop.closing.is_set():
                     log.warning("nothing is seen of the machines on %s: %s", host, error)
                 was_silent = True
-            self._closed.wait(_RECONNECT)
+            self._workshop.closing.wait(_RECONNECT)
 
     def _see(self, happening: Happening) -> None:
         report = self._report
@@ -192,5 +137,16 @@ class LibvirtDriver:
         if seen:
             report(seen)
 
-    def _later(self) -> Underway:
-        return Underway(self._clock.now() + CHECK_AGAIN)
+
+def _done(work: Work) -> Ending:
+    if work.impact.moves:
+        return redeploy(work)
+    match work.impact.event.type:
+        case EventType.FREEZE:
+            return freeze(work)
+        case EventType.REBOOT:
+            return reboot(work)
+        case EventType.REDEPLOY:
+            return redeploy(work)
+        case EventType.PREEMPT | EventType.TERMINATE:
+            return remove(work)

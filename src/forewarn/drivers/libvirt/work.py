@@ -7,41 +7,29 @@ from concurrent.futures import Future
 from datetime import timedelta
 
 from forewarn.clocks import Clock
-from forewarn.drivers.ledger import Page
 from forewarn.drivers.libvirt.guests import Guest
 from forewarn.drivers.libvirt.hosts import Hosts
 from forewarn.drivers.libvirt.problems import Unreachable
 from forewarn.drivers.libvirt.settings import LibvirtSettings
-from forewarn.node.driver import Impact
+from forewarn.drivers.working import Interrupted, Job
 
 LOOK_EVERY = 0.1
 INSISTS_FOR = 60.0
 """Seconds for which a host that went away is waited for, where a machine would be left behind half-way."""
 
 
-class Interrupted(Exception):
-    """The driver was closed; the ledger says how far the work came, and the next driver goes on from there."""
-
-
 class Work:
     """One impact that is being carried out."""
 
-    def __init__(
-        self,
-        impact: Impact,
-        page: Page,
-        hosts: Hosts,
-        settings: LibvirtSettings,
-        clock: Clock,
-        closed: threading.Event,
-    ) -> None:
-        self.impact = impact
-        self.page = page
+    def __init__(self, job: Job, hosts: Hosts, settings: LibvirtSettings, clock: Clock) -> None:
+        self.impact = job.impact
+        self.page = job.page
+        self.closed = job.closing
+        self.tell = job.tell
         self.hosts = hosts
         self.settings = settings
         self.clock = clock
-        self.closed = closed
-        self.guests = [Guest(hosts, vm) for vm in impact.vms]
+        self.guests = [Guest(hosts, vm) for vm in job.impact.vms]
         self.moved: dict[str, str] = {}
         self.remarks: list[str] = []
 

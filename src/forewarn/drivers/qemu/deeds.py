@@ -8,17 +8,16 @@ Words without a dash are QMP's; the others are steps, durable before what follow
 reset while it stands still is ``prelaunch`` and no longer ``paused``: so QEMU itself remembers whether it was reset.
 """
 
-import threading
 from collections.abc import Callable
 from datetime import datetime
 from time import monotonic
 
 from forewarn.clocks import Clock
 from forewarn.core.model import Vm
-from forewarn.drivers.ledger import Page
 from forewarn.drivers.qemu.machines import GONE, Machine
 from forewarn.drivers.qemu.monitors import Monitors, Trouble
 from forewarn.drivers.qemu.settings import QemuSettings
+from forewarn.drivers.working import Interrupted, Job
 
 LOOK_EVERY = 0.1
 """Seconds after which we look again, though no machine has said anything."""
@@ -26,39 +25,31 @@ _LONGEST_RESET = 15.0
 _STANDS_STILL = {"paused", "prelaunch", "shutdown"}
 
 
-class Interrupted(Exception):
-    """The driver is being closed; what is left will be done after the next start."""
-
-
 class Deed:
     """One VM's part in an event, and what is written of it."""
 
-    def __init__(
-        self,
-        settings: QemuSettings,
-        monitors: Monitors,
-        clock: Clock,
-        page: Page,
-        vm: Vm,
-        closing: threading.Event,
-    ) -> None:
+    def __init__(self, job: Job, settings: QemuSettings, monitors: Monitors, clock: Clock, vm: Vm) -> None:
         self.settings = settings
         self.clock = clock
         self.vm = vm
-        self.closing = closing
+        self.closing = job.closing
+        self._job = job
         self._monitors = monitors
-        self._page = page
         self.here = self.at(vm.standing_on)
 
     def at(self, host: str) -> Machine:
         return Machine(self.settings, self._monitors, self.vm.name, host)
 
+    def tell(self, words: str) -> None:
+        """Say how far it is."""
+        self._job.tell(words, self.vm.name)
+
     def note(self, step: str, **seen: str) -> None:
-        self._page.note(step, self.vm.name, **seen)
+        self._job.page.note(step, self.vm.name, **seen)
 
     def noted(self, step: str) -> dict[str, str] | None:
         """Return what was seen when a step was noted; None when it never was."""
-        found = self._page.step(step, self.vm.name)
+        found = self._job.page.step(step, self.vm.name)
         return None if found is None else found.seen
 
     def since(self, step: str) -> float:

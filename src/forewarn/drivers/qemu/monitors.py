@@ -38,6 +38,10 @@ class Absent(Trouble):
     """There is no such machine."""
 
 
+class Dead(Absent):
+    """There was one: its socket is left, and nobody is behind it."""
+
+
 class Monitors:
     """Speaks to machines by the paths of their sockets. Safe from several threads."""
 
@@ -263,7 +267,7 @@ def _no_connection(path: Path, error: Exception) -> Trouble:
                 f"there is no machine at {path}: see that it runs, and that 'qmp' of driver 'qemu' is right"
             )
         case ConnectionRefusedError() | EOFError() | ConnectionResetError():
-            return Absent(f"the monitor at {path} refuses: its process has ended")
+            return Dead(f"the monitor at {path} refuses: its process has ended")
         case PermissionError():
             return Trouble(f"the monitor at {path} may not be opened: run the service as a user who may")
         case _:

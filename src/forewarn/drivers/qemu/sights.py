@@ -1,6 +1,6 @@
 """What QEMU says unasked, as sightings: a guest that rebooted or shut down, a process that died."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +30,8 @@ class Sights:
         self._down: set[Path] = set()
         """The machines that said that they go down, so that their end is no surprise."""
         self._landing: set[Path] = set()
+        self._looks = 0
+        self._dead_at_first: set[Path] = set()
 
     def expect_landing(self, path: Path) -> None:
         """Say nothing of a machine that waits for another's memory: until it has it, the guest is not there."""
@@ -57,6 +59,21 @@ class Sights:
                 self._down.discard(path)
             case None:
                 self._tell(vm, Seen.CRASHED, "its process on the host died")
+
+    def look(self, alive: Collection[Path], dead: Collection[Path]) -> None:
+        """Take in which sockets have somebody behind them, and which are left of processes that died.
+
+        Who was dead before anybody listened is told once, at the second look: at the first it may be about to start.
+        A VM of which a machine lives on any host is alive.
+        """
+        self._looks += 1
+        if self._looks == 1:
+            self._dead_at_first.update(dead)
+        elif self._looks == 2:
+            still = self._dead_at_first.intersection(dead) - self._landing
+            lost = set(map(self._settings.vm_at, still)) - set(map(self._settings.vm_at, alive)) - {""}
+            for vm in sorted(lost):
+                self._tell(vm, Seen.CRASHED, "its process on the host had died before anybody listened")
 
     def _tell(self, vm: str, what: Seen, detail: str) -> None:
         self.report(Sighting(vm, what, self._clock.now(), detail))
