@@ -234,6 +234,22 @@ def test_a_killed_machine_is_a_hardware_failure_and_comes_back(cloud: Cloud) -> 
     cloud.web_0.wait_for_boot(boot)
 
 
+def test_a_machine_that_died_while_no_service_ran_comes_back(cloud: Cloud) -> None:
+    """The service finds that its process is gone when it starts: once, and the guest boots anew."""
+    boot = cloud.web_0.boot_id()
+    cloud.client.close()
+    cloud.service.kill()
+
+    cloud.web_0.kill()
+    cloud.client = cloud.service.begin()
+
+    cloud.web_0.wait_for_boot(boot)
+    wait_for("the event", lambda: "completed" in [line.fact for line in cloud.client.history(group="web")])
+    (seen,) = (line for line in cloud.client.history(vm="web-0") if line.fact == "observed")
+    assert "had died before anybody listened" in str(seen.detail)
+    assert "observed" not in cloud.facts("web-1")
+
+
 def _at(story: Story, what: str) -> datetime:
     return next(step.at for step in story.steps if step.what == what)
 
