@@ -10,13 +10,16 @@ from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
 from typing import Any, TypeVar
+from unittest.mock import patch
 from uuid import uuid4
 
 import msgspec
+from litestar import Litestar
 
 from forewarn.clocks import ManualClock
 from forewarn.config import toml
 from forewarn.config.values import Endpoint
+from forewarn.control.api.app import make_app
 from forewarn.control.api.plane import Plane
 from forewarn.control.difference import Declared, difference
 from forewarn.control.entrance import Entrance
@@ -63,6 +66,8 @@ host = "h2"
 """
 _Result = TypeVar("_Result")
 _OPERATOR = Caller(CallerKind.OPERATOR, "ada")
+_SPARE: list[Litestar] = []
+"""Applications that no office uses now: to assemble one takes longer than most tests, and only the plane differs."""
 
 
 class Said(msgspec.Struct, frozen=True):
@@ -101,6 +106,7 @@ class Office:
         self.entrance = Entrance(self.plane, directory, Endpoint("127.0.0.1", 0))
         self.loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self.loop.run_forever)
+        self._app: Litestar | None = None
 
     def run(self, work: Callable[[], Awaitable[_Result]]) -> _Result:
         """Have something done on the service's own loop."""
@@ -173,8 +179,18 @@ class Office:
         self._thread.start()
         self.run(self.node.start)
 
+    def open(self) -> None:
+        """Begin to answer."""
+        app = _SPARE.pop() if _SPARE else make_app(self.plane)
+        app.state["plane"] = self.plane
+        with patch("forewarn.control.entrance.make_app", return_value=app):
+            self.run(self.entrance.open)
+        self._app = app
+
     def stop(self) -> None:
         self.run(self.entrance.close)
+        if self._app is not None:
+            _SPARE.append(self._app)
         self.run(self.node.stop)
         self.loop.call_soon_threadsafe(self.loop.stop)
         self._thread.join(30)
@@ -187,7 +203,7 @@ def opened(directory: Path, *, moves_live: bool = False, limit: int = 0) -> Iter
     office = Office(directory, moves_live=moves_live, limit=limit)
     office.start()
     try:
-        office.run(office.entrance.open)
+        office.open()
         office.declare(FLEET)
         yield office
     finally:

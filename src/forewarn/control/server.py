@@ -135,7 +135,7 @@ class ControlServer(uvicorn.Server):
         try:
             # uvicorn's own shutdown sleeps a tenth of a second even when nobody is connected.
             async with asyncio.timeout(_PATIENCE):
-                while state.connections or state.tasks:
+                while state.connections or state.tasks:  # noqa: ASYNC110 uvicorn tells nobody of the last one's end
                     await asyncio.sleep(_MOMENT)
         except TimeoutError:
             for task in state.tasks:
