@@ -13,6 +13,8 @@ BENCH_PACKAGES := nginx wrk
 KUBERNETES_PACKAGES := dpkg-dev etcd-server golang-go openssl
 
 PY := .venv/bin/python
+# What Python compiled is kept, here and by every command that a test starts: else each compiles everything again.
+unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .PHONY: help install run demo test test-kubernetes test-pacemaker check docs bench clean lint tools
