@@ -181,6 +181,43 @@ def test_a_driver_that_is_not_there_is_found(forewarn: Forewarn, monkeypatch: py
     assert (what, "did you mean 'simulated'?" in said) == ("driver", True)
 
 
+def driven_by(driver: str, **settings: str) -> None:
+    lines = [
+        f'driver = "{driver}"',
+        f"[drivers.{driver}]",
+        *(f'{key} = "{value}"' for key, value in settings.items()),
+    ]
+    Path("forewarn.toml").write_text("\n".join(lines))
+
+
+def test_what_a_program_is_run_by_is_looked_for(forewarn: Forewarn, tmp_path: Path) -> None:
+    """A driver that only calls others tells whether they are there."""
+    program = tmp_path / "program"
+    program.write_text("#!/opt/python9\n")
+    program.chmod(0o755)
+    driven_by("command", program=str(program))
+    assert [what for what, said in wrong(forewarn("doctor", "--json")) if "/opt/python9" in said] == ["driver"]
+
+    program.write_text("#!/bin/sh\n")
+    assert "command can be used, and what it calls is there" in forewarn("doctor").out
+
+
+def test_the_callbacks_of_a_running_service_are_no_trouble(
+    forewarn: Forewarn, office: Office, tmp_path: Path
+) -> None:
+    """Its port is taken because it works."""
+    secret = tmp_path / "secret"
+    secret.write_text("whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oD")
+    secret.chmod(0o600)
+    with socket.create_server(("127.0.0.1", 0)) as receiver, socket.create_server(("127.0.0.1", 0)) as callbacks:
+        url, callback = (f"127.0.0.1:{each.getsockname()[1]}" for each in (receiver, callbacks))
+        driven_by("webhook", url=f"http://{url}", secret_file=str(secret), callback=callback)
+        ran = forewarn("doctor", "--json")
+
+    assert office.node.fleet.vms
+    assert [what for what, _ in wrong(ran) if what == "driver"] == []
+
+
 class Lost(SimulatedDriver):
     """A driver that cannot get at some of its machines."""
 

@@ -52,6 +52,6 @@ def _examine(context: click.Context, config: str | None, findings: "Findings") -
     examine_endpoint("metadata", settings.metadata, findings, is_running=is_running)
     if settings.control:
         examine_endpoint("control", settings.control, findings, is_running=is_running)
-    examine_driver(settings, vms, findings)
+    examine_driver(settings, vms, findings, is_running=is_running)
     examine_network(settings, vms, findings)
     examine_clock(findings)

@@ -36,23 +36,35 @@ def find_vms(settings: Settings, findings: Findings) -> tuple[bool, tuple[Vm, ..
     return is_running, vms
 
 
-def examine_driver(settings: Settings, vms: Sequence[Vm], findings: Findings) -> None:
+def examine_driver(settings: Settings, vms: Sequence[Vm], findings: Findings, *, is_running: bool) -> None:
     from forewarn import plugins
-    from forewarn.clocks import SystemClock
-    from forewarn.node.driver import Checking
+    from forewarn.node.driver import CheckingSettings
 
     with findings.looking("driver"):
         kind = cast("DriverType", plugins.load("forewarn.drivers", settings.driver))
-        driver = kind.from_settings(settings.driver_settings, SystemClock(), settings.hurry)
-        try:
-            troubles = driver.check(tuple(vms)) if isinstance(driver, Checking) else ()
-        finally:
-            driver.close()
+        if isinstance(kind, CheckingSettings):
+            troubles = kind.check_settings(settings.driver_settings, is_running=is_running)
+            proof = ", and what it calls is there"
+        else:
+            troubles, proof = _ask_driver(kind, settings, vms)
         for trouble in troubles:
             findings.wrong("driver", trouble)
         if not troubles:
-            reached = f", and reaches its {len(vms)} machines" if isinstance(driver, Checking) else ""
-            findings.ok("driver", f"{settings.driver} can be used{reached}")
+            findings.ok("driver", f"{settings.driver} can be used{proof}")
+
+
+def _ask_driver(kind: "DriverType", settings: Settings, vms: Sequence[Vm]) -> tuple[tuple[str, ...], str]:
+    """Return what a driver says of its machines, and what is proved if it says nothing."""
+    from forewarn.clocks import SystemClock
+    from forewarn.node.driver import Checking
+
+    driver = kind.from_settings(settings.driver_settings, SystemClock(), settings.hurry)
+    try:
+        if isinstance(driver, Checking):
+            return driver.check(tuple(vms)), f", and reaches its {len(vms)} machines"
+        return (), ""
+    finally:
+        driver.close()
 
 
 def examine_network(settings: Settings, vms: Sequence[Vm], findings: Findings) -> None:
