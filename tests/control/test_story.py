@@ -230,3 +230,13 @@ def test_every_fact_of_an_events_life_is_a_step_of_its_story(kind: type[lifecycl
 
     assert told is not None
     assert len(told.steps) == 2
+
+
+def test_a_story_tells_how_far_the_impact_is(office: Office, client: Client) -> None:
+    """What the driver says is told as long as it is true."""
+    event = announce(client, "restart", "web-0")
+    office.node.progress[event.lower()] = "shutting down"
+    assert tell(client, event).progress == "shutting down"
+
+    office.node.progress.clear()
+    assert tell(client, event).progress == ""

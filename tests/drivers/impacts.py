@@ -2,10 +2,11 @@
 
 import threading
 from datetime import UTC, datetime
+from typing import Protocol
 from uuid import UUID, uuid5
 
 from forewarn.core.model import Event, EventSource, EventStatus, EventType, Vm
-from forewarn.node.driver import Driver, Impact, Outcome, Underway
+from forewarn.node.driver import Impact, Outcome, Underway
 
 NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 _NAMES = UUID("9a0c3c4e-0f5c-4c7c-8f3a-1d3d3b2f6a10")
@@ -36,7 +37,15 @@ def impact(
     return Impact(event, tuple(Vm(vm, "web", host="h7") for vm in vms), attempted_at)
 
 
-def carried_out(driver: Driver, asked: Impact) -> Outcome:
+class Performing(Protocol):
+    """What has impacts carried out: a driver, or what a driver is made of."""
+
+    def perform(self, impact: Impact) -> Outcome: ...
+
+    def outcome_of(self, impact: Impact) -> Outcome: ...
+
+
+def carried_out(driver: Performing, asked: Impact) -> Outcome:
     """Have an impact performed and return its end, as the node does."""
     outcome = driver.perform(asked)
     while isinstance(outcome, Underway):

@@ -71,6 +71,7 @@ def test_words_are_short_and_harmless() -> None:
         (Ended(exit=1), Failed("the program says that it failed")),
         (Ended(exit=3), NotBegun()),
         (Ended(exit=4), Underway(NOW)),
+        (Ended(exit=4, stdout="begun\n40 % copied\n"), Underway(NOW, "40 % copied")),
         (Ended(exit=2, stderr="usage"), Unknowable("exit code 2: usage")),
         (Ended(exit=-9), Unknowable("killed by signal 9 (SIGKILL)")),
         (Ended(exit=-15, timed_out=True), Unknowable("took too long and was stopped")),

@@ -57,7 +57,7 @@ def test_a_line_cut_off_spoils_nothing(tmp_path: Path) -> None:
 
 
 def test_a_held_page_is_nobody_else_s(tmp_path: Path) -> None:
-    """While somebody works on an event, others can neither take nor read it, and it is not cut off."""
+    """While somebody works on an event, others can neither take nor read it."""
     asked = impact()
     with ledger(tmp_path).held(asked.event.id) as page:
         page.begin(asked)
@@ -65,19 +65,6 @@ def test_a_held_page_is_nobody_else_s(tmp_path: Path) -> None:
             ledger(tmp_path).read(asked.event.id)
         with pytest.raises(Locked), ledger(tmp_path).held(asked.event.id):
             pass
-        assert ledger(tmp_path).cut_off() == []
-
-    assert ledger(tmp_path).cut_off() == [asked.event.id]
-
-
-def test_an_ended_event_is_not_cut_off(tmp_path: Path) -> None:
-    """Only what has no end is to be looked after."""
-    assert ledger(tmp_path / "none").cut_off() == []
-    with ledger(tmp_path).held("one") as page:
-        page.begin(impact())
-        page.end(Done())
-
-    assert ledger(tmp_path).cut_off() == []
 
 
 def test_old_pages_are_forgotten(tmp_path: Path) -> None:

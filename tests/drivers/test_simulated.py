@@ -71,7 +71,7 @@ def test_an_impact_lasts_as_announced_or_as_set(
     ends_at = NOW + timedelta(seconds=seconds)
 
     if seconds:
-        assert driver.perform(asked) == Underway(ends_at)
+        assert driver.perform(asked) == Underway(ends_at, f"ends at {ends_at:%H:%M:%S} UTC")
     clock.advance(timedelta(seconds=seconds))
     assert isinstance(driver.outcome_of(asked), Done)
 
@@ -80,7 +80,7 @@ def test_hurry_divides_durations() -> None:
     """Thirty seconds hurried sixty times are half a second."""
     driver = SimulatedDriver.from_settings({}, ManualClock(NOW), 60.0)
 
-    assert driver.perform(impact(EventType.REBOOT)) == Underway(NOW + timedelta(seconds=0.5))
+    assert driver.perform(impact(EventType.REBOOT)) == Underway(NOW + timedelta(seconds=0.5), "ends at 12:00:00 UTC")
 
 
 def test_performing_again_does_not_begin_anew() -> None:

@@ -193,7 +193,9 @@ def test_the_receiver_calls_back(site: Site) -> None:
     driver.perform(asked)
     assert site.receiver.messages[0]["callback"] == driver._callback_url
     assert call_back(driver, {"event": asked.event.id, "outcome": "underway", "detail": "half-way"}) == 204
-    assert isinstance(driver.outcome_of(asked), Underway)
+    heard = driver.outcome_of(asked)
+    assert isinstance(heard, Underway)
+    assert heard.progress == "half-way"
     said = {"event": asked.event.id, "outcome": "done", "hosts": {"web-0": "h9"}, "detail": "moved"}
 
     assert call_back(driver, said) == 204

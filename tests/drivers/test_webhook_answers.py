@@ -20,6 +20,7 @@ VMS = ("web-0", "web-1")
         (Answer("failed"), Failed("the receiver says that it failed")),
         (Answer(), Underway(NOW + timedelta(seconds=5))),
         (Answer("underway", check_after=0), Underway(NOW + timedelta(seconds=1))),
+        (Answer("underway", detail="half-way"), Underway(NOW + timedelta(seconds=5), "half-way")),
         (Answer("not-begun"), NotBegun()),
         (Answer("unknown"), Unknowable("the receiver does not know")),
     ],

@@ -51,7 +51,7 @@ class Rig:
             patched.setattr(Page, "note", note_and_die)
             driver = self.make(**more)
             with pytest.raises(Lost):
-                driver.perform(impact)
+                carried_out(driver, impact)
             driver.close()
         self.make()
 

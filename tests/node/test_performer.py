@@ -74,22 +74,25 @@ def test_an_attempt_is_durable_before_the_driver_is_called() -> None:
 
 
 def test_an_impact_under_way_is_asked_after_at_the_time_the_driver_named() -> None:
-    """No thread waits for a long impact."""
+    """No thread waits for a long impact; how far it is, is known until it ends."""
 
     async def story(rig: Rig) -> None:
         later = rig.clock.now() + timedelta(seconds=30)
-        scripted, performer = await begin(rig, [Underway(later), Done()])
+        scripted, performer = await begin(rig, [Underway(later, "half-way"), Done()])
         completed = rig.next(Completed)
         attempted = rig.next(Attempted)
-        await rig.approve(await rig.operate("restart", "web-0"))
+        event = await rig.operate("restart", "web-0")
+        await rig.approve(event)
         await attempted
         while rig.clock.next_call() != later:
             await rig.node.history("event:none")
+        assert rig.node.progress == {event: "half-way"}
         rig.clock.advance(timedelta(seconds=30))
         await completed
         await performer.stop()
 
         assert scripted.questions == ["perform", "outcome_of"]
+        assert rig.node.progress == {}
 
     run(story)
 

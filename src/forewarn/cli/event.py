@@ -71,7 +71,7 @@ def print_story(story: "Story", now: datetime) -> None:
         {
             "event": story.id,
             "type": f"{story.type}, by {story.operation} ({story.source})",
-            "status": story.status,
+            "status": ": ".join(filter(None, (story.status, story.progress))),
             "not before": not_before,
             "vms": ", ".join(story.resources),
             "group": story.group,

@@ -4,6 +4,8 @@ import re
 from collections.abc import Iterable, Iterator
 from uuid import UUID
 
+from msgspec.structs import replace
+
 from forewarn.control.access import Bearer
 from forewarn.control.story import Outcome, Story, outcome, tell
 from forewarn.core.errors import BadInput, Unknown
@@ -34,7 +36,7 @@ class Record:
         told = tell(id_, await self._node.history(f"event:{id_}"))
         if told is None or not bearer.sees(told.group):
             raise _no_event(id_)
-        return told
+        return replace(told, progress=self._node.progress.get(id_, ""))
 
     async def finished(self, bearer: Bearer, limit: int, group: str = "") -> list[Outcome]:
         """Return the events that ended last, of one group or of all it may know of, the latest at the end."""

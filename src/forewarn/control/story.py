@@ -62,6 +62,8 @@ class Story(EventView, frozen=True, kw_only=True):
     steps: tuple[Step, ...]
     seconds: dict[str, float]
     """How long it took: to the first fetch, to the first approval, to the start, the impact, the whole."""
+    progress: str = ""
+    """How far the impact is, in the driver's words, while it is under way."""
 
 
 class Outcome(msgspec.Struct, frozen=True):

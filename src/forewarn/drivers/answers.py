@@ -5,7 +5,8 @@
     tell outcome   Done       Failed        NotBegun        Underway        Unknowable
 
 The last line of stderr is the reason. Stdout may be one JSON object, as in
-``{"hosts": {"web-0": "h2"}, "detail": "moved"}``; if it is anything else, its last line is the detail.
+``{"hosts": {"web-0": "h2"}, "detail": "moved"}``; if it is anything else, its last line is the detail. While the
+impact is under way, that line says how far it is.
 """
 
 import signal
@@ -47,7 +48,7 @@ def of_question(ended: Ended, vms: Collection[str], check_at: datetime) -> Outco
         case 3:
             return NotBegun()
         case 4:
-            return Underway(check_at)
+            return Underway(check_at, _last_line(ended.stdout))
         case _:
             return Unknowable(_reason(ended))
 

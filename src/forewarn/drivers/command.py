@@ -21,7 +21,7 @@ import msgspec
 from forewarn.clocks import Clock
 from forewarn.config.tables import read_table
 from forewarn.core.errors import BadInput
-from forewarn.drivers import answers, record, runner
+from forewarn.drivers import answers, command_checking, record, runner
 from forewarn.node.driver import Failed, Impact, NotBegun, Outcome, Underway, Unknowable
 
 CHECK_AGAIN = timedelta(seconds=1)
@@ -72,6 +72,12 @@ class CommandDriver:
         directory: Path | None = None,
     ) -> Self:
         return cls(read_table("driver 'command'", settings, CommandSettings), clock, directory)
+
+    @classmethod
+    def check_settings(cls, settings: dict[str, object], *, is_running: bool) -> tuple[str, ...]:
+        given = read_table("driver 'command'", settings, CommandSettings)
+        program, *_ = _argv(given.program)
+        return tuple(command_checking.troubles(Path(program), _environment(given.environment)))
 
     def perform(self, impact: Impact) -> Outcome:
         try:

@@ -20,7 +20,6 @@ import msgspec
 
 from forewarn.clocks import Clock
 from forewarn.drivers import record
-from forewarn.drivers.record import Locked
 from forewarn.node.driver import Done, Failed, Impact, Unknowable
 
 KEPT_FOR = timedelta(days=30)
@@ -141,17 +140,6 @@ class Ledger:
             return Page()
         with record.locked(descriptor):
             return Page(record.content_of(descriptor))
-
-    def cut_off(self) -> list[str]:
-        """Return the events that were begun, have no end, and that nobody works on."""
-        found = []
-        with suppress(FileNotFoundError):
-            for path in sorted(self.directory.iterdir()):
-                with suppress(Locked, OSError):
-                    page = self.read(path.name)
-                    if page.begun and not page.ending:
-                        found.append(path.name)
-        return found
 
     def may_have_forgotten(self, attempted_at: datetime) -> bool:
         """Tell whether an event is so old that no page means nothing."""

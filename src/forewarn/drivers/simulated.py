@@ -60,7 +60,7 @@ class SimulatedDriver:
         lasts = timedelta(seconds=self._seconds(impact) / self._hurry)
         ends_at = impact.attempted_at + lasts
         if self._clock.now() < ends_at:
-            return Underway(ends_at)
+            return Underway(ends_at, f"ends at {ends_at:%H:%M:%S} UTC")
         return Done(detail="simulated")
 
     def close(self) -> None:

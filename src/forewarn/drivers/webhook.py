@@ -7,7 +7,7 @@ That a message is about to be sent is on record before it is sent. After a crash
 """
 
 import threading
-from datetime import datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
 from typing import Annotated, Self, cast
 from urllib.parse import urlsplit
@@ -20,7 +20,7 @@ from forewarn.clocks import Clock
 from forewarn.config.tables import read_table
 from forewarn.config.values import ENDPOINT, Endpoint
 from forewarn.core.errors import BadInput, Unavailable, unknown
-from forewarn.drivers import webhook_answers
+from forewarn.drivers import webhook_answers, webhook_checking
 from forewarn.drivers.callbacks import Callback, Callbacks
 from forewarn.drivers.ledger import Ledger, Page
 from forewarn.drivers.record import Locked
@@ -74,13 +74,12 @@ class WebhookDriver:
     def __init__(self, settings: WebhookSettings, clock: Clock, directory: Path | None) -> None:
         self.moves_live = settings.moves_live
         self._settings = settings
-        for name in ("url", "outcome_url", "callback_url"):
-            _check_url(name, getattr(settings, name), may_be_empty=name != "url")
-        self._secret = _secret(Path(settings.secret_file).expanduser())
+        self._secret = _checked(settings)
         self._clock = clock
         self._closed = threading.Event()
         self._ledger = Ledger(directory, clock)
-        self._ask_at: dict[str, datetime] = {}
+        self._awaited: dict[str, Underway] = {}
+        """What was heard last of the events that the receiver may call back for."""
         self._callbacks: Callbacks | None = None
         self._callback_url = settings.callback_url
         if settings.callback:
@@ -95,6 +94,19 @@ class WebhookDriver:
         directory: Path | None = None,
     ) -> Self:
         return cls(read_table("driver 'webhook'", settings, WebhookSettings), clock, directory)
+
+    @classmethod
+    def check_settings(cls, settings: dict[str, object], *, is_running: bool) -> tuple[str, ...]:
+        given = read_table("driver 'webhook'", settings, WebhookSettings)
+        _checked(given)
+        return tuple(
+            webhook_checking.troubles(
+                filter(None, (given.url, given.outcome_url)),
+                Path(given.secret_file).expanduser(),
+                _endpoint(given.callback) if given.callback else None,
+                is_running=is_running,
+            )
+        )
 
     def perform(self, impact: Impact) -> Outcome:
         try:
@@ -118,10 +130,11 @@ class WebhookDriver:
         except OSError as error:
             return Unknowable(f"the record of the message cannot be read: {error}")
         if page.ending:
-            self._ask_at.pop(impact.event.id, None)
+            self._awaited.pop(impact.event.id, None)
             return page.ending
-        if impact.event.id in self._ask_at and self._clock.now() < self._ask_at[impact.event.id]:
-            return self._later()
+        awaited = self._awaited.get(impact.event.id)
+        if awaited and self._clock.now() < awaited.check_at:
+            return self._later(awaited.progress)
         outcome = self._ask(impact, page)
         if not isinstance(outcome, Done | Failed | Unknowable):
             return outcome
@@ -196,8 +209,8 @@ class WebhookDriver:
         """Leave the receiver alone until then; where it may call back, the record is looked into meanwhile."""
         if self._callbacks is None:
             return underway
-        self._ask_at[impact.event.id] = underway.check_at
-        return self._later()
+        self._awaited[impact.event.id] = underway
+        return self._later(underway.progress)
 
     def _post(self, url: str, id_: str, ask: str, impact: Impact) -> Reply:
         body = msgspec.json.encode(Message(ask, impact.event.id, impact, self._callback_url))
@@ -211,11 +224,7 @@ class WebhookDriver:
             raise NoReply(why, may_have_arrived=error.may_have_arrived) from None
 
     def _listen(self, callback: str) -> None:
-        try:
-            endpoint = cast("Endpoint", ENDPOINT.read(callback))
-        except ValueError:
-            raise BadInput(f"setting 'callback' of driver 'webhook': expected {ENDPOINT.expected}") from None
-        self._callbacks = Callbacks(endpoint, self._secret, self._clock.now, self._take)
+        self._callbacks = Callbacks(_endpoint(callback), self._secret, self._clock.now, self._take)
         host = callback.rpartition(":")[0]
         self._callback_url = self._callback_url or f"http://{host}:{self._callbacks.port}/"
 
@@ -232,18 +241,37 @@ class WebhookDriver:
         if "/" in said.event or self._ledger.read(said.event).begun is None:
             raise unknown("event", said.event, ())
         with self._ledger.held(said.event) as page:
+            if page.ending:
+                return
             outcome = webhook_answers.outcome_of(said, _names(page.begun), self._clock.now())
             if isinstance(outcome, Underway):
-                page.note(TAKEN)
-            elif not isinstance(outcome, NotBegun) and page.ending is None:
+                if page.step(TAKEN) is None:
+                    page.note(TAKEN)
+                before = self._awaited.get(said.event, outcome)
+                self._awaited[said.event] = Underway(max(before.check_at, outcome.check_at), outcome.progress)
+            elif not isinstance(outcome, NotBegun):
                 page.end(outcome)
 
-    def _later(self) -> Underway:
-        return Underway(self._clock.now() + CHECK_AGAIN)
+    def _later(self, progress: str = "") -> Underway:
+        return Underway(self._clock.now() + CHECK_AGAIN, progress)
 
 
 def _names(impact: Impact | None) -> list[str]:
     return [vm.name for vm in impact.vms] if impact else []
+
+
+def _checked(settings: WebhookSettings) -> str:
+    """Return the secret; raise BadInput that names what is wrong with the settings."""
+    for name in ("url", "outcome_url", "callback_url"):
+        _check_url(name, getattr(settings, name), may_be_empty=name != "url")
+    return _secret(Path(settings.secret_file).expanduser())
+
+
+def _endpoint(callback: str) -> Endpoint:
+    try:
+        return cast("Endpoint", ENDPOINT.read(callback))
+    except ValueError:
+        raise BadInput(f"setting 'callback' of driver 'webhook': expected {ENDPOINT.expected}") from None
 
 
 def _check_url(name: str, url: str, *, may_be_empty: bool) -> None:

@@ -72,7 +72,7 @@ def outcome_of(answer: Answer, vms: Collection[str], now: datetime) -> Outcome:
         case "failed":
             return Failed(detail or "the receiver says that it failed", hosts)
         case "underway":
-            return Underway(now + timedelta(seconds=max(1.0, answer.check_after)))
+            return Underway(now + timedelta(seconds=max(1.0, answer.check_after)), detail)
         case "not-begun":
             return NotBegun()
         case "unknown":

@@ -147,6 +147,18 @@ class Checking(Protocol):
         """
 
 
+@runtime_checkable
+class CheckingSettings(Protocol):
+    """What a driver type has that can tell more of its settings than that they can be read."""
+
+    def check_settings(self, settings: dict[str, object], *, is_running: bool) -> tuple[str, ...]:
+        """Return what would keep such a driver from its work, one sentence each that names the remedy.
+
+        Makes no driver: where a service ``is_running``, that one holds what another would claim. Raises what
+        ``from_settings`` would; looks only, does no harm, and takes a bounded time.
+        """
+
+
 class DriverType(Protocol):
     """What an entry point of the group ``forewarn.drivers`` names: a class that makes drivers."""
 

@@ -45,6 +45,8 @@ class Node:
         self.rules = rules
         self.appends = Durations(0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5)
         """How long it took to make entries durable, each time."""
+        self.progress: dict[str, str] = {}
+        """How far Started events are, in their driver's words. Not on record: the next process asks anew."""
         self._journal = journal
         self._revision = 0
         self._is_sound = False

@@ -79,7 +79,11 @@ class Performer:
         if event not in self._tasks:
             task = asyncio.create_task(self._carry_out(event))
             self._tasks[event] = task
-            task.add_done_callback(lambda _: self._tasks.pop(event, None))
+            task.add_done_callback(lambda _: self._drop(event))
+
+    def _drop(self, event: str) -> None:
+        self._tasks.pop(event, None)
+        self._node.progress.pop(event, None)
 
     async def _carry_out(self, id_: str) -> None:
         begun = self._event(id_)
@@ -94,7 +98,8 @@ class Performer:
                     outcome = await self._ask(self._driver.perform, id_)
                     if isinstance(outcome, NotBegun):
                         outcome = Failed("the driver did not begin")
-                case Underway(check_at=check_at):
+                case Underway(check_at=check_at, progress=progress):
+                    self._node.progress[id_] = progress
                     await self._sleep_until(check_at)
                     outcome = await self._ask(self._driver.outcome_of, id_)
                 case Done(hosts=hosts, detail=detail):

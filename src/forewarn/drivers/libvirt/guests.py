@@ -93,6 +93,26 @@ class Guest:
         with self._heard("reboot"):
             domain.reboot(libvirt.VIR_DOMAIN_REBOOT_ACPI_POWER_BTN)
 
+    def ask_to_go_down(self) -> None:
+        """Press the power button, in whatever way its hypervisor knows."""
+        domain = self.domain()
+        try:
+            with self._heard("shutdown"):
+                domain.shutdownFlags(libvirt.VIR_DOMAIN_SHUTDOWN_ACPI_POWER_BTN)
+        except Unsupported:
+            with self._heard("shutdown"):
+                domain.shutdown()
+
+    def definition(self) -> str:
+        """Return what it runs with at this moment, also what its lasting definition says otherwise or not at all."""
+        domain = self.domain()
+        with self._heard("look"):
+            return str(domain.XMLDesc(libvirt.VIR_DOMAIN_XML_SECURE | libvirt.VIR_DOMAIN_XML_MIGRATABLE))
+
+    def may_go_down(self, definition: str) -> bool:
+        """Tell whether it is off, and loses nothing, when it has gone down by itself."""
+        return self.is_persistent and ET.fromstring(definition).findtext("on_poweroff", "destroy") == "destroy"  # noqa: S314 libvirt's own words
+
     def reset(self) -> None:
         domain = self.domain()
         with self._heard("reset"):
@@ -102,6 +122,12 @@ class Guest:
         domain = self.domain()
         with self._heard("start"):
             domain.create()
+
+    def start_as(self, definition: str) -> None:
+        """Start it with what it ran with before; its lasting definition stays."""
+        connection = self._hosts.connection(self.host)
+        with self._heard("start"):
+            connection.createXML(definition)
 
     def destroy(self) -> None:
         domain = self.domain()

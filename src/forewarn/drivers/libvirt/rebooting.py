@@ -1,15 +1,21 @@
-"""Reboots machines: asks them to go down by the power button, and resets those that do not listen.
+"""Reboots machines: asks them to go down by the power button and starts them anew; resets those that do not listen.
 
-    asked ─▶ (libvirt tells that it starts over)          steps in the ledger, for each machine
-      └────▶ resetting ─▶ reset                           when its grace is over
+    asking ─▶ asked ─▶ starting ─▶ started            steps in the ledger, for each machine
+                └────▶ halting ─▶ resetting ─▶ reset  when its grace is over
 
-That a machine started over is an event of libvirt's, heard as long as we are connected. Where nobody was connected
-all the time since it was asked, and nothing else tells, it is not reset on suspicion: nobody knows.
+Each way leaves a trace in libvirt itself, so that a crash on the way is no riddle. A machine that went down is off, and
+after its start it has another id. One that is to be reset is paused first: as long as it is, a reset may be repeated,
+for the guest cannot tell two from one; once it goes on, it was reset.
+
+Only where a machine would lose something by being off, as one that libvirt does not keep, it starts over without its
+process ending. That is an event of libvirt's and nothing else: if nobody was connected when it came, nobody knows, and
+nothing is reset on suspicion.
 """
 
-from forewarn.drivers.ledger import Step
+from datetime import datetime
+
 from forewarn.drivers.libvirt.guests import Guest
-from forewarn.drivers.libvirt.problems import Trouble
+from forewarn.drivers.libvirt.problems import Trouble, Unreachable
 from forewarn.drivers.libvirt.work import Work
 from forewarn.node.driver import Done, Unknowable
 
@@ -20,63 +26,140 @@ class Lost(Exception):
 
 def reboot(work: Work) -> Done | Unknowable:
     """Reboot the machines, each once; raise Trouble when one cannot be."""
-    for guest in work.guests:
-        _ask(work, guest)
-    until = work.deadline(work.settings.grace)
     try:
         for guest in work.guests:
-            _see_through(work, guest, until)
+            if work.page.step("halting", guest.name):
+                _reset(work, guest)
+            else:
+                _ask(work, guest)
+        # All are looked at in each round, so that none stays off while another one takes its time.
+        work.wait_until(lambda: all([_has_started_over(work, guest) for guest in work.guests]), _until(work))
+        for guest in work.guests:
+            if not _has_started_over(work, guest):
+                _give_up(work, guest)
     except Lost as error:
         return Unknowable(str(error))
     return Done(detail="; ".join(work.remarks))
 
 
 def _ask(work: Work, guest: Guest) -> None:
-    """Ask a machine to start over, unless it was asked already."""
-    page = work.page
-    if page.step("asked", guest.name) or page.step("started", guest.name):
+    """Ask a machine to go down, unless it was asked already."""
+    page, look = work.page, guest.look()
+    if page.step("asked", guest.name) or page.step("starting", guest.name):
         return
+    asking = page.step("asking", guest.name)
+    if asking is None:
+        if look.is_there and look.id == -1:
+            work.remarks.append(f"{guest.name} did not run and was started")
+            _start(work, guest)
+            return
+        definition = guest.definition()
+        in_place = "" if guest.may_go_down(definition) else "yes"
+        seen = {"in_place": in_place, "definition": "" if in_place else definition}
+        page.note("asking", guest.name, id=str(look.id), ear=guest.ear, reboots=str(guest.reboots), **seen)
+        asking = page.step("asking", guest.name)
+    elif asking.seen["in_place"] or str(look.id) != asking.seen["id"]:
+        # The former may have been asked, and be up again: nobody asks it twice. The latter has gone down.
+        page.note("asked", guest.name, at=work.clock.now().isoformat())
+        return
+    work.tell("asked to go down", guest.name)
+    try:
+        if look.is_paused:
+            raise Trouble(f"{guest.name} was paused")
+        guest.ask_to_reboot() if asking and asking.seen["in_place"] else guest.ask_to_go_down()
+    except Unreachable:
+        raise
+    except Trouble as error:
+        # A machine without a power button, or one that cannot hear it.
+        work.remarks.append(f"{error}; it was reset")
+        _reset(work, guest)
+    else:
+        page.note("asked", guest.name, at=work.clock.now().isoformat())
+
+
+def _until(work: Work) -> float:
+    """Return when the grace of the machine that was asked last is over."""
+    asked = [step for guest in work.guests if (step := work.page.step("asked", guest.name))]
+    last = max((datetime.fromisoformat(step.seen["at"]) for step in asked), default=work.clock.now())
+    return work.deadline(work.settings.grace - (work.clock.now() - last))
+
+
+def _has_started_over(work: Work, guest: Guest) -> bool:
+    page = work.page
+    if page.step("started", guest.name) or page.step("reset", guest.name):
+        return True
     look = guest.look()
     if look.is_there and look.id == -1:
-        guest.start()
-        page.note("started", guest.name)
-        work.remarks.append(f"{guest.name} did not run and was started")
-        return
-    page.note("asked", guest.name, id=str(look.id), ear=guest.ear, reboots=str(guest.reboots))
+        _start(work, guest)
+        return True
+    asking = page.step("asking", guest.name)
+    if asking is None:
+        return page.step("starting", guest.name) is not None
+    before = int(asking.seen["reboots"]) if guest.ear == asking.seen["ear"] else 0
+    return str(look.id) != asking.seen["id"] or guest.reboots > before
+
+
+def _start(work: Work, guest: Guest) -> None:
+    """Start a machine that is off, as it was when it ran."""
+    asking = work.page.step("asking", guest.name)
+    definition = asking.seen["definition"] if asking else ""
+    work.tell("starts", guest.name)
+    work.page.note("starting", guest.name)
     try:
-        guest.ask_to_reboot()
+        if definition:
+            guest.start_as(definition)
+        else:
+            guest.start()
+    except Unreachable:
+        raise
     except Trouble as error:
-        # A machine without a power button, or one that is paused.
-        work.remarks.append(str(error))
-        _reset(work, guest)
+        if not definition:
+            raise Trouble(f"{guest.name} is off: {error}") from None
+        work.remarks.append(f"{guest.name} did not start as it was ({error}) and was started as it is defined")
+        try:
+            guest.start()
+        except Trouble as again:
+            raise Trouble(f"{guest.name} is off: {again}") from None
+    work.page.note("started", guest.name)
 
 
-def _see_through(work: Work, guest: Guest, until: float) -> None:
-    asked = work.page.step("asked", guest.name)
-    if asked is None or work.page.step("reset", guest.name):
-        return
-    if work.page.step("resetting", guest.name):
-        raise Lost(f"nobody saw whether {guest.name} was reset")
-    if work.wait_until(lambda: _has_started_over(guest, asked), until):
-        return
-    seconds = f"{work.settings.grace.total_seconds():g} s"
-    if guest.ear != asked.seen["ear"]:
+def _give_up(work: Work, guest: Guest) -> None:
+    """Reset a machine that did not listen."""
+    asking = work.page.step("asking", guest.name)
+    if asking and asking.seen["in_place"] and guest.ear != asking.seen["ear"]:
         raise Lost(f"{guest.name} was asked to reboot, and nobody listened all the time whether it did")
-    work.remarks.append(f"{guest.name} did not go down within {seconds}")
+    work.remarks.append(f"{guest.name} did not go down within {work.settings.grace.total_seconds():g} s")
     _reset(work, guest)
 
 
-def _has_started_over(guest: Guest, asked: Step) -> bool:
-    look = guest.look()
-    if look.is_there and look.id == -1:
-        # It went down, and libvirt was not there to start it over.
-        guest.start()
-        return True
-    before = int(asked.seen["reboots"]) if guest.ear == asked.seen["ear"] else 0
-    return str(look.id) != asked.seen["id"] or guest.reboots > before
-
-
 def _reset(work: Work, guest: Guest) -> None:
-    work.page.note("resetting", guest.name)
+    """Reset a machine, or find out that it was."""
+    page, look = work.page, guest.look()
+    resetting, halting = page.step("resetting", guest.name), page.step("halting", guest.name)
+    if page.step("reset", guest.name) or (halting and str(look.id) != halting.seen["id"]):
+        return
+    if resetting is None:
+        if halting is None:
+            page.note("halting", guest.name, id=str(look.id))
+        is_halted = look.is_paused or _halt(guest)
+        page.note("resetting", guest.name, is_halted="yes" if is_halted else "")
+    elif not look.is_paused:
+        if not resetting.seen["is_halted"]:
+            raise Lost(f"nobody saw whether {guest.name} was reset")
+        page.note("reset", guest.name)
+        return
+    work.tell("is reset", guest.name)
     guest.reset()
-    work.page.note("reset", guest.name)
+    work.insist(lambda: guest.resume() if guest.look().is_paused else None)
+    page.note("reset", guest.name)
+
+
+def _halt(guest: Guest) -> bool:
+    """Pause a machine; tell whether it could be."""
+    try:
+        guest.suspend()
+    except Unreachable:
+        raise
+    except Trouble:
+        return False
+    return True

@@ -89,6 +89,7 @@ def freeze(deed: Deed, seconds: float) -> str:
         raise Trouble(f"the service was lost before {deed.vm.name} was frozen; it runs")
     else:
         return "it went on while the service was away"
+    deed.tell(f"frozen for {seconds:g} s")
     is_cut_short = deed.closing.wait(max(0.0, ends - monotonic()))
     machine.go_on()
     return "cut short, because the service was stopped" if is_cut_short else ""
@@ -123,6 +124,7 @@ def _power_down(deed: Deed) -> bool:
         deed.here.press_power_button()
     else:
         grace -= deed.since("powering-down")
+    deed.tell("the guest was asked to shut down")
     return deed.wait_until(lambda: deed.here.status() in {"shutdown", GONE}, grace)
 
 
@@ -154,6 +156,7 @@ def start(deed: Deed, machine: Machine) -> None:
         deed.wait_until(lambda: machine.status() != GONE, min(5.0, deed.settings.timeout))
     if machine.status() == GONE:
         deed.note("starting", host=machine.host)
+        deed.tell(f"starting on {machine.host}")
         machine.run("start", deed.settings.start)
     if not deed.wait_until(lambda: machine.status() == "running", deed.settings.timeout):
         raise Trouble(f"'start' said that it started {deed.vm.name}, but it is {machine.status()} at {machine.path}")

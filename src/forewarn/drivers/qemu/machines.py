@@ -5,6 +5,7 @@ import tempfile
 import threading
 from contextlib import suppress
 from pathlib import Path
+from typing import NamedTuple
 
 from forewarn.drivers.qemu.monitors import Absent, Monitors, Trouble
 from forewarn.drivers.qemu.settings import QemuSettings
@@ -12,6 +13,18 @@ from forewarn.drivers.qemu.settings import QemuSettings
 GONE = "gone"
 """What we say where QEMU says nothing, because there is none."""
 _LONGEST_END = 10.0
+
+
+class Sending(NamedTuple):
+    """How far a machine is with sending its memory to another."""
+
+    status: str
+    """QEMU's word for it."""
+    reason: str
+    """Why it failed, if it did."""
+    sent: int
+    """Bytes; fewer again where the guest writes faster than they are sent."""
+    total: int
 
 
 class Machine:
@@ -69,10 +82,16 @@ class Machine:
         self._monitors.execute(self.path, "migrate-set-capabilities", capabilities=[tells])
         self._monitors.execute(self.path, "migrate", uri=uri)
 
-    def sending(self) -> tuple[str, str]:
-        """Return how far it is with sending its memory, and why it failed if it did."""
+    def sending(self) -> "Sending":
+        """Return how far it is with sending its memory."""
         told = self._monitors.execute(self.path, "query-migrate")
-        return str(told.get("status", "none")), str(told.get("error-desc", ""))
+        memory = told.get("ram", {})
+        return Sending(
+            str(told.get("status", "none")),
+            str(told.get("error-desc", "")),
+            int(memory.get("total", 0)) - int(memory.get("remaining", 0)),
+            int(memory.get("total", 0)),
+        )
 
     def stop_sending(self) -> None:
         self._monitors.execute(self.path, "migrate_cancel")

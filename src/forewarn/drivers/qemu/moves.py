@@ -95,20 +95,24 @@ def _send(deed: Deed, there: Machine) -> None:
         _check_room(here, there)
         deed.note("migrating")
     # What QEMU says of an earlier move stays until the next one begins.
-    if is_new or (here.status() == "running" and here.sending()[0] not in _SENDING):
+    if is_new or (here.status() == "running" and here.sending().status not in _SENDING):
         here.send_to(deed.settings.filled(deed.settings.incoming, deed.vm.name, there.host))
+    deed.tell(f"moving to {there.host}")
     status = ""
 
     def is_over() -> bool:
         nonlocal status
-        status = here.sending()[0]
+        sending = here.sending()
+        status = sending.status
+        if sending.total:
+            deed.tell(f"moving to {there.host}, {100 * sending.sent // sending.total} % of its memory is there")
         return status == _SENT or status in _NOT_SENT
 
     if not deed.wait_until(is_over, deed.settings.timeout):
         here.stop_sending()
         raise Trouble(f"it took longer than {deed.settings.timeout:.0f} s")
     if status != _SENT:
-        raise Trouble(here.sending()[1] or "QEMU gives no reason")
+        raise Trouble(here.sending().reason or "QEMU gives no reason")
 
 
 def _check_room(here: Machine, there: Machine) -> None:
