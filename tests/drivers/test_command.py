@@ -17,6 +17,7 @@ import pytest
 from forewarn.clocks import ManualClock, SystemClock
 from forewarn.core.errors import BadInput
 from forewarn.core.model import EventType
+from forewarn.drivers import command
 from forewarn.drivers.command import FORGET_AFTER, CommandDriver
 from forewarn.node.driver import Done, Driver, Failed, Impact, NotBegun, Outcome, Underway, Unknowable
 from forewarn.testing.driver_contract import DriverContract, DriverTrial
@@ -295,6 +296,20 @@ def test_the_program_outlives_forewarn(machine: Machine) -> None:
     machine.go_on()
     assert when_ended(driver, asked) == Done()
     assert machine.times_done(asked.event.id) == 1
+
+
+def test_a_long_run_does_not_hold_the_caller(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+    """After some seconds it is under way, and its end is found by asking."""
+    monkeypatch.setattr(command, "_WORTH_WAITING", 0.0)
+    machine.stop_half_way()
+    driver = machine.driver()
+
+    assert isinstance(driver.perform(impact()), Underway)
+    machine.wait_for_half_way()
+    assert isinstance(driver.outcome_of(impact()), Underway)
+    machine.go_on()
+    assert when_ended(driver, impact()) == Done()
+    assert machine.times_done(impact().event.id) == 1
 
 
 def test_close_frees_the_caller_and_lets_the_program_finish(machine: Machine) -> None:

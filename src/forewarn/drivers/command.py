@@ -14,6 +14,7 @@ import threading
 from contextlib import suppress
 from datetime import datetime, timedelta
 from pathlib import Path
+from time import monotonic
 from typing import Annotated, Self
 
 import msgspec
@@ -25,6 +26,8 @@ from forewarn.drivers import answers, command_checking, record, runner
 from forewarn.node.driver import Failed, Impact, NotBegun, Outcome, Underway, Unknowable
 
 CHECK_AGAIN = timedelta(seconds=1)
+_WORTH_WAITING = 5.0
+"""Seconds that a call waits for the end of a run, so that a short one is reported at once."""
 LONGEST_QUESTION = 30.0
 """Seconds a program may think about an outcome."""
 FORGET_AFTER = timedelta(days=30)
@@ -57,6 +60,8 @@ class CommandDriver:
         self._clock = clock
         self._closed = threading.Event()
         self._forgot_at: datetime | None = None
+        self._runs: dict[str, threading.Thread] = {}
+        """The runs that this driver began and has not told the end of; each thread lives as long as its run."""
         self._lent: tempfile.TemporaryDirectory[str] | None = None
         if directory is None:
             self._lent = tempfile.TemporaryDirectory(prefix="forewarn-")
@@ -93,27 +98,38 @@ class CommandDriver:
             return self._later()
         except (OSError, ValueError) as error:
             return Failed(f"the program could not be started: {error}")
+        self._runs[impact.event.id] = waiter
+        return self._await(impact, waiter)
+
+    def outcome_of(self, impact: Impact) -> Outcome:
+        waiter = self._runs.get(impact.event.id)
+        return self._await(impact, waiter) if waiter else self._recorded(impact)
+
+    def close(self) -> None:
+        self._closed.set()
+        if self._lent is not None:
+            self._lent.cleanup()
+
+    def _await(self, impact: Impact, waiter: threading.Thread) -> Outcome:
+        """Return how a run of ours ended; Underway when it takes longer than is worth waiting for."""
+        until = monotonic() + _WORTH_WAITING
         while waiter.is_alive():
-            if self._closed.is_set():
+            if self._closed.is_set() or monotonic() > until:
                 return self._later()
             waiter.join(0.1)
-        outcome = self.outcome_of(impact)
+        outcome = self._recorded(impact)
+        self._runs.pop(impact.event.id, None)
         if isinstance(outcome, NotBegun):
             return Failed(f"the run could not be recorded; see that {self._directory} is writable and has room")
         return outcome
 
-    def outcome_of(self, impact: Impact) -> Outcome:
+    def _recorded(self, impact: Impact) -> Outcome:
         try:
             return self._judge(record.read(self._record_of(impact)), impact)
         except record.Locked:
             return self._later()
         except OSError as error:
             return Unknowable(f"the record of the run cannot be read: {error}")
-
-    def close(self) -> None:
-        self._closed.set()
-        if self._lent is not None:
-            self._lent.cleanup()
 
     def _judge(self, recorded: runner.Ended | record.Lost | None, impact: Impact) -> Outcome:
         if isinstance(recorded, runner.Ended):
