@@ -81,6 +81,24 @@ def test_a_plugin_that_cannot_be_loaded_is_one_sentence(place: Path, module: str
     assert "\n" not in str(refused.value)
 
 
+@pytest.mark.parametrize(
+    ("extra", "remedy"),
+    [
+        ("", "install what it needs, or name another"),
+        ("Provides-Extra: broken\n", "install what it needs with: pip install 'broken-plugin[broken]'"),
+    ],
+)
+def test_the_remedy_is_the_extra_of_the_same_name_where_there_is_one(place: Path, extra: str, remedy: str) -> None:
+    """A line to type, where one is known."""
+    install(place, "broken", "no_such_module_anywhere:Driver")
+    with (place / "broken_plugin-1.0.dist-info" / "METADATA").open("a") as metadata:
+        metadata.write(extra)
+    with pytest.raises(BadInput) as refused:
+        plugins.load(DRIVERS, "broken")
+
+    assert str(refused.value).endswith(f"; {remedy}")
+
+
 def test_two_that_bear_one_name_are_refused(place: Path) -> None:
     """Nobody is chosen by chance."""
     install(place, "simulated", "elsewhere:Other")

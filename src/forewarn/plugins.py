@@ -1,6 +1,6 @@
 """How drivers, journals and handlers are found: by entry-point group and name, loaded only when named."""
 
-from importlib.metadata import entry_points
+from importlib.metadata import EntryPoint, entry_points
 
 from forewarn.core.errors import BadInput, nearest
 
@@ -27,6 +27,12 @@ def load(group: str, name: str) -> object:
     except Exception as error:
         # A stranger's module may fail in any way while it is imported; the operator needs to hear of it once.
         said = (str(error) or type(error).__name__).splitlines()[0]
-        raise BadInput(
-            f"{kind} {name!r} ({found[0].value}) cannot be loaded: {said}; install what it needs, or name another"
-        ) from error
+        raise BadInput(f"{kind} {name!r} ({found[0].value}) cannot be loaded: {said}; {_remedy(found[0])}") from error
+
+
+def _remedy(point: EntryPoint) -> str:
+    """Say how what a plugin needs is installed: by the extra of its own name, where its package has one."""
+    extras = point.dist.metadata.get_all("Provides-Extra") if point.dist else None
+    if point.dist and extras and point.name in extras:
+        return f"install what it needs with: pip install '{point.dist.name}[{point.name}]'"
+    return "install what it needs, or name another"

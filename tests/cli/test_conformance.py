@@ -8,14 +8,28 @@ from tests.conformance.kit.mock import Mock
 
 
 def test_a_server_without_a_breach_ends_with_zero(forewarn: Forewarn) -> None:
-    """Rule, outcome, expected and seen, and a count below."""
+    """A line for what is kept, the reason for what was not seen, and a count below."""
     with Emulator("web-0") as emulator:
         ran = forewarn("conformance", emulator.url, "--only", "latest-is-no-version", "--only", "turns")
 
     assert ran.code == 0
-    assert ran.out.splitlines()[0].split() == ["RULE", "OUTCOME", "EXPECTED", "SEEN"]
-    assert ran.out.splitlines()[1].startswith("latest-is-no-version  kept      400")
-    assert ran.out.endswith("1 kept, 1 not seen\n")
+    assert ran.out.splitlines() == [
+        "kept      latest-is-no-version",
+        "not seen  it cannot be seen from outside:",
+        "          turns",
+        "1 kept, 1 not seen",
+    ]
+
+
+def test_a_breach_is_told_with_what_was_expected_and_seen(forewarn: Forewarn) -> None:
+    """Below the rule that it breaks."""
+    with Mock() as mock:
+        ran = forewarn("conformance", mock.url, "--only", "refused-without-header")
+
+    rule, expected, seen, count = ran.out.splitlines()
+    assert (rule, count) == ("breach    refused-without-header", "1 breach")
+    assert expected.startswith("          expected  400")
+    assert seen.startswith("          seen      200")
 
 
 def test_a_breach_ends_with_one(forewarn: Forewarn) -> None:

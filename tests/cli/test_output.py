@@ -8,7 +8,7 @@ from contextlib import redirect_stdout
 import click
 import pytest
 
-from forewarn.cli.output import print_fields, print_json_list, print_table, wrapped
+from forewarn.cli.output import print_fields, print_json_list, print_line, print_table, wrapped
 
 
 class Terminal(io.StringIO):
@@ -51,6 +51,33 @@ def test_a_table_at_a_terminal_fits_its_width() -> None:
     assert len(lines) == 2
     assert "…" in lines[1]
     assert "running" in lines[1]
+
+
+def test_the_last_column_is_broken_between_words() -> None:
+    """It tells most, so nothing of it is cut."""
+    rows = [("web-0", "a reason of many words " * 6)]
+    lines = at_terminal(lambda: print_table(("VM", "WHY"), rows, "none")).splitlines()
+
+    assert all(len(line.rstrip()) <= 80 for line in lines[1:])
+    assert " ".join(lines).split().count("reason") == 6
+
+
+def test_the_last_column_stands_below_its_row_where_there_is_no_room() -> None:
+    """A row without one has no line below."""
+    names = [f"{'n' * 15}{number}" for number in range(4)]
+    rows = [(*names, "a reason of many words"), (*names, "-")]
+    lines = at_terminal(lambda: print_table(("A", "B", "C", "D", "WHY"), rows, "none")).splitlines()
+
+    assert [line.rstrip() for line in lines[1:]] == ["  ".join(names), "    a reason of many words", "  ".join(names)]
+    assert "WHY" not in lines[0]
+
+
+def test_a_line_begins_with_its_word_in_colour(capsys: pytest.CaptureFixture[str]) -> None:
+    """At a terminal; in a pipe it is plain."""
+    print_line("breach", "  a rule")
+
+    assert capsys.readouterr().out == "breach  a rule\n"
+    assert at_terminal(lambda: print_line("breach", "  a rule")) == "\x1b[1;31mbreach\x1b[0m  a rule\n"
 
 
 def test_states_have_colours_at_a_terminal() -> None:

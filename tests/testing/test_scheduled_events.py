@@ -8,6 +8,7 @@ import sys
 import threading
 import unittest
 from datetime import UTC, datetime
+from pathlib import Path
 from urllib.request import Request, urlopen
 
 import pytest
@@ -140,6 +141,31 @@ class TestWithUnittest(unittest.TestCase):
             event = events.vm("web-0").evict()
             approve_everything(events.events_url)
             self.assertIs(events.expect_approved(event, by="web-0"), event)  # noqa: PT009 - unittest's own way
+
+
+@pytest.mark.end_to_end
+def test_a_failure_shows_the_line_of_the_test_and_none_of_ours(tmp_path: Path) -> None:
+    """So does a mark that is wrong."""
+    (tmp_path / "test_it.py").write_text(
+        "import pytest\n"
+        "def test_nobody_approves(scheduled_events):\n"
+        "    scheduled_events.expect_approved(seconds=0)\n"
+        "@pytest.mark.scheduled_events(scenario='spot-evicton')\n"
+        "def test_a_wrong_mark(scheduled_events): ...\n"
+    )
+
+    out = subprocess.run(
+        [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "test_it.py"],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=tmp_path,
+    ).stdout
+
+    assert "test_it.py:3: AssertionError" in out
+    assert "there is no scenario 'spot-evicton'; did you mean 'spot-eviction'?" in out
+    assert "scheduled_events.py:" not in out
+    assert "plugin.py:" not in out
 
 
 @pytest.mark.end_to_end

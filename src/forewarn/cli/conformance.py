@@ -5,13 +5,16 @@ from typing import TYPE_CHECKING, cast
 
 import click
 
-from forewarn.cli.output import json_option, print_json_list, print_table
+from forewarn.cli.output import json_option, print_json_list, print_line, wrapped
 
 if TYPE_CHECKING:
     from collections.abc import Collection
     from datetime import timedelta
 
     from forewarn.conformance.looks import Finding
+
+_WIDTH = 10
+"""Where a rule's name begins: behind the longest outcome."""
 
 
 @click.command
@@ -100,8 +103,21 @@ def conformance(
 
 
 def _print(findings: "list[Finding]") -> None:
-    rows = ((each.rule, each.outcome, each.expected, each.seen) for each in findings)
-    print_table(("RULE", "OUTCOME", "EXPECTED", "SEEN"), rows, "there is nothing to look at")
+    """Print a line for each rule, with more where it is broken; what was not seen is gathered by the reason."""
+    from forewarn.conformance.looks import Outcome
+
+    unseen: dict[str, list[str]] = {}
+    for each in findings:
+        if each.outcome is Outcome.NOT_SEEN:
+            unseen.setdefault(each.seen, []).append(each.rule)
+            continue
+        print_line(each.outcome, f"{'':{_WIDTH - len(each.outcome)}}{each.rule}")
+        if each.outcome is not Outcome.KEPT:
+            click.echo(wrapped(each.expected, f"{'':{_WIDTH}}expected  "))
+            click.echo(wrapped(each.seen, f"{'':{_WIDTH}}seen      "))
+    for why, rules in unseen.items():
+        click.echo(wrapped(f"{why}:", f"{Outcome.NOT_SEEN:<{_WIDTH}}"))
+        click.echo(wrapped(", ".join(rules), " " * _WIDTH))
     counts = Counter(each.outcome for each in findings)
     click.echo(", ".join(f"{count} {outcome}" for outcome, count in counts.items()))
 

@@ -30,7 +30,9 @@ _SHOWN_VMS = 3
 )
 @click.option("--until", metavar="TIME", callback=past_option, help="Before this time.")
 @click.option("--oldest-first", is_flag=True, help="Begin with the oldest.")
-@click.option("--limit", type=click.IntRange(min=1), default=100, show_default=True, metavar="N")
+@click.option(
+    "--limit", type=click.IntRange(min=1), default=100, show_default=True, metavar="N", help="So many lines at most."
+)
 @click.option("--csv", "as_csv", is_flag=True, help="Print a table for other programs.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON, one line each.")
 @click.pass_context
@@ -86,16 +88,15 @@ def _print_parts(lines: "Iterable[Line]", *, as_csv: bool) -> None:
 
 
 def _row(line: "Line") -> tuple[str, ...]:
-    who = f"{line.by} ({line.origin})" if line.origin else line.by or "forewarn"
     more = f" and {len(line.vms) - _SHOWN_VMS} more" if len(line.vms) > _SHOWN_VMS else ""
     return (
         f"{line.at.astimezone():%Y-%m-%d %H:%M:%S}",
-        who,
+        line.by or "forewarn",
         line.fact,
         line.event[:8] or "-",
         ", ".join(line.vms[:_SHOWN_VMS]) + more or "-",
         line.group or "-",
-        ", ".join(_words(line.detail)) or "-",
+        ", ".join(_words(line.detail | {"from": line.origin})) or "-",
     )
 
 

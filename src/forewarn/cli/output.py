@@ -1,6 +1,7 @@
 """How commands print: JSON, tables without borders, and plain sentences.
 
-At a terminal a table has colours and is cut to the window's width; elsewhere it is plain text, and nothing is cut.
+At a terminal a table has colours and fits the window: its last column, which tells most, is broken between words or
+stands below its row, and others are cut. Elsewhere it is plain text, and nothing is cut.
 """
 
 import sys
@@ -13,12 +14,19 @@ import msgspec
 
 if TYPE_CHECKING:
     from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
 
 _Command = TypeVar("_Command", bound=Callable[..., object])
 _Value = TypeVar("_Value")
 _SLICE = 1_000
-_WHOLE = 12
-"""Characters of a cell that are cut last."""
+_GAP = 2
+_WHOLE = 19
+"""Characters of a cell that are cut last; a time has so many."""
+_LEGIBLE = 30
+"""Fewer characters than these are no column to break a text in."""
+_BELOW = 4
+"""How far what stands below its row is set in."""
 _STYLES = {
     "Scheduled": "yellow",
     "Started": "bold magenta",
@@ -83,19 +91,53 @@ def _is_at_terminal() -> bool:
 
 
 def _print_rich(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    from rich.table import Table
-    from rich.text import Text
+    shown = console()
+    table = (headers, *rows) if headers else rows
+    *widths, last = (max(len(row[number]) for row in table) for number in range(len(rows[0])))
+    room = shown.width - sum(widths) - _GAP * len(widths)
+    if last <= max(room, _WHOLE) or room >= _LEGIBLE:
+        shown.print(_table(headers, rows))
+        return
+    from rich.padding import Padding
+    from rich.segment import Segments
 
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim", show_header=bool(headers))
+    lines = shown.render_lines(_table(headers[:-1], [row[:-1] for row in rows]), new_lines=True)
+    if headers:
+        shown.print(Segments(lines.pop(0)))
+    for line, (*_, below) in zip(lines, rows, strict=True):
+        shown.print(Segments(line))
+        if below != "-":
+            shown.print(Padding(_cell(below), (0, 0, 0, _BELOW), expand=False))
+
+
+def _table(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> "Table":
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False, padding=(0, _GAP, 0, 0), header_style="dim", show_header=bool(headers))
     for number in range(len(rows[0])):
         header = headers[number] if headers else ""
-        # Where it gets narrow, columns that may wrap give way first. Their cells do not wrap, so they are cut.
+        # Where it gets narrow, columns that may wrap give way first.
         width = max(len(header), *(len(row[number]) for row in rows))
         table.add_column(header, no_wrap=width <= _WHOLE)
     for row in rows:
-        cells = (Text(cell, style=_STYLES.get(cell, ""), no_wrap=True, overflow="ellipsis") for cell in row)
-        table.add_row(*cells)
-    console().print(table)
+        table.add_row(*(_cell(cell, is_cut=True) for cell in row[:-1]), _cell(row[-1]))
+    return table
+
+
+def _cell(cell: str, *, is_cut: bool = False) -> "Text":
+    from rich.text import Text
+
+    return Text(cell, style=_STYLES.get(cell, ""), no_wrap=is_cut, overflow="ellipsis" if is_cut else "fold")
+
+
+def print_line(word: str, rest: str) -> None:
+    """Print a line that begins with a word in its colour."""
+    if _is_at_terminal():
+        from rich.text import Text
+
+        console().print(Text.assemble(_cell(word), rest), soft_wrap=True)
+    else:
+        click.echo(word + rest)
 
 
 def _slices(values: Iterable[_Value]) -> Iterator[list[_Value]]:

@@ -57,12 +57,19 @@ class Client:
     """
 
     def __init__(
-        self, command: str, *, patience: float, faults: tuple[Fault, ...] = (), does_approve: bool = False
+        self,
+        command: str,
+        *,
+        patience: float,
+        faults: tuple[Fault, ...] = (),
+        has_proxy: bool = False,
+        does_approve: bool = False,
     ) -> None:
         self.patience = patience
         self.does_approve = does_approve
         """It is known to approve events, so that what it does not approve it has not noticed."""
         self._command = command
+        self._has_proxy = has_proxy
         self.emulator = Emulator(OWN, NEIGHBOUR, clock="system", faults=faults)
         self.trap = Trap()
         self._folder = tempfile.TemporaryDirectory(prefix="forewarn-client-")
@@ -149,8 +156,10 @@ class Client:
     def _start(self) -> "subprocess.Popen[bytes]":
         url = f"{self.emulator.url_of(OWN)}/metadata/scheduledevents"
         words = {"{url}": url, "{vm}": OWN, "{prepared}": str(self.prepared)}
-        environment = {name: value for name, value in os.environ.items() if name not in _NO_PROXIES}
-        environment |= dict.fromkeys(_PROXIES, self.trap.url) | {URL_VARIABLE: url}
+        environment = {name: value for name, value in os.environ.items() if name not in _PROXIES + _NO_PROXIES}
+        environment |= {URL_VARIABLE: url}
+        if self._has_proxy:
+            environment |= dict.fromkeys(_PROXIES, self.trap.url)
         try:
             return subprocess.Popen(  # noqa: S603 - the user's own
                 [_filled(part, words) for part in shlex.split(self._command)],

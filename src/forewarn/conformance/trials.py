@@ -33,6 +33,8 @@ class Trial(msgspec.Struct, frozen=True):
     promise: str
     play: Play
     faults: tuple[Fault, ...] = ()
+    has_proxy: bool = False
+    """Whether its environment names a proxy. Elsewhere it does not: who falls for it would be seen nowhere else."""
 
 
 def approves_its_own(client: Client) -> Iterator[Look]:
@@ -163,7 +165,7 @@ def _stopped(client: Client) -> str:
 
 def _not_approved(client: Client, event: EventHandle, expected: str) -> Look:
     approvals = client.approvals(event)
-    return Look(expected, f"{len(approvals)} approvals" if approvals else "none", not approvals)
+    return Look(expected, "it approved it" if approvals else "none", not approvals)
 
 
 def _asked(client: Client) -> list[SentRequest]:
@@ -190,7 +192,7 @@ TRIALS = {
     "asks-with-the-header": Trial("Every request has the header Metadata: true.", asks_with_the_header),
     "asks-a-known-version": Trial("Every request names an api-version that there is.", asks_a_known_version),
     "asks-without-a-proxy": Trial(
-        "It asks the endpoint itself, whatever proxy its environment names.", asks_without_a_proxy
+        "It asks the endpoint itself, whatever proxy its environment names.", asks_without_a_proxy, has_proxy=True
     ),
     "asks-at-most-5-a-second": Trial("It asks at most 5 times a second.", asks_at_most_5_a_second),
 } | {
@@ -225,5 +227,11 @@ def _tried(name: str, command: str, patience: float, *, does_approve: bool) -> F
     if trial.play is approves_when_prepared and "{prepared}" not in command:
         why = "the command has no {prepared}: the file that the client makes when it has prepared"
         return Finding(name, Outcome.NOT_SEEN, trial.promise, why)
-    with Client(command, patience=patience, faults=trial.faults, does_approve=does_approve) as client:
+    with Client(
+        command,
+        patience=patience,
+        faults=trial.faults,
+        has_proxy=trial.has_proxy,
+        does_approve=does_approve,
+    ) as client:
         return found(name, trial.promise, trial.play(client))

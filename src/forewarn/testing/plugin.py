@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 _MARK = (
     "scheduled_events(*vms, fleet=None, scenario=None, clock='manual', hurry=1.0, seed=0): "
-    "what the fixture scheduled_events runs; a VM named vm-0 where nothing is said"
+    "what the fixture scheduled_events runs; a VM named web-0 where nothing is said"
 )
 
 
@@ -21,9 +21,14 @@ def pytest_configure(config: pytest.Config) -> None:
 @pytest.fixture
 def scheduled_events(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> "Iterator[ScheduledEvents]":
     """Run the service for one test, on a free port; the mark of the same name says with which fleet."""
-    from forewarn.testing.scheduled_events import URL_VARIABLE, ScheduledEvents  # noqa: PLC0415 - only when asked for
+    from forewarn.core.errors import BadInput  # noqa: PLC0415 - only when asked for
+    from forewarn.testing.scheduled_events import URL_VARIABLE, ScheduledEvents  # noqa: PLC0415
 
     mark = request.node.get_closest_marker("scheduled_events")
-    with ScheduledEvents(*(mark.args if mark else ()), **(mark.kwargs if mark else {})) as running:
+    try:
+        events = ScheduledEvents(*(mark.args if mark else ()), **(mark.kwargs if mark else {}))
+    except BadInput as error:
+        pytest.fail(f"the mark scheduled_events: {error}", pytrace=False)
+    with events as running:
         monkeypatch.setenv(URL_VARIABLE, running.events_url)
         yield running

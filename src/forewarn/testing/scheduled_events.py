@@ -1,4 +1,7 @@
-"""Scheduled events for somebody's own tests: a running service, real HTTP, a clock that the test moves."""
+"""Scheduled events for somebody's own tests: a running service, real HTTP, a clock that the test moves.
+
+``__tracebackhide__`` lets pytest show the line of the test that expected something, and none of ours.
+"""
 
 import asyncio
 from collections.abc import Callable
@@ -24,14 +27,17 @@ class ScheduledEvents(Emulator):
 
         Without ``event`` any event will do, without ``by`` anybody's approval.
         """
+        __tracebackhide__ = True
         return self._expect(event, f"approved by {by or 'anybody'}", lambda each: _is_approved(each, by), seconds)
 
     def expect_fetched(self, event: EventHandle | None = None, *, by: str = "", seconds: float = 5.0) -> EventHandle:
         """Return the event once a VM was shown it; fail when none is in time."""
+        __tracebackhide__ = True
         return self._expect(event, f"fetched by {by or 'anybody'}", lambda each: _is_fetched(each, by), seconds)
 
     def expect_not_approved(self, event: EventHandle | None = None, *, by: str = "") -> None:
         """Fail when the event, or any, has been approved by now."""
+        __tracebackhide__ = True
         approved = [each for each in self._among(event) if _is_approved(each, by)]
         if approved:
             self._fail(f"nobody should have approved {approved[0]!r}")
@@ -51,6 +57,7 @@ class ScheduledEvents(Emulator):
     def _expect(
         self, event: EventHandle | None, what: str, holds: Callable[[EventHandle], bool], seconds: float
     ) -> EventHandle:
+        __tracebackhide__ = True
         if not self.wait_for(lambda: any(map(holds, self._among(event))), seconds):
             self._fail(f"{event!r} was not {what}" if event else f"no event was {what}")
         return next(filter(holds, self._among(event)))
@@ -59,6 +66,7 @@ class ScheduledEvents(Emulator):
         return self.events if event is None else (event,)
 
     def _fail(self, what: str) -> NoReturn:
+        __tracebackhide__ = True
         events = [f"  {each!r}, approved by {', '.join(each.approved_by) or 'nobody'}" for each in self.events]
         requests = [f"  {each.vm}: {each.method} {each.target} -> {each.status}" for each in self.requests[-10:]]
         raise AssertionError(

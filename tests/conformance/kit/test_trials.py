@@ -59,6 +59,13 @@ def test_a_fault_is_found_by_its_trial(fault: str, trial: str) -> None:
     assert findings["stands-reset"].outcome is not Outcome.BREACH
 
 
+def test_a_client_that_uses_a_proxy_is_seen_in_every_other_trial() -> None:
+    """One fault is one breach; it does not hide what else there is to see."""
+    findings = try_out(f"{CLIENT} proxy", only=("asks-without-a-proxy", "asks-with-the-header"), patience=3)
+
+    assert [each.outcome for each in findings] == [Outcome.KEPT, Outcome.BREACH]
+
+
 def test_a_client_that_ends_at_once_is_not_called_good() -> None:
     """Nothing was seen of it, and its last words are told."""
     command = f"{PYTHON} -c 'raise SystemExit(\"no such VM\")'"
