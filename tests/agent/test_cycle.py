@@ -19,7 +19,7 @@ pytestmark = pytest.mark.end_to_end
 STEPS = 10
 """What an agent with two handlers keeps in one cycle: shown, twice begun and ended, approved, perhaps started, gone,
 twice undone; the last keeps that all is forgotten. Some come together, so that there are at least so many."""
-PATIENCE = 30.0
+PATIENCE = 90.0
 
 
 def configuration(directory: Path, url: str) -> Path:

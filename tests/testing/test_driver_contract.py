@@ -90,7 +90,7 @@ class Raising(HonestDriver):
 class CarelessTrial(DriverTrial):
     """Makes drivers of any kind; refuses settings unless told to take whatever comes."""
 
-    longest_call = 5.0
+    longest_call = 30.0
 
     def __init__(self, driver: type[HonestDriver], *, takes_anything: bool = False) -> None:
         self._driver = driver

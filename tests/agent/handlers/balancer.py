@@ -113,10 +113,10 @@ class Balancer:
         self._listener.close()
 
     def state(self, name: str) -> ServerState:
-        return self._asking.state(f"web/{name}", 5)
+        return self._asking.state(f"web/{name}", 30)
 
     def set_state(self, name: str, state: ServerState) -> None:
-        self._asking.set_state(f"web/{name}", state, 5)
+        self._asking.set_state(f"web/{name}", state, 30)
 
     def get(self, path: str = "/") -> str:
         """Ask HAProxy; return the name of the server that answered."""

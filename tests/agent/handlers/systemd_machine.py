@@ -30,6 +30,7 @@ if touch /etc/is-writable; then exit 1; fi
 exec env -i container=test SYSTEMD_UNIT_PATH=/run/units PATH=/usr/bin:/bin /usr/lib/systemd/systemd \
     --system --unit=test.target --log-target=null --show-status=no
 """
+PATIENCE = 60.0
 _UNIT = "[Unit]\nDefaultDependencies=no\n"
 _TARGETS = ("test", "basic", "sysinit", "shutdown", "umount", "final")
 
@@ -74,7 +75,7 @@ class SystemdMachine:
     def close(self) -> None:
         self._process.kill()
         self._process.communicate()
-        until = time.monotonic() + 10
+        until = time.monotonic() + PATIENCE
         for group in [*sorted(self._group.rglob("*/"), reverse=True), self._group]:
             while group.is_dir():
                 try:
@@ -85,18 +86,18 @@ class SystemdMachine:
 
     def state(self, unit: str) -> str:
         shown = [*self.systemctl, "show", "--value", "--property=ActiveState", unit]
-        return subprocess.run(shown, check=True, capture_output=True, text=True, timeout=20).stdout.strip()
+        return subprocess.run(shown, check=True, capture_output=True, text=True, timeout=PATIENCE).stdout.strip()
 
     def call(self, *words: str) -> None:
         """Have systemd do something, as an administrator would."""
         self.run("systemctl", *words)
 
     def run(self, *argv: str) -> None:
-        subprocess.run([*self._enter, *argv], check=True, capture_output=True, timeout=20)
+        subprocess.run([*self._enter, *argv], check=True, capture_output=True, timeout=PATIENCE)
 
     def _first_process(self) -> int:
         children = Path(f"/proc/{self._process.pid}/task/{self._process.pid}/children")
-        until = time.monotonic() + 20
+        until = time.monotonic() + PATIENCE
         while time.monotonic() < until and self._process.poll() is None:
             for child in children.read_text().split():
                 if Path(f"/proc/{child}/comm").read_text().strip() == "systemd":
@@ -105,8 +106,10 @@ class SystemdMachine:
         raise AssertionError(f"systemd does not start here: {self._trouble()}")
 
     def _wait_until_it_answers(self) -> None:
-        until = time.monotonic() + 20
-        while subprocess.run([*self.systemctl, "show"], check=False, capture_output=True, timeout=20).returncode:
+        until = time.monotonic() + PATIENCE
+        while subprocess.run(
+            [*self.systemctl, "show"], check=False, capture_output=True, timeout=PATIENCE
+        ).returncode:
             assert time.monotonic() < until, "systemd does not answer"
             time.sleep(0.05)
 

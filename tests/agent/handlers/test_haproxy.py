@@ -106,7 +106,7 @@ def test_some_sessions_may_be_left(trial: HaproxyTrial) -> None:
     answer = trial.do(servers=["web/a", "web/b"], until_sessions=2)
     assert isinstance(answer, Done)
     assert answer.detail == "2 sessions left (1 on web/a, 1 on web/b)"
-    answer = trial.do(servers=["web/a", "web/b"], until_sessions=1, seconds=0.6)
+    answer = trial.do(servers=["web/a", "web/b"], until_sessions=1, seconds=2)
     assert reason(answer).startswith("the time was over with 2 sessions left (1 on web/a, 1 on web/b); ")
 
 
@@ -114,7 +114,7 @@ def test_left_sessions_need_not_be_a_failure(trial: HaproxyTrial) -> None:
     """With ``on_deadline = "go-on"`` the drain is done when the time is over, and says what was left."""
     trial.balancer.begin_slow("a")
 
-    answer = trial.do(on_deadline="go-on", seconds=0.6)
+    answer = trial.do(on_deadline="go-on", seconds=2)
     assert answer == Done({"web/a": "ready"}, "the time was over with 1 sessions left (1 on web/a)")
 
 
@@ -218,7 +218,7 @@ def test_a_socket_without_rights_is_told(trial: HaproxyTrial) -> None:
 def test_a_missing_socket_is_told(trial: HaproxyTrial) -> None:
     """Both directions name the path."""
     assert reason(trial.do(socket="/no/such.sock")).startswith("there is no admin socket /no/such.sock; ")
-    answer = trial.undo(socket="/no/such.sock", kept={"web/a": "ready"}, seconds=0.5)
+    answer = trial.undo(socket="/no/such.sock", kept={"web/a": "ready"}, seconds=2)
     assert reason(answer).startswith("there is no admin socket /no/such.sock; ")
 
 
@@ -251,7 +251,7 @@ def test_a_program_that_hangs_is_not_waited_for(trial: HaproxyTrial, tmp_path: P
         deaf.bind(str(tmp_path / "deaf.sock"))
         deaf.listen()
 
-        assert " did not answer within " in reason(trial.do(socket=str(tmp_path / "deaf.sock"), seconds=0.6))
+        assert " did not answer within " in reason(trial.do(socket=str(tmp_path / "deaf.sock"), seconds=2))
 
 
 @pytest.mark.parametrize(

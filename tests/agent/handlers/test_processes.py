@@ -5,6 +5,7 @@ import signal
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
+from secrets import token_hex
 
 import pytest
 
@@ -15,23 +16,29 @@ pytestmark = pytest.mark.end_to_end
 
 
 @pytest.fixture
-def sleeper(tmp_path: Path) -> Iterator["subprocess.Popen[bytes]"]:
-    program = tmp_path / "a (strange) name"
+def name() -> str:
+    """A strange one, and another for each test: several may run at the same time."""
+    return f"a (b) {token_hex(4)}"
+
+
+@pytest.fixture
+def sleeper(tmp_path: Path, name: str) -> Iterator["subprocess.Popen[bytes]"]:
+    program = tmp_path / name
     program.symlink_to("/bin/sleep")
     with subprocess.Popen([program, "3600"]) as process:
         yield process
         process.kill()
 
 
-def test_found_by_file_by_name_and_by_words(sleeper: "subprocess.Popen[bytes]", tmp_path: Path) -> None:
+def test_found_by_file_by_name_and_by_words(sleeper: "subprocess.Popen[bytes]", name: str, tmp_path: Path) -> None:
     """Each way leads to the same process; a name may hold anything."""
     file = tmp_path / "pid"
     file.write_text(f"{sleeper.pid}\n")
     (found,) = in_file(file)
 
     assert found.id == sleeper.pid
-    assert named("a (strange) name") == [found]
-    assert with_command_line("*/a (strange) name 36*") == [found]
+    assert named(name) == [found]
+    assert with_command_line(f"*/{name} 36*") == [found]
     assert found.is_alive
 
 
@@ -72,15 +79,15 @@ def test_a_later_process_with_the_same_id_is_not_signalled(sleeper: "subprocess.
     assert sleeper.poll() is None
 
 
-def test_a_process_that_ended_is_not_there(sleeper: "subprocess.Popen[bytes]") -> None:
+def test_a_process_that_ended_is_not_there(sleeper: "subprocess.Popen[bytes]", name: str) -> None:
     """Not even while nobody has asked how it ended."""
-    (found,) = named("a (strange) name")
+    (found,) = named(name)
     assert found.send(signal.SIGKILL)
     os.waitid(os.P_PID, sleeper.pid, os.WEXITED | os.WNOWAIT)
 
     assert not found.is_alive
     assert not found.send(signal.SIGKILL)
-    assert named("a (strange) name") == []
+    assert named(name) == []
 
 
 def test_without_proc_it_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -92,9 +99,9 @@ def test_without_proc_it_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
 
 @pytest.mark.usefixtures("sleeper")
-def test_looking_leaves_nothing_open() -> None:
+def test_looking_leaves_nothing_open(name: str) -> None:
     """Nor does signalling."""
-    (found,) = named("a (strange) name")
+    (found,) = named(name)
     before = len(os.listdir("/proc/self/fd"))  # noqa: PTH208
     for _ in range(10):
         found.send(signal.SIGCONT)

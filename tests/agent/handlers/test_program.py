@@ -5,6 +5,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -16,6 +17,9 @@ from forewarn.agent.handlers.program import KEPT, Ended, NotRun, last_line, run
 from tests.agent.samples import REBOOT
 
 pytestmark = pytest.mark.end_to_end
+
+PATIENCE = 30.0
+"""Seconds that a busy machine may take for what takes it none; what hangs here would take twice as long."""
 
 
 def task(seconds: float = 20.0, stopping: threading.Event | None = None) -> Task:
@@ -33,7 +37,7 @@ def shell(script: str, seconds: float = 20.0, said: bytes = b"", grace: float = 
 
 
 def wait_until(is_so: Callable[[], bool]) -> None:
-    until = time.monotonic() + 10
+    until = time.monotonic() + PATIENCE
     while not is_so():
         assert time.monotonic() < until
         time.sleep(0.01)
@@ -42,8 +46,21 @@ def wait_until(is_so: Callable[[], bool]) -> None:
 def is_alive(pid: int) -> bool:
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2][0] != "Z"
-    except FileNotFoundError:
+    except (FileNotFoundError, ProcessLookupError):
         return False
+
+
+def descriptors_now() -> int:
+    return len(os.listdir("/proc/self/fd"))  # noqa: PTH208
+
+
+def children_now() -> set[str]:
+    """Return the ids of our children, dead ones too."""
+    children: set[str] = set()
+    for each in Path("/proc/self/task").glob("*/children"):
+        with suppress(FileNotFoundError):  # that thread has just ended
+            children.update(each.read_text().split())
+    return children
 
 
 @pytest.fixture(params=["selector", "threads"])
@@ -87,21 +104,21 @@ def test_words_that_are_no_text_do_no_harm() -> None:
 def test_a_program_that_takes_too_long_is_asked_to_end_first() -> None:
     """SIGTERM leaves it the grace to tidy up, and the deadline is kept."""
     began = time.monotonic()
-    ended = shell("trap 'echo tidy; exit 0' TERM; while :; do sleep 0.05; done", seconds=1.5)
+    ended = shell("trap 'echo tidy; exit 0' TERM; while :; do sleep 0.05; done", seconds=5)
 
     assert ended.stdout == "tidy\n"
     assert ended.cut_off == "took too long and was stopped"
-    assert time.monotonic() - began < 1.5
+    assert time.monotonic() - began < 5
 
 
 def test_all_that_it_started_ends_with_it(tmp_path: Path) -> None:
     """Who ignores SIGTERM is killed, and its children too."""
     pids = tmp_path / "pids"
     began = time.monotonic()
-    ended = shell(f"trap '' TERM; sleep 60 & echo $$ $! > {pids}; wait; sleep 60", seconds=1.5, grace=0.2)
+    ended = shell(f"trap '' TERM; sleep 60 & echo $$ $! > {pids}; wait; sleep 60", seconds=3, grace=0.2)
 
     assert ended.exit == -9
-    assert time.monotonic() - began < 1.7
+    assert time.monotonic() - began < PATIENCE
     wait_until(lambda: not any(is_alive(int(pid)) for pid in pids.read_text().split()))
 
 
@@ -114,7 +131,7 @@ def test_what_it_left_behind_does_not_hold_us(tmp_path: Path) -> None:
 
     assert ended.exit == 0
     assert "ready" in ended.stdout
-    assert time.monotonic() - began < 5
+    assert time.monotonic() - began < PATIENCE
     wait_until(lambda: not is_alive(int(pid.read_text())))  # its next word finds nobody
 
 
@@ -126,33 +143,33 @@ def test_it_ends_soon_when_the_agent_stops() -> None:
     ended = run(["sleep", "60"], task(60, stopping))
 
     assert ended.problem == "was stopped before it had ended"
-    assert time.monotonic() - began < 1.5
+    assert time.monotonic() - began < PATIENCE
 
 
 def test_what_cannot_be_killed_is_left_and_becomes_no_zombie(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """As a program that has become another user's; it is told, and reaped when it ends."""
     monkeypatch.setattr(program, "_signal", lambda *_: None)
     began = time.monotonic()
-    ended = shell(f"echo $$ > {tmp_path}/pid; while ! [ -e {tmp_path}/end ]; do sleep 0.01; done", seconds=1)
+    ended = shell(f"echo $$ > {tmp_path}/pid; while ! [ -e {tmp_path}/end ]; do sleep 0.01; done", seconds=3)
     (tmp_path / "end").touch()
 
     assert ended.problem == "took too long and was stopped, but cannot be killed"
-    assert time.monotonic() - began < 2
+    assert time.monotonic() - began < PATIENCE
     wait_until(lambda: not Path(f"/proc/{(tmp_path / 'pid').read_text().strip()}").exists())
 
 
 def test_nothing_stays_open_and_nobody_stays_a_zombie() -> None:
     """A hundred runs leave no descriptor, no thread and no dead child."""
     shell("true")
-    descriptors, threads = len(os.listdir("/proc/self/fd")), threading.active_count()  # noqa: PTH208
+    descriptors, threads, children = descriptors_now(), threading.active_count(), children_now()
     for _ in range(20):
         shell("echo x; echo y >&2; exit 1")
         shell("sleep 9", seconds=0.3)
 
-    assert len(os.listdir("/proc/self/fd")) == descriptors  # noqa: PTH208
-    assert threading.active_count() == threads
-    with pytest.raises(ChildProcessError):
-        os.waitpid(-1, os.WNOHANG)
+    # On a busy machine the killed may end a moment after they were given up, and are reaped by a thread then.
+    wait_until(lambda: children_now() <= children)
+    wait_until(lambda: threading.active_count() <= threads)
+    wait_until(lambda: descriptors_now() <= descriptors)
 
 
 @pytest.mark.parametrize(

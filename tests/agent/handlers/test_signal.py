@@ -19,13 +19,14 @@ from tests.agent.handlers.pages import HandlerPage
 pytestmark = pytest.mark.end_to_end
 
 # Writes its id; on SIGUSR1 a checkpoint, on SIGUSR2 that it goes on, on SIGTERM it ends, unless it hangs.
+# What is asked it answers by taking the question away.
 APPLICATION = """#!/bin/sh
 cd "$(dirname "$0")"
 trap 'test -e hanging || touch checkpoint' USR1
 trap 'rm -f checkpoint' USR2
 trap 'test -e hanging || { rm pid; exit 0; }' TERM
 echo $$ > pid
-while :; do sleep 0.02; done
+while :; do sleep 0.02; rm -f question; done
 """
 
 
@@ -81,7 +82,11 @@ class CheckpointTrial(SignalTrial):
         return {"file": str(self.place / "checkpoint"), "undo_signal": "SIGUSR2"}
 
     def is_ready(self) -> bool:
-        time.sleep(0.1)  # a signal is heard between two naps
+        question = self.place / "question"
+        for _ in range(2):  # a signal is heard after what is being done, and before the next question is taken away
+            question.touch()
+            while question.exists():
+                time.sleep(0.01)
         return (self.place / "checkpoint").exists()
 
     def get_ready_by_hand(self) -> bool:
@@ -124,7 +129,7 @@ def test_only_a_new_file_counts(checkpoint: CheckpointTrial) -> None:
     old.touch()
     os.utime(old, (1, 1))
     checkpoint.hang()
-    answer = checkpoint.make().do(checkpoint.task(Direction.DO, seconds=0.5))
+    answer = checkpoint.make().do(checkpoint.task(Direction.DO, seconds=2))
 
     assert answer == Failed(f"the time was over while {old} was not written yet")
 
@@ -135,7 +140,7 @@ def test_two_events_wait_for_a_checkpoint_each(checkpoint: CheckpointTrial) -> N
     assert isinstance(handler.do(checkpoint.task(Direction.DO, event=first)), Done)
     os.utime(checkpoint.place / "checkpoint", (1, 1))
     checkpoint.hang()
-    answer = handler.do(checkpoint.task(Direction.DO, event=second, seconds=0.5))
+    answer = handler.do(checkpoint.task(Direction.DO, event=second, seconds=2))
     handler.undo(checkpoint.task(Direction.UNDO, event=first))
     claims = Claims(checkpoint.directory).read()
 

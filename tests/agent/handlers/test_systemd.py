@@ -18,7 +18,10 @@ pytestmark = pytest.mark.end_to_end
 @pytest.fixture(scope="module")
 def machine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SystemdMachine]:
     units = {
-        "app": """ExecStart=/bin/sh -c "trap 'test -e /run/hang || exit 0' TERM; while :; do sleep 0.05; done"
+        # It counts as started when it hears what it is to do about SIGTERM.
+        "app": """ExecStartPre=/bin/rm -f /run/hears
+ExecStart=/bin/sh -c "trap 'test -e /run/hang || exit 0' TERM; touch /run/hears; while :; do sleep 0.05; done"
+ExecStartPost=/bin/sh -c 'until test -e /run/hears; do sleep 0.01; done'
 TimeoutStopSec=60""",
         "idle": "ExecStart=/bin/sleep infinity",
         "refusing": "Type=oneshot\nExecStart=/bin/sh -c 'test ! -e /run/broken'\nRemainAfterExit=yes",
@@ -95,7 +98,7 @@ def test_one_wrong_name_stops_nothing(trial: SystemdTrial) -> None:
 def test_a_unit_that_does_not_stop_is_named(trial: SystemdTrial) -> None:
     """With what it is doing."""
     trial.hang()
-    answer = trial.make().do(trial.task(Direction.DO, seconds=1.5))
+    answer = trial.make().do(trial.task(Direction.DO, seconds=4))
 
     assert answer == Failed("the time was over while app.service was still deactivating; see its TimeoutStopSec")
 
@@ -119,7 +122,7 @@ def test_a_slow_start_is_not_waited_for_for_ever(trial: SystemdTrial) -> None:
     trial.machine.call("start", "slow")
     assert isinstance(trial.do(units=["slow"]), Done)
     trial.machine.run("touch", "/run/slow")
-    answer = trial.make(units=["slow"]).undo(trial.task(Direction.UNDO, seconds=1.5))
+    answer = trial.make(units=["slow"]).undo(trial.task(Direction.UNDO, seconds=4))
     trial.machine.run("rm", "/run/slow")
     trial.machine.call("stop", "slow")
 

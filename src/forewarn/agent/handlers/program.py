@@ -27,6 +27,8 @@ _MARGIN = 0.2
 _STOPPING = 0.3
 """Seconds of grace when the agent itself stops."""
 _LOOK_AGAIN = 0.05
+_LAST_WORDS = 1.0
+"""Seconds after the program's end for threads to hear what it said last; only a process left behind holds them up."""
 _DRAIN = 16
 """Reads after the program's end. A pipe holds no more; a process left behind may go on writing for ever."""
 _UNKNOWN = -9
@@ -232,8 +234,9 @@ class _ThreadPipes(_Pipes):
         """Leave the pipes to their threads: a process left behind may hold them, and closing would wait for it."""
 
     def drain(self) -> None:
+        until = time.monotonic() + _LAST_WORDS
         for thread in self._threads:
-            thread.join(_LOOK_AGAIN)
+            thread.join(max(until - time.monotonic(), 0.0))
 
     def pump(self, timeout: float) -> None:
         with suppress(subprocess.TimeoutExpired):
