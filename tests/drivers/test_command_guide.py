@@ -63,13 +63,13 @@ def called(place: Path) -> list[str]:
 )
 def test_the_program_does_what_was_announced(place: Path, type: EventType, calls: list[str]) -> None:
     """Each type of event becomes the right calls, for all VMs."""
-    assert driver(place).perform(impact(type, vms=("a", "b"), duration=0)) == Done()
+    assert carried_out(driver(place), impact(type, vms=("a", "b"), duration=0)) == Done()
     assert called(place) == calls
 
 
 def test_the_program_names_the_new_hosts(place: Path) -> None:
     """After a redeploy Forewarn knows where the VMs stand."""
-    done = driver(place).perform(impact(EventType.REDEPLOY, vms=("a", "b")))
+    done = carried_out(driver(place), impact(EventType.REDEPLOY, vms=("a", "b")))
 
     assert done == Done({"a": "h9", "b": "h9"})
     assert called(place)[0] == "migrate --live --persistent --undefinesource a qemu+ssh://root@h9/system"
@@ -77,14 +77,14 @@ def test_the_program_names_the_new_hosts(place: Path) -> None:
 
 def test_the_program_fails_with_the_reason(place: Path) -> None:
     """What virsh complains of is the reason of the failure."""
-    failed = driver(place, BROKEN="reboot b").perform(impact(vms=("a", "b")))
+    failed = carried_out(driver(place, BROKEN="reboot b"), impact(vms=("a", "b")))
 
     assert failed == Failed("exit code 1: error: reboot b is broken")
 
 
 def test_no_vm_stays_paused(place: Path) -> None:
     """A freeze that fails half-way resumes every VM."""
-    failed = driver(place, BROKEN="suspend b").perform(impact(EventType.FREEZE, vms=("a", "b"), duration=0))
+    failed = carried_out(driver(place, BROKEN="suspend b"), impact(EventType.FREEZE, vms=("a", "b"), duration=0))
 
     assert isinstance(failed, Failed)
     assert called(place)[-2:] == ["resume a", "resume b"]
@@ -108,7 +108,7 @@ def test_the_guide_names_every_setting_with_its_default() -> None:
 def test_the_guide_names_every_variable(place: Path) -> None:
     """The table of variables is what the program finds."""
     (place / "forewarn-virsh").write_text("#!/bin/sh\nenv | grep -o '^FOREWARN_[A-Z_]*' | sort > \"$0.told\"\n")
-    driver(place).perform(impact())
+    carried_out(driver(place), impact())
 
     assert (place / "forewarn-virsh.told").read_text().split() == sorted(
         re.findall(r"^\| `(FOREWARN_[A-Z_]+)`", GUIDE, re.MULTILINE)

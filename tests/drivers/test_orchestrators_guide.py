@@ -64,7 +64,7 @@ def perform(place: Path, program: str, type: EventType, **environment: str) -> t
         1.0,
         place / "records",
     )
-    outcome = driver.perform(impact(type, vms=("a",), duration=0))
+    outcome = carried_out(driver, impact(type, vms=("a",), duration=0))
     called = (place / f"{client.name}.called").read_text().splitlines()
     return outcome, [
         re.sub(r" --output-format json| --wait", "", call) for call in called if not call.startswith(_LOOKS)
