@@ -67,6 +67,8 @@ def pages() -> dict[Path, str]:
 
 
 def commands_page() -> str:
+    at_the_top = (context for context in contexts() if context.parent and not context.parent.parent)
+    contents = "\n".join(map(_told_group, at_the_top))
     told = "\n\n".join(
         f"## {context.command_path}\n\n```\n{context.command.get_help(context)}\n```" for context in contexts()
     )
@@ -76,8 +78,17 @@ def commands_page() -> str:
 What `forewarn` can do, in the words of its own `--help`.
 This page is generated; `make docs` writes it anew.
 
+{contents}
+
 {told}
 """
+
+
+def _told_group(context: click.Context) -> str:
+    """Return the line of the contents for a command, with those below it."""
+    below = contexts(context.command, context.parent)
+    links = (f"[{each.info_name}](#{each.command_path.replace(' ', '-')})" for each in below)
+    return f"- {next(links)}{': ' * isinstance(context.command, click.Group)}{', '.join(links)}"
 
 
 def contexts(command: click.Command = cli, parent: click.Context | None = None) -> Iterator[click.Context]:
@@ -139,13 +150,17 @@ What `forewarn network` works on; see [set up link-local](../how-to/set-up-link-
 
 {_driver_table(simulated, simulated.SimulatedSettings)}
 
-Numbers are the seconds that an impact of that type lasts.
-
 ## [drivers.command]
 
 {_driver_table(command, command.CommandSettings)}
 
 How to write the program is told in [drive machines with a command](../how-to/drive-machines-with-a-command.md).
+
+## Other drivers
+
+Their settings stand on their own pages:
+[webhook](../how-to/drive-machines-with-a-webhook.md), [qemu](../how-to/drive-qemu.md#tell-forewarn),
+[libvirt](../how-to/drive-libvirt.md#set-it-up).
 """
 
 

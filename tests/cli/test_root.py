@@ -51,9 +51,9 @@ def test_the_exit_code_says_whose_fault_it_was(
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["vm", "lst"], "no such command 'lst'; did you mean 'list'?; see 'forewarn vm --help'"),
+        (["vm", "lst"], "no such command 'lst'; did you mean 'list'?\n"),
         (["vm", "restart"], "missing argument 'NAME'; see 'forewarn vm restart --help'"),
-        (["vm", "list", "--jsn"], "no such option '--jsn'; did you mean '--json'?; see 'forewarn vm list --help'"),
+        (["vm", "list", "--jsn"], "no such option '--jsn'; did you mean '--json'?\n"),
         (
             ["vm", "freeze", "a", "--duration", "x"],
             "invalid value for '--duration': 'x' is not a valid integer range",
@@ -132,6 +132,14 @@ def test_every_command_has_help_that_fits(forewarn: Forewarn, path: str) -> None
     assert " " not in path or "..." not in COMMANDS[path].get_short_help_str(66)
 
 
+@pytest.mark.parametrize("path", COMMANDS)
+def test_every_option_says_what_it_means(path: str) -> None:
+    """Nobody has to guess from its name."""
+    options = [each for each in COMMANDS[path].params if isinstance(each, click.Option) and not each.hidden]
+
+    assert [each.opts for each in options if not each.help] == []
+
+
 def test_where_the_data_is_goes_by_flag_then_environment_then_file(
     office: Office, forewarn: Forewarn, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -146,11 +154,12 @@ def test_where_the_data_is_goes_by_flag_then_environment_then_file(
 
 
 def test_without_a_command_there_is_help(forewarn: Forewarn) -> None:
-    """On the error stream, for nothing was done."""
+    """On the error stream, for nothing was done; by who needs a command."""
     ran = forewarn()
 
     assert ran.code == 2
-    assert "Commands:" in ran.err
+    assert "\nIn a VM, on Azure and on Forewarn alike:\n  whoami  " in ran.err
+    assert max(map(len, ran.err.splitlines())) <= 80
 
 
 def started(*arguments: str, **more: object) -> "subprocess.CompletedProcess[str]":

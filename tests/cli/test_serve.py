@@ -22,6 +22,7 @@ from forewarn.control.client import Client
 from forewarn.control.place import reachable
 from forewarn.core.errors import Unavailable
 from tests.office import FLEET
+from tests.ports import free_port
 
 pytestmark = pytest.mark.end_to_end
 
@@ -29,18 +30,18 @@ BIN = Path(sys.executable).parent
 FOREWARN = str(BIN / "forewarn")
 # Services run side by side here, and the usual port of the API is one.
 ENVIRONMENT = os.environ | {"FOREWARN_CONTROL": "off"}
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
+PATIENCE = 90.0
 
 
 def forewarn(*arguments: str, cwd: Path | None = None) -> "subprocess.CompletedProcess[str]":
     return subprocess.run(
-        [FOREWARN, *arguments], check=False, capture_output=True, text=True, timeout=60, cwd=cwd, env=ENVIRONMENT
+        [FOREWARN, *arguments],
+        check=False,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+        cwd=cwd,
+        env=ENVIRONMENT,
     )
 
 
@@ -52,18 +53,18 @@ def running(*arguments: str, cwd: Path, until: Path) -> Iterator["subprocess.Pop
             [FOREWARN, *arguments], cwd=cwd, stdout=log, stderr=subprocess.STDOUT, text=True, env=ENVIRONMENT
         )
         try:
-            deadline = time.monotonic() + 30
-            while not _answers(until / "control.sock"):
+            deadline = time.monotonic() + PATIENCE
+            while not answers(until / "control.sock"):
                 assert service.poll() is None, (cwd / "log").read_text(encoding="utf-8")
                 assert time.monotonic() < deadline, (cwd / "log").read_text(encoding="utf-8")
                 time.sleep(0.02)
             yield service
         finally:
             service.kill()
-            service.wait(30)
+            service.wait(PATIENCE)
 
 
-def _answers(path: Path) -> bool:
+def answers(path: Path) -> bool:
     if not path.exists():
         return False
     with socket.socket(socket.AF_UNIX) as probe, reachable(path) as name:
@@ -88,7 +89,7 @@ def test_a_service_runs_from_flags_and_stops_when_told(tmp_path: Path) -> None:
         assert second.stderr.splitlines()[-1].startswith("forewarn: ")
 
         service.send_signal(signal.SIGTERM)
-        assert service.wait(30) == 0
+        assert service.wait(PATIENCE) == 0
 
     assert not (data / "control.sock").exists()
     assert forewarn("--data", "data", "vm", "list", cwd=tmp_path).returncode == 3
@@ -148,30 +149,33 @@ def test_a_port_in_use_is_named(tmp_path: Path) -> None:
 
 
 def test_every_line_of_the_demo_works_as_printed(tmp_path: Path) -> None:
-    """Each in a shell of its own, from any directory, in the order in which they stand."""
+    """In one shell, from any directory, in the order in which they stand."""
     endpoint = f"127.0.0.1:{free_port()}"
     log = tmp_path / "log"
     with running("demo", "--metadata", endpoint, "--control", "off", cwd=tmp_path, until=tmp_path / "forewarn-demo"):
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + PATIENCE
         while "Stop it with" not in log.read_text(encoding="utf-8"):
             assert time.monotonic() < deadline
             time.sleep(0.02)
         lines = re.findall(r"^    (\S.*)$", log.read_text(encoding="utf-8"), re.MULTILINE)
-        printed = [_shell(line) for line in lines]
+        printed = dict(zip(lines, _shell(lines), strict=True))
 
-    document, restart, approve, story = printed[:4]
-    assert json.loads(document)["Events"] == []
-    assert "web-0 will restart at " in restart
-    assert approve.startswith("HTTP/1.1 200 ")
-    assert "approved" in story
-    assert ["web-1"] in [event["Resources"] for event in json.loads(printed[-1])["Events"]]
+    assert "no events are coming" in printed["forewarn events"]
+    assert "web-0 will restart at " in printed["forewarn vm restart web-0 --not-before +3m"]
+    assert "Reboot of web-0" in printed["forewarn approve --all"]
+    assert "approved" in printed["forewarn event show last"]
+    document = json.loads(printed[lines[-1]])
+    assert ["web-1"] in [event["Resources"] for event in document["Events"]]
 
 
-def _shell(line: str) -> str:
-    ran = subprocess.run(["sh", "-c", line], check=False, capture_output=True, text=True, timeout=60, cwd="/")
-    assert ran.returncode == 0, (line, ran.stdout, ran.stderr)
+def _shell(lines: list[str]) -> list[str]:
+    """Type the lines into a shell; return what each of them prints."""
+    mark = "--- the next one ---"
+    typed = "".join(f"{line} || exit 9\necho '{mark}'\n" for line in lines)
+    ran = subprocess.run(["sh"], check=False, input=typed, capture_output=True, text=True, timeout=PATIENCE, cwd="/")
+    assert ran.returncode == 0, (ran.stdout, ran.stderr)
     assert not ran.stderr
-    return ran.stdout
+    return ran.stdout.split(mark)[: len(lines)]
 
 
 def test_nothing_that_was_acknowledged_is_lost_by_a_kill_under_load(tmp_path: Path) -> None:
@@ -190,12 +194,16 @@ def test_nothing_that_was_acknowledged_is_lost_by_a_kill_under_load(tmp_path: Pa
     for _ in range(4):
         with running(*arguments, cwd=tmp_path, until=tmp_path / "data") as service:
             operators = [threading.Thread(target=freeze_for_ever) for _ in range(4)]
+            before, deadline = len(acknowledged), time.monotonic() + PATIENCE
             for operator in operators:
                 operator.start()
-            time.sleep(chance.uniform(0.2, 0.6))
+            while len(acknowledged) < before + 8:
+                assert time.monotonic() < deadline, (tmp_path / "log").read_text(encoding="utf-8")
+                time.sleep(0.01)
+            time.sleep(chance.uniform(0, 0.4))
             service.kill()
             for operator in operators:
-                operator.join(30)
+                operator.join(PATIENCE)
 
     with (
         running(*arguments, cwd=tmp_path, until=tmp_path / "data"),
@@ -203,5 +211,4 @@ def test_nothing_that_was_acknowledged_is_lost_by_a_kill_under_load(tmp_path: Pa
     ):
         kept = {event.id for event in client.events()}
 
-    assert len(acknowledged) > 20
     assert set(acknowledged) <= kept

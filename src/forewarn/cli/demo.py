@@ -40,32 +40,36 @@ def demo(context: click.Context, data: str | None, metadata: str, control: str) 
 
 
 def guide(command: str, directory: Path, metadata: str, control: str) -> str:
-    """Say what to type; each line works as it stands, in any directory."""
-    forewarn = f"{command} --data {shlex.quote(str(directory))}"
+    """Say what to type: two lines to begin with, in any directory, and what they make short."""
     url = f"'http://{metadata}{_DOCUMENT}'"
-    get = f"curl -s -H Metadata:true {url}"
-    to_approval = r"""sed 's/.*\("EventId": *"[^"]*"\).*/{"StartRequests":[{\1}]}/'"""
-    post = f"curl -si -H Metadata:true -d @- {url}"
     return f"""
 Forewarn runs with a demo fleet; a minute of notice takes a second here.
-In another terminal, type:
+In another terminal, say once where it is:
 
-  What web-0 is told (its first question switches notices on for its group):
-    {get}
+    export FOREWARN_DATA={shlex.quote(str(directory))}
+    export SCHEDULED_EVENTS_URL=http://{metadata}
+{_shortened(command)}
+Then type, as the VM web-0 or as the operator:
+
+  What web-0 is told; its first question switches notices on for its group:
+    forewarn events
 
   Restart web-0, in three minutes unless it approves:
-    {forewarn} vm restart web-0 --not-before +3m
+    forewarn vm restart web-0 --not-before +3m
 
   Approve it, as any VM of its group may:
-    {get} | {to_approval} | {post}
+    forewarn approve --all
 
   What happened, step by step:
-    {forewarn} event show last
+    forewarn event show last
 
   Look around:
-    {forewarn} vm list
-    {forewarn} host reboot host-2
-    {get.replace("curl -s", "curl -s --interface 127.0.0.12")}
+    forewarn vm list
+    forewarn host reboot host-2
+
+  What any client of Azure asks, here as web-0 and as its neighbour web-1:
+    curl -s -H Metadata:true {url}
+    curl -s --interface 127.0.0.12 -H Metadata:true {url}
 {_api(control)}
 Stop it with Ctrl-C; what happened is kept in {directory}.
 """
@@ -86,3 +90,7 @@ def _command() -> str:
     if found and Path(found).resolve() == own.resolve():
         return "forewarn"
     return shlex.quote(str(own)) if own.name == "forewarn" else f"{shlex.quote(sys.executable)} -m forewarn"
+
+
+def _shortened(command: str) -> str:
+    return "" if command == "forewarn" else f"    alias forewarn={shlex.quote(command)}\n"

@@ -114,7 +114,9 @@ def approve(context: click.Context, id: str, as_json: bool) -> None:
 
 @event.command
 @click.argument("id")
-@click.option("--by", "seconds", metavar="DURATION", required=True, callback=period_option, help="Such as 10m.")
+@click.option(
+    "--by", "seconds", metavar="DURATION", required=True, callback=period_option, help="How much more, such as 10m."
+)
 @click.option("--reason", metavar="TEXT", default="", help="What the record will say.")
 @json_option
 @click.pass_context

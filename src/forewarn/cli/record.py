@@ -19,7 +19,14 @@ if TYPE_CHECKING:
     "--out", required=True, type=click.Path(path_type=Path), metavar="FILE", help="A new file for the recording."
 )
 @click.option("--api-version", default="2020-07-01", show_default=True, metavar="V", help="The version to ask in.")
-@click.option("--every", default=1.0, type=click.FloatRange(min=0.2), show_default=True, metavar="S", help="Seconds.")
+@click.option(
+    "--every",
+    default=1.0,
+    type=click.FloatRange(min=0.2),
+    show_default=True,
+    metavar="S",
+    help="Seconds between two questions.",
+)
 @click.option("--takes", type=click.IntRange(min=1), metavar="N", help="Stop after so many documents.")
 @json_option
 def record(url: str | None, out: Path, api_version: str, every: float, takes: int | None, as_json: bool) -> None:

@@ -29,37 +29,51 @@ EXIT_CODES: dict[type[Exception], int] = {
 INTERRUPTED = 130
 _TRACEBACK = "FOREWARN_TRACEBACK"
 
-_COMMANDS = {
-    "serve": ("forewarn.cli.serve:serve", "Run the service."),
-    "demo": ("forewarn.cli.demo:demo", "Run the service with a demo fleet, and say what to type next."),
-    "events": ("forewarn.cli.events:events", "In a VM: show what is coming to it and its neighbours."),
-    "approve": ("forewarn.cli.approve:approve", "In a VM: say that events may start now."),
-    "whoami": ("forewarn.cli.whoami:whoami", "In a VM: tell its name, and which service it asks."),
-    "record": ("forewarn.cli.record:record", "Keep every document of an endpoint, to play it again."),
-    "emulate": ("forewarn.cli.emulate:emulate", "Run the service for developers: scenarios, faults, moved clocks."),
-    "conformance": (
-        "forewarn.cli.conformance:conformance",
-        "Look whether a server, or a client, keeps the protocol's rules.",
-    ),
-    "agent": ("forewarn.cli.agent:agent", "In the VM: get ready for events, approve, put everything back."),
-    "vm": ("forewarn.cli.vm:vm", "List, add and remove VMs; restart, redeploy, freeze, evict, delete them."),
-    "host": ("forewarn.cli.host:host", "List hosts; maintain one, or tell that it fails."),
-    "spot": ("forewarn.cli.spot:spot", "Reclaim spot VMs."),
-    "event": ("forewarn.cli.event:event", "List events, tell their stories, approve, postpone and cancel them."),
-    "history": ("forewarn.cli.history:history", "Look back: who did what to whom, and when."),
-    "group": ("forewarn.cli.group:group", "List groups, set their terms, scale them in."),
-    "fleet": ("forewarn.cli.fleet:fleet", "Apply a fleet file, or show the fleet as one."),
-    "import": ("forewarn.cli.import_:import_", "Make hosts and VMs from what libvirt knows."),
-    "subscription": (
-        "forewarn.cli.subscription:subscription",
-        "Tell others what happens: webhooks, Slack, Teams, mail.",
-    ),
-    "token": ("forewarn.cli.token:token", "Create, list, rotate and revoke tokens."),
-    "login": ("forewarn.cli.login:login", "Remember a service elsewhere, and the token that opens it."),
-    "network": ("forewarn.cli.network:network", "Set up, check and take down the guests' link-local network."),
-    "doctor": ("forewarn.cli.doctor:doctor", "Look whether all that the service needs is there."),
-    "journal": ("forewarn.cli.journal:journal", "Check what is on disk."),
+_SECTIONS = {
+    "Run the service": {
+        "demo": ("forewarn.cli.demo:demo", "Run the service with a demo fleet, and say what to type next."),
+        "serve": ("forewarn.cli.serve:serve", "Run the service."),
+        "doctor": ("forewarn.cli.doctor:doctor", "Look whether all that the service needs is there."),
+        "network": ("forewarn.cli.network:network", "Set up, check and take down the guests' link-local network."),
+        "journal": ("forewarn.cli.journal:journal", "Check what is on disk."),
+    },
+    "Describe the fleet": {
+        "fleet": ("forewarn.cli.fleet:fleet", "Apply a fleet file, or show the fleet as one."),
+        "import": ("forewarn.cli.import_:import_", "Make hosts and VMs from what libvirt knows."),
+        "group": ("forewarn.cli.group:group", "List groups, set their terms, scale them in."),
+    },
+    "Restart and maintain": {
+        "vm": ("forewarn.cli.vm:vm", "List, add and remove VMs; restart, redeploy, freeze, evict, delete them."),
+        "host": ("forewarn.cli.host:host", "List hosts; maintain one, or tell that it fails."),
+        "spot": ("forewarn.cli.spot:spot", "Reclaim spot VMs."),
+        "event": ("forewarn.cli.event:event", "List events, tell their stories, approve, postpone and cancel them."),
+        "history": ("forewarn.cli.history:history", "Look back: who did what to whom, and when."),
+    },
+    "Let others in, and tell them": {
+        "token": ("forewarn.cli.token:token", "Create, list, rotate and revoke tokens."),
+        "login": ("forewarn.cli.login:login", "Remember a service elsewhere, and the token that opens it."),
+        "subscription": (
+            "forewarn.cli.subscription:subscription",
+            "Tell others what happens: webhooks, Slack, Teams, mail.",
+        ),
+    },
+    "In a VM, on Azure and on Forewarn alike": {
+        "whoami": ("forewarn.cli.whoami:whoami", "Tell this VM's name, and which service it asks."),
+        "events": ("forewarn.cli.events:events", "Show what is coming to this VM and its neighbours."),
+        "approve": ("forewarn.cli.approve:approve", "Say that events may start now."),
+        "agent": ("forewarn.cli.agent:agent", "Get ready for events, approve, put everything back."),
+    },
+    "For developers of applications": {
+        "emulate": ("forewarn.cli.emulate:emulate", "Make every event happen: scenarios, faults, moved clocks."),
+        "record": ("forewarn.cli.record:record", "Keep every document of an endpoint, to play it again."),
+        "conformance": (
+            "forewarn.cli.conformance:conformance",
+            "Look whether a server, or a client, keeps the protocol's rules.",
+        ),
+    },
 }
+"""Every command by who needs it: where it is, and what the list of commands says of it."""
+_COMMANDS = {name: each for section in _SECTIONS.values() for name, each in section.items()}
 
 
 class Chosen(NamedTuple):
@@ -90,8 +104,11 @@ class _Lazy(click.Group):
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, told) for name, (_, told) in _COMMANDS.items()])
+        # All sections have their texts in one column.
+        widest = max(map(len, _COMMANDS))
+        for title, commands in _SECTIONS.items():
+            with formatter.section(title):
+                formatter.write_dl([(f"{name:<{widest}}", told) for name, (_, told) in commands.items()])
 
 
 @click.group(cls=_Lazy, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
@@ -177,7 +194,7 @@ def run(arguments: list[str] | None = None) -> int:
 def _usage(error: click.UsageError) -> str:
     said = error.format_message().rstrip(".").replace(". Did you", "; did you")
     said = said[:1].lower() + said[1:]
-    if error.ctx is None or not said:
+    if error.ctx is None or not said or said.endswith("?"):
         return said or "wrong usage"
     return f"{said}; see '{error.ctx.command_path} --help'"
 

@@ -14,7 +14,7 @@ def spot() -> None:
 
 @spot.command
 @click.option("--count", type=click.IntRange(min=1), metavar="N", help="So many, chosen fairly among the groups.")
-@click.option("--host", metavar="NAME", help="All of a host.")
+@click.option("--host", metavar="NAME", help="All spot VMs of this host.")
 @json_option
 @click.pass_context
 def reclaim(context: click.Context, count: int | None, host: str | None, as_json: bool) -> None:

@@ -105,23 +105,33 @@ def _print_detail(detail: "VmDetail", *, as_json: bool) -> None:
 @click.option("--group", metavar="NAME", help="The group it joins. [default: stands alone]")
 @click.option("--host", metavar="NAME", help="The host it stands on.")
 @click.option("--address", metavar="IP", help="The address it asks from.")
-@click.option("--update-domain", type=click.IntRange(min=0), metavar="N")
-@click.option("--fault-domain", type=click.IntRange(min=0), metavar="N")
-@click.option("--zone", metavar="TEXT")
+@click.option(
+    "--update-domain",
+    type=click.IntRange(min=0),
+    metavar="N",
+    help="VMs of its group with the same number are impacted together.",
+)
+@click.option(
+    "--fault-domain",
+    type=click.IntRange(min=0),
+    metavar="N",
+    help="VMs of its group with the same number share hardware.",
+)
+@click.option("--zone", metavar="TEXT", help="Its availability zone.")
 @click.option("--spot", is_flag=True, default=None, help="It may be evicted.")
 @click.option("--tap", metavar="NAME", help="The device on its host that its packets come from.")
 @click.option("--mark", type=click.IntRange(1, 2**32 - 1), metavar="N", help="The number its packets are given.")
-@click.option("--mac-address", metavar="MAC")
-@click.option("--subnet", metavar="CIDR")
-@click.option("--public-ip-address", metavar="IP")
-@click.option("--ipv6-address", metavar="IP")
-@click.option("--vm-id", metavar="TEXT", help="What it reads about itself, as is what follows.")
-@click.option("--vm-size", metavar="TEXT")
-@click.option("--os-type", metavar="TEXT")
-@click.option("--location", metavar="TEXT")
-@click.option("--resource-group-name", metavar="TEXT")
-@click.option("--subscription-id", metavar="TEXT")
-@click.option("--tag", "tags", multiple=True, metavar="KEY=VALUE", help="May be given again.")
+@click.option("--mac-address", metavar="MAC", help="With a tap, packets with another are dropped.")
+@click.option("--subnet", metavar="CIDR", help="What it reads about itself, as is all that follows: its subnet.")
+@click.option("--public-ip-address", metavar="IP", help="Its address as the world sees it.")
+@click.option("--ipv6-address", metavar="IP", help="Its IPv6 address.")
+@click.option("--vm-id", metavar="TEXT", help="Its id. [default: made from its name]")
+@click.option("--vm-size", metavar="TEXT", help="Its size, such as Standard_D2s_v5.")
+@click.option("--os-type", metavar="TEXT", help="Its system. [default: Linux]")
+@click.option("--location", metavar="TEXT", help="Its region, such as westeurope.")
+@click.option("--resource-group-name", metavar="TEXT", help="Its resource group.")
+@click.option("--subscription-id", metavar="TEXT", help="Its subscription.")
+@click.option("--tag", "tags", multiple=True, metavar="KEY=VALUE", help="A tag; may be given again.")
 @json_option
 @click.pass_context
 def add(context: click.Context, /, name: str, as_json: bool, tags: tuple[str, ...], **given: object) -> None:

@@ -98,9 +98,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     history: Annotated[timedelta, Key(PERIOD, "How long the journal keeps what is over.")] = timedelta(days=400)
     log_level: Annotated[str, Key(choice("debug", "info", "warning", "error"), "The least that is logged.")] = "info"
     log_format: Annotated[str, Key(choice("human", "json"), "How a line of the log is written.")] = "human"
-    driver: Annotated[str, Key(TEXT, "What touches the machines: simulated, command or an installed one.")] = (
-        "simulated"
-    )
+    driver: Annotated[
+        str, Key(TEXT, "What touches the machines: simulated, command, webhook, qemu, libvirt, or one of your own.")
+    ] = "simulated"
     driver_settings: dict[str, object] = {}
     """The driver's own: the table [drivers.NAME]."""
     notice: Notice = Notice()

@@ -44,9 +44,11 @@ class CommandSettings(msgspec.Struct, frozen=True):
     grace: Annotated[float, msgspec.Meta(ge=0, le=600)] = 5.0
     """Seconds between the request to stop and the kill, when it took too long."""
     environment: dict[str, str] = {}
+    """Variables that the program finds beside those that tell of the event."""
     remembers: bool = False
     """Whether the program can tell what came of an event."""
     moves_live: bool = False
+    """Whether the program moves guests to another host while they run."""
 
 
 class CommandDriver:

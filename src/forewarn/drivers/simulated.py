@@ -24,12 +24,17 @@ class SimulatedSettings(msgspec.Struct, frozen=True):
     """Seconds an impact of each type lasts, and whether guests are said to move live."""
 
     freeze: Seconds | None = None
-    """As announced when not set."""
+    """Seconds that a Freeze lasts; as announced when not set."""
     reboot: Seconds = 30.0
+    """Seconds that a Reboot lasts."""
     redeploy: Seconds = 60.0
+    """Seconds that a Redeploy lasts."""
     preempt: Seconds = 5.0
+    """Seconds that a Preempt lasts."""
     terminate: Seconds = 5.0
+    """Seconds that a Terminate lasts."""
     moves_live: bool = False
+    """Whether guests are said to move to another host while they run."""
 
 
 class SimulatedDriver:
