@@ -12,7 +12,7 @@ from forewarn.core.model import EventType
 from forewarn.drivers.command import FORGET_AFTER, LONGEST_QUESTION, CommandDriver, CommandSettings
 from forewarn.drivers.runner import KEPT
 from forewarn.node.driver import Done, Driver, Failed
-from tests.drivers.impacts import NOW, impact
+from tests.drivers.impacts import NOW, carried_out, impact
 
 pytestmark = pytest.mark.end_to_end
 

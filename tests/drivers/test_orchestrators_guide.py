@@ -14,7 +14,7 @@ from forewarn.clocks import ManualClock
 from forewarn.core.model import EventType
 from forewarn.drivers.command import CommandDriver
 from forewarn.node.driver import Done, Failed, Outcome
-from tests.drivers.impacts import NOW, impact
+from tests.drivers.impacts import NOW, carried_out, impact
 
 pytestmark = pytest.mark.end_to_end
 
