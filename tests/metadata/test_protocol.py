@@ -1,9 +1,12 @@
 """One connection: what is sent on it, byte by byte, and what comes back."""
 
 import contextlib
+import time
 
 import pytest
 
+from forewarn.metadata.answers import Rebuff
+from forewarn.metadata.limits import Limits
 from tests.metadata.site import DATE, EVENTS, GENEROUS, get, on_both_loops, post, site
 
 DOCUMENT = (
@@ -170,6 +173,38 @@ async def test_many_requests_at_once_give_others_their_turn() -> None:
         assert [answer.fields.get("etag") for answer in answers] == ['"web-1"'] * 2000 + [None]
         greedy.wire.shutdown(1)
         assert await greedy.rest() == b""
+
+
+@on_both_loops
+@pytest.mark.parametrize(("address", "status"), [("127.0.0.1", 429), ("127.0.0.9", 403)])
+async def test_who_asks_too_often_or_is_nobody_waits_for_the_next_answer(address: str, status: int) -> None:
+    """He would have all our time; all that he asks is answered in the end."""
+    async with site(Limits(rate=0.001, burst=1)) as service:
+        greedy = await service.call(get() * 3, address)
+        began = time.monotonic()
+        answers = [(await greedy.answer()).status for _ in range(3)]
+        assert time.monotonic() - began > Rebuff.pause
+        assert answers[1:] == [status] * 2
+        began = time.monotonic()
+        await greedy.send(get())
+        await greedy.answer()
+        await greedy.send(get())
+        assert (await greedy.answer()).status == status
+        assert time.monotonic() - began > Rebuff.pause
+
+
+@on_both_loops
+async def test_a_plain_request_too_many_makes_the_next_one_wait() -> None:
+    """Also for a caller that asks one by one, as nearly all do."""
+    async with site(Limits(rate=0.001, burst=1)) as service:
+        greedy = await service.call(get())
+        statuses = [(await greedy.answer()).status]
+        began = time.monotonic()
+        for _ in range(2):
+            await greedy.send(get())
+            statuses.append((await greedy.answer()).status)
+        assert statuses == [200, 429, 429]
+        assert time.monotonic() - began > Rebuff.pause
 
 
 @on_both_loops

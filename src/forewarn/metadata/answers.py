@@ -16,6 +16,14 @@ _CONNECTION = {
 }
 
 
+class Rebuff(bytes):
+    """An answer to somebody who asks too often, or is nobody: his next request waits, else he had all our time."""
+
+    __slots__ = ()
+    pause = 0.05
+    """Seconds."""
+
+
 class Letterhead:
     """The lines at the head of every answer, for the present second."""
 

@@ -187,7 +187,7 @@ class Listener:
 
     def _hand_over(self, file: int, address: str, left: Left) -> None:
         """Let the event loop have the connection from now on."""
-        conversation = Conversation(self._edge, address, left.received, left.unsent, is_last=left.is_last)
+        conversation = Conversation(self._edge, address, left)
         arriving = self._loop.create_task(self._connect(file, conversation))
         self._arriving.add(arriving)
         arriving.add_done_callback(self._arriving.discard)

@@ -12,6 +12,7 @@ from typing import Final
 
 import msgspec
 
+from forewarn.metadata.answers import Rebuff
 from forewarn.metadata.edge import Edge
 from forewarn.metadata.waiting import NOBODY
 
@@ -27,6 +28,8 @@ class Left(msgspec.Struct, frozen=True):
     """Bytes that the caller has not taken yet."""
     is_last: bool = False
     """The connection closes after those."""
+    is_rebuffed: bool = False
+    """What comes next waits a little."""
 
 
 NOTHING: Final = Left()
@@ -74,6 +77,8 @@ class Lobby:
         give = self._answer
         answer = give(request, b"", address, NOBODY)
         if type(answer) is not bytes:
+            if isinstance(answer, Rebuff):
+                return Left(unsent=answer, is_last=request.is_last, is_rebuffed=True)
             return Left(received)
         try:
             sent = os.write(file, answer)

@@ -11,9 +11,10 @@ import asyncio
 from enum import IntEnum
 from typing import TYPE_CHECKING, cast
 
-from forewarn.metadata.answers import CONTINUE
+from forewarn.metadata.answers import CONTINUE, Rebuff
 from forewarn.metadata.bodies import Body, body_of
 from forewarn.metadata.heads import BODY_LIMIT, HEAD_LIMIT, NO_BODY, Refusal, find_end, skip_empty_lines
+from forewarn.metadata.lobby import NOTHING, Left
 from forewarn.metadata.request import CLOSE, Request
 from forewarn.metadata.waiting import Waiter
 from forewarn.metadata.wheel import NEVER
@@ -44,37 +45,34 @@ class Conversation(asyncio.Protocol):
 
     # fmt: off
     __slots__ = (
-        "_answer", "_body", "_edge", "_idle", "_is_choked", "_is_ended", "_is_free", "_is_hurried", "_is_last",
-        "_is_resting", "_read_alone", "_received", "_request", "_seen", "_state", "_transport", "_unsent",
-        "_waiter", "_wheel", "_write", "_young", "address", "bucket", "expires",
+        "_answer", "_body", "_edge", "_idle", "_is_choked", "_is_ended", "_is_free", "_is_hurried",
+        "_is_resting", "_left", "_read_alone", "_received", "_request", "_seen", "_state", "_transport", "_waiter",
+        "_wheel", "_write", "_young", "address", "bucket", "expires",
     )
     # fmt: on
     _transport: asyncio.Transport
 
-    def __init__(
-        self, edge: "Edge", address: str, received: bytes = b"", unsent: bytes = b"", *, is_last: bool = False
-    ) -> None:
+    def __init__(self, edge: "Edge", address: str, left: Left = NOTHING) -> None:
         self._edge = edge
         self.address = address
         self._answer = edge.answer
         self._young = edge.memo.young
         self._read_alone = edge.read_alone
         self._wheel = edge.service.wheel
-        self._received = bytearray(received)
+        self._received = bytearray(left.received)
         self._seen = 0
         """How much of it was looked through for the end of a head."""
-        self._unsent = unsent
-        self._is_last = is_last
+        self._left = left
         self._body: Body | None = None
         self._request: Request | None = None
         """The request whose body is arriving, or which is being answered."""
         self._waiter: Waiter | None = None
         self._state = State.RECEIVING
-        self._is_free = not received
+        self._is_free = not left.received
         """Nothing is half received, half answered or held back: what arrives now begins a new request."""
         self._is_choked = False
         """The caller does not read its answers."""
-        self._is_resting = False
+        self._is_resting = left.is_rebuffed
         """Others have their turn before the next of its requests."""
         self._is_ended = False
         """The caller will send nothing more."""
@@ -90,11 +88,12 @@ class Conversation(asyncio.Protocol):
         self._write = transport.write
         transport.set_write_buffer_limits(high=_UNREAD)
         self._wheel.put(self)
-        if self._unsent:
-            transport.write(self._unsent)
-            self._unsent = b""
-        if self._is_last:
+        left, self._left = self._left, NOTHING
+        transport.write(left.unsent)
+        if left.is_last:
             self._leave()
+        elif self._is_resting:
+            self._rest(Rebuff.pause)
         elif self._received:
             self._proceed()
 
@@ -134,10 +133,11 @@ class Conversation(asyncio.Protocol):
         elif is_waiting and len(self._received) > _AHEAD:
             self._transport.pause_reading()
 
-    def _rest(self) -> None:
+    def _rest(self, seconds: float = 0.0) -> None:
         """Let others have their turn before the next of many requests."""
         self._is_resting = True
-        asyncio.get_running_loop().call_soon(self._awake)
+        self._is_free = False
+        asyncio.get_running_loop().call_later(seconds, self._awake)
 
     def _awake(self) -> None:
         self._is_resting = False
@@ -196,6 +196,8 @@ class Conversation(asyncio.Protocol):
         self._is_hurried = False
         if isinstance(answer, bytes):
             self._send(answer)
+            if isinstance(answer, Rebuff) and self._state is State.RECEIVING:
+                self._rest(Rebuff.pause)
         else:
             self._state = State.ANSWERING
             self._is_free = False

@@ -14,7 +14,7 @@ from datetime import datetime
 
 from forewarn.core.errors import ForewarnError, Refused
 from forewarn.core.model import Group
-from forewarn.metadata.answers import Letterhead, without_body
+from forewarn.metadata.answers import Letterhead, Rebuff, without_body
 from forewarn.metadata.caller import Callers
 from forewarn.metadata.desk import Board, Desk, Seat
 from forewarn.metadata.limits import Limits, Rate
@@ -96,13 +96,13 @@ class Service:
         """Return the answer; or None, or the place in the waiting room, when it will be delivered later."""
         seat = self.seats.get(address) or self._callers.seat_of(address)
         if seat is None:
-            return self._refuse(problems.FORBIDDEN, request)
+            return Rebuff(self._refuse(problems.FORBIDDEN, request))
         seconds = self._seconds
         now = seconds()
         if seat.spent_until <= now:
             seat.spent_until = now + self._rate.interval
         elif pause := self._rate.admit(seat, now):
-            return self._refuse(problems.TOO_MANY_REQUESTS, request, b"Retry-After: %d\r\n" % pause)
+            return Rebuff(self._refuse(problems.TOO_MANY_REQUESTS, request, b"Retry-After: %d\r\n" % pause))
         board = seat.board
         if request.is_plain and board.is_enrolled:
             board.asked = now
