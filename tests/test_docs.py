@@ -222,6 +222,27 @@ def test_what_holds_a_promise_is_there() -> None:
     assert [path for path in held if not (ROOT / path).is_file()] == []
 
 
+def test_the_tree_is_the_one_that_is_there() -> None:
+    """The page on the architecture shows every directory, and names no module that is not there."""
+    (drawn,) = (body for _, body in FENCE.findall(text(DOCS / "architecture.md")) if body.startswith("src/forewarn/"))
+    source = ROOT / "src" / "forewarn"
+    shown, path = set[Path](), [source]
+    for line in drawn.splitlines()[1:]:
+        place, *_, modules = re.split(r"  +", line.strip())
+        folder = source
+        if place.endswith("/"):
+            depth = (len(line) - len(line.lstrip())) // 2
+            folder = path[depth - 1] / place
+            path = [*path[:depth], folder]
+            shown.add(folder)
+        else:
+            modules = place
+        names = [] if modules.startswith("...") else modules.split(",")[0].split()
+        assert [name for name in names if not (folder / f"{name}.py").is_file()] == []
+
+    assert shown == {each for each in source.rglob("*") if each.is_dir() and each.name != "__pycache__"}
+
+
 def test_the_layers_are_those_of_the_contract() -> None:
     """The page on the architecture draws the layers that the import contract holds."""
     (drawn,) = (body for _, body in FENCE.findall(text(DOCS / "architecture.md")) if body.startswith("__main__"))
