@@ -78,14 +78,15 @@ def test_the_unit_tells_of_every_handler_what_it_needs() -> None:
 
 
 def test_whoever_installs_the_package_has_the_files() -> None:
-    """The wheel brings them, where the unit and the guide say that they are."""
-    project = tomllib.loads((DEPLOY.parents[1] / "pyproject.toml").read_text(encoding="utf-8"))
-    shared = project["tool"]["hatch"]["build"]["targets"]["wheel"]["shared-data"]
-    guide = (DEPLOY.parents[1] / "docs/how-to/on-azure-in-five-minutes.md").read_text(encoding="utf-8")
-    named = set(re.findall(r"/opt/forewarn/(share\S+/)([\w.-]+)", UNIT + guide))
+    """The wheel brings them, where the unit and the guides say that they are."""
+    root = DEPLOY.parents[1]
+    project = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))
+    guides = "".join(page.read_text(encoding="utf-8") for page in (root / "docs" / "how-to").glob("*.md"))
+    named = set(re.findall(r"/opt/forewarn/share/forewarn/([\w./-]+)", UNIT + guides))
 
-    assert {directory for directory, _ in named} == {f"{shared['deploy/agent']}/"}
-    assert {file for _, file in named if not (DEPLOY / file).is_file()} == set()
+    assert project["tool"]["hatch"]["build"]["targets"]["wheel"]["shared-data"] == {"deploy": "share/forewarn"}
+    assert {"agent/forewarn-agent.service", "systemd/forewarn.service"} <= named
+    assert {file for file in named if not (root / "deploy" / file).is_file()} == set()
 
 
 def test_the_example_can_be_loaded() -> None:
