@@ -19,7 +19,7 @@ from forewarn.files import Lock
 from forewarn.journal import file, snapshot, wal
 from forewarn.journal.codec import check_revisions, pack, unpack
 from forewarn.journal.failures import clearly
-from forewarn.journal.folder import Folder
+from forewarn.journal.folding import Folding
 from forewarn.journal.history import History
 from forewarn.journal.index import END, Span
 from forewarn.journal.port import DamagedJournal, JournalFailed, Recovered, StaleWriter
@@ -43,7 +43,7 @@ class SqliteJournal:
         self._path = directory / file.NAME
         self._lock = Lock(directory / "lock")
         self._writer: sqlite3.Connection | None = None
-        self._folder = Folder(directory, history)
+        self._folding = Folding(directory, history)
         self._history = History(directory)
         self._snapshot_entries = snapshot_entries
         self._snapshot_bytes = snapshot_bytes
@@ -115,7 +115,7 @@ class SqliteJournal:
     def take_snapshot(self) -> None:
         # Counted anew even if it fails: the next attempt comes after as many entries again, not at once.
         self._new_entries = self._new_bytes = 0
-        self._folder.run()
+        self._folding.run()
         self._history.forget()  # the index reaches further now
 
     def compact(self, limit: int = 500) -> bool:
@@ -123,12 +123,12 @@ class SqliteJournal:
             deleted = connection.execute(
                 "DELETE FROM entries WHERE revision IN"
                 " (SELECT revision FROM entries WHERE revision <= ? ORDER BY revision LIMIT ?)",
-                (self._folder.released, limit),
+                (self._folding.released, limit),
             ).rowcount
         return deleted == limit
 
     def close(self) -> None:
-        self._folder.stop()
+        self._folding.stop()
         self._history.forget()
         self._close_writer()
         self._lock.release()

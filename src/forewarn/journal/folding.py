@@ -12,8 +12,8 @@ from forewarn.journal.fold import Folded
 from forewarn.journal.port import JournalFailed
 
 
-class Folder:
-    """One process at a time."""
+class Folding:
+    """Lets one such process run at a time."""
 
     def __init__(self, directory: Path, history: timedelta) -> None:
         self.released = 0
