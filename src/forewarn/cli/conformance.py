@@ -87,10 +87,10 @@ def conformance(
         _known(only, TRIALS)
         findings = try_out(client, patience=_seconds(patience, "--patience"), only=only)
     else:
+        from forewarn.conformance.evidence import Plan
         from forewarn.conformance.inspection import inspect
         from forewarn.conformance.rules import BY_NAME
         from forewarn.conformance.server import Server
-        from forewarn.conformance.sighting import Plan
 
         _known(only, BY_NAME)
         plan = Plan(triggers, _seconds(wait or ("1m" if triggers else "0s"), "--wait"), approves)

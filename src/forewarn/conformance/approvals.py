@@ -23,11 +23,11 @@ def approval_answers_200(visit: Visit) -> Iterator[Look]:
 @CHECKS.add(When.ON_AN_EVENT)
 def approval_starts_the_event(visit: Visit) -> Iterator[Look]:
     visit.answer("in lower case")
-    shown = visit.sighting.after_approval
+    shown = visit.evidence.after_approval
     waiting = [
-        each for each in visit.sighting.approved if shown and shown.event(each.get("EventId")) in shown.scheduled
+        each for each in visit.evidence.approved if shown and shown.event(each.get("EventId")) in shown.scheduled
     ]
-    if waiting and len(waiting) < len(visit.sighting.approved):
+    if waiting and len(waiting) < len(visit.evidence.approved):
         raise NotSeen("one event started; another may have to wait for its turn")
     yield Look("Started, or gone", "still Scheduled" if waiting else "Started, or gone", not waiting)
 
@@ -40,7 +40,7 @@ def approval_again(visit: Visit) -> Iterator[Look]:
 @CHECKS.add(When.ON_AN_EVENT)
 def approval_of_several(visit: Visit) -> Iterator[Look]:
     visit.answer("in lower case")
-    if len(visit.sighting.approved) < 2:
+    if len(visit.evidence.approved) < 2:
         raise NotSeen("there were no two events to approve at once; make them with --trigger twice")
     yield from approval_starts_the_event(visit)
 
@@ -102,7 +102,7 @@ def refused_body(visit: Visit) -> Iterator[Look]:
 
 
 def _nothing_started(visit: Visit) -> Look:
-    shown = visit.sighting.after_partial
-    event = shown.event(visit.sighting.approved[0].get("EventId")) if shown else None
+    shown = visit.evidence.after_partial
+    event = shown.event(visit.evidence.approved[0].get("EventId")) if shown else None
     status = str(event.get("EventStatus")) if event else "gone"
     return Look("the event stays Scheduled", f"it is {status}", status == "Scheduled")

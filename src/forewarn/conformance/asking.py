@@ -65,7 +65,7 @@ def tag_of_another_group(visit: Visit) -> Iterator[Look]:
 @CHECKS.add(When.ON_AN_EVENT)
 def wait_for_a_change(visit: Visit) -> Iterator[Look]:
     visit.answer("in lower case")
-    reply = visit.sighting.waited
+    reply = visit.evidence.waited
     if reply is None:
         raise NotSeen("its documents have no ETag")
     yield reply.has_status(200, "Prefer: wait, once the document changed")

@@ -3,8 +3,8 @@
 import re
 from collections.abc import Iterator
 
+from forewarn.conformance.evidence import SCHEDULED, STARTED, WireEvent
 from forewarn.conformance.looks import Look, When, seen
-from forewarn.conformance.sighting import SCHEDULED, STARTED, WireEvent
 from forewarn.conformance.visit import CHECKS, Visit
 from forewarn.wire.dates import read_time, show_time
 from forewarn.wire.document import shown_fields
@@ -29,7 +29,7 @@ def one_line_of_json(visit: Visit) -> Iterator[Look]:
 
 @CHECKS.add(When.ON_AN_EVENT)
 def key_order(visit: Visit) -> Iterator[Look]:
-    for shown in visit.sighting.documents:
+    for shown in visit.evidence.documents:
         document = shown.reply.json
         keys = list(document) if isinstance(document, dict) else []
         yield Look(", ".join(_TOP), ", ".join(keys) or str(shown.reply), keys == _TOP)
@@ -52,7 +52,7 @@ def incarnation_rises_by_one(visit: Visit) -> Iterator[Look]:
         # Whoever polls may miss a change in between, so more than one is no breach.
         rises = isinstance(first, int) and isinstance(second, int) and second > first
         yield Look("another document under a higher number", f"{first}, then {second}", rises)
-    by_number = [(shown.incarnation, shown.events) for shown in visit.sighting.documents]
+    by_number = [(shown.incarnation, shown.events) for shown in visit.evidence.documents]
     for number, events in by_number:
         same = all(events == others for other, others in by_number if other == number)
         yield Look("one document under one number", f"{'one' if same else 'several'} under {number}", same)
@@ -167,7 +167,7 @@ def duration(visit: Visit) -> Iterator[Look]:
 
 @CHECKS.add(When.ON_AN_EVENT)
 def gone_when_done(visit: Visit) -> Iterator[Look]:
-    last = visit.sighting.documents[-1]
+    last = visit.evidence.documents[-1]
     looks = (
         Look("it is gone", "it is gone", is_kept=True)
         for event in visit.events

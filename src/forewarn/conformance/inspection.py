@@ -4,10 +4,10 @@ from collections.abc import Collection
 
 # Importing them adds their checks.
 from forewarn.conformance import approvals, asking, documents, instances, refusals, requests
+from forewarn.conformance.evidence import Plan
 from forewarn.conformance.looks import Finding, Outcome, When, found
 from forewarn.conformance.rules import AZURE, BY_NAME, Rule
 from forewarn.conformance.server import Server
-from forewarn.conformance.sighting import Plan
 from forewarn.conformance.visit import CHECKS, Visit
 
 MODULES = (requests, documents, asking, approvals, refusals, instances)

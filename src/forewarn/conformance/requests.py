@@ -97,9 +97,9 @@ def _view(version: str) -> None:
     words = {TYPES[each] for each in BY_NAME[version].types}
 
     def look(visit: Visit) -> Iterator[Look]:
-        shown = visit.sighting.views[version]
+        shown = visit.evidence.views[version]
         yield shown.reply.has_status(200, f"api-version={version}")
-        newest = visit.sighting.views[NEWEST.name].events
+        newest = visit.evidence.views[NEWEST.name].events
         for event in shown.events:
             yield Look(f"fields {', '.join(expected)}", ", ".join(event), set(event) == set(expected))
             kind = str(event.get("EventType"))
@@ -124,7 +124,7 @@ for _version in BY_NAME:
 
 @CHECKS.add(When.ON_AN_EVENT)
 def hidden_events_count(visit: Visit) -> Iterator[Look]:
-    oldest, newest = visit.sighting.views[API_VERSIONS[0].name], visit.sighting.views[NEWEST.name]
+    oldest, newest = visit.evidence.views[API_VERSIONS[0].name], visit.evidence.views[NEWEST.name]
     if len(oldest.events) == len(newest.events):
         raise NotSeen("there was no event that an older version hides, such as Preempt")
     yield Look(f"incarnation {newest.incarnation}", str(oldest.incarnation), oldest.incarnation == newest.incarnation)

@@ -4,9 +4,9 @@ from functools import cached_property
 from itertools import pairwise
 from typing import NoReturn
 
+from forewarn.conformance.evidence import Evidence, Plan, Shown, WireEvent, look_out
 from forewarn.conformance.looks import Checks, NotSeen
 from forewarn.conformance.server import Reply, Server
-from forewarn.conformance.sighting import Plan, Shown, Sighting, WireEvent, look_out
 
 
 class Visit:
@@ -17,25 +17,25 @@ class Visit:
         self.plan = plan
 
     @cached_property
-    def sighting(self) -> Sighting:
+    def evidence(self) -> Evidence:
         return look_out(self.server, self.plan)
 
     @property
     def events(self) -> list[WireEvent]:
         """Every sight of an event."""
-        return list(self.sighting.events) or _none()
+        return list(self.evidence.events) or _none()
 
     @property
     def changes(self) -> list[tuple[Shown, Shown]]:
         """The documents that differ from the one before, each with that one."""
-        shown = self.sighting.documents
+        shown = self.evidence.documents
         pairs = [(before, after) for before, after in pairwise(shown) if before.events != after.events]
         return pairs or _none()
 
     def answer(self, special: str) -> Reply:
         """Return what an approval was answered, by what was special about it."""
-        if special in self.sighting.answers:
-            return self.sighting.answers[special]
+        if special in self.evidence.answers:
+            return self.evidence.answers[special]
         if any(each.get("EventStatus") == "Scheduled" for each in self.events) and not self.plan.approves:
             raise NotSeen("no event may be approved; allow it with --approve")
         raise NotSeen("no event was there to approve for long enough")

@@ -2,11 +2,11 @@
 
 import pytest
 
+from forewarn.conformance.evidence import Plan
 from forewarn.conformance.inspection import MODULES, OUT_OF_SIGHT, inspect
 from forewarn.conformance.looks import Finding, Outcome
 from forewarn.conformance.rules import BY_NAME
 from forewarn.conformance.server import Server
-from forewarn.conformance.sighting import Plan
 from forewarn.conformance.visit import CHECKS
 from forewarn.core.errors import BadInput, Unavailable
 from forewarn.emulator import Emulator

@@ -64,7 +64,7 @@ class Plan(msgspec.Struct, frozen=True):
     """Events that are Scheduled may be started."""
 
 
-class Sighting(msgspec.Struct):
+class Evidence(msgspec.Struct):
     """All that was seen."""
 
     documents: list[Shown] = []
@@ -87,13 +87,13 @@ class Sighting(msgspec.Struct):
         return (event for shown in self.documents for event in shown.events)
 
 
-def look_out(server: Server, plan: Plan) -> Sighting:
+def look_out(server: Server, plan: Plan) -> Evidence:
     """Bring an event about, as far as the plan allows, and watch it to its end."""
-    sighting = Sighting()
+    evidence = Evidence()
 
     def look() -> Shown:
         shown = Shown(server.get())
-        sighting.documents.append(shown)
+        evidence.documents.append(shown)
         return shown
 
     shown = look()
@@ -101,27 +101,27 @@ def look_out(server: Server, plan: Plan) -> Sighting:
         _run(trigger)
     if not shown.events or plan.triggers:
         shown = _until(look, lambda shown: len(shown.scheduled) >= max(1, len(plan.triggers)), plan.wait)
-    sighting.views = {each.name: Shown(server.get(version=each.name)) for each in API_VERSIONS}
+    evidence.views = {each.name: Shown(server.get(version=each.name)) for each in API_VERSIONS}
     if shown.scheduled and plan.approves:
-        _approve(server, sighting, look, shown)
-    if any(shown.events for shown in sighting.documents):
+        _approve(server, evidence, look, shown)
+    if any(shown.events for shown in evidence.documents):
         _until(look, lambda shown: not shown.events, plan.wait)
-    return sighting
+    return evidence
 
 
-def _approve(server: Server, sighting: Sighting, look: Callable[[], Shown], shown: Shown) -> None:
-    sighting.approved = shown.scheduled
-    ids = [str(each.get("EventId")) for each in sighting.approved]
-    answers = sighting.answers
+def _approve(server: Server, evidence: Evidence, look: Callable[[], Shown], shown: Shown) -> None:
+    evidence.approved = shown.scheduled
+    ids = [str(each.get("EventId")) for each in evidence.approved]
+    answers = evidence.answers
     answers["with an unknown id"] = server.post(_body(ids[0], str(uuid4())))
     answers["with no id"] = server.post(b'{"StartRequests":[{"EventId":"%b"},{}]}' % ids[0].encode())
-    sighting.after_partial = look()
-    waiter = threading.Thread(target=_wait_for_change, args=(server, sighting, sighting.after_partial.reply))
+    evidence.after_partial = look()
+    waiter = threading.Thread(target=_wait_for_change, args=(server, evidence, evidence.after_partial.reply))
     waiter.start()
     answers["in lower case"] = server.post(_body(*map(str.lower, ids)))
     if answers["in lower case"].status != 200:
         answers["as shown"] = server.post(_body(*ids))
-    sighting.after_approval = after = _until(
+    evidence.after_approval = after = _until(
         look, lambda shown: not any(shown.event(each) in shown.scheduled for each in ids), _PATIENCE
     )
     waiter.join()
@@ -142,11 +142,11 @@ def _approve(server: Server, sighting: Sighting, look: Callable[[], Shown], show
     answers |= {name: reply for name, reply in again.items() if not (is_over and reply.status == 400)}
 
 
-def _wait_for_change(server: Server, sighting: Sighting, reply: Reply) -> None:
+def _wait_for_change(server: Server, evidence: Evidence, reply: Reply) -> None:
     """Wait as the service's own clients can; a server that knows nothing of it answers at once."""
     if tag := reply.header("ETag"):
         headers = METADATA | {"If-None-Match": tag, "Prefer": f"wait={_PATIENCE:.0f}"}
-        sighting.waited = server.ask("GET", with_version(EVENTS, NEWEST.name), headers, wait=_PATIENCE)
+        evidence.waited = server.ask("GET", with_version(EVENTS, NEWEST.name), headers, wait=_PATIENCE)
 
 
 def _body(*ids: str) -> bytes:
