@@ -89,7 +89,8 @@ class Conversation(asyncio.Protocol):
         transport.set_write_buffer_limits(high=_UNREAD)
         self._wheel.put(self)
         left, self._left = self._left, NOTHING
-        transport.write(left.unsent)
+        if left.unsent:
+            transport.write(left.unsent)
         if left.is_last:
             self._leave()
         elif self._is_resting:
