@@ -277,7 +277,23 @@ def test_a_handler_that_left_the_configuration_is_told_and_forgotten() -> None:
     world.agenda = agenda()
     world.show()
 
-    assert isinstance(world.facts[-1], Forgotten)
+    assert world.facts[-1] == Forgotten("e1", ("drain",))
+
+
+def test_what_could_not_be_put_back_is_named_when_the_event_is_forgotten() -> None:
+    """What was tried again with success is not."""
+    world = World(agenda("drain", "tell", "log", terms={"log": Terms(retries=1)}))
+    world.show(event())
+    for name in ("drain", "tell", "log"):
+        world.end(name)
+    world.show()
+    world.fail("log")
+    world.pass_time(seconds=5)
+    world.end("log")
+    world.fail("tell")
+    world.end("drain")
+
+    assert world.facts[-1] == Forgotten("e1", ("tell",))
 
 
 def test_an_event_that_comes_back_is_prepared_for_anew() -> None:

@@ -51,6 +51,10 @@ def line(caplog: pytest.LogCaptureFixture) -> str:
         (Consulted("e1", False, START), "coordinator does not agree yet event=e1"),
         (Approved("e1", START), "approved event=e1"),
         (NotApproved("e1", 1, START, "it says no"), "warning: not approved yet event=e1 reason='it says no'"),
+        (
+            Forgotten("e1", ("drain", "db")),
+            "warning: not all is put back, and it is not tried again event=e1 handlers=drain,db",
+        ),
         (Forgotten("e1"), "all is put back event=e1"),
     ],
 )

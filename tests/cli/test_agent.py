@@ -64,8 +64,10 @@ def test_check_shows_what_would_be_done(config: Path, capsys: pytest.CaptureFixt
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
-        ("[handlers.a]\nkind = 'comand'", "line 1: [handlers.a]: there is no handler 'comand'"),
-        ("[handlers.a]\nkind = 'command'\ndoo = []", "line 1: [handlers.a]: handler 'command' has no setting 'doo'"),
+        ("[handlers.a]\nkind = 'comand'", "line 2: [handlers.a]: there is no handler 'comand'"),
+        ("[handlers.a]\nkind = 'command'\ndoo = []", "line 3: [handlers.a]: handler 'command' has no setting 'doo'"),
+        ("[handlers.a]\nkind = 'command'\n\ndo = 'x'", "line 4: [handlers.a]: setting 'do' of handler 'command'"),
+        ("[handlers.a]\nkind = 'command'", "line 1: [handlers.a]: handler 'command' needs the setting 'do'\n"),
         ("[rules", "line 1: "),
     ],
 )
@@ -78,6 +80,17 @@ def test_check_names_the_mistake(
 
     assert run(["agent", "check", "--config", str(path)]) == 2
     assert f"agent.toml, {sentence}" in capsys.readouterr().err
+
+
+def test_a_misspelt_term_of_a_handler_is_recognised(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Though it is no setting of the handler's own, the nearest is named."""
+    path = tmp_path / "agent.toml"
+    path.write_text("[handlers.a]\nkind = 'command'\ndo = ['true']\ntimout = '5s'\n")
+
+    assert run(["agent", "check", "--config", str(path)]) == 2
+    said = capsys.readouterr().err
+    assert "agent.toml, line 4: [handlers.a]: handler 'command' has no setting 'timout'" in said
+    assert said.endswith("; did you mean 'timeout'?\n")
 
 
 def test_without_a_configuration_it_says_where_it_looked(
@@ -162,7 +175,7 @@ def test_an_event_that_nobody_approves_is_played_to_its_end(config: Path, capsys
     """It starts at its NotBefore; how long it would last is not waited for."""
     config.write_text('approver = "coordinator"\ncoordinator = ["false"]\n' + config.read_text())
 
-    assert run(["agent", "test", "reboot", "--config", str(config), "--notice", "2s", "--json"]) == 0
+    assert run(["agent", "test", "reboot", "--config", str(config), "--notice", "6s", "--json"]) == 0
 
     said = json.loads(capsys.readouterr().out)
     assert (said["approval"], said["has_started"]) == ("waiting", True)

@@ -17,6 +17,19 @@ class Example(msgspec.Struct):
     wait: timedelta = timedelta(0)
 
 
+class Demanding(msgspec.Struct):
+    """Settings of which one must be given."""
+
+    program: str
+    boot: float = 30.0
+
+
+def test_what_must_be_given_is_asked_for() -> None:
+    """By its name."""
+    with pytest.raises(BadInput, match=r"^driver 'example' needs the setting 'program'$"):
+        read_table("driver 'example'", {"boot": 1}, Demanding)
+
+
 def test_settings_become_a_record() -> None:
     """What is given replaces the defaults."""
     assert read_table("driver 'example'", {"boot": 2}, Example) == Example(boot=2.0)

@@ -46,6 +46,9 @@ def test_iso_reads_back_exactly(moment: datetime) -> None:
         " 19 sep 2016 18:29:47 UTC ",
         "Mon, 19 Sep 2016 20:29:47 +0200",
         "Monday, 19-Sep-2016 18:29:47 GMT",
+        "Monday, 19-Sep-16 18:29:47 GMT",
+        "Mon Sep 19 18:29:47 2016",
+        "mon, 19 sep 2016 18:29:47 gmt",
         "2016-09-19T18:29:47Z",
         "2016-09-19T18:29:47",
         "2016-09-19 18:29:47.0000000Z",
@@ -56,6 +59,12 @@ def test_every_spelling_seen_in_the_wild_is_one_moment(text: str) -> None:
     """RFC 1123 and ISO 8601, with and without zone or fraction."""
     assert read_time(text) == MOMENT
     assert read_time(text).utcoffset() == timedelta(0)
+
+
+def test_digits_may_be_left_out() -> None:
+    """Of the day, the hour, the seconds."""
+    assert read_time("Fri, 2 Sep 2016 8:05 GMT") == datetime(2016, 9, 2, 8, 5, tzinfo=UTC)
+    assert read_time("Fri Sep  2 08:05:00 2016") == datetime(2016, 9, 2, 8, 5, tzinfo=UTC)
 
 
 @pytest.mark.parametrize(

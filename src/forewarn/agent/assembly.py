@@ -19,12 +19,12 @@ from forewarn.agent.memory_file import MemoryFile
 from forewarn.agent.notify import Notifier
 from forewarn.agent.place import TOKEN_FILE
 from forewarn.agent.reaction import Agenda, Traits
-from forewarn.agent.settings import AgentSettings, Configured
+from forewarn.agent.settings import TERM_KEYS, AgentSettings, Configured
 from forewarn.agent.telling import tell_change
 from forewarn.client.async_client import AsyncClient
 from forewarn.client.changes import Change
 from forewarn.clocks import SystemClock
-from forewarn.core.errors import BadInput, Unavailable
+from forewarn.core.errors import BadInput, Unavailable, nearest
 from forewarn.files import Lock
 
 if TYPE_CHECKING:
@@ -43,9 +43,20 @@ def make_handlers(settings: AgentSettings) -> dict[str, Handler]:
 def _make(name: str, configured: Configured, state: Path) -> Handler:
     try:
         made = cast("HandlerType", plugins.load(_GROUP, configured.kind))
+    except BadInput as error:
+        raise BadInput(f"{configured.places['kind']}: [handlers.{name}]: {error}") from None
+    try:
         return made.from_settings(configured.settings, state / "handlers" / name)
     except BadInput as error:
-        raise BadInput(f"{configured.place}: [handlers.{name}]: {error}") from None
+        raise BadInput(_placed(str(error), name, configured)) from None
+
+
+def _placed(said: str, name: str, configured: Configured) -> str:
+    """Put the line before what is wrong with a handler: that of the setting which the sentence names, if it does."""
+    key = next((key for key in configured.settings if f"{key!r}" in said.partition(" (it has ")[0]), "")
+    place = configured.places.get(key, configured.place)
+    near = nearest(key, TERM_KEYS) if key and "did you mean" not in said else ""
+    return f"{place}: [handlers.{name}]: {said}{near}"
 
 
 def agenda_of(settings: AgentSettings, handlers: dict[str, Handler]) -> Agenda:
@@ -86,10 +97,14 @@ def _lock(settings: AgentSettings) -> Lock | None:
         lock.acquire()
     except OSError as error:
         raise Unavailable(
-            f"the agent cannot keep its memory in {settings.state}: {error.strerror};"
+            f"the agent cannot keep its memory in {settings.state}: {_why(error)};"
             " run it as a user who may write there, or name another directory as state"
         ) from None
     return lock
+
+
+def _why(error: OSError) -> str:
+    return "it is a file" if isinstance(error, FileExistsError) else error.strerror or str(error)
 
 
 async def _run(

@@ -104,9 +104,11 @@ class NotApproved(msgspec.Struct, frozen=True, tag="not-approved"):
 
 
 class Forgotten(msgspec.Struct, frozen=True, tag="forgotten"):
-    """An event is gone, and everything is put back."""
+    """An event is gone, and everything is put back that could be."""
 
     event: str
+    not_undone: tuple[str, ...] = ()
+    """The handlers that could not put back what they had done."""
 
 
 Fact = (

@@ -208,7 +208,8 @@ class _Deciding:
             elif not _is_running(step):
                 self._begin(known, name, Direction.UNDO, self._now + terms.timeout)
             return
-        self.reaction.facts.append(Forgotten(event))
+        not_undone = (name for name, step in known.steps.items() if step.undo and not step.undo.is_done)
+        self.reaction.facts.append(Forgotten(event, tuple(not_undone)))
 
     def _reason_to_stop(self, known: Known, rule: Rule) -> str:
         """Say why no handler is begun any more for an event; empty when there is no reason."""

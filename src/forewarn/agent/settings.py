@@ -127,6 +127,8 @@ class Configured(msgspec.Struct, frozen=True):
     """The handler's own."""
     place: str
     """Where its table stands, for errors."""
+    places: dict[str, str] = {}
+    """Where each line of its table stands."""
 
 
 class AgentSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -194,7 +196,10 @@ def load(flags: Mapping[str, object], environment: Mapping[str, str], path: Path
     found = _from_file(toml.read(path)) if path else {}
     settings = msgspec.structs.replace(AgentSettings(), **(found | from_outside(KEYS, flags, environment, PREFIX)))
     if settings.approver is Approver.COORDINATOR and not settings.coordinator:
-        raise BadInput('approver = "coordinator" needs a command that decides; write coordinator = ["/path/to/it"]')
+        where = f"{path}: " if path else ""
+        raise BadInput(
+            f'{where}approver = "coordinator" needs a command that decides; write coordinator = ["/path/to/it"]'
+        )
     return settings
 
 
@@ -239,7 +244,7 @@ def _handler(file: toml.Toml, name: str, table: dict[str, object]) -> Configured
         raise BadInput(
             f"{place}: [handlers.{name}] may never end in time; give a timeout that is longer than it takes"
         )
-    return Configured(str(kind), found, own, place)
+    return Configured(str(kind), found, own, place, {key: file.place("handlers", name, key) for key in table})
 
 
 def _rules(file: toml.Toml, given: object, handlers: Mapping[str, Configured]) -> tuple[Rule, ...]:

@@ -20,6 +20,9 @@ def read_table(owner: str, given: dict[str, object], into: type[Record]) -> Reco
     for key in given:
         if key not in fields:
             raise BadInput(f"{owner} has no setting {key!r} (it has {', '.join(fields)}){nearest(key, fields)}")
+    for key, field in fields.items():
+        if field.required and key not in given:
+            raise BadInput(f"{owner} needs the setting {key!r}")
     given = {
         key: _duration(owner, key, value) if fields[key].type in (timedelta, timedelta | None) else value
         for key, value in given.items()

@@ -257,7 +257,7 @@ def test_a_program_that_hangs_is_not_waited_for(trial: HaproxyTrial, tmp_path: P
 @pytest.mark.parametrize(
     ("settings", "sentence"),
     [
-        ({}, "handler 'haproxy': object missing required field `servers`"),
+        ({}, "handler 'haproxy' needs the setting 'servers'"),
         ({"servers": []}, "setting 'servers' of handler 'haproxy': expected `array` of length >= 1"),
         ({"servers": ["vm-0"]}, "'vm-0' is no server; write backend/server"),
         ({"servers": ["web/a; shutdown"]}, "'web/a; shutdown' is no server"),
