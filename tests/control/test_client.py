@@ -59,8 +59,8 @@ def test_a_service_elsewhere_that_is_not_there_is_named() -> None:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         url = f"http://127.0.0.1:{probe.getsockname()[1]}"
-    with pytest.raises(Unavailable, match=f"no service answers at {url}: Connection refused"):
-        Client.remote(url, "fw_x").me()
+        with pytest.raises(Unavailable, match=f"no service answers at {url}: Connection refused"):
+            Client.remote(url, "fw_x").me()
 
 
 @pytest.mark.parametrize("said", [b"", b"HTTP/1.1 200 OK\r\nContent-Length: 50\r\n\r\n{"])

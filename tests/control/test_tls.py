@@ -3,7 +3,6 @@
 import json
 import os
 import shlex
-import socket
 import subprocess
 import sys
 import time
@@ -12,7 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.cli.test_serve import answers
 from tests.office import FLEET
+from tests.ports import free_port
 
 pytestmark = pytest.mark.end_to_end
 
@@ -22,13 +23,6 @@ CERTIFY = """
 openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2 -keyout key.pem -out certificate.pem
 -subj /CN=forewarn -addext subjectAltName=DNS:localhost,IP:127.0.0.1
 """
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 def run(directory: Path, *arguments: str, **environment: str) -> "subprocess.CompletedProcess[str]":
@@ -65,14 +59,14 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, str]]
         service = subprocess.Popen(command, cwd=directory, stdout=log, stderr=subprocess.STDOUT)
     try:
         deadline = time.monotonic() + 60
-        while not (directory / "data" / "control.sock").exists():
+        while not answers(directory / "data" / "control.sock"):
             assert service.poll() is None, (directory / "log").read_text(encoding="utf-8")
             assert time.monotonic() < deadline
             time.sleep(0.05)
         yield directory, f"https://127.0.0.1:{port}"
     finally:
         service.terminate()
-        service.wait(30)
+        service.wait(60)
 
 
 def test_a_login_over_tls_works_with_the_authority_that_vouches(site: tuple[Path, str]) -> None:

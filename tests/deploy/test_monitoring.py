@@ -27,8 +27,8 @@ from forewarn.core.model import Role, SubscriptionKind
 from forewarn.core.notice import Rules
 from forewarn.journal.memory import MemoryJournal
 from forewarn.node.node import Node
-from tests.cli.test_serve import free_port
 from tests.office import FLEET
+from tests.ports import free_port
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
 PROMETHEUS = DEPLOY / "prometheus"

@@ -10,7 +10,6 @@ In what is expected, ids, times and durations stand for any, and a line ``...`` 
 
 import os
 import re
-import socket
 import subprocess
 import sys
 import threading
@@ -20,6 +19,8 @@ from time import monotonic, sleep
 from typing import Self
 
 import msgspec
+
+from tests.ports import free_port
 
 PRINTED = "127.0.0.1:8254"
 CONTROL = "127.0.0.1:8255"
@@ -102,7 +103,7 @@ class Shell:
     """One shell in a directory of its own, in which ``forewarn`` is found; all it started ends with it."""
 
     def __init__(self, directory: Path) -> None:
-        self._places = {printed: f"127.0.0.1:{_free_port()}" for printed in (PRINTED, CONTROL)}
+        self._places = {printed: f"127.0.0.1:{free_port()}" for printed in (PRINTED, CONTROL)}
         self._directory = directory
         bin_ = Path(sys.executable).parent
         kept = {key: value for key, value in os.environ.items() if not key.startswith("FOREWARN_")}
@@ -186,9 +187,3 @@ def _without_last_blanks(lines: tuple[str, ...]) -> list[str]:
     while kept and not kept[-1].strip():
         kept.pop()
     return kept
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
