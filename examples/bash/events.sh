@@ -17,7 +17,9 @@ look() {
     if [[ $type != Freeze || $seconds -lt 0 || $seconds -ge 10 ]]; then
       echo "getting ready for $type" # stop taking work, save what must be saved
     fi
-    ask --data "{\"StartRequests\": [{\"EventId\": \"$id\"}]}" >/dev/null && done_with[$id]=1 && echo "approved $id"
+    ask --data "{\"StartRequests\": [{\"EventId\": \"$id\"}]}" >/dev/null || continue # the next look tries again
+    done_with[$id]=1
+    echo "approved $id"
   done < <(jq --raw-output --arg vm "$vm" '
     .Events[]
     | select(.EventStatus == "Scheduled" and any(.Resources[]; ascii_downcase == ($vm | ascii_downcase)))

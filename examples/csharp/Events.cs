@@ -61,11 +61,20 @@ static class Events
 
     static void Main(string[] arguments)
     {
+        if (arguments.Length == 0)
+        {
+            Console.Error.WriteLine("usage: Events.exe NAME [once]");
+            Environment.Exit(2);
+        }
         var doneWith = new HashSet<string>();
         do
         {
             try { Look(arguments[0], doneWith); }
-            catch (WebException error) { Console.Error.WriteLine("not answered: {0}", error.Message); }
+            catch (Exception error)
+            {
+                // The endpoint may be busy, or its answer cut off; the next look comes soon.
+                Console.Error.WriteLine("not answered: {0}", error.Message);
+            }
             if (arguments.Length < 2) Thread.Sleep(1000);
         } while (arguments.Length < 2);
     }

@@ -1,5 +1,6 @@
 """Lists, decides on and approves the scheduled events of one VM: python3 events.py NAME [once]."""
 
+import http.client
 import json
 import os
 import sys
@@ -19,7 +20,7 @@ def ask(body=None):
     )
     with DIRECT.open(request, timeout=10) as answer:
         content = answer.read()
-    return json.loads(content) if content else None
+    return json.loads(content) if body is None else None
 
 
 def look(vm, done_with):
@@ -41,7 +42,8 @@ def main(vm, once=""):
     while True:
         try:
             look(vm, done_with)
-        except (OSError, ValueError) as error:  # the endpoint may be busy; the next look comes soon
+        # The endpoint may be busy, or its answer cut off; the next look comes soon.
+        except (OSError, ValueError, http.client.HTTPException) as error:
             print(f"not answered: {error}", file=sys.stderr)
         if once == "once":
             return
@@ -49,4 +51,6 @@ def main(vm, once=""):
 
 
 if __name__ == "__main__":
+    if len(sys.argv) < 2:
+        sys.exit("usage: events.py NAME [once]")
     main(*sys.argv[1:])

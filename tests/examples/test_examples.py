@@ -1,6 +1,7 @@
 """The small clients under ``examples/`` do what their page says, against the emulator."""
 
 import os
+import shlex
 import subprocess
 import sys
 from collections.abc import Callable
@@ -8,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from forewarn.conformance.looks import Outcome
+from forewarn.conformance.trials import try_out
 from forewarn.testing import ScheduledEvents
 
 pytestmark = pytest.mark.end_to_end
@@ -84,3 +87,20 @@ def test_a_client_outlives_an_endpoint_that_fails(client: list[str], scheduled_e
 
     assert out.returncode == 0
     assert b"Traceback" not in out.stderr
+
+
+def test_a_client_passes_our_own_trials(client: list[str]) -> None:
+    """Those that an endpoint in bad shape is for; whoever takes an example takes no fault with it."""
+    trials = ("notices-a-cancel", "stands-500", "stands-empty-body", "stands-half-body")
+    findings = try_out(f"{shlex.join(client)} {{vm}}", only=trials)
+
+    assert {each.rule: each for each in findings if each.outcome is not Outcome.KEPT} == {}
+
+
+def test_a_client_that_is_told_no_name_says_how_it_is_used(client: list[str]) -> None:
+    """In one line."""
+    out = subprocess.run(client, capture_output=True, text=True, timeout=60, check=False)
+
+    assert out.returncode != 0
+    assert "usage: " in out.stderr
+    assert out.stderr.count("\n") == 1

@@ -47,7 +47,7 @@ Forewarn runs with a demo fleet; a minute of notice takes a second here.
 In another terminal, say once where it is:
 
     export FOREWARN_DATA={shlex.quote(str(directory))}
-    export SCHEDULED_EVENTS_URL=http://{metadata}
+    export SCHEDULED_EVENTS_URL=http://{metadata}/metadata/scheduledevents
 {_shortened(command)}
 Then type, as the VM web-0 or as the operator:
 
