@@ -1,19 +1,18 @@
 """``forewarn agent``: the agent in the VM; its configuration tried, its state shown, its changes listened to."""
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 import click
 
-from forewarn.cli.output import json_option, print_fields, print_json, print_table
+from forewarn.cli.output import json_option, print_json, print_table
 from forewarn.cli.root import Ordered
 from forewarn.core.errors import BadInput
 
 if TYPE_CHECKING:
     from forewarn.agent.settings import AgentSettings
-    from forewarn.agent.status import EventStatusView, Status
 
 _Command = TypeVar("_Command", bound=Callable[..., object])
 _USUAL = Path("/etc/forewarn/agent.toml")
@@ -124,6 +123,7 @@ def status(config: str | None, as_json: bool) -> None:
     """Show what the running agent knows and does."""
     from forewarn.agent.place import TOKEN_FILE
     from forewarn.agent.subscriber import AgentSocket
+    from forewarn.cli.standing import show_status
 
     settings = load_settings(config)
     if settings.socket is None:
@@ -133,38 +133,7 @@ def status(config: str | None, as_json: bool) -> None:
     if as_json:
         print_json(found)
     else:
-        _show(found)
-
-
-def _show(status: "Status") -> None:
-    print_fields(
-        {
-            "vm": status.vm or "not known yet",
-            "endpoint": status.endpoint or "not found yet",
-            "trouble": ". ".join(status.ailments),
-            "mode": "dry run: nothing is done" if status.dry_run else "",
-            "since": f"{status.started_at.astimezone():%d %b %H:%M:%S}",
-            "listeners": str(status.listeners),
-        }
-    )
-    click.echo()
-    for view in status.events:
-        event = view.event
-        when = f", not before {event.not_before}" if event.not_before else ""
-        whose = "" if view.concerns_me else " (of others)"
-        click.echo(f"{event.event_type} {event.event_status}{when}: {', '.join(event.resources)}{whose}")
-        click.echo(f"  id {event.event_id}, rule {view.rule or 'none'}, approval {view.approval}", nl=False)
-        click.echo(f": {view.approval_detail}" if view.approval_detail else "")
-        print_table(("  HANDLER", "DOES", "STATE", "SINCE", "DETAIL"), _steps(view), "  no handlers")
-    if not status.events:
-        click.echo("no events")
-
-
-def _steps(view: "EventStatusView") -> Iterator[tuple[str, ...]]:
-    for step in view.steps:
-        since = step.ended_at or step.began_at
-        shown = f"{since.astimezone():%H:%M:%S}" if since else ""
-        yield f"  {step.handler}", step.direction, step.state, shown, step.detail
+        show_status(found)
 
 
 @agent.command
@@ -176,14 +145,14 @@ def listen(config: str | None, as_json: bool) -> None:
 
     from forewarn.agent.place import TOKEN_FILE
     from forewarn.agent.subscriber import AgentSocket
+    from forewarn.cli.standing import sentence
 
     settings = load_settings(config)
     if settings.socket is None:
         raise BadInput('the configuration says socket = "off", so that no agent can be listened to')
     with AgentSocket(settings.socket, token_file=settings.state / TOKEN_FILE) as socket:
-        for line in socket.changes():
-            if as_json:
-                click.echo(msgspec.json.encode(line))
-            else:
-                event = line.event
-                click.echo(f"{line.change:<8} {event.event_type} of {', '.join(event.resources)}  {event.event_id}")
+        try:
+            for line in socket.changes():
+                click.echo(msgspec.json.encode(line) if as_json else sentence(line))
+        except KeyboardInterrupt:
+            return
