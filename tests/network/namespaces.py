@@ -9,7 +9,9 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
-PATIENCE = 20.0
+PATIENCE = 60.0
+PATIENT = ("--connect-timeout", "3", "--max-time", "30")
+"""What cannot be reached does not let anybody connect; whoever was let in is waited for, however busy the machine."""
 SERVICE = "169.254.169.254"
 
 
@@ -49,12 +51,12 @@ class Namespace:
             finally:
                 program.terminate()
 
-    def ask(self, *options: str) -> str:
+    def ask(self, *options: str, at: str = SERVICE) -> str:
         """Return the name that the service knows it by, or the status it is refused with; nothing without answer."""
-        target = f"http://{SERVICE}/metadata/instance/compute/name?api-version=2021-02-01&format=text"
+        target = f"http://{at}/metadata/instance/compute/name?api-version=2021-02-01&format=text"
         form = "\n%{http_code}"
         said = self.run(
-            *("curl", "-s", "--max-time", "2", "-H", "Metadata: true", "-w", form, *options, target), is_sure=False
+            *("curl", "-gs", *PATIENT, "-H", "Metadata: true", "-w", form, *options, target), is_sure=False
         )
         body, _, status = said.rpartition("\n")
         return body if status == "200" else status.replace("000", "")
@@ -86,6 +88,7 @@ class Guest(Namespace):
         """Send a frame, whatever is in it."""
         program = f"import socket; socket.socket(socket.AF_PACKET, socket.SOCK_RAW).sendto({frame!r}, ('eth0', 0))"
         self.run(sys.executable, "-c", program)
+        time.sleep(0.05)  # a busy kernel takes it in a moment later
 
     def container(self) -> Namespace:
         """Give its own address to somebody inside, and only pass on what goes to and fro."""

@@ -1,14 +1,14 @@
 """The link-local network, with real packets: who a guest is, whatever it pretends to be."""
 
 import json
-import struct
+import sys
 from collections.abc import Iterator
-from ipaddress import ip_address
 from pathlib import Path
 
 import pytest
 
-from tests.network.namespaces import SERVICE, Hypervisor, hypervisor
+from tests.network.frames import MORE, arp, echo, mac, offer
+from tests.network.namespaces import PATIENT, SERVICE, Hypervisor, Namespace, hypervisor
 
 pytestmark = pytest.mark.end_to_end
 
@@ -125,22 +125,15 @@ def test_a_guest_cannot_use_the_address_of_another(machine: Hypervisor) -> None:
     assert (liar.ask("--interface", "10.0.0.2"), honest.ask()) == ("liar", "honest")
 
 
-def echo(machine: Hypervisor, source: str, tag: bytes = b"") -> bytes:
-    """Return a frame with an echo request from an address to the service."""
+def bridge_mac(machine: Hypervisor) -> bytes:
     link = json.loads(machine.run("ip", "-json", "link", "show", "forewarn0"))[0]["address"]
-    ethernet = bytes.fromhex(link.replace(":", "")) + bytes.fromhex("525400000002") + tag + b"\x08\x00"
-    asked = b"\x08\x00\xf7\xff" + bytes(4)
-    addresses = ip_address(source).packed + ip_address(SERVICE).packed
-    header = bytes([0x45, 0, 0, 20 + len(asked), 0, 0, 0, 0, 64, 1])
-    total = sum(struct.unpack("!9H", header + addresses))
-    checksum = ~(total + (total >> 16)) & 0xFFFF
-    return ethernet + header + struct.pack("!H", checksum) + addresses + asked
+    return bytes.fromhex(link.replace(":", ""))
 
 
-def echoes(machine: Hypervisor) -> int:
-    """Return how many echo requests the machine has taken in."""
-    names, values = (line.split() for line in machine.run("grep", "^Icmp:", "/proc/net/snmp").splitlines())
-    return int(values[names.index("InEchos")])
+def counted(machine: Namespace, protocol: str, what: str) -> int:
+    """Return how much of something the kernel has counted there."""
+    names, values = (line.split() for line in machine.run("grep", f"^{protocol}:", "/proc/net/snmp").splitlines())
+    return int(values[names.index(what)])
 
 
 @pytest.mark.parametrize(
@@ -151,9 +144,9 @@ def test_only_own_addresses_get_past_the_rules(machine: Hypervisor, source: str,
     """Also in a frame with a tag for VLAN 0, which the kernel would take as one without."""
     machine.settings(FLEET, "")
     machine.forewarn("network", "setup")
-    machine.guest(2).send(echo(machine, source, bytes.fromhex(tag)))
+    machine.guest(2).send(echo(bridge_mac(machine), source, tag=bytes.fromhex(tag)))
 
-    assert echoes(machine) == passed
+    assert counted(machine, "Icmp", "InEchos") == passed
 
 
 def test_no_guest_can_pretend_to_be_the_service(machine: Hypervisor) -> None:
@@ -168,8 +161,109 @@ def test_no_guest_can_pretend_to_be_the_service(machine: Hypervisor) -> None:
     assert honest.ask() == ""
     assert "lladdr" not in honest.run("ip", "neigh", "show", SERVICE)
     machine.run("nft", "flush chain bridge forewarn prerouting")
+    honest.run("ip", "neigh", "flush", "all")  # it has given up
     honest.ask()
     assert "lladdr" in honest.run("ip", "neigh", "show", SERVICE)
+
+
+def test_a_port_that_nobody_declared_is_nobody(machine: Hypervisor) -> None:
+    """A guest that is not in the fleet is not taken for one that is, from its first packet on; check names it."""
+    machine.settings(FLEET, "")
+    machine.forewarn("network", "setup")
+    honest, stranger = machine.guest(1), machine.guest(3)
+    machine.run("ip", "address", "add", "10.0.0.254/24", "dev", "forewarn0")
+    machine.serve()
+    assert (honest.ask(), stranger.ask()) == ("honest", "403")
+
+    stranger.take("10.0.0.1")
+    machine.run("ip", "neigh", "replace", "10.0.0.1", "lladdr", "52:54:00:00:00:03", "dev", "forewarn0")
+    assert stranger.ask("--interface", "10.0.0.1") == ""
+    told = machine.forewarn("network", "check", is_sure=False)
+    assert "note: tap3: on forewarn0, but no VM of the fleet has it; declare the VM behind it" in told
+    assert "missing: the rules of the packet filter" in told
+
+
+@pytest.mark.parametrize("identity", ["address", "mark"])
+def test_a_port_that_nobody_declared_takes_nothing_from_guests(machine: Hypervisor, identity: str) -> None:
+    """Neither the packets of a guest nor those of the service."""
+    machine.settings(FLEET, f'identity = "{identity}"\n')
+    machine.forewarn("network", "setup")
+    honest, stranger = machine.guest(1), machine.guest(3)
+    machine.run("ip", "address", "add", "10.0.0.254/24", "dev", "forewarn0")
+    machine.serve()
+    machine.forewarn("network", "setup")
+    assert honest.ask() == "honest"
+
+    machine.run("sysctl", "-q", "-w", "net.ipv4.neigh.forewarn0.locktime=0")
+    honest.run("sysctl", "-q", "-w", "net.ipv4.neigh.eth0.locktime=0")
+    stranger.send(arp(3, "10.0.0.1", about=SERVICE))
+    stranger.send(arp(3, SERVICE, to=mac(1)))
+    stranger.send(echo(bridge_mac(machine), "10.0.0.3", number=1))
+    assert "52:54:00:00:00:03" not in machine.run("ip", "neigh", "show", "10.0.0.1")
+    assert "52:54:00:00:00:03" not in honest.run("ip", "neigh", "show", SERVICE)
+    assert honest.ask() == "honest"
+    assert (counted(machine, "Icmp", "InEchos"), stranger.ask()) == (0, "403")
+
+
+def test_a_guest_without_a_declared_address_cannot_use_that_of_another(machine: Hypervisor) -> None:
+    """Where guests are known by their address; it may use any that is nobody's."""
+    machine.settings(FLEET.replace('address = "10.0.0.2"\n', ""), "")
+    machine.forewarn("network", "setup")
+    liar = machine.guest(2)
+    for source in ("10.0.0.1", "10.0.0.9"):
+        liar.send(echo(bridge_mac(machine), source))
+    assert counted(machine, "Icmp", "InEchos") == 1
+
+    machine.run("sysctl", "-q", "-w", "net.ipv4.conf.forewarn0.arp_accept=1")
+    for address in ("10.0.0.1", "10.0.0.9"):
+        liar.send(arp(2, address, about=address))
+    assert "10.0.0.9 dev forewarn0" in machine.run("ip", "neigh", "show")
+    assert "10.0.0.1 dev forewarn0" not in machine.run("ip", "neigh", "show")
+
+
+def test_fragments_do_not_reach_the_service(machine: Hypervisor) -> None:
+    """Those of several guests would be put together."""
+    machine.settings(FLEET, "")
+    machine.forewarn("network", "setup")
+    machine.guest(2).send(echo(bridge_mac(machine), "10.0.0.2", fragment=MORE))
+
+    assert counted(machine, "Ip", "ReasmReqds") == 0
+
+
+def test_a_guest_gives_nobody_an_address(machine: Hypervisor) -> None:
+    """With it would come where the service is said to be."""
+    machine.settings(FLEET, "")
+    machine.forewarn("network", "setup")
+    liar = machine.guest(2)
+    liar.send(offer("10.0.0.2"))
+    assert counted(machine, "Udp", "IgnoredMulti") == 0
+
+    machine.run("nft", "flush chain bridge forewarn prerouting")
+    liar.send(offer("10.0.0.2"))
+    assert counted(machine, "Udp", "IgnoredMulti") == 1
+
+
+def test_a_flood_of_connections_is_cut_off_before_the_service(machine: Hypervisor) -> None:
+    """Each guest has so many new ones a second; what the rules learn on the way is not held against them."""
+    machine.settings(FLEET, "rate_burst = 5\n")
+    machine.forewarn("network", "setup")
+    honest, liar = machine.guest(1), machine.guest(2)
+    machine.serve()
+    flood = f"""
+import select, socket
+lines = [socket.socket() for _ in range(400)]
+waiting = select.poll()
+for line in lines:
+    line.setblocking(False)
+    line.connect_ex(("{SERVICE}", 80))
+    waiting.register(line, select.POLLOUT)
+print(len(waiting.poll(500)))
+"""
+    passed = int(liar.run(sys.executable, "-c", flood))
+
+    assert 0 < passed < 200
+    assert honest.ask() == "honest"
+    assert "the network is as it should be" in machine.forewarn("network", "check")
 
 
 def test_check_tells_what_only_the_operator_can_mend(machine: Hypervisor) -> None:
@@ -225,6 +319,42 @@ def test_two_tenants_with_one_address_are_two(machine: Hypervisor) -> None:
     assert green.ask("--interface", "10.0.0.9") == ""
 
 
+@pytest.mark.parametrize("identity", ["address", "mark", "tap"])
+def test_guests_without_ipv4_are_known_as_well(machine: Hypervisor, identity: str) -> None:
+    """The service, its rules and the ways back are those of its address; nobody reaches the control port by it."""
+    service = "fd00::a9fe:a9fe"
+    control = 'control = "[::]:8255"\ncontrol_plain_http = true\n'
+    fleet = FLEET.replace("10.0.0.", "fd00:1::")
+    machine.settings(fleet, f'identity = "{identity}"\n{control}')
+    settings = machine.directory / "forewarn.toml"
+    settings.write_text(settings.read_text().replace(SERVICE, f"[{service}]"))
+    guests = [machine.guest(number, bridge="") for number in (1, 2)]
+    machine.forewarn("network", "setup")
+    for number, guest in enumerate(guests, start=1):
+        if identity != "tap":
+            machine.run("ip", "link", "set", f"tap{number}", "master", "forewarn0")
+        guest.run("ip", "address", "add", f"fd00:1::{number}/128", "dev", "eth0", "nodad")
+        guest.run("ip", "route", "add", service, "dev", "eth0")
+    machine.serve()
+    honest, liar = guests
+
+    assert [guest.ask(at=f"[{service}]") for guest in guests] == ["honest", "liar"]
+    liar.run("ip", "address", "add", "fd00:1::1/128", "dev", "eth0", "nodad")
+    assert liar.ask("--interface", "fd00:1::1", at=f"[{service}]") == ""
+    knock = (
+        "curl",
+        "-gs",
+        "-o",
+        "/dev/null",
+        "-w",
+        "%{http_code}",
+        "--max-time",
+        "1",
+        f"http://[{service}]:8255/v1/me",
+    )
+    assert (honest.run(*knock, is_sure=False), machine.run(*knock)) == ("000", "401")
+
+
 @pytest.mark.parametrize("network", ["", '[network]\nuplink = "up0"\n'])
 @pytest.mark.parametrize("identity", ["address", "mark", "tap"])
 def test_guests_do_not_reach_the_control_port(machine: Hypervisor, identity: str, network: str) -> None:
@@ -236,7 +366,7 @@ def test_guests_do_not_reach_the_control_port(machine: Hypervisor, identity: str
     if identity != "tap":
         machine.run("ip", "link", "set", "tap1", "master", "forewarn0")
     machine.serve()
-    knock = ("curl", "-s", "-o", "/dev/null", "-w", "%{http_code}", "--max-time", "1")
+    knock = ("curl", "-s", "-o", "/dev/null", "-w", "%{http_code}", *PATIENT)
 
     assert guest.ask() in ("honest", "blue")
     assert guest.run(*knock, f"http://{SERVICE}:8255/v1/me", is_sure=False) == "000"

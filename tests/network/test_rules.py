@@ -3,6 +3,7 @@
 import subprocess
 
 import pytest
+from msgspec.structs import replace
 
 from forewarn.network.rules import rules_of
 from forewarn.network.wanted import Guest, Wanted
@@ -12,21 +13,27 @@ GUESTS = (
     Guest("marked", "tap1", 8),
     Guest("bare", "tap2"),
 )
+LOCAL = Guest("local", "tap3", 9, "", (), ("fe80::9",))
 
 
-def wanted(identity: str, *guests: Guest, uplink: str = "", control_port: int = 8255) -> Wanted:
+def wanted(
+    identity: str, *guests: Guest, uplink: str = "", control_port: int = 8255, host: str = "169.254.169.254"
+) -> Wanted:
     return Wanted(
         identity=identity,
-        host="169.254.169.254",
+        host=host,
         bridge="br0",
         uplink=uplink,
+        port=80,
+        starts=50,
+        starts_burst=200,
         control_port=control_port,
         guests=guests,
     )
 
 
 def test_each_guest_is_held_to_what_is_known_of_it() -> None:
-    """Whoever has no address or no MAC address declared may use any."""
+    """Whoever has no address or no MAC address declared may use any that is nobody's."""
     rules = rules_of(wanted("mark", *GUESTS), ())
 
     assert 'iifname { "tap0" } iifname . ip saddr != @addresses drop' in rules
@@ -34,7 +41,7 @@ def test_each_guest_is_held_to_what_is_known_of_it() -> None:
     assert 'iifname { "tap0" } iifname . ip6 saddr != @addresses6 drop' in rules
     assert 'iifname { "tap0" } iifname . ether saddr != @macs drop' in rules
     assert 'elements = { "tap0" : 7, "tap1" : 8 }' in rules
-    assert 'iifname { "tap0", "tap1", "tap2" } ether type { 8021q, 8021ad } drop' in rules
+    assert 'iifname { "tap0", "tap1", "tap2" } ether type { 0x0000-0x05ff, 8021q, 8021ad } drop' in rules
     assert 'iifname { "tap0", "tap1", "tap2" } arp saddr ip 169.254.169.254 drop' in rules
 
 
@@ -53,12 +60,52 @@ def test_the_control_port_is_closed_to_guests_and_open_to_operators() -> None:
     assert closed not in rules_of(wanted("mark", *GUESTS, control_port=0), ())
 
 
+def test_nobody_uses_what_is_declared_of_another() -> None:
+    """Neither a guest of whom nothing is declared, unless it is known by its mark, nor a port that is nobody's."""
+    by_address = rules_of(wanted("address", *GUESTS), (), ["vnet9"])
+    by_mark = rules_of(wanted("mark", *GUESTS), (), ["vnet9"])
+
+    for line in ("ip saddr @all_addresses", "arp saddr ip @all_addresses", "ip6 saddr @all_addresses6"):
+        assert f'iifname {{ "tap1", "tap2", "vnet9" }} {line} drop' in by_address
+        assert f'iifname {{ "vnet9" }} {line} drop' in by_mark
+    assert 'iifname { "tap1", "tap2", "vnet9" } ether saddr @all_macs drop' in by_mark
+
+
+def test_who_comes_from_outside_may_be_a_vm_that_stands_elsewhere() -> None:
+    """By any other wire nobody speaks to the service as a VM, where that would be believed."""
+    own = "ip daddr 169.254.169.254 ip saddr @all_addresses drop"
+
+    assert f'iifname != {{ "tap0", "eth0" }} {own}' in rules_of(wanted("address", *GUESTS), (), (), ["eth0"])
+    assert own not in rules_of(wanted("mark", *GUESTS), (), (), ["eth0"])
+
+
+def test_new_connections_are_limited_where_requests_are() -> None:
+    """Where an operator limits nothing, neither do the rules."""
+    limit = "add @starters { iifname limit rate over 50/second burst 200 packets } drop"
+
+    assert limit in rules_of(wanted("address", *GUESTS), ())
+    assert limit in rules_of(wanted("tap", *GUESTS), ())
+    assert "starters" not in rules_of(replace(wanted("address", *GUESTS), starts=0), ())
+
+
+def test_a_guest_advertises_its_own_addresses_only() -> None:
+    """IPv6 has no ARP, but neighbours that say whose an address is; and routers, of which no guest is one."""
+    rules = rules_of(wanted("address", *GUESTS, host="fd00::1"), ())
+    advertised = "icmpv6 type nd-neighbor-advert @th,64,128"
+
+    assert f'iifname "tap0" {advertised} != {{ 0x20010db8000000000000000000000004 }}' in rules
+    assert f'iifname {{ "tap0", "tap1", "tap2" }} {advertised} 0xfd000000000000000000000000000001 drop' in rules
+    assert 'iifname { "tap0" } icmpv6 type nd-router-advert drop' in rules
+
+
 @pytest.mark.end_to_end
 @pytest.mark.parametrize("identity", ["address", "mark", "tap"])
-@pytest.mark.parametrize("guests", [GUESTS, ()])
+@pytest.mark.parametrize("guests", [GUESTS, (*GUESTS, LOCAL), ()])
 @pytest.mark.parametrize("uplink", ["", "eth0"])
-def test_nft_takes_the_rules(identity: str, guests: tuple[Guest, ...], uplink: str) -> None:
+@pytest.mark.parametrize("host", ["169.254.169.254", "fd00::1"])
+def test_nft_takes_the_rules(identity: str, guests: tuple[Guest, ...], uplink: str, host: str) -> None:
     """Whatever is or is not declared."""
-    rules = rules_of(wanted(identity, *guests, uplink=uplink), ("link br0", "address 169.254.169.254/32 br0"))
+    whole = wanted(identity, *guests, uplink=uplink, host=host)
+    rules = rules_of(whole, ("link br0", "address 169.254.169.254/32 br0"), ["vnet9"], ["eth0"])
 
     subprocess.run(["unshare", "--net", "nft", "-f", "-"], input=rules, text=True, check=True)

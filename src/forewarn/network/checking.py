@@ -1,6 +1,6 @@
 """What is missing on this machine's network, what of it is ours, and what no command of ours can mend."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from forewarn.config.settings import Settings
 from forewarn.core.model import Vm
@@ -35,19 +35,21 @@ def _sight(wanted: Wanted) -> Sight:
 
 def notes(settings: Settings, vms: Sequence[Vm]) -> list[str]:
     """Say of the VMs what only their operator can mend."""
-    links = machine.look().links
+    sight = machine.look()
+    links = sight.links
     here = [vm for vm in vms if not settings.network.host or vm.standing_on == settings.network.host]
     plugged = {tap: link.bridge for tap, link in links.items() if link.is_up}
     wired = [vm for vm in here if vm.interface.tap]
+    of_nobody = "" if settings.identity == "mark" else " that no other VM has"
     found = {
         "no tap, so that nobody is kept from using the address": [vm for vm in here if not vm.interface.tap],
         "the tap is not on this machine now, or switched off": [
             vm for vm in wired if vm.interface.tap not in plugged
         ],
-        "no address, so that packets from any are let through": [
+        f"no address, so that packets from any{of_nobody} are let through": [
             vm for vm in wired if not (vm.address or vm.interface.ipv6_address)
         ],
-        "no MAC address, so that it can draw the packets of others to itself": [
+        "no MAC address, so that it may use any that no VM has declared, and others its own": [
             vm for vm in wired if not vm.interface.mac_address and settings.identity != "tap"
         ],
     }
@@ -61,9 +63,27 @@ def notes(settings: Settings, vms: Sequence[Vm]) -> list[str]:
         found[f"the tap is no port of a bridge; make it one: ip link set TAP master {settings.network.bridge}"] = [
             vm for vm in wired if plugged.get(vm.interface.tap) == ""
         ]
-    return [f"{_names(concerned)}: {what}" for what, concerned in found.items() if concerned]
+        found[f"the tap is a port of another bridge than {settings.network.bridge}, where the service is not"] = [
+            vm for vm in wired if plugged.get(vm.interface.tap, "") not in ("", settings.network.bridge)
+        ]
+    told = [f"{_list([vm.name for vm in concerned])}: {what}" for what, concerned in found.items() if concerned]
+    return [*told, *_notes_on_ports(wanted_of(settings, vms), sight)]
 
 
-def _names(vms: Sequence[Vm]) -> str:
-    shown = ", ".join(vm.name for vm in vms[:_NAMED])
-    return shown if len(vms) <= _NAMED else f"{shown} and {len(vms) - _NAMED} more"
+def _notes_on_ports(wanted: Wanted, sight: Sight) -> Iterator[str]:
+    """Say of the ports of the bridge which the operator should declare."""
+    if strangers := wanted.strangers(sight):
+        yield (
+            f"{_list(strangers)}: on {wanted.bridge}, but no VM of the fleet has it; declare the VM behind it,"
+            " or set uplink in [network] if it leads out of this machine"
+        )
+    if wanted.control_port and not wanted.uplink and (ways_out := wanted.ways_out(sight)):
+        yield (
+            f"{_list(ways_out)}: leads out of this machine; set uplink in [network], or nobody who comes by it"
+            " reaches the control port"
+        )
+
+
+def _list(names: Sequence[str]) -> str:
+    shown = ", ".join(names[:_NAMED])
+    return shown if len(names) <= _NAMED else f"{shown} and {len(names) - _NAMED} more"

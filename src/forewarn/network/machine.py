@@ -5,6 +5,7 @@ import os
 import shutil
 import subprocess
 from collections.abc import Iterable
+from ipaddress import ip_network
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,8 @@ from forewarn.network.sight import LinkSeen, RouteSeen, Sight
 _SYSCTLS = Path("/proc/sys")
 _PACKAGES = {"ip": "iproute2", "nft": "nftables", "sysctl": "procps", "unshare": "util-linux"}
 _PATIENCE = 60
+_EVERYWHERE = {"-4": "0.0.0.0/0", "-6": "::/0"}
+_VIRTUAL = ("tun", "veth")
 
 
 def require(*, root: bool) -> None:
@@ -33,8 +36,8 @@ def look(sysctls: Iterable[str] = ()) -> Sight:
     """Return what is there; of the packet filter only what root may see."""
     tables = {family: found for family in FAMILIES if (found := _ask("nft", "-j", "list", "table", family, TABLE))}
     return Sight(
-        links=_links(json.loads(_ask("ip", "-json", "address", "show") or "[]")),
-        routes=tuple(_routes(json.loads(_ask("ip", "-json", "-4", "route", "show") or "[]"))),
+        links=_links(json.loads(_ask("ip", "-details", "-json", "address", "show") or "[]")),
+        routes=tuple(route for version in ("-4", "-6") for route in _routes(version)),
         sysctls={name: value for name in sysctls if (value := _sysctl(name)) is not None},
         record=tuple(_record(json.loads(tables["inet"]))) if "inet" in tables else (),
         tables=tuple(tables),
@@ -94,18 +97,18 @@ def _links(shown: list[dict[str, Any]]) -> dict[str, LinkSeen]:
             "UP" in each["flags"],
             frozenset(f"{known['local']}/{known['prefixlen']}" for known in each["addr_info"] if "local" in known),
             each.get("master", ""),
+            each.get("linkinfo", {}).get("info_kind") in _VIRTUAL,
         )
         for each in shown
         if "ifname" in each
     }
 
 
-def _routes(shown: list[dict[str, Any]]) -> Iterable[RouteSeen]:
-    for each in shown:
+def _routes(version: str) -> Iterable[RouteSeen]:
+    for each in json.loads(_ask("ip", "-json", version, "route", "show") or "[]"):
         if "dev" in each:
-            destination = "0.0.0.0/0" if each["dst"] == "default" else each["dst"]
-            whole = destination if "/" in destination else f"{destination}/32"
-            yield RouteSeen(whole, each["dev"], int(each.get("metric", 0)), str(each.get("protocol", "")))
+            destination = _EVERYWHERE[version] if each["dst"] == "default" else str(ip_network(each["dst"]))
+            yield RouteSeen(destination, each["dev"], int(each.get("metric", 0)), str(each.get("protocol", "")))
 
 
 def _record(listing: dict[str, Any]) -> Iterable[str]:
@@ -133,9 +136,14 @@ def _bare(node: Any) -> Any:  # noqa: ANN401 - JSON
             bare = {key: _bare(value) for key, value in node.items() if key != "handle"}
             for key in ("elem", "set"):
                 if isinstance(elements := bare.get(key), list):
-                    bare[key] = sorted(elements, key=json.dumps)
-            return bare
+                    bare[key] = sorted((each for each in elements if not _is_learnt(each)), key=json.dumps)
+            return {key: value for key, value in bare.items() if value != []}
         case list():
             return [_bare(each) for each in node]
         case _:
             return node
+
+
+def _is_learnt(element: Any) -> bool:  # noqa: ANN401 - JSON
+    """Tell whether an element of a set was put there by a packet, and not by us."""
+    return isinstance(element, dict) and "limit" in element.get("elem", {})

@@ -5,6 +5,7 @@ written down, and stays.
 """
 
 from hashlib import sha256
+from ipaddress import ip_network
 from platform import node
 from typing import TypeAlias
 
@@ -76,7 +77,9 @@ class Address(msgspec.Struct, frozen=True):
         return self.device in sight.links and self.address in sight.links[self.device].addresses
 
     def make(self) -> Command:
-        return Command(("ip", "address", "add", self.address, "dev", self.device))
+        # An IPv6 address that waits to hear whether somebody else has it cannot be listened on, and nobody has it.
+        at_once = ("nodad",) if ":" in self.address else ()
+        return Command(("ip", "address", "add", self.address, "dev", self.device, *at_once))
 
     def unmake(self) -> Command:
         return Command(("ip", "address", "delete", self.address, "dev", self.device))
@@ -96,7 +99,7 @@ class Route(msgspec.Struct, frozen=True):
         return f"the route to {self.address} by {self.device}"
 
     def is_there(self, sight: Sight) -> bool:
-        mine = (f"{self.address}/32", self.device, self.metric, OURS)
+        mine = (str(ip_network(self.address)), self.device, self.metric, OURS)
         return any((each.destination, each.device, each.metric, each.protocol) == mine for each in sight.routes)
 
     def make(self) -> Command:

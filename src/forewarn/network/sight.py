@@ -13,6 +13,8 @@ class LinkSeen(msgspec.Struct, frozen=True):
     addresses: frozenset[str] = frozenset()
     bridge: str = ""
     """The bridge it is a port of."""
+    is_virtual: bool = False
+    """Whether somebody on this machine is at its other end: a guest, or a container."""
 
 
 class RouteSeen(msgspec.Struct, frozen=True):

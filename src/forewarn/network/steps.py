@@ -20,7 +20,7 @@ class Step(msgspec.Struct, frozen=True):
 
 def rules_wanted(wanted: Wanted, sight: Sight) -> str:
     """Return the rules, with what is written down there once everything is made."""
-    return rules_of(wanted, _record(wanted.pieces(sight), sight))
+    return rules_of(wanted, _record(wanted.pieces(sight), sight), wanted.strangers(sight), wanted.ways_out(sight))
 
 
 def to_set_up(wanted: Wanted, sight: Sight, *, is_ruled: bool) -> tuple[Step, ...]:

@@ -4,6 +4,7 @@ identity = "address" | "mark"        every guest's tap is a port of one bridge, 
 identity = "tap"                     every guest's tap is a network of its own, whatever addresses are used there
 """
 
+import math
 from collections.abc import Iterable, Iterator
 from ipaddress import ip_address, ip_network
 
@@ -20,6 +21,9 @@ _LOOSE = "2"
 """A packet is let in if its source can be reached anyhow. The kernel takes the larger of this and what goes for all
 devices, so that 0 would not do where that is stricter."""
 _METRIC = 1024
+_PER_REQUEST = 10
+_LEAST_STARTS = 50
+"""New connections are limited far above requests: to keep a flood from the service, not to be felt otherwise."""
 
 
 class Guest(msgspec.Struct, frozen=True):
@@ -42,13 +46,31 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True):
     """The address of the service."""
     bridge: str
     uplink: str
+    port: int
     control_port: int
     """0 where there is none to protect."""
+    starts: int
+    """New connections a second that one guest may ask for, in the long run; 0 is no limit."""
+    starts_burst: int
+    """And at once."""
     guests: tuple[Guest, ...]
 
     def pieces(self, sight: Sight) -> tuple[AnyPiece, ...]:
         """Return what is to be there beside the rules, in the order in which it can be made."""
         return tuple(self._on_taps(sight) if self.identity == "tap" else self._on_bridge(sight))
+
+    def strangers(self, sight: Sight) -> tuple[str, ...]:
+        """Return the ports of the bridge behind which is somebody of whom the fleet knows nothing."""
+        if self.identity == "tap":
+            return ()
+        known = {self.uplink, *(guest.tap for guest in self.guests)}
+        ports = sorted(name for name, link in sight.links.items() if link.bridge == self.bridge and link.is_virtual)
+        return tuple(name for name in ports if name not in known)
+
+    def ways_out(self, sight: Sight) -> tuple[str, ...]:
+        """Return the ports of the bridge by which VMs of other hosts may come."""
+        ports = {name for name, link in sight.links.items() if link.bridge == self.bridge and not link.is_virtual}
+        return tuple(sorted(ports | ({self.uplink} if self.uplink else set())))
 
     def _on_bridge(self, sight: Sight) -> Iterator[AnyPiece]:
         yield Link(self.bridge)
@@ -56,7 +78,7 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True):
         yield Address(str(ip_network(self.host)), self.bridge)
         if self.identity == "mark":
             yield Sysctl(ACCEPT_MARKS, "1")
-        found = {address for guest in self.guests for address in guest.addresses}
+        found = {address for guest in self.guests for address in self._answered(guest)}
         astray = sorted(address for address in found if _way_to(address, sight.routes) != self.bridge)
         yield from _routes((address, self.bridge) for address in astray)
 
@@ -65,7 +87,13 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True):
         for guest in there:
             yield Address(str(ip_network(self.host)), guest.tap)
             yield Sysctl(f"net/ipv4/conf/{guest.tap}/rp_filter", _LOOSE)
-        yield from _routes((address, guest.tap) for guest in there for address in guest.addresses)
+        yield from _routes((address, guest.tap) for guest in there for address in self._answered(guest))
+
+    def _answered(self, guest: Guest) -> tuple[str, ...]:
+        """Return the addresses to which answers go; the way to those of the link itself the kernel knows."""
+        if ":" not in self.host:
+            return guest.addresses
+        return tuple(address for address in guest.addresses6 if not ip_address(address).is_link_local)
 
 
 def wanted_of(settings: Settings, vms: Iterable[Vm]) -> Wanted:
@@ -86,7 +114,10 @@ def wanted_of(settings: Settings, vms: Iterable[Vm]) -> Wanted:
         host=str(address),
         bridge=network.bridge,
         uplink=network.uplink,
+        port=settings.metadata.port,
         control_port=settings.control.port if settings.control else 0,
+        starts=max(_LEAST_STARTS, math.ceil(_PER_REQUEST * settings.rate_limit)) if settings.rate_limit else 0,
+        starts_burst=max(_LEAST_STARTS, _PER_REQUEST * settings.rate_burst),
         guests=tuple(
             _guest(vm) for vm in vms if vm.interface.tap and (not network.host or vm.standing_on == network.host)
         ),
