@@ -49,6 +49,8 @@ class LibvirtDriver:
         self._hosts = Hosts(settings.hosts, settings.uri)
         self._ours: dict[str, float] = {}
         """Until when what happens to a machine is our own doing."""
+        self._latest: dict[str, int] = {}
+        """What was heard last of each machine."""
         self._report: Callable[[Sighting], None] | None = None
 
     @classmethod
@@ -115,11 +117,12 @@ class LibvirtDriver:
                 return
 
     def _keep_watch(self, host: str) -> None:
-        """Keep a connection open, for without one nothing is heard."""
-        was_silent = False
+        """Keep a connection open, for without one nothing is heard; see who died while there was none."""
+        was_silent, ear = False, ""
         while not self._workshop.closing.is_set():
             try:
-                self._hosts.connection(host)
+                if ear != (ear := self._hosts.ear(host)):
+                    self._see_the_dead(host)
                 if was_silent:
                     log.info("libvirt on %s answers again", host)
                 was_silent = False
@@ -129,8 +132,14 @@ class LibvirtDriver:
                 was_silent = True
             self._workshop.closing.wait(_RECONNECT)
 
+    def _see_the_dead(self, host: str) -> None:
+        for death in self._hosts.dead(host):
+            if self._latest.get(death.domain) != death.event:
+                self._see(death)
+
     def _see(self, happening: Happening) -> None:
         report = self._report
+        self._latest[happening.domain] = happening.event
         if report is None or self._ours.get(happening.domain, 0.0) > time.monotonic():
             return
         seen = sighting(happening, self._clock.now())

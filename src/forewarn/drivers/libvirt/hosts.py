@@ -17,6 +17,11 @@ REBOOTED = -1
 """Stands among libvirt's numbers of events for the one that has none."""
 _ALIVE_EVERY, _MISSED = 5, 3
 """Seconds between two signs of life on a connection to elsewhere, and how many may be missed."""
+_DEATHS = {
+    libvirt.VIR_DOMAIN_SHUTOFF_CRASHED: libvirt.VIR_DOMAIN_EVENT_STOPPED_CRASHED,
+    libvirt.VIR_DOMAIN_SHUTOFF_FAILED: libvirt.VIR_DOMAIN_EVENT_STOPPED_FAILED,
+}
+"""Why a machine is off that died, and the end that libvirt told when it did."""
 
 
 class Happening(msgspec.Struct, frozen=True):
@@ -91,6 +96,19 @@ class Hosts:
                     f"libvirt on {host} has no domain {name}; see what it has with virsh list --all"
                 ) from None
             raise problem from None
+
+    def dead(self, host: str) -> list[Happening]:
+        """Return the ends of the machines on a host that are off because they died, as far as libvirt remembers."""
+        try:
+            off = self.connection(host).listAllDomains(libvirt.VIR_CONNECT_LIST_DOMAINS_SHUTOFF)
+            why = {domain.name(): int(domain.state()[1]) for domain in off}
+        except libvirt.libvirtError as error:
+            raise trouble(host, error) from None
+        return [
+            Happening(host, name, libvirt.VIR_DOMAIN_EVENT_STOPPED, _DEATHS[reason])
+            for name, reason in why.items()
+            if reason in _DEATHS
+        ]
 
     def ear(self, host: str) -> str:
         """Return what names the present connection, and no other one ever."""
