@@ -132,6 +132,19 @@ class Hypervisor(Namespace):
     def forewarn(self, *words: str, is_sure: bool = True) -> str:
         return self.run(sys.executable, "-m", "forewarn", *words, is_sure=is_sure, cwd=self.directory)
 
+    def complaint(self, *words: str, under: tuple[str, ...] = ()) -> str:
+        """Return what a command says that is refused."""
+        done = subprocess.run(
+            self.inside(*under, sys.executable, "-m", "forewarn", *words),
+            capture_output=True,
+            text=True,
+            check=False,
+            cwd=self.directory,
+            timeout=PATIENCE,
+        )
+        assert done.returncode in (2, 3), (done.stdout, done.stderr)
+        return " ".join(done.stderr.split())
+
     def guest(self, number: int, address: str = "", bridge: str = "forewarn0") -> Guest:
         """Plug in a guest whose tap is tapN."""
         guest = Guest(self, f"tap{number}", address or f"10.0.0.{number}", f"52:54:00:00:00:{number:02x}")

@@ -95,6 +95,43 @@ def test_teardown_leaves_nothing(machine: Hypervisor, identity: str) -> None:
     assert len(guests) == 2
 
 
+def test_rules_that_somebody_flushed_are_found_missing_and_teardown_still_leaves_nothing(machine: Hypervisor) -> None:
+    """With all rules the record is gone, too; what can be known to be ours is."""
+    before = machine.state()
+    machine.settings(FLEET, "")
+    machine.forewarn("network", "setup")
+    state = machine.state()
+    machine.run("nft", "flush ruleset")
+    assert "missing: the rules of the packet filter" in machine.forewarn("network", "check", is_sure=False)
+
+    machine.forewarn("network", "setup")
+    assert machine.state() == state
+    machine.forewarn("network", "teardown")
+    assert machine.state() == before
+
+
+def test_a_device_that_is_no_bridge_is_refused(machine: Hypervisor) -> None:
+    """Nothing of it is changed; a bridge that has the address beside ours is told of."""
+    machine.settings(FLEET, '[network]\nbridge = "lo"\n')
+    before = machine.state()
+    assert "lo is a device of this machine, but no bridge" in machine.complaint("network", "setup")
+    assert machine.state() == before
+
+    machine.run("ip", "link", "add", "br9", "type", "bridge")
+    machine.run("ip", "address", "add", f"{SERVICE}/32", "dev", "br9")
+    machine.settings(FLEET, "")
+    machine.forewarn("network", "setup")
+    assert f"note: br9: has {SERVICE} too" in machine.forewarn("network", "check")
+
+
+def test_whoever_may_not_look_says_so(machine: Hypervisor) -> None:
+    """A container without the right to the network does not take what it cannot see for missing."""
+    machine.settings(FLEET, "")
+    may_not = ("setpriv", "--bounding-set=-net_admin", "--inh-caps=-net_admin")
+    assert "let the container have CAP_NET_ADMIN" in machine.complaint("network", "check", under=may_not)
+    assert "run it with sudo" in machine.complaint("network", "check", under=("setpriv", "--reuid=65534"))
+
+
 def test_check_names_what_is_missing_and_the_command_that_mends_it(machine: Hypervisor) -> None:
     """A rule flushed by hand, an address deleted, a switch turned back: each is found, and mended."""
     machine.settings(FLEET, 'identity = "mark"\n')

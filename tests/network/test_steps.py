@@ -153,3 +153,29 @@ def test_a_bridge_has_a_mac_of_its_own() -> None:
     assert mac == mac_of("br0") != mac_of("br1")
     assert mac.startswith("02:")
     assert len(mac) == 17
+
+
+@pytest.mark.parametrize("name", ["", "much-too-long-for-it", "br 0", "br/0", "..", 'br"0'])
+def test_names_that_no_device_can_have_are_refused(name: str) -> None:
+    """Before half of the network is made."""
+    with pytest.raises(BadInput, match="names of devices have 1 to 15 characters"):
+        wanted(network=Network(bridge=name))
+    if name:
+        with pytest.raises(BadInput, match="uplink in \\[network\\]"):
+            wanted(network=Network(uplink=name))
+
+
+def test_what_is_known_to_be_ours_is_written_down_again() -> None:
+    """Somebody may have flushed all rules, and the record with them; what may be another's is left out."""
+    address = frozenset({"169.254.169.254/32"})
+    routes = (RouteSeen("10.0.0.4/32", "br0", 1024, OURS),)
+    ours = Sight(links={"br0": LinkSeen(True, address, kind="bridge", mac=mac_of("br0"))}, routes=routes)
+    others = Sight(links={"br0": LinkSeen(True, address, kind="bridge", mac="02:00:00:00:00:01")}, routes=routes)
+
+    assert record_of(rules_wanted(wanted(), ours)) == (
+        "link br0",
+        "up br0",
+        "address 169.254.169.254/32 br0",
+        "route 10.0.0.4 br0 1024",
+    )
+    assert record_of(rules_wanted(wanted(), others)) == ("route 10.0.0.4 br0 1024",)

@@ -125,7 +125,7 @@ def _settings(context: click.Context, config: str | None, bridge: str | None) ->
     from forewarn.config.settings import load
 
     settings = load({"data": context.find_root().obj.data}, os.environ, Path(config) if config else None)
-    return replace(settings, network=replace(settings.network, bridge=bridge)) if bridge else settings
+    return replace(settings, network=replace(settings.network, bridge=bridge)) if bridge is not None else settings
 
 
 def _vms(settings: "Settings") -> "list[Vm]":

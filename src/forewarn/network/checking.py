@@ -1,11 +1,13 @@
 """What is missing on this machine's network, what of it is ours, and what no command of ours can mend."""
 
 from collections.abc import Iterator, Sequence
+from ipaddress import ip_network
 
 from forewarn.config.settings import Settings
+from forewarn.core.errors import BadInput
 from forewarn.core.model import Vm
 from forewarn.network import machine
-from forewarn.network.pieces import Sysctl, piece_of
+from forewarn.network.pieces import Address, Sysctl, piece_of
 from forewarn.network.sight import Sight
 from forewarn.network.steps import Step, rules_wanted, to_set_up, to_tear_down
 from forewarn.network.wanted import Wanted, wanted_of
@@ -17,6 +19,7 @@ def missing(settings: Settings, vms: Sequence[Vm]) -> tuple[Step, ...]:
     """Return what leads from what is there to what the settings and the fleet ask for."""
     wanted = wanted_of(settings, vms)
     sight = _sight(wanted)
+    _check_bridge(wanted, sight)
     return to_set_up(wanted, sight, is_ruled=bool(sight.tables) and machine.is_ruled(rules_wanted(wanted, sight)))
 
 
@@ -25,6 +28,16 @@ def left() -> tuple[Step, ...]:
     sight = machine.look()
     named = [piece.name for line in sight.record if isinstance(piece := piece_of(line), Sysctl)]
     return to_tear_down(machine.look(named))
+
+
+def _check_bridge(wanted: Wanted, sight: Sight) -> None:
+    """Refuse a device that is none, before anything of it is changed."""
+    link = sight.links.get(wanted.bridge)
+    if wanted.identity != "tap" and link is not None and link.kind != "bridge":
+        raise BadInput(
+            f"{wanted.bridge} is a device of this machine, but no bridge of the kernel's; name the bridge that guests"
+            " are on with bridge in [network], or another name for one to be made"
+        )
 
 
 def _sight(wanted: Wanted) -> Sight:
@@ -72,6 +85,12 @@ def notes(settings: Settings, vms: Sequence[Vm]) -> list[str]:
 
 def _notes_on_ports(wanted: Wanted, sight: Sight) -> Iterator[str]:
     """Say of the ports of the bridge which the operator should declare."""
+    address = str(ip_network(wanted.host))
+    kept = {piece.device for piece in wanted.pieces(sight) if isinstance(piece, Address)}
+    if elsewhere := sorted(
+        name for name, link in sight.links.items() if address in link.addresses and name not in kept
+    ):
+        yield f"{_list(elsewhere)}: has {wanted.host} too, so that guests may be answered there; take it away from it"
     if strangers := wanted.strangers(sight):
         yield (
             f"{_list(strangers)}: on {wanted.bridge}, but no VM of the fleet has it; declare the VM behind it,"

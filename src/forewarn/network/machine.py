@@ -18,7 +18,6 @@ _SYSCTLS = Path("/proc/sys")
 _PACKAGES = {"ip": "iproute2", "nft": "nftables", "sysctl": "procps", "unshare": "util-linux"}
 _PATIENCE = 60
 _EVERYWHERE = {"-4": "0.0.0.0/0", "-6": "::/0"}
-_VIRTUAL = ("tun", "veth")
 
 
 def require(*, root: bool) -> None:
@@ -28,8 +27,18 @@ def require(*, root: bool) -> None:
     for program, package in _PACKAGES.items():
         if shutil.which(program, path=_path()) is None:
             raise Unavailable(f"{program} is not installed; on Debian: apt-get install {package}")
-    if root and os.geteuid() != 0:
-        raise Unavailable("only root may look at packet filters and change them; run it with sudo, or add --print")
+    if not root:
+        return
+    if os.geteuid() != 0:
+        raise Unavailable("only root may look at packet filters and change them; run it with sudo")
+    try:
+        _run(Command(("nft", "list", "tables")))
+        _run(Command(("unshare", "--net", "true")))
+    except Unavailable as error:
+        raise Unavailable(
+            f"the packet filter cannot be looked at: {error}; run it on the machine itself, or let the container have"
+            " CAP_NET_ADMIN and CAP_SYS_ADMIN"
+        ) from None
 
 
 def look(sysctls: Iterable[str] = ()) -> Sight:
@@ -97,7 +106,8 @@ def _links(shown: list[dict[str, Any]]) -> dict[str, LinkSeen]:
             "UP" in each["flags"],
             frozenset(f"{known['local']}/{known['prefixlen']}" for known in each["addr_info"] if "local" in known),
             each.get("master", ""),
-            each.get("linkinfo", {}).get("info_kind") in _VIRTUAL,
+            each.get("linkinfo", {}).get("info_kind", ""),
+            each.get("address", ""),
         )
         for each in shown
         if "ifname" in each

@@ -1,7 +1,8 @@
 """What can be made on this machine's network beside rules: each piece can tell whether it is there, and be undone.
 
 A piece that setup made is written down in one line, from which teardown knows it again. What was there before is not
-written down, and stays.
+written down, and stays; but where somebody has flushed all rules, and that record with them, what can be known to be
+ours is written down again.
 """
 
 from hashlib import sha256
@@ -21,6 +22,11 @@ def mac_of(bridge: str) -> str:
     return ":".join(("02", *(digest[at : at + 2] for at in range(0, 10, 2))))
 
 
+def is_our_link(name: str, sight: Sight) -> bool:
+    """Tell whether a bridge is one that setup made, by its MAC."""
+    return name in sight.links and sight.links[name].mac == mac_of(name)
+
+
 class Link(msgspec.Struct, frozen=True):
     """A bridge."""
 
@@ -31,6 +37,9 @@ class Link(msgspec.Struct, frozen=True):
 
     def is_there(self, sight: Sight) -> bool:
         return self.name in sight.links
+
+    def is_ours(self, sight: Sight) -> bool:
+        return is_our_link(self.name, sight)
 
     def make(self) -> Command:
         # Without a MAC of its own a bridge takes that of its lowest port, and guests go on writing to the last one.
@@ -54,6 +63,9 @@ class Up(msgspec.Struct, frozen=True):
     def is_there(self, sight: Sight) -> bool:
         return self.name in sight.links and sight.links[self.name].is_up
 
+    def is_ours(self, sight: Sight) -> bool:
+        return is_our_link(self.name, sight)
+
     def make(self) -> Command:
         return Command(("ip", "link", "set", self.name, "up"))
 
@@ -75,6 +87,9 @@ class Address(msgspec.Struct, frozen=True):
 
     def is_there(self, sight: Sight) -> bool:
         return self.device in sight.links and self.address in sight.links[self.device].addresses
+
+    def is_ours(self, sight: Sight) -> bool:
+        return is_our_link(self.device, sight)
 
     def make(self) -> Command:
         # An IPv6 address that waits to hear whether somebody else has it cannot be listened on, and nobody has it.
@@ -102,6 +117,9 @@ class Route(msgspec.Struct, frozen=True):
         mine = (str(ip_network(self.address)), self.device, self.metric, OURS)
         return any((each.destination, each.device, each.metric, each.protocol) == mine for each in sight.routes)
 
+    def is_ours(self, sight: Sight) -> bool:
+        return self.is_there(sight)
+
     def make(self) -> Command:
         return Command(("ip", "route", "add", *self._words))
 
@@ -128,6 +146,9 @@ class Sysctl(msgspec.Struct, frozen=True):
 
     def is_there(self, sight: Sight) -> bool:
         return sight.sysctls.get(self.name) == self.value
+
+    def is_ours(self, sight: Sight) -> bool:
+        return False
 
     def make(self) -> Command:
         return Command(("sysctl", "-q", "-w", f"{self.name}={self.value}"))

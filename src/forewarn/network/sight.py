@@ -13,8 +13,14 @@ class LinkSeen(msgspec.Struct, frozen=True):
     addresses: frozenset[str] = frozenset()
     bridge: str = ""
     """The bridge it is a port of."""
-    is_virtual: bool = False
-    """Whether somebody on this machine is at its other end: a guest, or a container."""
+    kind: str = ""
+    """What the kernel calls it; nothing for hardware."""
+    mac: str = ""
+
+    @property
+    def is_virtual(self) -> bool:
+        """Whether somebody on this machine is at its other end: a guest, or a container."""
+        return self.kind in {"tun", "veth"}
 
 
 class RouteSeen(msgspec.Struct, frozen=True):

@@ -55,8 +55,8 @@ def _undone(lines: Iterable[str], sight: Sight) -> list[Step]:
 def _record(pieces: Iterable[AnyPiece], sight: Sight) -> list[str]:
     """Return what to write down: what earlier runs changed, as it was before them, and what this one changes."""
     known = {_key(old): line for line in sight.record if (old := piece_of(line))}
-    lines = (known.get(_key(each), "" if each.is_there(sight) else each.line(sight)) for each in pieces)
-    return [line for line in lines if line]
+    changed = (each for each in pieces if _key(each) in known or each.is_ours(sight) or not each.is_there(sight))
+    return [known.get(_key(each)) or each.line(sight) for each in changed]
 
 
 def _key(piece: AnyPiece) -> tuple[str, ...]:

@@ -5,6 +5,7 @@ identity = "tap"                     every guest's tap is a network of its own, 
 """
 
 import math
+import re
 from collections.abc import Iterable, Iterator
 from ipaddress import ip_address, ip_network
 
@@ -24,6 +25,9 @@ _METRIC = 1024
 _PER_REQUEST = 10
 _LEAST_STARTS = 50
 """New connections are limited far above requests: to keep a flood from the service, not to be felt otherwise."""
+
+
+_DEVICE = re.compile(r"(?!\.{1,2}$)[^\s/\"'\\]{1,15}")
 
 
 class Guest(msgspec.Struct, frozen=True):
@@ -109,6 +113,11 @@ def wanted_of(settings: Settings, vms: Iterable[Vm]) -> Wanted:
             ' set metadata = "169.254.169.254:80"'
         )
     network = settings.network
+    for key, name in (("bridge", network.bridge), ("uplink", network.uplink)):
+        if not (_DEVICE.fullmatch(name) or (key == "uplink" and not name)):
+            raise BadInput(
+                f"{key} in [network] is {name!r}; names of devices have 1 to 15 characters, no blank, slash or quote"
+            )
     return Wanted(
         identity=settings.identity,
         host=str(address),
