@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.drivers.libvirt.daemons import Daemons
 from tests.drivers.libvirt.hypervisor import Hypervisor
 from tests.drivers.libvirt.machines import Machines
 
@@ -28,3 +29,17 @@ def embedded() -> Iterator[Hypervisor]:
 def hypervisor(embedded: Hypervisor) -> Iterator[Hypervisor]:
     yield embedded
     embedded.close_drivers()
+
+
+@pytest.fixture(scope="session")
+def site() -> Iterator[Daemons]:
+    """Two daemons for the whole process, for they take seconds to start."""
+    site = Daemons()
+    yield site
+    site.close()
+
+
+@pytest.fixture
+def daemons(site: Daemons) -> Iterator[Daemons]:
+    yield site
+    site.clear()

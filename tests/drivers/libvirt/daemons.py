@@ -23,6 +23,7 @@ class Daemons:
     def __init__(self) -> None:
         loop.run()
         self.root = Path(tempfile.mkdtemp(prefix="lv-"))
+        self.records = self.root / "records"
         self._processes = {name: self._start(name) for name in NAMES}
         self._join()
         self.uris = {name: f"qemu+unix:///system?socket={self.root / name}/libvirt-sock" for name in NAMES}
@@ -56,11 +57,11 @@ class Daemons:
 
     def driver(self, **more: object) -> LibvirtDriver:
         settings = {"hosts": self.uris, "migration_uri": "tcp://{host}", **more}
-        self._made.append(LibvirtDriver.from_settings(settings, SystemClock(), 1.0, self.root / "records"))
+        self._made.append(LibvirtDriver.from_settings(settings, SystemClock(), 1.0, self.records))
         return self._made[-1]
 
-    def boot(self) -> Guest:
-        return boot(self.connections["h1"], self.root)
+    def boot(self, words: str = "") -> Guest:
+        return boot(self.connections["h1"], self.root, words)
 
     def where(self, guest: Guest) -> list[str]:
         """Return the hosts that know a guest."""

@@ -17,6 +17,7 @@ from forewarn.clocks import SystemClock
 from forewarn.core.model import Event, EventSource, EventStatus, EventType, InstanceFacts, Vm
 from forewarn.drivers.libvirt import loop
 from forewarn.drivers.libvirt.driver import LibvirtDriver
+from forewarn.drivers.libvirt.guests import Guest
 from forewarn.drivers.working import Job
 from forewarn.node.driver import Driver, Impact, Outcome, Underway
 
@@ -176,6 +177,50 @@ def crash_at(machines: Machines, impact: Impact, steps: int, **settings: object)
         with pytest.raises(Crash):
             page.end(driver._do(Job(impact, page, driver._workshop.closing, is_resumed=False)))
     driver.close()
+
+
+DEEDS = (
+    "ask_to_go_down",
+    "ask_to_reboot",
+    "destroy",
+    "reset",
+    "resume",
+    "save",
+    "start",
+    "start_as",
+    "suspend",
+    "undefine",
+)
+"""What a driver does to a machine."""
+
+
+def crash_after(
+    driver: Any, impact: Impact, points: int, patch: pytest.MonkeyPatch, die: Callable[[], None] | None = None
+) -> list[str]:
+    """Perform an impact with a driver that dies when it has written down or done so many things; return which."""
+    happened: list[str] = []
+
+    def dying(name: str, do: Callable[..., None]) -> Callable[..., None]:
+        def act(*given: object, **more: object) -> None:
+            do(*given, **more)
+            happened.append(name)
+            if len(happened) == points:
+                if die:
+                    die()
+                raise Crash
+
+        return act
+
+    with patch.context() as patched, driver._workshop._ledger.held(impact.event.id) as page:
+        page.begin(impact)
+        for deed in DEEDS:
+            patched.setattr(Guest, deed, dying(deed, getattr(Guest, deed)))
+        write: Any = page.note
+        page.note = lambda name, vm="", **seen: dying(name, write)(name, vm, **seen)
+        with pytest.raises(Crash):
+            driver._do(Job(impact, page, driver._workshop.closing, is_resumed=False))
+    driver.close()
+    return happened
 
 
 def when_ended(driver: Driver, asked: Impact) -> Outcome:

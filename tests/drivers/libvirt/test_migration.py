@@ -1,7 +1,5 @@
 """Guests that move between two real libvirt daemons while they run, and what happens when they cannot."""
 
-from collections.abc import Iterator
-
 import libvirt
 import pytest
 
@@ -13,19 +11,6 @@ from tests.drivers.libvirt.hypervisor import Guest, wait_for
 from tests.drivers.libvirt.machines import when_ended
 
 pytestmark = pytest.mark.end_to_end
-
-
-@pytest.fixture(scope="module")
-def site() -> Iterator[Daemons]:
-    site = Daemons()
-    yield site
-    site.close()
-
-
-@pytest.fixture
-def daemons(site: Daemons) -> Iterator[Daemons]:
-    yield site
-    site.clear()
 
 
 def to_h2(guest: Guest) -> Impact:

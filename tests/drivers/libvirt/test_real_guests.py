@@ -30,12 +30,24 @@ def test_a_guest_is_frozen_for_the_announced_time(hypervisor: Hypervisor) -> Non
 def test_a_guest_that_listens_reboots_by_itself(hypervisor: Hypervisor) -> None:
     """It goes down at the power button, comes up with another boot id, and is not reset."""
     guest = hypervisor.guest()
+    boots, pressed = guest.boots, len(guest.said("powerdown"))
+
+    assert carried_out(hypervisor.driver(), guest.impact(EventType.REBOOT)) == Done()
+    guest.wait_for_another_boot(boots)
+    assert len(guest.said("powerdown")) == pressed + 1
+
+
+def test_a_guest_that_libvirt_does_not_keep_reboots_in_place(hypervisor: Hypervisor) -> None:
+    """It goes down at the power button too, and its process stays."""
+    guest = hypervisor.new_guest(words="guest.transient=1")
     boots, id_ = guest.boots, guest.domain.ID()
+    guest.domain.undefine()
 
     assert carried_out(hypervisor.driver(), guest.impact(EventType.REBOOT)) == Done()
     guest.wait_for_another_boot(boots)
     assert guest.said("powerdown")
     assert guest.domain.ID() == id_
+    guest.domain.destroy()
 
 
 def test_a_saved_guest_goes_on_where_it_was(hypervisor: Hypervisor) -> None:
@@ -89,6 +101,20 @@ def test_what_befalls_guests_is_seen(hypervisor: Hypervisor) -> None:
     assert [sight.what for sight in seen[:-1]] == [Seen.REBOOTED] * (len(seen) - 1)
     assert {sight.vm for sight in seen} == {guest.name}
     assert seen[-1].detail == "its process on the host died, says libvirt on h1"
+
+
+def test_a_guest_that_died_while_nobody_listened_is_seen_once(hypervisor: Hypervisor) -> None:
+    """Libvirt remembers why a machine is off; what was told is not told again when the connection is a new one."""
+    guest = hypervisor.guest()
+    hypervisor.kill(guest)
+    wait_for(lambda: guest.state == libvirt.VIR_DOMAIN_SHUTOFF, "its end")
+    driver = hypervisor.driver()
+    seen: list[Sighting] = []
+    driver.watch(seen.append)
+    wait_for(lambda: any(sight.vm == guest.name for sight in seen), "the dead to be seen")
+    driver._see_the_dead("h1")
+
+    assert [sight.what for sight in seen if sight.vm == guest.name] == [Seen.CRASHED]
 
 
 def test_an_evicted_guest_is_off(hypervisor: Hypervisor) -> None:

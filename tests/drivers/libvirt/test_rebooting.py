@@ -1,98 +1,185 @@
-"""A machine starts over once, whether it listens or not, whenever a crash comes.
-
-libvirt's test hypervisor tells nobody of a reboot; that it is heard is held with real guests.
-"""
+"""A machine starts over once, whether it listens or not, whenever a crash comes."""
 
 import libvirt
+import pytest
 
 from forewarn.core.model import EventType, Vm
-from forewarn.node.driver import Done, Impact, Unknowable
+from forewarn.drivers.libvirt.guests import Guest
+from forewarn.drivers.libvirt.problems import Trouble
+from forewarn.node.driver import Done, Failed, Impact, Unknowable
 from tests.drivers.impacts import carried_out
-from tests.drivers.libvirt.machines import Machines, crash_at, when_ended
+from tests.drivers.libvirt.machines import Machines, crash_after, when_ended
+
+STARTED = libvirt.VIR_DOMAIN_EVENT_STARTED, libvirt.VIR_DOMAIN_EVENT_STARTED_BOOTED
+WENT_ON = libvirt.VIR_DOMAIN_EVENT_RESUMED, libvirt.VIR_DOMAIN_EVENT_RESUMED_UNPAUSED
+BY_BUTTON = ["asking", "ask_to_go_down", "asked", "starting", "start_as", "started"]
+BY_RESET = ["asking", "halting", "resetting", "reset", "resume", "reset"]
 
 
 def steps_of(machines: Machines, asked: Impact) -> list[str]:
     return [step.name for step in machines.driver()._workshop._ledger.read(asked.event.id).steps]
 
 
-def write(machines: Machines, asked: Impact, vm: Vm, *more: str) -> None:
-    """Write down that a machine was asked by somebody who died."""
+def deaf(patch: pytest.MonkeyPatch) -> None:
+    """Let machines hear no power button."""
+    for name in ("ask_to_go_down", "ask_to_reboot"):
+        patch.setattr(Guest, name, lambda _: None)
+
+
+def asked_in_place(machines: Machines, vm: Vm, asked: Impact) -> None:
+    """Write down that a machine which may not be off was asked by somebody who died."""
     with machines.driver()._workshop._ledger.held(asked.event.id) as page:
         page.begin(asked)
-        page.note("asked", vm.name, id=str(machines.domain(vm).ID()), ear="another", reboots="0")
-        for name in more:
-            page.note(name, vm.name)
+        seen = {"id": str(machines.domain(vm).ID()), "ear": "another", "reboots": "0"}
+        page.note("asking", vm.name, in_place="yes", definition="", **seen)
 
 
-def test_a_machine_that_does_not_listen_is_reset(machines: Machines) -> None:
-    """When its grace is over and nothing was heard of it, it is reset, and the detail says so."""
+def test_a_machine_that_listens_goes_down_and_is_started(machines: Machines) -> None:
+    """Its other id is the trace that every later driver finds."""
+    vm = machines.define()
+    before = machines.domain(vm).ID()
+    asked = machines.impact(EventType.REBOOT, vm)
+
+    assert carried_out(machines.driver(), asked) == Done()
+    assert steps_of(machines, asked) == ["asking", "asked", "starting", "started"]
+    assert machines.domain(vm).ID() not in {before, -1}
+    assert machines.domain(vm).isPersistent()
+
+
+@pytest.mark.parametrize("points", range(1, len(BY_BUTTON) + 1))
+def test_a_reboot_cut_off_anywhere_is_done_once(
+    machines: Machines, points: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever was the last thing written down or done, the machine starts once and its outcome is known."""
+    vm = machines.define()
+    asked = machines.impact(EventType.REBOOT, vm)
+    assert crash_after(machines.driver(), asked, points, monkeypatch) == BY_BUTTON[:points]
+
+    assert when_ended(machines.driver(), asked) == Done()
+    assert machines.state(vm) == libvirt.VIR_DOMAIN_RUNNING
+    assert machines.times(vm.name, *STARTED) == 2
+
+
+@pytest.mark.parametrize("points", range(1, len(BY_RESET) + 1))
+def test_a_reset_cut_off_anywhere_is_done_once(
+    machines: Machines, points: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A machine goes on once, and is never reset after it went on."""
+    vm = machines.define()
+    machines.domain(vm).suspend()
+    asked = machines.impact(EventType.REBOOT, vm)
+    assert crash_after(machines.driver(), asked, points, monkeypatch) == BY_RESET[:points]
+    states = []
+    monkeypatch.setattr(Guest, "reset", lambda _: states.append(machines.state(vm)))
+
+    assert isinstance(when_ended(machines.driver(), asked), Done)
+    assert set(states) <= {libvirt.VIR_DOMAIN_PAUSED}
+    assert bool(states) == (points < BY_RESET.index("resume") + 1)
+    assert machines.state(vm) == libvirt.VIR_DOMAIN_RUNNING
+    assert machines.times(vm.name, *WENT_ON) == 1
+
+
+def test_a_machine_that_does_not_listen_is_reset(machines: Machines, monkeypatch: pytest.MonkeyPatch) -> None:
+    """When its grace is over it is paused, reset and let go on, and the detail says so."""
+    deaf(monkeypatch)
     vm = machines.define()
     asked = machines.impact(EventType.REBOOT, vm)
 
     assert carried_out(machines.driver(grace="0s"), asked) == Done(detail=f"{vm.name} did not go down within 0 s")
-    assert steps_of(machines, asked) == ["asked", "resetting", "reset"]
+    assert steps_of(machines, asked) == ["asking", "asked", "halting", "resetting", "reset"]
+    assert machines.times(vm.name, *WENT_ON) == 1
+
+
+def test_none_stays_off_while_another_takes_its_time(machines: Machines, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What has gone down is started at once; the others have their grace."""
+    slow, quick = machines.define(), machines.define()
+    press = Guest.ask_to_go_down
+    monkeypatch.setattr(Guest, "ask_to_go_down", lambda guest: guest.name == quick.name and press(guest))
+    asked = machines.impact(EventType.REBOOT, slow, quick)
+    carried_out(machines.driver(grace="1s"), asked)
+
+    steps = machines.driver()._workshop._ledger.read(asked.event.id).steps
+    order = [(step.name, step.vm) for step in steps]
+    assert order.index(("started", quick.name)) < order.index(("halting", slow.name))
+
+
+def test_what_a_machine_was_given_while_it_ran_stays(machines: Machines) -> None:
+    """It starts with what it ran with, and its lasting definition waits for its next start."""
+    vm = machines.define()
+    text = machines.domain(vm).XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE)
+    machines.connection.defineXML(text.replace("<on_crash>destroy", "<on_crash>restart"))
+
+    assert carried_out(machines.driver(), machines.impact(EventType.REBOOT, vm)) == Done()
+    assert "<on_crash>destroy" in machines.domain(vm).XMLDesc()
+    assert "<on_crash>restart" in machines.domain(vm).XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE)
+
+
+def test_a_machine_that_cannot_start_as_it_was_starts_as_defined(
+    machines: Machines, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No machine stays off for a disk that was plugged in and is gone."""
+
+    def refuse(_: Guest, __: str) -> None:
+        raise Trouble("no such disk")
+
+    monkeypatch.setattr(Guest, "start_as", refuse)
+    vm = machines.define()
+
+    assert carried_out(machines.driver(), machines.impact(EventType.REBOOT, vm)) == Done(
+        detail=f"{vm.name} did not start as it was (no such disk) and was started as it is defined"
+    )
+    assert machines.state(vm) == libvirt.VIR_DOMAIN_RUNNING
+
+
+def test_a_machine_that_does_not_start_at_all_is_said_to_be_off(
+    machines: Machines, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The event fails, and nobody need look where the machine is."""
+
+    def refuse(*_: object) -> None:
+        raise Trouble("no room")
+
+    monkeypatch.setattr(Guest, "start_as", refuse)
+    monkeypatch.setattr(Guest, "start", refuse)
+    vm = machines.define()
+
+    assert carried_out(machines.driver(), machines.impact(EventType.REBOOT, vm)) == Failed(
+        f"{vm.name} is off: no room"
+    )
+
+
+def test_a_machine_that_libvirt_does_not_keep_is_not_let_go_down(machines: Machines) -> None:
+    """It starts over in place, for once off it would be gone."""
+    vm = machines.define()
+    machines.domain(vm).undefine()
+    asked = machines.impact(EventType.REBOOT, vm)
+
+    assert isinstance(carried_out(machines.driver(grace="0s"), asked), Done)
+    assert machines.state(vm) == libvirt.VIR_DOMAIN_RUNNING
+    assert steps_of(machines, asked)[:2] == ["asking", "asked"]
 
 
 def test_nothing_is_reset_on_suspicion(machines: Machines) -> None:
-    """Asked before a crash, and nothing heard after it: nobody knows, and nobody guesses."""
+    """Asked in place before a crash, and nothing heard after it: nobody knows, and nobody guesses."""
     vm = machines.define()
     asked = machines.impact(EventType.REBOOT, vm)
-    write(machines, asked, vm)
+    asked_in_place(machines, vm, asked)
 
     assert when_ended(machines.driver(grace="0s"), asked) == Unknowable(
         f"{vm.name} was asked to reboot, and nobody listened all the time whether it did"
     )
-    assert steps_of(machines, asked) == ["asked"]
+    assert steps_of(machines, asked) == ["asking", "asked"]
 
 
 def test_a_machine_that_was_started_since_has_started_over(machines: Machines) -> None:
-    """Another id tells it, also after a crash."""
+    """Another id tells it, also of one that was to start over in place."""
     vm = machines.define()
     asked = machines.impact(EventType.REBOOT, vm)
-    write(machines, asked, vm)
+    asked_in_place(machines, vm, asked)
     machines.domain(vm).destroy()
     machines.domain(vm).create()
 
     assert when_ended(machines.driver(), asked) == Done()
-
-
-def test_a_machine_that_went_down_for_good_is_started(machines: Machines) -> None:
-    """Where libvirt did not bring it up again, we do."""
-    vm = machines.define()
-    asked = machines.impact(EventType.REBOOT, vm)
-    write(machines, asked, vm)
-    machines.domain(vm).destroy()
-
-    assert when_ended(machines.driver(), asked) == Done()
-    assert machines.state(vm) == libvirt.VIR_DOMAIN_RUNNING
-
-
-def test_a_reset_lost_in_a_crash_is_not_repeated(machines: Machines) -> None:
-    """Whether the reset came about nobody can tell."""
-    vm = machines.define()
-    asked = machines.impact(EventType.REBOOT, vm)
-    write(machines, asked, vm, "resetting")
-
-    assert when_ended(machines.driver(grace="0s"), asked) == Unknowable(f"nobody saw whether {vm.name} was reset")
-
-
-def test_a_reset_on_record_is_the_end(machines: Machines) -> None:
-    """What was reset before the crash is done."""
-    vm = machines.define()
-    asked = machines.impact(EventType.REBOOT, vm)
-    write(machines, asked, vm, "resetting", "reset")
-
-    assert when_ended(machines.driver(), asked) == Done()
-
-
-def test_a_reboot_that_was_not_asked_for_yet_is_asked_for(machines: Machines) -> None:
-    """Cut off before the machine was asked, the reboot comes about."""
-    vm = machines.define()
-    asked = machines.impact(EventType.REBOOT, vm)
-    crash_at(machines, asked, 0)
-
-    assert isinstance(when_ended(machines.driver(grace="0s"), asked), Done)
-    assert steps_of(machines, asked) == ["asked", "resetting", "reset"]
 
 
 def test_a_machine_that_is_off_is_started_by_a_reboot(machines: Machines) -> None:
@@ -103,3 +190,29 @@ def test_a_machine_that_is_off_is_started_by_a_reboot(machines: Machines) -> Non
         detail=f"{vm.name} did not run and was started"
     )
     assert machines.state(vm) == libvirt.VIR_DOMAIN_RUNNING
+
+
+@pytest.mark.parametrize("points", [1, 2, 3])
+def test_a_start_cut_off_is_no_reason_for_a_reboot(
+    machines: Machines, points: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A machine that was off is started once, and then left alone."""
+    vm = machines.define(starts=False)
+    asked = machines.impact(EventType.REBOOT, vm)
+    crash_after(machines.driver(), asked, points, monkeypatch)
+
+    assert when_ended(machines.driver(), asked) == Done()
+    assert machines.times(vm.name, *STARTED) == 1
+
+
+def test_a_machine_that_somebody_took_away_meanwhile_is_missed(machines: Machines) -> None:
+    """Its absence is not taken for a start."""
+    vm = machines.define()
+    asked = machines.impact(EventType.REBOOT, vm)
+    asked_in_place(machines, vm, asked)
+    machines.domain(vm).undefine()
+    machines.domain(vm).destroy()
+
+    assert when_ended(machines.driver(), asked) == Failed(
+        f"libvirt on h1 has no domain {vm.name}; see what it has with virsh list --all"
+    )

@@ -3,13 +3,13 @@
     asking ─▶ asked ─▶ starting ─▶ started            steps in the ledger, for each machine
                 └────▶ halting ─▶ resetting ─▶ reset  when its grace is over
 
-Each way leaves a trace in libvirt itself, so that a crash on the way is no riddle. A machine that went down is off, and
-after its start it has another id. One that is to be reset is paused first: as long as it is, a reset may be repeated,
-for the guest cannot tell two from one; once it goes on, it was reset.
+Each way leaves a trace in libvirt itself, so that a crash on the way is no riddle. A machine that went down is off,
+and after its start it has another id. One that is to be reset is paused first: as long as it is, a reset may be
+repeated, for the guest cannot tell two from one; once it goes on, it was reset.
 
 Only where a machine would lose something by being off, as one that libvirt does not keep, it starts over without its
-process ending. That is an event of libvirt's and nothing else: if nobody was connected when it came, nobody knows, and
-nothing is reset on suspicion.
+process ending. That is an event of libvirt's and nothing else: if nobody was connected when it came, nobody knows,
+and nothing is reset on suspicion.
 """
 
 from datetime import datetime
@@ -32,8 +32,7 @@ def reboot(work: Work) -> Done | Unknowable:
                 _reset(work, guest)
             else:
                 _ask(work, guest)
-        # All are looked at in each round, so that none stays off while another one takes its time.
-        work.wait_until(lambda: all([_has_started_over(work, guest) for guest in work.guests]), _until(work))
+        work.wait_until(lambda: _have_all_started_over(work), _until(work))
         for guest in work.guests:
             if not _has_started_over(work, guest):
                 _give_up(work, guest)
@@ -62,15 +61,17 @@ def _ask(work: Work, guest: Guest) -> None:
         # The former may have been asked, and be up again: nobody asks it twice. The latter has gone down.
         page.note("asked", guest.name, at=work.clock.now().isoformat())
         return
+    if look.is_paused:
+        work.remarks.append(f"{guest.name} was paused and was reset")
+        _reset(work, guest)
+        return
     work.tell("asked to go down", guest.name)
     try:
-        if look.is_paused:
-            raise Trouble(f"{guest.name} was paused")
         guest.ask_to_reboot() if asking and asking.seen["in_place"] else guest.ask_to_go_down()
     except Unreachable:
         raise
     except Trouble as error:
-        # A machine without a power button, or one that cannot hear it.
+        # A machine without a power button.
         work.remarks.append(f"{error}; it was reset")
         _reset(work, guest)
     else:
@@ -84,12 +85,21 @@ def _until(work: Work) -> float:
     return work.deadline(work.settings.grace - (work.clock.now() - last))
 
 
+def _have_all_started_over(work: Work) -> bool:
+    # All are looked at, so that none stays off while another one takes its time.
+    found = [_has_started_over(work, guest) for guest in work.guests]
+    return all(found)
+
+
 def _has_started_over(work: Work, guest: Guest) -> bool:
+    """Tell whether a machine has; one that is off is started, and then it has."""
     page = work.page
     if page.step("started", guest.name) or page.step("reset", guest.name):
         return True
     look = guest.look()
-    if look.is_there and look.id == -1:
+    if not look.is_there:
+        guest.domain()  # raises: somebody took it away
+    if look.id == -1:
         _start(work, guest)
         return True
     asking = page.step("asking", guest.name)
@@ -136,21 +146,27 @@ def _reset(work: Work, guest: Guest) -> None:
     """Reset a machine, or find out that it was."""
     page, look = work.page, guest.look()
     resetting, halting = page.step("resetting", guest.name), page.step("halting", guest.name)
+    is_halted = look.is_paused
     if page.step("reset", guest.name) or (halting and str(look.id) != halting.seen["id"]):
         return
     if resetting is None:
         if halting is None:
             page.note("halting", guest.name, id=str(look.id))
-        is_halted = look.is_paused or _halt(guest)
+        is_halted = is_halted or _halt(guest)
+        if not is_halted and _has_started_over(work, guest):
+            return  # it went down at the last moment
         page.note("resetting", guest.name, is_halted="yes" if is_halted else "")
-    elif not look.is_paused:
+    elif not is_halted:
         if not resetting.seen["is_halted"]:
             raise Lost(f"nobody saw whether {guest.name} was reset")
         page.note("reset", guest.name)
         return
     work.tell("is reset", guest.name)
-    guest.reset()
-    work.insist(lambda: guest.resume() if guest.look().is_paused else None)
+    if is_halted:
+        work.insist(guest.reset)
+        work.insist(lambda: guest.resume() if guest.look().is_paused else None)
+    else:
+        guest.reset()
     page.note("reset", guest.name)
 
 

@@ -1,0 +1,40 @@
+"""A service that is killed while it reboots a real guest: the guest boots once more, and the outcome is known."""
+
+import libvirt
+import pytest
+
+from forewarn.core.model import EventType
+from forewarn.node.driver import Done
+from tests.drivers.libvirt.daemons import Daemons
+from tests.drivers.libvirt.dying import killed
+from tests.drivers.libvirt.hypervisor import wait_for
+from tests.drivers.libvirt.machines import when_ended
+
+pytestmark = pytest.mark.end_to_end
+
+BY_BUTTON = ["asking", "ask_to_go_down", "asked", "starting", "start_as", "started"]
+BY_RESET = ["asking", "ask_to_go_down", "asked", "halting", "suspend", "resetting", "reset", "resume"]
+
+
+def test_a_guest_that_listens_boots_once_whenever_the_service_is_killed(daemons: Daemons) -> None:
+    """Asked and not written down, gone down while nobody listened, or off: it is up again when the event is over."""
+    guest = daemons.boot()
+    for last in ("asking", "ask_to_go_down", "starting", "start_as"):
+        boots, asked = guest.boots, guest.impact(EventType.REBOOT)
+        killed(daemons.records, asked, BY_BUTTON.index(last) + 1, hosts=daemons.uris)
+        if last == "ask_to_go_down":
+            wait_for(lambda: guest.state == libvirt.VIR_DOMAIN_SHUTOFF, "the guest to go down")
+
+        assert when_ended(daemons.driver(), asked) == Done(), last
+        guest.wait_for_another_boot(boots)
+
+
+def test_a_guest_that_does_not_listen_is_reset_once_whenever_the_service_is_killed(daemons: Daemons) -> None:
+    """Paused, reset and still paused, or gone on already: it boots once more and does not stay paused."""
+    guest = daemons.boot(words="acpi=off")
+    for last in ("suspend", "reset", "resume"):
+        boots, asked = guest.boots, guest.impact(EventType.REBOOT)
+        killed(daemons.records, asked, BY_RESET.index(last) + 1, hosts=daemons.uris, grace="0s")
+
+        assert isinstance(when_ended(daemons.driver(grace="0s"), asked), Done), last
+        guest.wait_for_another_boot(boots)
