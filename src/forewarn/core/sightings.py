@@ -1,6 +1,7 @@
 """What follows when a driver sees something happen to a machine that nobody asked it for.
 
     unknown VM, or one of our own impacts explains it    nothing
+    crashed, of a VM that is deallocated                 nothing: drivers find the dead again at each start
     rebooted, stopped, started, gone                     it is recorded
     crashed                                              recorded, and its VM has encountered a failure
 
@@ -29,15 +30,15 @@ def observe(fleet: Fleet, command: Observe, now: datetime, rules: Rules) -> Iter
     if vm is None or _is_explained(fleet, vm, sighting.what):
         return
     yield Observed(sighting)
-    if sighting.what is Seen.CRASHED and not vm.deallocated:
+    if sighting.what is Seen.CRASHED:
         yield from _fail(fleet, command, vm, now, rules)
 
 
 def _is_explained(fleet: Fleet, vm: Vm, what: Seen) -> bool:
-    """Tell whether an impact of ours is under way that may look so."""
+    """Tell whether an impact of ours is under way that may look so, or it is as it should be."""
     started = [event for event in fleet.events_on(vm.name) if event.status is EventStatus.STARTED]
     if what is Seen.CRASHED:
-        return any(event.type in _TAKES_THE_MACHINE_AWAY for event in started)
+        return vm.deallocated or any(event.type in _TAKES_THE_MACHINE_AWAY for event in started)
     return bool(started)
 
 
