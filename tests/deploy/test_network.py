@@ -17,6 +17,7 @@ from tests.network.test_link_local import FLEET
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
 UNITS = sorted((DEPLOY / "systemd").glob("forewarn*.service"))
+RELOADED = DEPLOY / "systemd" / "nftables.conf"
 HOOK = DEPLOY / "libvirt" / "forewarn"
 
 
@@ -28,8 +29,8 @@ def machine(tmp_path: Path) -> Iterator[Hypervisor]:
 
 def commands() -> Iterator[list[str]]:
     """Yield the words of every command of ours in these files."""
-    for unit in (*UNITS, HOOK):
-        for line in re.findall(r"(?m)\bforewarn ((?:network|serve) [^:]*?)(?: 2>.*)?$", unit.read_text("utf-8")):
+    for unit in (*UNITS, RELOADED, HOOK):
+        for line in re.findall(r"(?m)\bforewarn ((?:network|serve) [^:]*?)(?: 2>.*|')?$", unit.read_text("utf-8")):
             yield shlex.split(line)
 
 
@@ -52,6 +53,18 @@ def test_systemd_accepts_the_units() -> None:
     done = subprocess.run(["systemd-analyze", "verify", *UNITS], capture_output=True, text=True, check=True)
 
     assert len(UNITS) == 2
+    assert done.stderr == ""
+
+
+@pytest.mark.end_to_end
+def test_systemd_has_our_rules_put_back_when_others_are_loaded(tmp_path: Path) -> None:
+    """With the unit of the package that loads them."""
+    unit = tmp_path / "nftables.service"
+    unit.write_bytes(Path("/lib/systemd/system/nftables.service").read_bytes())
+    (tmp_path / "nftables.service.d").mkdir()
+    (tmp_path / "nftables.service.d" / "forewarn.conf").write_bytes(RELOADED.read_bytes())
+    done = subprocess.run(["systemd-analyze", "verify", str(unit)], capture_output=True, text=True, check=True)
+
     assert done.stderr == ""
 
 

@@ -110,6 +110,24 @@ def test_rules_that_somebody_flushed_are_found_missing_and_teardown_still_leaves
     assert machine.state() == before
 
 
+def test_a_bridge_with_guests_on_it_stays(machine: Hypervisor) -> None:
+    """They would lose their network; the next setup knows it for its own, and the next teardown takes it away."""
+    before = machine.state()
+    machine.settings(FLEET, "")
+    machine.forewarn("network", "setup")
+    guest = machine.guest(1)
+    machine.forewarn("network", "teardown")
+    assert SERVICE not in machine.run("ip", "address")
+    assert "master forewarn0" in machine.run("ip", "link", "show", "tap1")
+
+    machine.forewarn("network", "setup")
+    machine.serve()
+    assert guest.ask() == "honest"
+    machine.run("ip", "link", "delete", "tap1")
+    machine.forewarn("network", "teardown")
+    assert machine.state() == before
+
+
 def test_a_device_that_is_no_bridge_is_refused(machine: Hypervisor) -> None:
     """Nothing of it is changed; a bridge that has the address beside ours is told of."""
     machine.settings(FLEET, '[network]\nbridge = "lo"\n')

@@ -98,11 +98,17 @@ def check(context: click.Context, config: str | None, bridge: str | None, as_jso
 @_print_option
 @json_option
 def teardown(is_printed: bool, as_json: bool) -> None:
-    """Undo what setup did, and nothing else."""
+    """Undo what setup did, and nothing else.
+
+    A bridge on which guests still are stays: without it they would have no network at all.
+    """
     from forewarn.network import checking, machine
 
     machine.require(root=True)
-    _perform(checking.left(), "there is nothing of forewarn's here", is_printed=is_printed, as_json=as_json)
+    steps, notes = checking.left()
+    _perform(steps, "there is nothing of forewarn's here", is_printed=is_printed, as_json=as_json)
+    for note in notes:
+        click.echo(f"# {note}" if is_printed else note, err=True)
 
 
 def _perform(steps: "tuple[Step, ...]", nothing: str, *, is_printed: bool, as_json: bool) -> None:

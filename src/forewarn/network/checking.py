@@ -7,9 +7,9 @@ from forewarn.config.settings import Settings
 from forewarn.core.errors import BadInput
 from forewarn.core.model import Vm
 from forewarn.network import machine
-from forewarn.network.pieces import Address, Sysctl, piece_of
+from forewarn.network.pieces import Address, Link, Sysctl, piece_of
 from forewarn.network.sight import Sight
-from forewarn.network.steps import Step, rules_wanted, to_set_up, to_tear_down
+from forewarn.network.steps import Step, ports_of, rules_wanted, to_set_up, to_tear_down
 from forewarn.network.wanted import Wanted, wanted_of
 
 _NAMED = 5
@@ -23,11 +23,18 @@ def missing(settings: Settings, vms: Sequence[Vm]) -> tuple[Step, ...]:
     return to_set_up(wanted, sight, is_ruled=bool(sight.tables) and machine.is_ruled(rules_wanted(wanted, sight)))
 
 
-def left() -> tuple[Step, ...]:
-    """Return what undoes all that is ours."""
+def left() -> tuple[tuple[Step, ...], list[str]]:
+    """Return what undoes all that is ours, and what is to be said of that which stays."""
     sight = machine.look()
-    named = [piece.name for line in sight.record if isinstance(piece := piece_of(line), Sysctl)]
-    return to_tear_down(machine.look(named))
+    pieces = [piece for line in sight.record if (piece := piece_of(line))]
+    sight = machine.look([piece.name for piece in pieces if isinstance(piece, Sysctl)])
+    used = {
+        piece.name: ports for piece in pieces if isinstance(piece, Link) and (ports := ports_of(piece.name, sight))
+    }
+    return to_tear_down(sight), [
+        f"the bridge {name} stays: {_list(ports)} would lose the network; when nobody is on it: ip link delete {name}"
+        for name, ports in used.items()
+    ]
 
 
 def _check_bridge(wanted: Wanted, sight: Sight) -> None:

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 import msgspec
 
 from forewarn.network.commands import Command
-from forewarn.network.pieces import AnyPiece, piece_of
+from forewarn.network.pieces import AnyPiece, Link, Up, piece_of
 from forewarn.network.rules import FAMILIES, TABLE, rules_of
 from forewarn.network.sight import Sight
 from forewarn.network.wanted import Wanted
@@ -49,7 +49,17 @@ def to_tear_down(sight: Sight) -> tuple[Step, ...]:
 
 def _undone(lines: Iterable[str], sight: Sight) -> list[Step]:
     pieces = [piece for line in lines if (piece := piece_of(line))]
-    return [Step(f"no longer {piece}", piece.unmake()) for piece in reversed(pieces) if piece.is_there(sight)]
+    # To take away a bridge with ports would take the network from whoever is behind them.
+    used = {piece.name for piece in pieces if isinstance(piece, Link) and ports_of(piece.name, sight)}
+    return [
+        Step(f"no longer {piece}", piece.unmake())
+        for piece in reversed(pieces)
+        if piece.is_there(sight) and not (isinstance(piece, Link | Up) and piece.name in used)
+    ]
+
+
+def ports_of(bridge: str, sight: Sight) -> list[str]:
+    return sorted(name for name, link in sight.links.items() if link.bridge == bridge)
 
 
 def _record(pieces: Iterable[AnyPiece], sight: Sight) -> list[str]:
