@@ -21,7 +21,7 @@ SPOT = "web-1"
 MEMORY = 96
 HURRY = 10
 """The rules' 15 minutes of notice are 90 seconds, and the 30 seconds before an eviction are 3."""
-_PATIENCE = 60.0
+_PATIENCE = 180.0
 _GRACE = 15.0
 """Seconds that a guest has to shut down by itself, on a machine that does much else."""
 

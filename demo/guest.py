@@ -14,7 +14,7 @@ from typing import Any
 from demo.site import Site
 from forewarn.drivers.qemu.monitors import Absent, Monitors
 
-BOOT_TAKES = 60.0
+BOOT_TAKES = 180.0
 """Seconds after which a guest counts as lost, on a machine that does much else."""
 
 

@@ -12,7 +12,7 @@ from typing import Any
 from demo.site import METADATA, Site
 from forewarn.control.client import Client
 
-_PATIENCE = 60.0
+_PATIENCE = 180.0
 _ENDED = {"Completed", "Failed", "Canceled"}
 
 

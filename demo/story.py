@@ -16,7 +16,7 @@ FREEZE = 5
 MAINTENANCE = 3
 """Seconds that each is, for its host's maintenance."""
 _SHORT = 0.5
-_LONG = 2.0
+_LONG = 5.0
 """Seconds by which a measured time may be below and above what was announced, on a machine that does much else."""
 
 

@@ -17,7 +17,7 @@ import pytest
 pytestmark = pytest.mark.end_to_end
 
 ROOT = Path(__file__).parents[2]
-PATIENCE = 150
+PATIENCE = 600
 MAKE_WORLD = "mkdir -p /run/netns && mount -t tmpfs tmpfs /run/netns && echo ready && exec cat"
 
 
@@ -97,7 +97,7 @@ def test_every_claim_holds_and_nothing_is_left(world: World) -> None:
     (boots,) = re.findall(r"boot id changed (\w{4}) → (\w{4})", told)
     assert boots[0] != boots[1]
     gaps = [float(gap) for gap in re.findall(r"shows a gap of ([\d.]+) s", told)]
-    assert [seconds - 0.5 < gap < seconds + 2 for gap, seconds in zip(gaps, (5, 3, 3, 3), strict=True)] == [True] * 4
+    assert [seconds - 0.5 < gap < seconds + 5 for gap, seconds in zip(gaps, (5, 3, 3, 3), strict=True)] == [True] * 4
     assert "it runs on h2 now, not on h1" in told
     (order,) = re.findall(r"never two update domains at once: (.*)", told)
     assert sorted(order.split(", then ")) == ["web-0", "web-1", "web-2"]

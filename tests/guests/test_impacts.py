@@ -152,7 +152,7 @@ def test_a_reboot_lets_the_guest_shut_down_by_itself(rig: Rig) -> None:
     guest = rig.park.restored("web-0")
     boot = guest.boot_id()
     rig.driver.close()
-    rig.make(grace=20)
+    rig.make(grace=60)
 
     outcome = carried_out(rig.driver, impact(EventType.REBOOT))
 
@@ -179,7 +179,7 @@ def test_a_machine_that_ends_with_its_guest_is_started_again(rig: Rig) -> None:
     guest = rig.park.restored("web-0")
     reboot = impact(EventType.REBOOT)
     rig.driver.close()
-    rig.make(grace=20)
+    rig.make(grace=60)
     guest.execute("set-action", shutdown="poweroff")
 
     outcome = carried_out(rig.driver, reboot)

@@ -109,12 +109,12 @@ def test_a_neighbour_approves_a_freeze_and_the_clock_shows_the_gap(cloud: Cloud)
     cloud.web_1.approve("any")
     uptime, began = cloud.web_0.uptime(), time.monotonic()
 
-    event = cloud.operate("freeze", duration=2)
+    event = cloud.operate("freeze", duration=6)
 
     assert ended(cloud.client, event) == "Completed: "
     passed = cloud.web_0.uptime() - uptime
     behind = time.monotonic() - began - passed
-    assert 1.8 < behind < 3
+    assert 4 < behind < 30  # what a guest says of its clock may come late, before and after
     assert event in cloud.web_1.said("approved")
     assert not cloud.web_0.said("approved")
 

@@ -88,7 +88,7 @@ class Daemons:
             connection.close()
         for process in self._processes.values():
             process.terminate()
-            process.wait(20)
+            process.wait(60)
         shutil.rmtree(self.root, ignore_errors=True)
 
 

@@ -181,7 +181,7 @@ def boot(connection: libvirt.virConnect, directory: Path, words: str = "") -> Gu
     return guest
 
 
-def wait_for(is_so: Callable[[], bool], what: str, seconds: float = 60.0) -> None:
+def wait_for(is_so: Callable[[], bool], what: str, seconds: float = 180.0) -> None:
     until = monotonic() + seconds
     while not is_so():
         assert monotonic() < until, f"waited {seconds:g} s for {what}"

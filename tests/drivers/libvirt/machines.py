@@ -40,7 +40,7 @@ DOMAIN = """\
 VOLUME = '<volume><name>{name}.img</name><capacity unit="bytes">{size}</capacity></volume>'
 
 
-def wait_for(is_so: Callable[[], bool], seconds: float = 10.0) -> None:
+def wait_for(is_so: Callable[[], bool], seconds: float = 60.0) -> None:
     until = monotonic() + seconds
     while not is_so():
         assert monotonic() < until, "it did not come about in time"

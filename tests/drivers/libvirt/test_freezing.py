@@ -55,7 +55,7 @@ def test_stopping_the_service_leaves_no_machine_paused(machines: Machines) -> No
     performing.start()
     wait_for(lambda: machines.state(vm) == libvirt.VIR_DOMAIN_PAUSED)
     driver.close()
-    performing.join(10)
+    performing.join(60)
 
     assert machines.state(vm) == libvirt.VIR_DOMAIN_RUNNING
 
