@@ -15,7 +15,7 @@ from bench.machine import cores, staying_on
 from bench.rounds import alternate
 from bench.server import Server
 
-_LIBRARIES = "import click, h11, msgspec"
+_LIBRARIES = "import click, msgspec"
 _MODULES = "import forewarn.cli.root, forewarn.cli.events, forewarn.client.client"
 _STANDARD = "import argparse, http.client, json"
 _REQUEST = """
@@ -66,7 +66,7 @@ def figure_of(took: Mapping[str, list[float]]) -> Figure:
         unit="times",
         spread=spread,
         noise=spread_of(ratios(took["again"], nothing)),
-        detail=f"`python -c pass` {middle['nothing']:.0f} ms; importing click, h11 and msgspec makes it"
+        detail=f"`python -c pass` {middle['nothing']:.0f} ms; importing click and msgspec makes it"
         f" {times['libraries']:.1f} times that, our modules {times['modules']:.1f}, the whole command"
         f" {times['events']:.1f}; its requests take {middle['request']:.1f} ms of {middle['events']:.0f} ms. For"
         f" comparison, importing argparse, http.client and json of the standard library: {times['standard']:.1f}",

@@ -11,7 +11,7 @@ UNIX_ONLY = ("fcntl", "grp", "pwd", "pty", "resource", "spwd", "syslog", "termio
 PROGRAM = f"""
 # Others must not be misled about where they run, so all that is used of them comes first.
 import asyncio, http.client, logging, os, shutil, signal, socket, ssl, subprocess, sys, tempfile, types, zoneinfo
-import click, h11, msgspec, rich.console, rich.table
+import click, msgspec, rich.console, rich.table
 for name in {UNIX_ONLY!r}:
     sys.modules[name] = None  # importing it fails now, as it does on Windows
 for module, name in (

@@ -28,6 +28,6 @@ def test_the_parts_of_a_start_are_told() -> None:
     """A reader sees what takes the time, and what any program would pay."""
     detail = figure_of(TOOK).detail
 
-    assert "click, h11 and msgspec makes it 5.0 times that, our modules 6.0, the whole command 7.3" in detail
+    assert "click and msgspec makes it 5.0 times that, our modules 6.0, the whole command 7.3" in detail
     assert "its requests take 4.0 ms of 109 ms" in detail
     assert "standard library: 4.0" in detail
