@@ -107,7 +107,7 @@ class Line:
             return self._read_on
         length = lengths.pop()
         if lengths or not (length.isascii() and length.isdigit() and len(length) < 20):
-            raise _no_http("its length is no number")
+            raise _no_http("its length is not one number")
         self._left = int(length)
         if self._left > _BODY:
             raise _too_much()
