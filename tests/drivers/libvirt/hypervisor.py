@@ -150,6 +150,13 @@ class Guest:
         wait_for(lambda: len(self.boots) > len(before), f"another boot of {self.name}")
         assert len(self.boots) == len(before) + 1
 
+    @property
+    def still_runs(self) -> bool:
+        """Whether it says something new, and has booted once only."""
+        ticks = len(self.said("clock"))
+        wait_for(lambda: len(self.said("clock")) > ticks, f"{self.name} to say something")
+        return len(self.boots) == 1
+
     def impact(
         self, type: EventType, *, duration: int = -1, deletes: bool = False, berths: tuple[Berth, ...] = ()
     ) -> Impact:

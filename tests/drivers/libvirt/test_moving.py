@@ -29,7 +29,7 @@ def test_a_redeploy_in_place_makes_ephemeral_disks_anew(machines: Machines) -> N
 
 
 def test_a_disk_in_no_pool_cannot_be_made_anew(machines: Machines) -> None:
-    """The event fails with that sentence; and the remedy stands in it."""
+    """The event fails with that sentence, the remedy stands in it, and the machine was not even stopped."""
     vm = machines.define()
     failed = carried_out(
         machines.driver(redeploy="restart", ephemeral_disks=["vdb"]), machines.impact(EventType.REDEPLOY, vm)
@@ -38,6 +38,7 @@ def test_a_disk_in_no_pool_cannot_be_made_anew(machines: Machines) -> None:
     assert failed == Failed(
         f"disk /default-pool/{vm.name}-swap.img is in no storage pool of h1; define one for its directory"
     )
+    assert machines.times(vm.name, *FELT[EventType.REDEPLOY]) == 0
 
 
 @pytest.mark.parametrize("steps", [1, 2])
@@ -50,6 +51,20 @@ def test_a_machine_stopped_by_a_crash_half_way_is_started(machines: Machines, st
     assert when_ended(machines.driver(redeploy="restart"), asked) == Done()
     assert machines.state(vm) == libvirt.VIR_DOMAIN_RUNNING
     assert machines.times(vm.name, *FELT[EventType.REDEPLOY]) == 1
+
+
+def test_a_disk_that_a_crash_left_deleted_is_made_from_the_record(machines: Machines) -> None:
+    """What it was like stands in the ledger before it is deleted."""
+    vm = machines.define()
+    disk = machines.add_disk(f"{vm.name}-swap", size=3 << 20)
+    settings = {"redeploy": "restart", "ephemeral_disks": ["vdb"]}
+    asked = machines.impact(EventType.REDEPLOY, vm)
+    crash_at(machines, asked, 2, **settings)
+    machines.connection.storageVolLookupByPath(disk).delete()
+
+    assert when_ended(machines.driver(**settings), asked) == Done()
+    assert machines.sizes(disk)[0] == 3 << 20
+    assert machines.state(vm) == libvirt.VIR_DOMAIN_RUNNING
 
 
 @pytest.mark.parametrize("operation", sorted(FAILURES))

@@ -76,7 +76,7 @@ class LibvirtDriver:
             threading.Thread(target=self._keep_watch, args=(host,), name=f"libvirt-{host}", daemon=True).start()
 
     def check(self, vms: tuple[Vm, ...]) -> tuple[str, ...]:
-        return tuple(checking.troubles(self._hosts, vms))
+        return tuple(checking.troubles(self._hosts, vms, self._settings))
 
     def close(self) -> None:
         self._report = None

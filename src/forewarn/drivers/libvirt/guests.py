@@ -1,7 +1,8 @@
 """A VM as libvirt has it: what it is doing, and what can be done to it, with errors in our words."""
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from typing import Any
 from uuid import UUID
 from xml.etree import ElementTree as ET
 
@@ -10,7 +11,7 @@ import msgspec
 
 from forewarn.core.model import Vm
 from forewarn.drivers.libvirt.hosts import Hosts
-from forewarn.drivers.libvirt.problems import Absent, Unsupported, trouble
+from forewarn.drivers.libvirt.problems import Absent, Trouble, Unsupported, trouble
 
 _RUNNING = {libvirt.VIR_DOMAIN_RUNNING, libvirt.VIR_DOMAIN_BLOCKED, libvirt.VIR_DOMAIN_NOSTATE}
 _LEFT_BEHIND = (
@@ -163,6 +164,29 @@ class Guest:
         domain = self.domain()
         with self._heard("look"):
             return int(domain.maxMemory()) * 1024
+
+    def has_job(self) -> bool:
+        """Tell whether libvirt is busy with it."""
+        if not self.look().is_there:
+            return False
+        try:
+            return int(self.domain().jobInfo()[0]) != libvirt.VIR_DOMAIN_JOB_NONE
+        except libvirt.libvirtError:
+            return False
+
+    def abort_job(self) -> None:
+        """Have libvirt give up what it is busy with."""
+        with suppress(libvirt.libvirtError, Trouble):
+            self.domain().abortJob()
+
+    def percent_done(self) -> int:
+        """Return how much of its memory has gone where libvirt is just taking it."""
+        try:
+            told: Any = self.domain().jobStats()
+        except (libvirt.libvirtError, Trouble):
+            return 0
+        total, left = int(told.get("memory_total", 0)), int(told.get("memory_remaining", 0))
+        return 100 * (total - left) // total if total else 0
 
     def disks(self) -> dict[str, str]:
         """Return the files of its disks that can be written, by what the machine calls them."""

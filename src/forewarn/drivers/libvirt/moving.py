@@ -1,12 +1,11 @@
 """Redeploys machines: moves them to another host while they run, or starts them anew where they are.
 
     moving (to) ─▶ moved                              steps in the ledger, for each machine
-    stopping (id) ─▶ emptied ─▶ started
+    stopping (id) ─▶ emptying (disk) ─▶ emptied ─▶ started
 
 Where a machine runs is asked of libvirt on both hosts, so that a crash on the way is no riddle: it is there, or here.
 """
 
-import threading
 from contextlib import suppress
 from typing import Any
 
@@ -14,7 +13,7 @@ import libvirt
 
 from forewarn.drivers.libvirt import volumes
 from forewarn.drivers.libvirt.guests import Guest
-from forewarn.drivers.libvirt.problems import Trouble, sentence, trouble
+from forewarn.drivers.libvirt.problems import Trouble, Unreachable, sentence, trouble
 from forewarn.drivers.libvirt.rooms import Room, choose, say_no_room
 from forewarn.drivers.libvirt.work import Work
 from forewarn.node.driver import Done
@@ -43,7 +42,7 @@ def _is_to_move(work: Work, guest: Guest) -> bool:
 def _move(work: Work, guest: Guest) -> None:
     begun = work.page.step("moving", guest.name)
     if begun is not None:
-        _await_job(work, guest)
+        work.await_job(guest)
         if guest.on(begun.seen["to"]).look().runs and not guest.look().runs:
             work.moved[guest.name] = begun.seen["to"]
             return
@@ -95,47 +94,25 @@ def _migrate(work: Work, guest: Guest, target: str) -> None:
         | libvirt.VIR_MIGRATE_UNDEFINE_SOURCE
         | libvirt.VIR_MIGRATE_ABORT_ON_ERROR
     )
+    if work.settings.copy_disks:
+        flags |= libvirt.VIR_MIGRATE_NON_SHARED_DISK
     parameters: Any = {}  # libvirt's own types are wrong here and above
     if work.settings.migration_uri:
         parameters[libvirt.VIR_MIGRATE_PARAM_URI] = work.settings.migration_uri.replace("{host}", target)
-    watch = threading.Timer(work.settings.longest.total_seconds(), _abort, (domain,))
-    watch.daemon = True
-    watch.start()
     try:
         if work.settings.peer_to_peer:
             uri, flags = work.hosts.uri(target), flags | libvirt.VIR_MIGRATE_PEER2PEER
-            work.do_long(lambda: _must(domain.migrateToURI3(uri, parameters, flags)))
+            work.do_long(guest, lambda: _must(domain.migrateToURI3(uri, parameters, flags)), "moved")
         else:
             there = work.hosts.connection(target)
-            work.do_long(lambda: _must(domain.migrate3(there, parameters, flags)))
+            work.do_long(guest, lambda: _must(domain.migrate3(there, parameters, flags)), "moved")
     except libvirt.libvirtError as error:
         # Whatever could not be reached was the other host's door for machines, not libvirt itself.
         raise Trouble(sentence(guest.host, error, f"{guest.name}: migration to {target}")) from None
-    finally:
-        watch.cancel()
 
 
 def _must(_: object) -> None:
     """Take no answer: what went wrong is raised."""
-
-
-def _abort(domain: libvirt.virDomain) -> None:
-    with suppress(libvirt.libvirtError):
-        domain.abortJob()
-
-
-def _await_job(work: Work, guest: Guest) -> None:
-    """Wait while libvirt still moves a machine for somebody who is gone."""
-    work.wait_until(lambda: not _has_job(guest), work.deadline(work.settings.longest))
-
-
-def _has_job(guest: Guest) -> bool:
-    if not guest.look().is_there:
-        return False
-    try:
-        return int(guest.domain().jobInfo()[0]) != libvirt.VIR_DOMAIN_JOB_NONE
-    except libvirt.libvirtError:
-        return False
 
 
 def _clean_up(source: Guest, target: Guest) -> None:
@@ -155,6 +132,8 @@ def _restart(work: Work, guest: Guest) -> None:
             raise Trouble(
                 f"{guest.name} cannot be started anew: libvirt on {guest.host} does not keep its definition"
             )
+        for path in _ephemeral(work, guest):
+            volumes.find(work.hosts, guest.host, path)  # raises now, while the machine runs
         work.page.note("stopping", guest.name, id=str(look.id))
         stopping = work.page.step("stopping", guest.name)
     if stopping and look.id != -1 and str(look.id) != stopping.seen["id"]:
@@ -162,10 +141,35 @@ def _restart(work: Work, guest: Guest) -> None:
     if look.id != -1:
         guest.destroy()
     if work.page.step("emptied", guest.name) is None:
-        disks = guest.disks()
-        for name in work.settings.ephemeral_disks:
-            if name in disks:
-                volumes.make_anew(work.hosts, guest.host, disks[name])
+        try:
+            for path in _ephemeral(work, guest):
+                _empty(work, guest, path)
+        except Trouble as error:
+            raise Trouble(f"{error}; {guest.name} is off") from None
         work.page.note("emptied", guest.name)
-    guest.start()
+    try:
+        guest.start()
+    except Unreachable:
+        raise
+    except Trouble as error:
+        raise Trouble(f"{error}; {guest.name} is off") from None
     work.page.note("started", guest.name)
+
+
+def _ephemeral(work: Work, guest: Guest) -> list[str]:
+    disks = guest.disks()
+    return [disks[name] for name in work.settings.ephemeral_disks if name in disks]
+
+
+def _empty(work: Work, guest: Guest, path: str) -> None:
+    """Make a disk anew; what it was like is written down before it is deleted."""
+    step = f"emptying {path}"
+    begun = work.page.step(step, guest.name)
+    if begun is None:
+        blank = volumes.find(work.hosts, guest.host, path)
+        work.page.note(step, guest.name, pool=blank.pool, written=blank.written)
+    else:
+        blank = volumes.Blank(guest.host, path, begun.seen["pool"], begun.seen["written"])
+    remark = volumes.make_anew(work.hosts, blank)
+    if remark:
+        work.remarks.append(remark)

@@ -69,6 +69,8 @@ def _is_of_the_wire(error: libvirt.libvirtError) -> bool:
 def _remedy(said: str) -> str:
     if "No space left on device" in said:
         return "; free some space there"
+    if "without shared storage" in said:
+        return "; put its disks where both hosts have them, or set copy_disks"
     if "cannot set up guest memory" in said.lower() or "Cannot allocate memory" in said:
         return "; the host is too small for it, or too full"
     return ""

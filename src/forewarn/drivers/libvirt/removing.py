@@ -34,14 +34,20 @@ def _stop(work: Work, guest: Guest) -> None:
         work.remarks.append(f"{guest.name} did not run" if look.is_there else f"{guest.name} was gone already")
         return
     if work.settings.evict == "save" and guest.is_persistent:
-        try:
-            guest.save()
-        except Trouble as error:
-            # An eviction that does not happen takes room that was promised to others.
-            work.remarks.append(f"its memory is lost: {error}")
-        else:
-            return
+        _save(work, guest)
+        return
     guest.destroy()
+
+
+def _save(work: Work, guest: Guest) -> None:
+    """Have a machine's memory saved; what cannot be saved is not destroyed either, but goes on."""
+    work.await_job(guest)
+    if guest.look().id == -1:
+        return  # libvirt brought to its end what it was asked for before a crash
+    try:
+        work.do_long(guest, guest.save, "saved")
+    except Trouble as error:
+        raise Trouble(f"{error}; {guest.name} {'runs on' if guest.look().runs else 'is paused'}") from None
 
 
 def _delete(work: Work, guest: Guest) -> None:

@@ -20,11 +20,13 @@ class LibvirtSettings(msgspec.Struct, frozen=True):
     grace: timedelta = timedelta(seconds=60)
     """How long a machine may take to go down by itself before it is reset."""
     longest: timedelta = timedelta(minutes=30)
-    """How long a migration may take before it is given up."""
+    """How long a migration or a save may take before it is given up."""
     peer_to_peer: bool = False
     """Whether the hosts speak to each other's libvirt during a migration, instead of Forewarn to both."""
     migration_uri: str = ""
     """Where a host takes machines in, such as ``tcp://{host}``; libvirt's own choice when empty."""
+    copy_disks: bool = False
+    """Whether a migration takes along the disks that the hosts do not share."""
     spare_memory: Annotated[int, msgspec.Meta(ge=0)] = 256
     """MiB that stay free on a host that takes a machine in."""
     evict: Literal["stop", "save"] = "stop"

@@ -1,15 +1,26 @@
 """The disks of machines as libvirt's storage pools have them: deleted, or made anew and empty."""
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from xml.etree import ElementTree as ET
 
 import libvirt
+import msgspec
 
 from forewarn.drivers.libvirt.hosts import Hosts
-from forewarn.drivers.libvirt.problems import Trouble, trouble
+from forewarn.drivers.libvirt.problems import Trouble, sentence, trouble
 
 _OF_THE_OLD = ("key", "physical", "target/path", "target/timestamps")
+
+
+class Blank(msgspec.Struct, frozen=True):
+    """A disk as it is to be made anew."""
+
+    host: str
+    path: str
+    pool: str
+    written: str
+    """Its description, in libvirt's words."""
 
 
 def delete(hosts: Hosts, host: str, path: str) -> None:
@@ -17,14 +28,32 @@ def delete(hosts: Hosts, host: str, path: str) -> None:
         hosts.connection(host).storageVolLookupByPath(path).delete()
 
 
-def make_anew(hosts: Hosts, host: str, path: str) -> None:
-    """Replace a disk by an empty one of the same name, size and format."""
+def find(hosts: Hosts, host: str, path: str) -> Blank:
+    """Return what a disk is to be like when it is made anew; raise Trouble where no storage pool has it."""
     with _heard(host, path):
         volume = hosts.connection(host).storageVolLookupByPath(path)
-        pool = volume.storagePoolLookupByVolume()
-        written = _blank(volume.XMLDesc())
-        volume.delete()
-        pool.createXML(written)
+        return Blank(host, path, volume.storagePoolLookupByVolume().name(), _blank(volume.XMLDesc()))
+
+
+def make_anew(hosts: Hosts, blank: Blank) -> str:
+    """Replace a disk by an empty one of the same name, size and format, or put one where it was; return a remark.
+
+    Where its space was taken by others meanwhile, it grows as it is written, so that the machine can start at all.
+    """
+    with _heard(blank.host, blank.path):
+        connection = hosts.connection(blank.host)
+        pool = connection.storagePoolLookupByName(blank.pool)
+        with suppress(libvirt.libvirtError):
+            connection.storageVolLookupByPath(blank.path).delete()
+        try:
+            pool.createXML(blank.written)
+        except libvirt.libvirtError as error:
+            root = ET.fromstring(blank.written)  # noqa: S314 libvirt's own words
+            if not _shrink(root):
+                raise
+            pool.createXML(ET.tostring(root, encoding="unicode"))
+            return sentence(blank.host, error, f"disk {blank.path} now takes space only as it is written")
+    return ""
 
 
 def _blank(described: str) -> str:
@@ -37,8 +66,17 @@ def _blank(described: str) -> str:
             holder.remove(found)
     capacity, allocation = root.find("capacity"), root.find("allocation")
     if capacity is not None and allocation is not None and allocation.text != capacity.text:
-        allocation.text = "0"  # what grew as it was written begins small again
+        _shrink(root)  # what grew as it was written begins small again
     return ET.tostring(root, encoding="unicode")
+
+
+def _shrink(root: ET.Element) -> bool:
+    """Let a disk take no space before it is written; tell whether it would have taken some."""
+    allocation = root.find("allocation")
+    if allocation is None or allocation.text == "0":
+        return False
+    allocation.text = "0"
+    return True
 
 
 @contextmanager

@@ -14,6 +14,7 @@ from forewarn.drivers.libvirt.settings import LibvirtSettings
 from forewarn.drivers.working import Interrupted, Job
 
 LOOK_EVERY = 0.1
+TELL_EVERY = 0.5
 INSISTS_FOR = 60.0
 """Seconds for which a host that went away is waited for, where a machine would be left behind half-way."""
 
@@ -42,8 +43,12 @@ class Work:
                 raise Interrupted
         return True
 
-    def do_long(self, call: Callable[[], None]) -> None:
-        """Make a call that may take minutes; raise Interrupted when the driver is closed before it is over."""
+    def do_long(self, guest: Guest, call: Callable[[], None], what: str) -> None:
+        """Make a call that may take minutes, and tell how much of a machine's memory is ``what``, such as ``moved``.
+
+        What takes too long is given up. Raise Interrupted when the driver is closed before it is over.
+        """
+        until = self.deadline(self.settings.longest)
         over: Future[None] = Future()
 
         def make_it() -> None:
@@ -54,10 +59,20 @@ class Work:
 
         # A thread that dies with the process: whether to go on without us is libvirt's to decide.
         threading.Thread(target=make_it, name="libvirt-call", daemon=True).start()
+        tells_at = time.monotonic() + TELL_EVERY
         while not over.done():
             if self.closed.wait(0.02):
                 raise Interrupted
+            if time.monotonic() >= tells_at:
+                self.tell(f"{guest.percent_done()} % of its memory is {what}", guest.name)
+                tells_at = time.monotonic() + TELL_EVERY
+                if time.monotonic() >= until:
+                    guest.abort_job()  # again and again, for libvirt may not have begun yet
         over.result()
+
+    def await_job(self, guest: Guest) -> None:
+        """Wait while libvirt still works on a machine for somebody who is gone."""
+        self.wait_until(lambda: not guest.has_job(), self.deadline(self.settings.longest))
 
     def insist(self, call: Callable[[], None]) -> None:
         """Make a call that must get through, for as long as there is hope."""
