@@ -96,7 +96,7 @@ def test_half_an_answer_and_none_at_all_are_silence(exchange: Exchange, said: Sa
 def test_who_never_answers_is_not_waited_for_longer_than_said(exchange: Exchange) -> None:
     """And the next request goes over a connection of its own."""
     with Hostile(Said(then="hang"), whole()) as server:
-        assert exchange(server.get(0.05)) == Silence("has not answered within 0.05 s", in_time=False)
+        assert exchange(server.get(0.3)) == Silence("has not answered within 0.3 s", in_time=False)
         assert isinstance(exchange(server.get()), Answer)
         assert server.connections == 2
 
@@ -105,7 +105,7 @@ def test_who_never_answers_is_not_waited_for_longer_than_said(exchange: Exchange
 def test_who_answers_byte_by_byte_is_not_waited_for_longer_than_said(exchange: Exchange) -> None:
     """The whole answer counts, not each byte."""
     with Hostile(Said(b"HTTP/1.1 200 OK\r\nContent-Length: 5000\r\n\r\n", then="drip")) as server:
-        assert exchange(server.get(0.3)) == Silence("has not finished its answer within 0.3 s", in_time=False)
+        assert exchange(server.get(2)) == Silence("has not finished its answer within 2 s", in_time=False)
 
 
 def test_an_answer_that_has_begun_must_soon_be_whole(exchange: Exchange, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,11 +2,12 @@
 
 import getpass
 import os
-import socket
 import subprocess
 import threading
 from collections.abc import Callable
 from pathlib import Path
+
+from tests.ports import free_port
 
 CONFIGURATION = """\
 ClusterName=trial
@@ -41,8 +42,7 @@ class Slurm:
             (place / name).mkdir()
         self.configuration = place / "slurm.conf"
         self._over = place / "over"
-        with socket.create_server(("127.0.0.1", 0)) as first, socket.create_server(("127.0.0.1", 0)) as second:
-            ports = {"controller": first.getsockname()[1], "daemon": second.getsockname()[1]}
+        ports = {"controller": free_port(), "daemon": free_port()}
         self.configuration.write_text(CONFIGURATION.format(place=place, user=getpass.getuser(), **ports))
         self._log = (place / "log").open("wb")
         self._processes = [self._start("slurmctld", "-D", "-i")]
@@ -82,12 +82,12 @@ class Slurm:
         wait_until(lambda: not self.run("squeue", "--noheader", "--states=RUNNING"), "all jobs have ended")
         for process in reversed(self._processes):
             process.terminate()
-            process.wait(30)
+            process.wait(60)
         self._log.close()
 
 
 def wait_until(holds: Callable[[], bool], what: str) -> None:
-    for _ in range(300):
+    for _ in range(1200):
         if holds():
             return
         threading.Event().wait(0.1)

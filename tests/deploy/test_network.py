@@ -106,5 +106,5 @@ def test_dnsmasq_tells_guests_where_the_service_is(machine: Hypervisor) -> None:
         *("--interface=forewarn0", "--dhcp-range=10.0.0.1,10.0.0.9", f"--dhcp-leasefile={machine.directory}/leases"),
     ):
         asking = "from forewarn.client.shouting import offered_endpoints; print(offered_endpoints())"
-        heard = (guest.run(sys.executable, "-c", asking) for _ in range(3))  # dnsmasq may not be up at first
+        heard = (guest.run(sys.executable, "-c", asking) for _ in range(10))  # dnsmasq may not be up at first
         assert any("192.0.2.10" in each for each in heard)

@@ -74,7 +74,7 @@ def follows(server: Server) -> bool:
 
 
 def wait_until(holds: Callable[[], bool]) -> None:
-    for _ in range(200):
+    for _ in range(1200):
         if holds():
             return
         threading.Event().wait(0.1)
@@ -102,7 +102,7 @@ class Writer:
         )
         self._thread = threading.Thread(target=self._write, daemon=True)
         self._thread.start()
-        assert self._wrote.wait(20)
+        assert self._wrote.wait(90)
 
     def _write(self) -> None:
         assert self._process.stdin is not None
@@ -120,7 +120,7 @@ class Writer:
             return
 
     def wait(self) -> None:
-        self._thread.join(20)
+        self._thread.join(90)
         assert not self._thread.is_alive()
         with self._process:
             pass

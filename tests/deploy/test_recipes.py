@@ -133,7 +133,6 @@ class SlurmTrial(RecipeTrial):
     """A node that is drained."""
 
     recipe = "slurm-drain"
-    slack = 2.0
     hanging_call = 5.0
 
     def __init__(self, directory: Path, slurm: Slurm) -> None:
