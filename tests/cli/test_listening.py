@@ -51,6 +51,7 @@ def test_a_countdown_has_two_units(seconds: int, told: str) -> None:
         (REBOOT, "web-2", "not concerned"),
         (REBOOT, "", "not known"),
         (FREEZE, "web-0", "freezes for 5 s"),
+        (msgspec.structs.replace(REBOOT, resources=("VMSS_18",)), "vmss00000i", "restarts"),
         (msgspec.structs.replace(FREEZE, duration=-1), "web-0", "freezes"),
         (msgspec.structs.replace(REBOOT, type="Repaint"), "web-0", "is concerned"),
     ],
@@ -79,6 +80,18 @@ def test_events_are_a_table_with_a_line_of_details_each() -> None:
     mine, other = list(rows((REBOOT,), "web-0", NOW))[1], list(rows((REBOOT,), "db-0", NOW))[1]
     assert click.unstyle(mine) != mine
     assert click.unstyle(other) == other
+
+
+def test_many_vms_stand_below_each_other_where_the_window_is_narrow(monkeypatch: pytest.MonkeyPatch) -> None:
+    """At a terminal; elsewhere a row is a line."""
+    many = msgspec.structs.replace(REBOOT, resources=tuple(f"web-{number}" for number in range(9)))
+    assert click.unstyle(list(rows((many,), "web-0", NOW))[1]).endswith("web-0, " + ", ".join(many.resources[1:]))
+
+    monkeypatch.setattr("forewarn.cli.output._is_at_terminal", lambda: True)
+    monkeypatch.setenv("COLUMNS", "80")
+    lines = click.unstyle("\n".join(rows((many,), "web-0", NOW))).splitlines()
+    assert max(map(len, lines)) <= 80
+    assert [line[lines[0].index("VMS") :] for line in lines[1:3]] == ["web-0, web-1, web-2,", "web-3, web-4, web-5,"]
 
 
 def test_what_an_old_version_does_not_tell_is_left_out() -> None:

@@ -2,6 +2,7 @@
 
 import pytest
 
+from forewarn.client import discovery
 from forewarn.client.discovery import Found, Source, find
 from forewarn.client.errors import NotFound
 from forewarn.client.places import Place
@@ -96,6 +97,18 @@ def test_a_place_that_names_nothing_says_so() -> None:
     stage = Stage(REFUSED)
     with pytest.raises(NotFound, match=r"; no lease names one\. Give"):
         looked_for(stage)
+
+
+@pytest.mark.parametrize(("platform", "is_looked_at"), [("win32", True), ("linux", False)])
+def test_the_registry_is_spoken_of_where_there_is_one(
+    monkeypatch: pytest.MonkeyPatch,
+    platform: str,
+    is_looked_at: bool,  # noqa: FBT001 - a case
+) -> None:
+    """Elsewhere nobody would know what is meant."""
+    monkeypatch.setattr("sys.platform", platform)
+
+    assert ("the registry" in [source.how for source in discovery._sources()]) is is_looked_at
 
 
 def test_a_wrong_address_in_the_environment_is_refused() -> None:

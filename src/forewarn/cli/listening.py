@@ -58,9 +58,10 @@ def name_of(client: "Client") -> str:
 
 
 def is_mine(event: "ScheduledEvent", name: str) -> bool:
-    from forewarn.client.names import is_same
+    """Tell whether the event happens to this VM, which may be known by its host name."""
+    from forewarn.client.names import find_name
 
-    return any(is_same(each, name) for each in event.resources)
+    return bool(find_name(name, event.resources))
 
 
 def words(event: "ScheduledEvent") -> tuple[str, str, str]:
@@ -103,14 +104,11 @@ def when(event: "ScheduledEvent", now: datetime) -> str:
 def rows(events: tuple["ScheduledEvent", ...], name: str, now: datetime) -> Iterator[str]:
     """Yield lines: the head of the table, then two for each event, the second with what does not fit a column."""
     head = ("EVENT", "TYPE", "STATUS", "NOT BEFORE", "THIS VM", "VMS")
-    cells = [
-        (short_id(event), *words(event)[:2], when(event, now), meaning(event, name), ", ".join(event.resources))
-        for event in events
-    ]
-    widths = [max(map(len, column)) for column in zip(head, *cells, strict=True)]
-    yield click.style(_line(head, widths), dim=True)
+    cells = [(short_id(event), *words(event)[:2], when(event, now), meaning(event, name)) for event in events]
+    widths = [max(map(len, column)) for column in zip(head[:-1], *cells, strict=True)]
+    yield click.style(f"{_line(head[:-1], widths)}{head[-1]}", dim=True)
     for event, row in zip(events, cells, strict=True):
-        line = _line(row, widths)
+        line = wrapped(", ".join(event.resources), _line(row, widths))
         yield click.style(line, fg=_MINE.get(row[2]), bold=True) if name and is_mine(event, name) else line
         yield wrapped(details(event), " " * (widths[0] + 2))
 
@@ -142,4 +140,4 @@ def record(event: "ScheduledEvent", name: str) -> dict[str, object]:
 
 
 def _line(cells: tuple[str, ...], widths: list[int]) -> str:
-    return "  ".join(cell.ljust(width) for cell, width in zip(cells, widths, strict=True)).rstrip()
+    return "".join(f"{cell.ljust(width)}  " for cell, width in zip(cells, widths, strict=True))

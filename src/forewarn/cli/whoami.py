@@ -14,13 +14,13 @@ def whoami(url: str | None, api_version: str | None, as_json: bool) -> None:
 
     Neighbours are the VMs that present events name; a service does not list them otherwise.
     """
-    from forewarn.client.names import is_same
+    from forewarn.client.names import find_name
 
     with service(url, api_version) as client:
         document = client.document()
         name = client.own_name()
         named = {each for event in document.events for each in event.resources}
-        neighbours = sorted(each for each in named if not is_same(each, name))
+        neighbours = sorted(each for each in named if not find_name(name, (each,)))
         told = {
             "name": name,
             "url": client.url,

@@ -7,6 +7,7 @@ leases, registry          ├ the first that answers like a service
 asking by DHCP, as root   ┘
 """
 
+import sys
 from collections.abc import Callable, Mapping
 
 import msgspec
@@ -110,8 +111,7 @@ def _sources() -> tuple[Source, ...]:
     from forewarn.client.leases import leased_endpoints, registered_endpoints  # noqa: PLC0415
     from forewarn.client.shouting import offered_endpoints  # noqa: PLC0415
 
-    return (
-        Source("a DHCP lease (option 245)", "no DHCP lease names one", leased_endpoints),
-        Source("the registry", "the registry names none", registered_endpoints),
-        Source("asking by DHCP (option 245)", "no DHCP server names one to root", offered_endpoints),
-    )
+    lease = Source("a DHCP lease (option 245)", "no DHCP lease names one", leased_endpoints)
+    registry = Source("the registry", "the registry names none", registered_endpoints)
+    asking = Source("asking by DHCP (option 245)", "no DHCP server names one to root", offered_endpoints)
+    return (lease, registry, asking) if sys.platform == "win32" else (lease, asking)
