@@ -91,3 +91,29 @@ def test_a_group_that_is_gone_is_seen_by_no_owner(fleet: Fleet) -> None:
     """Its name in a token harms nobody."""
     assert list(bearer(Role.OWNER, "web", "gone").known_groups(fleet)) == ["web"]
     assert list(bearer(Role.OWNER, "gone").known_vms(fleet)) == []
+
+
+@pytest.mark.parametrize(
+    ("who", "seen"),
+    [
+        (bearer(Role.OPERATOR), ["web", "shop"]),
+        (bearer(Role.VIEWER), ["web", "shop"]),
+        (bearer(Role.OWNER, "web"), ["web"]),
+        (bearer(Role.OWNER), []),
+    ],
+    ids=["operator", "viewer", "owner of one", "owner of none"],
+)
+def test_an_owner_sees_its_own_groups_and_everybody_else_all(who: Bearer, seen: list[str], fleet: Fleet) -> None:
+    """The groups, their VMs, and whether it may know of one."""
+    assert [name for name in fleet.groups if who.sees(name)] == seen
+    assert sorted(who.known_groups(fleet)) == sorted(seen)
+    assert sorted(who.known_vms(fleet)) == sorted(f"{name}-0" for name in seen)
+    assert [who.group(fleet, name).name for name in seen] == seen
+    assert [who.vm(fleet, f"{name}-0").group for name in seen] == seen
+
+
+def test_a_host_is_found_by_its_name(fleet: Fleet) -> None:
+    """Whoever may know of hosts; one that is not there is answered with the nearest."""
+    assert bearer(Role.VIEWER).host(fleet, "h1").name == "h1"
+    with pytest.raises(Unknown, match="there is no host 'h11'; did you mean 'h1'"):
+        bearer(Role.VIEWER).host(fleet, "h11")

@@ -134,10 +134,10 @@ def test_old_mistakes_are_forgotten() -> None:
 
 
 def test_the_memory_of_guessers_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    """However many addresses they come from."""
+    """However many addresses they come from; those of long ago are forgotten first."""
     monkeypatch.setattr("forewarn.control.tokens._MOST_REMEMBERED", 10)
     door = Door()
     for number in range(50):
         door.guess(1, address=f"192.0.2.{number}")
 
-    assert len(door.keeper._failures) == 10
+    assert [address for address, _ in door.keeper._failures] == [f"192.0.2.{number}" for number in range(40, 50)]
