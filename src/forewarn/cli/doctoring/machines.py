@@ -24,16 +24,20 @@ def find_vms(settings: Settings, findings: Findings) -> tuple[bool, tuple[Vm, ..
     with findings.looking("fleet"):
         if settings.fleet:
             vms = tuple(read(settings.fleet).vms.values())
-            findings.ok("fleet", f"{settings.fleet} declares {len(vms)} VMs")
+            findings.ok("fleet", f"{settings.fleet} declares {_counted(vms)}")
     with findings.looking("service"):
         try:
             with Client.local(settings.data) as client:
                 vms = tuple(vm for page in client.declared() for vm in page.vms)
             is_running = True
-            findings.ok("service", f"it answers in {settings.data}, and knows {len(vms)} VMs")
+            findings.ok("service", f"it answers in {settings.data}, and knows {_counted(vms)}")
         except Unavailable:
             findings.unsure("service", f"none answers in {settings.data}; start it with 'forewarn serve'")
     return is_running, vms
+
+
+def _counted(vms: Sequence[Vm]) -> str:
+    return "1 VM" if len(vms) == 1 else f"{len(vms)} VMs"
 
 
 def examine_driver(settings: Settings, vms: Sequence[Vm], findings: Findings, *, is_running: bool) -> None:
@@ -61,7 +65,7 @@ def _ask_driver(kind: "DriverType", settings: Settings, vms: Sequence[Vm]) -> tu
     driver = kind.from_settings(settings.driver_settings, SystemClock(), settings.hurry)
     try:
         if isinstance(driver, Checking):
-            return driver.check(tuple(vms)), f", and reaches its {len(vms)} machines"
+            return driver.check(tuple(vms)), f", and reaches the machines of {_counted(vms)}"
         return (), ""
     finally:
         driver.close()
