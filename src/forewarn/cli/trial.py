@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import click
 import msgspec
 
+from forewarn.agent.facts import Consulted, Fact
 from forewarn.agent.status import ApprovalState, EventStatusView, StepState, StepView
 from forewarn.cli.output import print_json, print_table
 from forewarn.core.errors import BadInput
@@ -20,7 +21,6 @@ from forewarn.core.model import EventStatus
 from forewarn.wire.shown import show_status
 
 if TYPE_CHECKING:
-    from forewarn.agent.facts import Fact
     from forewarn.agent.loop import Agent
     from forewarn.agent.settings import AgentSettings
     from forewarn.config.settings import Notice
@@ -32,6 +32,8 @@ _SCHEDULED = show_status(EventStatus.SCHEDULED)
 _OPEN = (StepState.WAITING, StepState.RUNNING)
 _AFTERWARDS = timedelta(minutes=30)
 """Longer than any emulated impact takes."""
+_LAST = ("preempt", "terminate")
+"""What ends with the VM: its agent hears nothing more, and nothing is put back."""
 
 
 class Said(msgspec.Struct):
@@ -41,17 +43,20 @@ class Said(msgspec.Struct):
     dry_run: bool
     rule: str = ""
     approval: ApprovalState = ApprovalState.NOT_OURS
+    approval_detail: str = ""
     steps: list[StepView] = []
     is_seen: bool = False
     has_started: bool = False
+    is_declined: bool = False
+    """Whether the coordinator said no: it may say so for long, and nobody waits for that in a trial."""
 
     def note(self, view: EventStatusView) -> None:
         """Take in how far the agent has come; what was done is kept when it is being put back."""
         self.is_seen = True
         self.has_started = self.has_started or view.event.event_status != _SCHEDULED
         self.rule = view.rule
-        if self.approval is not ApprovalState.SENT:
-            self.approval = view.approval
+        if self.approval is not ApprovalState.SENT and not view.is_gone:
+            self.approval, self.approval_detail = view.approval, view.approval_detail
         known = {(step.handler, step.direction): step for step in self.steps}
         known |= {(step.handler, step.direction): step for step in view.steps}
         self.steps = sorted(known.values(), key=lambda step: step.direction)
@@ -92,9 +97,10 @@ def play(settings: "AgentSettings", event: str, notice: str | None, *, quiet: bo
     return said
 
 
-def _note(agent: "Agent", said: Said, tell: "Callable[[Fact], None]", fact: "Fact") -> None:
+def _note(agent: "Agent", said: Said, tell: Callable[[Fact], None], fact: Fact) -> None:
     """Follow the agent step by step: it forgets an event as soon as everything is put back."""
     tell(fact)
+    said.is_declined = said.is_declined or (isinstance(fact, Consulted) and not fact.agreed)
     for view in agent.status().events:
         said.note(view)
 
@@ -105,8 +111,10 @@ async def _play(agent: "Agent", emulator: "Emulator", name: str, said: Said) -> 
             await asyncio.sleep(_LOOK_AGAIN)
         event = await asyncio.to_thread(_announce, emulator.vm(name), said.event)
         is_moved = False
-        while not _is_over(agent, event, said):
+        while not (event.is_over and said.is_seen and not agent.status().events):
             if not is_moved and _is_prepared(said):
+                if said.event in _LAST:
+                    return
                 # Approved or not, everything that was to be done before it has been done: let it happen.
                 is_moved = True
                 await asyncio.to_thread(emulator.advance, _AFTERWARDS)
@@ -136,19 +144,12 @@ def _announce(vm: "VmHandle", event: str) -> "EventHandle":
     return announce()
 
 
-def _is_over(agent: "Agent", event: "EventHandle", said: Said) -> bool:
-    if said.event in ("preempt", "terminate"):
-        # A VM that is evicted or deleted is not told that it is gone, and nothing is put back in it.
-        return event.is_over and _is_prepared(said)
-    return event.is_over and said.is_seen and not agent.status().events
-
-
 def _is_prepared(said: Said) -> bool:
     """Tell whether nothing more is to come before the event does."""
     if not said.rule:
         return said.is_seen
-    is_decided = said.dry_run or said.has_started or said.approval is not ApprovalState.WAITING
-    return is_decided and not any(step.state in _OPEN for step in said.steps)
+    is_awaited = said.approval is ApprovalState.WAITING and not (said.dry_run or said.has_started or said.is_declined)
+    return not is_awaited and not any(step.state in _OPEN for step in said.steps)
 
 
 def show(said: Said, *, as_json: bool) -> None:
@@ -162,7 +163,14 @@ def show(said: Said, *, as_json: bool) -> None:
     click.echo()
     rows = [(step.handler, step.direction, step.state, _seconds(step), step.detail) for step in said.steps]
     print_table(("HANDLER", "DOES", "STATE", "TOOK", "DETAIL"), rows, "the rule has no handlers")
-    click.echo(f"rule {said.rule}, approval {said.approval}")
+    click.echo(f"rule {said.rule}, {_approval(said)}")
+
+
+def _approval(said: Said) -> str:
+    if said.dry_run:
+        return "dry run: nothing was approved"
+    is_told = said.approval is not ApprovalState.SENT and said.approval_detail
+    return f"approval {said.approval}: {said.approval_detail}" if is_told else f"approval {said.approval}"
 
 
 def _seconds(step: StepView) -> str:
