@@ -2,12 +2,12 @@
 LIBVIRT_PACKAGES := libvirt-daemon-driver-qemu libvirt-daemon-system qemu-system-x86 qemu-utils \
 	$(if $(wildcard /run/systemd/system),,libvirt-daemon-system-sysv)
 # What the tests and the benchmarks use beside Python.
-TEST_PACKAGES := curl dnsmasq-base haproxy iproute2 jq nftables openssl procps \
+TEST_PACKAGES := curl dnsmasq-base haproxy iproute2 jq nftables openssh-server openssl procps qemu-guest-agent \
 	libmono-system-runtime-serialization4.0-cil mono-mcs mono-runtime \
 	postgresql slurmctld slurmd prometheus prometheus-alertmanager $(LIBVIRT_PACKAGES) \
 	systemd
 # What small real guests need: the demo and the tests boot some.
-GUEST_PACKAGES := busybox-static cpio iproute2 lz4 nftables qemu-system-x86 qemu-utils
+GUEST_PACKAGES := busybox-static cpio iproute2 lz4 nftables qemu-system-x86 qemu-utils xz-utils zstd
 PACEMAKER_PACKAGES := corosync pacemaker pacemaker-cli-utils pacemaker-resource-agents
 BENCH_PACKAGES := nginx wrk
 KUBERNETES_PACKAGES := dpkg-dev etcd-server golang-go openssl

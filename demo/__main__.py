@@ -19,7 +19,7 @@ from types import FrameType
 from demo import needs, traces
 from demo.cloud import Cloud, Trouble
 from demo.initramfs import NoInitramfs
-from demo.kernel import NoKernel, cache
+from demo.kernel import NoKernel, cache, has_kernel
 from demo.story import Broken, Play
 from demo.view import View
 from forewarn.core.errors import ForewarnError
@@ -86,7 +86,8 @@ def _tell_left(view: View, left: list[str]) -> None:
         view.add(f"Left behind: {', '.join(left)}.")
         return
     view.add("Nothing is left behind: no process, no network, no file.")
-    view.add(f"The guests' kernel is kept in {cache()}, for the next time.")
+    if has_kernel():
+        view.add(f"The guests' kernel is kept in {cache()}, for the next time.")
 
 
 def _interrupt(_number: int, _frame: FrameType | None) -> None:

@@ -1,5 +1,6 @@
 """The kernel of the guests: Debian's own for clouds, fetched once and kept uncompressed, so that guests boot fast."""
 
+import lzma
 import os
 import shutil
 import struct
@@ -12,6 +13,8 @@ _META_PACKAGE = "linux-image-cloud-amd64"
 _PAYLOAD_AT = 0x248
 """Where a bzImage tells the place and the length of what is compressed in it."""
 _SETUP_SECTORS_AT = 0x1F1
+_PROGRAMS = {b"\x02\x21\x4c\x18": "lz4", b"\x28\xb5\x2f\xfd": "zstd", b"\xfd7zX": "xz"}
+"""What unpacks a kernel, by how what is packed in it begins; each release of Debian has its own."""
 
 
 class NoKernel(Exception):
@@ -25,10 +28,25 @@ class Kernel:
     image: Path
     modules: Path
 
+    def module(self, name: str) -> Path | None:
+        """Return a module, unpacked where it was packed; None for what the kernel has built in."""
+        plain = self.modules / name
+        packed = plain.with_name(f"{plain.name}.xz")
+        if not plain.exists() and packed.exists():
+            unpacked = plain.with_name(f"{plain.name}.{os.getpid()}")
+            unpacked.write_bytes(lzma.decompress(packed.read_bytes()))
+            unpacked.rename(plain)
+        return plain if plain.exists() else None
+
 
 def cache() -> Path:
     """Return where what took long to make is kept."""
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "forewarn"
+
+
+def has_kernel() -> bool:
+    """Tell whether one was fetched already."""
+    return any(cache().glob("linux-image-*/vmlinux"))
 
 
 def kernel() -> Kernel:
@@ -56,12 +74,9 @@ def _fetch(package: str, kept: Path) -> None:
         _run("apt-get", "-q", "download", package, cwd=there)
         (archive,) = there.glob("*.deb")
         _run("dpkg", "-x", str(archive), "unpacked", cwd=there)
-        (image,) = (there / "unpacked" / "boot").glob("vmlinuz-*")
-        (modules,) = (there / "unpacked" / "lib" / "modules").iterdir()
         made = there / "made"
         made.mkdir()
-        (made / "vmlinux").write_bytes(_uncompressed(image.read_bytes()))
-        shutil.move(modules / "kernel", made / "modules")
+        lay_out(there / "unpacked", made)
         try:
             made.rename(kept)
         except OSError:
@@ -69,11 +84,24 @@ def _fetch(package: str, kept: Path) -> None:
                 raise
 
 
+def lay_out(unpacked: Path, made: Path) -> None:
+    """Take from an unpacked package what guests need."""
+    images = list((unpacked / "boot").glob("vmlinuz-*"))
+    modules = [*unpacked.glob("lib/modules/*/kernel"), *unpacked.glob("usr/lib/modules/*/kernel")]
+    if not images or not modules:
+        raise NoKernel("the kernel's package does not hold what Debian 12 and 13 put there")
+    (made / "vmlinux").write_bytes(_uncompressed(images[0].read_bytes()))
+    shutil.move(modules[0], made / "modules")
+
+
 def _uncompressed(image: bytes) -> bytes:
     offset, length = struct.unpack_from("<II", image, _PAYLOAD_AT)
     start = (image[_SETUP_SECTORS_AT] + 1) * 512 + offset
     payload = image[start : start + length - 4]  # the last four bytes tell how long it will be
-    done = subprocess.run(["lz4", "-dc"], input=payload, capture_output=True, check=False)
+    program = _PROGRAMS.get(payload[:4])
+    if program is None:
+        raise NoKernel(f"the kernel is packed in a way that is not known here; it begins with {payload[:4].hex()}")
+    done = subprocess.run([program, "-dc"], input=payload, capture_output=True, check=False)
     if done.returncode or not done.stdout.startswith(b"\x7fELF"):
         raise NoKernel(f"the kernel could not be unpacked: {done.stderr.decode(errors='replace').strip()}")
     return done.stdout
@@ -85,4 +113,6 @@ def _run(*words: str, cwd: Path | None = None) -> str:
     except FileNotFoundError:
         raise NoKernel(f"there is no {words[0]} here; the guests need Debian") from None
     except subprocess.CalledProcessError as error:
-        raise NoKernel(f"{' '.join(words)}: {error.stderr.strip()}") from None
+        lines = error.stderr.strip().splitlines()
+        wrong = [line.removeprefix("E: ") for line in lines if line.startswith("E: ")] or lines
+        raise NoKernel(f"{' '.join(words)}: {'; '.join(wrong)}") from None

@@ -3,9 +3,12 @@
 import os
 import platform
 import shutil
+import tempfile
 from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
+
+from demo.kernel import cache, has_kernel
 
 _PACKAGES = {
     "apt-get": "apt",
@@ -14,7 +17,15 @@ _PACKAGES = {
     "ip": "iproute2",
     "lz4": "lz4",
     "qemu-system-x86_64": "qemu-system-x86",
+    "xz": "xz-utils",
+    "zstd": "zstd",
 }
+_LONGEST = 60
+"""Characters of a directory in which sockets still have room for their names."""
+_ROOM = 50_000_000
+"""Bytes for what guests say, and for the journal."""
+_ROOM_FOR_KERNEL = 500_000_000
+"""Bytes for the kernel's package, packed and unpacked."""
 _TUN = Path("/dev/net/tun")
 _MEMORY = 1_000_000
 """Kilobytes that should be free: three guests, the service, and some room."""
@@ -33,8 +44,19 @@ def missing() -> Iterator[str]:
         yield "Python's package qemu.qmp is not there: make demo installs it, or pip install 'forewarn[qemu]'."
     if not _TUN.exists():
         yield f"There is no {_TUN}, by which guests get their network: modprobe tun, or let the container have it."
+    if len(place := tempfile.gettempdir()) > _LONGEST:
+        yield f"The path {place} is too long for sockets in it: TMPDIR=/tmp make demo."
+    yield from _narrow(Path(place), _ROOM)
+    if not has_kernel():
+        yield from _narrow(cache(), _ROOM_FOR_KERNEL)
     if (free := _free_memory()) < _MEMORY:
         yield f"The guests need {_MEMORY // 1000} MB of memory, and {free // 1000} MB are free: end something."
+
+
+def _narrow(place: Path, needed: int) -> Iterator[str]:
+    there = next(each for each in (place, *place.parents) if each.is_dir())
+    if (free := shutil.disk_usage(there).free) < needed:
+        yield f"The demo needs {needed // 1_000_000} MB in {there}, and {free // 1_000_000} MB are free: make room."
 
 
 def _free_memory() -> int:

@@ -3,11 +3,19 @@
 import os
 import platform
 import shutil
+import tempfile
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
 from demo import needs
+
+
+class Usage(NamedTuple):
+    """What a disk has."""
+
+    free: int
 
 
 @pytest.fixture(autouse=True)
@@ -18,6 +26,8 @@ def _fit(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shutil, "which", lambda program: f"/bin/{program}")
     monkeypatch.setattr(needs, "_free_memory", lambda: 2_000_000)
     monkeypatch.setattr(needs, "_TUN", Path("/dev/null"))
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: Usage(10**9))
+    monkeypatch.setattr(tempfile, "gettempdir", lambda: "/home")
 
 
 def test_nothing_is_missing_on_a_fit_machine() -> None:
@@ -53,3 +63,22 @@ def test_all_that_is_missing_is_said_at_once(monkeypatch: pytest.MonkeyPatch) ->
     assert "aarch64" in said[0]
     assert "no-such-device" in said[1]
     assert "300 MB are free" in said[2]
+
+
+def test_too_little_room_is_said_before_anything_is_fetched(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """A kernel that is there already needs none."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: Usage(100_000_000))
+    assert list(needs.missing()) == [f"The demo needs 500 MB in {tmp_path}, and 100 MB are free: make room."]
+
+    (tmp_path / "forewarn" / "linux-image-1").mkdir(parents=True)
+    (tmp_path / "forewarn" / "linux-image-1" / "vmlinux").touch()
+    assert list(needs.missing()) == []
+
+
+def test_a_directory_whose_path_is_too_long_for_sockets_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With the variable that chooses another."""
+    monkeypatch.setattr(tempfile, "gettempdir", lambda: "/" + "x" * 61)
+    (said,) = needs.missing()
+
+    assert said.endswith("is too long for sockets in it: TMPDIR=/tmp make demo.")

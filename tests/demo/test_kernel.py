@@ -1,0 +1,62 @@
+"""The guests' kernel, as releases of Debian pack it."""
+
+import lzma
+import struct
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from demo.kernel import Kernel, NoKernel, lay_out
+
+ELF = b"\x7fELF" + bytes(1000)
+
+
+def image(packed: bytes) -> bytes:
+    """Return what a boot loader is given: a setup part that tells where the packed kernel is, and that."""
+    head = bytearray(1024)
+    head[0x1F1] = 1
+    struct.pack_into("<II", head, 0x248, 0, len(packed) + 4)
+    return bytes(head) + packed + struct.pack("<I", len(ELF))
+
+
+def package(directory: Path, modules: str, packed: bytes) -> Path:
+    (directory / "boot").mkdir(parents=True)
+    (directory / "boot" / "vmlinuz-1").write_bytes(image(packed))
+    (directory / modules / "1" / "kernel" / "net").mkdir(parents=True)
+    (directory / "made").mkdir()
+    return directory
+
+
+@pytest.mark.end_to_end
+@pytest.mark.parametrize(
+    ("modules", "words"),
+    [("lib/modules", ["lz4", "-l", "-c"]), ("usr/lib/modules", ["zstd", "-c"]), ("lib/modules", ["xz", "-c"])],
+)
+def test_a_kernel_is_unpacked_however_it_is_packed(tmp_path: Path, modules: str, words: list[str]) -> None:
+    """Debian 12 and 13 do it differently, and put modules elsewhere."""
+    packed = subprocess.run(words, input=ELF, capture_output=True, check=True).stdout
+    unpacked = package(tmp_path, modules, packed)
+    lay_out(unpacked, unpacked / "made")
+
+    assert (unpacked / "made" / "vmlinux").read_bytes() == ELF
+    assert (unpacked / "made" / "modules" / "net").is_dir()
+
+
+def test_a_kernel_that_cannot_be_unpacked_is_said(tmp_path: Path) -> None:
+    """So is a package that is none of a kernel."""
+    with pytest.raises(NoKernel, match="begins with 6e6f6e65"):
+        lay_out(package(tmp_path, "lib/modules", b"none"), tmp_path / "made")
+    with pytest.raises(NoKernel, match="does not hold"):
+        lay_out(tmp_path / "boot", tmp_path / "made")
+
+
+def test_a_module_is_there_plain_or_packed_or_built_in(tmp_path: Path) -> None:
+    """Packed ones are unpacked once."""
+    (tmp_path / "plain.ko").write_bytes(b"plain")
+    (tmp_path / "packed.ko.xz").write_bytes(lzma.compress(b"packed"))
+    kernel = Kernel(tmp_path / "vmlinux", tmp_path)
+
+    found = [kernel.module(name) for name in ("plain.ko", "packed.ko", "packed.ko", "built-in.ko")]
+    assert [path and path.read_bytes() for path in found] == [b"plain", b"packed", b"packed", None]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["packed.ko", "packed.ko.xz", "plain.ko"]
