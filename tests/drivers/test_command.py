@@ -83,7 +83,7 @@ class Machine:
 
     def wait_for_half_way(self) -> list[int]:
         """Wait until the program is half-way; return the process ids of its runner and its own."""
-        assert select.select([self.pipes["begun"]], [], [], 20)[0], "the program was not called"
+        assert select.select([self.pipes["begun"]], [], [], 60)[0], "the program was not called"
         return [int(pid) for pid in os.read(self.pipes["begun"], 100).split()]
 
     def go_on(self) -> None:
@@ -124,7 +124,7 @@ def in_thread(call: Callable[[], Outcome]) -> Callable[[], Outcome]:
     thread.start()
 
     def answer() -> Outcome:
-        thread.join(20)
+        thread.join(60)
         return answers[0]
 
     return answer

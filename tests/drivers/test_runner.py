@@ -77,25 +77,27 @@ def test_a_program_that_takes_too_long_is_stopped() -> None:
     assert (ended.timed_out, ended.exit) == (True, -signal.SIGTERM)
 
 
+@pytest.mark.end_to_end
 def test_a_program_that_does_not_stop_is_killed() -> None:
     """Who ignores the request to stop is killed after the grace."""
-    ended = shell("trap '' TERM; while :; do sleep 1; done", timeout=1.0, grace=0.1)
+    ended = shell("trap '' TERM; while :; do sleep 1; done", timeout=4.0, grace=0.1)
 
     assert (ended.timed_out, ended.exit) == (True, -signal.SIGKILL)
 
 
+@pytest.mark.end_to_end
 def test_the_whole_group_is_stopped(tmp_path: Path) -> None:
     """What the program started goes down with it when it takes too long, even if it ignores the request."""
     pid_file = tmp_path / "pid"
     stubborn = f'trap "" TERM; echo $$ > {pid_file}; exec sleep 60'
-    shell(f"sh -c '{stubborn}' & sleep 60", timeout=1.0, grace=0.1)
+    shell(f"sh -c '{stubborn}' & sleep 60", timeout=4.0, grace=0.1)
 
     assert is_gone(int(pid_file.read_text()))
 
 
 def is_gone(pid: int) -> bool:
     """Look until the process is gone; the kernel takes a moment to clear away what was killed."""
-    deadline = time.monotonic() + 5
+    deadline = time.monotonic() + 30
     while time.monotonic() < deadline:
         try:
             state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]

@@ -85,10 +85,20 @@ class WebhookTrial(DriverTrial):
 
     def crash_during(self, impact: Impact) -> None:
         """The answer is lost on the way, and so is the driver."""
-        self._site.receiver.answers = [None]
+        receiver = self._site.receiver
+        receiver.answers = [None]
         driver = self._site.driver()
-        threading.Timer(0.2, driver.close).start()
+        taken = len(receiver.messages)
+
+        def close_when_taken() -> None:
+            while len(receiver.messages) == taken:
+                time.sleep(0.01)
+            driver.close()
+
+        closing = threading.Thread(target=close_when_taken, daemon=True)
+        closing.start()
         driver.perform(impact)
+        closing.join(60)
 
 
 class TestWebhookDriver(DriverContract):
@@ -179,7 +189,7 @@ def call_back(driver: WebhookDriver, said: Mapping[str, object], secret: str = S
         driver._callback_url, body, sign(secret, "back-1", datetime.now(UTC), body)
     )
     try:
-        with urllib.request.urlopen(request, timeout=10) as answer:  # noqa: S310 as above
+        with urllib.request.urlopen(request, timeout=60) as answer:  # noqa: S310 as above
             return int(answer.status)
     except urllib.error.HTTPError as error:
         return error.code

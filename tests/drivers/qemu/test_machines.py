@@ -11,13 +11,15 @@ from forewarn.drivers.qemu.settings import QemuSettings
 
 
 @pytest.fixture
-def machine(tmp_path: Path) -> Iterator[Machine]:
+def machine(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Machine]:
     monitors = Monitors(lambda *_: None)
-    yield Machine(QemuSettings(qmp=str(tmp_path / "{vm}.qmp"), timeout=0.2), monitors, "web-0", "h1")
+    settings = QemuSettings(qmp=str(tmp_path / "{vm}.qmp"), timeout=getattr(request, "param", 60))
+    yield Machine(settings, monitors, "web-0", "h1")
     monitors.close()
 
 
 @pytest.mark.end_to_end
+@pytest.mark.parametrize("machine", [0.2], indirect=True)
 def test_a_command_that_takes_too_long_is_ended(machine: Machine) -> None:
     """Whose it is and how long it had is said."""
     with pytest.raises(Trouble, match=r"^'start' \(sleep\) took longer than 0 s for web-0$"):
