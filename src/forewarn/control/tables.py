@@ -9,7 +9,7 @@ import msgspec
 from msgspec.structs import replace
 
 from forewarn.config.durations import read_duration
-from forewarn.core.declaration import check_terms
+from forewarn.core.declaration import NAME, check_terms
 from forewarn.core.errors import Refused, nearest
 from forewarn.core.model import (
     ApprovalRule,
@@ -22,7 +22,6 @@ from forewarn.core.model import (
     Vm,
 )
 
-_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,79}")
 _IPV4 = re.compile(r"(?:(?:25[0-5]|2[0-4]\d|1\d\d|[1-9]?\d)\.){3}(?:25[0-5]|2[0-4]\d|1\d\d|[1-9]?\d)", re.ASCII)
 _TAP = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,14}")
 _MAC = re.compile(r"[0-9a-f]{2}(?::[0-9a-f]{2}){5}")
@@ -42,7 +41,7 @@ class WrongTable(Exception):
 
 def name(given: object) -> str:
     """Return a name that the rules allow too; here the refusal can name the line."""
-    if not isinstance(given, str) or not _NAME.fullmatch(given):
+    if not isinstance(given, str) or not NAME.fullmatch(given):
         _expect(given, "a name of up to 80 letters, digits, '.', '_' and '-', no '.' or '-' first")
     return given
 

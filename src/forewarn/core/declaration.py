@@ -30,8 +30,10 @@ from forewarn.core.model import (
     Vm,
 )
 
+NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,79}")
+"""How a host, a group or a VM may be called."""
+
 _Record = TypeVar("_Record", Host, GroupTerms, Vm)
-_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,79}")
 _POSTPONE_LIMIT = range(30 * 24 * 3600 + 1)
 _TERMINATE_NOTICE = range(5 * 60, 15 * 60 + 1)
 _DOMAINS = range(10_000)
@@ -72,7 +74,7 @@ def set_group(fleet: Fleet, command: SetGroup) -> Iterator[GroupSet]:
 
 def check_name(kind: str, name: str) -> None:
     """Refuse a name that could not stand in a document, a file or a command."""
-    if not _NAME.fullmatch(name):
+    if not NAME.fullmatch(name):
         raise Refused(
             f"{kind} {name!r} is no good name: use up to 80 letters, digits, '.', '_' and '-', "
             "beginning with a letter, a digit or '_'"

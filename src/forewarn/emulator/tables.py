@@ -1,6 +1,5 @@
 """One table of a scenario: which keys it may have, what each may be, and what is said when it is wrong."""
 
-import re
 from collections.abc import Mapping
 from enum import StrEnum
 
@@ -8,23 +7,10 @@ import msgspec
 
 from forewarn.config import toml
 from forewarn.config.values import PERIOD, TEXT, WHOLE, Kind, choice
+from forewarn.control import tables as fleet_tables
 from forewarn.core.errors import BadInput, nearest
 from forewarn.emulator.faults import FaultKind
 from forewarn.emulator.verbs import Verb
-
-_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,79}")
-
-
-def _read_name(given: object) -> str:
-    if not isinstance(given, str) or not _NAME.fullmatch(given):
-        raise ValueError
-    return given
-
-
-def _read_truth(given: object) -> bool:
-    if not isinstance(given, bool):
-        raise ValueError  # noqa: TRY004 - one error for every value that does not fit
-    return given
 
 
 def _read_chance(given: object) -> float:
@@ -39,8 +25,8 @@ def _read_signed(given: object) -> float:
     return float(given)
 
 
-NAME = Kind("a name", _read_name)
-TRUTH = Kind("true or false", _read_truth)
+NAME = Kind("a name", fleet_tables.name)
+TRUTH = Kind("true or false", fleet_tables.truth)
 CHANCE = Kind("a number from 0 to 1", _read_chance)
 SECONDS = Kind("a number of seconds", _read_signed)
 

@@ -4,7 +4,6 @@ A VM is known again by its UUID, else by its name. Group, update domain, fault d
 stay as they are; host, address and wire are libvirt's to say. A new VM stands alone.
 """
 
-import re
 from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
@@ -12,10 +11,9 @@ from msgspec.structs import replace
 
 from forewarn.control.difference import Declared
 from forewarn.control.wish import Wish
+from forewarn.core.declaration import NAME
 from forewarn.core.model import GroupKind, GroupTerms, Host, InstanceFacts, Interface, Vm
 from forewarn.drivers.libvirt.inventory import Inventory, Machine
-
-_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,79}")
 
 
 class Change(msgspec.Struct, frozen=True):
@@ -43,14 +41,14 @@ def merge(found: Sequence[Inventory], declared: Declared, gone: Iterable[str] = 
     changes: list[Change] = []
     remarks: list[str] = []
     for inventory in found:
-        if not _NAME.fullmatch(inventory.host):
+        if not NAME.fullmatch(inventory.host):
             remarks.append(f"{inventory.uri}: {inventory.host!r} is no name of a host; write NAME={inventory.uri}")
             continue
         if inventory.host not in hosts:
             hosts[inventory.host] = Host(inventory.host)
             changes.append(Change("add", "host", inventory.host, inventory.uri))
         for machine in inventory.machines:
-            if not _NAME.fullmatch(machine.name):
+            if not NAME.fullmatch(machine.name):
                 remarks.append(f"{inventory.host}: domain {machine.name!r} is left out; its name is none for a VM")
                 continue
             vm, change = _vm(machine, inventory.host, vms, remarks)
