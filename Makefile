@@ -25,10 +25,10 @@ help: ## Say what can be made
 install: ## Make .venv with the command in it: .venv/bin/forewarn
 	@tools/install server
 
-run: install ## Start the service with a demo fleet on http://127.0.0.1:8254
+run: install ## Start the service with a demo fleet on 127.0.0.1:8254
 	@exec .venv/bin/forewarn demo
 
-demo: ## See it happen to three real guests, as root: warned, rebooted, frozen, moved, evicted
+demo: ## See events happen to three real guests, as root
 	@[ "$$(id -u)" = 0 ] || { echo "The demo makes a network of its own, which only root may: sudo make demo" >&2; exit 1; }
 	@tools/debian-packages $(GUEST_PACKAGES)
 	@tools/install demo
@@ -38,11 +38,11 @@ test: lint ## Run every check and every test, and install what they need
 	@tools/debian-packages $(TEST_PACKAGES) $(GUEST_PACKAGES)
 	@HYPOTHESIS_PROFILE=$${HYPOTHESIS_PROFILE:-test} $(PY) -m pytest -q -n 2 --dist worksteal
 
-test-kubernetes: tools ## Test the kubernetes handler on a real API server, which the first run builds in ten minutes
+test-kubernetes: tools ## Test the kubernetes handler on an API server it builds
 	@tools/debian-packages $(KUBERNETES_PACKAGES)
 	@$(PY) -m pytest -q slow/kubernetes
 
-test-pacemaker: tools ## Test the pacemaker handler on a real cluster of two nodes, as root
+test-pacemaker: tools ## Test the pacemaker handler on two real nodes, as root
 	@tools/debian-packages $(PACEMAKER_PACKAGES)
 	@$(PY) -m pytest -q slow/pacemaker
 
@@ -52,7 +52,7 @@ check: lint ## The fast loop: format, lint, types, imports, fast tests
 docs: tools ## Write the generated pages of docs/reference anew
 	@$(PY) -m tools.reference
 
-bench: tools ## Measure speed and memory beside nginx, bare SQLite and plain QEMU
+bench: tools ## Measure it beside nginx, bare SQLite and plain QEMU
 	@tools/debian-packages $(BENCH_PACKAGES) $(GUEST_PACKAGES)
 	@$(PY) -m bench
 
