@@ -46,13 +46,13 @@ class Hostile:
     def url(self) -> str:
         return f"http://{self.place.authority}"
 
-    def get(self, seconds: float = 5.0) -> Send:
+    def get(self, seconds: float = 30.0) -> Send:
         return Send(place=self.place, target=self.place.path, seconds=seconds)
 
     def wait_for_requests(self, count: int) -> None:
         """Return once so many have come."""
         with self._heard:
-            assert self._heard.wait_for(lambda: len(self.requests) >= count, 10)
+            assert self._heard.wait_for(lambda: len(self.requests) >= count, 60)
 
     def __enter__(self) -> Self:
         self._begin(self._accept)

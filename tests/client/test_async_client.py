@@ -65,7 +65,7 @@ def test_who_waits_in_another_task_ends_with_the_client(scheduled_events: Schedu
         await client.aclose()
         with pytest.raises(Closed):
             await client.document()
-        return await asyncio.wait_for(waiting, 5)
+        return await asyncio.wait_for(waiting, 60)
 
     assert asyncio.run(live()) == 0
 

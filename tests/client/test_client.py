@@ -124,7 +124,7 @@ def test_who_waits_in_another_thread_ends_with_the_client() -> None:
         waiting.start()
         server.wait_for_requests(2)
         client.close()
-        waiting.join(5)
+        waiting.join(60)
 
         assert not waiting.is_alive()
         assert ended == []

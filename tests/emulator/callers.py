@@ -14,7 +14,7 @@ from forewarn.wire import approval
 
 DOCUMENT = "/metadata/scheduledevents?api-version={}"
 NEWEST = "2020-07-01"
-PATIENCE = 10.0
+PATIENCE = 60.0
 
 
 class Answer(msgspec.Struct, frozen=True):

@@ -68,7 +68,7 @@ async def ask(replay: Replay, content: bytes | None = None) -> str:
     request = Request(url, data=content, headers={"Metadata": "true"})
 
     def get() -> str:
-        with urlopen(request, timeout=10) as answer:  # noqa: S310
+        with urlopen(request, timeout=60) as answer:  # noqa: S310
             return str(answer.read().decode())
 
     return await asyncio.to_thread(get)

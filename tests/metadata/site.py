@@ -259,12 +259,12 @@ class Caller:
 
     async def rest(self) -> bytes:
         """Read until the service closes the connection."""
-        while more := await asyncio.wait_for(self._loop.sock_recv(self.wire, 65536), 10):
+        while more := await asyncio.wait_for(self._loop.sock_recv(self.wire, 65536), 60):
             self._received += more
         return self._received
 
     async def _more(self) -> None:
-        more = await asyncio.wait_for(self._loop.sock_recv(self.wire, 65536), 10)
+        more = await asyncio.wait_for(self._loop.sock_recv(self.wire, 65536), 60)
         if not more:
             raise ConnectionError(f"closed after {self._received!r}")
         self._received += more

@@ -20,7 +20,7 @@ VERSION = "?api-version=2020-07-01"
 
 def ask(url: str, body: bytes | None = None) -> bytes:
     request = Request(url + VERSION, data=body, headers={"Metadata": "true"})  # noqa: S310 - our own service
-    with urlopen(request, timeout=10) as answer:  # noqa: S310
+    with urlopen(request, timeout=60) as answer:  # noqa: S310
         content: bytes = answer.read()
         return content
 
