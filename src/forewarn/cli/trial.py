@@ -47,6 +47,7 @@ class Said(msgspec.Struct):
     steps: list[StepView] = []
     is_seen: bool = False
     has_started: bool = False
+    is_over: bool = False
     is_declined: bool = False
     """Whether the coordinator said no: it may say so for long, and nobody waits for that in a trial."""
 
@@ -64,7 +65,7 @@ class Said(msgspec.Struct):
     @property
     def is_well(self) -> bool:
         """Tell whether everything was done and put back."""
-        return all(step.state in (StepState.DONE, StepState.UNDONE) for step in self.steps)
+        return self.is_over and all(step.state in (StepState.DONE, StepState.UNDONE) for step in self.steps)
 
 
 def play(settings: "AgentSettings", event: str, notice: str | None, *, quiet: bool) -> Said:
@@ -114,11 +115,12 @@ async def _play(agent: "Agent", emulator: "Emulator", name: str, said: Said) -> 
         while not (event.is_over and said.is_seen and not agent.status().events):
             if not is_moved and _is_prepared(said):
                 if said.event in _LAST:
-                    return
+                    break
                 # Approved or not, everything that was to be done before it has been done: let it happen.
                 is_moved = True
                 await asyncio.to_thread(emulator.advance, _AFTERWARDS)
             await asyncio.sleep(_LOOK_AGAIN)
+        said.is_over = True
     finally:
         agent.stop()
 
@@ -164,12 +166,14 @@ def show(said: Said, *, as_json: bool) -> None:
     rows = [(step.handler, step.direction, step.state, _seconds(step), step.detail) for step in said.steps]
     print_table(("HANDLER", "DOES", "STATE", "TOOK", "DETAIL"), rows, "the rule has no handlers")
     click.echo(f"rule {said.rule}, {_approval(said)}")
+    if not said.is_over:
+        click.echo("stopped before it was over: put back by hand what was done")
 
 
 def _approval(said: Said) -> str:
     if said.dry_run:
         return "dry run: nothing was approved"
-    is_told = said.approval is not ApprovalState.SENT and said.approval_detail
+    is_told = said.approval in (ApprovalState.WAITING, ApprovalState.HELD) and said.approval_detail
     return f"approval {said.approval}: {said.approval_detail}" if is_told else f"approval {said.approval}"
 
 
