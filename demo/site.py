@@ -22,7 +22,7 @@ BRIDGE = "guests"
 METADATA = "169.254.169.254"
 _MAC = "02:00:a9:fe:a9:fe"
 _GATEWAY = "10.0.0.1/24"
-_PATIENCE = 10.0
+_PATIENCE = 60.0
 
 
 class Site:

@@ -27,7 +27,7 @@ from forewarn.emulator.handles import EventHandle
 from forewarn.wire.document import ScheduledEvent
 
 pytestmark = pytest.mark.end_to_end
-PATIENCE = 20.0
+PATIENCE = 60.0
 
 Story = Callable[[Agent], Awaitable[None]]
 

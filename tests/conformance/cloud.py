@@ -42,7 +42,7 @@ OPERATOR = Caller(CallerKind.OPERATOR, "ada")
 NOON = datetime(2026, 1, 5, 12, 0, tzinfo=UTC)
 EVENTS = "/metadata/scheduledevents"
 NEWEST = "2020-07-01"
-PATIENCE = 20.0
+PATIENCE = 60.0
 
 FLEET = Path(__file__).with_name("fleet.toml")
 ADDRESSES = {vm["name"]: vm["address"] for vm in tomllib.loads(FLEET.read_text(encoding="utf-8"))["vm"]}

@@ -24,7 +24,7 @@ from tests.ports import free_port
 
 PRINTED = "127.0.0.1:8254"
 CONTROL = "127.0.0.1:8255"
-PATIENCE = 90.0
+PATIENCE = 180.0
 
 _SESSION = re.compile(r"<!-- session: (\w+) -->")
 _FILE = re.compile(r"<!-- file: (\S+) -->\n+```\w*\n(.*?)^```$", re.DOTALL | re.MULTILINE)

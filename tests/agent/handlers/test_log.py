@@ -69,7 +69,7 @@ def service(tmp_path: Path) -> Iterator[socket.socket]:
     """A logging service's socket."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as listening:
         listening.bind(str(tmp_path / "log.sock"))
-        listening.settimeout(5)
+        listening.settimeout(60)
         yield listening
 
 
