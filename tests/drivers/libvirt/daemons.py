@@ -3,12 +3,15 @@
 import shutil
 import subprocess
 import tempfile
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from uuid import uuid4
 
 import libvirt
 
+from demo.initramfs import initramfs
+from demo.kernel import Kernel
 from forewarn.clocks import SystemClock
 from forewarn.drivers.libvirt import loop
 from forewarn.drivers.libvirt.driver import LibvirtDriver
@@ -60,13 +63,15 @@ class Daemons:
         self._made.append(LibvirtDriver.from_settings(settings, SystemClock(), 1.0, self.records))
         return self._made[-1]
 
-    def boot(self, words: str = "") -> Guest:
-        return boot(self.connections["h1"], self.root, words)
+    def boot(self, words: str = "", devices: str = "", system: Callable[[Kernel], Path] = initramfs) -> Guest:
+        return boot(self.connections["h1"], self.root, words, devices, system)
 
     def inside(self, name: str, *words: str) -> str:
         """Run a command with the files of a host before its eyes; return what it says."""
-        pid = str(self._processes[name].pid)
-        return _run("nsenter", "--target", pid, "--mount", *words)
+        return _run(*self.words_inside(name, *words))
+
+    def words_inside(self, name: str, *words: str) -> list[str]:
+        return ["nsenter", "--target", str(self._processes[name].pid), "--mount", *words]
 
     def mount(self, name: str, place: str, mebibytes: int) -> None:
         """Give a host a small file system of its own."""

@@ -15,7 +15,7 @@ from uuid import uuid4
 import libvirt
 
 from demo.initramfs import initramfs
-from demo.kernel import kernel
+from demo.kernel import Kernel, kernel
 from forewarn.clocks import SystemClock
 from forewarn.core.model import Event, EventSource, EventStatus, EventType, Vm
 from forewarn.drivers.libvirt import loop
@@ -50,6 +50,7 @@ DOMAIN = """\
     <serial type="file"><source path="{log}" append="on"/></serial>
     <memballoon model="none"/>
     <controller type="usb" model="none"/>
+    {devices}
   </devices>
 </domain>
 """
@@ -176,12 +177,18 @@ class Guest:
         return Impact(event, (self.vm,), now, deletes=deletes, berths=berths)
 
 
-def boot(connection: libvirt.virConnect, directory: Path, words: str = "") -> Guest:
+def boot(
+    connection: libvirt.virConnect,
+    directory: Path,
+    words: str = "",
+    devices: str = "",
+    system: Callable[[Kernel], Path] = initramfs,
+) -> Guest:
     """Define a guest that writes to a directory, start it, and wait until it has booted."""
     made = kernel()
     name = f"g-{uuid4().hex[:8]}"
     log = directory / f"{name}.log"
-    text = DOMAIN.format(name=name, kernel=made.image, initramfs=initramfs(made), log=log, words=words)
+    text = DOMAIN.format(name=name, kernel=made.image, initramfs=system(made), log=log, words=words, devices=devices)
     connection.defineXML(text).create()
     guest = Guest(connection, name, log)
     wait_for(lambda: bool(guest.boots), f"{name} to boot")

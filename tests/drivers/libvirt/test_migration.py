@@ -28,6 +28,15 @@ def test_a_guest_moves_while_it_runs(daemons: Daemons) -> None:
     assert carried_out(driver, asked) == Done({guest.name: "h2"})
 
 
+def test_a_guest_moves_when_the_hosts_speak_to_each_other(daemons: Daemons) -> None:
+    """Peer to peer: the old host's libvirt opens the other's URI by itself."""
+    guest = daemons.boot()
+
+    assert carried_out(daemons.driver(peer_to_peer=True), to_h2(guest)) == Done({guest.name: "h2"})
+    assert daemons.where(guest) == ["h2"]
+    assert guest.still_runs
+
+
 def test_a_move_that_a_crash_hid_is_found(daemons: Daemons) -> None:
     """Both hosts are asked where the guest runs; it does not move twice."""
     guest = daemons.boot()

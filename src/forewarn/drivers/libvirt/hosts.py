@@ -11,7 +11,7 @@ import msgspec
 
 from forewarn.core.errors import BadInput
 from forewarn.drivers.libvirt import loop
-from forewarn.drivers.libvirt.problems import Absent, Unreachable, trouble, words
+from forewarn.drivers.libvirt.problems import Absent, Unreachable, trouble, way_in, words
 
 REBOOTED = -1
 """Stands among libvirt's numbers of events for the one that has none."""
@@ -128,7 +128,7 @@ class Hosts:
         except libvirt.libvirtError as error:
             uri, said = self.uri(host), words(error)
             place = f"on {host} ({uri})" if host != uri else f"at {uri}"
-            raise Unreachable(f"libvirt {place} cannot be reached: {said}; see that it runs and lets us in") from None
+            raise Unreachable(f"libvirt {place} cannot be reached: {said}; {way_in(said)}") from None
         # Only connections to elsewhere know signs of life; drivers that cannot tell events are used without.
         with suppress(libvirt.libvirtError):
             connection.setKeepAlive(_ALIVE_EVERY, _MISSED)

@@ -42,7 +42,7 @@ def trouble(host: str, error: libvirt.libvirtError, what: str = "") -> Trouble:
     """Return what an error of libvirt's means for whoever asked ``what`` of ``host``."""
     code = error.get_error_code()
     if code in _GONE or _is_of_the_wire(error):
-        return Unreachable(f"libvirt on {host} cannot be reached: {words(error)}; see that it runs and lets us in")
+        return Unreachable(f"libvirt on {host} cannot be reached: {words(error)}; {way_in(words(error))}")
     kind = Absent if code in _ABSENT else Unsupported if code in _UNSUPPORTED else Trouble
     return kind(sentence(host, error, what))
 
@@ -56,6 +56,15 @@ def sentence(host: str, error: libvirt.libvirtError, what: str = "") -> str:
 def words(error: libvirt.libvirtError) -> str:
     """Return libvirt's own words, in one line."""
     return " ".join((error.get_error_message() or str(error)).split()).rstrip(".")
+
+
+def way_in(said: str) -> str:
+    """Return what to do about a libvirt that cannot be reached."""
+    if "Host key verification failed" in said:
+        return "log in there once with ssh as the user that runs Forewarn, so that the host's key is known"
+    if "Permission denied (" in said:
+        return "let the user that runs Forewarn log in there with a key that asks for no passphrase"
+    return "see that it runs and lets us in"
 
 
 def _is_of_the_wire(error: libvirt.libvirtError) -> bool:

@@ -1,0 +1,77 @@
+"""libvirt on other machines, reached over SSH: by a real sshd on loopback."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import libvirt
+import pytest
+
+from forewarn.cli.importing.sources import Sources
+from forewarn.core.model import EventType, Seen, Sighting, Vm
+from forewarn.drivers.libvirt.driver import LibvirtDriver
+from forewarn.node.driver import Done, Failed
+from tests.drivers.impacts import carried_out
+from tests.drivers.libvirt.daemons import Daemons
+from tests.drivers.libvirt.doors import SshDoor
+from tests.drivers.libvirt.hypervisor import wait_for
+
+pytestmark = pytest.mark.end_to_end
+
+
+@pytest.fixture
+def door(daemons: Daemons, tmp_path: Path) -> Iterator[SshDoor]:
+    door = SshDoor(daemons, tmp_path)
+    yield door
+    door.close()
+
+
+def driver_to(daemons: Daemons, uri: str) -> LibvirtDriver:
+    return daemons.driver(hosts={"h1": uri})
+
+
+def test_machines_behind_ssh_are_driven_and_seen(daemons: Daemons, door: SshDoor) -> None:
+    """An event is carried out, what others do is heard, and an import finds the machine."""
+    guest = daemons.boot()
+    driver = driver_to(daemons, door.uri())
+    seen: list[Sighting] = []
+    driver.watch(seen.append)
+
+    assert carried_out(driver, guest.impact(EventType.FREEZE, duration=0)) == Done()
+    with Sources([f"h1={door.uri()}"]) as sources:
+        assert [machine.name for machine in sources.look()[0].machines] == [guest.name]
+    driver._ours.clear()
+    guest.domain.destroy()
+    wait_for(lambda: Seen.STOPPED in [sight.what for sight in seen], "the end of the guest to be seen")
+
+
+def test_a_conversation_that_was_cut_is_taken_up_again(daemons: Daemons, door: SshDoor) -> None:
+    """While the door is shut the event fails with that sentence; once it is open the next one is carried out."""
+    guest = daemons.boot()
+    driver = driver_to(daemons, door.uri())
+    assert carried_out(driver, guest.impact(EventType.FREEZE, duration=0)) == Done()
+    door.cut()
+    shut = carried_out(driver, guest.impact(EventType.FREEZE, duration=0))
+    door.open()
+
+    assert isinstance(shut, Failed)
+    assert "libvirt on h1" in shut.reason
+    assert "cannot be reached" in shut.reason
+    assert carried_out(driver, guest.impact(EventType.FREEZE, duration=0)) == Done()
+    assert guest.state == libvirt.VIR_DOMAIN_RUNNING
+
+
+@pytest.mark.parametrize(
+    ("which", "remedy"),
+    [
+        ({"key": "strange"}, "let the user that runs Forewarn log in there with a key that asks for no passphrase"),
+        ({"known": "nobody"}, "log in there once with ssh as the user that runs Forewarn"),
+    ],
+)
+def test_a_door_that_stays_shut_is_told_with_its_remedy(
+    daemons: Daemons, door: SshDoor, which: dict[str, str], remedy: str
+) -> None:
+    """A key that the host does not take, and a host that we do not know: nobody is asked, nothing hangs."""
+    (told,) = driver_to(daemons, door.uri(**which)).check((Vm("web-0", "web", "h1"),))
+
+    assert told.startswith("libvirt on h1 (qemu+ssh://root@127.0.0.1:")
+    assert remedy in told
