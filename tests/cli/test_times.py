@@ -6,7 +6,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from forewarn.cli.times import clock, read_past, read_time, relative, span
+from forewarn.cli.times import clock, read_past, read_seconds, read_time, relative, span
+from forewarn.core.errors import BadInput
 
 NOW = datetime(2026, 1, 31, 12, 0, 0, 500_000, tzinfo=UTC)
 
@@ -103,3 +104,10 @@ def test_a_past_clock_time_is_the_last_time_the_clock_showed_it() -> None:
     for hour in range(24):
         when = read_past(f"{hour:02}:00", NOW)
         assert timedelta() <= NOW - when < timedelta(days=1)
+
+
+def test_seconds_of_a_flag_are_written_as_a_duration() -> None:
+    """What is none is refused in the words of every other setting."""
+    assert read_seconds("1m30s", "--wait") == 90
+    with pytest.raises(BadInput, match="^flag --wait is 'soon', expected a duration such as"):
+        read_seconds("soon", "--wait")

@@ -1,15 +1,15 @@
 """``forewarn conformance``: whether a server, or a client, keeps the rules of the protocol."""
 
 from collections import Counter
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 import click
 
 from forewarn.cli.output import json_option, print_json_list, print_line, wrapped
+from forewarn.cli.times import read_seconds
 
 if TYPE_CHECKING:
     from collections.abc import Collection
-    from datetime import timedelta
 
     from forewarn.conformance.looks import Finding
 
@@ -85,7 +85,7 @@ def conformance(
         from forewarn.conformance.trials import TRIALS, try_out
 
         _known(only, TRIALS)
-        findings = try_out(client, patience=_seconds(patience, "--patience"), only=only)
+        findings = try_out(client, patience=read_seconds(patience, "--patience"), only=only)
     else:
         from forewarn.conformance.evidence import Plan
         from forewarn.conformance.inspection import inspect
@@ -93,7 +93,7 @@ def conformance(
         from forewarn.conformance.server import Server
 
         _known(only, BY_NAME)
-        plan = Plan(triggers, _seconds(wait or ("1m" if triggers else "0s"), "--wait"), approves)
+        plan = Plan(triggers, read_seconds(wait or ("1m" if triggers else "0s"), "--wait"), approves)
         findings = inspect(Server(url or "", rate=rate), plan, only=only, is_thorough=thorough, is_ours=ours)
     if as_json:
         print_json_list(findings)
@@ -128,10 +128,3 @@ def _known(names: tuple[str, ...], known: "Collection[str]") -> None:
     for name in names:
         if name not in known:
             raise BadInput(f"there is no rule {name!r}{nearest(name, known)}")
-
-
-def _seconds(text: str, flag: str) -> float:
-    from forewarn.config.values import PERIOD
-    from forewarn.emulator.tables import read_value
-
-    return cast("timedelta", read_value(PERIOD, text, f"flag {flag}")).total_seconds()

@@ -6,18 +6,18 @@ import logging
 import signal
 from collections.abc import Callable, Coroutine
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 import click
 import msgspec
 
 from forewarn.cli.output import json_option, print_json, print_json_list, print_table
+from forewarn.cli.times import read_seconds
 
 if TYPE_CHECKING:
-    from datetime import timedelta
-
     from forewarn.cli.emulating.running import Result
     from forewarn.emulator.scenario import Scenario
+    from forewarn.emulator.stage import Stage
 
 PORT = 8254
 
@@ -109,24 +109,16 @@ def emulate(
     if scenario and is_recording(Path(scenario)):
         _replay(Path(scenario), hurry=hurry, host=host, port=port, stay=stay)
         return
-    from forewarn.cli.emulating.flags import read_faults
-    from forewarn.cli.emulating.running import Run
-    from forewarn.config.values import PERIOD
-    from forewarn.emulator.emulation import Emulation
-    from forewarn.emulator.fleets import fleet_of
-    from forewarn.emulator.junit import write
-    from forewarn.emulator.scenario import USUAL_VM, load, renamed
-    from forewarn.emulator.stage import Stage
-    from forewarn.emulator.tables import read_value
-
-    played = renamed(load(scenario), vms) if scenario else None
+    played = _scenario(scenario, vms) if scenario else None
     if junit and not played:
         raise click.UsageError("--junit reports on a scenario; name one", context)
-    stage = played.stage if played else Stage(fleet=fleet_of(vms or (USUAL_VM,)))
-    stage = msgspec.structs.replace(stage, faults=(*stage.faults, *read_faults(faults, stage.fleet.vms)))
-    wait = cast("timedelta", read_value(PERIOD, patience, "flag --patience")).total_seconds()
+    stage = _stage(played, vms, faults)
+    wait = read_seconds(patience, "--patience")
 
     async def run() -> "Result":
+        from forewarn.cli.emulating.running import Run
+        from forewarn.emulator.emulation import Emulation
+
         emulation = Emulation(stage, hurry=hurry, host=host, port=port, seed=seed)
         return await Run(emulation, played, patience=wait, stays=stay, is_silent=as_json).run()
 
@@ -134,12 +126,31 @@ def emulate(
     if result is None or played is None:
         return
     if junit:
+        from forewarn.emulator.junit import write
+
         write(junit, played, result.verdicts, result.seconds)
     if as_json:
         print_json(result)
     else:
         _print_result(played, result)
     context.exit(0 if result.is_good else 1)
+
+
+def _scenario(name: str, vms: tuple[str, ...]) -> "Scenario":
+    from forewarn.emulator.scenario import load, renamed
+
+    return renamed(load(name), vms)
+
+
+def _stage(played: "Scenario | None", vms: tuple[str, ...], faults: tuple[str, ...]) -> "Stage":
+    """Return where it is played: the scenario's stage, or one of these VMs; with the faults that flags name."""
+    from forewarn.cli.emulating.flags import read_faults
+    from forewarn.emulator.fleets import fleet_of
+    from forewarn.emulator.scenario import USUAL_VM
+    from forewarn.emulator.stage import Stage
+
+    stage = played.stage if played else Stage(fleet=fleet_of(vms or (USUAL_VM,)))
+    return msgspec.structs.replace(stage, faults=(*stage.faults, *read_faults(faults, stage.fleet.vms)))
 
 
 def _replay(path: Path, *, hurry: float, host: str, port: int, stay: bool) -> None:

@@ -3,6 +3,7 @@
 import re
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
+from typing import cast
 
 import click
 
@@ -36,6 +37,17 @@ def not_before_option(context: click.Context, parameter: click.Parameter, given:
         raise click.BadParameter(
             f"{given!r} is no time; write +20m, 14:32 or 2026-01-31T14:32:00Z", context, parameter
         ) from None
+
+
+def read_seconds(text: str, flag: str) -> float:
+    """Return the seconds of a duration such as ``90s``; BadInput names the flag."""
+    from forewarn.config.values import PERIOD
+    from forewarn.core.errors import BadInput
+
+    try:
+        return cast("timedelta", PERIOD.read(text)).total_seconds()
+    except (ValueError, OverflowError):
+        raise BadInput(f"flag {flag} is {text!r}, expected {PERIOD.expected}") from None
 
 
 def period_option(context: click.Context, parameter: click.Parameter, given: str | None) -> int | None:

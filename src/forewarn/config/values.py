@@ -101,16 +101,6 @@ def _read_endpoint(given: object) -> Endpoint:
     return Endpoint(host, int(port))
 
 
-TEXT = Kind("a text", _read_text)
-DIRECTORY = Kind("a path", _read_path, "DIR")
-FILE = Kind("a path", _read_path, "FILE")
-NUMBER = Kind("a number, 0 or more", _number_from(0), "N")
-RATE = Kind("a number above 0", _number_from(0, above=0), "R")
-WHOLE = Kind("a whole number, 0 or more", _whole_from(0), "N")
-PERIOD = Kind('a duration such as "90s", "15m" or "7d"', _read_period, "DURATION")
-ENDPOINT = Kind("HOST:PORT, such as 127.0.0.1:8254 or [::1]:8254", _read_endpoint, "HOST:PORT")
-
-
 def _read_endpoint_or_off(given: object) -> Endpoint | None:
     return None if given in ("", "off") else _read_endpoint(given)
 
@@ -124,6 +114,14 @@ def _read_truth(given: object) -> bool:
     return words[given.lower()]
 
 
+TEXT = Kind("a text", _read_text)
+DIRECTORY = Kind("a path", _read_path, "DIR")
+FILE = Kind("a path", _read_path, "FILE")
+NUMBER = Kind("a number, 0 or more", _number_from(0), "N")
+RATE = Kind("a number above 0", _number_from(0, above=0), "R")
+WHOLE = Kind("a whole number, 0 or more", _whole_from(0), "N")
+PERIOD = Kind('a duration such as "90s", "15m" or "7d"', _read_period, "DURATION")
+ENDPOINT = Kind("HOST:PORT, such as 127.0.0.1:8254 or [::1]:8254", _read_endpoint, "HOST:PORT")
 ENDPOINT_OR_OFF = Kind("HOST:PORT, such as 127.0.0.1:8255, or off", _read_endpoint_or_off, "HOST:PORT|off")
 TRUTH = Kind("true or false", _read_truth, "true|false")
 
