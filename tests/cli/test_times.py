@@ -109,5 +109,5 @@ def test_a_past_clock_time_is_the_last_time_the_clock_showed_it() -> None:
 def test_seconds_of_a_flag_are_written_as_a_duration() -> None:
     """What is none is refused in the words of every other setting."""
     assert read_seconds("1m30s", "--wait") == 90
-    with pytest.raises(BadInput, match="^flag --wait is 'soon', expected a duration such as"):
+    with pytest.raises(BadInput, match=r"^flag --wait is 'soon', expected a duration such as"):
         read_seconds("soon", "--wait")
