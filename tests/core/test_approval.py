@@ -2,9 +2,9 @@
 
 import pytest
 
-from forewarn.core.commands import Approve
-from forewarn.core.errors import Unknown
-from forewarn.core.facts import Approved
+from forewarn.core.commands import Approve, Postponement
+from forewarn.core.errors import Refused, Unknown
+from forewarn.core.facts import Approved, Postponed
 from forewarn.core.model import Caller, CallerKind
 from tests.core.asking import Asking, kinds
 
@@ -60,3 +60,42 @@ def test_that_nobody_is_left_to_object_is_no_approval() -> None:
     office.say("pool-1 approves E1")
 
     assert office.fleet.events[office.id("E1")].status == "scheduled"
+
+
+PATIENT = "ann declares: host h1; group web availability-set postpone_limit=600; vm web-0 in web on h1"
+
+
+def postpone(office: Asking, *seconds: int, approves: bool = False) -> Approve:
+    """Ask for more time before E1 so many times in one request, and perhaps approve it too."""
+    wishes = tuple(Postponement(office.id("E1"), each) for each in seconds)
+    events = (office.id("E1"),) if approves else ()
+    return Approve(id="p", by=Caller(CallerKind.VM, "web-0"), events=events, postponements=wishes)
+
+
+@pytest.mark.parametrize("seconds", [1, 600])
+def test_an_event_is_postponed_by_a_second_as_well_as_by_all_that_is_left(seconds: int) -> None:
+    """The limit itself is allowed."""
+    office = Asking(PATIENT, "ann freezes web-0")
+
+    (fact,) = office.give(postpone(office, seconds))
+
+    assert isinstance(fact, Postponed)
+    assert fact.seconds == seconds
+
+
+@pytest.mark.parametrize("seconds", [-1, 0, 601])
+def test_less_than_a_second_or_more_than_is_left_is_refused(seconds: int) -> None:
+    """In a sentence that says how much is."""
+    office = Asking(PATIENT, "ann freezes web-0")
+
+    with pytest.raises(Refused, match=f"can be postponed by 1 to 600 s more, not by {seconds} s"):
+        office.give(postpone(office, seconds))
+
+
+@pytest.mark.parametrize(("seconds", "approves"), [((10, 10), False), ((10,), True)], ids=["twice", "and approved"])
+def test_nobody_says_two_things_of_an_event_at_once(seconds: tuple[int, ...], *, approves: bool) -> None:
+    """Neither two postponements nor one beside an approval; nothing of such a request happens."""
+    office = Asking(PATIENT, "ann freezes web-0")
+
+    with pytest.raises(Refused, match="is named more than once"):
+        office.give(postpone(office, *seconds, approves=approves))
