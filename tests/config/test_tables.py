@@ -1,6 +1,8 @@
 """How drivers and handlers read their settings: each mistake is one sentence that names the key."""
 
 from datetime import timedelta
+from enum import StrEnum
+from typing import Literal
 
 import msgspec
 import pytest
@@ -9,12 +11,21 @@ from forewarn.config.tables import read_table
 from forewarn.core.errors import BadInput
 
 
+class Colour(StrEnum):
+    """Something of which there are few."""
+
+    GREEN = "green"
+    BLUE = "blue"
+
+
 class Example(msgspec.Struct):
     """A driver's settings."""
 
     boot: float = 30.0
     words: dict[str, str] = {}
     wait: timedelta = timedelta(0)
+    colour: Colour = Colour.GREEN
+    to: Literal["file", "screen"] = "file"
 
 
 class Demanding(msgspec.Struct):
@@ -38,10 +49,19 @@ def test_settings_become_a_record() -> None:
 @pytest.mark.parametrize(
     ("given", "sentence"),
     [
-        ({"bot": 1}, "driver 'example' has no setting 'bot' (it has boot, words, wait); did you mean 'boot'?"),
+        (
+            {"bot": 1},
+            "driver 'example' has no setting 'bot' (it has boot, words, wait, colour, to); did you mean 'boot'?",
+        ),
         ({"boot": "x"}, "setting 'boot' of driver 'example': expected `float`, got `str`"),
         ({"words": {"a": 1}}, "setting 'words[...]' of driver 'example': expected `str`, got `int`"),
         ({"wait": "x"}, "setting 'wait' of driver 'example': expected a duration such as 90s or 15m, got 'x'"),
+        (
+            {"colour": "gren"},
+            "setting 'colour' of driver 'example': expected one of green, blue, got 'gren'; did you mean 'green'?",
+        ),
+        ({"to": "paper"}, "setting 'to' of driver 'example': expected one of file, screen, got 'paper'"),
+        ({"colour": 5}, "setting 'colour' of driver 'example': expected one of green, blue, got 5"),
         ({"wait": True}, "setting 'wait' of driver 'example': expected a duration such as 90s or 15m, got True"),
     ],
 )

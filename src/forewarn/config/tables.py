@@ -1,7 +1,8 @@
 """How a driver or a handler reads its own table of settings: every key checked, each mistake one sentence."""
 
 from datetime import timedelta
-from typing import TypeVar
+from enum import StrEnum
+from typing import TypeVar, get_args
 
 import msgspec
 
@@ -31,8 +32,20 @@ def read_table(owner: str, given: dict[str, object], into: type[Record]) -> Reco
         return msgspec.convert(given, into)
     except msgspec.ValidationError as error:
         said, _, place = str(error).partition(" - at `$.")
-        where = f"setting {place.rstrip('`')!r} of {owner}" if place else owner
+        place = place.rstrip("`")
+        where = f"setting {place!r} of {owner}" if place else owner
+        words = _words(fields[place].type) if place in fields else ()
+        if words:
+            given_word = given[place]
+            near = nearest(given_word, words) if isinstance(given_word, str) else ""
+            raise BadInput(f"{where}: expected one of {', '.join(words)}, got {given_word!r}{near}") from None
         raise BadInput(f"{where}: {said[0].lower()}{said[1:]}") from None
+
+
+def _words(of: object) -> tuple[str, ...]:
+    """Return what a setting may be where it is one of a few words."""
+    members = of if isinstance(of, type) and issubclass(of, StrEnum) else get_args(of)
+    return tuple(str(member) for member in members if isinstance(member, str))
 
 
 def _duration(owner: str, key: str, given: object) -> timedelta:
