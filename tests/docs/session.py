@@ -29,7 +29,9 @@ PATIENCE = 180.0
 _SESSION = re.compile(r"<!-- session: (\w+) -->")
 _FILE = re.compile(r"<!-- file: (\S+) -->\n+```\w*\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 _CONSOLE = re.compile(r"^```console\n(.*?)^```$", re.DOTALL | re.MULTILINE)
-_LOOKS_ONLY = re.compile(r"^(?:forewarn .*\b(?:list|show|verify)\b|curl (?!.*(?: -d|\| *curl)))")
+_LOOKS_ONLY = re.compile(
+    r"^(?:forewarn (?:.*\b(?:list|show|verify)|events|whoami|agent status)\b|curl (?!.*(?: -d|\| *curl))|cat |grep )"
+)
 _ANY = (
     (re.compile(r"\b[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}\b"), "<id>"),
     (re.compile(r"\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z"), "<time>"),
@@ -37,8 +39,8 @@ _ANY = (
     (re.compile(r"\b(?:[A-Z][a-z]{2} \d{1,2} [A-Z][a-z]{2} )?\d\d:\d\d(?::\d\d)? [A-Z]{3,5}\b"), "<time>"),
     (re.compile(r"\b(?:\d\d [A-Z][a-z]{2} )?\d\d:\d\d:\d\d(?= |$)"), "<time>"),
     (re.compile(r"\b[0-9A-F]{8}\b"), "<id>"),
-    (re.compile(r"\bjust now\b|\b\d+ (?:s|min|h) ago\b"), "<ago>"),
-    (re.compile(r"\bin \d+ (?:s|min|h)\b|\bnow\b(?= +\w)"), "<soon>"),
+    (re.compile(r"\bjust now\b|\b(?:\d+ (?:h|min) )?\d+ (?:s|min|h) ago\b"), "<ago>"),
+    (re.compile(r"\bin (?:\d+ (?:h|min) )?\d+ (?:s|min|h)\b|\bnow\b(?= +\w)"), "<soon>"),
     (re.compile(r"\+?\b\d+(?:\.\d+)? (?:s|min|h)\b"), "<span>"),
     (re.compile(r"\bpassed in \d+\.\d+s"), "passed in <span>"),
     (re.compile(r"\((?:\d+[dhms])+ of notice\)"), "(<span> of notice)"),
