@@ -252,6 +252,30 @@ def test_an_approval_that_is_not_taken_is_sent_again(
     assert caplog.text.count("not approved yet") == 1
 
 
+def test_a_name_that_is_not_told_is_soon_asked_for_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Nothing can be done before it is known, and an eviction leaves thirty seconds; it is logged once."""
+    answers = [NotKnown("who are you"), NotKnown("who are you")]
+    own_name = AsyncClient.own_name
+
+    async def own_name_later(client: AsyncClient) -> str:
+        if answers:
+            raise answers.pop()
+        return await own_name(client)
+
+    monkeypatch.setattr(AsyncClient, "own_name", own_name_later)
+    monkeypatch.setattr(loop, "TRY_AGAIN", 0.1)
+    with Emulator("web-0", clock="system") as emulator:
+
+        async def story(agent: Agent) -> None:
+            await until(lambda: bool(agent.status().vm))
+
+        play(settings(tmp_path, emulator), story)
+
+    assert caplog.text.count("this VM's name is not known yet: who are you") == 1
+
+
 def test_nothing_is_done_that_cannot_be_kept(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """While the memory cannot be written no handler is called; it is told once, and made good when it can."""
     caplog.set_level(logging.ERROR)

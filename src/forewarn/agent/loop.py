@@ -40,7 +40,7 @@ from forewarn.wire.document import Document, ScheduledEvent
 log = logging.getLogger("forewarn.agent")
 
 TRY_AGAIN = 2.0
-"""Seconds after which what could not be kept is tried again."""
+"""Seconds after which what could not be kept or learnt is tried again."""
 _FAREWELL = 5.0
 """Seconds that handlers have to return when the agent stops."""
 
@@ -242,8 +242,10 @@ class Agent:
                 return
             except (Refused, Unavailable) as error:
                 if told != (told := str(error)):
-                    log.warning("the endpoint does not tell this VM's name: %s; set name in the configuration", error)
-                await asyncio.sleep(30)
+                    log.warning(
+                        "this VM's name is not known yet: %s; asking again, unless the setting name tells it", error
+                    )
+                await asyncio.sleep(TRY_AGAIN)
             else:
                 self._agenda = msgspec.structs.replace(self._agenda, vm=name)
                 log.info("this VM is %s", name)
