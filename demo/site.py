@@ -3,6 +3,7 @@
 Nothing of it touches the machine's own network, and nothing of it is left when it is over.
 """
 
+import ctypes
 import os
 import shutil
 import signal
@@ -23,6 +24,8 @@ METADATA = "169.254.169.254"
 _MAC = "02:00:a9:fe:a9:fe"
 _GATEWAY = "10.0.0.1/24"
 _PATIENCE = 60.0
+_NAMESPACES = Path("/run/netns")
+"""Where ``ip`` keeps them; it makes the directory, and a mount of it, with the first."""
 
 
 class Site:
@@ -33,6 +36,7 @@ class Site:
         self.directory = directory
         self.start = directory / "start.sh"
         """Starts a machine: ``start.sh VM HOST [INCOMING]``."""
+        self._is_first = False
 
     def __enter__(self) -> Self:
         try:
@@ -92,6 +96,15 @@ class Site:
                 break
             sleep(0.05)
         subprocess.run(["ip", "netns", "delete", self.name], capture_output=True, check=False)
+        if self._is_first:
+            self._remove_folder()
+
+    def _remove_folder(self) -> None:
+        """Remove what the first namespace of a machine brings with it, unless others have come to use it."""
+        # The command of that name would leave a directory of its own behind.
+        ctypes.CDLL(None).umount2(bytes(_NAMESPACES), 0)
+        with suppress(OSError):
+            _NAMESPACES.rmdir()
 
     def _processes(self) -> list[int]:
         told = subprocess.run(["ip", "netns", "pids", self.name], capture_output=True, text=True, check=False)
@@ -109,6 +122,7 @@ class Site:
         words = "".join(f"{key}={value}\n" for key, value in made_of.items())
         (self.directory / "site").write_text(words, encoding="utf-8")
         shutil.copy(Path(__file__).with_name("start.sh"), self.start)
+        self._is_first = not _NAMESPACES.exists()
         subprocess.run(["ip", "netns", "add", self.name], check=True, capture_output=True)
         self.run("ip", "link", "set", "lo", "up")
         # Without a MAC of its own a bridge takes that of its lowest port, and saved guests remember the last one.

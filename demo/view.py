@@ -47,6 +47,7 @@ class View:
         self._began = time.monotonic()
         self._scene = "Forewarn with real guests"
         self._guests: Sequence[Seen] = ()
+        self._is_over = False
         self._recorded: deque[tuple[float, str]] = deque(maxlen=_MOST_LINES)
         self._open = ExitStack()
 
@@ -101,16 +102,17 @@ class View:
         self._print(Text.assemble(("  " + mark, style), f" {text}"))
 
     def tell_heard(self, guest: Seen, words: str) -> None:
-        if not self._is_live:
+        if not self._is_live and not self._is_over:
             self._print(Text(f"    {self.elapsed:5.1f} s  {guest.name} says: {words}"))
 
     def tell_recorded(self, text: str) -> None:
         self._recorded.append((self.elapsed, text))
-        if not self._is_live:
+        if not self._is_live and not self._is_over:
             self._print(Text(f"    {self.elapsed:5.1f} s  journal: {text}"))
 
     def end(self, text: str, *, is_good: bool) -> None:
         """Say how it ended, under everything else."""
+        self._is_over = True
         self._open.close()
         self._print(Text(f"\n{text}", style="bold green" if is_good else "bold red"))
 

@@ -18,7 +18,7 @@ pytestmark = pytest.mark.end_to_end
 
 ROOT = Path(__file__).parents[2]
 PATIENCE = 600
-MAKE_WORLD = "mkdir -p /run/netns && mount -t tmpfs tmpfs /run/netns && echo ready && exec cat"
+MAKE_WORLD = "mount -t tmpfs tmpfs /run && echo ready && exec cat"
 
 
 class Remains(NamedTuple):
@@ -28,6 +28,8 @@ class Remains(NamedTuple):
     links: str
     rules: str
     files: list[str]
+    run: list[str]
+    mounts: list[str]
     processes: list[str]
 
 
@@ -57,6 +59,8 @@ class World:
             self._run("ip", "-oneline", "link"),
             self._run("nft", "list", "ruleset"),
             [path.name for path in self._directory.iterdir()],
+            self._run("ls", "/run").split(),
+            [line.split()[1] for line in self._run("cat", "/proc/mounts").splitlines()],
             [path.parent.name for path in Path("/proc").glob("[0-9]*/environ") if self._mark in _environment(path)],
         )
 

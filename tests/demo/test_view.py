@@ -44,6 +44,17 @@ def test_plain_lines_tell_everything(monkeypatch: pytest.MonkeyPatch, variable: 
     assert not {"╭", "\x1b"} & set(said(shown))
 
 
+def test_the_last_word_is_the_last() -> None:
+    """What guests say while they are taken away is not told any more."""
+    shown = console(is_terminal=False)
+    with View(shown) as view:
+        view.end("Interrupted.", is_good=False)
+        view.tell_heard(Seen("web-0", "", 0), "I have booted")
+        view.tell_recorded("Reboot of web-0 is over")
+
+    assert said(shown) == "\nInterrupted.\n"
+
+
 @pytest.mark.parametrize("width", [80, 140])
 def test_a_terminal_shows_guests_and_journal_in_a_picture(width: int) -> None:
     """Name, boot id, clock, state and last words of each, whole, and the newest of the journal."""
