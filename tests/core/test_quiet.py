@@ -1,0 +1,123 @@
+"""Quiet hours: how they are written, and which moment falls into them."""
+
+from datetime import UTC, datetime
+
+import pytest
+
+from forewarn.core.errors import Refused
+from forewarn.core.quiet import check, quiet_until
+
+
+def at(written: str) -> datetime:
+    """Return a time of the first week of 2024, which begins with a Monday: ``Tue 23:15``."""
+    day, _, clock = written.partition(" ")
+    number = 1 + ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun").index(day)
+    hour, _, minute = clock.partition(":")
+    return datetime(2024, 1, number, int(hour), int(minute), tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    ("written", "now", "until"),
+    [
+        ("11:00-13:00", "Mon 10:59", None),
+        ("11:00-13:00", "Mon 11:00", "Mon 13:00"),
+        ("11:00-13:00", "Mon 12:59", "Mon 13:00"),
+        ("11:00-13:00", "Mon 13:00", None),
+        ("22:00-06:00", "Mon 21:59", None),
+        ("22:00-06:00", "Mon 22:00", "Tue 06:00"),
+        ("22:00-06:00", "Tue 05:59", "Tue 06:00"),
+        ("22:30-24:00", "Mon 23:00", "Tue 00:00"),
+    ],
+)
+def test_a_period_begins_with_its_first_minute_and_ends_before_its_last(
+    written: str, now: str, until: str | None
+) -> None:
+    """One that ends before it begins goes over midnight."""
+    assert quiet_until((written,), at(now)) == (at(until) if until else None)
+
+
+@pytest.mark.parametrize(
+    ("written", "quiet"),
+    [
+        ("Tue 08:00-09:00", {"Tue"}),
+        ("sat,SUN 08:00-09:00", {"Sat", "Sun"}),
+        ("Mon-Wed 08:00-09:00", {"Mon", "Tue", "Wed"}),
+        ("Sat-Mon 08:00-09:00", {"Sat", "Sun", "Mon"}),
+        ("Mon,Wed-Fri 08:00-09:00", {"Mon", "Wed", "Thu", "Fri"}),
+        ("08:00-09:00", {"Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"}),
+    ],
+)
+def test_a_period_is_on_the_days_that_it_names(written: str, quiet: set[str]) -> None:
+    """Single ones, several, a range that may go over the end of the week; all where none is named."""
+    days = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
+
+    assert {day for day in days if quiet_until((written,), at(f"{day} 08:30"))} == quiet
+
+
+def test_a_night_belongs_to_the_day_on_which_it_begins() -> None:
+    """Friday's reaches into Saturday, and none begins there."""
+    assert quiet_until(("Fri 22:00-06:00",), at("Sat 05:00")) == at("Sat 06:00")
+    assert quiet_until(("Fri 22:00-06:00",), at("Sat 23:00")) is None
+    assert quiet_until(("Fri 22:00-06:00",), at("Fri 05:00")) is None
+
+
+@pytest.mark.parametrize(("month", "utc"), [(1, 7), (7, 6)], ids=["in winter", "in summer"])
+def test_a_period_goes_by_the_clocks_of_its_zone(month: int, utc: int) -> None:
+    """Eight in Berlin is another hour in UTC when clocks there have changed."""
+    now = datetime(2024, month, 3, utc, 30, tzinfo=UTC)
+
+    assert quiet_until(("08:00-09:00 Europe/Berlin",), now) == now.replace(hour=utc + 1, minute=0)
+
+
+def test_periods_that_overlap_or_follow_each_other_are_one_stretch() -> None:
+    """The wait is told once, up to its real end."""
+    written = ("10:00-12:00", "11:00-13:00", "13:00-14:00", "15:00-16:00")
+
+    assert quiet_until(written, at("Mon 10:30")) == at("Mon 14:00")
+
+
+@pytest.mark.parametrize(
+    ("written", "said"),
+    [
+        ("at night", "cannot be read; write them like '22:00-06:00'"),
+        ("8:00-9:00", "cannot be read"),
+        ("Foo 08:00-09:00", "cannot be read"),
+        ("24:00-06:00", "must begin and end at different times of day"),
+        ("08:00-24:01", "must begin and end at different times of day"),
+        ("08:60-09:00", "must begin and end at different times of day"),
+        ("08:00-09:60", "must begin and end at different times of day"),
+        ("08:00-08:00", "must begin and end at different times of day"),
+        ("08:00-09:00 Europe/Atlantis", "there is no time zone 'Europe/Atlantis'"),
+    ],
+)
+def test_what_is_no_period_is_refused_with_how_to_write_one(written: str, said: str) -> None:
+    """Before the group has it."""
+    with pytest.raises(Refused, match=said):
+        check((written,))
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        ("00:00-24:00",),
+        ("00:00-12:00", "12:00-24:00"),
+        ("Mon-Fri 00:00-24:00", "Sat,Sun 00:00-24:00"),
+    ],
+    ids=["a whole day each day", "two halves", "the whole week"],
+)
+def test_quiet_that_never_ends_is_refused(written: tuple[str, ...]) -> None:
+    """Nothing could ever be maintained."""
+    with pytest.raises(Refused, match="never end; leave some time for maintenance"):
+        check(written)
+
+
+def test_a_minute_a_week_is_time_enough() -> None:
+    """How much is left for maintenance is the operator's affair."""
+    check(("Mon-Sat 00:00-24:00", "Sun 00:01-24:00"))
+
+
+def test_twenty_periods_are_kept_and_no_more() -> None:
+    """Each is looked at whenever an event is due."""
+    check(("11:00-13:00",) * 20)
+    with pytest.raises(Refused, match="21 periods of quiet hours are too many; at most 20 are kept"):
+        check(("11:00-13:00",) * 21)
