@@ -277,7 +277,7 @@ def test_a_handler_that_left_the_configuration_is_told_and_forgotten() -> None:
     world.agenda = agenda()
     world.show()
 
-    assert world.facts[-1] == Forgotten("e1", ("drain",))
+    assert world.facts[-1] == Forgotten("e1", (), ("drain",))
 
 
 def test_what_could_not_be_put_back_is_named_when_the_event_is_forgotten() -> None:
@@ -293,7 +293,7 @@ def test_what_could_not_be_put_back_is_named_when_the_event_is_forgotten() -> No
     world.fail("tell")
     world.end("drain")
 
-    assert world.facts[-1] == Forgotten("e1", ("tell",))
+    assert world.facts[-1] == Forgotten("e1", ("drain", "log"), ("tell",))
 
 
 def test_an_event_that_comes_back_is_prepared_for_anew() -> None:

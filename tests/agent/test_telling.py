@@ -52,10 +52,10 @@ def line(caplog: pytest.LogCaptureFixture) -> str:
         (Approved("e1", START), "approved event=e1"),
         (NotApproved("e1", 1, START, "it says no"), "warning: not approved yet event=e1 reason='it says no'"),
         (
-            Forgotten("e1", ("drain", "db")),
+            Forgotten("e1", ("tell",), ("drain", "db")),
             "warning: not all is put back, and it is not tried again event=e1 handlers=drain,db",
         ),
-        (Forgotten("e1"), "all is put back event=e1"),
+        (Forgotten("e1", ("drain",)), "all is put back event=e1"),
     ],
 )
 def test_each_fact_is_a_line(fact: Fact, said: str, caplog: pytest.LogCaptureFixture) -> None:
@@ -66,9 +66,9 @@ def test_each_fact_is_a_line(fact: Fact, said: str, caplog: pytest.LogCaptureFix
     assert line(caplog) == said
 
 
-@pytest.mark.parametrize("fact", [Shown(Document(1, ()), START), Withdrawn("e1", "drain", DO)])
+@pytest.mark.parametrize("fact", [Shown(Document(1, ()), START), Withdrawn("e1", "drain", DO), Forgotten("e1")])
 def test_what_is_told_otherwise_is_no_line(fact: Fact, caplog: pytest.LogCaptureFixture) -> None:
-    """A document is told as the changes that it brings."""
+    """A document is told as the changes that it brings; who had nothing to put back says nothing of it."""
     caplog.set_level(logging.DEBUG)
     tell_fact(fact)
 
@@ -88,7 +88,7 @@ def test_an_answer_that_is_given_again_is_told_once(caplog: pytest.LogCaptureFix
         NotApproved("e1", 1, START, "no"),
         NotApproved("e1", 2, START, "no"),
         NotApproved("e1", 3, START, "busy"),
-        Forgotten("e1"),
+        Forgotten("e1", ("drain",)),
         NotApproved("e1", 1, START, "busy"),
     ):
         tell(fact)

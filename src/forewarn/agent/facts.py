@@ -107,6 +107,8 @@ class Forgotten(msgspec.Struct, frozen=True, tag="forgotten"):
     """An event is gone, and everything is put back that could be."""
 
     event: str
+    undone: tuple[str, ...] = ()
+    """The handlers that have put back what they had done."""
     not_undone: tuple[str, ...] = ()
     """The handlers that could not put back what they had done."""
 

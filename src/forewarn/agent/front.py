@@ -58,9 +58,10 @@ class Front:
                 self._visit, self._endpoint.host, self._endpoint.port, limit=LONGEST_HEAD, reuse_address=_REUSE
             )
         except OSError as error:
+            # The event loop puts a sentence of its own around what the system says.
+            said = os.strerror(error.errno).lower() if error.errno else str(error)
             raise Unavailable(
-                f"cannot answer on http = {str(self._endpoint)!r}: {error.strerror or error};"
-                ' choose another HOST:PORT, or http = "off"'
+                f'cannot answer on http = {str(self._endpoint)!r}: {said}; choose another HOST:PORT, or http = "off"'
             ) from None
 
     @property

@@ -208,8 +208,9 @@ class _Deciding:
             elif not _is_running(step):
                 self._begin(known, name, Direction.UNDO, self._now + terms.timeout)
             return
-        not_undone = (name for name, step in known.steps.items() if step.undo and not step.undo.is_done)
-        self.reaction.facts.append(Forgotten(event, tuple(not_undone)))
+        undone = {name: step.undo.is_done for name, step in known.steps.items() if step.undo}
+        done, not_done = (tuple(name for name, each in undone.items() if each is wanted) for wanted in (True, False))
+        self.reaction.facts.append(Forgotten(event, done, not_done))
 
     def _reason_to_stop(self, known: Known, rule: Rule) -> str:
         """Say why no handler is begun any more for an event; empty when there is no reason."""

@@ -98,11 +98,11 @@ def tell_fact(fact: Fact) -> None:
         case NotApproved(reason=reason):
             said, level = "not approved yet", logging.WARNING
             fields["reason"] = reason
-        case Forgotten(not_undone=()):
-            said = "all is put back"
-        case Forgotten(not_undone=handlers):
+        case Forgotten(not_undone=handlers) if handlers:
             said, level = "not all is put back, and it is not tried again", logging.WARNING
             fields["handlers"] = handlers
+        case Forgotten(undone=handlers) if handlers:
+            said = "all is put back"
         case _:
             return
     log.log(level, said, extra={"fields": fields})

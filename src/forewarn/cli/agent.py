@@ -99,15 +99,16 @@ def _stages(stages: tuple[tuple[str, ...], ...]) -> str:
 
 @agent.command
 @_config_option
-@click.argument("event", type=click.Choice(_EVENTS, case_sensitive=False))
+@click.argument("event", type=click.Choice(_EVENTS, case_sensitive=False), metavar="EVENT")
 @click.option("--notice", metavar="DURATION", help="How long ahead it is announced; as on Azure when not given.")
 @click.option("--dry-run", is_flag=True, help="Say what the handlers would be called for, and do nothing.")
 @json_option
 def test(config: str | None, event: str, notice: str | None, dry_run: bool, as_json: bool) -> int:
     """Play an event through the configured handlers.
 
-    An emulated service announces it to this agent alone. The handlers are really called, unless it is a dry run:
-    they drain, stop, and put back. Exit code 1 says that something failed.
+    EVENT is freeze, reboot, redeploy, preempt or terminate. An emulated service announces it to this agent alone.
+    The handlers are really called, unless it is a dry run: they drain, stop, and put back. Exit code 1 says that
+    something failed.
     """
     from forewarn.cli.trial import play, show
 

@@ -13,7 +13,7 @@ import click
 from click.exceptions import NoArgsIsHelpError
 
 from forewarn import __version__
-from forewarn.core.errors import BadInput, ForewarnError, LimitReached, Refused, Unavailable
+from forewarn.core.errors import BadInput, ForewarnError, LimitReached, Refused, Unavailable, nearest
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -102,6 +102,13 @@ class _Lazy(click.Group):
         module, _, name = _COMMANDS[cmd_name][0].partition(":")
         command: click.Command = getattr(import_module(module), name)
         return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args[0] not in _COMMANDS and not args[0].startswith("-"):
+            ctx.fail(f"no such command {args[0]!r}{nearest(args[0], _COMMANDS)}")
+        return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         # All sections have their texts in one column.
@@ -192,7 +199,7 @@ def run(arguments: list[str] | None = None) -> int:
 
 
 def _usage(error: click.UsageError) -> str:
-    said = error.format_message().rstrip(".").replace(". Did you", "; did you")
+    said = " ".join(error.format_message().split()).rstrip(".").replace(". Did you", "; did you")
     said = said[:1].lower() + said[1:]
     if error.ctx is None or not said or said.endswith("?"):
         return said or "wrong usage"
