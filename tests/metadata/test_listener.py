@@ -137,6 +137,21 @@ async def test_too_many_connections_are_refused() -> None:
 
 
 @on_both_loops
+async def test_callers_that_are_nobody_leave_room_for_vms() -> None:
+    """However many addresses they use, they have a quarter of the connections; what closes is free again."""
+    async with site(Limits(connections=8, connections_per_caller=2)) as service:
+        strangers = [await service.call(get(), f"127.0.0.{number}") for number in (7, 8)]
+        assert [(await each.answer()).status for each in strangers] == [403, 403]
+        crowded = await service.call(get(), "127.0.0.9")
+        assert (await crowded.answer()).status == 503
+        assert (await service.ask(get())).status == 200
+
+        strangers[0].close()
+        statuses = [(await service.ask(get(), "127.0.0.9")).status for _ in range(5)]
+        assert statuses[-1] == 403
+
+
+@on_both_loops
 async def test_too_many_connections_of_one_caller_are_refused() -> None:
     """Past its own limit a caller gets 429; others are not touched."""
     async with site(Limits(connections_per_caller=1)) as service:

@@ -11,6 +11,8 @@ from forewarn.wire import problems
 from forewarn.wire.problems import Problem
 
 _BEAT = 1.0
+_SHARE = 4
+"""The part of all connections that callers may have who are no VM: one in so many."""
 
 
 class Connection(Protocol):
@@ -38,6 +40,8 @@ class Edge:
         self.is_closing = False
         self._connections: set[Connection] = set()
         self._open_of: dict[str, int] = {}
+        self._strange: set[Connection] = set()
+        """Those of callers who were no VM when they came: all together have a share, whatever addresses they use."""
         self._is_empty = asyncio.Event()
         self._beating: asyncio.TimerHandle | None = None
 
@@ -47,8 +51,10 @@ class Edge:
     def objection(self, address: str) -> Problem | None:
         """Return why this caller may not have another connection, if so."""
         limits = self.limits
-        if limits.connections and len(self._connections) >= limits.connections:
-            return problems.UNAVAILABLE
+        if limits.connections:
+            is_crowd = len(self._strange) >= max(1, limits.connections // _SHARE)
+            if len(self._connections) >= limits.connections or (is_crowd and address not in self.service.seats):
+                return problems.UNAVAILABLE
         if limits.connections_per_caller and self._open_of.get(address, 0) >= limits.connections_per_caller:
             return problems.TOO_MANY_REQUESTS
         return None
@@ -56,6 +62,8 @@ class Edge:
     def enter(self, connection: Connection) -> None:
         """Count a connection in."""
         self._connections.add(connection)
+        if connection.address not in self.service.seats:
+            self._strange.add(connection)
         self._open_of[connection.address] = self._open_of.get(connection.address, 0) + 1
         self._is_empty.clear()
 
@@ -64,6 +72,7 @@ class Edge:
         if connection not in self._connections:
             return
         self._connections.discard(connection)
+        self._strange.discard(connection)
         address = connection.address
         self._open_of[address] -= 1
         if not self._open_of[address]:

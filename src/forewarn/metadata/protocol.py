@@ -254,7 +254,6 @@ class Conversation(asyncio.Protocol):
         self._is_free = False
 
     def abort(self) -> None:
-        """Close without regard to what is still to be sent."""
         self._transport.abort()
 
     def expired(self) -> None:
@@ -289,7 +288,7 @@ class Conversation(asyncio.Protocol):
         if self._waiter is not None:
             self._waiter.release()  # most who say nothing more have gone; the others get what there is
             return True
-        return self._state is State.ANSWERING or self._is_choked or self._is_resting
+        return self._state is State.ANSWERING or self._is_choked or (self._is_resting and bool(self._received))
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._state = State.LEAVING
