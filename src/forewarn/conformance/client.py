@@ -141,6 +141,18 @@ class Client:
         if not self.asks(times):
             raise NotSeen(f"the client did not ask for the document within {self.patience:g} s; {self.state}")
 
+    def pass_time(self, step: str) -> None:
+        """Move the clock on; the client stands still meanwhile, for the days between take a moment to pass."""
+        self._have("SIGSTOP")
+        try:
+            self.emulator.advance(step)
+        finally:
+            self._have("SIGCONT")
+
+    def _have(self, how: str) -> None:
+        if self._process is not None and hasattr(signal, how):  # Windows has no process stand still
+            _signal(self._process, how)
+
     @property
     def state(self) -> str:
         if self.exit_code is None:

@@ -98,7 +98,7 @@ def compares_incarnations_for_equality(client: Client) -> Iterator[Look]:
         client.emulator.vm(NEIGHBOUR).reboot().cancel()
     client.require(2)
     # Azure: a group that nobody asked for a day is switched off, and its incarnation begins anew.
-    client.emulator.advance("25h")
+    client.pass_time("25h")
     client.require(2)
     yield from seen(_notices(client, "the incarnation fell"), "it approves nothing, so what it notices is not seen")
 

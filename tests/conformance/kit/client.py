@@ -12,7 +12,7 @@ from typing import Any
 
 URL, VM, PREPARED = sys.argv[1:4]
 FAULT = "".join(sys.argv[4:])
-PERIOD = 0.05 if FAULT == "hasty" else 0.35
+PERIOD = 0.01 if FAULT == "hasty" else 0.35
 VERSION = "2021-02-01" if FAULT == "version" else "2020-07-01"
 TROUBLES = (OSError, ValueError, http.client.HTTPException)
 if FAULT == "proxy":
@@ -25,7 +25,7 @@ def ask(body: dict[str, Any] | None = None) -> Any:
     headers = {} if FAULT == "header" else {"Metadata": "true"}
     data = json.dumps(body).encode() if body else None
     request = urllib.request.Request(f"{URL}?api-version={VERSION}", data, headers)  # noqa: S310 - given by the test
-    with OPENER.open(request, timeout=5) as reply:
+    with OPENER.open(request, timeout=30) as reply:
         return None if body else json.load(reply)
 
 

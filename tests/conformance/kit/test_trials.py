@@ -18,7 +18,7 @@ pytestmark = pytest.mark.end_to_end
 
 def test_a_good_client_passes_every_trial() -> None:
     """Nothing is missed, and nothing is left unseen."""
-    findings = try_out(CLIENT)
+    findings = try_out(CLIENT, patience=60)
 
     assert {each.rule: each for each in findings if each.outcome is not Outcome.KEPT} == {}
     assert [each.rule for each in findings] == list(TRIALS)
@@ -26,7 +26,7 @@ def test_a_good_client_passes_every_trial() -> None:
 
 def test_a_client_that_waits_for_news_passes_every_trial() -> None:
     """What the service holds back is no silence."""
-    findings = try_out(CLIENT.replace("client.py", "waiting.py"))
+    findings = try_out(CLIENT.replace("client.py", "waiting.py"), patience=60)
 
     assert {each.rule: each for each in findings if each.outcome is not Outcome.KEPT} == {}
 
@@ -53,7 +53,7 @@ def test_a_client_that_waits_for_news_passes_every_trial() -> None:
 )
 def test_a_fault_is_found_by_its_trial(fault: str, trial: str) -> None:
     """The trial that is for it says so; the others that were made do not."""
-    findings = {each.rule: each for each in try_out(f"{CLIENT} {fault}", only=(trial, "stands-reset"), patience=3)}
+    findings = {each.rule: each for each in try_out(f"{CLIENT} {fault}", only=(trial, "stands-reset"), patience=10)}
 
     assert findings[trial].outcome is Outcome.BREACH
     assert findings["stands-reset"].outcome is not Outcome.BREACH
@@ -61,7 +61,7 @@ def test_a_fault_is_found_by_its_trial(fault: str, trial: str) -> None:
 
 def test_a_client_that_uses_a_proxy_is_seen_in_every_other_trial() -> None:
     """One fault is one breach; it does not hide what else there is to see."""
-    findings = try_out(f"{CLIENT} proxy", only=("asks-without-a-proxy", "asks-with-the-header"), patience=3)
+    findings = try_out(f"{CLIENT} proxy", only=("asks-without-a-proxy", "asks-with-the-header"), patience=10)
 
     assert [each.outcome for each in findings] == [Outcome.KEPT, Outcome.BREACH]
 
@@ -69,7 +69,7 @@ def test_a_client_that_uses_a_proxy_is_seen_in_every_other_trial() -> None:
 def test_a_client_that_ends_at_once_is_not_called_good() -> None:
     """Nothing was seen of it, and its last words are told."""
     command = f"{PYTHON} -c 'raise SystemExit(\"no such VM\")'"
-    (finding,) = try_out(command, only=["stands-500"], patience=3)
+    (finding,) = try_out(command, only=["stands-500"], patience=10)
 
     assert is_good([finding])
     assert finding.outcome is Outcome.NOT_SEEN
