@@ -58,6 +58,7 @@ def test_what_was_appended_is_there_again(tmp_path: Path) -> None:
     file.close()
 
 
+@pytest.mark.end_to_end  # thorough, and slow for it
 def test_a_file_cut_off_at_any_byte_gives_what_was_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each fact whose line is whole is there, none that is not, and the agent can go on writing."""
     monkeypatch.setattr(os, "fsync", lambda _: None)  # what a disk keeps is not tried here, and it takes its time
