@@ -252,6 +252,21 @@ def test_an_approval_that_is_not_taken_is_sent_again(
     assert caplog.text.count("not approved yet") == 1
 
 
+def test_a_clock_that_is_wrong_is_told_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """With the log and the status; nothing else would tell why no time was left."""
+    with Emulator("web-0", clock="system") as emulator:
+        emulator.add_fault("skewed-date", seconds=3_600)
+
+        async def story(agent: Agent) -> None:
+            event = await announced(agent, emulator)
+            await until(lambda: event.status is EventStatus.STARTED)
+            assert "behind the endpoint's" in agent.status().clock_trouble
+
+        play(settings(tmp_path, emulator), story)
+
+    assert caplog.text.count("behind the endpoint's") == 1
+
+
 def test_a_name_that_is_not_told_is_soon_asked_for_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

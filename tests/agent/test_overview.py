@@ -9,7 +9,7 @@ from forewarn.agent.overview import overview
 from forewarn.agent.plan import OnFailure, Terms
 from forewarn.agent.rules import Approval, Rule
 from forewarn.agent.status import ApprovalState, EventStatusView, StepState
-from tests.agent.world import World, agenda, event, started
+from tests.agent.world import START, World, agenda, event, started
 
 
 def look(world: World) -> EventStatusView:
@@ -138,6 +138,15 @@ def test_a_coordinator_that_does_not_agree_is_quoted() -> None:
 
     assert look(world).approval is ApprovalState.WAITING
     assert look(world).approval_detail == "the coordinator does not agree yet: only 1 are healthy"
+
+
+def test_what_is_due_is_said_to_come_without_an_approval() -> None:
+    """Nobody waits for one any more."""
+    world = World(agenda())
+    world.show(event(not_before=START))
+
+    assert look(world).approval is ApprovalState.WAITING
+    assert look(world).approval_detail == "its time has come: it begins without"
 
 
 def test_an_approval_that_is_not_taken_says_why() -> None:

@@ -425,6 +425,16 @@ def test_an_approval_that_is_not_taken_is_sent_again_after_growing_pauses() -> N
     assert pauses == [2, 4, 8, 16, 32, 60, 60, 60]
 
 
+@pytest.mark.parametrize("approval", [Approval.WHEN_READY, Approval.AT_ONCE])
+def test_what_is_due_is_not_approved(approval: Approval) -> None:
+    """It comes without; and who was left no time by it, or by a clock that is ahead, is not ready."""
+    world = World(agenda("drain", rule=Rule(name="all", approval=approval)))
+    world.show(event(not_before=START))
+
+    assert world.said() == []
+    assert left_out(world) == {"drain": "no time is left"}
+
+
 def test_an_approval_that_is_not_taken_is_not_sent_after_not_before() -> None:
     """The event begins without it."""
     world = World(agenda())
@@ -582,7 +592,7 @@ def test_a_pause_ends_when_the_clock_is_set_back() -> None:
     assert world.said() == ["do drain"]
 
 
-@pytest.mark.parametrize(("year", "said"), [(1, ["approve e1"]), (9999, ["do drain"])])
+@pytest.mark.parametrize(("year", "said"), [(1, []), (9999, ["do drain"])])
 def test_no_time_that_a_service_may_say_is_too_much(year: int, said: list[str]) -> None:
     """The ends of the calendar are times like others: one long past, one far ahead."""
     world = World(agenda("drain", ("tell", "log"), terms={"drain": Terms(takes=seconds(5))}))

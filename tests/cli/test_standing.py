@@ -38,9 +38,10 @@ def test_an_event_that_is_gone_is_being_put_back(capsys: pytest.CaptureFixture[s
 
 def test_without_events_it_says_so(capsys: pytest.CaptureFixture[str]) -> None:
     """And what is wrong with the agent, if anything is."""
-    show_status(status(trouble="nobody answers"))
+    show_status(msgspec.structs.replace(status(trouble="nobody answers"), clock_trouble="it is late"))
 
     said = capsys.readouterr().out
+    assert "clock      it is late" in said
     assert "trouble    nobody answers" in said
     assert said.endswith("\nno events\n")
 

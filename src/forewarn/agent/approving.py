@@ -4,7 +4,8 @@ leader        the first name in Resources; if it stays silent, the next, ``takeo
 each          every VM for itself, for groups that want the approval of all
 coordinator   a command of yours decides, and is asked again while it says no
 
-An approval that is not taken is sent again after pauses that grow, until NotBefore: then it is of no use any more.
+An approval that is not taken is sent again after pauses that grow. After NotBefore none is sent: the event comes
+without it, and a VM that was left no time, or whose clock is wrong, must not say that it is ready.
 """
 
 from datetime import datetime, timedelta
@@ -42,6 +43,11 @@ class Consult(msgspec.Struct, frozen=True):
     event: ScheduledEvent
 
 
+def is_due(event: ScheduledEvent, now: datetime) -> bool:
+    """Tell whether the event comes without an approval, as its time has come."""
+    return event.not_before is not None and event.not_before <= now
+
+
 def turn(
     known: Known, vm: str, approver: Approver, takeover: timedelta, now: datetime
 ) -> Approve | Consult | datetime | None:
@@ -67,9 +73,7 @@ def _turn(
             return Approve(event.id) if at <= now else at
 
 
-def _again(event: ScheduledEvent, tried: NotApproved, now: datetime) -> Approve | datetime | None:
-    if event.not_before is not None and event.not_before <= now:
-        return None
+def _again(event: ScheduledEvent, tried: NotApproved, now: datetime) -> Approve | datetime:
     pause = min(_SEND_AGAIN * 2 ** min(tried.attempt - 1, 10), _SEND_AGAIN_AT_MOST)
     return tried.at + pause if is_within(pause, tried.at, now) else Approve(event.id)
 

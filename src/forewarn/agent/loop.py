@@ -18,6 +18,7 @@ import msgspec
 from forewarn import __version__
 from forewarn.agent.approving import Approve, Consult
 from forewarn.agent.booting import boot_id
+from forewarn.agent.clock_check import ClockCheck
 from forewarn.agent.coordinator import Answer, consult
 from forewarn.agent.errands import Errands
 from forewarn.agent.facts import Approved, Consulted, Ended, Fact, Held, NotApproved, Released, Shown, Withdrawn
@@ -65,6 +66,7 @@ class Agent:
         self.kept: Callable[[Fact], None] = Teller()
         """Called with every fact, once it is durable."""
         self.count_listeners: Callable[[], int] = int
+        self.clock_check: ClockCheck | None = ClockCheck()
         self._agenda = agenda
         self._client = client
         self._memory = memory
@@ -137,6 +139,7 @@ class Agent:
             api_version=self._client.api_version,
             trouble=self._client.trouble or ("" if self._document else "the endpoint has not answered yet"),
             memory_trouble=self._memory_trouble,
+            clock_trouble=self.clock_check.trouble if self.clock_check else "",
             dry_run=self._dry_run,
             started_at=self._began_at,
             incarnation=document.incarnation if document else None,
@@ -231,6 +234,8 @@ class Agent:
     async def _listen(self) -> None:
         async for document in self._client.documents():
             self._document = document
+            if self.clock_check:
+                self.clock_check.compare(self._client.conversation.date, self._clock.now())
             self._news.set()
 
     async def _learn_name(self) -> None:

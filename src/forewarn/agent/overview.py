@@ -3,7 +3,7 @@
 from collections.abc import Collection
 from datetime import datetime
 
-from forewarn.agent.approving import Approver
+from forewarn.agent.approving import Approver, is_due
 from forewarn.agent.handler import Direction, Done, Failed
 from forewarn.agent.memory import Call, Known, Memory, Step
 from forewarn.agent.reaction import Agenda, is_in_the_way, is_settled
@@ -79,6 +79,8 @@ def _approval(known: Known, rule: Rule | None, agenda: Agenda, now: datetime) ->
         return ApprovalState.SENT, f"approved at {known.approved_at:%H:%M:%S} UTC"
     if rule is None or (agenda.approver is not Approver.COORDINATOR and not concerns(known.event, agenda.vm)):
         return ApprovalState.NOT_OURS, "no rule fits" if rule is None else "it is for the VMs that it happens to"
+    if is_due(known.event, now):
+        return ApprovalState.WAITING, "its time has come: it begins without"
     if rule.approval is Approval.NEVER:
         return ApprovalState.NEVER, f"the rule {rule.name!r} says never"
     if rule.approval is Approval.WHEN_READY:

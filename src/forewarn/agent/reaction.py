@@ -176,6 +176,8 @@ class _Deciding:
         """Approve the event once it may begin, as far as this VM is concerned."""
         if known.event.status is not EventStatus.SCHEDULED or known.approved_at or rule.approval is Approval.NEVER:
             return
+        if approving.is_due(known.event, self._now):
+            return
         if rule.approval is Approval.WHEN_READY:
             for name in rule.handlers:
                 step, terms = known.steps.get(name), self._agenda.terms[name]

@@ -85,6 +85,8 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
     """What keeps the endpoint from being heard, also that it has not answered yet; empty when all is well."""
     memory_trouble: str = ""
     """What keeps the agent's memory from being written; empty when all is well."""
+    clock_trouble: str = ""
+    """What makes this VM reckon times wrongly; empty when all is well."""
     dry_run: bool = False
     started_at: datetime
     incarnation: int | None = None

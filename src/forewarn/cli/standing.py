@@ -20,6 +20,7 @@ def show_status(status: Status) -> None:
             "vm": status.vm or "not known yet",
             "endpoint": status.endpoint or "not found yet",
             "trouble": ". ".join(status.ailments),
+            "clock": status.clock_trouble,
             "mode": "dry run: nothing is done" if status.dry_run else "",
             "since": f"{status.started_at.astimezone():%d %b %H:%M:%S}",
             "listeners": str(status.listeners),

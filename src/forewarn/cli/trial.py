@@ -89,6 +89,7 @@ def play(settings: "AgentSettings", event: str, notice: str | None, *, quiet: bo
         )
 
         def begin(agent: "Agent") -> None:
+            agent.clock_check = None  # the endpoint's is moved on
             agent.kept = partial(_note, agent, said, agent.kept)
             playing.append(asyncio.get_running_loop().create_task(_play(agent, emulator, name, said)))
 

@@ -79,6 +79,8 @@ class Conversation:
         self.found = Found(read_place(url), GIVEN, is_discovered=False) if url else None
         self.versions = Negotiation(api_version or (url and read_version(url)) or None, seconds)
         self.log = TroubleLog(seconds)
+        self.date = ""
+        """What the service's clock said in its latest answer, as it spells it; empty if it does not tell."""
         self._environment = environment
         self._patience = patience.total_seconds()
         self._unreachable = self._patience if unreachable_patience is None else unreachable_patience.total_seconds()
@@ -128,6 +130,7 @@ class Conversation:
         if answer.status != 200 and not (answer.status == 304 and tag):
             raise trouble_of_answer(found.place.url, answer)
         document = self._read(found.place, answer) if answer.status == 200 else None
+        self.date = answer.headers.get("date", "")
         self._has_answered = True
         self.versions.accepted()
         held = answer.headers.get("preference-applied", "").lower().startswith("wait")
