@@ -1,5 +1,6 @@
 """``forewarn conformance``: whether a server, or a client, keeps the rules of the protocol."""
 
+import sys
 from collections import Counter
 from typing import TYPE_CHECKING
 
@@ -85,6 +86,10 @@ def conformance(
         from forewarn.conformance.trials import TRIALS, try_out
 
         _known(only, TRIALS)
+        if sys.stderr.isatty():
+            click.echo(
+                f"trying it out {len(only) or len(TRIALS)} times; this takes half a minute or longer", err=True
+            )
         findings = try_out(client, patience=read_seconds(patience, "--patience"), only=only)
     else:
         from forewarn.conformance.evidence import Plan

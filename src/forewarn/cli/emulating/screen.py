@@ -69,11 +69,12 @@ class Screen:
 
     def _title(self) -> Text:
         emulation = self._emulation
-        title = Text("Forewarn emulator", style="bold")
+        title = Text("Forewarn" if self._player else "Forewarn emulator", style="bold")
         if self._player:
-            begun = self._player.has_begun
             title.append(f"  {self._player.scenario.title}", "bold cyan")
-            title.append("" if begun else "  begins with the first request", "yellow")
+            if not self._player.has_begun:
+                title.append("  begins with the first request", "yellow")
+                return title  # the rest would not fit, and no time is passing yet
         if emulation.hurry != 1:
             title.append(f"  {emulation.hurry:g} times as fast", "dim")
         title.append(f"  {emulation.clock.now():%H:%M:%S} UTC", "dim")
