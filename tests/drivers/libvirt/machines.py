@@ -137,7 +137,7 @@ class Machines:
                 with suppress(libvirt.libvirtError):
                     domain.destroy()
                 with suppress(libvirt.libvirtError):
-                    domain.undefine()
+                    domain.undefineFlags(libvirt.VIR_DOMAIN_UNDEFINE_MANAGED_SAVE)
         self.connection.close()
 
 
