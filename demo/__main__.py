@@ -11,9 +11,7 @@ import argparse
 import shutil
 import signal
 import sys
-import tempfile
 from contextlib import suppress
-from pathlib import Path
 from types import FrameType
 
 from demo import needs, traces
@@ -45,7 +43,8 @@ def main() -> int:
 
 
 def _run(view: View, *, stays: bool) -> int:
-    directory = Path(tempfile.mkdtemp(prefix="forewarn-demo-"))
+    traces.sweep()
+    directory = traces.make_directory()
     cloud = Cloud(directory, view)
     play = Play(cloud, view)
     code = 1

@@ -31,12 +31,13 @@ _NAMESPACES = Path("/run/netns")
 class Site:
     """The namespace and the directory in which guests live, until it is left."""
 
-    def __init__(self, directory: Path) -> None:
-        self.name = f"forewarn-{os.getpid()}-{token_hex(3)}"
+    def __init__(self, directory: Path, name: str = "") -> None:
+        self.name = name or f"forewarn-{os.getpid()}-{token_hex(3)}"
         self.directory = directory
         self.start = directory / "start.sh"
         """Starts a machine: ``start.sh VM HOST [INCOMING]``."""
-        self._is_first = False
+        self._is_first = bool(name)
+        """Whether the machine had no namespace before; of a site that was left behind, nobody knows."""
 
     def __enter__(self) -> Self:
         try:

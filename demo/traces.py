@@ -2,11 +2,18 @@
 
 import ctypes
 import os
+import re
+import shutil
 import subprocess
+import tempfile
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
+from demo.site import Site
+
+PREFIX = "forewarn-demo-"
+"""How the names of our directories begin; the number of our process follows."""
 _PR_SET_CHILD_SUBREAPER = 36
 
 
@@ -22,15 +29,38 @@ def bury() -> None:
             pass
 
 
+def sweep() -> None:
+    """Take away what demos left that were killed before they could: no process of theirs does it any more."""
+    for name in _namespaces():
+        if (found := re.fullmatch(r"forewarn-(\d+)-[0-9a-f]+", name)) and not _lives(found[1]):
+            Site(Path(), name).close()
+    for directory in Path(tempfile.gettempdir()).glob(f"{PREFIX}*"):
+        if not _lives(directory.name.removeprefix(PREFIX).partition("-")[0]):
+            shutil.rmtree(directory, ignore_errors=True)
+
+
+def make_directory() -> Path:
+    """Return a directory that tells whose it is."""
+    return Path(tempfile.mkdtemp(prefix=f"{PREFIX}{os.getpid()}-"))
+
+
+def _lives(process: str) -> bool:
+    return Path("/proc", process).is_dir()
+
+
 def left(namespace: str, directory: Path) -> Iterator[str]:
     """Yield what is left, in words."""
     for process in _children():
         yield f"process {process}"
-    listed = subprocess.run(["ip", "netns", "list"], capture_output=True, text=True, check=False).stdout
-    if namespace in (line.split()[0] for line in listed.splitlines() if line.strip()):
+    if namespace in _namespaces():
         yield f"the network namespace {namespace}"
     if directory.exists():
         yield f"the directory {directory}"
+
+
+def _namespaces() -> list[str]:
+    listed = subprocess.run(["ip", "netns", "list"], capture_output=True, text=True, check=False).stdout
+    return [line.split()[0] for line in listed.splitlines() if line.strip()]
 
 
 def _children() -> list[int]:

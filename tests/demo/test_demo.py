@@ -144,6 +144,23 @@ def test_a_failure_half_way_is_said_and_leaves_nothing(world: World) -> None:
     assert world.remains() == before
 
 
+def test_what_a_killed_demo_left_is_taken_away_by_the_next(world: World) -> None:
+    """It had no time to do it itself; nothing of anybody else's is touched."""
+    before = world.remains()
+    killed = world.begin()
+    _read_until(killed, "forewarn serve answers")
+    killed.kill()
+    killed.communicate()
+    assert world.remains() != before
+
+    demo = world.begin()
+    said = _read_until(demo, "a network of its own")
+    demo.send_signal(signal.SIGINT)
+    rest, _ = demo.communicate(timeout=PATIENCE)
+    assert "Nothing is left behind" in rest, said + rest
+    assert world.remains() == before
+
+
 def test_guests_that_stay_are_there_to_be_played_with(world: World) -> None:
     """What it says to type works in another terminal; Ctrl-C is the way out, and no failure."""
     before = world.remains()
