@@ -32,10 +32,10 @@ def bury() -> None:
 def sweep() -> None:
     """Take away what demos left that were killed before they could: no process of theirs does it any more."""
     for name in _namespaces():
-        if (found := re.fullmatch(r"forewarn-(\d+)-[0-9a-f]+", name)) and not _lives(found[1]):
+        if (found := re.fullmatch(r"forewarn-(\d+)-\w+", name)) and _is_dead(found[1]):
             Site(Path(), name).close()
     for directory in Path(tempfile.gettempdir()).glob(f"{PREFIX}*"):
-        if not _lives(directory.name.removeprefix(PREFIX).partition("-")[0]):
+        if (found := re.fullmatch(rf"{PREFIX}(\d+)-\w+", directory.name)) and _is_dead(found[1]):
             shutil.rmtree(directory, ignore_errors=True)
 
 
@@ -44,8 +44,9 @@ def make_directory() -> Path:
     return Path(tempfile.mkdtemp(prefix=f"{PREFIX}{os.getpid()}-"))
 
 
-def _lives(process: str) -> bool:
-    return Path("/proc", process).is_dir()
+def _is_dead(process: str) -> bool:
+    """Tell whether there is no such process; where none can be seen, nobody is dead."""
+    return Path("/proc/self").is_dir() and not Path("/proc", process).is_dir()
 
 
 def left(namespace: str, directory: Path) -> Iterator[str]:
