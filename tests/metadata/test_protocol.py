@@ -180,8 +180,8 @@ async def test_many_requests_at_once_give_others_their_turn() -> None:
 async def test_who_asks_too_often_or_is_nobody_waits_for_the_next_answer(address: str, status: int) -> None:
     """He would have all our time; all that he asks is answered in the end."""
     async with site(Limits(rate=0.001, burst=1)) as service:
-        greedy = await service.call(get() * 3, address)
         began = time.monotonic()
+        greedy = await service.call(get() * 3, address)
         answers = [(await greedy.answer()).status for _ in range(3)]
         assert time.monotonic() - began > 0.8 * Rebuff.pause
         assert answers[1:] == [status] * 2
