@@ -83,6 +83,14 @@ def test_check_names_the_mistake(
     assert f"agent.toml, {sentence}" in capsys.readouterr().err
 
 
+def test_check_notes_what_can_hardly_be_meant(config: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """It is no mistake, so the exit code is 0, and the table stays as it is."""
+    config.write_text(config.read_text() + "\n[handlers.forgotten]\nkind = 'command'\ndo = ['true']\n")
+
+    assert run(["agent", "check", "--config", str(config)]) == 0
+    assert capsys.readouterr().err == "note: handler 'forgotten' stands in no rule, and is never called\n"
+
+
 def test_a_misspelt_term_of_a_handler_is_recognised(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Though it is no setting of the handler's own, the nearest is named."""
     path = tmp_path / "agent.toml"

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import click
 
-from forewarn.cli.output import json_option, print_json, print_table
+from forewarn.cli.output import json_option, print_json, print_table, wrapped
 from forewarn.cli.root import Ordered
 from forewarn.core.errors import BadInput
 
@@ -68,9 +68,10 @@ def agent(context: click.Context, /, config: str | None, **flags: object) -> Non
 def check(config: str | None, as_json: bool) -> None:
     """Read the configuration, and show what is done about which event.
 
-    Its handlers are made, so that what is wrong with their settings is said too. Nothing is begun, and nobody is
-    asked.
+    Its handlers are made, so that what is wrong with their settings is said too, and a note tells what can hardly
+    be meant. Nothing is begun, and nobody is asked.
     """
+    from forewarn.agent.advice import advice
     from forewarn.agent.assembly import make_handlers
     from forewarn.wire.words import TYPES
 
@@ -91,6 +92,8 @@ def check(config: str | None, as_json: bool) -> None:
         for rule in settings.rules
     ]
     print_table(("RULE", "TYPES", "CONCERNS", "APPROVAL", "HANDLERS"), rows, "no rules: events are told, no more")
+    for sentence in advice(settings.rules, settings.handlers):
+        click.echo(wrapped(sentence, "note: "), err=True)
 
 
 def _stages(stages: tuple[tuple[str, ...], ...]) -> str:

@@ -1,0 +1,40 @@
+"""What a configuration says that its author can hardly have meant, though nothing is wrong with it. Pure."""
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from forewarn.agent.rules import Concern, Rule
+from forewarn.core.model import EventType
+from forewarn.wire.words import TYPES
+
+
+def advice(rules: Sequence[Rule], handlers: Iterable[str]) -> Iterator[str]:
+    """Yield a sentence for each."""
+    for number, rule in enumerate(rules):
+        before = next((other.name for other in rules[:number] if _fits_all_of(other, rule)), None)
+        if before is not None:
+            yield f"rule {rule.name!r} is never reached: all that it is for falls under {before!r} before it"
+        if (rule.duration_at_most or rule.duration_at_least) and rule.types:
+            # Azure: only of a freeze it is told how long it lasts.
+            unknown = [TYPES[each] for each in rule.types if each is not EventType.FREEZE]
+            if unknown:
+                yield (
+                    f"rule {rule.name!r} does not fit a {' or '.join(unknown)}: nobody tells how long one lasts;"
+                    " write another rule for it, without a limit"
+                )
+    used = {name for rule in rules for name in rule.handlers}
+    for name in handlers:
+        if name not in used:
+            yield f"handler {name!r} stands in no rule, and is never called"
+
+
+def _fits_all_of(one: Rule, other: Rule) -> bool:
+    """Tell whether a rule fits whatever another fits; where that is hard to know, it is taken not to."""
+    return (
+        (not one.types or (bool(other.types) and set(one.types) >= set(other.types)))
+        and one.source in (None, other.source)
+        and one.duration_at_most is None
+        and one.duration_at_least is None
+        and one.description in ("*", other.description)
+        and one.resources in (("*",), other.resources)
+        and one.concerns in (Concern.ANY, other.concerns)
+    )
