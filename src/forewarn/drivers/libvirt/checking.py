@@ -3,6 +3,7 @@
 import shutil
 from collections.abc import Iterable, Iterator
 from itertools import islice
+from pathlib import Path
 
 import libvirt
 
@@ -76,12 +77,21 @@ def _full_pools(hosts: Hosts, host: str) -> Iterator[str]:
 
 def lack_of_room(path: str, needed: int) -> Iterator[str]:
     """Yield that a machine which needs so many bytes could not be saved, where that is so."""
-    try:
-        free = shutil.disk_usage(path).free
-    except OSError:
-        return
-    if free < needed:
+    free = _free(Path(path))
+    if free is not None and free < needed:
         yield (
             f"{path} has {free // _MIB} MiB free, and a machine that is saved when it is evicted needs"
             f' {needed // _MIB} MiB; free some space there, or set evict = "stop"'
         )
+
+
+def _free(path: Path) -> int | None:
+    """Return the bytes that are free at a place, or above it where we may not look; None where it is not."""
+    for place in (path, *path.parents):
+        try:
+            return shutil.disk_usage(place).free
+        except PermissionError:
+            continue
+        except OSError:
+            return None
+    return None
