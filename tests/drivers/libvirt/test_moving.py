@@ -5,6 +5,8 @@ import pytest
 
 from forewarn.core.model import EventType
 from forewarn.core.notice import FAILURES
+from forewarn.drivers.libvirt.guests import Guest
+from forewarn.drivers.libvirt.problems import Unreachable
 from forewarn.node.driver import Done, Failed
 from tests.drivers.impacts import carried_out
 from tests.drivers.libvirt.machines import FELT, Machines, crash_at, when_ended
@@ -64,6 +66,25 @@ def test_a_disk_that_a_crash_left_deleted_is_made_from_the_record(machines: Mach
 
     assert when_ended(machines.driver(**settings), asked) == Done()
     assert machines.sizes(disk)[0] == 3 << 20
+    assert machines.state(vm) == libvirt.VIR_DOMAIN_RUNNING
+
+
+def test_a_machine_is_started_once_its_host_answers_again(
+    machines: Machines, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was stopped by us, and does not stay off because nobody could be reached for a moment."""
+    vm = machines.define()
+    start, silences = Guest.start, ["once"]
+
+    def start_or_not(guest: Guest) -> None:
+        if silences:
+            silences.pop()
+            raise Unreachable("libvirt on h1 cannot be reached")
+        start(guest)
+
+    monkeypatch.setattr(Guest, "start", start_or_not)
+
+    assert carried_out(machines.driver(redeploy="restart"), machines.impact(EventType.REDEPLOY, vm)) == Done()
     assert machines.state(vm) == libvirt.VIR_DOMAIN_RUNNING
 
 

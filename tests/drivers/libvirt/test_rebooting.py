@@ -5,7 +5,7 @@ import pytest
 
 from forewarn.core.model import EventType, Vm
 from forewarn.drivers.libvirt.guests import Guest
-from forewarn.drivers.libvirt.problems import Trouble
+from forewarn.drivers.libvirt.problems import Trouble, Unreachable
 from forewarn.node.driver import Done, Failed, Impact, Unknowable
 from tests.drivers.impacts import carried_out
 from tests.drivers.libvirt.machines import Machines, crash_after, when_ended
@@ -145,6 +145,44 @@ def test_a_machine_that_does_not_start_at_all_is_said_to_be_off(
 
     assert carried_out(machines.driver(), machines.impact(EventType.REBOOT, vm)) == Failed(
         f"{vm.name} is off: no room"
+    )
+
+
+@pytest.mark.parametrize("deed", ["ask_to_go_down", "look", "start_as"])
+def test_a_host_that_goes_away_half_way_is_waited_for(
+    machines: Machines, deed: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A machine that was asked to go down does not stay off because nobody could be reached for a moment."""
+    vm = machines.define()
+    do, silences = getattr(Guest, deed), [deed] * 2
+
+    def do_or_not(guest: Guest, *given: object) -> object:
+        has_begun = deed != "look" or machines.state(vm) == libvirt.VIR_DOMAIN_SHUTOFF
+        if silences and has_begun:
+            silences.pop()
+            raise Unreachable("libvirt on h1 cannot be reached")
+        return do(guest, *given)
+
+    monkeypatch.setattr(Guest, deed, do_or_not)
+
+    assert carried_out(machines.driver(), machines.impact(EventType.REBOOT, vm)) == Done()
+    assert not silences
+    assert machines.times(vm.name, *STARTED) == 2
+
+
+def test_a_host_that_stays_away_is_not_waited_for_for_ever(
+    machines: Machines, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The event fails, and says which machine is to be looked at."""
+
+    def refuse(*_: object) -> None:
+        raise Unreachable("libvirt on h1 cannot be reached")
+
+    monkeypatch.setattr(Guest, "start_as", refuse)
+    vm = machines.define()
+
+    assert carried_out(machines.driver(longest="0s"), machines.impact(EventType.REBOOT, vm)) == Failed(
+        f"libvirt on h1 cannot be reached; the work was left half-way, see what {vm.name} does"
     )
 
 

@@ -1,5 +1,6 @@
 """libvirt on other machines, reached over SSH: by a real sshd on loopback."""
 
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from tests.drivers.impacts import carried_out
 from tests.drivers.libvirt.daemons import Daemons
 from tests.drivers.libvirt.doors import SshDoor
 from tests.drivers.libvirt.hypervisor import wait_for
+from tests.drivers.libvirt.machines import when_ended
 
 pytestmark = pytest.mark.end_to_end
 
@@ -58,6 +60,24 @@ def test_a_conversation_that_was_cut_is_taken_up_again(daemons: Daemons, door: S
     assert "cannot be reached" in shut.reason
     assert carried_out(driver, guest.impact(EventType.FREEZE, duration=0)) == Done()
     assert guest.state == libvirt.VIR_DOMAIN_RUNNING
+
+
+def test_a_guest_that_went_down_while_the_door_was_shut_is_started(daemons: Daemons, door: SshDoor) -> None:
+    """A reboot is seen through: the guest is off until its host can be reached again, and no longer."""
+    guest = daemons.boot()
+    boots, id_, asked = guest.boots, guest.domain.ID(), guest.impact(EventType.REBOOT)
+    driver = driver_to(daemons, door.uri())
+    carried_out(driver, guest.impact(EventType.FREEZE, duration=0))
+    underway = threading.Thread(target=driver.perform, args=(asked,))
+    underway.start()
+    wait_for(lambda: bool(guest.said("powerdown")), "the guest to go down")
+    door.cut()
+    wait_for(lambda: guest.domain.ID() != id_, "the guest to be off")
+    underway.join()
+    door.open()
+
+    assert when_ended(driver, asked) == Done()
+    guest.wait_for_another_boot(boots)
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,9 @@
 Where a machine runs is asked of libvirt on both hosts, so that a crash on the way is no riddle: it is there, or here.
 """
 
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from functools import partial
 from typing import Any
 
 import libvirt
@@ -27,7 +29,7 @@ def redeploy(work: Work) -> Done:
         if _is_to_move(work, guest):
             _move(work, guest)
         else:
-            _restart(work, guest)
+            work.see_through(partial(_restart, work, guest))
     return Done(work.moved, "; ".join(work.remarks))
 
 
@@ -141,19 +143,24 @@ def _restart(work: Work, guest: Guest) -> None:
     if look.id != -1:
         guest.destroy()
     if work.page.step("emptied", guest.name) is None:
-        try:
+        with _off(guest):
             for path in _ephemeral(work, guest):
                 _empty(work, guest, path)
-        except Trouble as error:
-            raise Trouble(f"{error}; {guest.name} is off") from None
         work.page.note("emptied", guest.name)
-    try:
+    with _off(guest):
         guest.start()
+    work.page.note("started", guest.name)
+
+
+@contextmanager
+def _off(guest: Guest) -> Iterator[None]:
+    """Say of a machine that could not be started that it is off."""
+    try:
+        yield
     except Unreachable:
         raise
     except Trouble as error:
         raise Trouble(f"{error}; {guest.name} is off") from None
-    work.page.note("started", guest.name)
 
 
 def _ephemeral(work: Work, guest: Guest) -> list[str]:

@@ -26,6 +26,10 @@ class Lost(Exception):
 
 def reboot(work: Work) -> Done | Unknowable:
     """Reboot the machines, each once; raise Trouble when one cannot be."""
+    return work.see_through(lambda: _reboot(work))
+
+
+def _reboot(work: Work) -> Done | Unknowable:
     try:
         for guest in work.guests:
             if work.page.step("halting", guest.name):

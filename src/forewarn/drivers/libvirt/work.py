@@ -5,6 +5,7 @@ import time
 from collections.abc import Callable
 from concurrent.futures import Future
 from datetime import timedelta
+from typing import TypeVar
 
 from forewarn.clocks import Clock
 from forewarn.drivers.libvirt.guests import Guest
@@ -12,6 +13,8 @@ from forewarn.drivers.libvirt.hosts import Hosts
 from forewarn.drivers.libvirt.problems import Unreachable
 from forewarn.drivers.libvirt.settings import LibvirtSettings
 from forewarn.drivers.working import Interrupted, Job
+
+Found = TypeVar("Found")
 
 LOOK_EVERY = 0.1
 TELL_EVERY = 0.5
@@ -83,6 +86,26 @@ class Work:
             except Unreachable:
                 if time.monotonic() >= until or self.closed.wait(1.0):
                     raise
+
+    def see_through(self, do: Callable[[], Found]) -> Found:
+        """Do what goes on from its steps when it is called again; once begun, wait for a host that went away.
+
+        A machine that was stopped would else stay off.
+        """
+        until, remarks = self.deadline(self.settings.longest), self.remarks.copy()
+        while True:
+            try:
+                return do()
+            except Unreachable as error:
+                if not self.page.steps:
+                    raise
+                if time.monotonic() >= until:
+                    names = ", ".join(guest.name for guest in self.guests)
+                    raise Unreachable(f"{error}; the work was left half-way, see what {names} does") from None
+                self.tell(f"waiting for a host: {error}")
+                self.remarks[:] = remarks
+                if self.closed.wait(1.0):
+                    raise Interrupted from None
 
     def deadline(self, within: timedelta) -> float:
         return time.monotonic() + within.total_seconds()
