@@ -93,7 +93,7 @@ def _check_target(subscription: Subscription) -> None:
         return
     try:
         parts = urlsplit(target)
-        is_good = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port or 1) > 0
+        is_good = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
     except ValueError:
         is_good = False
     if not is_good or any(letter.isspace() for letter in target):
