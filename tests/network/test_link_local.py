@@ -142,6 +142,22 @@ def test_a_device_that_is_no_bridge_is_refused(machine: Hypervisor) -> None:
     assert f"note: br9: has {SERVICE} too" in machine.forewarn("network", "check")
 
 
+def test_a_filter_of_others_that_keeps_guests_away_is_told(machine: Hypervisor) -> None:
+    """Our rules cannot let in what another table drops; with the rule that is asked for, guests are answered."""
+    machine.settings(FLEET, "")
+    machine.run("nft", "add table inet filter; add chain inet filter input { type filter hook input priority 0; }")
+    machine.run("nft", "chain inet filter input { policy drop; }")
+    machine.forewarn("network", "setup")
+    guest = machine.guest(1)
+    machine.serve()
+    assert guest.ask() == ""
+    assert "note: table inet filter: lets in only what its rules name" in machine.forewarn("network", "check")
+
+    machine.run("nft", 'add rule inet filter input iifname "forewarn0" tcp dport 80 accept')
+    assert "note: table" not in machine.forewarn("network", "check")
+    assert guest.ask() == "honest"
+
+
 def test_whoever_may_not_look_says_so(machine: Hypervisor) -> None:
     """A container without the right to the network does not take what it cannot see for missing."""
     machine.settings(FLEET, "")

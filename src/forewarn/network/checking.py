@@ -7,6 +7,7 @@ from forewarn.config.settings import Settings
 from forewarn.core.errors import BadInput
 from forewarn.core.model import Vm
 from forewarn.network import machine
+from forewarn.network.others import closed_tables
 from forewarn.network.pieces import Address, Link, Sysctl, piece_of
 from forewarn.network.sight import Sight
 from forewarn.network.steps import Step, ports_of, rules_wanted, to_set_up, to_tear_down
@@ -87,7 +88,19 @@ def notes(settings: Settings, vms: Sequence[Vm]) -> list[str]:
             vm for vm in wired if plugged.get(vm.interface.tap, "") not in ("", settings.network.bridge)
         ]
     told = [f"{_list([vm.name for vm in concerned])}: {what}" for what, concerned in found.items() if concerned]
-    return [*told, *_notes_on_ports(wanted_of(settings, vms), sight)]
+    wanted = wanted_of(settings, vms)
+    return [*told, *_notes_on_ports(wanted, sight), *_notes_on_others(wanted)]
+
+
+def _notes_on_others(wanted: Wanted) -> Iterator[str]:
+    """Say which packet filters may keep guests away, whatever our rules say."""
+    taps = [guest.tap for guest in wanted.guests] if wanted.identity == "tap" else [wanted.bridge]
+    known = frozenset((*taps, wanted.host, wanted.port))
+    for table in closed_tables(machine.all_rules(), known, "ip6" if ":" in wanted.host else "ip"):
+        yield (
+            f"table {table}: lets in only what its rules name, and none names guests; if it is to stay, let tcp port"
+            f" {wanted.port} in from {_list(taps)}"
+        )
 
 
 def _notes_on_ports(wanted: Wanted, sight: Sight) -> Iterator[str]:

@@ -53,6 +53,12 @@ def look(sysctls: Iterable[str] = ()) -> Sight:
     )
 
 
+def all_rules() -> list[dict[str, Any]]:
+    """Return every table, chain and rule of the packet filter, of whomever it is."""
+    listing = json.loads(_ask("nft", "-j", "list", "ruleset") or "{}").get("nftables", [])
+    return [each for each in listing if "metainfo" not in each]
+
+
 def is_ruled(rules: str) -> bool:
     """Tell whether the rules are in force, by what they become in a network of nobody's."""
     listing = "; ".join(f"nft -j list table {family} {TABLE} || true" for family in FAMILIES)
