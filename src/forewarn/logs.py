@@ -43,7 +43,8 @@ def _shown(value: object) -> str:
     if isinstance(value, list | tuple):
         return ",".join(map(_shown, value))
     text = str(value)
-    return repr(text) if not text or " " in text else text
+    # Others' words must not end the line, nor speak to the terminal.
+    return repr(text) if not text or " " in text or not text.isprintable() else text
 
 
 def _trace(formatter: logging.Formatter, record: logging.LogRecord) -> str:

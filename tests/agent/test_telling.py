@@ -105,6 +105,15 @@ def test_an_answer_that_is_given_again_is_told_once(caplog: pytest.LogCaptureFix
     ]
 
 
+def test_a_services_words_stay_in_their_line(caplog: pytest.LogCaptureFixture) -> None:
+    """They could look like a line of ours, or speak to the terminal."""
+    caplog.set_level(logging.INFO)
+    hostile = event(description="a\n12:00:00\tapproved", resources=("web-0\x1b[2J",))
+    tell_change(Change(ChangeKind.NEW, hostile))
+
+    assert line(caplog).isprintable()
+
+
 def test_an_event_that_is_gone_tells_how_it_ended(caplog: pytest.LogCaptureFixture) -> None:
     """Nobody has to guess whether it happened."""
     caplog.set_level(logging.INFO)

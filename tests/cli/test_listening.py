@@ -94,6 +94,17 @@ def test_many_vms_stand_below_each_other_where_the_window_is_narrow(monkeypatch:
     assert [line[lines[0].index("VMS") :] for line in lines[1:3]] == ["web-0, web-1, web-2,", "web-3, web-4, web-5,"]
 
 
+def test_a_services_words_do_not_speak_to_the_terminal() -> None:
+    """Whoever they come from: they could clear the screen, or look like a line of ours."""
+    hostile = msgspec.structs.replace(
+        REBOOT, id="a\x1b[2J", type="\x1b]0;x\x07", status="\n", resources=("web-0\nweb-9",), description="a\rb"
+    )
+    told = "".join(click.unstyle(line) for line in rows((hostile,), "web-2", NOW))
+
+    assert told.isprintable()
+    assert "web-0?web-9" in told
+
+
 def test_what_an_old_version_does_not_tell_is_left_out() -> None:
     """Neither source nor description nor duration."""
     old = msgspec.structs.replace(REBOOT, source=None, description="")

@@ -55,6 +55,16 @@ def test_a_change_is_a_line() -> None:
     )
 
 
+def test_a_services_words_do_not_speak_to_the_terminal() -> None:
+    """Nor does what a handler said."""
+    hostile = msgspec.structs.replace(
+        REBOOT, id="\x1b[2J", type="\x1b]0;x\x07", status="\n", resources=("web-0\nweb-9",)
+    )
+    line = ChangeLine(change="new", event=shown_event(hostile), concerns_me=True)
+
+    assert sentence(line).isprintable()
+
+
 def test_what_is_gone_tells_how_it_ended() -> None:
     """Nobody has to guess whether it happened."""
     line = ChangeLine(change="gone", ending="canceled", event=shown_event(REBOOT), concerns_me=True)

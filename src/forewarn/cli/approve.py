@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from forewarn.cli.listening import is_mine, name_of, record, service, service_options, short_id, words
+from forewarn.cli.listening import is_mine, name_of, names, record, service, service_options, short_id, words
 from forewarn.cli.output import json_option, print_json_list
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ def approve(ids: tuple[str, ...], all_mine: bool, url: str | None, api_version: 
         print_json_list(record(event, name) for event in events)
         return
     for event in events:
-        click.echo(f"approved {short_id(event)}: {words(event)[0]} of {', '.join(event.resources)}")
+        click.echo(f"approved {short_id(event)}: {words(event)[0]} of {names(event)}")
     if not events:
         click.echo("nothing to approve: no event that waits concerns this VM")
 

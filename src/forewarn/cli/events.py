@@ -9,6 +9,7 @@ from forewarn.cli.listening import (
     details,
     meaning,
     name_of,
+    names,
     record,
     rows,
     service,
@@ -84,7 +85,7 @@ def _json(change: "Change", name: str) -> str:
 def _sentence(change: "Change", name: str) -> str:
     now = datetime.now(UTC)
     event = change.event
-    what = f"{words(event)[0]} of {', '.join(event.resources)}"
+    what = f"{words(event)[0]} of {names(event)}"
     head = f"{now.astimezone():%H:%M:%S}  {short_id(event)}  {change.kind:<7}  {what}"
     if change.ending:
         how = {"unknown": "completed or canceled, nobody saw"}.get(change.ending, str(change.ending))

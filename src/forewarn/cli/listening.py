@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import click
 
-from forewarn.cli.output import wrapped
+from forewarn.cli.output import printable, wrapped
 from forewarn.cli.times import countdown, span
 
 if TYPE_CHECKING:
@@ -73,15 +73,20 @@ def words(event: "ScheduledEvent") -> tuple[str, str, str]:
     sources: dict[str, str] = dict(SOURCES.items())
     source = event.source or ""
     return (
-        types.get(event.type, event.type),
-        statuses.get(event.status, event.status),
-        sources.get(source, source),
+        types.get(event.type, printable(event.type)),
+        statuses.get(event.status, printable(event.status)),
+        sources.get(source, printable(source)),
     )
 
 
 def short_id(event: "ScheduledEvent") -> str:
     """Return as much of an id as tells events apart, and as ``approve`` understands."""
-    return event.id[:8].upper()
+    return printable(event.id[:8].upper())
+
+
+def names(event: "ScheduledEvent") -> str:
+    """Return the VMs that the event happens to."""
+    return printable(", ".join(event.resources))
 
 
 def meaning(event: "ScheduledEvent", name: str) -> str:
@@ -108,7 +113,7 @@ def rows(events: tuple["ScheduledEvent", ...], name: str, now: datetime) -> Iter
     widths = [max(map(len, column)) for column in zip(head[:-1], *cells, strict=True)]
     yield click.style(f"{_line(head[:-1], widths)}{head[-1]}", dim=True)
     for event, row in zip(events, cells, strict=True):
-        line = wrapped(", ".join(event.resources), _line(row, widths))
+        line = wrapped(names(event), _line(row, widths))
         yield click.style(line, fg=_MINE.get(row[2]), bold=True) if name and is_mine(event, name) else line
         yield wrapped(details(event), " " * (widths[0] + 2))
 
@@ -118,7 +123,7 @@ def details(event: "ScheduledEvent") -> str:
     source = words(event)[2]
     by = f"by the {source.lower()}" if source else "by somebody"
     takes = {-1: "", 0: ", without interruption"}.get(event.duration, f", for {span(event.duration)}")
-    return f"{by}{takes}: {event.description}" if event.description else f"{by}{takes}"
+    return f"{by}{takes}: {printable(event.description)}" if event.description else f"{by}{takes}"
 
 
 def record(event: "ScheduledEvent", name: str) -> dict[str, object]:

@@ -154,6 +154,11 @@ def print_fields(fields: dict[str, str]) -> None:
         click.echo(wrapped(value, f"{name:<{width}}  "))
 
 
+def printable(text: str) -> str:
+    """Return others' words such that they neither end a line nor speak to the terminal."""
+    return "".join(letter if letter.isprintable() else "?" for letter in text)
+
+
 def wrapped(text: str, lead: str = "") -> str:
     """Let a text follow its lead, broken between words where the terminal's window ends."""
     if not _is_at_terminal():

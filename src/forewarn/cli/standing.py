@@ -7,7 +7,7 @@ import click
 
 from forewarn.agent.lines import ChangeLine
 from forewarn.agent.status import EventStatusView, Status
-from forewarn.cli.output import print_fields, print_table, wrapped
+from forewarn.cli.output import print_fields, print_table, printable, wrapped
 from forewarn.cli.times import clock, countdown
 from forewarn.wire.dates import read_time
 from forewarn.wire.shown import ShownEvent
@@ -36,7 +36,8 @@ def show_status(status: Status) -> None:
 def sentence(line: ChangeLine) -> str:
     """Tell a change in one line."""
     event, now = line.event, datetime.now(UTC)
-    head = f"{now.astimezone():%H:%M:%S}  {event.event_id[:8]}  {line.change:<7}  {_what(event, line.concerns_me)}"
+    short = printable(event.event_id[:8])
+    head = f"{now.astimezone():%H:%M:%S}  {short}  {line.change:<7}  {_what(event, line.concerns_me)}"
     if line.change == "gone":
         return f"{head}: {line.ending}"
     return f"{head}: {_stage(event, now)}"
@@ -47,26 +48,27 @@ def _show_event(view: EventStatusView) -> None:
     stage = "gone, and being put back" if view.is_gone else _stage(event, datetime.now(UTC))
     click.echo(wrapped(f"{_what(event, view.concerns_me)}: {stage}"))
     approval = f"{view.approval}: {view.approval_detail}" if view.approval_detail else view.approval
-    fields = {"event": event.event_id, "rule": view.rule or "none fits", "approval": approval}
+    fields = {"event": printable(event.event_id), "rule": view.rule or "none fits", "approval": approval}
     for name, value in fields.items():
         click.echo(wrapped(value, f"  {name:<8}  "))
     print_table(("  HANDLER", "DOES", "STATE", "SINCE", "DETAIL"), _steps(view), "  no handlers")
 
 
 def _what(event: ShownEvent, is_mine: bool) -> str:
-    return f"{event.event_type} of {', '.join(event.resources)}{'' if is_mine else ', not of this VM'}"
+    said = f"{event.event_type} of {', '.join(event.resources)}{'' if is_mine else ', not of this VM'}"
+    return printable(said)
 
 
 def _stage(event: ShownEvent, now: datetime) -> str:
     """Say where the event is in its life, and how long it is until it may start."""
     if not event.not_before:
-        return event.event_status
+        return printable(event.event_status)
     when = read_time(event.not_before)
-    return f"{event.event_status}, not before {clock(when, now)} ({countdown(when, now)})"
+    return f"{printable(event.event_status)}, not before {clock(when, now)} ({countdown(when, now)})"
 
 
 def _steps(view: EventStatusView) -> Iterator[tuple[str, ...]]:
     for step in view.steps:
         since = step.ended_at or step.began_at
         shown = f"{since.astimezone():%H:%M:%S}" if since else ""
-        yield f"  {step.handler}", step.direction, step.state, shown, step.detail
+        yield f"  {step.handler}", step.direction, step.state, shown, printable(step.detail)

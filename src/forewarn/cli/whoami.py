@@ -3,7 +3,7 @@
 import click
 
 from forewarn.cli.listening import service, service_options
-from forewarn.cli.output import json_option, print_fields, print_json
+from forewarn.cli.output import json_option, print_fields, print_json, printable
 
 
 @click.command
@@ -42,6 +42,6 @@ def whoami(url: str | None, api_version: str | None, as_json: bool) -> None:
             "api-version": client.api_version,
             "changes": "told at once (long poll)" if told["long_poll"] else "seen by asking once a second",
             "events": f"{len(document.events)} (incarnation {document.incarnation})",
-            "neighbours": ", ".join(neighbours),
+            "neighbours": printable(", ".join(neighbours)),
         }
     )
