@@ -8,6 +8,7 @@ from forewarn.core.facts import Completed, Observed, StartedAtOnce
 from forewarn.core.model import Seen, Sighting
 from forewarn.node.driver import Done, Impact, Outcome
 from forewarn.node.performer import Performer
+from forewarn.node.repetition import MOST
 from forewarn.node.watcher import Watcher
 from tests.node.rig import Rig, run
 from tests.node.test_node import FailingJournal
@@ -58,6 +59,24 @@ def test_a_sighting_becomes_a_fact() -> None:
 
         assert (await observed).sighting == Sighting("web-0", Seen.STOPPED, rig.clock.now(), "x" * 500)
         assert [type(fact) for entry in await rig.node.history("vm:web-0") for fact in entry.facts][-1] is Observed
+        await watcher.stop()
+
+    run(story)
+
+
+def test_what_happens_again_and_again_is_not_recorded_for_ever() -> None:
+    """A guest that reboots in a loop must not fill the journal."""
+
+    async def story(rig: Rig) -> None:
+        await rig.add_fleet()
+        driver, watcher = begin(rig)
+        for _ in range(50):
+            driver.see("web-0", Seen.REBOOTED)
+        await asyncio.sleep(0)
+        await asyncio.gather(*watcher._tasks)
+
+        facts = [fact for entry in await rig.node.history("vm:web-0") for fact in entry.facts]
+        assert sum(isinstance(fact, Observed) for fact in facts) == MOST
         await watcher.stop()
 
     run(story)

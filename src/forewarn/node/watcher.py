@@ -12,6 +12,7 @@ from forewarn.core.errors import ForewarnError, Unavailable
 from forewarn.core.model import NODE, Sighting
 from forewarn.node.driver import Driver, Watching
 from forewarn.node.node import Node
+from forewarn.node.repetition import Repetition
 
 log = logging.getLogger(__name__)
 
@@ -30,6 +31,7 @@ class Watcher:
         self._driver = driver
         self._loop: asyncio.AbstractEventLoop | None = None
         self._tasks: set[asyncio.Task[None]] = set()
+        self._repetition = Repetition()
 
     @property
     def is_idle(self) -> bool:
@@ -55,12 +57,15 @@ class Watcher:
         if (loop := self._loop) is not None and not loop.is_closed():
             loop.call_soon_threadsafe(self._take, sighting)
 
-    def _take(self, sighting: Sighting) -> None:
+    def _take(self, seen: Sighting) -> None:
+        sighting = self._repetition.admit(replace(seen, detail=seen.detail[:_LONGEST]))
+        if sighting is None:
+            return
         if len(self._tasks) >= _MOST:
             log.warning("%s was seen %s; too much happens at once to record it", sighting.vm, sighting.what)
             return
         # A task each: one that waits for the journal must not let the driver's word on an impact overtake the rest.
-        task = asyncio.create_task(self._record(replace(sighting, detail=sighting.detail[:_LONGEST])))
+        task = asyncio.create_task(self._record(sighting))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 

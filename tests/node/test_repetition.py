@@ -1,0 +1,58 @@
+"""What happens to one machine again and again."""
+
+from datetime import UTC, datetime, timedelta
+
+from forewarn.core.model import Seen, Sighting
+from forewarn.node.repetition import MOST, WHILE, Repetition
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+def seen(vm: str = "web-0", what: Seen = Seen.REBOOTED, at: datetime = NOW, detail: str = "") -> Sighting:
+    return Sighting(vm, what, at, detail)
+
+
+def test_a_guest_that_reboots_in_a_loop_is_recorded_some_times() -> None:
+    """The last record says that it goes on; of another VM, and after a while, all is recorded again."""
+    repetition = Repetition()
+    admitted = [repetition.admit(seen(detail="by the guest itself")) for _ in range(1000)]
+
+    told = [each.detail for each in admitted if each]
+    assert told[:-1] == ["by the guest itself"] * (MOST - 1)
+    assert told[-1] == "by the guest itself; it goes on like this, and is recorded again after a minute"
+    assert repetition.admit(seen("web-1")) == seen("web-1")
+    assert repetition.admit(seen(at=NOW + WHILE)) == seen(at=NOW + WHILE)
+
+
+def test_what_it_is_called_makes_no_difference() -> None:
+    """A guest may reboot and stop in turns."""
+    repetition = Repetition()
+    both = (Seen.REBOOTED, Seen.STOPPED)
+
+    assert sum(repetition.admit(seen(what=both[number % 2])) is not None for number in range(100)) == MOST
+
+
+def test_a_crash_is_always_recorded() -> None:
+    """Somebody must bring the machine back."""
+    repetition = Repetition()
+
+    assert all(repetition.admit(seen(what=Seen.CRASHED)) for _ in range(10 * MOST))
+
+
+def test_a_clock_that_is_set_back_shuts_nobody_out() -> None:
+    """The while begins anew."""
+    repetition = Repetition()
+    for _ in range(2 * MOST):
+        repetition.admit(seen())
+
+    assert repetition.admit(seen(at=NOW - timedelta(hours=1))) is not None
+
+
+def test_machines_that_are_gone_are_forgotten() -> None:
+    """However many there were."""
+    repetition = Repetition()
+    for number in range(10_000):
+        repetition.admit(seen(f"vm-{number}"))
+    repetition.admit(seen("another", at=NOW + WHILE))
+
+    assert len(repetition._lately) == 1
