@@ -118,7 +118,8 @@ def test_what_happened_at_run_time_stays_unless_the_file_changes_that_very_key(
     assume(wish.vms and wish.hosts)
     fleet = fleet_of(wish)
     name = data.draw(st.sampled_from(list(wish.vms)))
-    moved = replace(wish.vms[name], moved_to="elsewhere", deallocated=True)
+    moved_to, deallocated = data.draw(st.sampled_from([("elsewhere", False), ("", True), ("elsewhere", True)]))
+    moved = replace(wish.vms[name], moved_to=moved_to, deallocated=deallocated)
     declared = Declared(fleet.hosts, wish.groups, {**fleet.vms, name: moved})
 
     assert not difference(wish, declared)
