@@ -118,6 +118,22 @@ def test_what_keeps_the_service_from_its_address_is_said(
     assert said in findings.all[0].said
 
 
+@pytest.mark.parametrize("is_running", [True, False])
+def test_taps_that_are_to_come_are_no_trouble(monkeypatch: pytest.MonkeyPatch, *, is_running: bool) -> None:
+    """A service that listens on each tap by itself needs none to run, and the address comes with them."""
+    findings = Findings()
+    examine_endpoint("metadata", Endpoint("127.0.0.1", 0), findings, is_running=is_running, by_tap=True)
+
+    class Refusing(socket.socket):
+        def bind(self, _: Any) -> None:
+            raise OSError(errno.EADDRNOTAVAIL, "")
+
+    monkeypatch.setattr(socket, "socket", Refusing)
+    examine_endpoint("metadata", Endpoint("127.0.0.1", 80), findings, is_running=is_running, by_tap=True)
+
+    assert [each.state for each in findings.all] == [State.OK, State.OK]
+
+
 def test_a_damaged_journal_is_found(forewarn: Forewarn) -> None:
     """Before a service refuses to start on it."""
     Path("journal.sqlite3").write_bytes(b"no journal at all" * 100)

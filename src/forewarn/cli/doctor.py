@@ -49,7 +49,8 @@ def _examine(context: click.Context, config: str | None, findings: "Findings") -
     findings.ok("settings", "they can be read")
     examine_storage(settings.data, findings)
     is_running, vms = find_vms(settings, findings)
-    examine_endpoint("metadata", settings.metadata, findings, is_running=is_running)
+    by_tap = settings.identity == "tap"
+    examine_endpoint("metadata", settings.metadata, findings, is_running=is_running, by_tap=by_tap)
     if settings.control:
         examine_endpoint("control", settings.control, findings, is_running=is_running)
     examine_driver(settings, vms, findings, is_running=is_running)

@@ -5,7 +5,9 @@ What a connection came from is asked once, when it is accepted; from then on all
 
 import asyncio
 import logging
+import os
 import socket
+import struct
 from collections.abc import Collection
 from pathlib import Path
 
@@ -52,10 +54,12 @@ class MarkListener(Listener):
             )
 
     def _greet(self, file: int, address: str) -> None:
-        connection = _borrow(file)
-        mark = connection.getsockopt(socket.SOL_SOCKET, socket.SO_MARK)
-        connection.detach()
-        super()._greet(file, str(mark & 0xFFFFFFFF))
+        try:
+            mark = struct.unpack("I", _told_of(file, socket.SO_MARK, 4))[0]
+        except OSError:
+            os.close(file)
+        else:
+            super()._greet(file, str(mark))
 
 
 class TapListener(Listener):
@@ -108,12 +112,18 @@ class TapListener(Listener):
         self._loop.add_reader(listening, self._accept, listening)
 
     def _greet(self, file: int, address: str) -> None:
-        connection = _borrow(file)
-        device = connection.getsockopt(socket.SOL_SOCKET, socket.SO_BINDTODEVICE, _NAME_LENGTH)
-        connection.detach()
-        super()._greet(file, device.rstrip(b"\0").decode())
+        try:
+            device = _told_of(file, socket.SO_BINDTODEVICE, _NAME_LENGTH)
+        except OSError:
+            os.close(file)  # its tap has gone meanwhile, and the caller with it
+        else:
+            super()._greet(file, device.rstrip(b"\0").decode())
 
 
-def _borrow(file: int) -> socket.socket:
-    """Return a socket to ask about the connection; detach it, or it closes the connection."""
-    return socket.socket(socket.AF_INET, socket.SOCK_STREAM, 0, file)
+def _told_of(file: int, option: int, length: int) -> bytes:
+    """Return what the kernel tells of a connection."""
+    borrowed = socket.socket(socket.AF_INET, socket.SOCK_STREAM, 0, file)
+    try:
+        return borrowed.getsockopt(socket.SOL_SOCKET, option, length)
+    finally:
+        borrowed.detach()

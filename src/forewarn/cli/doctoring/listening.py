@@ -10,8 +10,10 @@ from forewarn.config.values import Endpoint
 _MENDED_BY_SETUP = "169.254."
 
 
-def examine_endpoint(what: str, endpoint: Endpoint, findings: Findings, *, is_running: bool) -> None:
-    """Find out whether the service can listen there, or does already."""
+def examine_endpoint(
+    what: str, endpoint: Endpoint, findings: Findings, *, is_running: bool, by_tap: bool = False
+) -> None:
+    """Find out whether the service can listen there, or does already; ``by_tap`` only where a VM's tap is."""
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(
             endpoint.host, endpoint.port, type=socket.SOCK_STREAM
@@ -26,9 +28,14 @@ def examine_endpoint(what: str, endpoint: Endpoint, findings: Findings, *, is_ru
             trial.bind(address)
             trial.listen(1)
         except OSError as error:
-            _tell(what, endpoint, error, findings, is_running=is_running)
+            if by_tap and error.errno == errno.EADDRNOTAVAIL:
+                findings.ok(
+                    what, f"no tap has {endpoint.host} now; 'forewarn network setup' gives it to those there are"
+                )
+            else:
+                _tell(what, endpoint, error, findings, is_running=is_running)
             return
-    if is_running:
+    if is_running and not by_tap:
         findings.wrong(what, f"a service runs, but does not listen on {endpoint}; restart it with these settings")
     else:
         findings.ok(what, f"{endpoint} is free")
