@@ -197,8 +197,25 @@ def test_a_machine_that_libvirt_does_not_keep_is_not_let_go_down(machines: Machi
     assert steps_of(machines, asked)[:2] == ["asking", "asked"]
 
 
-def test_nothing_is_reset_on_suspicion(machines: Machines) -> None:
-    """Asked in place before a crash, and nothing heard after it: nobody knows, and nobody guesses."""
+def test_a_machine_that_starts_over_by_itself_is_not_let_go_down(machines: Machines) -> None:
+    """Where libvirt is told to bring it up again, nobody else does."""
+    vm = machines.define()
+    text = machines.domain(vm).XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE)
+    machines.domain(vm).destroy()
+    machines.connection.defineXML(text.replace("<on_poweroff>destroy", "<on_poweroff>restart"))
+    machines.domain(vm).create()
+    asked = machines.impact(EventType.REBOOT, vm)
+
+    assert isinstance(carried_out(machines.driver(grace="0s"), asked), Done)
+    asking = machines.driver()._workshop._ledger.read(asked.event.id).step("asking", vm.name)
+    assert asking
+    assert asking.seen["in_place"] == "yes"
+
+
+def test_nothing_is_reset_on_suspicion(machines: Machines, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Perhaps asked in place before a crash, and nothing heard after it: nobody knows, and nobody asks again."""
+    pressed: list[str] = []
+    monkeypatch.setattr(Guest, "ask_to_reboot", lambda guest: pressed.append(guest.name))
     vm = machines.define()
     asked = machines.impact(EventType.REBOOT, vm)
     asked_in_place(machines, vm, asked)
@@ -207,6 +224,7 @@ def test_nothing_is_reset_on_suspicion(machines: Machines) -> None:
         f"{vm.name} was asked to reboot, and nobody listened all the time whether it did"
     )
     assert steps_of(machines, asked) == ["asking", "asked"]
+    assert not pressed
 
 
 def test_a_machine_that_was_started_since_has_started_over(machines: Machines) -> None:

@@ -4,7 +4,9 @@ import libvirt
 import pytest
 
 from forewarn.core.model import EventType
-from forewarn.node.driver import Done
+from forewarn.drivers.libvirt.guests import Guest
+from forewarn.drivers.libvirt.problems import Trouble
+from forewarn.node.driver import Done, Failed
 from tests.drivers.impacts import carried_out
 from tests.drivers.libvirt.machines import Machines, when_ended
 
@@ -23,6 +25,21 @@ def test_an_evicted_machine_is_saved_where_asked(machines: Machines) -> None:
     carried_out(machines.driver(evict="save"), machines.impact(EventType.PREEMPT, vm))
 
     assert machines.domain(vm).hasManagedSaveImage()
+
+
+def test_a_machine_that_cannot_be_saved_is_not_destroyed(machines: Machines, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever wants its memory kept would rather have it run on."""
+
+    def refuse(_: Guest) -> None:
+        raise Trouble("no space left")
+
+    monkeypatch.setattr(Guest, "save", refuse)
+    vm = machines.define()
+
+    assert carried_out(machines.driver(evict="save"), machines.impact(EventType.PREEMPT, vm)) == Failed(
+        f"no space left; {vm.name} runs on"
+    )
+    assert machines.state(vm) == libvirt.VIR_DOMAIN_RUNNING
 
 
 def test_a_machine_started_again_after_the_eviction_is_left_alone(machines: Machines) -> None:
