@@ -1,15 +1,19 @@
 """How events are told in the VM they come to."""
 
+import threading
 from datetime import UTC, datetime, timedelta
+from typing import cast
 
 import click
 import msgspec
 import pytest
 
-from forewarn.cli.listening import details, meaning, record, rows, when
+from forewarn.cli import listening
+from forewarn.cli.listening import details, first_document, meaning, record, rows, when
 from forewarn.cli.times import countdown
+from forewarn.client.client import Client
 from forewarn.core.model import EventSource, EventStatus, EventType
-from forewarn.wire.document import ScheduledEvent
+from forewarn.wire.document import Document, ScheduledEvent
 
 NOW = datetime(2026, 11, 16, 13, 0, tzinfo=UTC)
 REBOOT = ScheduledEvent(
@@ -24,6 +28,33 @@ REBOOT = ScheduledEvent(
 FREEZE = msgspec.structs.replace(
     REBOOT, id="7d346bc9", type=EventType.FREEZE, status=EventStatus.STARTED, not_before=None, duration=5
 )
+
+
+class SlowClient:
+    """Has a document once somebody was told that it is waited for, or never was."""
+
+    def __init__(self) -> None:
+        self.told = threading.Event()
+
+    def document(self) -> Document:
+        self.told.wait(10)
+        return Document(1, ())
+
+
+def test_a_service_that_takes_long_is_said_to_be_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody would know otherwise whether anything happens; it is no part of the output."""
+    client = SlowClient()
+    said: list[tuple[str, bool]] = []
+
+    def echo(text: str, *, err: bool) -> None:
+        said.append((text, err))
+        client.told.set()
+
+    monkeypatch.setattr(listening, "SLOW", 0.0)
+    monkeypatch.setattr("click.echo", echo)
+
+    assert first_document(cast("Client", client)) == Document(1, ())
+    assert said == [("waiting for the service; its first answer may take two minutes", True)]
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,17 @@ from typing import TYPE_CHECKING
 
 import click
 
-from forewarn.cli.listening import is_mine, name_of, names, record, service, service_options, short_id, words
+from forewarn.cli.listening import (
+    first_document,
+    is_mine,
+    name_of,
+    names,
+    record,
+    service,
+    service_options,
+    short_id,
+    words,
+)
 from forewarn.cli.output import json_option, print_json_list
 
 if TYPE_CHECKING:
@@ -25,7 +35,7 @@ def approve(ids: tuple[str, ...], all_mine: bool, url: str | None, api_version: 
     if bool(ids) == all_mine:
         raise click.UsageError("name the events that may start, or give --all")
     with service(url, api_version) as client:
-        document = client.document()
+        document = first_document(client)
         name = name_of(client)
         events = _mine(document, name) if all_mine else tuple(_named(document, each) for each in ids)
         client.approve(*events)

@@ -7,6 +7,7 @@ import click
 
 from forewarn.cli.listening import (
     details,
+    first_document,
     meaning,
     name_of,
     names,
@@ -42,7 +43,7 @@ def events(watch: bool, url: str | None, api_version: str | None, as_json: bool)
 
 
 def _show(client: "Client", *, as_json: bool) -> None:
-    document = client.document()
+    document = first_document(client)
     name = name_of(client)
     if as_json:
         print_json_list(record(event, name) for event in document.events)
@@ -59,7 +60,7 @@ def _watch(client: "Client", *, as_json: bool) -> None:
 
     logging.basicConfig(format="%(message)s", level=logging.INFO)
     # What is wrong from the beginning is said, and ends the command; what goes wrong later is waited out.
-    client.document()
+    first_document(client)
     name = name_of(client)
     if not as_json:
         click.echo(f"watching {client.url} for {name or 'this VM'}; stop with Ctrl-C", err=True)

@@ -11,7 +11,7 @@ from forewarn.cli.times import countdown, span
 
 if TYPE_CHECKING:
     from forewarn.client.client import Client
-    from forewarn.wire.document import ScheduledEvent
+    from forewarn.wire.document import Document, ScheduledEvent
 
 _Command = TypeVar("_Command", bound=Callable[..., object])
 _MEANINGS = {
@@ -21,6 +21,8 @@ _MEANINGS = {
     "Preempt": "is evicted",
     "Terminate": "is deleted",
 }
+SLOW = 3.0
+"""Seconds of silence after which somebody may wonder."""
 _MINE = {"Scheduled": "yellow", "Started": "magenta"}
 
 
@@ -45,6 +47,22 @@ def service(url: str | None, api_version: str | None) -> "Client":
     from forewarn.client.client import Client
 
     return Client(url, api_version=api_version, unreachable_patience=timedelta(0))
+
+
+def first_document(client: "Client") -> "Document":
+    """Return what the service shows; say that it is waited for when that takes long."""
+    from threading import Timer
+
+    # Azure: the first answer may take two minutes.
+    timer = Timer(
+        SLOW, click.echo, ("waiting for the service; its first answer may take two minutes",), {"err": True}
+    )
+    timer.daemon = True
+    timer.start()
+    try:
+        return client.document()
+    finally:
+        timer.cancel()
 
 
 def name_of(client: "Client") -> str:

@@ -2,7 +2,7 @@
 
 import click
 
-from forewarn.cli.listening import service, service_options
+from forewarn.cli.listening import first_document, service, service_options
 from forewarn.cli.output import json_option, print_fields, print_json, printable
 
 
@@ -17,7 +17,7 @@ def whoami(url: str | None, api_version: str | None, as_json: bool) -> None:
     from forewarn.client.names import find_name
 
     with service(url, api_version) as client:
-        document = client.document()
+        document = first_document(client)
         name = client.own_name()
         named = {each for event in document.events for each in event.resources}
         neighbours = sorted(each for each in named if not find_name(name, (each,)))
