@@ -179,3 +179,14 @@ def test_what_is_known_to_be_ours_is_written_down_again() -> None:
         "route 10.0.0.4 br0 1024",
     )
     assert record_of(rules_wanted(wanted(), others)) == ("route 10.0.0.4 br0 1024",)
+
+
+@pytest.mark.parametrize(
+    ("rate", "burst", "starts"),
+    [(5.0, 20, (50, 200)), (0.0, 20, (0, 200)), (30.0, 1, (300, 50)), (1e9, 10**9, (10**6, 10**6))],
+)
+def test_connections_are_limited_far_above_requests(rate: float, burst: int, starts: tuple[int, int]) -> None:
+    """Within what nft can count."""
+    found = wanted(rate_limit=rate, rate_burst=burst)
+
+    assert (found.starts, found.starts_burst) == starts

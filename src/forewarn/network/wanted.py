@@ -23,7 +23,7 @@ _LOOSE = "2"
 devices, so that 0 would not do where that is stricter."""
 _METRIC = 1024
 _PER_REQUEST = 10
-_LEAST_STARTS = 50
+_LEAST_STARTS, _MOST_STARTS = 50, 1_000_000
 """New connections are limited far above requests: to keep a flood from the service, not to be felt otherwise."""
 
 
@@ -125,12 +125,16 @@ def wanted_of(settings: Settings, vms: Iterable[Vm]) -> Wanted:
         uplink=network.uplink,
         port=settings.metadata.port,
         control_port=settings.control.port if settings.control else 0,
-        starts=max(_LEAST_STARTS, math.ceil(_PER_REQUEST * settings.rate_limit)) if settings.rate_limit else 0,
-        starts_burst=max(_LEAST_STARTS, _PER_REQUEST * settings.rate_burst),
+        starts=_starts(settings.rate_limit) if settings.rate_limit else 0,
+        starts_burst=_starts(settings.rate_burst),
         guests=tuple(
             _guest(vm) for vm in vms if vm.interface.tap and (not network.host or vm.standing_on == network.host)
         ),
     )
+
+
+def _starts(requests: float) -> int:
+    return min(max(_LEAST_STARTS, math.ceil(_PER_REQUEST * requests)), _MOST_STARTS)
 
 
 def _guest(vm: Vm) -> Guest:
