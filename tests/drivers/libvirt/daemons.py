@@ -59,7 +59,7 @@ class Daemons:
             _run(*inside, "link", "set", "wire", "up")
 
     def driver(self, **more: object) -> LibvirtDriver:
-        settings = {"hosts": self.uris, "migration_uri": "tcp://{host}", **more}
+        settings = {"hosts": self.uris, "migration_uri": "tcp://{host}", "grace": "5m", **more}
         self._made.append(LibvirtDriver.from_settings(settings, SystemClock(), 1.0, self.records))
         return self._made[-1]
 

@@ -76,7 +76,7 @@ class Hypervisor:
         self._seen.append((domain.name(), event, monotonic()))
 
     def driver(self, **more: object) -> LibvirtDriver:
-        settings = {"hosts": {"h1": self.uri}, **more}
+        settings = {"hosts": {"h1": self.uri}, "grace": "5m", **more}
         self._made.append(LibvirtDriver.from_settings(settings, SystemClock(), 1.0, self.root / "records"))
         return self._made[-1]
 

@@ -21,7 +21,7 @@ def test_a_guest_that_listens_boots_once_whenever_the_service_is_killed(daemons:
     guest = daemons.boot()
     for last in ("asking", "ask_to_go_down", "starting", "start_as"):
         boots, asked = guest.boots, guest.impact(EventType.REBOOT)
-        killed(daemons.records, asked, BY_BUTTON.index(last) + 1, hosts=daemons.uris)
+        killed(daemons.records, asked, BY_BUTTON.index(last) + 1, hosts=daemons.uris, grace="5m")
         if last == "ask_to_go_down":
             wait_for(lambda: guest.state == libvirt.VIR_DOMAIN_SHUTOFF, "the guest to go down")
 
