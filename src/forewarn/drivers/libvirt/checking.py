@@ -2,6 +2,7 @@
 
 import shutil
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from itertools import islice
 from pathlib import Path
 
@@ -64,7 +65,8 @@ def _ephemeral(guest: Guest, settings: LibvirtSettings) -> list[str]:
 def _full_pools(hosts: Hosts, host: str) -> Iterator[str]:
     try:
         for pool in hosts.connection(host).listAllStoragePools(libvirt.VIR_CONNECT_LIST_STORAGE_POOLS_ACTIVE):
-            pool.refresh()
+            with suppress(libvirt.libvirtError):
+                pool.refresh()  # one that is busy tells what it knew last
             _, capacity, _, available = map(int, pool.info())
             if available < capacity * _FULL:
                 yield (
