@@ -51,10 +51,20 @@ def test_a_service_that_takes_long_is_said_to_be_waited_for(monkeypatch: pytest.
         client.told.set()
 
     monkeypatch.setattr(listening, "SLOW", 0.0)
+    monkeypatch.setattr(listening, "is_watched", lambda _: True)
     monkeypatch.setattr("click.echo", echo)
 
     assert first_document(cast("Client", client)) == Document(1, ())
     assert said == [("waiting for the service; its first answer may take two minutes", True)]
+
+
+def test_a_script_is_not_told_that_the_service_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What it finds on stderr is trouble."""
+    client = SlowClient()
+    client.told.set()
+    monkeypatch.setattr("threading.Timer", None)
+
+    assert first_document(cast("Client", client)) == Document(1, ())
 
 
 @pytest.mark.parametrize(

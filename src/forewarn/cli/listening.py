@@ -1,12 +1,13 @@
 """What the commands in a VM have in common: which service they ask, and how events are told."""
 
+import sys
 from collections.abc import Callable, Iterator
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, TypeVar
 
 import click
 
-from forewarn.cli.output import printable, wrapped
+from forewarn.cli.output import is_watched, printable, wrapped
 from forewarn.cli.times import countdown, span
 
 if TYPE_CHECKING:
@@ -50,7 +51,9 @@ def service(url: str | None, api_version: str | None) -> "Client":
 
 
 def first_document(client: "Client") -> "Document":
-    """Return what the service shows; say that it is waited for when that takes long."""
+    """Return what the service shows; tell whoever sits before the screen that it is waited for, if it takes long."""
+    if not is_watched(sys.stderr):
+        return client.document()
     from threading import Timer
 
     # Azure: the first answer may take two minutes.

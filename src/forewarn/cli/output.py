@@ -7,7 +7,7 @@ stands below its row, and others are cut. Elsewhere it is plain text, and nothin
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, TextIO, TypeVar
 
 import click
 import msgspec
@@ -86,8 +86,13 @@ def console() -> "Console":
     return Console(highlight=False, emoji=False, markup=False)
 
 
+def is_watched(stream: TextIO | None) -> bool:
+    """Tell whether what is written there is seen at a terminal."""
+    return stream is not None and stream.isatty()
+
+
 def _is_at_terminal() -> bool:
-    return sys.stdout is not None and sys.stdout.isatty()
+    return is_watched(sys.stdout)
 
 
 def _print_rich(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
