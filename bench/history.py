@@ -21,7 +21,8 @@ from forewarn.control.history import Question, answer
 from forewarn.control.lines import as_json_lines
 from forewarn.core.facts import Announced, AnyFact, Approved, Attempted, Completed, Entry, Started
 from forewarn.core.fleet import Fleet
-from forewarn.core.model import NODE, Caller, CallerKind, Event, EventSource, EventStatus, EventType, Role
+from forewarn.core.model import NODE, Caller, CallerKind, Event, EventSource, EventStatus, EventType
+from forewarn.core.outsiders import Role
 from forewarn.journal import file, index
 from forewarn.journal.codec import Row, pack
 from forewarn.journal.sqlite import SqliteJournal

@@ -21,7 +21,7 @@ from forewarn.config import settings
 from forewarn.config.durations import show_duration
 from forewarn.config.keys import Key
 from forewarn.conformance import openapi
-from forewarn.core import facts, model
+from forewarn.core import facts, model, outsiders
 from forewarn.drivers import command, simulated
 from forewarn.emulator import faults, scenario
 from forewarn.emulator import tables as scenario_tables
@@ -39,8 +39,8 @@ _NESTED = (
     model.GroupTerms,
     model.Policy,
     model.Caller,
-    model.Token,
-    model.Subscription,
+    outsiders.Token,
+    outsiders.Subscription,
 )
 _WORDS = {
     "str": "a text",

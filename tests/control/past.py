@@ -8,8 +8,9 @@ from forewarn.control.history import Answer, Question, answer
 from forewarn.core.commands import Approve, Attempt, ChangeFleet, Command, OperateVm, Report, Result, VmOperation
 from forewarn.core.decide import enact
 from forewarn.core.facts import Announced, AnyFact, Entry, StartedAtOnce
-from forewarn.core.model import NODE, Caller, CallerKind, GroupKind, GroupTerms, Host, Role, Vm
+from forewarn.core.model import NODE, Caller, CallerKind, GroupKind, GroupTerms, Host, Vm
 from forewarn.core.notice import Rules
+from forewarn.core.outsiders import Role
 from forewarn.journal.memory import MemoryJournal
 
 DAWN = datetime(2026, 3, 1, tzinfo=UTC)

@@ -7,7 +7,8 @@ from forewarn.core.commands import VmOperation
 from forewarn.core.errors import NotAllowed, Unknown
 from forewarn.core.facts import FleetChanged
 from forewarn.core.fleet import Fleet
-from forewarn.core.model import Caller, CallerKind, GroupKind, GroupTerms, Host, Role, Vm
+from forewarn.core.model import Caller, CallerKind, GroupKind, GroupTerms, Host, Vm
+from forewarn.core.outsiders import Role
 
 
 @pytest.fixture

@@ -17,7 +17,8 @@ from forewarn.control.difference import Difference
 from forewarn.control.problems import KINDS, error_of, problem_of
 from forewarn.control.tokens import TooManyFailures, Unauthenticated
 from forewarn.core.errors import BadInput, ForewarnError, NotAllowed, Refused, Unavailable, Unknown
-from forewarn.core.model import Role, Vm
+from forewarn.core.model import Vm
+from forewarn.core.outsiders import Role
 from tests.office import Office
 
 

@@ -9,7 +9,8 @@ from forewarn.control.history import Question, first_since
 from forewarn.control.lines import Line
 from forewarn.core.commands import CreateToken, DeallocateVm, RecordFetched
 from forewarn.core.facts import Fetch
-from forewarn.core.model import NODE, Role, Token
+from forewarn.core.model import NODE
+from forewarn.core.outsiders import Role, Token
 from tests.control.past import ADA, DAWN, OPERATOR, VIEWER, Past, owner
 
 LIFE = ["announced", "approved", "started", "attempted", "completed"]

@@ -13,8 +13,8 @@ from forewarn.control.notices.delivery import Delivery, DeliveryState
 from forewarn.control.tally import Tally
 from forewarn.control.transport import UnixTransport
 from forewarn.core.commands import SetSubscription
-from forewarn.core.model import Subscription, SubscriptionKind
 from forewarn.core.notice import Rules
+from forewarn.core.outsiders import Subscription, SubscriptionKind
 from forewarn.journal.memory import MemoryJournal
 from forewarn.node.node import Node
 from tests.control.past import ADA, FLEET

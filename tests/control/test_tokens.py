@@ -9,7 +9,8 @@ from forewarn.clocks import ManualClock
 from forewarn.control.tokens import Doorkeeper, TooManyFailures, Unauthenticated, mint
 from forewarn.core.facts import TokenCreated, TokenRevoked
 from forewarn.core.fleet import Fleet
-from forewarn.core.model import CallerKind, Role
+from forewarn.core.model import CallerKind
+from forewarn.core.outsiders import Role
 
 
 class Door:

@@ -13,7 +13,7 @@ from forewarn.core.facts import (
     TokenCreated,
     TokenRevoked,
 )
-from forewarn.core.model import Role, Subscription, SubscriptionKind, Token
+from forewarn.core.outsiders import Role, Subscription, SubscriptionKind, Token
 from tests.core.asking import ANN, NOON, Asking
 
 FLEET = "ann declares: group web availability-set; vm web-0 in web"

@@ -23,8 +23,8 @@ from forewarn.control.client import Client
 from forewarn.control.metrics import Metrics, Sources
 from forewarn.control.tally import Tally
 from forewarn.core.errors import Unavailable
-from forewarn.core.model import Role, SubscriptionKind
 from forewarn.core.notice import Rules
+from forewarn.core.outsiders import Role, SubscriptionKind
 from forewarn.journal.memory import MemoryJournal
 from forewarn.node.node import Node
 from tests.office import FLEET

@@ -54,7 +54,8 @@ def add(
     A webhook's messages are signed with a secret that is shown this once.
     """
     from forewarn.control.bodies import SubscriptionBody
-    from forewarn.core.model import EventType, SubscriptionKind
+    from forewarn.core.model import EventType
+    from forewarn.core.outsiders import SubscriptionKind
 
     body = SubscriptionBody(
         name=name,

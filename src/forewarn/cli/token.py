@@ -40,7 +40,7 @@ def create(
     approves and reads its own groups, a viewer reads.
     """
     from forewarn.control.bodies import TokenBody
-    from forewarn.core.model import Role
+    from forewarn.core.outsiders import Role
 
     with connect(context) as client:
         made = client.create_token(TokenBody(name=name, role=Role(role), groups=groups, lasts=expires_in))

@@ -15,7 +15,8 @@ import msgspec
 from forewarn.core.commands import VmOperation
 from forewarn.core.errors import NotAllowed, unknown
 from forewarn.core.fleet import Fleet
-from forewarn.core.model import Caller, Event, Group, Host, Role, Vm
+from forewarn.core.model import Caller, Event, Group, Host, Vm
+from forewarn.core.outsiders import Role
 
 
 class Action(StrEnum):

@@ -10,7 +10,8 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from forewarn.core.commands import HostOperation
-from forewarn.core.model import ApprovalRule, EventType, EvictionPolicy, GroupTerms, Host, Role, SubscriptionKind, Vm
+from forewarn.core.model import ApprovalRule, EventType, EvictionPolicy, GroupTerms, Host, Vm
+from forewarn.core.outsiders import Role, SubscriptionKind
 
 _Item = TypeVar("_Item")
 

@@ -19,7 +19,8 @@ import msgspec
 from forewarn.control.access import Bearer
 from forewarn.core.errors import ForewarnError
 from forewarn.core.fleet import Fleet
-from forewarn.core.model import Caller, CallerKind, Role, Token
+from forewarn.core.model import Caller, CallerKind
+from forewarn.core.outsiders import Role, Token
 
 _WRITTEN = re.compile(r"fw_([0-9a-f]{16})_([A-Za-z0-9_-]{43})")
 _FREE_FAILURES = 5

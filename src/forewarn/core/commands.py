@@ -11,17 +11,8 @@ from typing import Annotated
 import msgspec
 
 from forewarn.core.facts import Fetch, Mark
-from forewarn.core.model import (
-    ApprovalRule,
-    Caller,
-    EvictionPolicy,
-    GroupTerms,
-    Host,
-    Sighting,
-    Subscription,
-    Token,
-    Vm,
-)
+from forewarn.core.model import ApprovalRule, Caller, EvictionPolicy, GroupTerms, Host, Sighting, Vm
+from forewarn.core.outsiders import Subscription, Token
 
 Instant = Annotated[datetime, msgspec.Meta(tz=True)]
 

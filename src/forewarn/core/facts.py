@@ -7,7 +7,8 @@ from datetime import datetime
 
 import msgspec
 
-from forewarn.core.model import Caller, Event, GroupTerms, Host, Sighting, Subscription, Token, Vm
+from forewarn.core.model import Caller, Event, GroupTerms, Host, Sighting, Vm
+from forewarn.core.outsiders import Subscription, Token
 
 
 class Fact(msgspec.Struct, frozen=True, gc=False, omit_defaults=True, tag_field="fact"):

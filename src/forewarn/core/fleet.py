@@ -32,18 +32,8 @@ from forewarn.core.facts import (
     VmRemoved,
     VmStarted,
 )
-from forewarn.core.model import (
-    Event,
-    EventSource,
-    EventStatus,
-    Group,
-    GroupKind,
-    GroupTerms,
-    Host,
-    Subscription,
-    Token,
-    Vm,
-)
+from forewarn.core.model import Event, EventSource, EventStatus, Group, GroupKind, GroupTerms, Host, Vm
+from forewarn.core.outsiders import Subscription, Token
 from forewarn.core.owners import Owners
 from forewarn.core.parts import Part, pieces_of
 from forewarn.core.shift import Shift

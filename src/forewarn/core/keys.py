@@ -19,8 +19,8 @@ from forewarn.core.facts import (
     TokenRevoked,
 )
 from forewarn.core.fleet import Fleet
-from forewarn.core.model import Role, Subscription, SubscriptionKind
 from forewarn.core.notice import check_line
+from forewarn.core.outsiders import Role, Subscription, SubscriptionKind
 
 
 def create_token(fleet: Fleet, command: CreateToken) -> Iterator[TokenRevoked | TokenCreated]:

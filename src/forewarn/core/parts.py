@@ -7,7 +7,8 @@ from typing import TypeVar
 
 import msgspec
 
-from forewarn.core.model import Event, Group, Host, Subscription, Token, Vm
+from forewarn.core.model import Event, Group, Host, Vm
+from forewarn.core.outsiders import Subscription, Token
 
 _PIECE = 10_000
 _Record = TypeVar("_Record")

@@ -27,7 +27,8 @@ from forewarn.core.facts import (
     VmRemoved,
     VmStarted,
 )
-from forewarn.core.model import CallerKind, Event, Sighting, Subscription, Token
+from forewarn.core.model import CallerKind, Event, Sighting
+from forewarn.core.outsiders import Subscription, Token
 
 FINISHED = "finished"
 """The subject of every entry that ends an event."""

@@ -12,7 +12,7 @@ import pytest
 from forewarn.control.api.app import RESOURCES, make_app
 from forewarn.control.api.openapi import describe, operations_of
 from forewarn.control.api.routing import ACTION, PUBLIC
-from forewarn.core.model import Role
+from forewarn.core.outsiders import Role
 from tests.office import FLEET, Office, Said, opened
 
 OTHERS = """

@@ -10,7 +10,8 @@ from forewarn.config.settings import Mail
 from forewarn.control.notices.deliverer import Deliverer
 from forewarn.control.notices.delivery import Delivery
 from forewarn.core.commands import Attempt, RemoveSubscription, Report, Result, SetSubscription
-from forewarn.core.model import NODE, EventType, Subscription, SubscriptionKind
+from forewarn.core.model import NODE, EventType
+from forewarn.core.outsiders import Subscription, SubscriptionKind
 from forewarn.journal.memory import MemoryJournal
 from forewarn.journal.port import Journal
 from tests.node.rig import OPERATOR, Rig

@@ -18,7 +18,8 @@ from forewarn.control.notices.delivery import Delivery, DeliveryState
 from forewarn.control.notices.window import Window
 from forewarn.core.errors import Unavailable
 from forewarn.core.facts import Delivered, Entry
-from forewarn.core.model import EventType, SubscriptionKind
+from forewarn.core.model import EventType
+from forewarn.core.outsiders import SubscriptionKind
 from forewarn.journal.memory import MemoryJournal
 from forewarn.journal.port import JournalFailed
 from forewarn.journal.sqlite import SqliteJournal

@@ -13,7 +13,7 @@ from forewarn.control.notices.couriers import Couriers
 from forewarn.control.notices.mail import mail_of
 from forewarn.control.notices.messages import trial_message
 from forewarn.control.notices.posting import NotDelivered
-from forewarn.core.model import Subscription, SubscriptionKind
+from forewarn.core.outsiders import Subscription, SubscriptionKind
 from tests.control.notices.receivers import mail_sink
 from tests.control.notices.samples import AT, message
 

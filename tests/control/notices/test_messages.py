@@ -32,7 +32,8 @@ from forewarn.core.facts import (
     StartedAtOnce,
     Waiting,
 )
-from forewarn.core.model import Caller, CallerKind, EventStatus, EventType, Subscription, SubscriptionKind
+from forewarn.core.model import Caller, CallerKind, EventStatus, EventType
+from forewarn.core.outsiders import Subscription, SubscriptionKind
 from tests.control.notices.samples import AT, message
 from tests.wire.samples import event
 

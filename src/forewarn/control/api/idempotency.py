@@ -16,7 +16,7 @@ from forewarn.control.access import Bearer
 from forewarn.control.api.problems import Misshapen
 from forewarn.control.bodies import Misfit
 from forewarn.core.errors import Refused
-from forewarn.core.model import Role
+from forewarn.core.outsiders import Role
 
 _NAMESPACE = UUID("c1b1cf2c-60a2-5c54-9a3f-9b2f2f1d0f5e")
 _REMEMBERED = 10_000

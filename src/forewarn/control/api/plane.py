@@ -20,7 +20,8 @@ from forewarn.control.record import Record
 from forewarn.control.tokens import Doorkeeper
 from forewarn.control.views import LastAsked
 from forewarn.core.fleet import Fleet
-from forewarn.core.model import Caller, Role, Subscription
+from forewarn.core.model import Caller
+from forewarn.core.outsiders import Role, Subscription
 from forewarn.journal.port import Journal
 from forewarn.node.node import Node
 

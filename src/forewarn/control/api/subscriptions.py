@@ -18,7 +18,7 @@ from forewarn.core.commands import RemoveSubscription, SetSubscription
 from forewarn.core.errors import Unavailable, unknown
 from forewarn.core.facts import SubscriptionSet
 from forewarn.core.fleet import Fleet
-from forewarn.core.model import Subscription, SubscriptionKind
+from forewarn.core.outsiders import Subscription, SubscriptionKind
 from forewarn.signature import key_of
 
 _TAGS = ("Subscriptions",)

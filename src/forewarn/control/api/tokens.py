@@ -16,7 +16,7 @@ from forewarn.control.tokens import mint
 from forewarn.core.commands import CreateToken, RevokeToken
 from forewarn.core.errors import Refused, unknown
 from forewarn.core.fleet import Fleet
-from forewarn.core.model import Token
+from forewarn.core.outsiders import Token
 
 _TAGS = ("Tokens",)
 

@@ -14,7 +14,7 @@ from forewarn.control.notices.posting import NotDelivered, post
 from forewarn.control.notices.slack import slack_body
 from forewarn.control.notices.teams import teams_body
 from forewarn.core.errors import ForewarnError
-from forewarn.core.model import Subscription, SubscriptionKind
+from forewarn.core.outsiders import Subscription, SubscriptionKind
 from forewarn.signature import sign
 
 _JSON = "application/json; charset=utf-8"

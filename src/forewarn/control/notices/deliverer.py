@@ -28,7 +28,8 @@ from forewarn.core.commands import RecordDelivered
 from forewarn.core.errors import ForewarnError, Unavailable
 from forewarn.core.facts import Delivered, Entry, SubscriptionRemoved, SubscriptionSet
 from forewarn.core.fleet import Fleet
-from forewarn.core.model import NODE, Event, Subscription
+from forewarn.core.model import NODE, Event
+from forewarn.core.outsiders import Subscription
 from forewarn.journal.port import Journal
 from forewarn.node.feed import Commit
 from forewarn.node.node import Node

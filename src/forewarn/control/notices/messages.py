@@ -35,7 +35,8 @@ from forewarn.core.facts import (
     StartedAtOnce,
     Waiting,
 )
-from forewarn.core.model import Event, EventStatus, Subscription
+from forewarn.core.model import Event, EventStatus
+from forewarn.core.outsiders import Subscription
 from forewarn.wire.notice import told_event
 from forewarn.wire.words import show_id
 

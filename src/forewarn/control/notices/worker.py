@@ -23,7 +23,7 @@ from forewarn.control.notices.messages import Message, MessageType, is_wanted
 from forewarn.control.notices.posting import NotDelivered
 from forewarn.control.notices.window import Pending, Window, back_off
 from forewarn.core.errors import ForewarnError
-from forewarn.core.model import Subscription, SubscriptionKind
+from forewarn.core.outsiders import Subscription, SubscriptionKind
 
 log = logging.getLogger(__name__)
 
