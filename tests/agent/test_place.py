@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from forewarn.agent.place import identity, listen, make_token, read_place, read_token, remove
+from forewarn.agent.place import listen, make_token, read_place, read_token
 from forewarn.config.values import Endpoint
 from forewarn.core.errors import BadInput, Unavailable
 
@@ -104,23 +104,6 @@ def test_a_port_that_is_taken_is_named() -> None:
         port = first.getsockname()[1]
         with pytest.raises(Unavailable, match=f"127.0.0.1:{port}.*another program listens there; choose another"):
             listen(Endpoint("127.0.0.1", port))
-
-
-def test_only_the_file_that_was_made_is_removed(tmp_path: Path) -> None:
-    """What took its place in the meantime belongs to another."""
-    path = tmp_path / "agent.sock"
-    with listen(path):
-        made = identity(path)
-        path.rename(tmp_path / "kept")
-        path.write_text("of another")
-
-        remove(path, made)
-        assert path.read_text() == "of another"
-
-        path.unlink()
-        (tmp_path / "kept").rename(path)
-        remove(path, made)
-        assert not path.exists()
 
 
 def test_the_token_is_new_each_time_and_its_owners_alone(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
 
+from forewarn import socket_files
 from forewarn.agent import place as places
 from forewarn.agent.connection import Connection
 from forewarn.agent.holds import Holds, read_holder
@@ -84,7 +85,7 @@ class Listeners:
                 raise
             self._server = await loop.create_server(self._connection, sock=listener)
         else:
-            self._made = places.identity(self._place)
+            self._made = socket_files.identity(self._place)
             self._server = await loop.create_unix_server(self._connection, sock=listener)
 
     @property
@@ -105,7 +106,7 @@ class Listeners:
         self._is_closed = True
         self._server.close()
         if isinstance(self._place, Path):
-            places.remove(self._place, self._made)
+            socket_files.remove(self._place, self._made)
         for connection in [*self._connections]:
             connection.abort()
         for _ in range(_TURNS):

@@ -3,10 +3,9 @@
 import errno
 import os
 import socket
-import stat
-from contextlib import suppress
 from pathlib import Path
 
+from forewarn import socket_files
 from forewarn.config.values import ENDPOINT, Endpoint
 from forewarn.core.errors import BadInput, Unavailable
 
@@ -16,6 +15,8 @@ LONGEST_PATH = 100
 """Bytes that fit into a socket's address on every system."""
 
 _BACKLOG = 64
+_NOT_FOR_OTHERS = 0o117
+"""Owner and group may open it."""
 
 
 def read_place(text: str) -> Place | None:
@@ -40,68 +41,19 @@ def listen(place: Place) -> socket.socket:
     return _listen_on_port(place) if isinstance(place, Endpoint) else _listen_on_file(place)
 
 
-def identity(path: Path) -> tuple[int, int]:
-    """Return what tells this file from another of its name."""
-    found = path.lstat()
-    return found.st_dev, found.st_ino
-
-
-def remove(path: Path, made: tuple[int, int]) -> None:
-    """Take a socket's file away, if it is still the one that was made."""
-    with suppress(OSError):
-        if identity(path) == made:
-            path.unlink()
-
-
 def _listen_on_file(path: Path) -> socket.socket:
     if not hasattr(socket, "AF_UNIX"):
         raise BadInput(f'socket = "{path}": this system has no such sockets; give 127.0.0.1:PORT')
     if len(os.fsencode(path)) > LONGEST_PATH:
         raise BadInput(f'socket = "{path}" is longer than the {LONGEST_PATH} bytes of a socket\'s path; shorten it')
-    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
-        _remove_stale(path)
-        _bind(listener, path)
+        return socket_files.listen(
+            path, mask=_NOT_FOR_OTHERS, backlog=_BACKLOG, whose="agent", remedy="give another socket"
+        )
     except OSError as error:
-        listener.close()
         raise BadInput(
             f'socket = "{path}" cannot be made: {error.strerror or error}; give a directory that may be written to'
         ) from None
-    except (BadInput, Unavailable):
-        listener.close()
-        raise
-    return listener
-
-
-def _bind(listener: socket.socket, path: Path) -> None:
-    """Make the socket such that only its owner and group could ever open it."""
-    mask = os.umask(0o117)
-    try:
-        listener.bind(str(path))
-    finally:
-        os.umask(mask)
-    listener.listen(_BACKLOG)
-    listener.setblocking(False)
-
-
-def _remove_stale(path: Path) -> None:
-    """Remove a socket that an agent left behind, and nothing else."""
-    try:
-        mode = path.lstat().st_mode
-    except FileNotFoundError:
-        return
-    if not stat.S_ISSOCK(mode):
-        raise BadInput(f'socket = "{path}" is in the way and is not a socket; move it elsewhere')
-    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
-        probe.setblocking(False)
-        try:
-            probe.connect(str(path))
-        except ConnectionRefusedError:
-            path.unlink()
-            return
-        except BlockingIOError:
-            pass  # somebody listens, with many waiting
-    raise Unavailable(f"another agent answers on {path}; stop it, or give another socket")
 
 
 def _listen_on_port(endpoint: Endpoint) -> socket.socket:

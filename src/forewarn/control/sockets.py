@@ -4,15 +4,15 @@ import errno
 import os
 import socket
 import ssl
-import stat
-from contextlib import suppress
 from pathlib import Path
 
+from forewarn import socket_files
 from forewarn.config.values import Endpoint
 from forewarn.control.place import reachable, socket_path
-from forewarn.core.errors import BadInput, ForewarnError, Unavailable
+from forewarn.core.errors import BadInput, Unavailable
 
 _BACKLOG = 2048
+_OWNER_ALONE = 0o177
 
 
 class UnixSocket:
@@ -20,64 +20,30 @@ class UnixSocket:
 
     def __init__(self, directory: Path) -> None:
         self._path = socket_path(directory)
-        self._identity = (0, 0)
+        self._made = (0, 0)
 
     def open(self) -> socket.socket:
         """Return it, listening; raise what is in the way."""
-        listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
             with reachable(self._path) as name:
-                _remove_stale(self._path, name)
-                _bind(listener, name)
-            found = self._path.lstat()
+                listener = socket_files.listen(
+                    self._path,
+                    name=name,
+                    mask=_OWNER_ALONE,
+                    backlog=_BACKLOG,
+                    whose="service",
+                    remedy="give another --data",
+                )
+            self._made = socket_files.identity(self._path)
         except OSError as error:
-            listener.close()
             raise BadInput(
                 f"{self._path} cannot be made: {error.strerror or error}; give a directory you may write to"
             ) from None
-        except ForewarnError:
-            listener.close()
-            raise
-        self._identity = (found.st_dev, found.st_ino)
         return listener
 
     def remove(self) -> None:
         """Take the file away, if it is still the one that was made."""
-        with suppress(OSError):
-            found = self._path.lstat()
-            if (found.st_dev, found.st_ino) == self._identity:
-                self._path.unlink()
-
-
-def _bind(listener: socket.socket, name: str) -> None:
-    """Make the socket such that nobody else could open it even for a moment."""
-    mask = os.umask(0o177)
-    try:
-        listener.bind(name)
-    finally:
-        os.umask(mask)
-    listener.listen(_BACKLOG)
-    listener.setblocking(False)
-
-
-def _remove_stale(path: Path, name: str) -> None:
-    """Remove a socket that a service left behind, and nothing else."""
-    try:
-        mode = path.lstat().st_mode
-    except FileNotFoundError:
-        return
-    if not stat.S_ISSOCK(mode):
-        raise BadInput(f"{path} is in the way and is not a socket; move it elsewhere")
-    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
-        probe.setblocking(False)
-        try:
-            probe.connect(name)
-        except ConnectionRefusedError:
-            path.unlink()
-            return
-        except BlockingIOError:
-            pass  # somebody listens, with many waiting
-    raise Unavailable(f"another service answers on {path}; stop it, or give another --data")
+        socket_files.remove(self._path, self._made)
 
 
 def listen(endpoint: Endpoint) -> socket.socket:
