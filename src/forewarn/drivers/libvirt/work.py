@@ -20,6 +20,8 @@ LOOK_EVERY = 0.1
 TELL_EVERY = 0.5
 INSISTS_FOR = 60.0
 """Seconds for which a host that went away is waited for, where a machine would be left behind half-way."""
+TRY_AGAIN = 1.0
+"""Seconds between two attempts to reach it."""
 
 
 class Work:
@@ -84,7 +86,7 @@ class Work:
             try:
                 return call()
             except Unreachable:
-                if time.monotonic() >= until or self.closed.wait(1.0):
+                if time.monotonic() >= until or self.closed.wait(TRY_AGAIN):
                     raise
 
     def see_through(self, do: Callable[[], Found]) -> Found:
@@ -104,7 +106,7 @@ class Work:
                     raise Unreachable(f"{error}; the work was left half-way, see what {names} does") from None
                 self.tell(f"waiting for a host: {error}")
                 self.remarks[:] = remarks
-                if self.closed.wait(1.0):
+                if self.closed.wait(TRY_AGAIN):
                     raise Interrupted from None
 
     def deadline(self, within: timedelta) -> float:
