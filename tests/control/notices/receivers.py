@@ -11,6 +11,8 @@ from typing import Any, Self
 
 import msgspec
 
+from tests.ports import free_port
+
 
 class Received(msgspec.Struct, frozen=True):
     """One request that a receiver got."""
@@ -44,7 +46,7 @@ class Receiver:
         self.taken: list[Received] = []
         self.answer: Callable[[Received], Answer] = lambda _: Answer()
         self._tls = tls
-        self._address = ("127.0.0.1", 0)
+        self._address = ("127.0.0.1", free_port())  # nobody else is given it while it is down
         self._server: ThreadingHTTPServer | None = None
 
     @property
@@ -57,7 +59,6 @@ class Receiver:
 
     def up(self) -> None:
         self._server = ThreadingHTTPServer(self._address, self._handler())
-        self._address = ("127.0.0.1", self._server.server_port)
         if self._tls:
             self._server.socket = self._tls.wrap_socket(self._server.socket, server_side=True)
         threading.Thread(target=self._server.serve_forever, args=(0.01,), daemon=True).start()
