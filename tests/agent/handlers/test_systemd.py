@@ -98,7 +98,7 @@ def test_one_wrong_name_stops_nothing(trial: SystemdTrial) -> None:
 def test_a_unit_that_does_not_stop_is_named(trial: SystemdTrial) -> None:
     """With what it is doing."""
     trial.hang()
-    answer = trial.make().do(trial.task(Direction.DO, seconds=4))
+    answer = trial.make().do(trial.task(Direction.DO, seconds=8))
 
     assert answer == Failed("the time was over while app.service was still deactivating; see its TimeoutStopSec")
 
@@ -122,7 +122,7 @@ def test_a_slow_start_is_not_waited_for_for_ever(trial: SystemdTrial) -> None:
     trial.machine.call("start", "slow")
     assert isinstance(trial.do(units=["slow"]), Done)
     trial.machine.run("touch", "/run/slow")
-    answer = trial.make(units=["slow"]).undo(trial.task(Direction.UNDO, seconds=4))
+    answer = trial.make(units=["slow"]).undo(trial.task(Direction.UNDO, seconds=8))
     trial.machine.run("rm", "/run/slow")
     trial.machine.call("stop", "slow")
 

@@ -20,6 +20,11 @@ def polls(task: Task, every: timedelta) -> Iterator[None]:
             return
 
 
+def is_over(task: Task) -> bool:
+    """Tell whether there is no time left to look once more."""
+    return _left(task) <= 0
+
+
 def patience(task: Task, longest: float) -> float:
     """Return how many seconds a single question may take."""
     return max(_LEAST, min(longest, _left(task)))

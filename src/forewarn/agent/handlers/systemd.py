@@ -4,6 +4,7 @@ Which units the handler stops is on the disk before it stops them (``claims``), 
 others, after a crash and after the reboot too.
 """
 
+from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
 from typing import Annotated, Self
@@ -12,7 +13,7 @@ import msgspec
 
 from forewarn.agent.handler import Done, Failed, NotBegun, Outcome, Result, Task
 from forewarn.agent.handlers.claims import Claims
-from forewarn.agent.handlers.polling import polls
+from forewarn.agent.handlers.polling import is_over, polls
 from forewarn.agent.handlers.program import NotRun, run
 from forewarn.config.tables import read_table
 from forewarn.core.errors import BadInput, ForewarnError
@@ -86,8 +87,8 @@ class SystemdHandler:
             self._claims.write(claimed)
             if running:
                 self._systemctl(["stop", "--no-block", "--", *(unit.name for unit in running)], task)
-            for _ in polls(task, self._settings.poll):
-                running = [unit for unit in self._look_at(self._settings.units, task) if unit.is_running]
+            for units in self._looks(self._settings.units, task):
+                running = [unit for unit in units if unit.is_running]
                 if not running:
                     return Done(claimed, _show("stopped", claimed))
         except (Trouble, OSError) as error:
@@ -118,8 +119,7 @@ class SystemdHandler:
     def _wait_for(self, names: list[str], task: Task) -> str:
         """Wait until systemd is done with starting units; return what is wrong with one, or nothing."""
         trouble = ""
-        for _ in polls(task, self._settings.poll):
-            units = self._look_at(names, task)
+        for units in self._looks(names, task):
             for unit in units:
                 if unit.state == "failed" and not unit.has_job:
                     return f"{unit.name} failed when it was started again; see: systemctl status {unit.name}"
@@ -128,6 +128,19 @@ class SystemdHandler:
                 return ""
             trouble = f"{slow[0]} takes long to start; systemd goes on with it"
         return trouble
+
+    def _looks(self, names: list[str], task: Task) -> Iterator[list[Unit]]:
+        """Yield what units are like, again and again; a look that the deadline cuts off is none, except the first."""
+        has_looked = False
+        for _ in polls(task, self._settings.poll):
+            try:
+                units = self._look_at(names, task)
+            except Trouble:
+                if has_looked and is_over(task):
+                    return
+                raise
+            has_looked = True
+            yield units
 
     def _look_at(self, names: list[str], task: Task) -> list[Unit]:
         shown = self._systemctl(["show", "--property=LoadState,ActiveState,Job", "--", *names], task)
