@@ -77,5 +77,6 @@ static class Events
             }
             if (arguments.Length < 2) Thread.Sleep(1000);
         } while (arguments.Length < 2);
+        Environment.Exit(0); // mono left to end by itself waits for its threads, at times for ever
     }
 }
