@@ -62,7 +62,7 @@ SHORTFALLS = {
     " so nothing can be decided meanwhile, and the two add up. The slower the disk, the less it matters: when a bare"
     " commit took 1.2 ms on the same machine, busy with other work, the ratio was 0.52 (0.30 to 0.72), and 0.65 and"
     " more from 4 ms on.",
-    "agent": "Nothing of the start is waited for; it is the interpreter that reads modules. The three libraries on"
+    "agent": "Nothing of the start is waited for; it is the interpreter that reads modules. The two libraries on"
     " which the client and its command line stand take most of it, and a program that only imports argparse,"
     " http.client and json of the standard library is beyond three times an empty one as well. What other commands"
     " need is imported by those alone.",
