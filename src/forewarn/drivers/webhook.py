@@ -138,6 +138,7 @@ class WebhookDriver:
         outcome = self._ask(impact, page)
         if not isinstance(outcome, Done | Failed | Unknowable):
             return outcome
+        self._awaited.pop(impact.event.id, None)
         try:
             with self._ledger.held(impact.event.id) as page:
                 return page.ending or page.end(outcome)

@@ -107,9 +107,14 @@ class Workshop:
             return self._later(run.job.progress if run.job else "")
         finally:
             if run.ended.done():
-                with self._lock:
-                    self._running.pop(impact.event.id, None)
+                self._forget(impact.event.id, run)
         return outcome
+
+    def _forget(self, event: str, run: "_Run") -> None:
+        """Let go of a run whose end is told; by now another one may stand there, and goes on."""
+        with self._lock:
+            if self._running.get(event) is run:
+                del self._running[event]
 
     def _work(self, impact: Impact, run: "_Run") -> None:
         try:

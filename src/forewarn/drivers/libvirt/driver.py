@@ -91,7 +91,7 @@ class LibvirtDriver:
         self._ours |= dict.fromkeys(names, float("inf"))
         work = Work(job, self._hosts, self._settings, self._clock)
         try:
-            return _done(work)
+            return _carry_out(work)
         except ForewarnError as error:
             if job.closing.is_set():
                 raise Interrupted from None
@@ -147,7 +147,7 @@ class LibvirtDriver:
             report(seen)
 
 
-def _done(work: Work) -> Ending:
+def _carry_out(work: Work) -> Ending:
     if work.impact.moves:
         return redeploy(work)
     match work.impact.event.type:
