@@ -2,10 +2,10 @@
 LIBVIRT_PACKAGES := libvirt-daemon-driver-qemu libvirt-daemon-system qemu-system-x86 qemu-utils \
 	$(if $(wildcard /run/systemd/system),,libvirt-daemon-system-sysv)
 # What the tests and the benchmarks use beside Python.
-TEST_PACKAGES := curl dnsmasq-base haproxy iproute2 jq nftables openssh-server openssl procps qemu-guest-agent \
+TEST_PACKAGES := curl dnsmasq-base faketime fish haproxy iproute2 iptables jq nftables openssh-server openssl procps qemu-guest-agent \
 	libmono-system-runtime-serialization4.0-cil mono-mcs mono-runtime \
 	postgresql slurmctld slurmd prometheus prometheus-alertmanager $(LIBVIRT_PACKAGES) \
-	systemd
+	systemd zsh
 # What small real guests need: the demo and the tests boot some.
 GUEST_PACKAGES := busybox-static cpio iproute2 lz4 nftables qemu-system-x86 qemu-utils xz-utils zstd
 PACEMAKER_PACKAGES := corosync pacemaker pacemaker-cli-utils pacemaker-resource-agents
@@ -17,7 +17,7 @@ PY := .venv/bin/python
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help install run demo test test-kubernetes test-pacemaker check docs bench clean lint tools
+.PHONY: help install run demo test test-fresh test-pythons test-kubernetes test-pacemaker check docs bench clean lint tools
 
 help: ## Say what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-15s  %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -36,7 +36,16 @@ demo: ## See events happen to three real guests, as root
 
 test: lint ## Run every check and every test, and install what they need
 	@tools/debian-packages $(TEST_PACKAGES) $(GUEST_PACKAGES)
-	@HYPOTHESIS_PROFILE=$${HYPOTHESIS_PROFILE:-test} $(PY) -m pytest -q -n 2 --dist worksteal
+	@$(PY) -m demo.kernel
+	@HYPOTHESIS_PROFILE=$${HYPOTHESIS_PROFILE:-test} $(PY) -m pytest -q -n 2 --dist worksteal $(TESTS)
+
+test-fresh: ## Test HEAD on a bare Debian 12 and 13, as root
+	@[ "$$(id -u)" = 0 ] || { echo "A bare Debian is made and entered by root only: sudo make test-fresh" >&2; exit 1; }
+	@tools/debian-packages debootstrap
+	@python3 tools/fresh.py $(RELEASE) $(if $(KEEP),--keep)
+
+test-pythons: ## Run the fast tests on every other supported Python
+	@tools/test-pythons
 
 test-kubernetes: tools ## Test the kubernetes handler on an API server it builds
 	@tools/debian-packages $(KUBERNETES_PACKAGES)
@@ -57,7 +66,7 @@ bench: tools ## Measure it beside nginx, bare SQLite and plain QEMU
 	@$(PY) -m bench
 
 clean: ## Remove all that the other targets made
-	@rm -rf .venv forewarn-demo build dist .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	@rm -rf .venv .venv-* forewarn-demo build dist .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 lint: tools

@@ -16,7 +16,9 @@ from bench.agent import agent
 from bench.commands import commands
 from bench.crowd import crowd
 from bench.figures import Figure, Result
+from bench.fleet_file import fleet_file
 from bench.footprint import memory
+from bench.growth import growth
 from bench.history import history
 from bench.latency import latency
 from bench.listeners import listeners
@@ -40,7 +42,9 @@ PARTS: dict[str, Part] = {
     "connections": connections,
     "mixed": mixed,
     "memory": memory,
+    "growth": growth,
     "commands": commands,
+    "fleet-file": fleet_file,
     "latency": latency,
     "history": history,
     "listeners": listeners,

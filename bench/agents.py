@@ -16,7 +16,7 @@ from forewarn.core.errors import Unavailable
 
 _PATIENCE = 30.0
 _CONFIG = """\
-endpoint = "http://127.0.0.1:{port}"
+url = "http://127.0.0.1:{port}"
 state = {state}
 socket = {socket}
 http = "127.0.0.1:{http}"

@@ -2,6 +2,7 @@
 
 import os
 import platform
+import shutil
 import sqlite3
 import subprocess
 from collections.abc import Iterator
@@ -28,7 +29,7 @@ def describe() -> dict[str, str]:
         "Python": platform.python_version(),
         "SQLite": sqlite3.sqlite_version,
         "nginx": _version_of("nginx", "-v").rpartition("/")[2],
-        "QEMU": _version_of("qemu-system-x86_64", "--version").partition("version ")[2].partition(" ")[0],
+        "QEMU": _version_of("qemu-system-x86_64", "--version").rpartition("version ")[2].partition(" (")[0],
     }
 
 
@@ -51,5 +52,7 @@ def _line_of(path: str, key: str) -> str:
 
 
 def _version_of(program: str, flag: str) -> str:
+    if shutil.which(program) is None:
+        return "not installed"
     told = subprocess.run([program, flag], capture_output=True, text=True, check=False)
     return (told.stdout + told.stderr).strip()

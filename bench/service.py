@@ -1,7 +1,7 @@
 """Forewarn under measurement: the service as its users start it, on a journal that already holds a fleet."""
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -10,7 +10,7 @@ from bench.server import Server
 
 
 @contextmanager
-def serving(data: Path, core: int, *, rate_limit: float = 0.0) -> Iterator[Server]:
+def serving(data: Path, core: int, *, rate_limit: float = 0.0, more: Sequence[str] = ()) -> Iterator[Server]:
     """Run the service for as long as the block lasts.
 
     Neither rate nor connections are limited unless asked for: nginx is asked for neither.
@@ -25,6 +25,7 @@ def serving(data: Path, core: int, *, rate_limit: float = 0.0) -> Iterator[Serve
         "--rate-limit", str(rate_limit),
         "--connections-per-caller", "0",
         "--log-level", "warning",
+        *more,
     ]  # fmt: skip
     with running(command, core, log) as process:
         wait_until_listening(port, process, log, 120)

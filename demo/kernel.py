@@ -1,10 +1,14 @@
-"""The kernel of the guests: Debian's own for clouds, fetched once and kept uncompressed, so that guests boot fast."""
+"""The kernel of the guests: Debian's own for clouds, fetched once and kept uncompressed, so that guests boot fast.
+
+``python -m demo.kernel`` fetches it before it is needed: tests boot guests where nothing can be fetched.
+"""
 
 import lzma
 import os
 import shutil
 import struct
 import subprocess
+import sys
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
@@ -54,7 +58,11 @@ def kernel() -> Kernel:
     package = _package()
     kept = cache() / package
     if not kept.is_dir():
-        _fetch(package, kept)
+        try:
+            _fetch(package, kept)
+        except OSError as error:
+            reason = f"the guests' kernel cannot be kept in {cache()}: {error.strerror or error}"
+            raise NoKernel(f"{reason}; name a directory that can be written: XDG_CACHE_HOME=/path") from None
     return Kernel(kept / "vmlinux", kept / "modules")
 
 
@@ -82,6 +90,18 @@ def _fetch(package: str, kept: Path) -> None:
         except OSError:
             if not kept.is_dir():  # else somebody else was first
                 raise
+
+
+def prepare() -> None:
+    """Have the kernel in the cache; a machine that has not read apt's lists yet reads them first."""
+    try:
+        package = _package()
+    except NoKernel:
+        _run("apt-get", "-q", "-o", "DPkg::Lock::Timeout=600", "update")
+        package = _package()
+    if not (cache() / package).is_dir():
+        print(f"Fetching {package}, the kernel of the guests, into {cache()}", flush=True)
+        kernel()
 
 
 def lay_out(unpacked: Path, made: Path) -> None:
@@ -116,3 +136,10 @@ def _run(*words: str, cwd: Path | None = None) -> str:
         lines = error.stderr.strip().splitlines()
         wrong = [line.removeprefix("E: ") for line in lines if line.startswith("E: ")] or lines
         raise NoKernel(f"{' '.join(words)}: {'; '.join(wrong)}") from None
+
+
+if __name__ == "__main__":
+    try:
+        prepare()
+    except NoKernel as error:
+        sys.exit(f"The guests of the tests have no kernel: {error}")

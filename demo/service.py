@@ -62,7 +62,7 @@ class Service:
     def _answers(self) -> bool:
         if self._process is None or self._process.poll() is not None:
             raise RuntimeError(f"the service did not start: {self.log}")
-        return self.log.count("answering VMs on") == self._begun
+        return self.log.count(" serving metadata=") == self._begun
 
 
 def wait_for(what: str, is_so: Callable[[], bool], seconds: float = _PATIENCE) -> None:

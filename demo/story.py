@@ -107,7 +107,7 @@ class Play:
         cloud = self._cloud
         before = {guest.name: guest.boot for guest in cloud.guests}
         began = self._steady(*cloud.guests)
-        body = HostOperationBody(operation="freeze", duration=MAINTENANCE)  # type: ignore[arg-type]
+        body = HostOperationBody(operation="freeze", duration=MAINTENANCE)
         told = [announced for host in HOSTS for announced in cloud.client.operate_host(host, body).announcements]
         self._claim(
             "one event for each update domain",
@@ -136,7 +136,7 @@ class Play:
         self._cloud.let_end(SPOT)
         story = self._completed(self._operate(SPOT, "evict").event.id)
         read_at = guest.read.get(story.id)
-        started = next(step.at.timestamp() for step in story.steps if step.what == "started")
+        started = next(step.at.timestamp() for step in story.steps if step.what == "Started")
         self._claim(
             f"it was warned {started - (read_at or started):.1f} s before, and nobody approved",
             read_at is not None and read_at < started and not any(step.what == "approved" for step in story.steps),
@@ -175,7 +175,7 @@ class Play:
         read_after = guest.read[story.id] - story.announced_at.timestamp()
         began_after = story.seconds["until_started"]
         self._claim(f"{guest.name} read of it at 169.254.169.254 after {read_after:.1f} s")
-        because = next(step.detail for step in story.steps if step.what == "started")
+        because = next(step.detail for step in story.steps if step.what == "Started")
         not_before = announced.event.not_before or story.announced_at
         notice = int((not_before - story.announced_at).total_seconds())
         self._claim(

@@ -9,12 +9,15 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
+from time import monotonic, sleep
 
 from demo.site import Site
 
 PREFIX = "forewarn-demo-"
 """How the names of our directories begin; the number of our process follows."""
 _PR_SET_CHILD_SUBREAPER = 36
+_MOMENT = 5.0
+"""Seconds in which what an interrupted program had started ends by itself."""
 
 
 def adopt_orphans() -> None:
@@ -23,10 +26,11 @@ def adopt_orphans() -> None:
 
 
 def bury() -> None:
-    """Take note of the end of every child that has ended."""
+    """Take note of the end of every child, adopted ones included; one that ends by itself is given a moment."""
+    until = monotonic() + _MOMENT
     with suppress(ChildProcessError):
-        while os.waitpid(-1, os.WNOHANG)[0]:
-            pass
+        while os.waitpid(-1, os.WNOHANG)[0] or monotonic() < until:
+            sleep(0.01)
 
 
 def sweep() -> None:

@@ -2,10 +2,12 @@
 
 import logging
 import os
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+from forewarn.logs import HumanFormatter
 
 # No deadline and no complaint about slow data: both measure how busy the machine is, not the code.
 settings.register_profile(
@@ -19,6 +21,13 @@ settings.register_profile(
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "check"))
 
 
+@pytest.fixture
+def caplog(caplog: pytest.LogCaptureFixture) -> pytest.LogCaptureFixture:
+    """Let the captured text be what a process writes, fields included."""
+    caplog.handler.setFormatter(HumanFormatter())
+    return caplog
+
+
 @pytest.fixture(autouse=True)
 def logging_as_before() -> Iterator[None]:
     """Let what a command sets up for its own process end with the test that ran it."""
@@ -28,3 +37,11 @@ def logging_as_before() -> Iterator[None]:
     root.handlers[:] = handlers
     root.setLevel(levels[0])
     facts.setLevel(levels[1])
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Escape captured text that is not Unicode: a worker of xdist cannot pass it on."""
+    report = yield
+    report.sections = [(name, text.encode(errors="backslashreplace").decode()) for name, text in report.sections]
+    return report

@@ -15,6 +15,7 @@ from uuid import uuid4
 
 import msgspec
 from litestar import Litestar
+from msgspec.structs import asdict
 
 from forewarn.clocks import ManualClock
 from forewarn.config import toml
@@ -24,11 +25,12 @@ from forewarn.control.api.plane import Plane
 from forewarn.control.difference import Declared, difference
 from forewarn.control.entrance import Entrance
 from forewarn.control.wish import wish_of
-from forewarn.core.commands import Attempt, ChangeFleet, Command, Enrol, RecordFetched, Report, Result
+from forewarn.core.commands import ApplyDeclaration, Attempt, Command, Enrol, RecordFetched, Report, Result
 from forewarn.core.facts import AnyFact, Fetch, Mark
 from forewarn.core.model import NODE, Caller, CallerKind
 from forewarn.core.notice import Rules
 from forewarn.journal.memory import MemoryJournal
+from forewarn.journal.port import Journal
 from forewarn.node.node import Node
 
 FLEET = """
@@ -96,13 +98,30 @@ class _Unix(http.client.HTTPConnection):
 class Office:
     """What a test holds: the directory that commands name, and the node behind it."""
 
-    def __init__(self, directory: Path, *, moves_live: bool = False, limit: int = 0) -> None:
+    def __init__(
+        self,
+        directory: Path,
+        *,
+        moves_live: bool = False,
+        moves_to_host: bool = False,
+        switches: bool = False,
+        limit: int = 0,
+        journal: Journal | None = None,
+    ) -> None:
         self.directory = directory
         self.clock = ManualClock()
-        self.journal = MemoryJournal()
+        self.journal = journal or MemoryJournal()
         self.node = Node(self.journal, self.clock, Rules(user_operation_limit=limit))
         self.asked: dict[str, Mark] = {}
-        self.plane = Plane(self.node, self.journal, self.asked.get, moves_live=moves_live, metrics=lambda: b"")
+        self.plane = Plane(
+            self.node,
+            self.journal,
+            self.asked.get,
+            moves_live=moves_live,
+            moves_to_host=moves_to_host,
+            switches=switches,
+            metrics=lambda: b"",
+        )
         self.entrance = Entrance(self.plane, directory, Endpoint("127.0.0.1", 0))
         self.loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self.loop.run_forever)
@@ -152,9 +171,10 @@ class Office:
 
     def declare(self, text: str) -> None:
         """Make the fleet what the text of a fleet file says."""
-        change = difference(wish_of(toml.parse(text, "fleet.toml")), Declared.of(self.node.fleet))
-        fields = {key: getattr(change, key) for key in change.__struct_fields__}
-        self.do(ChangeFleet(id=uuid4().hex, by=_OPERATOR, **fields))
+        last = Declared.last_applied(self.node.fleet)
+        change = asdict(difference(wish_of(toml.parse(text, "fleet.toml")), last))
+        seen = self.node.fleet.last_applied.revision
+        self.do(ApplyDeclaration(id=uuid4().hex, by=_OPERATOR, seen=seen, **change))
 
     def enrol(self, group: str, vm: str) -> None:
         """Let a VM ask for the first time."""
@@ -198,9 +218,16 @@ class Office:
 
 
 @contextmanager
-def opened(directory: Path, *, moves_live: bool = False, limit: int = 0) -> Iterator[Office]:
-    """Open an office in a directory, with the small fleet declared."""
-    office = Office(directory, moves_live=moves_live, limit=limit)
+def opened(
+    directory: Path,
+    *,
+    moves_live: bool = False,
+    moves_to_host: bool = False,
+    limit: int = 0,
+    journal: Journal | None = None,
+) -> Iterator[Office]:
+    """Open an office in a directory, with the small fleet declared; on a memory journal unless one is given."""
+    office = Office(directory, moves_live=moves_live, moves_to_host=moves_to_host, limit=limit, journal=journal)
     office.start()
     try:
         office.open()

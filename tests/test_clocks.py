@@ -36,6 +36,23 @@ def test_a_canceled_call_does_not_happen() -> None:
     assert clock.next_call() is None
 
 
+def test_a_step_of_the_wall_clock_lets_no_time_pass() -> None:
+    """What waits for a time of day goes by the wall; what waits for so long does not."""
+    clock = ManualClock()
+    begin, seconds = clock.now(), clock.seconds()
+    calls: list[str] = []
+    clock.call_at(begin + 60 * SECOND, lambda: calls.append("at"))
+    clock.call_later(10 * SECOND, lambda: calls.append("later"))
+
+    clock.step(-3600 * SECOND)
+    assert (clock.now(), clock.seconds()) == (begin - 3600 * SECOND, seconds)
+    clock.advance(10 * SECOND)
+    assert calls == ["later"]
+    clock.step(7200 * SECOND)
+    assert calls == ["later", "at"]
+    assert clock.seconds() == seconds + 10
+
+
 def test_a_call_may_set_the_next_one() -> None:
     """A call set while the clock moves falls into the same move when it is due in it."""
     clock = ManualClock()

@@ -2,13 +2,14 @@
 
 import os
 import signal
+import stat
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from forewarn.files import InUse, Lock, sync_directory, written
+from forewarn.files import InUse, Lock, private_directory, restrict_files, sync_directory, written
 
 
 def test_the_holder_is_named(tmp_path: Path) -> None:
@@ -67,3 +68,46 @@ def test_a_file_is_whole_or_not_there(tmp_path: Path) -> None:
     sync_directory(tmp_path)
 
     assert [(path.name, path.read_bytes()) for path in tmp_path.iterdir()] == [("whole", b"all of it")]
+
+
+def mode(path: Path) -> int:
+    return stat.S_IMODE(path.lstat().st_mode)
+
+
+def test_what_is_written_is_for_its_owner_alone(tmp_path: Path) -> None:
+    """Also where a loose file stood in its place; only what is meant for others is open to them."""
+    path = tmp_path / "kept"
+    path.write_text("loose")
+    path.chmod(0o644)
+
+    with written(path):
+        pass
+    Lock(tmp_path / "lock").acquire()
+    with written(tmp_path / "fleet.toml", 0o644):
+        pass
+
+    assert (mode(path), mode(tmp_path / "lock"), mode(tmp_path / "fleet.toml")) == (0o600, 0o600, 0o644)
+
+
+def test_rights_are_taken_away_and_never_given(tmp_path: Path) -> None:
+    """Existing files and directories lose what others may; links, and what is shared by design, are left alone."""
+    directory = tmp_path / "data"
+    private_directory(directory)
+    assert mode(directory) == 0o700
+    directory.chmod(0o755)
+    private_directory(directory)
+    assert mode(directory) == 0o700
+    shared = tmp_path / "shared"
+    shared.mkdir()
+    shared.chmod(0o1777)
+    private_directory(shared)
+    assert mode(shared) == 0o1777
+    loose, strict, elsewhere, link = (directory / name for name in ("loose", "strict", "elsewhere", "link"))
+    for path, given in ((loose, 0o664), (strict, 0o400), (elsewhere, 0o644)):
+        path.touch()
+        path.chmod(given)
+    link.symlink_to(elsewhere)
+
+    restrict_files([loose, strict, link, directory / "missing"])
+
+    assert [mode(path) for path in (loose, strict, elsewhere)] == [0o600, 0o400, 0o644]

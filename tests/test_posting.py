@@ -68,6 +68,18 @@ def test_a_place_tells_no_secret() -> None:
     assert Message("https://user:word@example.org:8443/secret?key=1", b"").place == "example.org:8443"
 
 
+def test_a_user_in_an_address_is_sent_and_never_repeated() -> None:
+    """As Basic authorization; a receiver's words are shown without it, the path, the query and other keys."""
+    with Receiver() as receiver:
+        receiver.answer = lambda taken: Answer(400, body=f"{taken.path} {dict(taken.headers)}".encode())
+        url = receiver.url.replace("http://", "http://ada:pass%2Fword@").replace("key=1", "key=secret")
+        reply = send(Message(url, b"{}", {"X-Key": "Bearer opensesame"}), 5.0)
+        (taken,) = receiver.tried
+
+    assert taken.headers["authorization"] == "Basic YWRhOnBhc3Mvd29yZA=="
+    assert not any(secret in reply.said for secret in ("YWRhOnBhc3Mvd29yZA", "secret", "opensesame"))
+
+
 @pytest.mark.parametrize(("status", "is_success", "is_redirect"), [(204, True, False), (302, False, True)])
 def test_an_answer_knows_its_family(status: int, is_success: bool, is_redirect: bool) -> None:  # noqa: FBT001 - cases
     """So that every sender draws the line at the same place."""

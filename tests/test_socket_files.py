@@ -1,10 +1,13 @@
 """Sockets that are files."""
 
+import asyncio
 import socket
 import stat
+from collections.abc import Callable, Coroutine
 from pathlib import Path
 
 import pytest
+import uvloop
 
 from forewarn import socket_files
 from forewarn.core.errors import BadInput, Unavailable
@@ -69,3 +72,20 @@ def test_only_the_file_that_was_made_is_removed(tmp_path: Path) -> None:
         (tmp_path / "kept").rename(path)
         socket_files.remove(path, own)
         assert not path.exists()
+
+
+@pytest.mark.parametrize("run", [asyncio.run, uvloop.run])
+def test_a_server_that_is_closed_leaves_the_file_to_its_maker(
+    tmp_path: Path, run: Callable[[Coroutine[object, object, None]], None]
+) -> None:
+    """Python 3.13 would remove it, also where systemd made it and listens on."""
+    path = tmp_path / "socket"
+
+    async def serve() -> None:
+        loop = asyncio.get_running_loop()
+        server = await loop.create_unix_server(asyncio.Protocol, sock=made(path), **socket_files.KEPT)
+        server.close()
+        await server.wait_closed()
+
+    run(serve())
+    assert path.is_socket()

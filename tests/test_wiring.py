@@ -5,12 +5,16 @@ from collections.abc import Awaitable, Callable
 from datetime import timedelta
 from uuid import uuid4
 
+import msgspec
+import pytest
+
 from forewarn.clocks import ManualClock
 from forewarn.config.settings import Settings
 from forewarn.config.values import Endpoint
 from forewarn.control.wish import Wish
 from forewarn.core.commands import OperateVm, VmOperation
-from forewarn.core.model import Caller, CallerKind, GroupKind, GroupTerms, Vm
+from forewarn.core.errors import BadInput
+from forewarn.core.model import Caller, CallerKind, GroupKind, GroupTerms, Host, Vm
 from forewarn.drivers.simulated import SimulatedDriver
 from forewarn.journal.memory import MemoryJournal
 from forewarn.metadata.service import Service
@@ -103,3 +107,27 @@ def test_callers_arrive_where_the_service_is_told() -> None:
 
     run(story, lambda _: hatch)
     assert hatch.asked == ["start", "stop"]
+
+
+def test_a_start_is_not_refused_for_a_default_vm_that_was_deleted() -> None:
+    """What is recorded never is a reason; only an empty journal makes it a mistake."""
+
+    async def play() -> dict[str, str]:
+        clock, journal = ManualClock(), MemoryJournal()
+        settings = msgspec.structs.replace(SETTINGS, default_vm="web-0")
+
+        def made(settings: Settings) -> Assembly:
+            return Assembly(settings, clock, journal, SimulatedDriver.from_settings({}, clock, 1.0))
+
+        with pytest.raises(BadInput, match="default_vm is 'web-0', but the fleet has no such VM"):
+            await made(settings).start()
+        first = made(SETTINGS)
+        await first.start()
+        await first.declare(Wish({"h": Host("h")}), OPERATOR)
+        await first.stop()
+        second = made(settings)
+        await second.start()
+        await second.stop()
+        return second.node.warnings
+
+    assert "until it has" in asyncio.run(play())["default_vm"]

@@ -105,9 +105,9 @@ def contexts(command: click.Command = cli, parent: click.Context | None = None) 
 def settings_page() -> str:
     usual = settings.Settings()
     flags = _table(
-        ("setting", "default", "meaning", "expected"),
+        ("setting", "default", "meaning", "expected", "a change"),
         (
-            (f"`{name}`", _default(getattr(usual, name)), _cell(key.help), _cell(key.kind.expected))
+            (f"`{name}`", _default(getattr(usual, name)), _cell(key.help), _cell(key.kind.expected), _change(key))
             for name, key in settings.KEYS.items()
         ),
     )
@@ -124,6 +124,13 @@ The file is `--config FILE`, else `FOREWARN_CONFIG`, else `./forewarn.toml` if t
 A key that does not exist is an error that names its line and the nearest key.
 
 {flags}
+
+A change counts after a reload (`systemctl reload forewarn`, or `SIGHUP`) or only after a restart.
+A reload tells which changed settings wait for a restart.
+A reload reads the certificate and its key again; to begin or to end TLS needs a restart.
+Changes of `[notice]` and `[mail]` need a reload, those of a driver's settings a restart.
+`forewarn network` reads `[network]` each time it runs.
+More in [run the service](../how-to/run-the-service.md#change-settings-while-it-runs).
 
 The tables below stand in the file only.
 
@@ -209,6 +216,10 @@ def _key_table(keys: dict[str, Key], default: Callable[[str], object]) -> str:
         for name, key in keys.items()
     )
     return _table(("setting", "default", "meaning", "expected"), rows)
+
+
+def _change(key: Key) -> str:
+    return "reload" if key.reloadable else "restart"
 
 
 def _settings_table(usual: msgspec.Struct, before: str = "") -> str:

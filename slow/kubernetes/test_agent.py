@@ -23,7 +23,7 @@ PATIENCE = 30.0
 
 @contextmanager
 def agent(place: Path, url: str) -> Iterator["subprocess.Popen[bytes]"]:
-    settings = {"endpoint": url, "name": "web-0", "state": f"{place}/state", "socket": "off", "http": "off"}
+    settings = {"url": url, "name": "web-0", "state": f"{place}/state", "socket": "off", "http": "off"}
     environment = {f"FOREWARN_AGENT_{name.upper()}": value for name, value in settings.items()}
     command = [sys.executable, "-m", "forewarn", "agent", "--config", f"{place}/agent.toml"]
     with subprocess.Popen(command, env=os.environ | environment) as process:

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from forewarn.client.async_client import AsyncClient
     from forewarn.client.changes import Change, ChangeKind, Ending
     from forewarn.client.client import Client
+    from forewarn.client.effects import Effect
     from forewarn.client.errors import (
         Closed,
         NoAnswer,
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
         NotThere,
         UnknownEvent,
         VersionRefused,
+        WrongLoop,
     )
     from forewarn.core.errors import ForewarnError, Refused, Unavailable
     from forewarn.wire.document import Document, ScheduledEvent
@@ -33,6 +35,7 @@ __all__ = [
     "Client",
     "Closed",
     "Document",
+    "Effect",
     "Ending",
     "ForewarnError",
     "NoAnswer",
@@ -47,12 +50,14 @@ __all__ = [
     "Unavailable",
     "UnknownEvent",
     "VersionRefused",
+    "WrongLoop",
 ]
 
 _PLACES = {
     "forewarn.client.async_client": ("AsyncClient",),
     "forewarn.client.changes": ("Change", "ChangeKind", "Ending"),
     "forewarn.client.client": ("Client",),
+    "forewarn.client.effects": ("Effect",),
     "forewarn.core.errors": ("ForewarnError", "Refused", "Unavailable"),
     "forewarn.wire.document": ("Document", "ScheduledEvent"),
 }

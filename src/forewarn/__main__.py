@@ -1,11 +1,15 @@
 """The command ``forewarn``."""
 
+import signal
 import sys
 
 
 def main() -> None:
     """Run the command line."""
     try:
+        if "serve" in sys.argv and hasattr(signal, "SIGHUP"):
+            signal.signal(signal.SIGHUP, signal.SIG_IGN)  # it means "reload", also while imports are under way
+            signal.signal(signal.SIGINT, signal.SIG_DFL)  # at once, not by an exception inside an import
         from forewarn.cli.root import main as run
 
         run()

@@ -1,8 +1,12 @@
-"""Files that must be right: there whole or not at all, also after a power failure, and used by one process only."""
+"""Files that must be right: there whole or not at all, also after a power failure, used by one process, read by few.
+
+What a service or an agent keeps may hold secrets: its directories have mode 0700 and its files 0600.
+"""
 
 import os
+import stat
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
@@ -24,15 +28,23 @@ else:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
+_BINARY: int = getattr(os, "O_BINARY", 0)
+
+
 class InUse(Unavailable):
     """Another process works there."""
 
 
+PRIVATE = 0o600
+"""The mode of a file that its owner alone may read."""
+
+
 @contextmanager
-def written(path: Path) -> Iterator[BinaryIO]:
+def written(path: Path, mode: int = PRIVATE) -> Iterator[BinaryIO]:
     """Yield a new file that is on the disk when the block ends, and gone when it fails."""
     try:
-        with path.open("wb") as file:
+        path.unlink(missing_ok=True)
+        with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _BINARY, mode), "wb") as file:
             yield file
             file.flush()
             os.fsync(file.fileno())
@@ -43,13 +55,45 @@ def written(path: Path) -> Iterator[BinaryIO]:
 
 def sync_directory(directory: Path) -> None:
     """Make the names in a directory durable."""
-    if os.name == "nt":
-        return  # Windows cannot open directories; it writes names through by itself
-    descriptor = os.open(directory, os.O_RDONLY)
+    if os.name != "nt":  # Windows cannot open directories; it writes names through by itself
+        sync_file(directory)
+
+
+def sync_file(path: Path) -> None:
+    """Make what a file holds durable."""
+    descriptor = os.open(path, os.O_RDONLY if os.name != "nt" else os.O_RDWR)
     try:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def private_directory(directory: Path, *, parents: bool = False) -> None:
+    """Make a directory for its owner alone, or take others' rights to an existing one away.
+
+    One that is shared by design, such as /tmp, and one that belongs to another user stay as they are.
+    """
+    directory.mkdir(mode=0o700, parents=parents, exist_ok=True)
+    if not directory.stat().st_mode & stat.S_ISVTX:
+        _restrict(directory.resolve(), 0o700)
+
+
+def restrict_files(paths: Iterable[Path]) -> None:
+    """Take others' rights to files and sockets away."""
+    for path in paths:
+        _restrict(path, PRIVATE)
+
+
+def _restrict(path: Path, mode: int) -> None:
+    if os.name == "nt":
+        return  # Windows inherits rights from the directory above
+    try:
+        found = path.lstat()
+        has = stat.S_IMODE(found.st_mode)
+        if has & ~mode and not stat.S_ISLNK(found.st_mode):
+            path.chmod(has & mode)
+    except (FileNotFoundError, PermissionError):
+        pass  # it was removed meanwhile, or is another user's, who has to see to it
 
 
 class Lock:
@@ -63,7 +107,7 @@ class Lock:
         """Take the lock, or keep it; raise InUse where another one holds it, and OSError where none can be."""
         if self._descriptor is not None:
             return
-        descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT, 0o644)
+        descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT, PRIVATE)
         try:
             _try_lock(descriptor)
         except OSError as error:

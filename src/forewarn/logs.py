@@ -1,6 +1,8 @@
 """How a process writes its log: lines for people, or JSON for machines. A record may bring fields of its own."""
 
+import json
 import logging
+from collections.abc import Iterator, Mapping
 from datetime import datetime
 from typing import TextIO
 
@@ -8,12 +10,12 @@ import msgspec
 
 
 class HumanFormatter(logging.Formatter):
-    """``14:32:07 started event=… because='approved by web-0'``."""
+    """``14:32:07 started event=… because="approved by web-0"``."""
 
     def format(self, record: logging.LogRecord) -> str:
         time = datetime.fromtimestamp(record.created).astimezone().strftime("%H:%M:%S")
         level = "" if record.levelno <= logging.INFO else f"{record.levelname.lower()}: "
-        fields = "".join(f" {key}={_shown(value)}" for key, value in getattr(record, "fields", {}).items())
+        fields = "".join(f" {key}={_shown(value)}" for key, value in _flat(getattr(record, "fields", {})))
         return f"{time} {level}{record.getMessage()}{fields}{_trace(self, record)}"
 
 
@@ -27,7 +29,10 @@ class JsonFormatter(logging.Formatter):
             "message": record.getMessage() + _trace(self, record),
             **getattr(record, "fields", {}),
         }
-        return msgspec.json.encode(line).decode()
+        try:
+            return msgspec.json.encode(line, enc_hook=str).decode()
+        except UnicodeEncodeError:  # such as a file name that is no UTF-8: it is escaped, and the line is not lost
+            return json.dumps(msgspec.to_builtins(line, str_keys=True, enc_hook=str))
 
 
 def set_up(stream: TextIO, level: str, form: str) -> None:
@@ -39,12 +44,24 @@ def set_up(stream: TextIO, level: str, form: str) -> None:
     root.setLevel(level.upper())
 
 
+def _flat(fields: Mapping[str, object], before: str = "") -> Iterator[tuple[str, object]]:
+    """Yield every field; those of a record within as ``record.field``."""
+    for key, value in fields.items():
+        if isinstance(value, Mapping):
+            yield from _flat(value, f"{before}{key}.")
+        else:
+            yield before + key, value
+
+
 def _shown(value: object) -> str:
-    if isinstance(value, list | tuple):
+    if isinstance(value, list | tuple | set | frozenset):
         return ",".join(map(_shown, value))
-    text = str(value)
+    if isinstance(value, bool) or value is None:
+        return {True: "true", False: "false", None: "null"}[value]
+    text = json.dumps(value, default=str) if isinstance(value, Mapping) else str(value)
     # Others' words must not end the line, nor speak to the terminal.
-    return repr(text) if not text or " " in text or not text.isprintable() else text
+    is_plain = bool(text) and text.isprintable() and not set(text) & set(' "=')
+    return text if is_plain else json.dumps(text, ensure_ascii=not text.isprintable())
 
 
 def _trace(formatter: logging.Formatter, record: logging.LogRecord) -> str:

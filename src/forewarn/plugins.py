@@ -24,7 +24,7 @@ def load(group: str, name: str) -> object:
         )
     try:
         return found[0].load()
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         # A stranger's module may fail in any way while it is imported; the operator needs to hear of it once.
         said = (str(error) or type(error).__name__).splitlines()[0]
         raise BadInput(f"{kind} {name!r} ({found[0].value}) cannot be loaded: {said}; {_remedy(found[0])}") from error

@@ -5,17 +5,19 @@ conversation has a thread of its own, and whoever asked waits no longer than it 
 """
 
 import threading
+from base64 import b64encode
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from http.client import HTTPConnection, HTTPException, HTTPSConnection
 from time import monotonic
 from typing import TYPE_CHECKING
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, unquote, urlsplit
 
 import msgspec
 
 from forewarn import __version__
 from forewarn.core.errors import ForewarnError
+from forewarn.core.redaction import scrubbed, secrets_in
 
 if TYPE_CHECKING:
     import ssl
@@ -24,6 +26,9 @@ USER_AGENT = f"Forewarn/{__version__}"
 LARGEST_ANSWER = 64 * 1024
 _LONGEST_WAIT = 3600
 _LOOK_AGAIN = 0.05
+_PLAIN_HEADERS = frozenset({"content-type", "user-agent", "webhook-id", "webhook-timestamp"})
+_LONG = 8
+"""A word of a header from this length on may be a key."""
 
 
 class Message(msgspec.Struct, frozen=True):
@@ -39,6 +44,13 @@ class Message(msgspec.Struct, frozen=True):
         """The host and port alone: the rest of an address may be a secret."""
         return urlsplit(self.url).netloc.rpartition("@")[2]
 
+    @property
+    def secrets(self) -> tuple[str, ...]:
+        """What a receiver may repeat that is not to be shown: keys in the address, and in headers."""
+        headers = {**_authorization(urlsplit(self.url)), **self.headers}
+        keys = [value for name, value in headers.items() if name.lower() not in _PLAIN_HEADERS]
+        return (*keys, *(word for key in keys for word in key.split() if len(word) >= _LONG), *secrets_in(self.url))
+
 
 class Reply(msgspec.Struct, frozen=True):
     """What came back, whatever it is."""
@@ -48,6 +60,8 @@ class Reply(msgspec.Struct, frozen=True):
     body: bytes = b""
     wait: int = 0
     """For how many seconds the receiver wants to be left alone."""
+    secrets: tuple[str, ...] = ()
+    """What was sent that the receiver may repeat and nobody else may read."""
 
     @property
     def is_success(self) -> bool:
@@ -61,7 +75,7 @@ class Reply(msgspec.Struct, frozen=True):
     def said(self) -> str:
         """The beginning of the body as one line, fit for a terminal and a log."""
         text = " ".join(self.body[:2000].decode(errors="replace").split())
-        return "".join(letter for letter in text if letter.isprintable())[:200]
+        return scrubbed("".join(letter for letter in text if letter.isprintable()), self.secrets)[:200]
 
 
 class NoReply(ForewarnError):
@@ -128,7 +142,7 @@ class _Exchange:
     def _run(self) -> None:
         parts = urlsplit(self._message.url)
         path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
-        headers = {"User-Agent": USER_AGENT, "Connection": "close", **self._message.headers}
+        headers = {"User-Agent": USER_AGENT, "Connection": "close", **_authorization(parts), **self._message.headers}
         try:
             self._connection = connection = self._made(parts.scheme, parts.hostname or "", parts.port)
             try:
@@ -139,11 +153,13 @@ class _Exchange:
                 connection.request(self._message.method, path, self._message.body, headers)
                 answer = connection.getresponse()
                 wait = _seconds(answer.getheader("Retry-After", ""))
-                self._reply = Reply(answer.status, answer.reason, answer.read(LARGEST_ANSWER), wait)
+                secrets = self._message.secrets
+                reason = scrubbed(answer.reason, secrets)
+                self._reply = Reply(answer.status, reason, answer.read(LARGEST_ANSWER), wait, secrets)
             finally:
                 connection.close()
         except (OSError, HTTPException, ValueError) as error:
-            self._why = _why(error)
+            self._why = scrubbed(_why(error), self._message.secrets)
         finally:
             self.is_over.set()
 
@@ -151,6 +167,14 @@ class _Exchange:
         if scheme == "https":
             return HTTPSConnection(host, port, timeout=self._seconds, context=self._tls)
         return HTTPConnection(host, port, timeout=self._seconds)
+
+
+def _authorization(parts: SplitResult) -> dict[str, str]:
+    """Return the header that a user and password in the address stand for."""
+    if parts.username is None:
+        return {}
+    user = f"{unquote(parts.username)}:{unquote(parts.password or '')}"
+    return {"Authorization": f"Basic {b64encode(user.encode()).decode()}"}
 
 
 def _why(error: Exception) -> str:

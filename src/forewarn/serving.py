@@ -3,70 +3,141 @@
 import asyncio
 import gc
 import logging
+import os
 import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AsyncExitStack
-from typing import TYPE_CHECKING, cast
+from socket import socket
+from typing import TYPE_CHECKING, Literal, cast
 
-from forewarn import logs, plugins
+import msgspec
+
+from forewarn import activation, extras, logs, plugins
+from forewarn.activation import Passed
 from forewarn.clocks import Clock, SystemClock
-from forewarn.config.settings import Settings
+from forewarn.config.settings import Settings, check
+from forewarn.config.values import Endpoint
 from forewarn.control.notices.deliverer import Deliverer
 from forewarn.control.tally import Tally
+from forewarn.core.errors import BadInput, ForewarnError
 from forewarn.journal.port import Journal
-from forewarn.metadata.limits import provide_files
-from forewarn.node.driver import Driver, DriverType
-from forewarn.wiring import Assembly, limits_of
+from forewarn.node.driver import Driver, DriverType, TellingCapacity, can_switch, moves_to_host
+from forewarn.node.driver_calls import check_driver
+from forewarn.node.node import Node
+from forewarn.notify import Notifier
+from forewarn.reloading import Reloader, fit_connections
+from forewarn.signals import Signals
+from forewarn.wiring import Assembly
 
 if TYPE_CHECKING:
+    from forewarn.control.bodies import ListenerView
     from forewarn.control.entrance import Entrance
 
 log = logging.getLogger(__name__)
 
 
-def serve(settings: Settings, on_ready: Callable[[], None] = lambda: None) -> None:
-    """Run the service until it is told to stop; call ``on_ready`` once it answers."""
+def serve(
+    read: Callable[[], Settings], on_ready: Callable[[], None] = lambda: None, signals: Signals | None = None
+) -> None:
+    """Run the service until it is told to stop; call ``on_ready`` once it answers.
+
+    ``read`` returns the settings; it is called again when the service reloads.
+    """
+    extras.require("server", "the service")
+    passed = activation.from_environment(os.environ)
+    read = _at(passed, read)
+    settings = read()
     logs.set_up(sys.stderr, settings.log_level, settings.log_format)
-    if will_not_fit := provide_files(limits_of(settings)):
-        log.warning("%s", will_not_fit)
+    settings = fit_connections(settings)
     # The journal's thread must not keep requests waiting for Python's usual five milliseconds.
     sys.setswitchinterval(0.0005)
-    with asyncio.Runner(loop_factory=_loop_factory()) as runner:
-        runner.run(_serve(settings, on_ready))
+    signals = signals or Signals()
+    try:
+        with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+            runner.run(_serve(settings, read, passed, on_ready, signals))
+    finally:
+        # What is left to do ends by itself; a signal must not interrupt it with a traceback.
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
-async def _serve(settings: Settings, on_ready: Callable[[], None]) -> None:
-    stopping = asyncio.Event()
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, stopping.set)
+async def _serve(
+    settings: Settings, read: Callable[[], Settings], passed: Passed, on_ready: Callable[[], None], signals: Signals
+) -> None:
+    signals.attach()
+    notifier = Notifier.from_environment(os.environ)
     clock = SystemClock()
     driver = _driver(settings, clock)
-    assembly = Assembly(settings, clock, _journal(settings), driver)
+    assembly = Assembly(settings, clock, _journal(settings), driver, sockets=passed.metadata)
     deliverer = Deliverer(assembly.node, assembly.journal, settings.mail)
     tally = Tally()
     assembly.node.feed.subscribe(deliverer)
     assembly.node.feed.subscribe(tally)
     async with AsyncExitStack() as parts:
-        gc.disable()  # nothing that is loaded is garbage
-        await assembly.start(_spare_the_fleet)
-        parts.push_async_callback(assembly.stop)
-        parts.push_async_callback(deliverer.stop)
-        # The framework of the control plane takes longest to load; VMs are answered meanwhile.
-        control = await asyncio.to_thread(_control, settings, assembly, deliverer, tally)
-        await control.open()
-        parts.push_async_callback(control.close)
-        scheme = "https" if settings.control_certificate else "http"
-        also = f" and {scheme}://{settings.control}" if settings.control else ""
-        socket = settings.data / "control.sock"
-        log.info("answering VMs on http://%s, operators on %s%s", settings.metadata, socket, also)
-        on_ready()
-        await stopping.wait()
-        log.info("stopping")
+        with signals.interruptible():
+            gc.disable()  # nothing that is loaded is garbage
+            await assembly.start(_spare_the_fleet)
+            parts.push_async_callback(assembly.stop)
+            parts.push_async_callback(deliverer.stop)
+            reloader = Reloader(read, assembly, deliverer)
+            # The framework of the control plane takes longest to load; VMs are answered meanwhile.
+            control = await asyncio.to_thread(_control, settings, passed, assembly, deliverer, tally, reloader)
+            await control.open()
+            parts.push_async_callback(control.close)
+            reloader.secured = control
+            metadata, operators = _places(settings)
+            where = f"answering VMs on {metadata}, operators on {' and '.join(operators)}"
+            log.info("serving", extra={"fields": {"metadata": metadata, "control": operators}})
+            on_ready()
+            notifier.ready(where, lambda: _is_alive(assembly.node, notifier))
+        while not signals.stopping.is_set():
+            await signals.next()
+            with signals.interruptible():
+                if signals.take_reload():
+                    notifier.reloading()
+                    await reloader.reload()
+                    notifier.ready(f"{where}; {reloader.status}")
+        notifier.stopping()
 
 
-def _control(settings: Settings, assembly: Assembly, deliverer: Deliverer, tally: Tally) -> "Entrance":
+def _places(settings: Settings) -> tuple[str, list[str]]:
+    """Return where VMs are answered, and where operators are."""
+    scheme = "https" if settings.control_certificate else "http"
+    over_network = [f"{scheme}://{settings.control}"] if settings.control else []
+    return f"http://{settings.metadata}", [str(settings.data / "control.sock"), *over_network]
+
+
+def _is_alive(node: Node, notifier: Notifier) -> bool:
+    """Tell whether the writer is: the event loop, which asks this, turns, and no append is stuck."""
+    if node.append_age < notifier.period:
+        return True
+    notifier.status(f"an append to the journal has taken {node.append_age:.0f} s; is its disk well?")
+    return False
+
+
+def _at(passed: Passed, read: Callable[[], Settings]) -> Callable[[], Settings]:
+    """Return what reads the settings where passed sockets say where to listen; check that it is safe there."""
+
+    def read_there() -> Settings:
+        settings = read()
+        for each in reversed(passed_at["metadata"]):
+            settings = msgspec.structs.replace(settings, metadata=each)
+            check(settings)
+        for each in reversed(passed_at["control"]):
+            settings = msgspec.structs.replace(settings, control=each)
+            check(settings)
+        return settings
+
+    passed_at = {
+        "metadata": [Endpoint(*each.getsockname()[:2]) for each in passed.metadata],
+        "control": [Endpoint(*each.getsockname()[:2]) for each in passed.control],
+    }
+    return read_there
+
+
+def _control(
+    settings: Settings, passed: Passed, assembly: Assembly, deliverer: Deliverer, tally: Tally, reloader: Reloader
+) -> "Entrance":
     from forewarn.control.api.plane import Plane  # noqa: PLC0415 - see its caller
     from forewarn.control.entrance import Entrance  # noqa: PLC0415
     from forewarn.control.metrics import Metrics, Sources  # noqa: PLC0415
@@ -76,6 +147,9 @@ def _control(settings: Settings, assembly: Assembly, deliverer: Deliverer, tally
         assembly.journal,
         assembly.records.last_asked,
         moves_live=assembly.driver.moves_live,
+        moves_to_host=moves_to_host(assembly.driver),
+        switches=can_switch(assembly.driver),
+        capacity=assembly.driver if isinstance(assembly.driver, TellingCapacity) else None,
         deliveries=deliverer,
     )
     metadata = assembly.metadata
@@ -86,9 +160,25 @@ def _control(settings: Settings, assembly: Assembly, deliverer: Deliverer, tally
         connections=lambda: assembly.connections,
         enrolled=lambda: len(assembly.desk.enrolled),
         outbox=deliverer,
+        reload=lambda: (reloader.last.at, reloader.last.is_successful),
     )
     plane.metrics = Metrics(assembly.node, tally, sources).render
-    return Entrance(plane, settings.data, settings.control, settings.control_certificate, settings.control_key)
+    entrance = Entrance(
+        plane, settings.data, settings.control, settings.control_certificate, settings.control_key, passed
+    )
+    plane.listeners = lambda: (
+        *_listeners("metadata", assembly.listening),
+        *_listeners("control", entrance.listening),
+    )
+    return entrance
+
+
+def _listeners(part: Literal["metadata", "control"], sockets: Iterable[socket]) -> Iterator["ListenerView"]:
+    from forewarn.control.bodies import ListenerView  # noqa: PLC0415 - see _control
+
+    for each in sockets:
+        address = Endpoint(*each.getsockname()[:2])
+        yield ListenerView(part=part, address=str(address), inode=os.fstat(each.fileno()).st_ino)
 
 
 def _spare_the_fleet() -> None:
@@ -100,12 +190,19 @@ def _spare_the_fleet() -> None:
 
 def _driver(settings: Settings, clock: Clock) -> Driver:
     kind = cast("DriverType", plugins.load("forewarn.drivers", settings.driver))
-    return kind.from_settings(settings.driver_settings, clock, settings.hurry, settings.data / "driver")
+    try:
+        made = kind.from_settings(settings.driver_settings, clock, settings.hurry, settings.data / "driver")
+    except ForewarnError:
+        raise
+    except Exception as error:
+        said = str(error) or type(error).__name__
+        raise BadInput(f"driver {settings.driver!r} cannot be made: {said}; mend it, or name another") from error
+    return check_driver(settings.driver, made)
 
 
 def _journal(settings: Settings) -> Journal:
     kind = cast("Callable[..., Journal]", plugins.load("forewarn.journals", "sqlite"))
-    return kind(settings.data, history=settings.history)
+    return kind(settings.data, history=settings.kept_history)
 
 
 def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:

@@ -5,38 +5,46 @@ and nothing is let go of while somebody may still need it. Nothing in this file 
 """
 
 import asyncio
-from collections.abc import Callable
+import logging
+from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
+from pathlib import Path
+from socket import socket
 from typing import Protocol
 from uuid import uuid4
 
 from forewarn.clocks import Clock
 from forewarn.config.settings import Settings
-from forewarn.control import wish
-from forewarn.control.difference import Declared, difference
+from forewarn.control.fleet_applier import FileReport, FleetApplier, apply_wish
 from forewarn.control.wish import Wish
-from forewarn.core.commands import Approve, ChangeFleet, Enrol
+from forewarn.core.commands import Approve, Enrol
 from forewarn.core.errors import BadInput, nearest
 from forewarn.core.model import Caller, CallerKind
 from forewarn.core.notice import Rules
-from forewarn.journal.port import Journal
+from forewarn.journal.port import Journal, KeepsHistory
 from forewarn.metadata.caller import Callers
 from forewarn.metadata.desk import Desk
 from forewarn.metadata.edge import Edge
+from forewarn.metadata.hosts import AllowedHosts
 from forewarn.metadata.identity import Identity
 from forewarn.metadata.limits import Limits
+from forewarn.metadata.listener import Listener
 from forewarn.metadata.recorder import Recorder
 from forewarn.metadata.records import Records
 from forewarn.metadata.service import Service
 from forewarn.metadata.wires import listener_of
 from forewarn.node.driver import Driver
+from forewarn.node.held import HeldWarnings
 from forewarn.node.keeper import Keeper
 from forewarn.node.log import FactLog
 from forewarn.node.node import Node
 from forewarn.node.performer import Performer
+from forewarn.node.switcher import Switcher
 from forewarn.node.waker import Waker
 from forewarn.node.watcher import Watcher
 from forewarn.wire.approval import Approval
+
+log = logging.getLogger(__name__)
 
 
 class Entrance(Protocol):
@@ -63,6 +71,7 @@ class Assembly:
         journal: Journal,
         driver: Driver,
         entrance: Callable[[Service], Entrance] | None = None,
+        sockets: Sequence[socket] = (),
     ) -> None:
         self.settings = settings
         self.journal = journal
@@ -71,9 +80,10 @@ class Assembly:
         identity = Identity(settings.identity)
         self.desk = Desk(clock.seconds, identity)
         self.records = Records(self.desk, self.node.rules, clock.seconds, clock.now)
+        self._callers = Callers(self.desk, settings.default_vm, identity)
         self.metadata = Service(
             self.desk,
-            Callers(self.desk, settings.default_vm, identity),
+            self._callers,
             self.records,
             limits_of(settings),
             enrol=self._enrol,
@@ -83,15 +93,19 @@ class Assembly:
         )
         self.waker = Waker(self.node)
         self.performer = Performer(self.node, driver)
+        self.switcher = Switcher(self.node, driver)
         self.watcher = Watcher(self.node, driver)
         self.keeper = Keeper(self.node)
         self.recorder = Recorder(self.node, self.records)
-        for listener in (FactLog(), self.desk, self.waker, self.performer, self.keeper):
+        leading = (self.waker, self.performer, self.switcher, self.keeper)
+        for listener in (FactLog(), HeldWarnings(self.node), self.desk, *leading):
             self.node.feed.subscribe(listener)
         self.port = 0
         """Where VMs are answered, once it has started."""
         self._open = entrance or self._listen
+        self._sockets = sockets
         self._edge: Edge | None = None
+        self._listener: Listener | None = None
         self._parts = AsyncExitStack()
 
     async def start(self, on_loaded: Callable[[], None] = lambda: None) -> None:
@@ -104,14 +118,14 @@ class Assembly:
             parts.push_async_callback(self.node.stop)
             parts.push_async_callback(self.keeper.stop)
             parts.push_async_callback(self.performer.stop)
+            parts.push_async_callback(self.switcher.stop)
             parts.push_async_callback(self.waker.stop)
             await self.node.start()
             entrance = self._open(self.metadata)
             parts.push_async_callback(entrance.stop)
             if self.settings.fleet:
-                path = self.settings.fleet
-                await self.declare(wish.read(path), Caller(CallerKind.OPERATOR, "serve", path.name))
-            self._check_default_vm()
+                await self.apply_fleet_file(self.settings.fleet, strict=self.settings.strict)
+            self.check_default_vm(is_start=True)
             self.watcher.start()
             parts.push_async_callback(self.watcher.stop)
             on_loaded()
@@ -125,35 +139,79 @@ class Assembly:
         """Finish the answers that are owed, and let go of everything."""
         await self._parts.aclose()
 
+    def reconfigure(self, settings: Settings) -> None:
+        """Take over the settings that may change while the service runs."""
+        before, self.settings = self.settings, settings
+        self.node.rules = rules_of(settings)
+        limits = limits_of(settings)
+        self.metadata.set_limits(limits)
+        if self._edge is not None and self._listener is not None:
+            self._edge.limits = limits
+            if settings.allowed_hosts != before.allowed_hosts:
+                self._edge.memo.set_hosts(hosts_of(settings))
+            if settings.answer_ttl != before.answer_ttl:
+                self._listener.set_ttl(settings.answer_ttl)
+        self._callers.default_vm = settings.default_vm
+        self.check_default_vm(is_start=False)
+        if isinstance(self.journal, KeepsHistory):
+            self.journal.keep_history(settings.kept_history)
+
     async def declare(self, wished: Wish, by: Caller) -> None:
-        """Make the fleet what is wished."""
-        change = difference(wished, Declared.of(self.node.fleet))
-        fields = {key: getattr(change, key) for key in change.__struct_fields__}
-        await self.node.submit(ChangeFleet(id=uuid4().hex, by=by, **fields))
+        """Apply a declaration; raise what it is refused for."""
+        await apply_wish(self.node, wished, by)
+
+    async def apply_fleet_file(self, path: Path, by: str = "serve", *, strict: bool = False) -> FileReport:
+        """Apply a fleet file as a start does, at start or later; say what was done, held, left out and found wrong.
+
+        What is recorded never makes it fail. A file that is wrong in itself raises BadInput where the fleet is empty
+        or ``strict`` is set; else it changes nothing and the report names the problem.
+        """
+        caller = Caller(CallerKind.OPERATOR, by, path.name)
+        return await FleetApplier(self.node).apply_file(path, caller, strict=strict)
 
     @property
     def connections(self) -> int:
         """How many connections VMs have open."""
         return 0 if self._edge is None else len(self._edge)
 
+    @property
+    def listening(self) -> Sequence[socket]:
+        """The sockets that VMs arrive on."""
+        return () if self._listener is None else self._listener.listening
+
     async def settled(self) -> None:
         """Return once nothing is under way: whatever is still to happen waits for the clock, or for a caller."""
-        parts = (self.node, self.waker, self.watcher, self.performer, self.recorder, self.keeper, self.metadata)
-        while not all(part.is_idle for part in parts):  # noqa: ASYNC110 - only tests and emulators ask
+        while self.busy:  # noqa: ASYNC110 - only tests and emulators ask
             await asyncio.sleep(0)
+
+    @property
+    def busy(self) -> list[str]:
+        """The parts that have something under way."""
+        leading = (self.waker, self.watcher, self.performer, self.switcher, self.keeper)
+        parts = (self.node, *leading, self.recorder, self.metadata)
+        return [type(part).__name__.lower() for part in parts if not part.is_idle]
 
     def _listen(self, service: Service) -> Entrance:
         settings = self.settings
-        self._edge = Edge(service, limits_of(settings))
+        self._edge = Edge(service, limits_of(settings), hosts_of(settings))
         identity = Identity(settings.identity)
-        return listener_of(identity, self._edge, settings.metadata, self.desk.seats.keys(), settings.answer_ttl)
+        taps = self.desk.seats.keys()
+        self._listener = listener_of(
+            identity, self._edge, settings.metadata, taps, settings.answer_ttl, self._sockets
+        )
+        return self._listener
 
-    def _check_default_vm(self) -> None:
-        name = self.settings.default_vm
-        if name and name not in self.node.fleet.vms:
-            raise BadInput(
-                f"default_vm is {name!r}, but the fleet has no such VM{nearest(name, self.node.fleet.vms)}"
-            )
+    def check_default_vm(self, *, is_start: bool) -> None:
+        """Warn while the fleet has no such VM. Only at the first start of all that is a mistake to refuse."""
+        name, vms = self.settings.default_vm, self.node.fleet.vms
+        self.node.warnings.pop("default_vm", None)
+        if name and name not in vms:
+            said = f"default_vm is {name!r}, but the fleet has no such VM{nearest(name, vms)}"
+            if is_start and not self.node.revision:
+                raise BadInput(said)
+            said += "; callers on this machine are refused until it has"
+            self.node.warnings["default_vm"] = said
+            log.warning("default_vm is not in the fleet", extra={"fields": {"vm": name, "reason": said}})
 
     async def _enrol(self, group: str, vm: str) -> None:
         by = Caller(CallerKind.VM, vm)
@@ -174,6 +232,11 @@ def rules_of(settings: Settings) -> Rules:
         preempt_notice=notice.preempt,
         user_operation_limit=settings.user_operation_limit,
     ).hurried(settings.hurry)
+
+
+def hosts_of(settings: Settings) -> AllowedHosts:
+    """Return the names by which VMs may call the metadata plane: those configured, and the one it listens on."""
+    return AllowedHosts((*settings.allowed_hosts, settings.metadata.host))
 
 
 def limits_of(settings: Settings) -> Limits:

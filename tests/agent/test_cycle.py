@@ -35,7 +35,7 @@ undo = ["sh", "-c", "echo undo {name} >> {log}"]
     )
     path = directory / "agent.toml"
     path.write_text(f"""
-endpoint = "{url}"
+url = "{url}"
 name = "web-0"
 state = "{directory / "state"}"
 socket = "off"

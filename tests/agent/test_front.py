@@ -9,8 +9,9 @@ import pytest
 
 from forewarn.agent import front
 from forewarn.agent.front import Front
-from forewarn.agent.metrics import Tally
+from forewarn.agent.metrics import render
 from forewarn.agent.status import Status
+from forewarn.agent.tally import Tally
 from forewarn.config.values import Endpoint
 from forewarn.core.errors import Unavailable
 from tests.agent.samples import status, view
@@ -63,7 +64,7 @@ def test_metrics_are_what_the_tally_renders() -> None:
         code, kind, body = await get(opened, "/metrics?name=x")
 
         assert (code, kind) == (200, "text/plain; version=0.0.4; charset=utf-8")
-        assert body == Tally().render(status(view()))
+        assert body == render(Tally(), status(view()))
 
     visit(check)
 

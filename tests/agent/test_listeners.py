@@ -73,6 +73,7 @@ class Agent:
             status=self.status,
             present=lambda: self.events,
             concerns=lambda event: "web-0" in event.resources,
+            approved=lambda _: self.approval is ApprovalState.SENT,
             held=lambda *hold: self.held.append(hold),
             ready=lambda *word: self.released.append(word),
             clock=self.clock,

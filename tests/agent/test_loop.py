@@ -69,7 +69,7 @@ def marking(monkeypatch: pytest.MonkeyPatch) -> None:
 def settings(directory: Path, emulator: Emulator, more: str = "") -> AgentSettings:
     path = directory / "agent.toml"
     path.write_text(f"""
-endpoint = "{emulator.url}"
+url = "{emulator.url}"
 state = "{directory / "state"}"
 socket = "{directory / "socket"}"
 http = "off"
@@ -202,7 +202,8 @@ def test_a_dry_run_does_nothing_and_says_so(tmp_path: Path, caplog: pytest.LogCa
 
         play(of, story)
 
-    assert "dry run: mark would do" in caplog.text
+    assert "dry run: would call the handler" in caplog.text
+    assert "handler=mark direction=do" in caplog.text
     assert Marking.calls == ["close"]
     assert not (tmp_path / "state").exists()
 
@@ -252,19 +253,21 @@ def test_an_approval_that_is_not_taken_is_sent_again(
     assert caplog.text.count("not approved yet") == 1
 
 
-def test_a_clock_that_is_wrong_is_told_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """With the log and the status; nothing else would tell why no time was left."""
+def test_a_date_that_events_contradict_does_not_count(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """By Date the event would be over before it was announced: this VM's clock counts, and it is told once."""
     with Emulator("web-0", clock="system") as emulator:
         emulator.add_fault("skewed-date", seconds=3_600)
 
         async def story(agent: Agent) -> None:
             event = await announced(agent, emulator)
             await until(lambda: event.status is EventStatus.STARTED)
-            assert "behind the endpoint's" in agent.status().clock_trouble
+            assert "behind the endpoint's, but NotBefore of a new event" in agent.status().clock_trouble
+            assert agent.status().clock_offset == 0
 
         play(settings(tmp_path, emulator), story)
 
-    assert caplog.text.count("behind the endpoint's") == 1
+    assert caplog.text.count("times are reckoned by the endpoint's clock") == 1
+    assert caplog.text.count("NotBefore does not go by the endpoint's Date") == 1
 
 
 def test_a_name_that_is_not_told_is_soon_asked_for_again(
@@ -288,7 +291,7 @@ def test_a_name_that_is_not_told_is_soon_asked_for_again(
 
         play(settings(tmp_path, emulator), story)
 
-    assert caplog.text.count("this VM's name is not known yet: who are you") == 1
+    assert caplog.text.count('reason="who are you') == 1
 
 
 def test_nothing_is_done_that_cannot_be_kept(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

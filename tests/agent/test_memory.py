@@ -5,9 +5,11 @@ import pytest
 from forewarn.agent.facts import Approved, Begun, Consulted, Ended, Forgotten, LeftOut, Shown, Withdrawn
 from forewarn.agent.handler import Direction, Done
 from forewarn.agent.memory import Memory
+from forewarn.agent.reaction import Traits
+from forewarn.agent.tally import Runs, Tally
 from forewarn.client.changes import Ending
 from forewarn.wire.document import Document
-from tests.agent.world import START, event, started
+from tests.agent.world import START, World, agenda, event, started
 
 
 def remembered(type_: str = "Reboot", boot: str = "first") -> Memory:
@@ -66,7 +68,7 @@ def test_facts_about_an_event_that_is_not_known_change_nothing() -> None:
     ):
         memory.evolve(fact)
 
-    assert memory == Memory(document=Document(2, ()))
+    assert memory == Memory(document=Document(2, ()), tally=Tally(events={"Reboot": 1}))
 
 
 def test_an_end_is_the_end_of_the_call_that_began() -> None:
@@ -100,3 +102,21 @@ def test_an_event_that_comes_back_has_not_ended() -> None:
     memory.evolve(Shown(Document(10, (event(),)), START, "first"))
 
     assert memory.events["e1"] == remembered().events["e1"]
+
+
+def test_totals_are_part_of_what_is_known() -> None:
+    """They survive a crash; what was shared is no call, and an event that comes again is counted once."""
+    world = World(agenda("drain", traits={"drain": Traits(repeats=True, shared=True)}))
+    world.show(event("e1"), event("e2"))
+    world.pass_time(seconds=3)
+    world.end("drain", event="e1")
+    world.approved("e1")
+    world.not_approved("e2")
+    world.crash(reboot=True)
+    world.show()
+    world.fail("drain", event="e2")
+
+    tally = world.memory.tally
+    assert tally.events == {"Reboot": 2}
+    assert tally.runs == {"drain": {"do": Runs(done=1, seconds=3.0), "undo": Runs(failed=1)}}
+    assert tally.approvals == {"sent": 1, "failed": 1}

@@ -7,21 +7,23 @@ from pathlib import Path
 from msgspec.structs import replace
 from prometheus_client.parser import text_string_to_metric_families
 
-from forewarn.agent.handler import Direction
-from forewarn.agent.metrics import Tally
+from forewarn.agent.handler import Direction, Done, Failed
+from forewarn.agent.metrics import render
 from forewarn.agent.status import Status
+from forewarn.agent.tally import Tally
 from forewarn.core.model import EventStatus, EventType
 from tests.agent.samples import NOW, REBOOT, status, view
 
 PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "listen-to-the-agent.md"
+DONE = Done()
 Samples = dict[tuple[str, tuple[str, ...]], float]
 
 
-def read(tally: Tally, told: Status) -> Samples:
+def read(tally: Tally, told: Status, *handlers: str) -> Samples:
     """Return the samples by their names and the values of their labels."""
     return {
         (sample.name, tuple(sample.labels.values())): sample.value
-        for family in text_string_to_metric_families(tally.render(told).decode())
+        for family in text_string_to_metric_families(render(tally, told, handlers).decode())
         for sample in family.samples
     }
 
@@ -31,12 +33,12 @@ def test_what_was_counted_is_told() -> None:
     tally = Tally()
     tally.saw(EventType.REBOOT)
     tally.saw(EventType.REBOOT)
-    tally.ran("lb", Direction.DO, "done", 1.25)
-    tally.ran("lb", Direction.DO, "failed", 2)
-    tally.ran("lb", Direction.UNDO, "done", 0.5)
+    tally.ran("lb", Direction.DO, DONE, 1.25)
+    tally.ran("lb", Direction.DO, Failed("no"), 2)
+    tally.ran("lb", Direction.UNDO, DONE, 0.5)
     tally.approved("sent")
 
-    found = read(tally, status())
+    found = read(tally, status(), "lb")
 
     assert found["forewarn_agent_events_total", ("Reboot",)] == 2
     assert found["forewarn_agent_handler_runs_total", ("lb", "do", "done")] == 1
@@ -49,9 +51,13 @@ def test_what_was_counted_is_told() -> None:
 
 def test_counters_are_there_before_anything_happened() -> None:
     """A rate can be taken from the first event on: what can be named is told as nought."""
-    found = read(Tally(), status())
+    found = read(Tally(), status(), "lb")
 
     assert found["forewarn_agent_events_total", ("Terminate",)] == 0
+    for direction in ("do", "undo"):
+        assert found["forewarn_agent_handler_runs_total", ("lb", direction, "done")] == 0
+        assert found["forewarn_agent_handler_runs_total", ("lb", direction, "failed")] == 0
+        assert found["forewarn_agent_handler_seconds_count", ("lb", direction)] == 0
     assert found["forewarn_agent_approvals_total", ("failed",)] == 0
     assert found["forewarn_agent_events", ("Scheduled",)] == 0
 
@@ -113,21 +119,21 @@ def test_types_that_nobody_knows_are_counted_as_other() -> None:
         tally.saw(f"Teleport{number}")
 
     assert read(tally, status())["forewarn_agent_events_total", ("other",)] == 1000
-    assert b"Teleport" not in tally.render(status())
+    assert b"Teleport" not in render(tally, status())
 
 
 def test_names_are_escaped() -> None:
     """A handler may be called anything; the parser reads back what it was called."""
     name = 'lb "a"\\n\\ \n{b}'
     tally = Tally()
-    tally.ran(name, Direction.DO, "done", 1)
+    tally.ran(name, Direction.DO, DONE, 1)
 
-    assert read(tally, status())["forewarn_agent_handler_runs_total", (name, "do", "done")] == 1
+    assert read(tally, status(), name)["forewarn_agent_handler_runs_total", (name, "do", "done")] == 1
 
 
 def test_every_family_says_what_it_is() -> None:
     """Each has a type and a sentence."""
-    families = list(text_string_to_metric_families(Tally().render(status(view())).decode()))
+    families = list(text_string_to_metric_families(render(Tally(), status(view())).decode()))
 
     assert len(families) >= 12
     assert [family.name for family in families if family.type == "unknown" or not family.documentation] == []
@@ -136,9 +142,9 @@ def test_every_family_says_what_it_is() -> None:
 def test_every_metric_is_described() -> None:
     """The page's table has the names that are told, and no others."""
     tally = Tally()
-    tally.ran("lb", Direction.DO, "done", 1)
+    tally.ran("lb", Direction.DO, DONE, 1)
     rows = re.findall(r"^\| (`(?:forewarn|process)_.*?) \|", PAGE.read_text(encoding="utf-8"), re.MULTILINE)
 
     assert {name for row in rows for name in re.findall(r"`(\w+)`", row)} == {
-        name for name, _ in read(tally, status(view()))
+        name for name, _ in read(tally, status(view()), "lb")
     }

@@ -1,5 +1,7 @@
 """What others are told of the agent's work."""
 
+from datetime import timedelta
+
 import pytest
 
 from forewarn.agent.approving import Approver
@@ -101,7 +103,8 @@ def test_an_approval_that_a_handler_forbids_names_it() -> None:
     world.fail("drain")
 
     assert look(world).approval is ApprovalState.HELD
-    assert look(world).approval_detail.startswith("drain is not ready")
+    assert look(world).approval_detail.endswith("not approved; it begins at its NotBefore, 12:15:00 UTC")
+    assert (look(world).waits_for, look(world).waits_until) == (("drain",), START + timedelta(minutes=15))
 
 
 def test_an_approval_that_was_sent_is_told_with_its_time() -> None:
@@ -137,7 +140,9 @@ def test_a_coordinator_that_does_not_agree_is_quoted() -> None:
     world.hear(Consulted("e1", agreed=False, at=world.now, detail="only 1 are healthy"))
 
     assert look(world).approval is ApprovalState.WAITING
-    assert look(world).approval_detail == "the coordinator does not agree yet: only 1 are healthy"
+    assert look(world).approval_detail == (
+        "the coordinator does not agree yet: only 1 are healthy; it is asked again at 12:00:10 UTC"
+    )
 
 
 def test_what_is_due_is_said_to_come_without_an_approval() -> None:
@@ -156,4 +161,59 @@ def test_an_approval_that_is_not_taken_says_why() -> None:
     world.not_approved(reason="it answers 403")
 
     assert look(world).approval is ApprovalState.WAITING
-    assert look(world).approval_detail == "not taken yet: it answers 403"
+    assert look(world).approval_detail == "not taken yet: it answers 403; it is sent again at 12:00:02 UTC"
+
+
+def test_an_approval_that_waits_for_handlers_names_them_and_their_deadlines() -> None:
+    """Those that run, those that are tried again, and those that come later."""
+    world = World(
+        agenda(("drain", "tell"), "log", terms={"tell": Terms(retries=1, retry_after=timedelta(seconds=5))})
+    )
+    world.show(event())
+    world.fail("tell")
+
+    assert look(world).approval is ApprovalState.WAITING
+    assert look(world).approval_detail == (
+        "waits for drain (until 12:01:00 UTC), tell (tried again at 12:00:05 UTC) and log"
+    )
+    assert look(world).waits_for == ("drain", "tell", "log")
+    assert look(world).waits_until == START + timedelta(minutes=1)
+
+
+def test_an_approval_that_another_vm_gives_first_names_it() -> None:
+    """And when this VM takes over."""
+    world = World(agenda())
+    world.show(event(resources=("web-9", "web-0")))
+
+    assert look(world).approval_detail == "waits for web-9, which approves first; this VM takes over at 12:05:00 UTC"
+    assert (look(world).waits_for, look(world).waits_until) == (("web-9",), START + timedelta(minutes=5))
+
+
+def test_an_approval_that_is_never_given_tells_when_the_event_begins() -> None:
+    """It waits for NotBefore alone."""
+    world = World(agenda(rule=Rule(name="calm", approval=Approval.NEVER)))
+    world.show(event())
+
+    assert look(world).approval_detail == "the rule 'calm' says never; it begins at its NotBefore, 12:15:00 UTC"
+    assert (look(world).waits_for, look(world).waits_until) == (("NotBefore",), START + timedelta(minutes=15))
+
+
+def test_an_approval_that_two_programs_hold_names_both() -> None:
+    """It waits for the later of them."""
+    world = World(agenda())
+    world.show(event())
+    world.hold("database", seconds=60)
+    world.hold("cache", seconds=90)
+
+    assert look(world).approval_detail == (
+        "held by database until 12:01:00 UTC at most and cache until 12:01:30 UTC at most"
+    )
+    assert look(world).waits_until == START + timedelta(seconds=90)
+
+
+def test_an_approval_that_the_coordinator_is_asked_for_says_so() -> None:
+    """Its answer is waited for."""
+    world = World(agenda(approver=Approver.COORDINATOR))
+    world.show(event())
+
+    assert (look(world).approval_detail, look(world).waits_for) == ("waits for the coordinator", ("coordinator",))

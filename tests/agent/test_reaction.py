@@ -1,5 +1,6 @@
 """What the agent does next, told as stories: the world says what happens, the agent what it begins."""
 
+import time
 from datetime import UTC, datetime, timedelta
 
 import msgspec
@@ -8,12 +9,15 @@ import pytest
 from forewarn.agent.approving import Approver
 from forewarn.agent.facts import Forgotten, LeftOut
 from forewarn.agent.handler import Direction, Done, Failed, NotBegun
-from forewarn.agent.plan import OnFailure, Terms
+from forewarn.agent.plan import HANDOVER, OnFailure, Terms
 from forewarn.agent.reaction import Traits
 from forewarn.agent.rules import Approval, Concern, Rule
+from forewarn.agent.running import GRACE
 from forewarn.core.model import EventType
 from forewarn.wire.document import Document
 from tests.agent.world import START, World, agenda, event, started
+
+GO_ON = OnFailure.GO_ON
 
 
 def seconds(number: float) -> timedelta:
@@ -74,7 +78,7 @@ def test_a_handler_that_is_done_is_not_run_again() -> None:
 
 def test_a_failed_handler_is_tried_again_as_often_as_it_says() -> None:
     """Each time after its pause; then the event goes on without it."""
-    world = World(agenda("drain", terms={"drain": Terms(retries=2, retry_after=seconds(5))}))
+    world = World(agenda("drain", terms={"drain": Terms(retries=2, retry_after=seconds(5), on_failure=GO_ON)}))
     world.show(event())
     for _ in range(2):
         assert world.said() == ["do drain"]
@@ -90,7 +94,7 @@ def test_a_failed_handler_is_tried_again_as_often_as_it_says() -> None:
 
 def test_a_final_failure_is_not_tried_again() -> None:
     """The handler itself knows that it is pointless."""
-    world = World(agenda("drain", terms={"drain": Terms(retries=5)}))
+    world = World(agenda("drain", terms={"drain": Terms(retries=5, on_failure=GO_ON)}))
     world.show(event())
     world.end("drain", Failed("no such server", final=True))
 
@@ -143,7 +147,7 @@ def test_only_what_fits_is_run_the_most_important_first() -> None:
 
     assert world.said() == ["do checkpoint"]
     assert left_out(world) == {"drain": "it takes 20s, more than the event leaves it"}
-    assert world.running["e1", "checkpoint"].deadline == START + seconds(30 - 1 - 2)
+    assert world.running["e1", "checkpoint"].deadline == START + seconds(30 - 1 - 2) - HANDOVER
 
 
 def test_a_deadline_leaves_later_handlers_their_time() -> None:
@@ -152,7 +156,7 @@ def test_a_deadline_leaves_later_handlers_their_time() -> None:
     world = World(agenda("drain", "checkpoint", terms=terms))
     world.show(event(not_before=START + seconds(40)))
 
-    assert world.running["e1", "drain"].deadline == START + seconds(40 - 1 - 20)
+    assert world.running["e1", "drain"].deadline == START + seconds(40 - 1 - 20) - HANDOVER
 
 
 def test_what_took_too_long_costs_the_least_important() -> None:
@@ -578,7 +582,48 @@ def test_a_call_under_way_is_fitted_to_a_time_that_was_moved() -> None:
     assert world.running["e1", "drain"].deadline == START + seconds(600)
     world.show(event(not_before=START + seconds(60)))
 
-    assert world.stops["e1", "drain"] == START + seconds(60 - 1 - 20)
+    assert world.stops["e1", "drain"] == START + seconds(60 - 1 - 20) - HANDOVER
+
+
+@pytest.mark.parametrize("moved_to", [60, 45, 24])
+def test_the_next_handler_keeps_its_time_when_not_before_moves_earlier(moved_to: int) -> None:
+    """Also if the call that was told to stop needs the whole second of grace, and some milliseconds more."""
+    terms = {"drain": Terms(timeout=seconds(600)), "checkpoint": Terms(takes=seconds(20))}
+    world = World(agenda("drain", "checkpoint", terms=terms))
+    world.show(event())
+    world.show(event(not_before=START + seconds(moved_to)))
+    at = world.stops["e1", "drain"]
+    assert at is not None
+    world.now = at + seconds(GRACE) + timedelta(milliseconds=40)
+    world.said()
+    world.fail("drain", "it was told to stop")
+
+    assert world.said() == ["do checkpoint"]
+    assert world.running["e1", "checkpoint"].deadline == START + seconds(moved_to - 1)
+
+
+def test_two_that_just_fit_lose_no_milliseconds_to_each_other() -> None:
+    """The first may use all that it says it takes, and what passes until the second begins is not counted."""
+    terms = {"drain": Terms(takes=seconds(9), timeout=seconds(60)), "checkpoint": Terms(takes=seconds(20))}
+    world = World(agenda("drain", "checkpoint", terms=terms))
+    world.show(event())
+    world.show(event(not_before=START + seconds(30)))
+    assert world.stops["e1", "drain"] == START + seconds(9)
+    world.now = START + seconds(9) + timedelta(milliseconds=40)
+    world.said()
+    world.end("drain")
+
+    assert world.said() == ["do checkpoint"]
+
+
+def test_a_call_is_not_cut_for_one_that_does_not_fit_any_more() -> None:
+    """It has all the time that is left."""
+    terms = {"drain": Terms(timeout=seconds(600)), "checkpoint": Terms(takes=seconds(20))}
+    world = World(agenda("drain", "checkpoint", terms=terms))
+    world.show(event())
+    world.show(event(not_before=START + seconds(22)))
+
+    assert world.stops["e1", "drain"] == START + seconds(21)
 
 
 def test_a_pause_ends_when_the_clock_is_set_back() -> None:
@@ -646,3 +691,27 @@ def test_what_was_put_back_before_an_event_came_back_is_done_again_in_order() ->
         world.end(handler)
 
     assert world.said() == ["do drain", "do tell", "approve e1"]
+
+
+@pytest.mark.parametrize("count", [2_000])
+def test_many_events_that_share_a_handler_take_few_turns(count: int) -> None:
+    """One call serves them all, and what follows for the others is decided in one pass."""
+    world = World(agenda("drain", "tell", traits=dict.fromkeys(("drain", "tell"), Traits(repeats=True, shared=True))))
+    began = time.process_time()
+    world.show(*(event(f"e{number}") for number in range(count)))
+    world.end("drain", event="e0")
+    world.end("tell", event="e0")
+    world.show()
+    world.end("tell", event=f"e{count - 1}")
+    world.end("drain", event=f"e{count - 1}")
+
+    said = world.said()
+    assert [each for each in said if not each.startswith("approve")] == [
+        "do drain",
+        "do tell",
+        "undo tell",
+        "undo drain",
+    ]
+    assert len(said) == count + 4
+    assert world.memory.events == {}
+    assert time.process_time() - began < 20  # it takes half a second; it took hours

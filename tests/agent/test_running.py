@@ -1,6 +1,7 @@
 """Calls of handlers: in threads, bounded, and whatever a handler does the agent hears of it once."""
 
 import asyncio
+import re
 import threading
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
@@ -85,7 +86,86 @@ def test_an_exception_is_a_failure_with_its_text(error: BaseException, reason: s
         Runner({"drain": Obedient(work)}, ends).call(run(), "web-0")
         return await ends.outcomes.get()
 
-    assert asyncio.run(story()) == Failed(reason)
+    outcome = asyncio.run(story())
+
+    assert isinstance(outcome, Failed)
+    assert re.fullmatch(re.escape(reason) + r" \(.*test_running\.py:\d+\)", outcome.reason)
+
+
+class Unspeakable(BaseException):
+    """Cannot even be shown."""
+
+    def __str__(self) -> str:
+        raise self
+
+    __repr__ = __str__
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt(), GeneratorExit(), asyncio.CancelledError(), Unspeakable()])
+def test_whatever_a_handler_raises_the_next_call_is_made(error: BaseException) -> None:
+    """Also what ends other programs, and what cannot be shown."""
+    calls: list[Task] = []
+
+    def work(task: Task) -> Result:
+        calls.append(task)
+        raise error
+
+    async def story() -> list[Outcome]:
+        ends = Ends()
+        runner = Runner({"drain": Obedient(work)}, ends)
+        runner.call(run(), "web-0")
+        first = await ends.outcomes.get()
+        runner.call(run(direction=Direction.UNDO), "web-0")
+        return [first, await ends.outcomes.get()]
+
+    assert [type(each) for each in asyncio.run(story())] == [Failed, Failed]
+    assert len(calls) == 2
+
+
+def test_a_result_that_cannot_be_shown_is_a_failure() -> None:
+    """Its class is named."""
+
+    async def story() -> Outcome:
+        ends = Ends()
+        Runner({"drain": Obedient(lambda _: Unspeakable())}, ends).call(run(), "web-0")  # type: ignore[arg-type,return-value]
+        return await ends.outcomes.get()
+
+    assert asyncio.run(story()) == Failed("TypeError: it returned a Unspeakable, which is no result")
+
+
+def test_a_handler_without_undo_fails_and_ends_nothing() -> None:
+    """One that lost the method after the configuration was read."""
+
+    async def story() -> Outcome:
+        ends = Ends()
+        handler = Obedient(lambda _: Done())
+        del handler.undo
+        Runner({"drain": handler}, ends).call(run(direction=Direction.UNDO), "web-0")
+        return await ends.outcomes.get()
+
+    assert asyncio.run(story()) == Failed("AttributeError: 'Obedient' object has no attribute 'undo'")
+
+
+def test_a_handler_is_a_failure_where_no_thread_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The agent goes on, and the handler may be called again."""
+
+    def start(_: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    async def story() -> Outcome:
+        ends = Ends()
+        runner = Runner({"drain": Obedient(lambda _: Done())}, ends)
+        with monkeypatch.context() as patched:
+            patched.setattr(threading.Thread, "start", start)
+            runner.call(run(), "web-0")
+            failed = await ends.outcomes.get()
+        assert runner.is_idle
+        return failed
+
+    outcome = asyncio.run(story())
+
+    assert isinstance(outcome, Failed)
+    assert outcome.reason.startswith("RuntimeError: can't start new thread")
 
 
 def test_a_handler_past_its_deadline_is_told_to_stop() -> None:
@@ -327,7 +407,24 @@ def test_a_handler_that_cannot_be_closed_does_not_keep_others_from_it(caplog: py
     asyncio.run(_closed(Runner({"clinging": Clinging(lambda _: Done()), "other": other}, Ends())))
 
     assert other.closed == 1
-    assert "clinging could not be closed: OSError: still needed" in caplog.text
+    assert 'a handler could not be closed handler=clinging reason="OSError: still needed' in caplog.text
+
+
+def test_a_handler_that_never_lets_go_keeps_nobody_waiting() -> None:
+    """Closing has its time; then the agent ends all the same."""
+    freed = threading.Event()
+
+    class Hanging(Obedient):
+        def close(self) -> None:
+            freed.wait(60)
+
+    async def story() -> None:
+        await Runner({"hanging": Hanging(lambda _: Done())}, Ends()).close(0.05)
+
+    try:
+        asyncio.run(asyncio.wait_for(story(), 30))
+    finally:
+        freed.set()
 
 
 async def _closed(runner: Runner) -> None:

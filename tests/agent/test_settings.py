@@ -14,7 +14,7 @@ from forewarn.core.errors import BadInput
 from forewarn.core.model import EventSource, EventType
 
 WHOLE = """
-endpoint = "http://169.254.169.254"
+url = "http://169.254.169.254"
 name = "web-0"
 state = "/var/lib/agent"
 socket = "127.0.0.1:9255"
@@ -105,16 +105,16 @@ def test_everything_can_be_said(tmp_path: Path) -> None:
 def test_a_flag_goes_before_the_environment_and_that_before_the_file(tmp_path: Path) -> None:
     """The one rule of all settings."""
     path = tmp_path / "agent.toml"
-    path.write_text('endpoint = "file"\nname = "file"\nlog_level = "error"\n')
-    settings = load({"endpoint": "flag"}, {"FOREWARN_AGENT_ENDPOINT": "a", "FOREWARN_AGENT_NAME": "b"}, path)
+    path.write_text('url = "file"\nname = "file"\nlog_level = "error"\n')
+    settings = load({"url": "flag"}, {"FOREWARN_AGENT_URL": "a", "FOREWARN_AGENT_NAME": "b"}, path)
 
-    assert (settings.endpoint, settings.name, settings.log_level) == ("flag", "b", "error")
+    assert (settings.url, settings.name, settings.log_level) == ("flag", "b", "error")
 
 
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
-        ("endpont = 'x'", "line 1: there is no setting 'endpont'; did you mean 'endpoint'?"),
+        ("uri = 'x'", "line 1: there is no setting 'uri'; did you mean 'url'?"),
         ("\ndry_run = 'perhaps'", "line 2: dry_run is 'perhaps', expected true or false"),
         ("approver = 'me'", "line 1: approver is 'me', expected one of leader, each, coordinator"),
         ("socket = '0.0.0.0:1'", "line 1: socket is '0.0.0.0:1', expected a path, 127.0.0.1:PORT, or off"),
@@ -136,7 +136,7 @@ def test_a_flag_goes_before_the_environment_and_that_before_the_file(tmp_path: P
         ),
         ("[handlers.a]\ntimeout = '1m'", 'line 1: [handlers.a] has no kind; write kind = "command", or another'),
         ("[handlers.a]\nkind = 'log'\nretries = '1'", "line 3: retries in [handlers.a] is '1', expected a whole"),
-        ("endpoint = 'ftp://x'", "line 1: endpoint is 'ftp://x', expected an address such as http://169.254.169.254"),
+        ("url = 'ftp://x'", "line 1: url is 'ftp://x', expected an address such as http://169.254.169.254"),
         ("coordinator = ['']", "line 1: coordinator is [''], expected a list of texts"),
         (
             "[handlers.a]\nkind = 'log'\ntimeout = '0s'",

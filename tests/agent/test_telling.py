@@ -37,25 +37,25 @@ def line(caplog: pytest.LogCaptureFixture) -> str:
 @pytest.mark.parametrize(
     ("fact", "said"),
     [
-        (Begun("e1", "drain", DO, 1, START), "begun event=e1 handler=drain"),
-        (Begun("e1", "drain", UNDO, 2, START), "undo begun event=e1 handler=drain attempt=2"),
-        (Ended("e1", "drain", DO, Done(), START), "done event=e1 handler=drain"),
-        (Ended("e1", "drain", UNDO, Done(detail="well"), START), "undone event=e1 handler=drain detail=well"),
-        (Ended("e1", "drain", DO, Failed("no"), START), "warning: failed event=e1 handler=drain reason=no"),
-        (Ended("e1", "drain", UNDO, Failed("no"), START), "warning: undo failed event=e1 handler=drain reason=no"),
-        (LeftOut("e1", "drain", "no time", START), "warning: left out event=e1 handler=drain reason='no time'"),
-        (Joined("e1", "drain", "e2", START), "done already event=e1 handler=drain for=e2"),
-        (Held("e1", "db", START), "held event=e1 holder=db until='Thu, 01 Jan 2026 12:00:00 GMT'"),
-        (Released("e1", "db"), "ready event=e1 holder=db"),
-        (Consulted("e1", True, START, "all well"), "coordinator agrees event=e1 detail='all well'"),
-        (Consulted("e1", False, START), "coordinator does not agree yet event=e1"),
-        (Approved("e1", START), "approved event=e1"),
-        (NotApproved("e1", 1, START, "it says no"), "warning: not approved yet event=e1 reason='it says no'"),
+        (Begun("e1", "drain", DO, 1, START), "begun event=E1 handler=drain"),
+        (Begun("e1", "drain", UNDO, 2, START), "undo begun event=E1 handler=drain attempt=2"),
+        (Ended("e1", "drain", DO, Done(), START), "done event=E1 handler=drain"),
+        (Ended("e1", "drain", UNDO, Done(detail="well"), START), "undone event=E1 handler=drain detail=well"),
+        (Ended("e1", "drain", DO, Failed("no"), START), "warning: failed event=E1 handler=drain reason=no"),
+        (Ended("e1", "drain", UNDO, Failed("no"), START), "warning: undo failed event=E1 handler=drain reason=no"),
+        (LeftOut("e1", "drain", "no time", START), 'warning: left out event=E1 handler=drain reason="no time"'),
+        (Joined("e1", "drain", "e2", START), "done already event=E1 handler=drain for=E2"),
+        (Held("e1", "db", START), 'held event=E1 holder=db until="Thu, 01 Jan 2026 12:00:00 GMT"'),
+        (Released("e1", "db"), "ready event=E1 holder=db"),
+        (Consulted("e1", True, START, "all well"), 'coordinator agrees event=E1 detail="all well"'),
+        (Consulted("e1", False, START), "coordinator does not agree yet event=E1"),
+        (Approved("e1", START), "approved event=E1"),
+        (NotApproved("e1", 1, START, "it says no"), 'warning: not approved yet event=E1 reason="it says no"'),
         (
             Forgotten("e1", ("tell",), ("drain", "db")),
-            "warning: not all is put back, and it is not tried again event=e1 handlers=drain,db",
+            "warning: not all is put back, and it is not tried again event=E1 handlers=drain,db",
         ),
-        (Forgotten("e1", ("drain",)), "all is put back event=e1"),
+        (Forgotten("e1", ("drain",)), "all is put back event=E1"),
     ],
 )
 def test_each_fact_is_a_line(fact: Fact, said: str, caplog: pytest.LogCaptureFixture) -> None:
@@ -119,4 +119,4 @@ def test_an_event_that_is_gone_tells_how_it_ended(caplog: pytest.LogCaptureFixtu
     caplog.set_level(logging.INFO)
     tell_change(Change(ChangeKind.GONE, event(), event(), Ending.CANCELED))
 
-    assert line(caplog) == "event gone event=e1 type=Reboot ending=canceled"
+    assert line(caplog) == "event gone event=E1 type=Reboot ending=canceled"

@@ -6,11 +6,12 @@ from datetime import UTC, datetime, timedelta
 import msgspec
 
 from forewarn.agent.approving import Approve, Approver, Consult
-from forewarn.agent.facts import Approved, Consulted, Ended, Fact, Held, NotApproved, Released, Withdrawn
+from forewarn.agent.decider import Decider
+from forewarn.agent.facts import Approved, Consulted, Ended, Fact, Held, Joined, NotApproved, Released, Withdrawn
 from forewarn.agent.handler import Done, Failed, NotBegun, Outcome
 from forewarn.agent.memory import Memory
-from forewarn.agent.plan import Terms
-from forewarn.agent.reaction import Agenda, Ask, Run, Stop, Traits, react
+from forewarn.agent.plan import OnFailure, Terms
+from forewarn.agent.reaction import Agenda, Ask, Reaction, Run, Stop, Traits, react
 from forewarn.agent.rules import Rule
 from forewarn.wire.document import Document, ScheduledEvent
 
@@ -49,7 +50,7 @@ def agenda(
     return Agenda(
         vm=ME,
         rules=(rule,),
-        terms={name: Terms() for name in names} | dict(terms or {}),
+        terms={name: Terms(on_failure=OnFailure.GO_ON) for name in names} | dict(terms or {}),
         traits={name: Traits(repeats=True, shared=False) for name in names} | dict(traits or {}),
         approver=approver,
     )
@@ -58,8 +59,12 @@ def agenda(
 class World:
     """Carries out what the decision says, and tells it in words: ``do drain``, ``approve e1``."""
 
-    def __init__(self, agenda: Agenda) -> None:
+    def __init__(self, agenda: Agenda, *, is_checked: bool = True) -> None:
         self.agenda = agenda
+        self.decider = Decider()
+        self._is_checked = is_checked
+        """Whether each reaction is compared with that of a pass over all events."""
+        self._last_acts: list[object] = []
         self.now = START
         self.memory = Memory()
         self.document: Document | None = None
@@ -135,23 +140,50 @@ class World:
         self.document = document
         self.settle()
 
+    def lose(self) -> None:
+        """Let time pass, decide, and fail to keep what was decided."""
+        self.now += timedelta(seconds=20)
+        self.decider.react(self.memory, self.document, self.now, self.agenda, self.boot)
+        self.decider.reset()
+        self.settle()
+
     def hear(self, fact: Fact) -> None:
         self.facts.append(fact)
         self.memory.evolve(fact)
+        self.decider.hear([fact])
         self.settle()
 
     def settle(self) -> None:
         """Decide and act until nothing follows."""
         while True:
-            reaction = react(self.memory, self.document, self.now, self.agenda, self.boot)
+            reaction = self._react()
             for fact in reaction.facts:
                 self.facts.append(fact)
                 self.memory.evolve(fact)
+            self.decider.hear(reaction.facts)
             for act in reaction.acts:
                 self._said.extend(self._act(act))
             self.wake_at = reaction.wake_at
             if not reaction.facts:
                 return
+
+    def _react(self) -> Reaction:
+        given = (self.memory, self.document, self.now, self.agenda, self.boot)
+        reaction = self.decider.react(*given)
+        if self._is_checked:
+            full = react(*given)
+            assert [_told(fact) for fact in reaction.facts] == [_told(fact) for fact in full.facts]
+            # Acts under way are not returned again; what is left stands in the same order.
+            missing = [act for act in full.acts if act not in reaction.acts]
+            assert reaction.acts == [act for act in full.acts if act not in missing]
+            assert all(isinstance(act, Approve | Consult) and act in self._last_acts for act in missing)
+            self._last_acts = [*full.acts]
+            if full.wake_at and not full.facts:
+                assert reaction.wake_at
+                assert reaction.wake_at <= full.wake_at
+            if reaction.wake_at and not full.facts:
+                assert reaction.wake_at > self.now
+        return reaction
 
     def _act(self, act: object) -> Iterator[str]:
         match act:
@@ -170,3 +202,13 @@ class World:
                 yield f"approve {event}"
             case Consult(event):
                 yield f"consult {event.id}"
+
+
+def _told(fact: Fact) -> object:
+    """Return a fact without the event that it shares a handler with: any that is in force serves."""
+    match fact:
+        case Joined():
+            return msgspec.structs.replace(fact, of="")
+        case Ended(result=Done(detail=detail)) if detail.startswith("still needed for event"):
+            return msgspec.structs.replace(fact, result=DONE)
+    return fact

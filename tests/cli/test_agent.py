@@ -2,10 +2,13 @@
 
 import json
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
+from forewarn import plugins
 from forewarn.cli.root import run
 
 CONFIG = """
@@ -35,6 +38,19 @@ undo = ["true"]
 kind = "log"
 to = "file"
 path = "{state}/events.jsonl"
+"""
+
+
+FAULTLESS = """
+class Handler:
+    repeats = True
+    shared = False
+    def do(self, task): ...
+    def undo(self, task): ...
+    def outcome_of(self, task): ...
+    def close(self): ...
+    @classmethod
+    def from_settings(cls, settings, directory): return cls()
 """
 
 
@@ -88,7 +104,52 @@ def test_check_notes_what_can_hardly_be_meant(config: Path, capsys: pytest.Captu
     config.write_text(config.read_text() + "\n[handlers.forgotten]\nkind = 'command'\ndo = ['true']\n")
 
     assert run(["agent", "check", "--config", str(config)]) == 0
-    assert capsys.readouterr().err == "note: handler 'forgotten' stands in no rule, and is never called\n"
+    assert capsys.readouterr().err.startswith(
+        "note: handler 'forgotten' stands in no rule, and is never called\nnote: "
+    )
+
+
+def test_check_names_the_handlers_that_now_hold_the_approval(
+    config: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Those that prepare this VM and do not set on_failure; a handler that only tells others does not hold."""
+    config.write_text(config.read_text().replace('do = ["true"]\nundo', 'on_failure = "go-on"\ndo = ["true"]\nundo'))
+
+    assert run(["agent", "check", "--wide", "--config", str(config)]) == 0
+    (note,) = capsys.readouterr().err.splitlines()
+    assert note.startswith("note: no on_failure is set for first: the default is hold, and was go-on before.")
+
+
+@pytest.mark.parametrize(
+    ("body", "named"),
+    [
+        ("    undo = None\n", "has no undo(task)"),
+        ("    undo = 7\n", "undo is no method"),
+        ("    def undo(self): ...\n", "undo cannot be called as undo(task)"),
+        ("    async def undo(self, task): ...\n", "undo is a coroutine"),
+        ("    repeats = None\n", "has no repeats = True or False"),
+        ("    shared = 'yes'\n", "shared must be True or False"),
+        ("    @property\n    def close(self): raise OSError\n", "has no close()"),
+        ("    def __init__(self): raise OSError('no disk')\n", "cannot be made: OSError: no disk"),
+        ("    def __init__(self): raise SystemExit(3)\n", "cannot be made: SystemExit: 3"),
+    ],
+)
+def test_check_refuses_a_handler_that_lacks_a_member(
+    body: str, named: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It names the handler, the line of the configuration, and the file and line of the handler's class."""
+    module = tmp_path / "faulty.py"
+    module.write_text(f"{FAULTLESS}{body}")
+    made: dict[str, object] = {}
+    exec(compile(module.read_text(), module, "exec"), made)  # noqa: S102 - written above
+    monkeypatch.setattr(plugins, "load", lambda *_: made["Handler"])
+    path = tmp_path / "agent.toml"
+    path.write_text("[[rules]]\nhandlers = ['leave']\n\n[handlers.leave]\ntimeout = '5s'\nkind = 'faulty'\n")
+
+    assert run(["agent", "check", "--wide", "--config", str(path)]) == 2
+    said = capsys.readouterr().err
+    assert "agent.toml, line 6: [handlers.leave]: handler 'faulty'" in said
+    assert named in said
 
 
 def test_a_misspelt_term_of_a_handler_is_recognised(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -135,7 +196,9 @@ def test_a_coordinator_that_says_no_is_not_waited_for(config: Path, capsys: pyte
 
     assert run(["agent", "test", "reboot", "--config", str(config)]) == 0
     said = capsys.readouterr().out
-    assert said.endswith("rule drain, approval waiting: the coordinator does not agree yet: two are away\n")
+    assert said.rpartition("; it is asked again at ")[0].endswith(
+        "rule drain, approval waiting: the coordinator does not agree yet: two are away"
+    )
     assert "undone" in said
 
 
@@ -151,6 +214,42 @@ def test_a_trial_that_is_stopped_says_that_nothing_is_put_back(
 
     assert run(["agent", "test", "reboot", "--config", str(config)]) == 1
     assert capsys.readouterr().out.endswith("stopped before it was over: put back by hand what was done\n")
+
+
+@pytest.mark.end_to_end
+def test_a_trial_gives_up_when_its_time_is_over(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """It says for what it waited; exit code 1."""
+    hanging = tmp_path / "hanging"
+    hanging.write_text("#!/bin/sh\nexec sleep 600\n")
+    hanging.chmod(0o755)
+    config = write(tmp_path, str(hanging))
+
+    assert run(["agent", "test", "reboot", "--config", str(config), "--timeout", "2s"]) == 1
+    assert "gave up after 2 s, waiting for first to do\n" in capsys.readouterr().out
+
+
+@pytest.mark.end_to_end
+def test_a_trial_ends_when_told_to_even_if_its_service_hangs(config: Path) -> None:
+    """SIGTERM ends it within seconds, whatever the emulated service does."""
+    hang = (
+        "import sys, threading, forewarn.emulator.emulator as e\n"
+        "def hang(self, step): print('hangs', flush=True); threading.Event().wait()\n"
+        "e.Emulator.advance = hang\n"
+        "from forewarn.cli.root import run\n"
+        "sys.exit(run(sys.argv[1:]))\n"
+    )
+    command = [sys.executable, "-c", hang, "agent", "test", "reboot", "--config", str(config)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as trial:
+        try:
+            assert trial.stdout is not None
+            assert trial.stdout.readline() == "hangs\n"
+            trial.terminate()
+            said, _ = trial.communicate(timeout=30)
+        finally:
+            trial.kill()
+
+    assert trial.returncode == 1
+    assert said.endswith("stopped before it was over: put back by hand what was done\n")
 
 
 @pytest.mark.end_to_end

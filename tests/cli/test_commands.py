@@ -9,6 +9,7 @@ import pytest
 
 from forewarn.cli.operating import sentence
 from forewarn.control.views import Announcement, EventView
+from forewarn.core.facts import Mark
 from forewarn.core.model import Policy
 from tests.cli.conftest import Forewarn
 from tests.office import FLEET, Office, opened
@@ -49,6 +50,19 @@ def test_a_restart_that_will_wait_says_so_and_who_last_asked(office: Office, for
     assert second.startswith("event ")
 
 
+def test_after_a_restart_of_the_service_only_what_is_known_is_said(office: Office, forewarn: Forewarn) -> None:
+    """No VM asked since: the request that the journal knows of is told as that, in words and by its flag."""
+    office.enrol("web", "web-1")
+    office.asked["web"] = Mark("web", office.clock.now(), "")
+
+    first, _ = forewarn("vm", "restart", "web-0").out.splitlines()
+    assert "; no VM of web has polled since the service started; the last known request is web-1's, " in first
+    group = forewarn("group", "show", "web", "--json").json
+    assert (group["asked_by"], group["asked_since_start"]) == ("web-1", False)
+    assert group["switches_off_at"] is not None
+    assert ", before the start" in forewarn("group", "show", "web").out
+
+
 @pytest.fixture
 def _in_utc(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setenv("TZ", "UTC")
@@ -71,7 +85,7 @@ def announced(type_: str, status: str = "Scheduled", **more: object) -> Announce
     ("told", "said"),
     [
         (
-            announced("Reboot", asked_by="web-1", asked_at=NOW - timedelta(seconds=3)),
+            announced("Reboot", asked_by="web-1", asked_at=NOW - timedelta(seconds=3), asked_since_start=True),
             "web-0 will restart at 14:32 UTC unless approved; web-1 polled 3 s ago",
         ),
         (
@@ -131,7 +145,7 @@ def test_a_host_operation_prints_all_its_events(office: Office, forewarn: Forewa
 
     assert [event["resources"] for event in ran.json] == [["pool_0"], ["web-0"]]
     assert all(set(event) == KEYS for event in ran.json)
-    assert forewarn("host", "list").out.split() == ["HOST", "VMS", "h1", "2", "h2", "2"]
+    assert forewarn("host", "list").out.split() == ["HOST", "STATE", "VMS", "h1", "up", "2", "h2", "up", "2"]
     assert len(office.node.fleet.events) == 2
 
 
@@ -171,9 +185,9 @@ def test_an_events_story_is_printed(office: Office, forewarn: Forewarn) -> None:
     office.finish(event.lower())
 
     told = forewarn("event", "show", "last").out
-    for word in (event, "scheduled", "fetched", "approved", "started", "attempted", "completed", "whole life"):
+    for word in (event, "Scheduled", "fetched", "approved", "Started", "attempted", "Completed", "whole life"):
         assert word in told
-    assert forewarn("event", "show", event, "--json").json["steps"][0]["what"] == "scheduled"
+    assert forewarn("event", "show", event, "--json").json["steps"][0]["what"] == "Scheduled"
 
 
 def test_a_story_without_a_fetch_says_what_that_means(office: Office, forewarn: Forewarn) -> None:
@@ -182,6 +196,17 @@ def test_a_story_without_a_fetch_says_what_that_means(office: Office, forewarn: 
 
     assert "No fetch is on record." in forewarn("event", "show", "last").out
     assert office.node.fleet.events
+
+
+def test_an_approved_event_was_seen_although_no_fetch_is_on_record(office: Office, forewarn: Forewarn) -> None:
+    """Only the time of the first fetch is lost, not that somebody saw the event."""
+    office.enrol("web", "web-0")
+    event = forewarn("vm", "restart", "web-0", "--json").json["id"]
+    forewarn("event", "approve", event)
+    told = forewarn("event", "show", "last").out
+
+    assert "No fetch is on record" not in told
+    assert "The time of the first fetch is not on record. Fetches are noted in batches;" in told
 
 
 def test_groups_are_listed_shown_and_set(office: Office, forewarn: Forewarn) -> None:
@@ -271,7 +296,7 @@ def test_vms_are_deallocated_and_started(office: Office, forewarn: Forewarn) -> 
     said = forewarn("vm", "deallocate", "web-0").out
     assert said == f"web-0 is deallocated; event {event} is canceled; start it with 'forewarn vm start web-0'\n"
     assert forewarn("vm", "show", "web-0", "--json").json["deallocated"]
-    assert forewarn("vm", "start", "web-0").out == "web-0 runs\n"
+    assert forewarn("vm", "start", "web-0").out == "web-0 is running\n"
     assert not office.node.fleet.vms["web-0"].deallocated
 
 

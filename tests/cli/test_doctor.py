@@ -1,22 +1,30 @@
 """What the doctor finds, and what it says to do."""
 
 import errno
+import json
 import os
+import re
 import shutil
 import socket
+import sys
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import pytest
 
 from forewarn import plugins
 from forewarn.cli.doctoring import clock, storage
-from forewarn.cli.doctoring.clock import examine_clock
+from forewarn.cli.doctoring.clock import examine_clock, examine_events
 from forewarn.cli.doctoring.finding import Findings, State
 from forewarn.cli.doctoring.listening import examine_endpoint
+from forewarn.cli.doctoring.machines import Found
 from forewarn.cli.doctoring.storage import examine_storage
 from forewarn.config.values import Endpoint
+from forewarn.control.bodies import ListenerView
+from forewarn.control.views import EventView
+from forewarn.core.errors import Unavailable
 from forewarn.core.model import Vm
 from forewarn.drivers.simulated import SimulatedDriver
 from tests.cli.conftest import Forewarn, Ran
@@ -49,6 +57,37 @@ def test_a_machine_on_which_all_is_well(forewarn: Forewarn) -> None:
     assert list(Path().iterdir()) == []
 
 
+def test_events_more_than_a_year_ahead_are_listed() -> None:
+    """A clock that was ahead may have announced them; whoever wants them back gets the command."""
+    findings = Findings()
+    near, far = (datetime.now(UTC) + timedelta(days=days) for days in (364, 3650))
+    examine_events(
+        [
+            EventView(name, "Reboot", "Scheduled", when, ("web-0",))
+            for name, when in (("A", near), ("B", far), ("C", None))
+        ],
+        findings,
+    )
+
+    (found,) = findings.all
+    assert (found.state, found.what) == (State.WRONG, "events")
+    assert found.said.endswith("take it back with: forewarn event cancel B")
+
+
+@pytest.mark.parametrize(
+    ("where", "hosts", "is_told"),
+    [("127.0.0.1:0", "*", False), ("0.0.0.0:0", "*", True), ("0.0.0.0:0", "meta.example.org", False)],
+)
+def test_a_service_that_takes_any_host_name_is_told_of(
+    forewarn: Forewarn, monkeypatch: pytest.MonkeyPatch, where: str, hosts: str, *, is_told: bool
+) -> None:
+    """Where guests can reach it."""
+    monkeypatch.setenv("FOREWARN_METADATA", where)
+    monkeypatch.setenv("FOREWARN_ALLOWED_HOSTS", hosts)
+
+    assert ("DNS rebinding" in forewarn("doctor", "--json").out) is is_told
+
+
 def test_settings_that_cannot_be_read_are_the_only_finding(forewarn: Forewarn) -> None:
     """Without them nobody knows where to look."""
     Path("forewarn.toml").write_text("metdata = 1\n")
@@ -76,21 +115,75 @@ def test_a_running_service_is_asked(forewarn: Forewarn, office: Office, monkeypa
     ran = forewarn("doctor", "--json")
 
     assert wrong(ran) == [
-        ("metadata", "a service runs, but does not listen on 127.0.0.1:65432; restart it with these settings")
+        (
+            "metadata",
+            (
+                "a service runs, but does not listen on 127.0.0.1:65432; restart it with these settings, or set"
+                " metadata to the address in its .socket unit, if it has one"
+            ),
+        )
     ]
     (said,) = (each["said"] for each in ran.json["findings"] if each["what"] == "service")
     assert f"knows {len(office.node.fleet.vms)} VMs" in said
 
 
-@pytest.mark.parametrize(("is_running", "state"), [(True, State.OK), (False, State.WRONG)])
-def test_a_port_is_free_or_the_services_own(state: State, *, is_running: bool) -> None:
-    """Whoever else listens there keeps the service from it."""
-    findings = Findings()
-    with socket.create_server(("127.0.0.1", 0)) as other:
-        port = int(other.getsockname()[1])
-        examine_endpoint("metadata", Endpoint("127.0.0.1", port), findings, is_running=is_running)
+def test_what_the_service_warns_of_is_wrong(forewarn: Forewarn, office: Office) -> None:
+    """The doctor repeats what health says."""
+    office.node.warnings["restart"] = "hurry waits for a restart"
 
-    assert [each.state for each in findings.all] == [state]
+    assert wrong(forewarn("doctor", "--json"))[0] == ("service", "hurry waits for a restart")
+
+
+def test_a_service_that_cannot_read_its_journal_is_not_said_to_be_down(
+    forewarn: Forewarn, office: Office, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It runs, and says why it cannot answer: to start another one is no remedy."""
+
+    async def look(_: object) -> object:
+        raise Unavailable("the disk is full: free some space")
+
+    monkeypatch.setattr(office.node, "look", look)
+
+    place, said = wrong(forewarn("doctor", "--json"))[0]
+    assert place == "service"
+    assert re.fullmatch(r"it runs in \S+, but cannot answer: the disk is full: free some space", said)
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "::1"])
+def test_only_a_listener_that_the_service_calls_its_own_is_vouched_for(host: str) -> None:
+    """The kernel's number of the socket counts: the address alone could be that of another network."""
+    findings = Findings()
+    with socket.create_server((host, 0), family=socket.AF_INET6 if ":" in host else socket.AF_INET) as listening:
+        endpoint = Endpoint(host, int(listening.getsockname()[1]))
+        own, other = (
+            ListenerView(part="metadata", address=str(endpoint), inode=inode)
+            for inode in (os.fstat(listening.fileno()).st_ino, 1)
+        )
+        for found in (
+            Found(is_running=True, listeners=(other, own)),
+            Found(is_running=True, listeners=(other,)),
+            Found(is_running=True, listeners=()),
+            Found(is_running=True),
+            Found(),
+        ):
+            examine_endpoint("metadata", endpoint, found, looked := Findings())
+            findings.all += looked.all
+
+    assert [each.state for each in findings.all] == [
+        State.OK, State.WRONG, State.WRONG, State.UNSURE, State.WRONG,
+    ]  # fmt: skip
+    assert f"process {os.getpid()} (" in findings.all[1].said
+    assert f"and the service listens on {endpoint}" in findings.all[1].said
+
+
+def test_nothing_is_called_well_below_a_finding_about_it() -> None:
+    """A clock that is behind the journal is not called synchronized afterwards."""
+    findings = Findings()
+    findings.unsure("clock", "it is behind")
+    findings.ok("clock", "synchronized")
+    findings.ok("driver", "it can be used")
+
+    assert [each.what for each in findings.all] == ["clock", "driver"]
 
 
 @pytest.mark.parametrize(
@@ -112,7 +205,7 @@ def test_what_keeps_the_service_from_its_address_is_said(
 
     monkeypatch.setattr(socket, "socket", Refusing)
     findings = Findings()
-    examine_endpoint("metadata", Endpoint(host, 80), findings, is_running=False)
+    examine_endpoint("metadata", Endpoint(host, 80), Found(), findings)
 
     assert findings.all[0].state is state
     assert said in findings.all[0].said
@@ -122,14 +215,15 @@ def test_what_keeps_the_service_from_its_address_is_said(
 def test_taps_that_are_to_come_are_no_trouble(monkeypatch: pytest.MonkeyPatch, *, is_running: bool) -> None:
     """A service that listens on each tap by itself needs none to run, and the address comes with them."""
     findings = Findings()
-    examine_endpoint("metadata", Endpoint("127.0.0.1", 0), findings, is_running=is_running, by_tap=True)
+    found = Found(is_running=is_running)
+    examine_endpoint("metadata", Endpoint("127.0.0.1", 0), found, findings, by_tap=True)
 
     class Refusing(socket.socket):
         def bind(self, _: Any) -> None:
             raise OSError(errno.EADDRNOTAVAIL, "")
 
     monkeypatch.setattr(socket, "socket", Refusing)
-    examine_endpoint("metadata", Endpoint("127.0.0.1", 80), findings, is_running=is_running, by_tap=True)
+    examine_endpoint("metadata", Endpoint("127.0.0.1", 80), found, findings, by_tap=True)
 
     assert [each.state for each in findings.all] == [State.OK, State.OK]
 
@@ -166,6 +260,34 @@ def test_a_disk_that_is_nearly_full_is_found(tmp_path: Path, monkeypatch: pytest
 
     assert not findings.is_well
     assert "free some" in findings.all[0].said
+
+
+def test_a_full_disk_does_not_hide_an_open_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Everything that is wrong with the directory is told at once."""
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: Usage(1 << 20))
+    tmp_path.chmod(0o750)
+    findings = Findings()
+    examine_storage(tmp_path, findings)
+
+    assert [each.said.partition(" ")[0] for each in findings.all if each.what == "data"] == ["only", "others"]
+
+
+def test_a_read_only_file_system_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another owner would not help."""
+    monkeypatch.setattr(os, "statvfs", lambda _: SimpleNamespace(f_flag=os.ST_RDONLY))
+    findings = Findings()
+    examine_storage(tmp_path, findings)
+
+    assert "is read-only; mount it for writing" in findings.all[0].said
+
+
+def test_a_data_directory_that_others_may_read_is_found(tmp_path: Path) -> None:
+    """The journal holds secrets."""
+    tmp_path.chmod(0o750)
+    findings = Findings()
+    examine_storage(tmp_path, findings)
+
+    assert findings.all[0].said == f"others may look into {tmp_path}, which holds secrets; chmod 700 it"
 
 
 def test_a_data_directory_that_is_a_file_is_found(tmp_path: Path) -> None:
@@ -253,6 +375,47 @@ def test_what_a_driver_says_of_its_machines_is_told(
     ]
 
 
+class Unclosable(SimulatedDriver):
+    """A driver that raises where it is closed."""
+
+    def close(self) -> None:
+        raise RuntimeError("boom")
+
+
+class Talkative(SimulatedDriver):
+    """A driver whose look at its machines ends in a number."""
+
+    def check(self, vms: tuple[Vm, ...]) -> int:
+        return len(vms)
+
+
+class Half:
+    """A driver that lacks nearly everything."""
+
+    @classmethod
+    def from_settings(cls, *_: object) -> "Half":
+        return cls()
+
+
+@pytest.mark.parametrize(
+    ("kind", "said"),
+    [(Unclosable, "raised RuntimeError: boom at"), (Talkative, "Expected `array`"), (Half, "lacks perform")],
+)
+def test_a_driver_that_is_wrong_ends_only_the_look_at_it(
+    forewarn: Forewarn, monkeypatch: pytest.MonkeyPatch, kind: type, said: str
+) -> None:
+    """It is named, and everything else is looked at."""
+    monkeypatch.setattr(plugins, "load", lambda *_: kind)
+    ran = forewarn("doctor", "--json")
+
+    ((what, told),) = wrong(ran)
+    assert what == "driver"
+    assert told.startswith("driver 'simulated' ")
+    assert said in told
+    assert told.endswith("mend it, or name another")
+    assert ran.json["findings"][-1]["what"] == "clock"
+
+
 @pytest.mark.end_to_end
 def test_a_hypervisor_is_ill_before_the_network_is_set_up_and_well_after(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -269,6 +432,103 @@ def test_a_hypervisor_is_ill_before_the_network_is_set_up_and_well_after(
         guests = [machine.guest(number) for number in (1, 2)]
         machine.serve()
         after = machine.forewarn("doctor")
-        assert "ok      network   guests reach the service, and none can pretend to be another" in after
+        assert "ok      network   the address of the service, the routes to VMs and the rules are in place" in after
         assert "ok      metadata  the service listens on 169.254.169.254:80" in after
         assert len(guests) == 2
+
+
+@pytest.mark.end_to_end
+def test_the_network_is_not_called_well_below_what_speaks_against_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A VM without an address, and no route to it: it is named, and no line says that all is in place."""
+    monkeypatch.delenv("FOREWARN_METADATA")
+    with hypervisor(tmp_path) as machine:
+        machine.settings(FLEET.replace('address = "10.0.0.2"\n', ""), 'identity = "mark"\n')
+        machine.forewarn("network", "setup")
+        honest, liar = (machine.guest(number) for number in (1, 2))
+        machine.serve()
+        assert (honest.ask(), liar.ask()) == ("honest", "")
+        told = machine.forewarn("doctor")
+        assert "liar: would get no answer: no address is declared" in " ".join(told.split())
+        assert "ok      network" not in told
+        assert "note: liar: would get no answer" in machine.forewarn("network", "check")
+
+        machine.run("ip", "route", "add", "10.0.0.0/24", "dev", "forewarn0")
+        assert liar.ask() == "liar"
+        machine.forewarn("network", "setup")  # routes to single guests are needed no longer
+        assert "would get no answer" not in machine.forewarn("network", "check")
+        machine.run("ip", "rule", "add", "fwmark", "17", "blackhole")
+        assert honest.ask() == ""
+        assert "note: honest: would get no answer: no route leads to 10.0.0.1" in machine.forewarn("network", "check")
+
+
+@pytest.mark.end_to_end
+def test_a_mistake_in_the_fleet_file_is_one_finding(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Which VMs there are is not known then, so that nothing is said of their network."""
+    monkeypatch.delenv("FOREWARN_METADATA")
+    with hypervisor(tmp_path) as machine:
+        machine.settings(FLEET, 'identity = "mark"\n')
+        machine.forewarn("network", "setup")
+        machine.settings(FLEET.replace("mark = 17", "marc = 17"), 'identity = "mark"\n')
+        told = machine.forewarn("doctor", "--json", is_sure=False)
+        found = json.loads(told)["findings"]
+
+        assert [each["what"] for each in found if each["state"] == "wrong"] == ["fleet"]
+        assert "network" not in {each["what"] for each in found}
+
+
+@pytest.mark.end_to_end
+def test_another_program_on_the_metadata_port_is_not_vouched_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The service runs, but in another place: the program that VMs reach is named by its process."""
+    monkeypatch.delenv("FOREWARN_METADATA")
+    with hypervisor(tmp_path) as machine:
+        machine.settings(FLEET, "")
+        machine.forewarn("network", "setup")
+        settings = tmp_path / "forewarn.toml"
+        as_it_should_be = settings.read_text()
+        settings.write_text(as_it_should_be.replace("169.254.169.254:80", "127.0.0.1:8254"))
+        machine.serve()
+        settings.write_text(as_it_should_be)
+        with machine.running(sys.executable, "-m", "http.server", "--bind", "169.254.169.254", "80"):
+            told = ""
+            while "listens on 169.254.169.254:80" not in told:  # until that program is up
+                told = " ".join(machine.forewarn("doctor", is_sure=False).split())
+        assert re.search(
+            r"wrong metadata process \d+ \(python\S*\) listens on 169.254.169.254:80, and the service"
+            r" listens on 127.0.0.1:8254; stop that program",
+            told,
+        )
+        assert "ok metadata" not in told
+
+
+@pytest.mark.end_to_end
+def test_rules_of_the_older_packet_filter_are_seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A closed INPUT that nft does not list; where no program can read it, that is said."""
+    monkeypatch.delenv("FOREWARN_METADATA")
+    with hypervisor(tmp_path) as machine:
+        machine.settings(FLEET, "")
+        machine.forewarn("network", "setup")
+        guest = machine.guest(1)
+        machine.serve()
+        machine.run("iptables-legacy", "-P", "INPUT", "DROP")
+        assert guest.ask() == ""
+        told = machine.forewarn("network", "check")
+        assert (
+            "note: iptables-legacy: its chain INPUT lets in only what its rules name, and none names guests" in told
+        )
+        machine.run("iptables-legacy", "-A", "INPUT", "-i", "forewarn0", "-p", "tcp", "--dport", "80", "-j", "ACCEPT")
+        assert guest.ask() == "honest"
+        assert "iptables-legacy" not in machine.forewarn("network", "check")
+
+        bare = tmp_path / "bin"
+        bare.mkdir()
+        for program in ("ip", "nft", "sysctl", "unshare", "sh", "true"):
+            (bare / program).symlink_to(str(shutil.which(program)))
+        program = (
+            f"from forewarn.network import machine; machine._path = lambda: {str(bare)!r}; "
+            "print(machine.legacy_filter('ip'))"
+        )
+        assert machine.run(sys.executable, "-c", program) == "(['filter'], None)\n"

@@ -1,16 +1,20 @@
 """``forewarn emulate``: scenarios with an exit code, what it shows, and its keys."""
 
 import asyncio
+import json
 import os
 import pty
 import re
 import select
+import signal
 import subprocess
 import sys
 import time
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from datetime import timedelta
 from pathlib import Path
+from urllib.request import Request, urlopen
 from xml.etree import ElementTree as ET
 
 import pytest
@@ -26,7 +30,13 @@ from forewarn.emulator.requests import SentRequest
 from forewarn.emulator.scenario import load, shipped
 from forewarn.emulator.stage import Stage
 from tests.cli.conftest import Forewarn
+from tests.ports import free_port
 
+RECORDING = rb"""{"forewarn_recording":1,"vm":"web-0","api_version":"2020-07-01"}
+{"at":"2026-03-01T12:00:00Z","body":"{\"DocumentIncarnation\":1,\"Events\":[]}"}
+{"at":"2026-03-01T13:00:00Z","body":"{\"DocumentIncarnation\":2,\"Events\":[]}"}
+"""
+"""An hour in which nothing happens."""
 HURRIED = ("--hurry", "6000", "--port", "0", "--patience", "0s")
 
 
@@ -70,9 +80,73 @@ def test_a_scenario_that_is_met_ends_with_zero(forewarn: Forewarn, tmp_path: Pat
     )
     ran = forewarn("emulate", "own.toml", *HURRIED, "--json")
 
+    lines = [json.loads(line) for line in ran.out.splitlines()]
     assert ran.code == 0
-    assert ran.json["scenario"] == "own"
-    assert [verdict["outcome"] for verdict in ran.json["verdicts"]] == ["met"]
+    assert [line["type"] for line in lines] == ["listening", *["activity"] * (len(lines) - 2), "result"]
+    assert lines[0]["urls"] == {"web-0": lines[0]["url"]}
+    assert any(line["text"].startswith("Freeze of web-0 is announced") for line in lines[1:-1])
+    assert (lines[-1]["scenario"], lines[-1]["is_good"]) == ("own", True)
+    assert [verdict["outcome"] for verdict in lines[-1]["verdicts"]] == ["met"]
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["user-rebot"], "did you mean 'user-reboot'?"),
+        (["--host", "203.0.113.1", "--port", "0"], "no interface of this machine has that address"),
+        (["--junit", "x.xml"], "--junit reports on a scenario; name one"),
+        (["--fault", "50"], "flag --fault is '50'"),
+        (["--vm", "a", "--vm", "a"], "the names of VMs differ"),
+    ],
+)
+def test_an_error_is_a_json_line_too(forewarn: Forewarn, words: list[str], said: str) -> None:
+    """The sentence for people and the exit code stay."""
+    ran = forewarn("emulate", "--json", *words)
+    (line,) = ran.out.splitlines()
+
+    assert json.loads(line)["type"] == "error"
+    assert said in json.loads(line)["error"]
+    assert said in ran.err
+    assert ran.code in (2, 3)
+
+
+@pytest.mark.end_to_end
+@pytest.mark.parametrize("words", [["--json"], []])
+def test_who_reads_only_the_first_line_disturbs_nothing(tmp_path: Path, words: list[str]) -> None:
+    """A script may want the address alone; the scenario goes on to its end, and the exit code tells of it."""
+    command = [sys.executable, "-m", "forewarn", "emulate", "hardware-failure", *HURRIED, *words]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=tmp_path) as ran:
+        assert ran.stdout is not None
+        assert ran.stderr is not None
+        assert b"http://127.0.0.1:" in ran.stdout.readline()
+        ran.stdout.close()
+        assert (ran.stderr.read(), ran.wait(60)) == (b"", 1)
+
+
+@pytest.mark.end_to_end
+@pytest.mark.parametrize(
+    ("words", "code"), [([], 0), (["--stay", "user-reboot"], 0), (["user-reboot"], 130), (["recorded.jsonl"], 0)]
+)
+@pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_ends_with_a_json_line(tmp_path: Path, words: list[str], code: int, how: signal.Signals) -> None:
+    """The first line has the addresses, every line is JSON, and the last one tells the end."""
+    (tmp_path / "recorded.jsonl").write_bytes(RECORDING)
+    command = [sys.executable, "-m", "forewarn", "emulate", "--json", "--port", "0", *words]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, cwd=tmp_path) as ran:
+        try:
+            assert ran.stdout is not None
+            first = json.loads(ran.stdout.readline())
+            url = f"{first['url']}/metadata/scheduledevents?api-version=2020-07-01"
+            with urlopen(Request(url, headers={"Metadata": "true"}), timeout=60) as answer:  # noqa: S310 - our own
+                assert answer.status == 200
+            ran.send_signal(how)
+            rest = [json.loads(line) for line in ran.stdout]
+            assert ran.wait(60) == code
+        finally:
+            ran.kill()
+
+    assert first["type"] == "listening"
+    assert rest[-1]["type"] == "stopped"
 
 
 @pytest.mark.parametrize(
@@ -148,7 +222,7 @@ def test_a_key_makes_an_event_happen(key: str, announced: str) -> None:
 
     emulated(story)
 
-    assert told[0].startswith(announced)
+    assert any(line.startswith(announced) for line in told)
 
 
 def test_keys_choose_and_leave() -> None:
@@ -278,3 +352,56 @@ def test_at_a_terminal_keys_are_obeyed_and_the_terminal_is_left_as_it_was() -> N
         emulator.wait()
         os.close(ours)
         os.close(theirs)
+
+
+RECORDED = (
+    '{"forewarn_recording":1,"vm":"web-0","api_version":"2020-07-01"}\n'
+    '{"at":"2026-03-01T12:00:00Z","body":"{\\"DocumentIncarnation\\":1,\\"Events\\":[]}"}\n'
+    '{"at":"2026-03-01T13:00:00Z","body":"{\\"DocumentIncarnation\\":2,\\"Events\\":[]}"}\n'
+)
+
+
+@pytest.mark.end_to_end
+@pytest.mark.parametrize("is_at_terminal", [False, True])
+@pytest.mark.parametrize(("what", "code"), [((), 0), (("user-reboot",), 130), (("recorded.jsonl",), 0)])
+def test_sigterm_ends_it_without_a_traceback(
+    what: tuple[str, ...], code: int, tmp_path: Path, *, is_at_terminal: bool
+) -> None:
+    """As Ctrl-C does, whatever it is doing: a client asks all the time."""
+    (tmp_path / "recorded.jsonl").write_text(RECORDED)
+    port = free_port()
+    command = [str(Path(sys.executable).parent / "forewarn"), "emulate", *what, "--port", str(port)]
+    ours, theirs = pty.openpty() if is_at_terminal else os.pipe()
+    stdin = theirs if is_at_terminal else subprocess.DEVNULL
+    with subprocess.Popen(command, stdin=stdin, stdout=theirs, stderr=theirs, cwd=tmp_path) as emulator:
+        os.close(theirs)
+        said = b""
+        try:
+            url = f"http://127.0.0.1:{port}/metadata/scheduledevents?api-version=2020-07-01"
+            answered = 0
+            until = time.monotonic() + 60
+            while answered < 20:
+                assert time.monotonic() < until, said.decode(errors="replace")
+                with suppress(OSError), urlopen(Request(url, headers={"Metadata": "true"}), timeout=10):
+                    answered += 1
+                said += _read(ours, 0)
+            emulator.terminate()
+            while emulator.poll() is None:
+                assert time.monotonic() < until + 60, said.decode(errors="replace")
+                said += _read(ours, 0.1)
+            said += _read(ours, 0)
+            assert emulator.returncode == code, said.decode(errors="replace")
+        finally:
+            emulator.kill()
+            os.close(ours)
+
+    assert b"Traceback" not in said
+    assert b"Error" not in said
+
+
+def _read(descriptor: int, seconds: float) -> bytes:
+    """Read what is there, or comes within so many seconds."""
+    try:
+        return os.read(descriptor, 65_536) if select.select([descriptor], [], [], seconds)[0] else b""
+    except OSError:  # a terminal whose other end was closed
+        return b""

@@ -31,8 +31,8 @@ def test_what_is_coming_is_shown(forewarn: Forewarn, scheduled_events: Scheduled
     shown = forewarn("events")
 
     assert shown.code == 0
-    assert f"{event.shown_id[:8]}  Reboot  Scheduled  in 1" in shown.out
-    assert "  restarts  " in shown.out
+    assert f"{event.shown_id}  Reboot  Scheduled  in 1" in shown.out
+    assert "    this VM: restarts; VMs: " in shown.out
     told = forewarn("events", "--json").json
     assert [(each["id"], each["type"], each["concerns_me"]) for each in told] == [(event.shown_id, "Reboot", True)]
 
@@ -83,10 +83,20 @@ def test_changes_are_printed_as_they_happen(scheduled_events: ScheduledEvents) -
 
     assert (plain.returncode, lines.returncode) == (0, 0)
     what = f"Freeze of {scheduled_events.vms[0].name}"
-    assert f"{event.shown_id[:8]}  new      {what}, in 1" in said[0]
+    assert f"{event.shown_id}  new      {what}, in 1" in said[0]
     assert "; this VM: freezes for 5 s; by the platform, for 5 s: Host server is undergoing" in said[0]
     assert said[1].endswith(f"gone     {what}: canceled\n")
     assert [(each["change"], each["ending"], each["event"]["id"]) for each in told] == [
         ("new", None, event.shown_id),
         ("gone", "canceled", event.shown_id),
     ]
+
+
+def test_the_endpoint_may_be_named_before_the_command(
+    forewarn: Forewarn, scheduled_events: ScheduledEvents, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """--url is the one name of it; after the command it goes first."""
+    monkeypatch.setenv("SCHEDULED_EVENTS_URL", "http://127.0.0.1:1")
+
+    assert forewarn("--url", scheduled_events.events_url, "events").code == 0
+    assert forewarn("--url", "http://127.0.0.1:1", "events", "--url", scheduled_events.events_url).code == 0

@@ -1,8 +1,10 @@
 """A fleet from what libvirt knows, with libvirt's own test hypervisor."""
 
+import os
 import threading
 import tomllib
 from pathlib import Path
+from uuid import uuid4
 
 import libvirt
 import pytest
@@ -11,7 +13,10 @@ from forewarn.cli.importing.following import Import
 from forewarn.cli.importing.merging import Plan
 from forewarn.cli.importing.sources import Sources
 from forewarn.cli.importing.targets import FileTarget
+from forewarn.control.wish import Wish
+from forewarn.core.commands import MoveVm
 from forewarn.core.errors import BadInput
+from forewarn.core.model import NODE
 from tests.cli.conftest import Forewarn
 from tests.office import Office
 
@@ -49,6 +54,52 @@ def test_a_service_takes_it_over(office: Office, forewarn: Forewarn) -> None:
     assert told["written"] is True
     assert set(office.node.fleet.vms) == before | {"test"}
     assert office.node.fleet.vms["test"].instance.vm_id == TEST
+
+
+def test_a_vm_that_is_back_is_recorded_there(office: Office, forewarn: Forewarn) -> None:
+    """It had been moved to h2, and libvirt has it on h1 again."""
+    forewarn("import", "libvirt", f"h1={URI}", "--yes")
+    office.do(MoveVm(id=uuid4().hex, by=NODE, vm="test", host="h2", record=True))
+    assert office.node.fleet.vms["test"].standing_on == "h2"
+    shown = forewarn("import", "libvirt", f"h1={URI}", "--yes")
+
+    assert shown.out.splitlines()[0] == "~ vm test  host h2 → h1"
+    assert office.node.fleet.vms["test"].standing_on == "h1"
+
+
+def test_a_doubt_is_refused(forewarn: Forewarn, tmp_path: Path) -> None:
+    """The rest is written all the same, and the exit code tells."""
+    (tmp_path / "node.xml").write_text(TWIN)
+    hosts = (f"h1={URI}", f"h2=test://{tmp_path}/node.xml")
+    ran = forewarn("import", "libvirt", *hosts, "--out", "fleet.toml", "--yes")
+
+    assert ran.code == 1
+    assert "test runs on h1 and h2 at once; stop it with 'virsh destroy' where it must not run" in ran.err
+    assert [vm["name"] for vm in tomllib.loads((tmp_path / "fleet.toml").read_text())["vm"]] == ["other"]
+
+
+def test_what_is_being_deleted_is_not_added_again(tmp_path: Path) -> None:
+    """The fleet has forgotten it before libvirt has; when it is defined anew later, it comes back."""
+    target = FileTarget(tmp_path / "fleet.toml")
+    with Sources([f"h1={URI}"]) as sources:
+        connection = libvirt.open(URI)
+        domain = connection.defineXML(MACHINE.format(name="deleted"))
+        work = Import(sources, target)
+        work.write(work.plan())
+        work.plan()
+        fleet = target.read()
+        kept = {name: vm for name, vm in fleet.vms.items() if name != "deleted"}
+        target.write(Wish(fleet.hosts, {name: fleet.groups[name] for name in kept}, kept))
+        during = work.plan()
+        domain.undefine()
+        work.plan()
+        again = connection.defineXML(MACHINE.format(name="deleted"))
+        after = work.plan()
+        again.undefine()
+        connection.close()
+
+    assert during.changes == ()
+    assert [change.name for change in after.changes] == ["deleted"]
 
 
 def test_what_is_gone_goes_where_asked(forewarn: Forewarn, tmp_path: Path) -> None:
@@ -95,7 +146,26 @@ def test_two_hosts_of_one_name_are_told_apart(tmp_path: Path) -> None:
         assert [(each.host, len(each.machines)) for each in sources.look()] == [("h1", 1), ("h2", 0)]
 
 
+TWIN = f"""\
+<node>
+  <domain type="test"><name>test</name><uuid>{TEST}</uuid><memory>1024</memory><os><type>hvm</type></os></domain>
+  <domain type="test"><name>other</name><memory>1024</memory><os><type>hvm</type></os></domain>
+</node>
+"""
 MACHINE = '<domain type="test"><name>{name}</name><memory>1024</memory><os><type>hvm</type></os></domain>'
+
+
+def test_a_link_stays_and_what_is_no_file_is_refused(forewarn: Forewarn, tmp_path: Path) -> None:
+    """What the link leads to is written; a device or a pipe is not replaced."""
+    (tmp_path / "link.toml").symlink_to(tmp_path / "fleet.toml")
+    os.mkfifo(tmp_path / "pipe")
+
+    assert forewarn("import", "libvirt", f"h1={URI}", "--out", "link.toml", "--yes").code == 0
+    refused = forewarn("import", "libvirt", f"h1={URI}", "--out", "pipe", "--yes")
+
+    assert ((tmp_path / "link.toml").is_symlink(), (tmp_path / "fleet.toml").is_file()) == (True, True)
+    assert (refused.code, refused.err) == (2, "forewarn: pipe is no ordinary file; name another\n")
+    assert (tmp_path / "pipe").is_fifo()
 
 
 def test_it_stays_in_step(tmp_path: Path) -> None:

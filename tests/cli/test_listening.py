@@ -26,7 +26,13 @@ REBOOT = ScheduledEvent(
     source=EventSource.PLATFORM,
 )
 FREEZE = msgspec.structs.replace(
-    REBOOT, id="7d346bc9", type=EventType.FREEZE, status=EventStatus.STARTED, not_before=None, duration=5
+    REBOOT,
+    id="7d346bc9",
+    shown_id="7D346BC9",
+    type=EventType.FREEZE,
+    status=EventStatus.STARTED,
+    not_before=None,
+    duration=5,
 )
 
 
@@ -107,32 +113,38 @@ def test_what_has_started_may_happen_at_any_moment() -> None:
     assert (when(REBOOT, NOW), when(FREEZE, NOW)) == ("in 14 min 3 s", "at any moment")
 
 
-def test_events_are_a_table_with_a_line_of_details_each() -> None:
+def test_events_are_a_table_with_lines_of_details_each(monkeypatch: pytest.MonkeyPatch) -> None:
     """The columns stand under each other; what concerns this VM stands out at a terminal."""
     told = [click.unstyle(line) for line in rows((REBOOT, FREEZE), "web-0", NOW)]
 
     assert told == [
-        "EVENT     TYPE    STATUS     NOT BEFORE     THIS VM          VMS",
-        "E9D4FEE9  Reboot  Scheduled  in 14 min 3 s  restarts         web-0, web-1",
-        "          by the platform: Host server is undergoing maintenance.",
-        "7D346BC9  Freeze  Started    at any moment  freezes for 5 s  web-0, web-1",
-        "          by the platform, for 5 s: Host server is undergoing maintenance.",
+        f"{'EVENT':36}  TYPE    STATUS     NOT BEFORE",
+        f"{REBOOT.id.upper()}  Reboot  Scheduled  in 14 min 3 s",
+        "    this VM: restarts; VMs: web-0, web-1",
+        "    by the platform: Host server is undergoing maintenance.",
+        f"{FREEZE.id.upper():36}  Freeze  Started    at any moment",
+        "    this VM: freezes for 5 s; VMs: web-0, web-1",
+        "    by the platform, for 5 s: Host server is undergoing maintenance.",
     ]
+    monkeypatch.delenv("NO_COLOR", raising=False)
     mine, other = list(rows((REBOOT,), "web-0", NOW))[1], list(rows((REBOOT,), "db-0", NOW))[1]
     assert click.unstyle(mine) != mine
     assert click.unstyle(other) == other
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert list(rows((REBOOT,), "web-0", NOW))[1] == click.unstyle(mine)
 
 
 def test_many_vms_stand_below_each_other_where_the_window_is_narrow(monkeypatch: pytest.MonkeyPatch) -> None:
     """At a terminal; elsewhere a row is a line."""
     many = msgspec.structs.replace(REBOOT, resources=tuple(f"web-{number}" for number in range(9)))
-    assert click.unstyle(list(rows((many,), "web-0", NOW))[1]).endswith("web-0, " + ", ".join(many.resources[1:]))
+    assert list(rows((many,), "web-0", NOW))[2].endswith("web-0, " + ", ".join(many.resources[1:]))
 
     monkeypatch.setattr("forewarn.cli.output._is_at_terminal", lambda: True)
     monkeypatch.setenv("COLUMNS", "80")
     lines = click.unstyle("\n".join(rows((many,), "web-0", NOW))).splitlines()
     assert max(map(len, lines)) <= 80
-    assert [line[lines[0].index("VMS") :] for line in lines[1:3]] == ["web-0, web-1, web-2,", "web-3, web-4, web-5,"]
+    assert lines[2] == "    this VM: restarts; VMs: web-0, web-1, web-2, web-3, web-4, web-5, web-6,"
+    assert lines[3] == "             web-7, web-8"
 
 
 def test_a_services_words_do_not_speak_to_the_terminal() -> None:

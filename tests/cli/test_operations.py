@@ -73,9 +73,20 @@ def test_subscriptions_are_added_listed_and_removed(office: Office, forewarn: Fo
     made = forewarn("subscription", "add", "pager", "https://example.org/hook", "--group", "web", "--type", "reboot")
     listed = forewarn("subscription", "list").out
 
-    assert "signed with whsec_" in made.out
+    assert "signed with the secret whsec_" in made.out
     assert "whsec_" not in listed
-    assert listed.splitlines()[1].split()[:5] == ["pager", "webhook", "https://example.org/hook", "web", "reboot"]
+    assert listed.splitlines()[1].split()[:5] == ["pager", "webhook", "https://example.org/…", "web", "Reboot"]
     assert forewarn("subscription", "add", "ops", "nobody", "--kind", "mail").code == 1
-    assert forewarn("subscription", "remove", "pager").out == "pager is told nothing any more\n"
+    assert forewarn("subscription", "remove", "pager").out == "subscription pager removed\n"
     assert not office.node.fleet.subscriptions
+
+
+def test_a_command_whose_outcome_was_unknown_is_repeated_with_its_key(office: Office, forewarn: Forewarn) -> None:
+    """It is carried out once; another command with that key is refused."""
+    first = forewarn("--idempotency-key", "monday", "vm", "restart", "web-0", "--json")
+    again = forewarn("--idempotency-key", "monday", "vm", "restart", "web-0", "--json")
+    other = forewarn("--idempotency-key", "monday", "vm", "restart", "web-1")
+
+    assert (first.code, again.out) == (0, first.out)
+    assert len(office.node.fleet.events) == 1
+    assert (other.code, "used for another request" in other.err) == (1, True)

@@ -2,13 +2,13 @@
 
 import io
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import redirect_stdout
 
 import click
 import pytest
 
-from forewarn.cli.output import print_fields, print_json_list, print_line, print_table, wrapped
+from forewarn.cli.output import print_fields, print_json_list, print_line, print_table, wide_option, wrapped
 
 
 class Terminal(io.StringIO):
@@ -44,13 +44,66 @@ def test_a_table_in_a_pipe_is_plain_and_whole(capsys: pytest.CaptureFixture[str]
     assert len({line.rindex("  ") for line in lines}) == 1
 
 
-def test_a_table_at_a_terminal_fits_its_width() -> None:
-    """A long name is cut with an ellipsis, and no line wraps."""
-    lines = at_terminal(lambda: print_table(("VM", "STATE"), [(LONG, "running")], "none")).splitlines()
+ID = "A123D8C0-2F27-4A6D-9D0B-1D3A0B1C2D3E"
+HEADERS = ("EVENT", "VM", "GROUP", "HOST", "STATE")
+ROW = (ID, "a-vm-with-a-name-of-thirty-six-signs", "web", "host-1", "running")
 
-    assert len(lines) == 2
-    assert "…" in lines[1]
-    assert "running" in lines[1]
+
+def shown(*arguments: str, rows: Sequence[Sequence[str]] = (ROW,)) -> list[str]:
+    """Return the lines of a table that a command prints at a terminal."""
+
+    @click.command
+    @wide_option
+    def command() -> None:
+        print_table(HEADERS, rows, "none", drop=("HOST", "GROUP", "STATE"))
+
+    printed = at_terminal(lambda: command.main(list(arguments), standalone_mode=False))
+    return [line.rstrip() for line in click.unstyle(printed).splitlines()]
+
+
+def test_names_and_ids_are_never_cut() -> None:
+    """Columns of less worth are left out, in the order that the command states, and the last line names them."""
+    head, row, footer = shown()
+
+    assert head.split() == ["EVENT", "VM"]
+    assert row == f"{ID}  {ROW[1]}"
+    assert footer == "left out: HOST, GROUP, STATE; --wide shows all columns"
+
+
+def test_no_more_columns_are_left_out_than_must_be() -> None:
+    """The one of least worth goes first."""
+    narrower = (ID, "a-vm-of-22-characters-", "web", "host-1", "running")
+
+    assert shown(rows=(narrower,))[1:] == [
+        f"{ID}  a-vm-of-22-characters-  web    running",
+        "left out: HOST; --wide shows all columns",
+    ]
+
+
+def test_all_columns_are_shown_where_they_fit() -> None:
+    """And nothing is said about others."""
+    assert [line.split() for line in shown(rows=(("1", "2", "3", "4", "5"),))] == [list(HEADERS), list("12345")]
+
+
+def test_wide_shows_all_columns() -> None:
+    """In lines that are longer than the window."""
+    assert [line.split() for line in shown("--wide")] == [list(HEADERS), list(ROW)]
+
+
+def test_what_can_give_way_no_more_is_longer_than_the_window() -> None:
+    """A name that is longer than the window is whole."""
+    lines = at_terminal(lambda: print_table(("VM", "STATE"), [(LONG, "running")], "none", drop=("STATE",)))
+
+    assert LONG in lines.splitlines()[1]
+    assert "\u2026" not in lines
+
+
+def test_a_later_row_that_needs_more_room_begins_a_table_with_fewer_columns() -> None:
+    """Long tables are printed as they come; a second head tells which columns there are from there on."""
+    lines = shown(rows=[("1", "2", "3", "4", "5")] * 1_000 + [ROW])
+
+    assert [line.split() for line in (lines[0], lines[1001])] == [list(HEADERS), ["EVENT", "VM"]]
+    assert lines[-1] == "left out: HOST, GROUP, STATE; --wide shows all columns"
 
 
 def test_the_last_column_is_broken_between_words() -> None:

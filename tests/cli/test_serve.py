@@ -212,3 +212,19 @@ def test_nothing_that_was_acknowledged_is_lost_by_a_kill_under_load(tmp_path: Pa
         kept = {event.id for event in client.events()}
 
     assert set(acknowledged) <= kept
+
+
+def test_a_demo_starts_again_where_one_was_killed(tmp_path: Path) -> None:
+    """With what happened in it: also where its own VM was deleted; it ends with its terminal."""
+    arguments = ("demo", "--metadata", f"127.0.0.1:{free_port()}", "--control", "off")
+    directory = tmp_path / "forewarn-demo"
+    with running(*arguments, cwd=tmp_path, until=directory):
+        assert forewarn("--data", str(directory), "vm", "delete", "web-0").returncode == 0
+        second = forewarn(*arguments, cwd=tmp_path)
+        assert second.returncode == 3
+        assert "is in use by the process with id" in second.stderr
+
+    with running(*arguments, cwd=tmp_path, until=directory) as demo:
+        demo.send_signal(signal.SIGHUP)
+        assert demo.wait(PATIENCE) == 0
+    assert "Traceback" not in (tmp_path / "log").read_text(encoding="utf-8")

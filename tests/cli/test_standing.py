@@ -51,7 +51,8 @@ def test_a_change_is_a_line() -> None:
     line = ChangeLine(change="new", event=shown_event(REBOOT), concerns_me=False)
 
     assert re.fullmatch(
-        r"HH:MM  F020BA2E  new      Reboot of web-0, not of this VM: Scheduled, not before .* ago\)", told(line)
+        r"HH:MM  F020BA2E-[-0-9A-F]{27}  new      Reboot of web-0, not of this VM: Scheduled, not before .* ago\)",
+        told(line),
     )
 
 
@@ -69,4 +70,4 @@ def test_what_is_gone_tells_how_it_ended() -> None:
     """Nobody has to guess whether it happened."""
     line = ChangeLine(change="gone", ending="canceled", event=shown_event(REBOOT), concerns_me=True)
 
-    assert told(line) == "HH:MM  F020BA2E  gone     Reboot of web-0: canceled"
+    assert told(line) == "HH:MM  F020BA2E-3BC0-4C40-A10B-86575A9EABD5  gone     Reboot of web-0: canceled"

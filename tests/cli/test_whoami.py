@@ -1,9 +1,13 @@
 """``forewarn whoami`` in a VM."""
 
+from collections.abc import Iterator
+from pathlib import Path
+
 import pytest
 
 from forewarn.emulator import Emulator
 from tests.cli.conftest import Forewarn
+from tests.conformance.kit.mock import Mock
 
 
 def test_a_vm_learns_its_name_and_its_service(forewarn: Forewarn, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -18,6 +22,8 @@ def test_a_vm_learns_its_name_and_its_service(forewarn: Forewarn, monkeypatch: p
 
         assert told == {
             "name": "web-0",
+            "name_evidence": "instance metadata",
+            "name_is_guess": False,
             "url": f"{emulator.url}/metadata/scheduledevents",
             "found_by": "the environment (SCHEDULED_EVENTS_URL)",
             "api_version": "2020-07-01",
@@ -26,5 +32,51 @@ def test_a_vm_learns_its_name_and_its_service(forewarn: Forewarn, monkeypatch: p
             "events": 1,
             "neighbours": ["web-1"],
         }
-        assert shown.splitlines()[0] == "name         web-0"
+        assert shown.splitlines()[:2] == ["name         web-0", "name from    instance metadata"]
         assert "changes      told at once (long poll)\n" in shown
+
+
+@pytest.fixture
+def mock(monkeypatch: pytest.MonkeyPatch) -> Iterator[Mock]:
+    """A service that tells no names, asked by a VM with the host name app-7."""
+    monkeypatch.setattr("forewarn.client.conversation.gethostname", lambda: "app-7.example.org")
+    with Mock() as mock:
+        monkeypatch.setenv("SCHEDULED_EVENTS_URL", mock.url)
+        yield mock
+
+
+@pytest.mark.usefixtures("mock")
+def test_a_name_from_the_host_name_is_called_a_guess(forewarn: Forewarn) -> None:
+    """With what it goes by, and how to give the right one; events and approve say so too."""
+    told = forewarn("whoami", "--json").json
+    shown = forewarn("whoami").out
+    note = "note: this VM's name app-7 is a guess: the host name, and no event names it; the service does not tell it"
+
+    assert (told["name"], told["name_is_guess"]) == ("app-7", True)
+    assert told["name_evidence"] == "the host name, and no event names it"
+    assert shown.splitlines()[0] == "name         app-7 (a guess)"
+    assert "FOREWARN_AGENT_NAME" in shown
+    assert forewarn("events", "--json").err.startswith(note)
+    assert forewarn("approve", "--all").err.startswith(note)
+
+
+@pytest.mark.usefixtures("mock")
+def test_an_event_that_names_the_host_is_evidence(forewarn: Forewarn, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It stays a guess: another VM may have that name."""
+    monkeypatch.setattr("forewarn.client.conversation.gethostname", lambda: "WEB-0")
+    told = forewarn("whoami", "--json").json
+
+    assert (told["name"], told["name_is_guess"]) == ("web-0", True)
+    assert told["name_evidence"] == "the host name, and an event names it"
+
+
+@pytest.mark.usefixtures("mock")
+def test_a_configured_name_is_no_guess(forewarn: Forewarn) -> None:
+    """That which the agent goes by."""
+    Path("agent.toml").write_text('name = "web-9"\n', encoding="utf-8")
+    told = forewarn("whoami", "--json").json
+
+    assert (told["name"], told["name_evidence"]) == ("web-9", "the agent's configuration")
+    assert not told["name_is_guess"]
+    Path("agent.toml").write_text("nonsense", encoding="utf-8")
+    assert forewarn("whoami", "--json").json["name"] == "app-7"

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from forewarn import AsyncClient, ChangeKind, Client, Closed, Ending, UnknownEvent
+from forewarn import AsyncClient, ChangeKind, Client, Closed, Ending, UnknownEvent, WrongLoop
 from forewarn.testing.scheduled_events import ScheduledEvents
 
 
@@ -48,6 +48,26 @@ def test_an_event_is_followed_through_its_life(scheduled_events: ScheduledEvents
         (ChangeKind.STARTED, None),
         (ChangeKind.GONE, Ending.COMPLETED),
     ]
+
+
+@pytest.mark.parametrize("call", ["document", "ask", "own_name", "url", "aclose"])
+def test_a_second_event_loop_is_refused_in_our_words(scheduled_events: ScheduledEvents, call: str) -> None:
+    """Its connection and its locks belong to the first; also for a loop that runs in another thread."""
+    client = AsyncClient(scheduled_events.url)
+
+    async def use_elsewhere() -> None:
+        def other() -> None:
+            asyncio.run(getattr(client, call)())
+
+        await client.document()
+        with pytest.raises(WrongLoop, match="make one in each"):
+            await asyncio.to_thread(other)
+        await client.document()
+        await client.aclose()
+
+    asyncio.run(use_elsewhere())
+    with pytest.raises(WrongLoop, match="make one in each"):
+        asyncio.run(getattr(client, call)())
 
 
 def test_who_waits_in_another_task_ends_with_the_client(scheduled_events: ScheduledEvents) -> None:

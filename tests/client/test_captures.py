@@ -27,6 +27,7 @@ CAPTURES = {
             (
                 ScheduledEvent(
                     id="xxx-1",
+                    shown_id="xxx-1",
                     type=EventType.FREEZE,
                     status=EventStatus.SCHEDULED,
                     resources=("xxxx",),
@@ -111,6 +112,7 @@ CAPTURES = {
             (
                 ScheduledEvent(
                     id="602d9444-d2cd-49c7-8624-8643e7171297",
+                    shown_id="602d9444-d2cd-49c7-8624-8643e7171297",
                     type=EventType.REDEPLOY,
                     status=EventStatus.SCHEDULED,
                     resources=("vm0",),

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from forewarn.client.changes import Change, ChangeKind, Ending, changes
 from forewarn.core.model import EventStatus, EventType
-from forewarn.wire.document import Document, ScheduledEvent
+from forewarn.wire.document import Document, ScheduledEvent, UnreadableEvent
 
 SCHEDULED = ScheduledEvent(id="a", type=EventType.FREEZE, status=EventStatus.SCHEDULED, resources=("web-0",))
 STARTED = msgspec.structs.replace(SCHEDULED, status=EventStatus.STARTED)
@@ -137,3 +137,13 @@ def test_canceled_is_said_only_of_what_never_started(steps: list[str]) -> None:
                     lives[each] = becomes
                     incarnation += 1
                     break
+
+
+def test_nothing_is_certain_of_an_ending_beside_what_cannot_be_read() -> None:
+    """The event may have started while it could not be read."""
+    unread = (UnreadableEvent("a", "no"),)
+    whole, partly = Document(2, (SCHEDULED,)), Document(2, (SCHEDULED,), unread)
+
+    assert kinds(whole, Document(3, ())) == [(ChangeKind.GONE, Ending.CANCELED)]
+    assert kinds(partly, Document(3, ())) == [(ChangeKind.GONE, Ending.UNKNOWN)]
+    assert kinds(whole, Document(3, (), (UnreadableEvent("b", "no"),))) == [(ChangeKind.GONE, Ending.UNKNOWN)]

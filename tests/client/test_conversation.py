@@ -210,7 +210,7 @@ def test_when_patience_is_over_the_error_says_what_was_in_the_way(
 def test_a_vm_that_is_not_known_is_told_so_at_once() -> None:
     """Asking again does not help."""
     stage = Stage(problem(403, "Forbidden"))
-    with pytest.raises(NotKnown, match=r"this VM is not known there: .* answers 403: Forbidden"):
+    with pytest.raises(NotKnown, match=r"this VM may not ask there: .* answers 403: Forbidden"):
         stage.play(stage.conversation().document())
 
     assert len(stage.sent) == 1
@@ -242,17 +242,55 @@ def test_trouble_is_logged_once_for_each_kind(caplog: pytest.LogCaptureFixture) 
 
 
 def test_an_approval_names_the_events() -> None:
-    """In any case, each once; 200 is all that counts."""
-    stage = Stage(Answer(200, {}))
+    """In any case, each once; 200 is all that counts. The document tells how the service spells the ids."""
+    stage = Stage(document(1, event(ID), event(NEXT_ID)), Answer(200, {}))
     stage.play(stage.conversation().approve((ID.upper(), ID, NEXT_ID)))
 
     assert [(each.method, each.body) for each in stage.sent] == [
+        ("GET", b""),
         (
             "POST",
             b'{"StartRequests":[{"EventId":"%s"},{"EventId":"%s"}]}'
             % (ID.upper().encode(), NEXT_ID.upper().encode()),
-        )
+        ),
     ]
+
+
+@pytest.mark.parametrize("shown", [ID, ID.upper(), ID.title(), "Not-A-Guid"])
+def test_an_id_goes_back_as_it_was_shown(shown: str) -> None:
+    """Some services compare it exactly; however the program spells it, and whether it asked before or not."""
+    there = document(1, event(EventId=shown))
+    body = b'{"StartRequests":[{"EventId":"%s"}]}' % shown.encode()
+    for spelled in (shown, shown.lower(), shown.upper()):
+        stage = Stage(there, Answer(200, {}))
+        stage.play(stage.conversation().approve((spelled,)))
+        assert stage.sent[-1].body == body
+    stage = Stage(there, Answer(200, {}))
+    conversation = stage.conversation()
+    seen = stage.play(conversation.document()).events[0]
+    for wanted in (seen, seen.id):
+        stage.play(conversation.approve((wanted,)))
+    assert [each.body for each in stage.sent] == [b"", body, body]
+    stage = Stage(there, Answer(200, {}), there)
+    with pytest.raises(NotPostponed, match=f"event {shown} is not"):
+        stage.play(stage.conversation().postpone(seen.id, timedelta(minutes=1), ""))
+
+
+def test_an_event_of_another_client_goes_back_as_it_was_shown() -> None:
+    """It carries its spelling, so that no question is needed."""
+    stage = Stage(document(1, event(EventId=ID)), Answer(200, {}))
+    seen = stage.play(stage.conversation().document()).events[0]
+    stage.play(stage.conversation().approve((seen,)))
+
+    assert [each.body for each in stage.sent] == [b"", b'{"StartRequests":[{"EventId":"%s"}]}' % ID.encode()]
+
+
+def test_an_id_that_is_not_shown_goes_out_as_it_is_given() -> None:
+    """The api-version may hide its type."""
+    stage = Stage(document(1), Answer(200, {}))
+    stage.play(stage.conversation().approve(("Elsewhere",)))
+
+    assert stage.sent[-1].body == b'{"StartRequests":[{"EventId":"Elsewhere"}]}'
 
 
 def test_approving_nothing_asks_nothing() -> None:
@@ -265,10 +303,10 @@ def test_approving_nothing_asks_nothing() -> None:
 
 def test_an_approval_is_repeated_until_it_is_heard() -> None:
     """It means the same twice."""
-    stage = Stage(RESET, problem(503), Answer(200, {}))
+    stage = Stage(document(1, event(ID)), RESET, problem(503), Answer(200, {}))
     stage.play(stage.conversation().approve((ID,)))
 
-    assert [each.method for each in stage.sent] == ["POST"] * 3
+    assert [each.method for each in stage.sent] == ["GET", *["POST"] * 3]
 
 
 @pytest.mark.parametrize("status", [201, 202, 204, 304])
@@ -281,8 +319,8 @@ def test_only_200_is_a_yes(status: int) -> None:
 
 def test_approving_what_is_gone_names_it() -> None:
     """The document tells which of the events it was."""
-    stage = Stage(problem(400, "no such event"), document(3, event(ID)))
-    with pytest.raises(UnknownEvent, match=NEXT_ID) as raised:
+    stage = Stage(document(2, event(ID), event(NEXT_ID)), problem(400, "no such event"), document(3, event(ID)))
+    with pytest.raises(UnknownEvent, match=NEXT_ID.upper()) as raised:
         stage.play(stage.conversation().approve((ID, NEXT_ID)))
 
     assert raised.value.events == (NEXT_ID,)
@@ -290,18 +328,18 @@ def test_approving_what_is_gone_names_it() -> None:
 
 def test_an_approval_refused_for_another_reason_says_that() -> None:
     """The event is there."""
-    stage = Stage(problem(400, "Something else"), document(3, event(ID)))
+    there = document(3, event(ID))
+    stage = Stage(there, problem(400, "Something else"), there)
     with pytest.raises(Refused, match="Something else"):
         stage.play(stage.conversation().approve((ID,)))
 
 
 def test_an_approval_before_any_question_agrees_on_the_version_too() -> None:
     """A 400 may be about the version."""
-    stage = Stage(problem(400), problem(400), document(1, event(ID)), Answer(200, {}))
+    stage = Stage(problem(400), document(1, event(ID)), Answer(200, {}))
     stage.play(stage.conversation().approve((ID,)))
 
     assert [(each.method, version) for each, version in zip(stage.sent, stage.versions, strict=True)] == [
-        ("POST", NEWEST),
         ("GET", NEWEST),
         ("GET", "2019-08-01"),
         ("POST", "2019-08-01"),
@@ -330,7 +368,7 @@ def test_more_time_is_asked_for_and_looked_for() -> None:
 def test_a_service_that_gives_no_time_is_not_believed(reply: Answer, after: dict[str, object]) -> None:
     """Azure knows nothing of it: it refuses, or says yes to an empty list."""
     stage = Stage(document(1, event(ID)), reply, document(1, after))
-    with pytest.raises(NotPostponed, match=f"event {ID} is not postponed"):
+    with pytest.raises(NotPostponed, match=f"event {ID.upper()} is not postponed"):
         stage.play(stage.conversation().postpone(ID, timedelta(minutes=10), ""))
 
 
@@ -347,6 +385,7 @@ def test_the_service_tells_a_vms_name_once() -> None:
     conversation = stage.conversation()
 
     assert [stage.play(conversation.own_name()) for _ in range(2)] == ["web-0", "web-0"]
+    assert not conversation.is_name_guessed
     assert [each.target for each in stage.sent] == [
         "/metadata/instance/compute/name?api-version=2017-08-01&format=text"
     ]
@@ -361,7 +400,9 @@ def test_where_the_name_is_not_told_the_host_name_is_looked_for_among_events(rep
         stage = Stage(reply, document(1, event(Resources=shown)))
         stage.found = "vmss00000i.internal.example.org"
 
-        assert stage.play(stage.conversation().own_name()) == name
+        conversation = stage.conversation()
+        assert stage.play(conversation.own_name()) == name
+        assert conversation.is_name_guessed
 
 
 def test_whether_a_service_holds_questions_is_seen_by_asking_one() -> None:

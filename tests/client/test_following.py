@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from forewarn.client.following import Following
-from forewarn.client.steps import Answer, Silence
+from forewarn.client.steps import GLANCE, Answer, Pause, Send, Silence
 from forewarn.wire.document import Document
 from tests.client.stage import REFUSED, RESET, TIMED_OUT, Stage, document, event, problem, unchanged, version_problem
 
@@ -104,6 +104,36 @@ def test_a_service_that_says_it_waited_and_did_not_makes_nobody_spin(answers: li
     gaps = [after - before for before, after in pairwise(stage.asked_at)]
     assert all(gap >= 0.199 for gap in gaps)
     assert all(gap >= 0.8 for gap, answer in zip(gaps[1:], answers, strict=False) if answer == "not modified")
+
+
+def test_an_answer_to_another_question_ends_the_pause_of_who_follows() -> None:
+    """After an outage events are followed as soon as the service is said to answer again."""
+    stage = Stage(REFUSED)
+    conversation = stage.conversation()
+    steps = Following(conversation).next()
+    assert isinstance(next(steps), Send)
+    pause = steps.send(REFUSED)
+
+    assert isinstance(pause, Pause)
+    slices = pause.slices(lambda: stage.now)
+    assert next(slices) == GLANCE
+    stage.replies.append(document(1))
+    stage.play(conversation.document())
+    assert list(slices) == []
+    assert isinstance(steps.send(None), Send)
+
+
+def test_an_answer_to_who_follows_ends_the_pause_of_another_question() -> None:
+    """An approval is not late because the service was away."""
+    stage = Stage(document(1))
+    conversation = stage.conversation()
+    steps = conversation.document()
+    assert isinstance(next(steps), Send)
+    pause = steps.send(REFUSED)
+    stage.play(Following(conversation).next())
+
+    assert isinstance(pause, Pause)
+    assert list(pause.slices(lambda: stage.now)) == []
 
 
 @pytest.mark.parametrize(
@@ -220,3 +250,53 @@ def test_a_service_that_was_discovered_and_is_gone_is_looked_for_again(monkeypat
         stage.play(following.next())
 
         assert (conversation.found is found) == (url is not None)
+
+
+def test_an_event_that_cannot_be_read_is_logged_once_and_hides_no_other(caplog: pytest.LogCaptureFixture) -> None:
+    """It is logged again only after it was gone; an event that was read before stays as it was."""
+    caplog.set_level(logging.INFO, "forewarn.client")
+    good, bad = event("b"), event("a", NotBefore="TBD")
+    stage = Stage(document(1, event("a"), good), document(2, bad, good), document(3, bad), document(4))
+    following = follow(stage)
+
+    seen = [stage.play(following.next()) for _ in range(4)]
+
+    assert [[each.id for each in shown.events] for shown in seen] == [["a", "b"], ["b", "a"], ["a"], []]
+    assert caplog.messages == ["the entry of event A cannot be read and is ignored: NotBefore is no time: 'TBD'"]
+
+
+def test_a_document_full_of_unreadable_events_fills_no_log(caplog: pytest.LogCaptureFixture) -> None:
+    """Ten are named, the rest is counted."""
+    caplog.set_level(logging.INFO, "forewarn.client")
+    stage = Stage(document(1, *(event(f"e{number}", Resources=None) for number in range(2_000))))
+
+    assert stage.play(follow(stage).next()).events == ()
+    assert len(caplog.messages) == 11
+    assert caplog.messages[-1] == "1990 more entries cannot be read and are ignored"
+
+
+def test_different_troubles_are_each_logged_once(caplog: pytest.LogCaptureFixture) -> None:
+    """Also two of one kind, and by turns; one does not hide the other."""
+    caplog.set_level(logging.INFO, "forewarn.client")
+    troubles: list[Answer | Silence] = [problem(500, "no disk"), problem(500, "no memory"), REFUSED] * 3
+    stage = Stage(document(1), *troubles, document(2))
+    following = follow(stage)
+    stage.play(following.next())
+    stage.play(following.next())
+
+    warned = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
+    assert len(warned) == 3
+    assert [sum(word in each for each in warned) for word in ("no disk", "no memory", "refused")] == [1, 1, 1]
+
+
+def test_troubles_without_end_fill_no_log(caplog: pytest.LogCaptureFixture) -> None:
+    """After ten different ones the log says that it names no further ones."""
+    caplog.set_level(logging.INFO, "forewarn.client")
+    stage = Stage(document(1), *(problem(500, f"error {number}") for number in range(50)), document(2))
+    following = follow(stage)
+    stage.play(following.next())
+    stage.play(following.next())
+
+    warned = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
+    assert len(warned) == 11
+    assert warned[-1].endswith("; asking again, and further troubles are not logged")

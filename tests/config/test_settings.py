@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from forewarn.config.settings import KEYS, Mail, Notice, Settings, load
+from forewarn.config import settings as settings_module
+from forewarn.config.settings import KEYS, LEAST_HISTORY, Mail, Notice, Settings, load
 from forewarn.config.values import Endpoint
 from forewarn.core.errors import BadInput
 from forewarn.core.notice import Rules
@@ -36,11 +37,13 @@ SAMPLES = {
     "control_certificate": ("control.pem", Path("control.pem")),
     "control_key": ("control.key", Path("control.key")),
     "control_plain_http": ("true", True),
+    "strict": ("true", True),
     "fleet": ("fleet.toml", Path("fleet.toml")),
     "hurry": ("60", 60.0),
     "default_vm": ("web-0", "web-0"),
     "identity": ("mark", "mark"),
     "answer_ttl": ("1", 1),
+    "allowed_hosts": ("Meta.example.org., *", ("meta.example.org", "*")),
     "rate_limit": ("2.5", 2.5),
     "rate_burst": ("7", 7),
     "connections_per_caller": ("0", 0),
@@ -62,7 +65,38 @@ def test_every_setting_is_a_flag_a_variable_and_a_key(tmp_path: Path, name: str)
 
     assert getattr(load({name: given_text}, {}, Path("/dev/null")), name) == value
     assert getattr(load({}, {f"FOREWARN_{name.upper()}": given_text}, Path("/dev/null")), name) == value
-    assert getattr(load({}, {}, file), name) == value
+    assert getattr(load({}, {}, file), name) == (tmp_path / value if isinstance(value, Path) else value)
+
+
+def test_paths_in_a_file_count_from_its_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A hook that runs elsewhere than the service finds the same; flags count from where one is."""
+    file = written(
+        tmp_path, 'data = "data"\nfleet = "/srv/fleet.toml"\n[mail]\nuser = "us"\npassword_file = "word"\n'
+    )
+    monkeypatch.chdir("/")
+    settings = load({"control_key": "key"}, {}, file)
+
+    assert (settings.data, settings.fleet) == (tmp_path / "data", Path("/srv/fleet.toml"))
+    assert settings.control_key == Path("key")
+    assert settings.mail.password_file == tmp_path / "word"
+
+
+def test_the_settings_of_the_system_say_where_its_data_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Commands that look for the service of this machine find them last of all; a service does not by itself."""
+    monkeypatch.chdir(tmp_path)
+    system = tmp_path / "etc" / "forewarn.toml"
+    monkeypatch.setattr(settings_module, "SYSTEM_FILE", system)
+    assert load({}, {}, of_system=True).data == Path("forewarn-data")
+    system.parent.mkdir()
+    system.write_text('identity = "mark"\n')
+
+    assert load({}, {}, system).data == load({}, {}, of_system=True).data == Path("/var/lib/forewarn")
+    assert load({}, {}).data == Path("forewarn-data")
+    assert load({"data": "other"}, {}, of_system=True).data == Path("other")
+    system.write_text('data = "/srv/data"\n')
+    assert load({}, {}, system).data == Path("/srv/data")
+    written(tmp_path, 'data = "here"\n')
+    assert load({}, {}, of_system=True).data == Path("here")
 
 
 @pytest.mark.parametrize(
@@ -107,6 +141,15 @@ def test_a_mistake_elsewhere_names_the_flag_or_the_variable() -> None:
         load({}, {"FOREWARN_HURRY": "x"}, Path("/dev/null"))
 
 
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [('["A.example", "b.example"]', ("a.example", "b.example")), ('"*"', ("*",)), ("[]", ()), ('""', ())],
+)
+def test_hosts_are_a_list_or_a_text(tmp_path: Path, text: str, names: tuple[str, ...]) -> None:
+    """In any case; none are none."""
+    assert load({}, {}, written(tmp_path, f"allowed_hosts = {text}\n")).allowed_hosts == names
+
+
 def test_a_default_vm_speaks_on_loopback_only() -> None:
     """On any other listener it would lend its identity to strangers."""
     with pytest.raises(BadInput, match="default_vm speaks for callers on this machine only"):
@@ -117,7 +160,13 @@ def test_a_default_vm_speaks_on_loopback_only() -> None:
     ("flags", "said"),
     [
         ({"default_vm": "web-0", "identity": "tap"}, 'default_vm is for identity = "address"'),
-        ({"answer_ttl": "256"}, "no packet travels more than 255 hops"),
+        (
+            {"allowed_hosts": "meta.example.org:80"},
+            "--allowed-hosts is 'meta.example.org:80', expected names without",
+        ),
+        ({"allowed_hosts": "a,,b"}, "expected names without ports"),
+        ({"allowed_hosts": "http://a.b/"}, "expected names without ports"),
+        ({"answer_ttl": "256"}, "expected a whole number from 0 to 255"),
         ({"identity": "name"}, "expected one of address, mark, tap"),
     ],
 )
@@ -185,3 +234,9 @@ def test_any_value_is_taken_or_refused_in_one_sentence(name: str, value: object)
         said = str(error)
 
     assert flag in said
+
+
+@pytest.mark.parametrize(("given", "kept"), [("1h", LEAST_HISTORY), ("30d", timedelta(days=30))])
+def test_a_day_of_history_is_always_kept(given: str, kept: timedelta) -> None:
+    """For so long a request may be repeated under its key, whatever the setting says."""
+    assert load({"history": given}, {}).kept_history == kept

@@ -100,6 +100,13 @@ def test_refused_stranger(cloud: Cloud) -> None:
     assert said(cloud.get(vm="127.0.9.9")) == promised("refused-stranger")
 
 
+def test_refused_deallocated(cloud: Cloud) -> None:
+    """A VM that is deallocated is told so, and what brings it back; once started it may ask again."""
+    cloud.deallocate("web-0")
+
+    assert said(cloud.get(vm="web-0")) == promised("refused-deallocated")
+
+
 def test_refused_rate(tmp_path: Path) -> None:
     """Twenty at once, then five a second; the answer says when to come again."""
     with Cloud(tmp_path, rate_limit=5.0) as cloud:
@@ -110,6 +117,19 @@ def test_refused_rate(tmp_path: Path) -> None:
         assert cloud.get(vm="web-1").status == 200
         cloud.pass_time(seconds=1)
         assert [cloud.get().status for _ in range(6)] == [200] * 5 + [429]
+
+
+def test_refused_host(tmp_path: Path) -> None:
+    """A name with a dot that is not configured; before the caller and the rate, of which it takes nothing."""
+    with Cloud(tmp_path, rate_limit=5.0, rate_burst=5, allowed_hosts=("meta.example.org",)) as cloud:
+        cloud.enrol()
+        cloud.pass_time(seconds=60)
+        for vm in ("web-0", "127.9.9.9"):
+            assert [said(cloud.get(vm=vm, Host="evil.example")) for _ in range(9)] == [promised("refused-host")] * 9
+        names = (cloud.host, f"{cloud.host}:1", "localhost", "meta.example.org", "META.example.org.:80")
+        assert [cloud.get(Host=name).status for name in names] == [200] * 5
+        assert cloud.get().status == 429
+        assert said(cloud.post(b"{}", Host="evil.example")) == promised("refused-host")
 
 
 @pytest.mark.parametrize("value", ["", "false", "1", "true, true"])

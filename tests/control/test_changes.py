@@ -12,9 +12,9 @@ from uuid import uuid4
 import pytest
 
 from forewarn.control.changes import Listening, Place
-from forewarn.core.commands import OperateVm, SetGroup, VmOperation
+from forewarn.core.commands import ChangeFleet, OperateVm, SetGroup, VmOperation
 from forewarn.core.errors import BadInput
-from forewarn.core.model import Caller, CallerKind
+from forewarn.core.model import Caller, CallerKind, Vm
 from tests.office import FLEET, Office
 
 ADA = Caller(CallerKind.OPERATOR, "ada")
@@ -183,6 +183,32 @@ def test_what_takes_a_vm_away_is_told_to_its_owner(office: Office) -> None:
         event = next(iter(office.node.fleet.events))
         office.finish(event)
         assert stream.take(4) == ["started-at-once", "attempted", "completed", "vm-removed"]
+
+
+def test_what_changed_is_told_before_and_after(office: Office) -> None:
+    """Of a group's terms, and of VMs that were declared anew."""
+    with listening(office) as stream:
+        set_limit(office, "web", 60)
+        office.do(ChangeFleet(id=uuid4().hex, by=ADA, vms=(Vm("pool_0", "pool", "h2", spot=True),)))
+
+        terms, fleet = stream.next()["data"]["fact"], stream.next()["data"]["fact"]
+    assert terms["changed"] == {"policy.postpone_limit": {"before": 0, "after": 60}}
+    assert fleet == {
+        "fact": "fleet-changed",
+        "vms": 1,
+        "changed": {"pool_0.host": {"before": "h1", "after": "h2"}},
+    }
+
+
+def test_an_owner_is_told_that_its_vm_was_removed(office: Office) -> None:
+    """By name; another's owner is not told."""
+    pool, web = office.token("pat", "owner", "pool"), office.token("will", "owner", "web")
+    with listening(office, pool) as theirs, listening(office, web) as others:
+        office.do(ChangeFleet(id=uuid4().hex, by=ADA, removed_vms=("pool_0",)))
+        set_limit(office, "web", 60)
+
+        assert theirs.next()["data"]["fact"] == {"fact": "fleet-changed", "removed_vms": 1, "removed": ["pool_0"]}
+        assert others.take(1) == ["group-set"]
 
 
 def test_nobody_is_told_secrets(office: Office) -> None:

@@ -9,16 +9,17 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 
+import msgspec
 import pytest
 
-from forewarn.control.bodies import TermsBody, TokenBody, VmOperationBody
+from forewarn.control.bodies import Misfit, Problem, SubscriptionBody, TermsBody, TokenBody, VmOperationBody
 from forewarn.control.client import Client
 from forewarn.control.difference import Difference
 from forewarn.control.problems import KINDS, error_of, problem_of
 from forewarn.control.tokens import TooManyFailures, Unauthenticated
-from forewarn.core.errors import BadInput, ForewarnError, NotAllowed, Refused, Unavailable, Unknown
+from forewarn.core.errors import BadInput, ForewarnError, NotAllowed, OutcomeUnknown, Refused, Unavailable, Unknown
 from forewarn.core.model import Vm
-from forewarn.core.outsiders import Role
+from forewarn.core.outsiders import Role, SubscriptionKind
 from tests.office import Office
 
 
@@ -75,6 +76,33 @@ def test_a_service_that_goes_away_leaves_it_open_what_was_done(tmp_path: Path, s
         client.approve("last")
 
 
+UNSURE = msgspec.json.encode(problem_of(OutcomeUnknown("it is not known; ask again with the same key")))
+
+
+def test_what_became_of_a_request_is_asked_again_under_the_same_key(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A service that does not know whether it recorded something is asked until it does."""
+    monkeypatch.setattr("forewarn.control.client._ASK_AGAIN", (0.0, 0.0))
+    unsure = answer(UNSURE, "503 Service Unavailable")
+    with answering(tmp_path, unsure, unsure, answer(b"")), Client.local(tmp_path) as client:
+        client.revoke_token("ada")
+
+
+def test_a_request_that_stays_unknown_names_its_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """After that it is for the user to ask again, with the key that is named."""
+    monkeypatch.setattr("forewarn.control.client._ASK_AGAIN", (0.0,))
+    unsure = answer(UNSURE, "503 Service Unavailable")
+    with (
+        answering(tmp_path, unsure, unsure),
+        pytest.raises(
+            OutcomeUnknown, match=r"same key \(monday; on the command line: forewarn --idempotency-key monday"
+        ),
+        Client.local(tmp_path) as client,
+    ):
+        client.revoke_token("ada", key="monday")
+
+
 def test_a_connection_that_was_closed_in_between_is_made_anew(tmp_path: Path) -> None:
     """A kept connection may end while nobody uses it; the request is sent once more."""
     page = answer(b'{"items":[{"name":"h1","vms":0}],"next":null}')
@@ -108,7 +136,49 @@ def test_every_error_comes_back_as_what_it_was(family: type[ForewarnError]) -> N
     back = error_of(problem_of(error))
 
     assert type(back) is (NotAllowed if family in (TooManyFailures, Unauthenticated) else family)
-    assert str(back) == str(error)
+    assert str(back) == str(error) or family is Unauthenticated
+
+
+def test_a_token_that_is_not_accepted_comes_with_the_remedy() -> None:
+    """What the API says of headers helps nobody at a terminal."""
+    said = str(error_of(problem_of(Unauthenticated("send it as 'Authorization: Bearer fw_...'"))))
+
+    assert "ask an operator for another ('forewarn token create'), and log in with it" in said
+
+
+def test_what_is_wrong_with_a_request_is_said_once() -> None:
+    """The detail of a problem has its errors already."""
+    misfit = Misfit("body.count", "Expected `int` <= 7")
+    told = Problem(
+        type="bad-input", title="", status=400, detail="mend: body.count: Expected `int` <= 7", errors=(misfit,)
+    )
+
+    assert str(error_of(told)) == "mend: body.count: Expected `int` <= 7"
+
+
+def test_a_name_with_a_slash_is_found_by_its_id(client: Client) -> None:
+    """No path can hold it; a token that was created can be revoked, and what cannot exist is not there."""
+    client.create_token(TokenBody(name="a/b", role=Role.VIEWER))
+    client.add_subscription(
+        SubscriptionBody(name="c/d", kind=SubscriptionKind.WEBHOOK, target="https://example.org/hook")
+    )
+    client.rotate_token("a/b")
+    client.revoke_token("a/b")
+    client.remove_subscription("c/d")
+
+    assert (list(client.tokens()), list(client.subscriptions())) == ([], [])
+    with pytest.raises(Unknown, match="there is no token 'a/b'"):
+        client.revoke_token("a/b")
+    for name in ("a/b", "..", "../vms"):
+        with pytest.raises(Unknown, match="names hold no '/'"):
+            client.vm(name)
+
+
+@pytest.mark.parametrize("token", ["fw_\n", "fw_ü", "a\r\nHost: x"])
+def test_a_token_that_no_header_can_hold_is_refused(token: str) -> None:
+    """Before it is sent."""
+    with pytest.raises(BadInput, match="copy it again, in one line"):
+        Client.remote("https://forewarn.example.org", token)
 
 
 def test_refusals_are_raised(office: Office, client: Client) -> None:

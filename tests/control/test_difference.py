@@ -44,6 +44,7 @@ policies = st.builds(
     Policy,
     approve_user_reboot=st.booleans(),
     approve_all_down=st.booleans(),
+    restart_after_crash=st.booleans(),
     postpone_limit=st.sampled_from([0, 90, 3_600]),
     quiet_hours=st.sampled_from([(), ("22:00-06:00", "Sat,Sun 00:00-24:00 Europe/Berlin")]),
 )

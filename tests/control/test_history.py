@@ -1,16 +1,21 @@
 """The record answers by VM, group, host, event, caller and time, to each as far as it may know."""
 
+import sqlite3
+from contextlib import closing
 from datetime import timedelta
+from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
 
-from forewarn.control.history import Question, first_since
+from forewarn.control.history import Question, answer, first_since
 from forewarn.control.lines import Line
-from forewarn.core.commands import CreateToken, DeallocateVm, RecordFetched
+from forewarn.core.commands import ChangeFleet, CreateToken, DeallocateVm, RecordFetched, SetGroup
 from forewarn.core.facts import Fetch
-from forewarn.core.model import NODE
+from forewarn.core.model import NODE, ApprovalRule, Vm
 from forewarn.core.outsiders import Role, Token
+from forewarn.journal.sqlite import SqliteJournal
+from forewarn.testing.journal_contract import NOON, hosts
 from tests.control.past import ADA, DAWN, OPERATOR, VIEWER, Past, owner
 
 LIFE = ["announced", "approved", "started", "attempted", "completed"]
@@ -132,6 +137,27 @@ def test_histories_longer_than_a_chunk_are_read_on() -> None:
         assert past.ask(replace(question, oldest_first=True)).lines == newest[::-1]
 
 
+@pytest.mark.parametrize("kept_from", [2, 250, 451, 601])
+def test_a_history_whose_beginning_was_deleted_is_told_once(tmp_path: Path, kept_from: int) -> None:
+    """From either end, and bounded by a time before, at and after the first entry that is kept."""
+    journal = SqliteJournal(tmp_path)
+    fleet = journal.load().fleet
+    journal.append(0, hosts(1, 650))
+    with closing(sqlite3.connect(tmp_path / "journal.sqlite3")) as connection:
+        connection.execute("DELETE FROM entries WHERE revision < ?", (kept_from,))
+        connection.commit()
+    everything = list(range(kept_from, 651))
+
+    for oldest_first in (False, True):
+        order = everything if oldest_first else everything[::-1]
+        for until in (None, 1, kept_from, kept_from + 9, 640):
+            bound = NOON + timedelta(seconds=until) if until else None
+            asked = Question(limit=9_999, oldest_first=oldest_first, until=bound)
+            told = [line.revision for line in answer(journal, fleet, 650, asked, OPERATOR).lines]
+            assert told == [revision for revision in order if until is None or revision < until]
+    journal.close()
+
+
 def test_an_owner_reads_of_its_own_groups_only(past: Past) -> None:
     """Whatever it asks for: nothing, another's VM, group or caller, or a time."""
     bearer = owner("db")
@@ -180,3 +206,55 @@ def test_a_large_declaration_is_summed_up(past: Past) -> None:
 
     *_, declared = past.ask(Question(vm="db-0")).lines
     assert declared.detail == {"declared": {"name": "db-0", "group": "db", "host": "h1", "address": "10.0.0.3"}}
+
+
+def test_terms_that_changed_are_told_before_and_after(past: Past) -> None:
+    """Each key that changed, and no other."""
+    past.do(SetGroup(id=past.id(), by=ADA, group="web", approval=ApprovalRule.QUORUM, quorum=2))
+
+    (line,) = past.ask(Question(group="web", limit=1)).lines
+
+    assert line.detail == {
+        "changed": {
+            "approval": {"before": "any", "after": "quorum"},
+            "policy.quorum": {"before": 0, "after": 2},
+        }
+    }
+
+
+def test_a_group_s_history_holds_who_joined_and_left(past: Past) -> None:
+    """By declaration, by moving to another group, and by removal; a VM that changed is told before and after."""
+    moved = Vm("web-1", "db", "h2", update_domain=1, fault_domain=1, address="10.0.0.2")
+    changed = Vm("db-0", "db", "h1", address="10.0.0.9")
+    past.do(ChangeFleet(id=past.id(), by=ADA, vms=(Vm("web-2", "web", "h1"), moved, changed)))
+    past.do(ChangeFleet(id=past.id(), by=ADA, removed_vms=("web-2",)))
+
+    left, joined = past.ask(Question(group="web", limit=2)).lines
+    assert (left.vms, left.detail) == (("web-2",), {"left": ("web-2",)})
+    assert (joined.vms, joined.detail) == (("web-2", "web-1"), {"joined": ("web-2",), "left": ("web-1",)})
+    line = next(line for line in past.ask(Question(group="db")).lines if line.fact == "fleet-changed")
+    assert line.detail == {
+        "joined": ("web-1",),
+        "changed": {"db-0.address": {"before": "10.0.0.3", "after": "10.0.0.9"}},
+    }
+    *_, first = past.ask(Question(group="web")).lines
+    assert first.detail["joined"] == ("web-0", "web-1")
+
+
+def test_an_owner_reads_that_its_vm_was_removed(past: Past) -> None:
+    """Also by the VM's name, when it is gone."""
+    past.do(ChangeFleet(id=past.id(), by=ADA, removed_vms=("db-0",)))
+
+    for question in (Question(limit=1), Question(vm="db-0", limit=1)):
+        (line,) = past.ask(question, owner("db")).lines
+        assert (line.fact, line.group, line.vms) == ("fleet-changed", "db", ("db-0",))
+    assert "db-0" not in str(past.ask(Question(limit=1), owner("web")).lines)
+
+
+def test_what_changed_is_told_where_nothing_is_asked_for_by_name(past: Past) -> None:
+    """Beside how much it was."""
+    past.do(ChangeFleet(id=past.id(), by=ADA, vms=(Vm("db-0", "db", "h2", address="10.0.0.3"),)))
+
+    (line,) = past.ask(Question(limit=1)).lines
+
+    assert line.detail == {"vms": 1, "changed": {"db-0.host": {"before": "h1", "after": "h2"}}}

@@ -4,6 +4,8 @@ import asyncio
 import contextlib
 import getpass
 import http.client
+import json
+import logging
 import socket
 import threading
 from typing import Any
@@ -12,6 +14,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from forewarn.control import server
+from forewarn.control.server import LARGEST_HEAD
 from tests.office import Office
 
 
@@ -53,6 +57,34 @@ def test_garbage_is_refused_and_the_next_caller_is_answered(office: Office, garb
         caller.recv(1_000)
 
     assert office.ask("GET", "/v1/health/live").status == 200
+
+
+@pytest.mark.parametrize(
+    ("sent", "status"),
+    [
+        (b"BREW /v1/vms HTTP/1.1\r\n\r\n", "400 Bad Request"),
+        (b"GET /v1/vms HTTP/1.1\r\nX: a\x01b\r\n\r\n", "400 Bad Request"),
+        (b"GET / HTTP/1.1\r\nX:".ljust(LARGEST_HEAD + 1, b"a"), "431 Request Header Fields Too Large"),
+    ],
+    ids=["method", "control character", "large"],
+)
+def test_what_no_route_sees_is_answered_with_a_problem_too(office: Office, sent: bytes, status: str) -> None:
+    """And the connection ends, before more of an endless head arrives."""
+    with socket.create_connection(("127.0.0.1", office.entrance.port), 20) as caller:
+        with contextlib.suppress(ConnectionError):
+            caller.sendall(sent)
+        head, _, body = caller.recv(10_000).partition(b"\r\n\r\n")
+
+    assert head.startswith(f"HTTP/1.1 {status}\r\n".encode())
+    assert b"\r\ncontent-type: application/problem+json\r\n" in head
+    assert json.loads(body)["status"] == int(status[:3])
+
+
+def test_a_request_for_an_upgrade_is_answered_as_any_other(office: Office, caplog: pytest.LogCaptureFixture) -> None:
+    """The log does not advise an operator to install something."""
+    said = office.ask("GET", "/v1/health/live", headers={"Connection": "Upgrade", "Upgrade": "websocket"})
+
+    assert (said.status, caplog.messages) == (200, [])
 
 
 def test_answers_tell_the_time_and_not_what_serves_them(office: Office) -> None:
@@ -127,7 +159,7 @@ def test_too_many_connections_over_tcp_keep_no_local_operator_out(
     office: Office, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Those beyond the limit are closed at once."""
-    monkeypatch.setattr("forewarn.control.server.MOST_CONNECTIONS", 1)
+    monkeypatch.setattr("forewarn.control.sockets.MOST_CONNECTIONS", 1)
     first, second = (office.connect("") for _ in range(2))
     first.request("GET", "/v1/health/live")
     assert first.getresponse().read()
@@ -138,3 +170,60 @@ def test_too_many_connections_over_tcp_keep_no_local_operator_out(
     assert office.ask("GET", "/v1/health/live").status == 200
     first.close()
     second.close()
+
+
+def test_one_address_cannot_take_every_connection(office: Office, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What it has beyond its share is closed; when it lets one go it may have another."""
+    monkeypatch.setattr("forewarn.control.server.MOST_PER_ADDRESS", 1)
+    with socket.create_connection(("127.0.0.1", office.entrance.port), timeout=20) as first:
+        first.sendall(b"GET /v1/health/live HTTP/1.1\r\nHost: x\r\n\r\n")
+        assert first.recv(4096).startswith(b"HTTP/1.1 200 ")
+        with (
+            socket.create_connection(("127.0.0.1", office.entrance.port), timeout=20) as second,
+            contextlib.suppress(ConnectionError),
+        ):
+            assert second.recv(4096) == b""
+        with socket.create_connection(
+            ("127.0.0.1", office.entrance.port), timeout=20, source_address=("127.0.0.2", 0)
+        ) as other:
+            other.sendall(b"GET /v1/health/live HTTP/1.1\r\nHost: x\r\n\r\n")
+            assert other.recv(4096).startswith(b"HTTP/1.1 200 ")
+
+
+def test_a_body_that_never_ends_is_hung_up_on(office: Office, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also after it was refused: whoever drips bytes holds no connection for ever."""
+    monkeypatch.setattr("forewarn.control.server.BODY_ARRIVAL", 0.05)
+    with socket.create_connection(("127.0.0.1", office.entrance.port), timeout=20) as slow:
+        slow.sendall(b"POST /v1/fleet HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n{")
+        with contextlib.suppress(ConnectionError):
+            while slow.recv(4096):
+                pass
+
+
+def test_invalid_requests_are_logged_once_a_minute_with_their_number(
+    office: Office, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In one constant line of ours: a caller without a token must not fill the log."""
+
+    def send_garbage(times: int) -> None:
+        for _ in range(times):
+            with socket.create_connection(("127.0.0.1", office.entrance.port), 20) as caller:
+                caller.sendall(b"garbage\r\n\r\n")
+                assert caller.recv(1_000).startswith(b"HTTP/1.1 400 ")
+
+    invalid = server._InvalidRequests()
+    monkeypatch.setattr("forewarn.control.server._LOG_INTERVAL", float("inf"))
+    caplog.set_level(logging.DEBUG)
+    send_garbage(3)
+    assert _invalid_lines(caplog) == [{"count": 1, "last_address": "127.0.0.1"}]
+    assert "Invalid HTTP" not in caplog.text
+
+    caplog.clear()
+    monkeypatch.setattr("forewarn.control.server._LOG_INTERVAL", 60.0)
+    for now in (0.0, 1.0, 59.9, 60.0, 61.0, 120.0):
+        invalid.add("192.0.2.1", now)
+    assert [line["count"] for line in _invalid_lines(caplog)] == [1, 3, 2]
+
+
+def _invalid_lines(caplog: pytest.LogCaptureFixture) -> list[dict[str, object]]:
+    return [vars(each)["fields"] for each in caplog.records if each.msg == "invalid HTTP requests were refused"]

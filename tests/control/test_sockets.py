@@ -1,5 +1,6 @@
 """The sockets of the control plane: who may open them, and what is in the way."""
 
+import resource
 import socket
 import stat
 from pathlib import Path
@@ -8,7 +9,7 @@ import pytest
 
 from forewarn.config.values import Endpoint
 from forewarn.control.client import Client
-from forewarn.control.sockets import UnixSocket, listen, load_certificate
+from forewarn.control.sockets import UnixSocket, listen, load_certificate, most_connections
 from forewarn.core.errors import BadInput, Unavailable
 from tests.office import Office, opened
 
@@ -98,3 +99,13 @@ def test_a_certificate_that_cannot_be_used_is_named(tmp_path: Path, content: str
 
     with pytest.raises(BadInput, match=r"control\.pem .*cannot be used: .*both in PEM"):
         load_certificate(file, None)
+
+
+@pytest.mark.parametrize(("hard", "most"), [(200, 50), (1_000_000, 4_096), (resource.RLIM_INFINITY, 4_096)])
+def test_operators_take_no_more_than_a_quarter_of_the_files(
+    monkeypatch: pytest.MonkeyPatch, hard: int, most: int
+) -> None:
+    """So that the local operator, VMs and the journal find one, however many connect."""
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (100, hard))
+
+    assert most_connections() == most

@@ -11,9 +11,8 @@ from forewarn.control import story
 from forewarn.control.bodies import TermsBody, VmOperationBody
 from forewarn.control.client import Client
 from forewarn.control.story import Story
-from forewarn.core import lifecycle
 from forewarn.core.commands import Approve, Postponement, Report, Result
-from forewarn.core.facts import Announced, Entry
+from forewarn.core.facts import Announced, Entry, EventChanged
 from forewarn.core.model import (
     NODE,
     ApprovalRule,
@@ -70,12 +69,12 @@ def test_a_story_tells_everything_in_order(office: Office, client: Client) -> No
     told = tell(client, event)
 
     assert [what for what, _ in steps(told)] == [
-        "scheduled",
+        "Scheduled",
         "fetched",
         "approved",
-        "started",
+        "Started",
         "attempted",
-        "completed",
+        "Completed",
     ]
     assert told.steps[0].detail == "vm restart, not before 2026-01-01T00:15:00Z (15m of notice)"
     assert [told.steps[number].by for number in (1, 2)] == ["web-1", "web-1"]
@@ -99,7 +98,7 @@ def test_fetches_stand_where_they_happened_not_where_they_were_noted(office: Off
     approve(office, event, "web-0")
     office.show(event.lower(), "web-0", seen_at)
 
-    assert [what for what, _ in steps(tell(client, event))] == ["scheduled", "fetched", "approved", "started"]
+    assert [what for what, _ in steps(tell(client, event))] == ["Scheduled", "fetched", "approved", "Started"]
 
 
 def test_a_fetch_is_told_also_when_it_was_noted_after_the_end(office: Office, client: Client) -> None:
@@ -170,7 +169,7 @@ def test_an_event_born_started_says_why(client: Client) -> None:
     """No notice was owed, and the story tells the reason."""
     told = tell(client, announce(client, "restart", "web-0"))
 
-    assert [what for what, _ in steps(told)] == ["scheduled", "started"]
+    assert [what for what, _ in steps(told)] == ["Scheduled", "Started"]
     assert told.steps[1].detail == "at once: the group is off: none of its VMs asks"
 
 
@@ -211,12 +210,12 @@ def test_facts_of_other_events_are_left_out(office: Office, client: Client) -> N
     both = (first.lower(), second.lower())
     office.do(Approve(id=uuid4().hex, by=Caller(CallerKind.OPERATOR, "ada"), events=both))
 
-    assert [what for what, _ in steps(tell(client, first))] == ["scheduled", "approved", "started"]
-    assert [what for what, _ in steps(tell(client, second))] == ["scheduled", "approved", "waiting"]
+    assert [what for what, _ in steps(tell(client, first))] == ["Scheduled", "approved", "Started"]
+    assert [what for what, _ in steps(tell(client, second))] == ["Scheduled", "approved", "waiting"]
 
 
-@pytest.mark.parametrize("kind", get_args(lifecycle.Change), ids=lambda kind: kind.__name__)
-def test_every_fact_of_an_events_life_is_a_step_of_its_story(kind: type[lifecycle.Change]) -> None:
+@pytest.mark.parametrize("kind", get_args(EventChanged), ids=lambda kind: kind.__name__)
+def test_every_fact_of_an_events_life_is_a_step_of_its_story(kind: type[EventChanged]) -> None:
     """A fact that is added to the rules is not forgotten here."""
     now = datetime(2026, 1, 1, tzinfo=UTC)
     known: dict[str, Any] = {"event": EVENT.id, "at": now, "not_before": now, "by": NODE, "seconds": 1}

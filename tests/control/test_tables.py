@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 from msgspec.structs import fields
 
 from forewarn.control import tables
-from forewarn.core.declaration import check_name, check_terms
 from forewarn.core.errors import Refused
 from forewarn.core.model import GroupKind, GroupTerms, InstanceFacts, Interface, Policy, Vm
+from forewarn.core.terms import check_name, check_terms
 
 RUN_TIME = {"instance", "interface", "moved_to", "deallocated"}
 

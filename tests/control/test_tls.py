@@ -79,18 +79,18 @@ def test_a_login_over_tls_works_with_the_authority_that_vouches(site: tuple[Path
     )
     (directory / "token").write_text(made["token"], encoding="utf-8")
 
-    refused = run(directory, "login", url, "--token-file", "token")
+    refused = run(directory, "login", "--url", url, "--token-file", "token")
     assert (refused.returncode, "cannot be trusted" in refused.stderr) == (3, True)
-    done = run(directory, "login", url, "--token-file", "token", "--authority", "certificate.pem")
+    done = run(directory, "login", "--url", url, "--token-file", "token", "--authority", "certificate.pem")
     assert (done.returncode, done.stderr) == (0, "")
-    listed = run(directory, "--server", url, "vm", "list", "--json")
+    listed = run(directory, "--url", url, "vm", "list", "--json")
     assert [vm["name"] for vm in json.loads(listed.stdout)] == ["web-0", "web-1"]
 
 
 def test_the_port_speaks_nothing_but_tls(site: tuple[Path, str]) -> None:
     """A request in the clear is not answered."""
     directory, url = site
-    plain = run(directory, "--server", url.replace("https", "http"), "vm", "list", FOREWARN_TOKEN="fw_x")  # noqa: S106
+    plain = run(directory, "--url", url.replace("https", "http"), "vm", "list", FOREWARN_TOKEN="fw_x")  # noqa: S106
 
     assert plain.returncode == 3
 

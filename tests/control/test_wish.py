@@ -44,6 +44,7 @@ def test_a_fleet_file_says_everything_there_is_to_say() -> None:
         approve_user_reboot = true
         approve_user_redeploy = true
         approve_all_down = false
+        restart_after_crash = false
         postpone_limit = "30m"
         quiet_hours = ["22:00-06:00"]
         [[vm]]
@@ -72,7 +73,7 @@ def test_a_fleet_file_says_everything_there_is_to_say() -> None:
 
     instance = InstanceFacts("id", "size", "Windows", "here", "rg", "sub", {"role": "web"})
     interface = Interface("tap0", 7, "52:54:00:12:34:ab", "10.0.0.0/24", "203.0.113.4", "2001:db8::4")
-    policy = Policy(1, True, True, False, 1_800, ("22:00-06:00",))
+    policy = Policy(1, True, True, False, 1_800, ("22:00-06:00",), False)
     assert found == Wish(
         {"h1": Host("h1")},
         {"pool": GroupTerms("pool", GroupKind.SCALE_SET, ApprovalRule.QUORUM, 600, EvictionPolicy.DELETE, policy)},
@@ -151,6 +152,10 @@ ALONE = '[[group]]\nname = "g"\nkind = "standalone"\n'
         (
             SET + VM + 'group = "web"\n[[vm]]\nname = "WEB-0"\ngroup = "web"',
             "line 8: [[vm]] 2 'WEB-0': 'web-0' of the same group differs only in upper and lower case",
+        ),
+        (
+            SET + VM + 'group = "web"\n[[vm]]\nname = "_Web-0"\ngroup = "web"',
+            "line 8: [[vm]] 2 '_Web-0': 'web-0' of the same group differs only in a leading underscore or in case",
         ),
         (
             '[[vm]]\nname = "a"\naddress = "10.0.0.1"\n[[vm]]\nname = "b"\naddress = "10.0.0.1"',

@@ -11,9 +11,12 @@ from forewarn.core.commands import (
     Attempt,
     CancelEvent,
     ChangeFleet,
+    CordonHost,
     DeallocateVm,
+    DrainHost,
     Enrol,
     HostOperation,
+    MoveVm,
     Observe,
     OperateHost,
     OperateVm,
@@ -21,7 +24,9 @@ from forewarn.core.commands import (
     ReclaimSpot,
     RecordAsked,
     RecordFetched,
+    RepairHost,
     Report,
+    ReportSwitch,
     Result,
     ScaleIn,
     SetGroup,
@@ -29,7 +34,7 @@ from forewarn.core.commands import (
     SwitchOff,
     VmOperation,
 )
-from forewarn.core.facts import Announced, Fetch, Mark, StartedAtOnce
+from forewarn.core.facts import Announced, Fetch, FleetChanged, Mark, StartedAtOnce
 from forewarn.core.model import (
     NODE,
     ApprovalRule,
@@ -42,7 +47,10 @@ from forewarn.core.model import (
     Sighting,
     Vm,
 )
-from tests.core.fleets import ANN, GROUPS, HOSTS, QUIET, VMS, terms_of, vms_named
+from forewarn.core.placement import Capacity, HostCapacity, VmDemand, plan_drain
+from tests.core import fleet_file
+from tests.core.fleet_file import declaration
+from tests.core.fleets import ANN, GROUPS, HOSTS, QUIET, VMS, fleets, terms_of, vms_named
 from tests.core.machine import (
     ANY_EVENT,
     ANY_GROUP,
@@ -58,6 +66,7 @@ from tests.core.machine import (
     is_started,
     now_in,
 )
+from tests.core.witness import copy_of
 
 
 class FleetMachine(Machine):
@@ -85,6 +94,70 @@ class FleetMachine(Machine):
         not_before = None if after is None else self.now + after
         command = OperateHost(
             id=self.next_id(), by=ANN, operation=operation, host=host, not_before=not_before, live=live
+        )
+        self.do(command)
+
+    @rule(host=st.sampled_from([*HOSTS, "nowhere"]))
+    def repair_host(self, host: str) -> None:
+        self.do(RepairHost(id=self.next_id(), by=ANN, host=host))
+
+    @rule(host=st.sampled_from([*HOSTS, "nowhere"]), is_cordoned=st.booleans())
+    def cordon_host(self, host: str, *, is_cordoned: bool) -> None:
+        self.do(CordonHost(id=self.next_id(), by=ANN, host=host, is_cordoned=is_cordoned))
+
+    @rule(
+        host=st.sampled_from([*HOSTS] * 3 + ["nowhere"]),
+        room=st.integers(0, 5),
+        lost=st.integers(0, 4),
+        live=st.booleans(),
+    )
+    def drain_host(self, host: str, room: int, lost: int, *, live: bool) -> None:
+        """Drain by a plan, which the fleet may have overtaken."""
+        capacity = Capacity(
+            {each: HostCapacity(room, room) for each in HOSTS},
+            {name: VmDemand(1, 1, is_live=vm.update_domain == 0) for name, vm in self.fleet.vms.items()},
+        )
+        plan = plan_drain(self.fleet, host, capacity)
+        assert len(plan.placements) <= room * len(HOSTS)
+        placements = dict(list(plan.placements.items())[lost - 4 :]) if lost > 3 else plan.placements
+        command = DrainHost(
+            id=self.next_id(),
+            by=ANN,
+            host=host,
+            placements=placements,
+            left=plan.left,
+            cold=plan.cold,
+            live=live,
+        )
+        self.do(command)
+
+    @rule(vm=ANY_VM, result=st.sampled_from(Result), is_old=st.booleans())
+    def report_switch(self, vm: str, result: Result, *, is_old: bool) -> None:
+        request = self.fleet.power_requests.get(vm)
+        asked = "another" if is_old or request is None else request.id
+        self.do(ReportSwitch(id=self.next_id(), by=NODE, vm=vm, asked=asked, result=result))
+
+    @rule(
+        vm=ANY_VM,
+        host=st.sampled_from([*HOSTS] * 3 + ["nowhere"]),
+        after=NOT_BEFORE,
+        record=st.booleans(),
+        can_move=st.booleans(),
+        live=st.booleans(),
+    )
+    def move_vm(
+        self, vm: str, host: str, after: timedelta | None, *, record: bool, can_move: bool, live: bool
+    ) -> None:
+        not_before = None if after is None else self.now + after
+        command = MoveVm(
+            id=self.next_id(),
+            by=ANN,
+            vm=vm,
+            host=host,
+            not_before=not_before,
+            record=record,
+            can_move=can_move,
+            live=live,
         )
         self.do(command)
 
@@ -130,9 +203,9 @@ class FleetMachine(Machine):
     def cancel(self, event: str) -> None:
         self.do(CancelEvent(id=self.next_id(), by=ANN, event=event))
 
-    @rule(vm=ANY_VM, command=st.sampled_from([DeallocateVm, StartVm]))
-    def deallocate_or_start(self, vm: str, command: type[DeallocateVm | StartVm]) -> None:
-        self.do(command(id=self.next_id(), by=ANN, vm=vm))
+    @rule(vm=ANY_VM, command=st.sampled_from([DeallocateVm, StartVm]), can_switch=st.booleans())
+    def deallocate_or_start(self, vm: str, command: type[DeallocateVm | StartVm], *, can_switch: bool) -> None:
+        self.do(command(id=self.next_id(), by=ANN, vm=vm, can_switch=can_switch))
 
     @precondition(is_started)
     @rule(event=STARTED)
@@ -151,9 +224,14 @@ class FleetMachine(Machine):
         hosts = dict.fromkeys(resources[:moved], host) if host else {}
         self.do(Report(id=self.next_id(), by=NODE, event=event, result=result, hosts=hosts))
 
-    @rule(vm=ANY_VM, what=st.sampled_from([*Seen, Seen.CRASHED, Seen.CRASHED]))
-    def see(self, vm: str, what: Seen) -> None:
-        self.do(Observe(id=self.next_id(), by=NODE, sighting=Sighting(vm, what, self.now)))
+    @rule(
+        vm=ANY_VM,
+        what=st.sampled_from([*Seen, Seen.CRASHED, Seen.CRASHED, Seen.MOVED]),
+        host=st.sampled_from([*HOSTS, "nowhere"]),
+    )
+    def see(self, vm: str, what: Seen, host: str) -> None:
+        host = host if what is Seen.MOVED else ""
+        self.do(Observe(id=self.next_id(), by=NODE, sighting=Sighting(vm, what, self.now, host=host)))
 
     @rule(
         group=ANY_GROUP,
@@ -216,6 +294,27 @@ class FleetMachine(Machine):
                 cancel_events=cancel_events,
             )
         )
+
+    @rule(file=fleets(), exact=st.booleans(), cancel_events=st.booleans(), yes=st.booleans())
+    def apply_a_file(self, file: ChangeFleet, *, exact: bool, cancel_events: bool, yes: bool) -> None:
+        """Apply any file; then it is the declaration, unless it is refused."""
+        before = copy_of(self.fleet)
+        facts = self.do(
+            declaration(self.fleet, file, self.next_id(), exact=exact, cancel_events=cancel_events, yes=yes)
+        )
+        if facts is not None:
+            fleet_file.check_applied(before, self.fleet, file, exact=exact)
+
+    @rule(file=fleets())
+    def start_with_a_file(self, file: ChangeFleet) -> None:
+        """A start is never refused, and the same file then changes nothing."""
+        before = copy_of(self.fleet)
+        facts = self.do(declaration(self.fleet, file, self.next_id(), is_start=True))
+        assert facts is not None, "a start is never refused"
+        fleet_file.check_started(before, self.fleet, facts)
+        again = self.do(declaration(self.fleet, file, self.next_id(), is_start=True))
+        assert again is not None
+        assert not any(isinstance(fact, FleetChanged) for fact in again), "the same file changes nothing"
 
     @rule(vm=ANY_VM, operation=st.sampled_from([VmOperation.DELETE, VmOperation.EVICT]))
     def end_a_vm(self, vm: str, operation: VmOperation) -> None:

@@ -41,6 +41,7 @@ def policies(quorum: int) -> st.SearchStrategy[Policy]:
         approve_user_reboot=st.booleans(),
         approve_user_redeploy=st.booleans(),
         approve_all_down=st.booleans(),
+        restart_after_crash=st.booleans(),
         postpone_limit=st.sampled_from([0, 600, 3600]),
         quiet_hours=st.sampled_from(QUIET),
     )

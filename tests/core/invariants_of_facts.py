@@ -3,7 +3,7 @@
 from datetime import datetime, timedelta
 from itertools import combinations
 
-from forewarn.core.commands import SwitchOff
+from forewarn.core.commands import MoveVm, Observe, Report, StartVm, SwitchOff
 from forewarn.core.facts import (
     Announced,
     Approved,
@@ -11,15 +11,18 @@ from forewarn.core.facts import (
     Canceled,
     Completed,
     Failed,
+    IncarnationsRaised,
     Postponed,
     Started,
     StartedAtOnce,
     SwitchedOff,
     VmMoved,
+    VmStarted,
+    VmSwitched,
     Waiting,
 )
 from forewarn.core.model import CallerKind, Event, EventStatus, EventType
-from tests.core.relations import exclude_each_other, is_quiet, rank, takes_turns
+from tests.core.relations import exclude_each_other, is_quiet, must_wait_for_failure, rank, takes_turns
 from tests.core.witness import MINIMUM_NOTICE, Moment, OfFact
 
 OF_FACTS: list[OfFact] = []
@@ -66,6 +69,7 @@ def only_what_owes_no_notice_goes_without(moment: Moment) -> None:
             )
             assert owes_none or not event.without_notice
             assert event.without_notice or isinstance(moment.fact, Announced)
+            assert event.operation != "vm fail" or policy.restart_after_crash
 
 
 @holds
@@ -105,6 +109,16 @@ def maintenance_takes_turns_and_no_vm_is_under_two_started_events(moment: Moment
     started = [event for event in moment.after.events.values() if event.status is EventStatus.STARTED]
     for one, other in combinations(started, 2):
         assert not exclude_each_other(one, other, moment.memory)
+
+
+@holds
+def maintenance_does_not_start_beside_a_hardware_failure_of_its_group(moment: Moment) -> None:
+    match moment.fact:
+        case Started(event=id_):
+            starting = moment.before.events[id_]
+            for other in moment.before.events.values():
+                if other.status is EventStatus.STARTED:
+                    assert not must_wait_for_failure(starting, other, moment.memory)
 
 
 @holds
@@ -170,7 +184,12 @@ def status_only_moves_forward(moment: Moment) -> None:
 def the_incarnation_rises_by_one_with_what_is_shown_and_with_nothing_else(moment: Moment) -> None:
     for group in moment.before.terms.keys() & moment.after.terms.keys():
         changed = moment.before.documents[group] != moment.after.documents[group]
-        assert moment.after.incarnations[group] - moment.before.incarnations[group] == changed
+        rise = moment.after.incarnations[group] - moment.before.incarnations[group]
+        if isinstance(moment.fact, IncarnationsRaised) and group in moment.fact.groups:
+            assert rise > 0
+            assert not changed
+        else:
+            assert rise == changed
 
 
 @holds
@@ -212,13 +231,86 @@ def a_vm_leaves_only_when_no_started_event_needs_it(moment: Moment) -> None:
     for name in moment.before.vms.keys() - moment.after.vms.keys():
         for event in moment.after.events.values():
             assert name not in event.vms
-            assert name not in event.resources or event.status is EventStatus.SCHEDULED
+            before = moment.before.events.get(event.id)
+            assert before is None or name not in before.vms or event.status is EventStatus.SCHEDULED
 
 
 @holds
 def a_vm_moves_only_to_a_known_host(moment: Moment) -> None:
     if isinstance(moment.fact, VmMoved):
         assert moment.after.vms[moment.fact.vm].standing_on == moment.fact.host
+
+
+@holds
+def nothing_comes_to_a_failed_host(moment: Moment) -> None:
+    for name, vm in moment.after.vms.items():
+        old = moment.before.vms.get(name)
+        if vm.standing_on in moment.memory.failed_hosts:
+            assert old
+            assert old.standing_on == vm.standing_on
+            assert vm.deallocated or not old.deallocated
+    for event in moment.after.events.values():
+        is_planned = event.status is EventStatus.SCHEDULED
+        assert not is_planned or event.targets.isdisjoint(moment.memory.failed_hosts)
+
+
+@holds
+def nothing_is_sent_to_a_cordoned_host(moment: Moment) -> None:
+    """A driver may report or see that a VM came there, and an operator may record it: that is how it is then."""
+    cordoned = moment.memory.cordoned
+    for event in moment.after.events.values():
+        assert event.targets.isdisjoint(cordoned)
+    if isinstance(moment.command, Report | Observe) or (isinstance(moment.command, MoveVm) and moment.command.record):
+        return
+    for name, vm in moment.after.vms.items():
+        old = moment.before.vms.get(name)
+        if vm.standing_on in cordoned:
+            assert old
+            assert old.standing_on == vm.standing_on
+            assert vm.deallocated or not old.deallocated
+
+
+@holds
+def a_drain_moves_each_vm_to_the_host_planned_for_it(moment: Moment) -> None:
+    match moment.fact:
+        case Announced(event=event) if event.operation == "host drain":
+            assert tuple(sorted(event.placements)) == event.resources
+            assert event.host not in event.targets
+            assert event.host in moment.memory.cordoned
+
+
+@holds
+def a_vm_that_is_off_stays_off_until_it_is_started(moment: Moment) -> None:
+    for name, vm in moment.after.vms.items():
+        old = moment.before.vms.get(name)
+        if old and old.deallocated and not vm.deallocated:
+            assert moment.fact == VmStarted(name, request=getattr(moment.fact, "request", ""))
+            assert isinstance(moment.command, StartVm)
+
+
+@holds
+def a_power_request_is_where_the_vm_is_to_be(moment: Moment) -> None:
+    match moment.fact:
+        case VmSwitched(vm=name, on=on):
+            assert moment.before.vms[name].deallocated is not on
+
+
+@holds
+def only_spot_vms_are_evicted(moment: Moment) -> None:
+    match moment.fact:
+        case Announced(event=event) | StartedAtOnce(event=event) if event.type is EventType.PREEMPT:
+            assert all(moment.before.vms[name].spot for name in event.resources)
+
+
+@holds
+def a_host_has_one_unfinished_operation_of_a_kind(moment: Moment) -> None:
+    match moment.fact:
+        case Announced(event=event) if event.operation in {"host freeze", "host reboot", "host redeploy"}:
+            same = [each for each in moment.before.events.values() if each.operation == event.operation]
+            siblings = [each for each in same if each.announced_at == event.announced_at]
+            standing = [each for each in same if each.host == event.host and each not in siblings]
+            on_host = {vm.group for vm in moment.before.vms.values() if vm.standing_on == event.host}
+            assert not [each.id for each in standing if each.group in on_host]
 
 
 @holds

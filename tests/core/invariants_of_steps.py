@@ -3,7 +3,14 @@
 from forewarn.core.commands import Approve, CancelEvent, OperateVm, ScaleIn
 from forewarn.core.facts import Announced, Approved, Completed, StartedAtOnce, VmDeallocated, VmRemoved, Waiting
 from forewarn.core.model import CallerKind, EventStatus, EventType
-from tests.core.relations import exclude_each_other, is_ready, rank, user_operations
+from tests.core.relations import (
+    exclude_each_other,
+    is_ready,
+    must_wait_for_failure,
+    rank,
+    takes_turns,
+    user_operations,
+)
 from tests.core.witness import OfStep, Step, derived, foreign_ids, packed
 
 OF_STEPS: list[OfStep] = []
@@ -79,9 +86,20 @@ def what_is_ready_waits_only_for_what_stands_in_its_way(step: Step) -> None:
             continue  # that it waits for the end of quiet hours was seen when it began to
         assert event.waits_for, f"{event.id} is ready and waits for nothing"
         blocker = events[event.waits_for]
-        assert exclude_each_other(event, blocker, step.memory)
+        is_failure = must_wait_for_failure(event, blocker, step.memory)
+        assert is_failure or exclude_each_other(event, blocker, step.memory)
         is_ahead = is_ready(blocker, step) and rank(blocker, step.memory) < rank(event, step.memory)
         assert blocker.status is EventStatus.STARTED or is_ahead
+
+
+@holds
+def what_takes_no_turns_waits_only_for_a_started_event_of_its_vm(step: Step) -> None:
+    for event in step.after.events.values():
+        if event.waits_for and not takes_turns(event):
+            blocker = step.after.events[event.waits_for]
+            assert blocker.status is EventStatus.STARTED
+            assert set(blocker.vms) & set(event.vms)
+        assert takes_turns(event) or not event.waits_until
 
 
 @holds
@@ -91,6 +109,20 @@ def an_event_that_waits_names_one_that_is_there(step: Step) -> None:
             assert event.status is EventStatus.SCHEDULED
             assert event.waits_for in step.after.events
             assert is_ready(event, step)
+
+
+@holds
+def what_a_vm_sees_never_falls(step: Step) -> None:
+    for vm in step.after.vms.values():
+        assert step.after.incarnations[vm.group] >= step.memory.seen.get(vm.name, 1)
+
+
+@holds
+def a_vm_never_sees_another_document_under_the_same_incarnation(step: Step) -> None:
+    for name, vm in step.after.vms.items():
+        old = step.before.vms.get(name)
+        if old and step.before.incarnations[old.group] == step.after.incarnations[vm.group]:
+            assert step.before.documents[old.group] == step.after.documents[vm.group]
 
 
 @holds

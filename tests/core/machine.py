@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from datetime import datetime, timedelta
+from typing import ClassVar
 from uuid import UUID
 
 import msgspec
@@ -16,6 +17,7 @@ from forewarn.core.facts import AnyFact
 from forewarn.core.fleet import Fleet
 from forewarn.core.model import NODE, EventStatus
 from forewarn.core.notice import Rules
+from forewarn.core.turns import HasPassed
 from tests.core.fleets import STRANGE_ID, VMS, fleets
 from tests.core.invariants_of_facts import OF_FACTS
 from tests.core.invariants_of_steps import OF_STEPS
@@ -64,10 +66,13 @@ class Machine(RuleBasedStateMachine):
     """A fleet in which time passes and nodes restart; the witness looks on."""
 
     fleet: Fleet
+    of_facts: ClassVar = OF_FACTS
+    of_steps: ClassVar = OF_STEPS
 
     def __init__(self) -> None:
         super().__init__()
         self.fleet = Fleet()
+        self.has_passed: HasPassed = lambda _: True
         self._clock = MONDAY + timedelta(hours=12)
         self._count = 0
         self._labels = Labels()
@@ -77,6 +82,9 @@ class Machine(RuleBasedStateMachine):
         """The time handed to the rules never falls below that of the last fact."""
         return max(self._clock, self.fleet.last_at)
 
+    def let_pass_until(self, time: datetime) -> None:
+        self._clock = time
+
     def next_id(self) -> str:
         self._count += 1
         return str(UUID(int=self._count))
@@ -85,7 +93,7 @@ class Machine(RuleBasedStateMachine):
     def begin(self, fleet: ChangeFleet, hurry: float, limit: int) -> None:
         self._rules = Rules(user_operation_limit=limit).hurried(hurry)
         self.hurry = hurry
-        self._witness = Witness(OF_FACTS, OF_STEPS, self._rules, hurry)
+        self._witness = Witness(self.of_facts, self.of_steps, self._rules, hurry)
         assert self.do(fleet)
 
     def do(self, command: Command) -> tuple[AnyFact, ...] | None:
@@ -108,13 +116,13 @@ class Machine(RuleBasedStateMachine):
 
     def _outcome(self, fleet: Fleet, command: Command) -> object:
         try:
-            return list(decide.decide(fleet, command, self.now, self._rules))
+            return list(decide.decide(fleet, command, self.now, self._rules, self.has_passed))
         except Refused as refusal:
             return str(refusal)
 
     def _enact(self, fleet: Fleet, command: Command) -> tuple[AnyFact, ...] | None:
         try:
-            return decide.enact(fleet, command, self.now, self._rules)
+            return decide.enact(fleet, command, self.now, self._rules, self.has_passed)
         except Refused as refusal:
             note(f"    refused: {refusal}")
             return None
@@ -125,7 +133,7 @@ class Machine(RuleBasedStateMachine):
 
     @rule(step=MUCH_TIME)
     def pass_much_time(self, step: timedelta) -> None:
-        self._clock = self.now + step / self.hurry
+        self.let_pass_until(self.now + step / self.hurry)
 
     @rule()
     def wake_what_is_due(self) -> None:
@@ -137,7 +145,7 @@ class Machine(RuleBasedStateMachine):
     @rule(event=SCHEDULED)
     def let_the_time_of_an_event_come(self, event: str) -> None:
         if event in self.fleet.events:
-            self._clock = max(self.now, self.fleet.events[event].not_before)
+            self.let_pass_until(max(self.now, self.fleet.events[event].not_before))
             self.wake_what_is_due()
 
     @rule(event=ANY_EVENT)

@@ -8,7 +8,7 @@ from tests.core.witness import Memory, Sight, Step
 
 def takes_turns(event: Event) -> bool:
     is_maintenance = event.type in {EventType.FREEZE, EventType.REBOOT, EventType.REDEPLOY}
-    return event.source == "platform" and is_maintenance and event.operation not in {"host fail", "vm fail"}
+    return event.source == "platform" and is_maintenance and not is_failure(event)
 
 
 def exclude_each_other(one: Event, other: Event, memory: Memory) -> bool:
@@ -17,12 +17,28 @@ def exclude_each_other(one: Event, other: Event, memory: Memory) -> bool:
         return True
     if one.group != other.group or not (takes_turns(one) and takes_turns(other)):
         return False
+    return _differ(one, other, memory)
+
+
+def is_failure(event: Event) -> bool:
+    return event.operation in {"host fail", "vm fail"}
+
+
+def must_wait_for_failure(one: Event, other: Event, memory: Memory) -> bool:
+    """Tell whether maintenance does not start while the other is Started: a failure in other domains of its group."""
+    is_beside = one.group == other.group and takes_turns(one) and is_failure(other)
+    return is_beside and _differ(one, other, memory)
+
+
+def _differ(one: Event, other: Event, memory: Memory) -> bool:
     mine, theirs = memory.domains[one.id], memory.domains[other.id]
     return mine != theirs or len(mine[0]) > 1 or len(mine[1]) > 1
 
 
-def rank(event: Event, memory: Memory) -> tuple[object, int]:
-    return event.not_before, list(memory.births).index(event.id)
+def rank(event: Event, memory: Memory) -> tuple[object, ...]:
+    """Tell who starts first: Preempt, Terminate, user operations, maintenance; then NotBefore, then announcement."""
+    kinds = (event.type is EventType.PREEMPT, event.type is EventType.TERMINATE, not takes_turns(event), True)
+    return kinds.index(True), event.not_before, list(memory.births).index(event.id)
 
 
 def is_quiet(hours: tuple[str, ...], now: datetime) -> bool:

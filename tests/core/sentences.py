@@ -2,33 +2,48 @@
 
 ann restarts web-0 [not before TIME] [for 9 s] [saying WORDS]      ann approves E1, E2
 ann freezes host h1 ...   ann redeploys host h1 live               ann cancels E1
-ann starts web-0          ann deallocates web-0                    ann sets web approval=all
+ann repairs host h1       ann moves web-0 to h2 [live | by driver] [not before TIME]
+ann starts web-0 [by driver]   ann deallocates web-0 [by driver]   ann sets web approval=all
+ann cordons host h1       ann uncordons host h1                    ann records web-0 on h2
+ann drains host h1 [live] [to web-0 on h2, web-1 on h3] [leaving web-2 (WORDS)] [not before TIME]
+the driver started web-0, as asked                                 the driver cannot stop web-0: WORDS
 ann reclaims 2 spot VMs   ann reclaims the spot VMs of h1          ann scales pool in by 2
 web-0 postpones E1 by 300 s [saying WORDS]
+ann applies: host h1; group web scale-set; vm web-0 in web on h1; exact; cancel events; yes
+the service starts with: host h1; group web scale-set; vm web-0 in web on h1
 ann declares: host h1; group web scale-set; vm web-0 in web on h1 ud=0 fd=0; no vm web-1; cancel events
 web-0 asks                web-0 approves E1                        web-0 is shown E1
 the time comes            the record is kept that web-0 asked      the sweep finds web last asked TIME
 the driver begins E1      the driver is done with E1 [web-0 on h2] the driver fails E1[, web-0 on h2]: WORDS
 the driver sees web-0 crashed [saying WORDS]
+the driver finds web-0 crashed [saying WORDS]
+the driver sees web-0 moved to h2 [saying WORDS]
 """
 
 import re
 from collections.abc import Callable, Iterator
 from datetime import datetime
+from hashlib import sha256
 from typing import Any
 from uuid import UUID
 
 import msgspec
 
+from forewarn.control.difference import Declared, difference
+from forewarn.control.wish import Wish
 from forewarn.core.commands import (
+    ApplyDeclaration,
     Approve,
     Attempt,
     CancelEvent,
     ChangeFleet,
     Command,
+    CordonHost,
     DeallocateVm,
+    DrainHost,
     Enrol,
     HostOperation,
+    MoveVm,
     Observe,
     OperateHost,
     OperateVm,
@@ -36,7 +51,9 @@ from forewarn.core.commands import (
     ReclaimSpot,
     RecordAsked,
     RecordFetched,
+    RepairHost,
     Report,
+    ReportSwitch,
     Result,
     ScaleIn,
     SetGroup,
@@ -62,11 +79,14 @@ from forewarn.core.model import (
     Sighting,
     Vm,
 )
+from forewarn.core.placement import Capacity, Plan, plan_drain
 from tests.core.words import Labels, read_time
 
-_TIME = r"(?:[A-Z][a-z]{2} )?[\d:.]+"
+_TIME = r"(?:(?:[A-Z][a-z]{2}|\d{4}-\d\d-\d\d) )?[\d:.]+"
 _NOT_BEFORE = rf"(?: not before (?P<not_before>{_TIME}))?"
 _DETAILS = _NOT_BEFORE + r"(?: for (?P<duration>-?\d+) s)?(?: saying (?P<description>.*))?"
+
+_PLAN = r"(?: to (?P<moves>\S+ on \S+(?:, \S+ on \S+)*))?(?: leaving (?P<left>.*\)))?"
 
 
 class Reader:
@@ -108,11 +128,59 @@ class Reader:
             **_details(match),
         )
 
+    def repair_host(self, match: re.Match[str], now: datetime) -> Command:
+        return RepairHost(id=self.id, by=self.caller(match["who"]), host=match["host"])
+
+    def cordon(self, match: re.Match[str], now: datetime) -> Command:
+        is_cordoned = match["un"] is None
+        return CordonHost(id=self.id, by=self.caller(match["who"]), host=match["host"], is_cordoned=is_cordoned)
+
+    def drain(self, match: re.Match[str], now: datetime) -> Command:
+        """Drain a host: by a plan that is given, or by the planner's where nothing is known of capacity."""
+        plan = plan_drain(self._fleet, match["host"], Capacity()) if match["host"] in self._fleet.hosts else Plan()
+        return DrainHost(
+            id=self.id,
+            by=self.caller(match["who"]),
+            host=match["host"],
+            placements=_moves(match["moves"]) or plan.placements,
+            left=dict(re.findall(r"(\S+) \(([^)]*)\)", match["left"])) if match["left"] else plan.left,
+            live=bool(match["live"]),
+            **_details(match),
+        )
+
+    def record_move(self, match: re.Match[str], now: datetime) -> Command:
+        by = self.caller(match["who"])
+        return MoveVm(id=self.id, by=by, vm=match["vm"], host=match["host"], record=True)
+
+    def report_switch(self, match: re.Match[str], now: datetime) -> Command:
+        request = self._fleet.power_requests.get(match["vm"])
+        return ReportSwitch(
+            id=self.id,
+            by=NODE,
+            vm=match["vm"],
+            asked=request.id if request else "",
+            result=Result.FAILED if match["reason"] else Result.DONE,
+            detail=match["reason"] or "",
+        )
+
+    def move(self, match: re.Match[str], now: datetime) -> Command:
+        return MoveVm(
+            id=self.id,
+            by=self.caller(match["who"]),
+            vm=match["vm"],
+            host=match["host"],
+            can_move=match["how"] is not None,
+            live=match["how"] == "live",
+            **_details(match),
+        )
+
     def start(self, match: re.Match[str], now: datetime) -> Command:
-        return StartVm(id=self.id, by=self.caller(match["who"]), vm=match["vm"])
+        by, by_driver = self.caller(match["who"]), bool(match["how"])
+        return StartVm(id=self.id, by=by, vm=match["vm"], can_switch=by_driver)
 
     def deallocate(self, match: re.Match[str], now: datetime) -> Command:
-        return DeallocateVm(id=self.id, by=self.caller(match["who"]), vm=match["vm"])
+        by, by_driver = self.caller(match["who"]), bool(match["how"])
+        return DeallocateVm(id=self.id, by=by, vm=match["vm"], can_switch=by_driver)
 
     def approve(self, match: re.Match[str], now: datetime) -> Command:
         events = tuple(self._labels.id_of(label) for label in match["events"].split(", "))
@@ -165,6 +233,30 @@ class Reader:
             seen=next((int(number) for (number,) in _find(r"having seen change (\d+)", wishes)), None),
         )
 
+    def apply(self, match: re.Match[str], now: datetime) -> Command:
+        wishes = [wish.strip() for wish in match["wishes"].split(";")]
+        wish = Wish(
+            {name: Host(name) for (name,) in _find(r"host (\S+)", wishes)},
+            {name: _terms(name, kind, words) for name, kind, words in _find(r"group (\S+) (\S+)(.*)", wishes)},
+            {
+                name: _vm(name, group, host, words)
+                for name, group, host, words in _find(r"vm (\S+) in (\S+)(?: on (\S+))?(.*)", wishes)
+            },
+        )
+        seen = next((int(number) for (number,) in _find(r"having seen declaration (\d+)", wishes)), None)
+        who = match.groupdict().get("who")
+        return ApplyDeclaration(
+            id=self.id,
+            by=self.caller(who) if who else NODE,
+            seen=self._fleet.last_applied.revision if seen is None else seen,
+            digest=sha256(match["wishes"].encode()).hexdigest(),
+            exact="exact" in wishes,
+            cancel_events="cancel events" in wishes,
+            yes="yes" in wishes,
+            is_start=who is None,
+            **msgspec.structs.asdict(difference(wish, Declared.last_applied(self._fleet))),
+        )
+
     def ask(self, match: re.Match[str], now: datetime) -> Command:
         vm = match["who"]
         return Enrol(id=self.id, by=self.caller(vm), group=self._fleet.vms[vm].group, vm=vm)
@@ -188,26 +280,43 @@ class Reader:
         return Attempt(id=self.id, by=NODE, event=self._labels.id_of(match["event"]))
 
     def report_done(self, match: re.Match[str], now: datetime) -> Command:
-        moves = dict(move.split(" on ") for move in match["moves"].split(", ")) if match["moves"] else {}
+        moves = _moves(match["moves"])
         event = self._labels.id_of(match["event"])
         return Report(id=self.id, by=NODE, event=event, result=Result.DONE, hosts=moves)
 
     def report_failed(self, match: re.Match[str], now: datetime) -> Command:
-        moves = dict(move.split(" on ") for move in match["moves"].split(", ")) if match["moves"] else {}
+        moves = _moves(match["moves"])
         event = self._labels.id_of(match["event"])
         return Report(id=self.id, by=NODE, event=event, result=Result.FAILED, detail=match["reason"], hosts=moves)
 
     def observe(self, match: re.Match[str], now: datetime) -> Command:
-        return Observe(
-            id=self.id, by=NODE, sighting=Sighting(match["vm"], Seen(match["what"]), now, match["detail"] or "")
+        seen = Sighting(
+            match["vm"],
+            Seen(match["what"]),
+            now,
+            match["detail"] or "",
+            host=match["host"] or "",
+            is_found=match["how"] == "finds",
         )
+        return Observe(id=self.id, by=NODE, sighting=seen)
 
 
 _SENTENCES: tuple[tuple[str, Callable[[Reader, re.Match[str], datetime], Command]], ...] = (
+    (r"(?P<who>\S+) repairs host (?P<host>\S+)", Reader.repair_host),
+    (r"(?P<who>\S+) (?P<un>un)?cordons host (?P<host>\S+)", Reader.cordon),
+    (
+        rf"(?P<who>\S+) drains host (?P<host>\S+)(?P<live> live)?{_PLAN}{_DETAILS}",
+        Reader.drain,
+    ),
+    (r"(?P<who>\S+) records (?P<vm>\S+) on (?P<host>\S+)", Reader.record_move),
+    (r"the driver started (?P<vm>\S+), as asked(?P<reason>)", Reader.report_switch),
+    (r"the driver stopped (?P<vm>\S+), as asked(?P<reason>)", Reader.report_switch),
+    (r"the driver cannot (?:start|stop) (?P<vm>\S+): (?P<reason>.*)", Reader.report_switch),
+    (rf"(?P<who>\S+) moves (?P<vm>\S+) to (?P<host>\S+)(?: (?P<how>live|by driver))?{_DETAILS}", Reader.move),
     (rf"(?P<who>\S+) (?P<verb>\S+?)s host (?P<host>\S+)(?P<live> live)?{_DETAILS}", Reader.operate_host),
     (rf"(?P<who>\S+) (?P<verb>restart|redeploy|freeze|evict|delete)s (?P<vm>\S+){_DETAILS}", Reader.operate_vm),
-    (r"(?P<who>\S+) starts (?P<vm>\S+)", Reader.start),
-    (r"(?P<who>\S+) deallocates (?P<vm>\S+)", Reader.deallocate),
+    (r"(?P<who>\S+) starts (?P<vm>\S+)(?P<how> by driver)?", Reader.start),
+    (r"(?P<who>\S+) deallocates (?P<vm>\S+)(?P<how> by driver)?", Reader.deallocate),
     (r"(?P<who>\S+) approves (?P<events>.*)", Reader.approve),
     (
         r"(?P<who>\S+) postpones (?P<event>\S+) by (?P<seconds>-?\d+) s(?: saying (?P<reason>.*))?",
@@ -218,6 +327,8 @@ _SENTENCES: tuple[tuple[str, Callable[[Reader, re.Match[str], datetime], Command
     (r"(?P<who>\S+) cancels (?P<event>\S+)", Reader.cancel),
     (r"(?P<who>\S+) sets (?P<group>\S+) (?P<terms>.*)", Reader.set_group),
     (r"(?P<who>\S+) declares: (?P<wishes>.*)", Reader.declare),
+    (r"(?P<who>\S+) applies: (?P<wishes>.*)", Reader.apply),
+    (r"the service starts with: (?P<wishes>.*)", Reader.apply),
     (r"(?P<who>\S+) asks", Reader.ask),
     (r"(?P<who>\S+) is shown (?P<event>\S+)", Reader.see),
     (r"the time comes", Reader.wake),
@@ -226,8 +337,15 @@ _SENTENCES: tuple[tuple[str, Callable[[Reader, re.Match[str], datetime], Command
     (r"the driver begins (?P<event>\S+)", Reader.attempt),
     (r"the driver is done with (?P<event>\S+?)(?:, (?P<moves>.*))?", Reader.report_done),
     (r"the driver fails (?P<event>\S+?)(?:, (?P<moves>[^:]*))?: (?P<reason>.*)", Reader.report_failed),
-    (r"the driver sees (?P<vm>\S+) (?P<what>\S+)(?: saying (?P<detail>.*))?", Reader.observe),
+    (
+        r"the driver (?P<how>sees|finds) (?P<vm>\S+) (?P<what>\S+)(?: to (?P<host>\S+))?(?: saying (?P<detail>.*))?",
+        Reader.observe,
+    ),
 )
+
+
+def _moves(words: str | None) -> dict[str, str]:
+    return dict(move.split(" on ") for move in words.split(", ")) if words else {}
 
 
 def _details(match: re.Match[str]) -> dict[str, Any]:
@@ -257,7 +375,7 @@ def _terms(name: str, kind: str, words: str) -> GroupTerms:
 
 
 def _policy(terms: dict[str, str]) -> Policy:
-    flags = ("approve_user_reboot", "approve_user_redeploy", "approve_all_down")
+    flags = ("approve_user_reboot", "approve_user_redeploy", "approve_all_down", "restart_after_crash")
     return Policy(
         quorum=int(terms.get("quorum", 0)),
         postpone_limit=int(terms.get("postpone_limit", 0)),

@@ -51,10 +51,13 @@ def test_a_change_that_changes_nothing_is_no_fact() -> None:
 
 
 def test_a_change_is_told_by_its_difference() -> None:
-    """What stays as it is does not stand in the fact."""
-    (change,) = Asking(FLEET).say("ann declares: host h1; vm web-0 in web on h1; vm web-1 in web ud=4")
+    """What stays as it is does not stand in the fact; what changed stands there as it was, too."""
+    office = Asking(FLEET)
+    before = office.fleet.vms["web-1"]
+    (change,) = office.say("ann declares: host h1; vm web-0 in web on h1; vm web-1 in web ud=4")
 
-    assert change == FleetChanged(vms=(Vm("web-1", "web", update_domain=4),))
+    new = Vm("web-1", "web", update_domain=4)
+    assert change == FleetChanged(vms=(new,), at_run_time=True, before_vms=(before,))
 
 
 def test_what_is_declared_twice_is_refused() -> None:

@@ -28,6 +28,17 @@ def test_an_older_mark_takes_nothing_back() -> None:
     assert Asking(FLEET, "web-0 asks").give(RecordAsked(id="r", by=NODE, marks=(older,)), NOON + 7 * HOURS) == ()
 
 
+def test_a_mark_from_the_future_is_replaced_and_keeps_nothing_on() -> None:
+    """A clock that was ahead recorded it; the next mark counts, and so does a day without a question."""
+    ahead, later = Mark("web", NOON + 87_600 * HOURS, "web-0"), NOON + 25 * HOURS
+    asking = Asking(FLEET, "web-0 asks")
+    asking.fleet.evolve(Asked((ahead,)))
+
+    assert asking.give(RecordAsked(id="r", by=NODE, marks=(mark := Mark("web", NOON, "web-0"),)), NOON + HOURS)
+    asking.fleet.evolve(Asked((ahead,)))
+    assert asking.give(SwitchOff(id="s", by=NODE, marks=(mark,)), later) == (SwitchedOff("web", later),)
+
+
 def test_a_group_is_switched_off_once() -> None:
     """Two marks of one group in one sweep make one fact."""
     mark = Mark("web", NOON, "web-0")

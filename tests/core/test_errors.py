@@ -14,6 +14,7 @@ def test_the_docstring_is_the_default_message() -> None:
 def test_the_nearest_name_is_suggested() -> None:
     """Only where something is near."""
     assert str(unknown("VM", "wbe-0", ["db-0", "web-0"])) == "there is no VM 'wbe-0'; did you mean 'web-0'?"
+    assert nearest("WEB-0", ["db-0", "web-0"]) == "; did you mean 'web-0'?"
     assert nearest("zebra", ["db-0", "web-0"]) == ""
 
 

@@ -5,7 +5,21 @@ from typing import get_args
 import msgspec
 import pytest
 
-from forewarn.core.facts import AnyFact, Entry, Started
+from forewarn.core.facts import (
+    AnyFact,
+    ClockStepped,
+    DeclarationFact,
+    EnrolmentFact,
+    Entry,
+    EventChanged,
+    EventCreated,
+    Fetched,
+    Observed,
+    OutsiderFact,
+    RecordChanged,
+    RecordSetChanged,
+    Started,
+)
 from tests.core.asking import ANN, NOON
 
 RELEASED = {
@@ -41,3 +55,14 @@ def test_a_fact_that_nobody_knows_is_refused() -> None:
 
     with pytest.raises(msgspec.ValidationError):
         msgspec.json.decode(written, type=Entry)
+
+
+def test_the_named_unions_divide_the_kinds_of_fact() -> None:
+    """Each kind is in one of them, so that a reader that matches them all handles every kind once."""
+    unions = (
+        EventCreated, EventChanged, RecordSetChanged, RecordChanged, DeclarationFact, EnrolmentFact, OutsiderFact,
+    )  # fmt: skip
+    kinds = [kind for union in unions for kind in get_args(union)] + [Fetched, Observed, ClockStepped]
+
+    assert len(kinds) == len(set(kinds))
+    assert set(kinds) == set(get_args(AnyFact))

@@ -75,3 +75,11 @@ def test_every_declaration_is_a_change_of_its_own() -> None:
     office.say("ann sets web approval=all")
 
     assert office.fleet.changes == 2
+
+
+def test_a_crash_is_remembered_by_a_restored_fleet() -> None:
+    """Else the machine that the driver finds dead again after a restart would be taken for another crash."""
+    asking = Asking("ann declares: host h1; group db availability-set; vm db-0 in db on h1")
+    asking.say("the driver sees db-0 crashed")
+
+    assert list(copy_of(asking.fleet).crashed) == ["db-0"]

@@ -3,7 +3,14 @@
 import pytest
 from msgspec.structs import replace
 
-from forewarn.core.commands import CreateToken, RecordDelivered, RemoveSubscription, RevokeToken, SetSubscription
+from forewarn.core.commands import (
+    ChangeFleet,
+    CreateToken,
+    RecordDelivered,
+    RemoveSubscription,
+    RevokeToken,
+    SetSubscription,
+)
 from forewarn.core.errors import Refused, Unknown
 from forewarn.core.facts import (
     AnyFact,
@@ -101,11 +108,25 @@ def test_an_owners_groups_are_there() -> None:
         office.create(replace(owner, id="t2", name="bob", groups=("wbe",)))
 
 
-@pytest.mark.parametrize("name", ["", "   ", "two\nlines"])
+@pytest.mark.parametrize("name", ["", "   ", "two\nlines", "ada ", " ada", "ada\u200b", "a\u202eda"])
 def test_a_token_has_a_name_that_a_line_can_hold(name: str) -> None:
-    """It stands in the record and in the log."""
+    """It stands in the record and in the log, and no reader takes it for another; so does a subscription's."""
     with pytest.raises(Refused):
         Office().create(replace(ADA, name=name))
+    with pytest.raises(Refused):
+        Office().subscribe(replace(HOOK, name=name))
+
+
+def test_a_token_gets_another_secret_whatever_became_of_its_groups() -> None:
+    """A secret that leaked is replaced also after a group was removed; no other group is added on the way."""
+    office = Office()
+    owner = replace(ADA, role=Role.OWNER, groups=("web",))
+    office.create(owner)
+    office.give(ChangeFleet(id="c", by=ANN, removed_groups=("web",), removed_vms=("web-0",)))
+
+    assert office.create(replace(owner, hash="new"), replaces="t1")
+    with pytest.raises(Unknown, match="there is no group 'db'"):
+        office.create(replace(owner, groups=("web", "db")), replaces="t1")
 
 
 def test_somebody_is_told_until_it_is_taken_out() -> None:
@@ -149,6 +170,7 @@ def test_a_subscription_is_for_groups_that_are_there() -> None:
         (SubscriptionKind.TEAMS, "https://example.org:99999/"),
         (SubscriptionKind.WEBHOOK, "https://example.org:0/"),
         (SubscriptionKind.WEBHOOK, "https://example.org/a b"),
+        (SubscriptionKind.WEBHOOK, "https://example.org\0/"),
         (SubscriptionKind.MAIL, "ops"),
         (SubscriptionKind.MAIL, "ops@"),
         (SubscriptionKind.MAIL, "@example.org"),

@@ -16,13 +16,13 @@ def subjects(office: Asking, sentence: str, by: Caller = NODE) -> set[str]:
 
 
 def test_a_change_is_found_by_all_it_names() -> None:
-    """Hosts, groups and VMs, those that left too."""
+    """Hosts, groups and VMs, those that left too, and the groups that VMs joined and left."""
     office = Asking(FLEET)
     found = subjects(
         office, "ann declares: host h3; group db availability-set; vm db-0 in db; no vm web-1; no host h2"
     )
 
-    assert found == {"host:h3", "group:db", "vm:db-0", "vm:web-1", "host:h2"}
+    assert found == {"host:h3", "group:db", "vm:db-0", "vm:web-1", "group:web", "host:h2"}
 
 
 def test_an_event_is_found_by_all_it_concerns() -> None:

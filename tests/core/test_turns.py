@@ -1,10 +1,12 @@
 """Whose turn it is: which events may be Started together."""
 
+from datetime import timedelta
+
 import pytest
 from msgspec.structs import replace
 
 from forewarn.core.model import Event, EventSource, EventStatus, EventType
-from forewarn.core.turns import _Ahead, takes_turns
+from forewarn.core.turns import _Ahead, _order, takes_turns
 from tests.core.asking import NOON
 
 FREEZE = Event(
@@ -32,7 +34,6 @@ OTHER = replace(FREEZE, id="other", resources=("web-1",))
         (FREEZE, replace(OTHER, resources=("web-0", "web-1")), False),
         (FREEZE, replace(OTHER, update_domain=1, source=EventSource.USER), True),
         (FREEZE, replace(OTHER, update_domain=1, type=EventType.PREEMPT), True),
-        (FREEZE, replace(OTHER, update_domain=1, operation="host fail"), True),
         (FREEZE, replace(OTHER, update_domain=1, operation="host degrade", type=EventType.REDEPLOY), False),
         (FREEZE, replace(OTHER, resources=("web-0", "web-1"), gone=("web-0",)), True),
     ],
@@ -46,7 +47,34 @@ def test_who_may_run_together(one: Event, other: Event, *, together: bool) -> No
         assert (ahead.blocker_of(second) is None) is together
 
 
+@pytest.mark.parametrize("operation", ["host fail", "vm fail"])
+def test_a_failure_waits_for_nobody_and_maintenance_waits_for_it(operation: str) -> None:
+    """Else maintenance would take down a second domain while the first is down; within one it may go on."""
+    failure = replace(OTHER, update_domain=1, operation=operation, type=EventType.REDEPLOY)
+    ahead = _Ahead()
+    ahead.add(failure)
+
+    assert ahead.blocker_of(FREEZE) is failure
+    assert ahead.blocker_of(replace(FREEZE, update_domain=1)) is None
+    assert ahead.blocker_of(replace(failure, id="another", resources=("web-2",), update_domain=2)) is None
+
+
 @pytest.mark.parametrize("type_", [EventType.PREEMPT, EventType.TERMINATE])
 def test_what_ends_a_vm_takes_no_turns(type_: EventType) -> None:
     """Evictions and deletes are no maintenance."""
     assert not takes_turns(replace(FREEZE, type=type_))
+
+
+def test_what_starts_first() -> None:
+    """Preempt starts before Terminate, Terminate before user operations, those before platform maintenance."""
+    later = NOON + timedelta(hours=1)
+    maintenance = FREEZE
+    restart = replace(FREEZE, type=EventType.REBOOT, source=EventSource.USER, operation="vm restart")
+    terminate = replace(restart, type=EventType.TERMINATE, not_before=later)
+    preempt = replace(FREEZE, type=EventType.PREEMPT, not_before=later)
+
+    late = replace(restart, not_before=later)
+
+    ordered = sorted([maintenance, late, restart, terminate, preempt], key=_order)
+
+    assert ordered == [preempt, terminate, restart, late, maintenance]

@@ -11,7 +11,19 @@ from datetime import datetime, timedelta
 import msgspec
 
 from forewarn.core.commands import Approve, Command, Wake
-from forewarn.core.facts import Announced, AnyFact, Approved, Asked, Enrolled, Entry, Postponed, StartedAtOnce
+from forewarn.core.facts import (
+    Announced,
+    AnyFact,
+    Approved,
+    Asked,
+    Enrolled,
+    Entry,
+    FleetChanged,
+    HostCordonSet,
+    HostStateSet,
+    Postponed,
+    StartedAtOnce,
+)
 from forewarn.core.fleet import Fleet
 from forewarn.core.model import CallerKind, Event, EventStatus, GroupTerms, Vm
 from forewarn.core.notice import Rules
@@ -101,6 +113,10 @@ class Memory:
     incarnations: dict[str, int] = field(default_factory=dict)
     documents: dict[tuple[str, int], object] = field(default_factory=dict)
     asked: dict[str, datetime] = field(default_factory=dict)
+    failed_hosts: set[str] = field(default_factory=set)
+    cordoned: set[str] = field(default_factory=set)
+    seen: dict[str, int] = field(default_factory=dict)
+    """The highest incarnation that a VM of each name may have seen, also of those that are gone."""
     entries: list[Entry] = field(default_factory=list)
 
     def take_in(self, moment: "Moment") -> None:
@@ -117,6 +133,13 @@ class Memory:
                     self.approvals.setdefault(id_, set()).add(by.name)
             case Postponed(event=id_):
                 self.woken.discard(id_)
+            case HostStateSet(host=host, state=state):
+                (self.failed_hosts.add if state == "failed" else self.failed_hosts.discard)(host)
+            case FleetChanged(removed_hosts=gone):
+                self.failed_hosts -= set(gone)
+                self.cordoned -= set(gone)
+            case HostCordonSet(host=host, is_cordoned=is_cordoned):
+                (self.cordoned.add if is_cordoned else self.cordoned.discard)(host)
             case Enrolled(group=group, at=at):
                 self.asked[group] = at
             case Asked(marks=marks):
@@ -125,6 +148,10 @@ class Memory:
         for group, incarnation in moment.after.incarnations.items():
             self.incarnations[group] = incarnation
             self.documents[group, incarnation] = moment.after.documents[group]
+
+    def look_with_every_vm(self, sight: Sight) -> None:
+        """Remember what each VM sees now."""
+        self.seen |= {vm.name: sight.incarnations[vm.group] for vm in sight.vms.values()}
 
     def take_in_command(self, command: Command, before: Sight, now: datetime) -> None:
         """Remember what the command said beyond its facts."""
@@ -218,6 +245,7 @@ class Witness:
         step = Step(command, now, started_from, before, facts, fleet, Sight.of(fleet), self._mirror, self.memory)
         for of_step in self._of_steps:
             of_step(step)
+        self.memory.look_with_every_vm(step.after)
 
     def _moments(self, command: Command, now: datetime, facts: tuple[AnyFact, ...]) -> Iterator[Moment]:
         if not facts:

@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 
+from forewarn.core.declared_keys import HeldChange, HoldReason
 from forewarn.core.facts import (
     Announced,
     AnyFact,
@@ -12,13 +13,19 @@ from forewarn.core.facts import (
     Attempted,
     BroughtForward,
     Canceled,
+    ChangesHeld,
+    ClockStepped,
     Completed,
     Delivered,
     Enrolled,
     Failed,
     Fetched,
     FleetChanged,
+    FleetDeclared,
     GroupSet,
+    HostCordonSet,
+    HostStateSet,
+    IncarnationsRaised,
     Observed,
     Postponed,
     Started,
@@ -32,6 +39,7 @@ from forewarn.core.facts import (
     VmMoved,
     VmRemoved,
     VmStarted,
+    VmSwitched,
     Waiting,
 )
 from forewarn.core.fleet import Fleet
@@ -41,23 +49,27 @@ MONDAY = datetime(2024, 1, 1, tzinfo=UTC)
 """Every transcript begins on a Monday."""
 
 _DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
-_TIME = re.compile(r"(?:(Mon|Tue|Wed|Thu|Fri|Sat|Sun) )?(\d\d):(\d\d):(\d\d(?:\.\d+)?)")
+_TIME = re.compile(r"(?:(\d{4}-\d\d-\d\d) )?(?:(Mon|Tue|Wed|Thu|Fri|Sat|Sun) )?(\d\d):(\d\d):(\d\d(?:\.\d+)?)")
 _ID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
 def read_time(words: str) -> datetime:
-    """Return the time that ``12:00:00`` or ``Tue 12:00:00`` names."""
+    """Return the time that ``12:00:00``, ``Tue 12:00:00`` or ``2034-01-01 12:00:00`` names."""
     match = _TIME.fullmatch(words)
     if match is None:
-        raise ValueError(f"{words!r} is no time; write 12:00:00 or Tue 12:00:00")
-    day, hours, minutes, seconds = match.groups()
+        raise ValueError(f"{words!r} is no time; write 12:00:00, Tue 12:00:00 or 2034-01-01 12:00:00")
+    date, day, hours, minutes, seconds = match.groups()
     since_midnight = timedelta(hours=int(hours), minutes=int(minutes), seconds=float(seconds))
+    if date:
+        return datetime.fromisoformat(date).replace(tzinfo=UTC) + since_midnight
     return MONDAY + timedelta(days=_DAYS.index(day) if day else 0) + since_midnight
 
 
 def say_time(time: datetime) -> str:
     day = (time - MONDAY).days
     words = f"{time:%H:%M:%S}" + (f".{time.microsecond:06}".rstrip("0") if time.microsecond else "")
+    if day not in range(7):
+        return f"{time:%Y-%m-%d} {words}"
     return words if day == 0 else f"{_DAYS[day]} {words}"
 
 
@@ -124,11 +136,25 @@ def say(fact: AnyFact, labels: Labels) -> str:
             return f"{labels.of(fact.event)} is canceled: {fact.because}"
         case VmRemoved() | VmDeallocated():
             verb = "removed" if isinstance(fact, VmRemoved) else "deallocated"
-            return f"{fact.vm} is {verb}: {fact.because}"
+            return f"{fact.vm} is {verb}: {fact.because}" + _asks_driver(fact)
         case VmStarted():
-            return f"{fact.vm} runs again"
+            return f"{fact.vm} runs again" + _asks_driver(fact)
         case VmMoved():
             return f"{fact.vm} stands on {fact.host}"
+        case VmSwitched(on=on, failure=failure):
+            if failure:
+                return f"the driver cannot {'start' if on else 'stop'} {fact.vm}: {failure}"
+            return f"the driver {'started' if on else 'stopped'} {fact.vm}"
+        case HostCordonSet(left=left):
+            stay = "".join(f"; {vm} stays: {why}" for vm, why in left.items())
+            return f"host {fact.host} is {'cordoned' if fact.is_cordoned else 'uncordoned'}{stay}"
+        case HostStateSet():
+            return f"host {fact.host} is {fact.state}"
+        case IncarnationsRaised(groups=groups, retired=retired):
+            raised = [f"the incarnation of {name} is raised to {number}" for name, number in groups.items()]
+            return ", ".join([*raised, *([f"removed VMs have seen incarnation {retired}"] if retired else [])])
+        case ClockStepped(at=at, expected=expected):
+            return f"the clock steps from {say_time(expected)} to {say_time(at)}"
         case Observed(sighting=sighting):
             return f"{sighting.vm} was seen {sighting.what}" + (f": {sighting.detail}" if sighting.detail else "")
         case Enrolled():
@@ -143,6 +169,18 @@ def say(fact: AnyFact, labels: Labels) -> str:
             return f"the terms are now: {_terms(terms)}"
         case FleetChanged():
             return "the fleet has: " + "; ".join(_changes(fact))
+        case FleetDeclared():
+            said = ["the file is recorded", *_changes(fact)]
+            said += [f"{each.name} {each.key} was {each.value}" for each in fact.replaced]
+            said += [f"left out: {each.said}" for each in fact.left_out]
+            return "; ".join(said)
+        case ChangesHeld(changes=changes, ended=ended):
+            told = [_held(each, labels) for each in changes]
+            return "; ".join([*told, *(f"no change of {each.kind} {each.name} is held any more" for each in ended)])
+
+
+def _asks_driver(fact: VmRemoved | VmDeallocated | VmStarted) -> str:
+    return "; the driver is asked" if getattr(fact, "request", "") else ""
 
 
 def show(fleet: Fleet, name: str, labels: Labels) -> Iterator[str]:
@@ -163,7 +201,9 @@ def show(fleet: Fleet, name: str, labels: Labels) -> Iterator[str]:
 def _impact(event: Event) -> str:
     duration = f" for {event.duration} s" if event.duration >= 0 else ""
     chosen = f", {event.reason}" if event.reason else ""
-    return f"{event.type.capitalize()}{duration} of {', '.join(event.resources)} ({event.source}{chosen})"
+    placed = ", ".join(f"{vm} to {host}" for vm, host in event.placements.items())
+    target = f" to {event.target}" if event.target else f" ({placed})" if placed else ""
+    return f"{event.type.capitalize()}{duration} of {', '.join(event.resources)}{target} ({event.source}{chosen})"
 
 
 def _notice(event: Event) -> str:
@@ -172,7 +212,13 @@ def _notice(event: Event) -> str:
     return f"not before {say_time(event.not_before)}"
 
 
-def _changes(fact: FleetChanged) -> Iterator[str]:
+def _held(change: HeldChange, labels: Labels) -> str:
+    what = f"the change of {', '.join(change.keys)}" if change.keys else "the coming or going"
+    why = labels.of(change.because) if change.reason is HoldReason.EVENT else f"{change.reason}: {change.because}"
+    return f"{what} of {change.kind} {change.name} is held by {why}"
+
+
+def _changes(fact: FleetChanged | FleetDeclared) -> Iterator[str]:
     yield from (f"host {host.name}" for host in fact.hosts)
     yield from (_terms(terms) for terms in fact.groups)
     yield from (_vm(vm) for vm in fact.vms)

@@ -7,9 +7,11 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from secrets import token_hex
 from threading import Timer
+from time import sleep
 from typing import NamedTuple
 
 import pytest
@@ -40,11 +42,12 @@ class World:
         self._enter = ["nsenter", f"--target={keeper}", "--net", "--mount", f"--wd={ROOT}"]
         self._directory = directory
         self._mark = f"DEMO_TEST={token_hex(8)}"
+        self._begun: list[subprocess.Popen[str]] = []
 
     def begin(self, *options: str) -> subprocess.Popen[str]:
         """Start the demo; every process of it carries a mark of ours."""
         name, _, value = self._mark.partition("=")
-        return subprocess.Popen(
+        demo = subprocess.Popen(
             [*self._enter, sys.executable, "-m", "demo", *options],
             env={**os.environ, "TMPDIR": str(self._directory), "PYTHONUNBUFFERED": "1", name: value},
             stdout=subprocess.PIPE,
@@ -52,6 +55,19 @@ class World:
             text=True,
             encoding="utf-8",
         )
+        self._begun.append(demo)
+        return demo
+
+    def close(self) -> None:
+        """End what a demo left that failed, or was never read to its end: it would be found by other tests."""
+        for demo in self._begun:
+            with demo:
+                demo.kill()
+        while processes := self._processes():
+            for process in processes:
+                with suppress(ProcessLookupError):
+                    os.kill(int(process), signal.SIGKILL)
+            sleep(0.02)
 
     def remains(self) -> Remains:
         return Remains(
@@ -61,8 +77,11 @@ class World:
             [path.name for path in self._directory.iterdir()],
             self._run("ls", "/run").split(),
             [line.split()[1] for line in self._run("cat", "/proc/mounts").splitlines()],
-            [path.parent.name for path in Path("/proc").glob("[0-9]*/environ") if self._mark in _environment(path)],
+            self._processes(),
         )
+
+    def _processes(self) -> list[str]:
+        return [path.parent.name for path in Path("/proc").glob("[0-9]*/environ") if self._mark in _environment(path)]
 
     def _run(self, *words: str) -> str:
         return subprocess.run([*self._enter, *words], check=True, capture_output=True, text=True).stdout
@@ -82,7 +101,9 @@ def world() -> Iterator[World]:
     ):
         assert keeper.stdout is not None
         assert keeper.stdout.readline() == "ready\n"
-        yield World(keeper.pid, Path(name))
+        world = World(keeper.pid, Path(name))
+        yield world
+        world.close()
         assert keeper.stdin is not None
         keeper.stdin.close()
 

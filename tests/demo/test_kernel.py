@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from demo import kernel as kernels
 from demo.kernel import Kernel, NoKernel, lay_out
 
 ELF = b"\x7fELF" + bytes(1000)
@@ -60,3 +61,36 @@ def test_a_module_is_there_plain_or_packed_or_built_in(tmp_path: Path) -> None:
     found = [kernel.module(name) for name in ("plain.ko", "packed.ko", "packed.ko", "built-in.ko")]
     assert [path and path.read_bytes() for path in found] == [b"plain", b"packed", b"packed", None]
     assert sorted(path.name for path in tmp_path.iterdir()) == ["packed.ko", "packed.ko.xz", "plain.ko"]
+
+
+def test_a_kernel_is_fetched_before_it_is_needed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """On a machine whose apt has read no lists yet they are read first; what is there is not fetched again."""
+    asked: list[str] = []
+
+    def run(*words: str) -> str:
+        asked.append(words[1] if words[0] == "apt-cache" else words[-1])
+        if words[0] == "apt-cache" and "update" not in asked:
+            raise NoKernel("no such package")
+        return "  Depends: linux-image-1\n"
+
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr(kernels, "_run", run)
+    monkeypatch.setattr(kernels, "_fetch", lambda _, kept: kept.mkdir(parents=True))
+    kernels.prepare()
+    kernels.prepare()
+
+    assert asked.count("update") == 1
+    assert (tmp_path / "forewarn" / "linux-image-1").is_dir()
+    assert capsys.readouterr().out.count("Fetching linux-image-1") == 1
+
+
+def test_a_cache_that_cannot_be_written_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With what to set instead."""
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
+    monkeypatch.setattr(kernels, "_run", lambda *_: "  Depends: linux-image-1\n")
+
+    with pytest.raises(NoKernel, match=r"cannot be kept in .*/file/forewarn: Not a directory; .*XDG_CACHE_HOME="):
+        kernels.prepare()

@@ -7,6 +7,7 @@ import threading
 from collections.abc import Callable
 from pathlib import Path
 
+from tests.cleaning import closed_on_failure
 from tests.ports import free_port
 
 CONFIGURATION = """\
@@ -46,10 +47,11 @@ class Slurm:
         self.configuration.write_text(CONFIGURATION.format(place=place, user=getpass.getuser(), **ports))
         self._log = (place / "log").open("wb")
         self._processes = [self._start("slurmctld", "-D", "-i")]
-        # A daemon that finds no controller waits for minutes before it asks again.
-        wait_until(lambda: "is UP" in self.run("scontrol", "ping"), "the controller answers")
-        self._processes.append(self._start("slurmd", "-D", "-N", "vm0"))
-        self.wait_for_state("idle")
+        with closed_on_failure(self._end):
+            # A daemon that finds no controller waits for minutes before it asks again.
+            wait_until(lambda: "is UP" in self.run("scontrol", "ping"), "the controller answers")
+            self._processes.append(self._start("slurmd", "-D", "-N", "vm0"))
+            self.wait_for_state("idle")
 
     def _start(self, *argv: str) -> subprocess.Popen[bytes]:
         return subprocess.Popen(argv, env=self.environment, stdout=self._log, stderr=self._log)
@@ -78,8 +80,13 @@ class Slurm:
 
     def close(self) -> None:
         self._over.touch()
-        # A job that cannot say that it ended stays behind.
-        wait_until(lambda: not self.run("squeue", "--noheader", "--states=RUNNING"), "all jobs have ended")
+        try:
+            # A job that cannot say that it ended stays behind.
+            wait_until(lambda: not self.run("squeue", "--noheader", "--states=RUNNING"), "all jobs have ended")
+        finally:
+            self._end()
+
+    def _end(self) -> None:
         for process in reversed(self._processes):
             process.terminate()
             process.wait(60)

@@ -6,6 +6,7 @@ import signal
 import socket
 import subprocess
 import sys
+import textwrap
 import tomllib
 from importlib.metadata import entry_points
 from pathlib import Path
@@ -13,7 +14,8 @@ from pathlib import Path
 import pytest
 
 from forewarn.agent import settings
-from forewarn.agent.assembly import make_handlers
+from forewarn.agent.assembly import holding_by_default, make_handlers
+from forewarn.agent.plan import OnFailure
 from forewarn.cli.root import EXIT_CODES
 from forewarn.core.errors import BadInput
 
@@ -90,22 +92,35 @@ def test_whoever_installs_the_package_has_the_files() -> None:
 
 
 def test_the_example_can_be_loaded() -> None:
-    """Rules and handlers are such that an agent would take them; nothing is touched at first."""
+    """Rules and handlers are such that an agent would take them, and installing the unit installs no dry run."""
     example = settings.load({}, {}, DEPLOY / "agent.toml")
 
-    assert example.dry_run
+    assert not example.dry_run
     assert set(make_handlers(example)) == {"say"}
+
+
+def test_the_shipped_examples_agree(tmp_path: Path) -> None:
+    """On what is done about a short freeze, and on what a failure means; the file says so itself."""
+    manifest = (DEPLOY / "kubernetes" / "config.yaml").read_text(encoding="utf-8")
+    (tmp_path / "agent.toml").write_text(textwrap.dedent(manifest.partition("agent.toml: |\n")[2]))
+    plain, cluster = (settings.load({}, {}, path) for path in (DEPLOY / "agent.toml", tmp_path / "agent.toml"))
+
+    assert plain.rules[0] == cluster.rules[0]
+    assert plain.dry_run == cluster.dry_run
+    for example in (plain, cluster):
+        assert holding_by_default(example, make_handlers(example)) == []
+        assert {each.terms.on_failure for each in example.handlers.values()} == {OnFailure.HOLD}
 
 
 @pytest.mark.end_to_end
 def test_the_agent_speaks_with_its_manager(tmp_path: Path) -> None:
-    """Ready, alive, stopping: a real process, and a socket such as systemd's."""
+    """Ready, alive, not ended by a hangup, stopping: a real process, and a socket such as systemd's."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
         manager.bind(str(tmp_path / "notify"))
         manager.settimeout(60)
         config = tmp_path / "agent.toml"
         config.write_text(
-            'endpoint = "http://127.0.0.1:9"\nname = "web-0"\nhttp = "off"\n'
+            'url = "http://127.0.0.1:9"\nname = "web-0"\nhttp = "off"\n'
             f'state = "{tmp_path}/state"\nsocket = "{tmp_path}/agent.sock"\n'
         )
         given = os.environ | {"NOTIFY_SOCKET": str(tmp_path / "notify"), "WATCHDOG_USEC": "200000"}
@@ -115,6 +130,8 @@ def test_the_agent_speaks_with_its_manager(tmp_path: Path) -> None:
         ):
             try:
                 heard = [manager.recv(4096).decode().partition("\n")[0] for _ in range(3)]
+                agent.send_signal(signal.SIGHUP)
+                assert manager.recv(4096) == b"WATCHDOG=1"
                 agent.send_signal(signal.SIGTERM)
                 while (last := manager.recv(4096).decode()) == "WATCHDOG=1":
                     pass
@@ -125,3 +142,4 @@ def test_the_agent_speaks_with_its_manager(tmp_path: Path) -> None:
     assert heard == ["READY=1", "WATCHDOG=1", "WATCHDOG=1"]
     assert last == "STOPPING=1"
     assert ended == 0, (tmp_path / "log").read_text()
+    assert "SIGHUP is ignored" in (tmp_path / "log").read_text()

@@ -12,11 +12,12 @@ import click
 import pytest
 
 from forewarn.cli.root import cli
+from forewarn.config.settings import SYSTEM_FILE
 from tests.network.namespaces import SERVICE, Hypervisor, hypervisor
 from tests.network.test_link_local import FLEET
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
-UNITS = sorted((DEPLOY / "systemd").glob("forewarn*.service"))
+UNITS = [DEPLOY / "systemd" / f"forewarn{name}.service" for name in ("", "-network", "-network-follow")]
 RELOADED = DEPLOY / "systemd" / "nftables.conf"
 HOOK = DEPLOY / "libvirt" / "forewarn"
 
@@ -47,12 +48,28 @@ def test_every_command_is_one_that_there_is(words: list[str]) -> None:
     assert command.make_context("forewarn", words, resilient_parsing=True).command is command
 
 
+def test_one_file_says_where_things_are() -> None:
+    """Every command of the units and of the hook reads it, and none names another data directory."""
+    assert "config=${FOREWARN_CONFIG:-/etc/forewarn/forewarn.toml}" in HOOK.read_text("utf-8")
+    told = [words for words in commands() if words[:2] != ["network", "teardown"]]
+    assert len(told) == 7
+    for words in told:
+        assert words[words.index("--config") + 1] in (str(SYSTEM_FILE), "$config")
+        assert "--data" not in words
+
+
+def test_the_network_comes_after_libvirt() -> None:
+    """With one daemon for all, or one for networks."""
+    unit = UNITS[1].read_text("utf-8")
+
+    assert {"libvirtd.service", "virtnetworkd.service"} <= set(re.findall(r"(?m)^After=(.*)$", unit)[0].split())
+
+
 @pytest.mark.end_to_end
 def test_systemd_accepts_the_units() -> None:
     """Without a word about any of them."""
     done = subprocess.run(["systemd-analyze", "verify", *UNITS], capture_output=True, text=True, check=True)
 
-    assert len(UNITS) == 2
     assert done.stderr == ""
 
 
@@ -63,17 +80,19 @@ def test_systemd_has_our_rules_put_back_when_others_are_loaded(tmp_path: Path) -
     unit.write_bytes(Path("/lib/systemd/system/nftables.service").read_bytes())
     (tmp_path / "nftables.service.d").mkdir()
     (tmp_path / "nftables.service.d" / "forewarn.conf").write_bytes(RELOADED.read_bytes())
-    done = subprocess.run(["systemd-analyze", "verify", str(unit)], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        ["systemd-analyze", "verify", "--man=no", str(unit)], capture_output=True, text=True, check=True
+    )
 
     assert done.stderr == ""
 
 
-def hook(machine: Hypervisor, *words: str) -> str:
+def hook(machine: Hypervisor, *words: str, cwd: Path | None = None) -> str:
     """Call the hook as libvirt does, with a description to read; return whether the service's address is there."""
     path = f"PATH={Path(sys.executable).parent}:{os.environ['PATH']}"
     config = f"FOREWARN_CONFIG={machine.directory / 'forewarn.toml'}"
     program = f"echo '<hookData/>' | {HOOK} {shlex.join(words)}"
-    machine.run("env", path, config, "sh", "-e", "-c", program, cwd=machine.directory)
+    machine.run("env", path, config, "sh", "-e", "-c", program, cwd=cwd or machine.directory)
     return "present" if SERVICE in machine.run("ip", "address", "show") else ""
 
 
@@ -92,6 +111,18 @@ def test_the_hook_never_keeps_a_guest_from_starting(machine: Hypervisor) -> None
     machine.settings(FLEET, "no setting\n")
 
     assert hook(machine, "web-0", "started", "begin", "-") == ""
+
+
+@pytest.mark.end_to_end
+def test_the_hook_asks_the_service_wherever_it_runs(machine: Hypervisor) -> None:
+    """It finds the data directory of the settings from any directory, and a VM that was added at run time there."""
+    machine.settings(FLEET, 'identity = "mark"\n')
+    machine.forewarn("network", "setup")
+    machine.serve()
+    machine.forewarn("vm", "add", "third", "--tap", "tap3", "--mark", "19")
+    hook(machine, "third", "started", "begin", "-", cwd=Path("/"))
+
+    assert '"tap3" : 0x00000013' in machine.run("nft", "list", "table", "bridge", "forewarn")
 
 
 @pytest.mark.end_to_end

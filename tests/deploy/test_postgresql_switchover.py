@@ -10,6 +10,7 @@ import pytest
 from forewarn.agent.handler import Direction, Done, Failed, Result
 from forewarn.agent.handlers.command import CommandHandler
 from forewarn.testing.handler_contract import HandlerTrial
+from tests.cleaning import closed_on_failure
 from tests.deploy.postgresql_pair import AS_POSTGRES, PROGRAMS, Pair, Server
 
 pytestmark = pytest.mark.end_to_end
@@ -102,7 +103,8 @@ class Writer:
         )
         self._thread = threading.Thread(target=self._write, daemon=True)
         self._thread.start()
-        assert self._wrote.wait(90)
+        with closed_on_failure(self._process.kill):
+            assert self._wrote.wait(90)
 
     def _write(self) -> None:
         assert self._process.stdin is not None

@@ -24,6 +24,8 @@ from tests.ports import free_port
 
 PRINTED = "127.0.0.1:8254"
 CONTROL = "127.0.0.1:8255"
+AGENTS = ("127.0.0.1:9264", "127.0.0.1:9265", "127.0.0.1:9266")
+"""The HTTP addresses of agents in the pages."""
 PATIENCE = 180.0
 
 _SESSION = re.compile(r"<!-- session: (\w+) -->")
@@ -105,7 +107,7 @@ class Shell:
     """One shell in a directory of its own, in which ``forewarn`` is found; all it started ends with it."""
 
     def __init__(self, directory: Path) -> None:
-        self._places = {printed: f"127.0.0.1:{free_port()}" for printed in (PRINTED, CONTROL)}
+        self._places = {printed: f"127.0.0.1:{free_port()}" for printed in (PRINTED, CONTROL, *AGENTS)}
         self._directory = directory
         bin_ = Path(sys.executable).parent
         kept = {key: value for key, value in os.environ.items() if not key.startswith("FOREWARN_")}
@@ -129,6 +131,15 @@ class Shell:
             self.type("kill $(jobs -p) 2>/dev/null; wait")
         self._process.communicate(timeout=PATIENCE)
 
+    def write(self, name: str, text: str) -> None:
+        """Write a file of the page, with free ports in place of the printed ones."""
+        (self._directory / name).write_text(self._with_free_ports(text), encoding="utf-8")
+
+    def _with_free_ports(self, text: str) -> str:
+        for printed, place in self._places.items():
+            text = text.replace(printed, place)
+        return text
+
     def start_demo(self) -> None:
         """Let a demo service run, and wait until it answers."""
         self.type(f"forewarn demo --metadata {PRINTED} --control off >demo.out 2>&1 &")
@@ -147,8 +158,7 @@ class Shell:
         assert self._process.stdin
         assert self._process.stdout
         end = "--- the command has ended ---"
-        for printed, place in self._places.items():
-            command = command.replace(printed, place)
+        command = self._with_free_ports(command)
         self._process.stdin.write(f"{command}\necho; echo '{end}'\n")
         self._process.stdin.flush()
         lines = []

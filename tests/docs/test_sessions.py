@@ -19,9 +19,9 @@ PAGES = sorted(
 def test_what_a_page_prints_works(path: Path, tmp_path: Path) -> None:
     """Typed in order into one shell, each command prints what the page says."""
     page = read(path.read_text(encoding="utf-8"))
-    for name, text in page.files.items():
-        (tmp_path / name).write_text(text, encoding="utf-8")
     with Shell(tmp_path) as shell:
+        for name, text in page.files.items():
+            shell.write(name, text)
         if page.service == "demo":
             shell.start_demo()
         for typed in page.typed:

@@ -6,7 +6,7 @@ from typing import Protocol
 from uuid import UUID, uuid5
 
 from forewarn.core.model import Event, EventSource, EventStatus, EventType, Vm
-from forewarn.node.driver import Impact, Outcome, Underway
+from forewarn.node.driver import Berth, Impact, Outcome, Underway
 
 NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 _NAMES = UUID("9a0c3c4e-0f5c-4c7c-8f3a-1d3d3b2f6a10")
@@ -19,6 +19,8 @@ def impact(
     vms: tuple[str, ...] = ("web-0",),
     duration: int = -1,
     host: str = "h1",
+    operation: str = "host freeze",
+    berths: tuple[Berth, ...] = (),
     attempted_at: datetime = NOW,
 ) -> Impact:
     event = Event(
@@ -30,11 +32,11 @@ def impact(
         status=EventStatus.STARTED,
         not_before=NOW,
         announced_at=NOW,
-        operation="host freeze",
+        operation=operation,
         duration=duration,
         host=host,
     )
-    return Impact(event, tuple(Vm(vm, "web", host="h7") for vm in vms), attempted_at)
+    return Impact(event, tuple(Vm(vm, "web", host="h7") for vm in vms), attempted_at, berths=berths)
 
 
 class Performing(Protocol):

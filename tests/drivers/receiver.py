@@ -16,6 +16,8 @@ class Receiver:
 
     def __init__(self) -> None:
         self.done: list[str] = []
+        self.switched: list[tuple[str, str]] = []
+        """The VMs that it was asked to start or stop."""
         self.messages: list[dict[str, Any]] = []
         self.ids: list[str] = []
         self.answers: list[tuple[int, bytes] | None] = []
@@ -65,6 +67,9 @@ class Receiver:
     def take(self, id_: str, message: dict[str, Any]) -> tuple[int, bytes] | None:
         self.messages.append(message)
         self.ids.append(id_)
+        if message["ask"] in ("start", "stop"):
+            self.switched.append((message["ask"], message["vm"]["name"]))
+            return self.answers.pop(0) if self.answers else (200, b'{"outcome": "done"}')
         event = message["event"]
         if message["ask"] == "perform" and event not in self.done:
             assert id_ == event

@@ -8,7 +8,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from datetime import datetime, timedelta
+from datetime import datetime
 from pathlib import Path
 
 import msgspec
@@ -16,10 +16,11 @@ import pytest
 
 from forewarn.clocks import ManualClock, SystemClock
 from forewarn.core.errors import BadInput
-from forewarn.core.model import EventType
+from forewarn.core.model import EventType, Vm
 from forewarn.drivers import command
-from forewarn.drivers.command import FORGET_AFTER, CommandDriver
-from forewarn.node.driver import Done, Driver, Failed, Impact, NotBegun, Outcome, Underway, Unknowable
+from forewarn.drivers.command import CommandDriver
+from forewarn.drivers.record import KEPT_FOR
+from forewarn.node.driver import Done, Driver, Failed, Impact, NotBegun, Outcome, Underway, Unknowable, can_switch
 from forewarn.testing.driver_contract import DriverContract, DriverTrial
 from tests.drivers.impacts import NOW, impact
 
@@ -213,6 +214,14 @@ def test_a_failing_program_gives_its_reason(machine: Machine) -> None:
     assert (machine.place / "program.log").read_text() == "x\n"
 
 
+def test_a_reason_does_not_repeat_what_the_environment_holds(machine: Machine) -> None:
+    """It goes into log, history and messages; what is short is a word, and stays."""
+    machine.write('#!/bin/sh\necho "login with $KEY refused in $ZONE" >&2; exit 1\n')
+    driver = machine.driver(environment={"KEY": "PLANTEDkey", "ZONE": "eu-1"})
+
+    assert driver.perform(impact()) == Failed("exit code 1: login with … refused in eu-1")
+
+
 def test_a_program_that_takes_too_long_has_failed(machine: Machine) -> None:
     """The time for one event is bounded."""
     machine.write("#!/bin/sh\nexec sleep 60\n")
@@ -256,21 +265,9 @@ def test_nothing_recorded_is_not_begun(machine: Machine) -> None:
 
 def test_what_may_have_been_forgotten_is_unknowable(machine: Machine) -> None:
     """Records are kept for a time; past it, none does not mean that nothing was begun."""
-    long_ago = impact(attempted_at=NOW - FORGET_AFTER)
+    long_ago = impact(attempted_at=NOW - KEPT_FOR)
 
     assert isinstance(machine.driver().outcome_of(long_ago), Unknowable)
-
-
-def test_old_records_are_forgotten(machine: Machine) -> None:
-    """The directory does not grow for ever."""
-    driver = machine.driver()
-    machine.records.mkdir()
-    old = machine.records / "old"
-    old.touch()
-    os.utime(old, ((NOW - FORGET_AFTER - timedelta(days=1)).timestamp(),) * 2)
-    driver.perform(impact())
-
-    assert [path.name for path in machine.records.iterdir()] == [impact().event.id]
 
 
 def test_a_second_call_does_not_wait_for_the_first(machine: Machine) -> None:
@@ -434,3 +431,50 @@ def test_the_impact_can_be_read_by_any_json_reader(machine: Machine) -> None:
     said = json.loads((machine.place / "program.said").read_text())
 
     assert (said["event"]["type"], said["vms"][0]["name"]) == ("reboot", "web-0")
+
+
+SWITCHING = """\
+#!/bin/sh
+cd "$(dirname "$0")"
+case "$1" in
+start|stop) echo "$1 $FOREWARN_OPERATION $FOREWARN_VMS $FOREWARN_HOST $FOREWARN_GROUP" >> switched; cat > said ;;
+*) echo "this program knows nothing of $1" >&2; exit 64 ;;
+esac
+[ "$1" = stop ] || { echo "no room" >&2; exit 1; }
+"""
+
+
+def test_the_program_starts_and_stops_vms_where_it_is_said_to(tmp_path: Path) -> None:
+    """What it is asked for stands in its arguments, its environment and on stdin; its last words are the reason."""
+    program = tmp_path / "switch"
+    program.write_text(SWITCHING)
+    program.chmod(0o755)
+    vm = Vm("web-0", "web", host="h1")
+    settings: dict[str, object] = {"program": str(program), "switches": True}
+    driver = CommandDriver.from_settings(settings, SystemClock(), 1.0, tmp_path / "driver")
+
+    assert switched(driver, vm, on=False) == Done()
+    assert json.loads((tmp_path / "said").read_text())["vm"]["name"] == "web-0"
+    assert switched(driver, vm, on=True) == Failed("'switch start' failed: exit code 1: no room")
+    assert (tmp_path / "switched").read_text().splitlines() == [
+        "stop vm deallocate web-0 h1 web",
+        "start vm start web-0 h1 web",
+    ]
+    driver.close()
+
+
+def test_a_program_that_was_not_said_to_switch_is_not_asked(tmp_path: Path) -> None:
+    """An older one might take the word for another."""
+    program = tmp_path / "switch"
+    program.write_text(SWITCHING)
+    program.chmod(0o755)
+
+    assert not can_switch(CommandDriver.from_settings({"program": str(program)}, SystemClock(), 1.0, tmp_path))
+
+
+def switched(driver: CommandDriver, vm: Vm, *, on: bool) -> Outcome:
+    outcome = driver.switch(vm, on=on)
+    while isinstance(outcome, Underway):
+        threading.Event().wait(0.01)
+        outcome = driver.switch(vm, on=on)
+    return outcome

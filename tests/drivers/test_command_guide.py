@@ -9,7 +9,8 @@ import pytest
 
 from forewarn.clocks import ManualClock
 from forewarn.core.model import EventType
-from forewarn.drivers.command import FORGET_AFTER, LONGEST_QUESTION, CommandDriver, CommandSettings
+from forewarn.drivers.command import LONGEST_QUESTION, CommandDriver, CommandSettings
+from forewarn.drivers.record import KEPT_FOR
 from forewarn.drivers.runner import KEPT
 from forewarn.node.driver import Done, Driver, Failed
 from tests.drivers.impacts import NOW, carried_out, impact
@@ -118,5 +119,5 @@ def test_the_guide_names_every_variable(place: Path) -> None:
 def test_the_guide_s_figures_are_the_code_s() -> None:
     """How much counts, how long records are kept, how long a question may take."""
     assert f"The first {KEPT // 1024} KiB of stdout" in GUIDE
-    assert f"kept for {FORGET_AFTER.days} days" in GUIDE
+    assert f"kept for {KEPT_FOR.days} days" in GUIDE
     assert f"within {LONGEST_QUESTION:g} seconds" in GUIDE

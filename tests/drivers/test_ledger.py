@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from forewarn.clocks import ManualClock
-from forewarn.drivers.ledger import KEPT_FOR, Ending, Ledger
-from forewarn.drivers.record import Locked
+from forewarn.drivers import record
+from forewarn.drivers.ledger import Ending, Ledger
+from forewarn.drivers.record import KEPT_FOR, Locked
 from forewarn.node.driver import Done, Failed, Unknowable
 from tests.drivers.impacts import NOW, impact
 
@@ -56,6 +57,17 @@ def test_a_line_cut_off_spoils_nothing(tmp_path: Path) -> None:
     assert ledger(tmp_path).read(asked.event.id).ending == Done()
 
 
+def test_a_line_that_is_not_utf_8_is_no_line(tmp_path: Path) -> None:
+    """The lines before it count."""
+    asked = impact()
+    with ledger(tmp_path).held(asked.event.id) as page:
+        page.begin(asked)
+    with (tmp_path / asked.event.id).open("ab") as file:
+        file.write(b'\n{"line":"\xff"}\n')
+
+    assert ledger(tmp_path).read(asked.event.id).begun == asked
+
+
 def test_a_held_page_is_nobody_else_s(tmp_path: Path) -> None:
     """While somebody works on an event, others can neither take nor read it."""
     asked = impact()
@@ -67,15 +79,23 @@ def test_a_held_page_is_nobody_else_s(tmp_path: Path) -> None:
             pass
 
 
-def test_old_pages_are_forgotten(tmp_path: Path) -> None:
+def test_old_pages_of_events_that_ended_are_forgotten(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The directory does not grow for ever, and what may be forgotten is known."""
-    (tmp_path / "old").touch()
-    os.utime(tmp_path / "old", ((NOW - KEPT_FOR - timedelta(days=1)).timestamp(),) * 2)
+    monkeypatch.setattr(record.Retention.__init__, "__defaults__", (1,))
+    for name, ends in (("ended", True), ("unfinished", False)):
+        with ledger(tmp_path).held(name) as page:
+            page.begin(impact())
+            if ends:
+                page.end(Done())
+        os.utime(tmp_path / name, ((NOW - KEPT_FOR - timedelta(days=1)).timestamp(),) * 2)
+    kept = ledger(tmp_path)
+    with kept.held("new"):
+        pass
     kept = ledger(tmp_path)
     with kept.held("new"):
         pass
 
-    assert [path.name for path in tmp_path.iterdir()] == ["new"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["new", "unfinished"]
     assert kept.may_have_forgotten(NOW - KEPT_FOR)
     assert not kept.may_have_forgotten(NOW)
 

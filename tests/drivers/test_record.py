@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from forewarn.clocks import ManualClock
 from forewarn.drivers import record
 from forewarn.drivers.record import Locked, Lost
 from forewarn.drivers.runner import BEGUN, Ended
@@ -26,6 +27,7 @@ END = b'[7,false,"","out","err"]\n'
         (BEGUN + b"[7" + BEGUN, Lost()),
         (BEGUN + b"[7" + BEGUN + END, Ended(7, timed_out=False, problem="", stdout="out", stderr="err")),
         (b"\n", Lost()),
+        (BEGUN + b'[7,false,"","\xff",""]\n', Lost()),
     ],
 )
 def test_a_record_says_how_far_the_run_came(content: bytes, says: object) -> None:
@@ -74,11 +76,45 @@ def test_who_inherits_the_descriptor_holds_the_record(tmp_path: Path) -> None:
     assert record.read(tmp_path / "one") is None
 
 
-def test_only_old_records_are_forgotten(tmp_path: Path) -> None:
-    """Records older than the given time are deleted, others stay."""
-    for name, age in (("old", timedelta(days=2)), ("young", timedelta(0))):
-        (tmp_path / name).touch()
-        os.utime(tmp_path / name, ((NOW - age).timestamp(),) * 2)
-    record.forget(tmp_path, NOW - timedelta(days=1))
+def begin_records(directory: Path, *contents: bytes) -> None:
+    """Write records that are two months old, each newer than the one before it."""
+    for number, content in enumerate(contents):
+        (directory / f"{number}").write_bytes(content)
+        at = (NOW - 2 * record.KEPT_FOR + timedelta(seconds=number)).timestamp()
+        os.utime(directory / f"{number}", (at, at))
 
-    assert [path.name for path in tmp_path.iterdir()] == ["young"]
+
+def names(directory: Path) -> list[str]:
+    return sorted(path.name for path in directory.iterdir())
+
+
+def test_only_old_records_of_ended_events_are_deleted(tmp_path: Path) -> None:
+    """The newest stay whatever their age, and so does what was begun and has not ended; once a day."""
+    begin_records(tmp_path, b"ended", b"begun", b"", b"ended", b"ended")
+    clock = ManualClock(NOW)
+    retention = record.Retention(clock, lambda content: content == b"ended", kept=1)
+    retention.sweep(tmp_path)
+
+    assert names(tmp_path) == ["1", "4"]
+    begin_records(tmp_path, b"ended")
+    retention.sweep(tmp_path)
+    assert names(tmp_path) == ["0", "1", "4"]
+    clock.advance(timedelta(days=2))
+    retention.sweep(tmp_path)
+    assert names(tmp_path) == ["1", "4"]
+
+
+def test_a_clock_ten_years_ahead_deletes_no_record_that_is_asked_for(tmp_path: Path) -> None:
+    """Of ten thousand records the newest are kept; after the clock was set back, sweeping goes on."""
+    begin_records(tmp_path, b"ended", b"ended", b"ended")
+    clock = ManualClock(NOW)
+    retention = record.Retention(clock, bool, kept=3)
+    clock.step(timedelta(days=3650))
+    retention.sweep(tmp_path)
+    assert names(tmp_path) == ["0", "1", "2"]
+    clock.step(timedelta(days=-3650))
+    clock.advance(timedelta(days=2))
+    begin_records(tmp_path, b"ended", b"ended", b"ended", b"ended")
+    retention.sweep(tmp_path)
+
+    assert names(tmp_path) == ["1", "2", "3"]

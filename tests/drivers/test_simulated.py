@@ -6,9 +6,9 @@ import pytest
 
 from forewarn.clocks import ManualClock
 from forewarn.core.errors import BadInput
-from forewarn.core.model import EventType
+from forewarn.core.model import EventType, Host, Vm
 from forewarn.drivers.simulated import SimulatedDriver
-from forewarn.node.driver import Done, Driver, Impact, Underway
+from forewarn.node.driver import Berth, Done, Driver, Failed, Impact, Underway
 from forewarn.testing.driver_contract import DriverContract, DriverTrial
 from tests.drivers.impacts import NOW, impact
 
@@ -106,3 +106,37 @@ def test_a_time_that_is_none_is_refused(settings: dict[str, object]) -> None:
     """Durations are seconds from nothing to a day."""
     with pytest.raises(BadInput, match=next(iter(settings))):
         SimulatedDriver.from_settings(settings, ManualClock(NOW), 1.0)
+
+
+BERTHS = (Berth(Host("h8"), (Vm("web-9", "web", host="h8"),)), Berth(Host("h9")))
+
+
+@pytest.mark.parametrize(
+    ("type", "operation", "moved"),
+    [
+        (EventType.REDEPLOY, "vm redeploy", True),
+        (EventType.REDEPLOY, "host fail", True),
+        (EventType.REDEPLOY, "host degrade", True),
+        (EventType.FREEZE, "host redeploy", True),
+        (EventType.REDEPLOY, "vm fail", False),
+        (EventType.FREEZE, "host freeze", False),
+    ],
+)
+def test_vms_stand_elsewhere_after_a_redeploy(type: EventType, operation: str, *, moved: bool) -> None:
+    """Each on the host that has fewest of its group; a machine that crashed starts again where it was."""
+    driver = SimulatedDriver.from_settings({"redeploy": 0, "freeze": 0}, ManualClock(NOW), 1.0)
+    asked = impact(type, vms=("web-0", "web-1", "web-2"), operation=operation, berths=BERTHS)
+
+    outcome = driver.perform(asked)
+
+    elsewhere = {"web-0": "h9", "web-1": "h8", "web-2": "h9"}
+    assert isinstance(outcome, Done)
+    assert outcome.hosts == (elsewhere if moved else {})
+
+
+def test_without_another_host_a_redeploy_stays_and_a_failed_host_keeps_its_vms() -> None:
+    """Nobody can be brought away from a host that failed if there is no other."""
+    driver = SimulatedDriver.from_settings({"redeploy": 0}, ManualClock(NOW), 1.0)
+
+    assert driver.perform(impact(EventType.REDEPLOY, operation="vm redeploy")) == Done(detail="simulated")
+    assert isinstance(driver.perform(impact(EventType.REDEPLOY, operation="host fail")), Failed)

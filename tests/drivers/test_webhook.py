@@ -12,12 +12,14 @@ from pathlib import Path
 
 import pytest
 
-from forewarn.clocks import SystemClock
+from forewarn.clocks import Clock, ManualClock, SystemClock
 from forewarn.core.errors import BadInput
+from forewarn.core.model import Vm
 from forewarn.drivers.webhook import WebhookDriver
-from forewarn.node.driver import Done, Driver, Failed, Impact, NotBegun, Outcome, Underway, Unknowable
+from forewarn.node.driver import Done, Driver, Failed, Impact, NotBegun, Outcome, Underway, Unknowable, can_switch
 from forewarn.signature import sign
 from forewarn.testing.driver_contract import DriverContract, DriverTrial
+from tests.drivers import receiver as receiver_module
 from tests.drivers.impacts import impact as impact_at
 from tests.drivers.receiver import SECRET, Receiver
 
@@ -37,11 +39,12 @@ class Site:
         self.receiver = receiver
         self.place = place
         (place / "secret").write_text(f"{SECRET}\n")
+        self.clock: Clock = SystemClock()
         self._made: list[WebhookDriver] = []
 
     def driver(self, **more: object) -> WebhookDriver:
         settings = {"url": self.receiver.url, "secret_file": str(self.place / "secret"), **more}
-        self._made.append(WebhookDriver.from_settings(settings, SystemClock(), 1.0, self.place / "records"))
+        self._made.append(WebhookDriver.from_settings(settings, self.clock, 1.0, self.place / "records"))
         return self._made[-1]
 
     def close(self) -> None:
@@ -291,11 +294,10 @@ def test_what_was_never_sent_is_not_begun(site: Site) -> None:
 def test_an_impact_does_not_stay_under_way_for_ever(site: Site) -> None:
     """Past the longest time nobody knows."""
     site.receiver.takes_its_time = True
-    driver, asked = site.driver(longest="1s"), impact()
-    driver.perform(asked)
+    site.driver(longest="1s").perform(impact())
     late = impact_at(attempted_at=datetime.now(UTC) - timedelta(seconds=2))
 
-    assert isinstance(driver.outcome_of(late), Unknowable)
+    assert isinstance(site.driver(longest="1s").outcome_of(late), Unknowable)
 
 
 @pytest.mark.parametrize(
@@ -303,7 +305,7 @@ def test_an_impact_does_not_stay_under_way_for_ever(site: Site) -> None:
     [
         (
             {"url": "ftp://x"},
-            "setting 'url' of driver 'webhook': expected an http:// or https:// address, got 'ftp://x'",
+            "setting 'url' of driver 'webhook': expected an http:// or https:// address",
         ),
         ({"url": ""}, "setting 'url' of driver 'webhook'"),
         ({"url": "http://x:99999/"}, "setting 'url' of driver 'webhook'"),
@@ -322,3 +324,43 @@ def test_a_wrong_setting_is_refused_at_start(site: Site, settings: dict[str, obj
         site.driver(**settings)
 
     assert sentence in str(refused.value)
+
+
+@pytest.mark.parametrize("years", [10, -10])
+def test_a_wall_clock_that_is_set_changes_neither_when_it_asks_nor_how_long_it_waits(
+    site: Site, years: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The receiver is asked when it wanted to be, and the longest time is time that has passed."""
+    monkeypatch.setattr(receiver_module, "verify", lambda *_: None)  # its clock is set as well
+    site.receiver.answers = [(200, b'{"outcome": "underway", "check_after": 60}')] * 2
+    site.clock = clock = ManualClock(datetime.now(UTC))
+    asked = impact()
+    driver = site.driver(callback="127.0.0.1:0", longest="1h")
+    driver.perform(asked)
+    clock.step(timedelta(days=365 * years))
+
+    assert isinstance(driver.outcome_of(asked), Underway)
+    assert len(site.receiver.messages) == 1
+    clock.advance(timedelta(seconds=61))
+    assert isinstance(driver.outcome_of(asked), Underway)
+    assert len(site.receiver.messages) == 2
+    clock.advance(timedelta(hours=1))
+    site.receiver.answers = [(200, b'{"outcome": "underway"}')]
+    assert isinstance(driver.outcome_of(asked), Unknowable)
+
+
+def test_the_receiver_starts_and_stops_vms_where_it_is_said_to(site: Site) -> None:
+    """Done is done, a refusal is the reason, and what is not clear is asked again until patience ends."""
+    vm, driver = Vm("web-0", "web", host="h1"), site.driver(switches=True)
+    assert driver.switch(vm, on=False) == Done()
+    assert site.receiver.switched == [("stop", "web-0")]
+
+    site.receiver.answers += [(400, b"no such word"), (503, b""), (200, b'{"outcome": "underway"}')]
+    assert driver.switch(vm, on=True) == Failed("it refused: answer 400: no such word")
+    assert isinstance(driver.switch(vm, on=True), Underway)
+    assert isinstance(driver.switch(vm, on=True), Underway)
+    assert driver.switch(vm, on=True) == Done()
+
+    site.receiver.answers += [(503, b"")]
+    assert site.driver(switches=True, patience="0s").switch(vm, on=True) == Failed("answer 503")
+    assert not can_switch(site.driver())

@@ -47,6 +47,11 @@ def test_a_question_that_is_not_answered_ends_nothing(status: int) -> None:
     assert isinstance(of_question(Reply(status), VMS, NOW), Unclear)
 
 
+def test_an_answer_that_is_not_utf_8_ends_nothing() -> None:
+    """The receiver took the message; it is asked again what became of it."""
+    assert isinstance(of_perform(Reply(200, body=b'{"detail": "\xff"}'), VMS, NOW), Unclear)
+
+
 def test_words_are_kept_short_and_on_one_line() -> None:
     """What goes into the journal is fit for it."""
     told = outcome_of(Answer("failed", detail="a\n\tb\x1b[31m" + "x" * 1000), VMS, NOW)

@@ -8,7 +8,8 @@ import pytest
 
 from forewarn.clocks import ManualClock
 from forewarn.drivers import working
-from forewarn.drivers.ledger import KEPT_FOR, Ending
+from forewarn.drivers.ledger import Ending
+from forewarn.drivers.record import KEPT_FOR
 from forewarn.drivers.working import Interrupted, Job, Workshop, told
 from forewarn.node.driver import Done, Failed, NotBegun, Underway, Unknowable
 from tests.drivers.impacts import carried_out, impact

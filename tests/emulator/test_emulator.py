@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from forewarn.client.client import Client
 from forewarn.config.settings import Notice
 from forewarn.core.errors import BadInput, Refused, Unknown
 from forewarn.core.model import EventStatus, EventType
@@ -27,6 +28,20 @@ def test_each_vm_asks_at_a_port_of_its_own() -> None:
 
         assert names == [b"web-0", b"web-1"]
         assert emulator.url == emulator.vm("web-0").url
+
+
+def test_it_may_listen_on_ipv6() -> None:
+    """Its address is one that clients can read."""
+    with Emulator(host="::1") as emulator, Client(emulator.url) as client:
+        assert client.document().events == ()
+
+
+def test_it_may_be_called_by_any_name() -> None:
+    """In containers and through tunnels it has names that the service would refuse."""
+    with Emulator() as emulator, connected(emulator.url) as connection:
+        target = "/metadata/scheduledevents?api-version=2020-07-01"
+        connection.request("GET", target, headers={"Metadata": "true", "Host": "emulator.example.org"})
+        assert connection.getresponse().status == 200
 
 
 def test_the_least_notice_can_be_another() -> None:
@@ -123,6 +138,17 @@ def test_a_host_can_fail_and_be_maintained() -> None:
         assert announced.resources == ("web-1",)
         assert announced.not_before >= emulator.now + timedelta(days=7)
         assert failed.status is EventStatus.STARTED
+
+
+def test_a_host_can_be_drained() -> None:
+    """Each of its running VMs moves to a host that was planned for it; the emptied host receives none."""
+    with Emulator("web-0", "web-1", now=NOON) as emulator:
+        emulator.host("host-0").drain()
+        emulator.advance("1h")
+
+        assert [event.resources for event in emulator.host("host-1").freeze()] == [("web-0",), ("web-1",)]
+        with pytest.raises(Refused, match="no other host is up and not cordoned"):
+            emulator.host("host-1").drain()
 
 
 def test_an_event_can_be_canceled_and_approved_by_hand() -> None:

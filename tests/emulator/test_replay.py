@@ -50,10 +50,12 @@ STORY = Recording(
 )
 
 
-def play(story: Callable[[Replay, ManualClock], Awaitable[None]], hurry: float = 1.0) -> None:
+def play(
+    story: Callable[[Replay, ManualClock], Awaitable[None]], hurry: float = 1.0, recorded: Recording = STORY
+) -> None:
     async def run() -> None:
         clock = ManualClock(datetime(2026, 5, 5, tzinfo=UTC))
-        replay = Replay(STORY, clock, hurry=hurry)
+        replay = Replay(recorded, clock, hurry=hurry)
         await replay.start()
         try:
             await story(replay, clock)
@@ -63,8 +65,8 @@ def play(story: Callable[[Replay, ManualClock], Awaitable[None]], hurry: float =
     asyncio.run(run())
 
 
-async def ask(replay: Replay, content: bytes | None = None) -> str:
-    url = f"http://127.0.0.1:{replay.doors.port_of('web-0')}/metadata/scheduledevents?api-version=2020-07-01"
+async def ask(replay: Replay, content: bytes | None = None, version: str = "2020-07-01") -> str:
+    url = f"http://127.0.0.1:{replay.doors.port_of('web-0')}/metadata/scheduledevents?api-version={version}"
     request = Request(url, data=content, headers={"Metadata": "true"})
 
     def get() -> str:
@@ -95,12 +97,98 @@ def test_a_hurried_recording_is_over_sooner() -> None:
     """Documents come faster, and NotBefore is nearer."""
 
     async def story(replay: Replay, clock: ManualClock) -> None:
+        await ask(replay)
         clock.advance(MINUTE / 60)
         assert await ask(replay) == body(28, "Scheduled", "Tue, 05 May 2026 00:00:16 GMT")
         clock.advance(8 * MINUTE / 60)
         assert replay.is_over.is_set()
 
     play(story, hurry=60)
+
+
+def test_it_begins_with_the_first_request() -> None:
+    """However long nobody asks; times count from then on."""
+
+    async def story(replay: Replay, clock: ManualClock) -> None:
+        clock.advance(60 * MINUTE)
+        assert not replay.is_over.is_set()
+        assert await ask(replay) == body(27)
+        clock.advance(MINUTE)
+        assert await ask(replay) == body(28, "Scheduled", "Tue, 05 May 2026 01:16:00 GMT")
+
+    play(story)
+
+
+STRANGE = """{ "Events" : [
+  {"NotBefore": "%s", "EventType":"Defragment", "EventId":"ab9c0dc4-e841-476d-94d5-9fc2ff983bcd",
+   "Extra": {"NotBefore": "soon"}, "EventStatus":"Scheduled", "Resources":["web-0"], "ResourceType":"VirtualMachine"}
+], "DocumentIncarnation": %d }"""
+
+
+@pytest.mark.parametrize(
+    ("recorded", "moved"),
+    [
+        ("2026-03-01T12:16:00Z", "2026-05-05T00:16:00Z"),
+        ("2026-03-01T12:16:00", "2026-05-05T00:16:00"),
+        ("2026-03-01T13:16:00.123+01:00", "2026-05-05T00:16:00.123+00:00"),
+        ("Sun, 01 Mar 2026 12:16:00 GMT", "Tue, 05 May 2026 00:16:00 GMT"),
+    ],
+)
+def test_a_document_is_word_for_word_whoever_wrote_it(recorded: str, moved: str) -> None:
+    """Ids in their own case, keys in their own order, blanks, unknown words, and dates in their own spelling."""
+    strange = Recording(
+        Beginning(vm="web-0", api_version="2020-07-01"),
+        (Take(NOON, STRANGE % (recorded, 5)), Take(NOON + MINUTE, STRANGE % ("", 5))),
+    )
+    approval = json.dumps({"StartRequests": [{"EventId": "AB9C0DC4-e841-476d-94d5-9fc2ff983bcd"}]}).encode()
+
+    async def story(replay: Replay, clock: ManualClock) -> None:
+        assert await ask(replay) == STRANGE % (moved, 5)
+        assert await ask(replay, approval) == ""
+        clock.advance(MINUTE)
+        assert await ask(replay) == STRANGE % ("", 5)
+
+    play(story, recorded=strange)
+
+
+def test_in_another_version_a_document_is_rendered() -> None:
+    """With the names and keys of that version."""
+
+    async def story(replay: Replay, clock: ManualClock) -> None:
+        await ask(replay)
+        clock.advance(MINUTE)
+        shown = json.loads(await ask(replay, version="2017-03-01"))
+
+        assert shown["Events"][0]["Resources"] == ["_web-0"]
+        assert "EventSource" not in shown["Events"][0]
+
+    play(story)
+
+
+def test_who_waits_for_news_is_shown_the_recorded_words() -> None:
+    """A question that is held back is answered like any other."""
+    strange = Recording(
+        Beginning(vm="web-0", api_version="2020-07-01"),
+        (Take(NOON, body(27)), Take(NOON + MINUTE, STRANGE % ("", 28))),
+    )
+
+    async def story(replay: Replay, clock: ManualClock) -> None:
+        url = f"http://127.0.0.1:{replay.doors.port_of('web-0')}/metadata/scheduledevents?api-version=2020-07-01"
+
+        def get(**headers: str) -> tuple[str, str]:
+            request = Request(url, headers={"Metadata": "true", **headers})
+            with urlopen(request, timeout=60) as answer:  # noqa: S310
+                return answer.headers["ETag"], answer.read().decode()
+
+        tag, _ = await asyncio.to_thread(get)
+        waiting = asyncio.create_task(asyncio.to_thread(get, **{"If-None-Match": tag, "Prefer": "wait=60"}))
+        while len(replay.doors.requests.sent) < 2:  # noqa: ASYNC110 - nobody tells
+            await asyncio.sleep(0)
+        clock.advance(MINUTE)
+
+        assert (await waiting)[1] == STRANGE % ("", 28)
+
+    play(story, recorded=strange)
 
 
 def test_approvals_are_answered_and_change_nothing() -> None:

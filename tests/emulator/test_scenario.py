@@ -15,7 +15,7 @@ from forewarn.emulator.judging import Outcome
 from forewarn.emulator.scenario import load, parse, renamed, shipped
 from forewarn.emulator.tables import Claim
 from forewarn.emulator.verbs import Verb
-from tests.emulator.callers import ask
+from tests.emulator.callers import approve, ask
 
 pytestmark = pytest.mark.end_to_end  # thorough, and slow for it
 
@@ -104,6 +104,34 @@ def test_without_a_client_the_scenario_fails(name: str) -> None:
 
         assert emulator.is_over
         assert Outcome.MISSED in {verdict.outcome for verdict in emulator.verdicts}
+
+
+@pytest.mark.parametrize("name", sorted(SHIPPED - AILING))
+def test_a_client_that_approves_promptly_meets_what_the_scenario_expects(name: str) -> None:
+    """Each VM approves its own events as soon as it is shown them, and nobody else's."""
+    with Emulator(scenario=name) as emulator:
+        for stride in strides():
+            if emulator.is_over:
+                break
+            for vm in emulator.vms:
+                for event in ask(vm.url, "2020-07-01").json.get("Events", ()):
+                    if vm.name in event["Resources"] and event["EventStatus"] == "Scheduled":
+                        approve(vm.url, event["EventId"])
+            emulator.advance(stride)
+
+        assert emulator.is_over
+        assert [verdict for verdict in emulator.verdicts if verdict.outcome is not Outcome.MET] == []
+
+
+@pytest.mark.parametrize("name", sorted(SHIPPED))
+def test_nothing_is_expected_at_the_very_moment_of_a_step(name: str) -> None:
+    """A step comes a moment late on a busy machine; what depends on it has time beyond it."""
+    scenario = load(name)
+    announced = {step.name: step.at for step in scenario.steps if step.name}
+    later = {(step.event, step.at - announced[step.event]) for step in scenario.steps if step.event}
+    expected = {(each.event, each.within) for each in scenario.expectations}
+
+    assert later & expected == set()
 
 
 def test_a_first_call_of_two_minutes() -> None:

@@ -1,7 +1,5 @@
 """The qemu driver keeps the contract of all drivers, with a real guest that is really reset."""
 
-import os
-import signal
 import subprocess
 import sys
 import time
@@ -57,11 +55,13 @@ class QemuTrial(DriverTrial):
         told = msgspec.json.encode(impact).decode()
         process = subprocess.Popen([sys.executable, "-c", _PERFORM, settings, str(directory), told])
         page = directory / impact.event.id
-        while not page.exists() or b"powering-down" not in page.read_bytes():
-            assert process.poll() is None
-            time.sleep(0.005)
-        os.kill(process.pid, signal.SIGKILL)
-        process.wait()
+        try:
+            while not page.exists() or b"powering-down" not in page.read_bytes():
+                assert process.poll() is None
+                time.sleep(0.005)
+        finally:
+            process.kill()
+            process.wait()
 
 
 class TestQemuDriver(DriverContract):

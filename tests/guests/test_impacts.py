@@ -353,3 +353,41 @@ def test_a_check_tells_who_cannot_be_reached_and_disturbs_nobody(rig: Rig) -> No
     assert missing.startswith(f"web-1 has no monitor at {rig.park.site.place('web-1', 'h1', 'qmp')}; start it")
     guest.kill()
     assert rig.driver.check(vms)[0].startswith("nobody is behind the monitor of web-0 at ")
+
+
+def switched(rig: Rig, *, on: bool) -> Outcome:
+    vm = Vm("web-0", "web", host="h1")
+    outcome = rig.driver.switch(vm, on=on)
+    while isinstance(outcome, Underway):
+        time.sleep(0.1)
+        outcome = rig.driver.switch(vm, on=on)
+    return outcome
+
+
+def test_a_guest_is_stopped_and_started_as_asked(rig: Rig) -> None:
+    """Asked again, nothing is done a second time; what could not be started again is not stopped."""
+    guest = rig.park.restored("web-0")
+    assert switched(rig, on=True) == Done(detail="it ran already")
+    rig.driver.close()
+    rig.make(start=[])
+    assert switched(rig, on=False) == Failed("nobody said how web-0 is started; set 'start' of driver 'qemu'")
+    assert guest.status() == "running"
+
+    rig.driver.close()
+    rig.make()
+    assert isinstance(switched(rig, on=False), Done)
+    assert switched(rig, on=False) == Done(detail="it did not run")
+    assert switched(rig, on=True) == Done()
+    assert guest.status() == "running"
+
+
+def test_a_guest_that_is_off_stays_off_when_its_host_reboots(rig: Rig) -> None:
+    """The other guests of the event are rebooted all the same."""
+    other = rig.park.restored("web-1")
+    asked = impact(EventType.REBOOT, "web-0", "web-1", operation="host reboot")
+    done = carried_out(rig.driver, asked)
+
+    assert isinstance(done, Done)
+    assert "web-0: it did not run and stays off" in done.detail
+    assert other.status() == "running"
+    assert not rig.park.site.place("web-0", "h1", "qmp").exists()

@@ -9,7 +9,7 @@ import pytest
 
 from demo.guest import Guest
 from demo.service import Service, ended, wait_for
-from forewarn.control.bodies import HostOperationBody, VmOperationBody
+from forewarn.control.bodies import HostOperationBody, MoveBody, VmOperationBody
 from forewarn.control.client import Client
 from forewarn.control.story import Story
 from tests.guests.conftest import Park
@@ -36,6 +36,7 @@ group = "web"
 host = "h1"
 update_domain = 1
 fault_domain = 1
+spot = true
 address = "{}"
 """
 
@@ -127,7 +128,7 @@ def test_what_nobody_approves_happens_when_its_time_has_come(cloud: Cloud) -> No
     event = cloud.operate("restart")
 
     assert ended(cloud.client, event).startswith("Completed")
-    (started,) = (step for step in cloud.client.story(event).steps if step.what == "started")
+    (started,) = (step for step in cloud.client.story(event).steps if step.what == "Started")
     assert started.detail == "NotBefore has passed"
     cloud.web_0.wait_for_boot(boot)
 
@@ -151,15 +152,33 @@ def test_a_host_is_emptied_one_update_domain_at_a_time(cloud: Cloud) -> None:
     boots = [guest.boot_id() for guest in (cloud.web_0, cloud.web_1)]
     cloud.web_1.approve("any")
 
-    told = cloud.client.operate_host("h1", HostOperationBody(operation="redeploy"))  # type: ignore[arg-type]
+    told = cloud.client.operate_host("h1", HostOperationBody(operation="redeploy"))
     events = [each.event for each in told.announcements]
 
     assert [event.type for event in events] == ["Freeze", "Freeze"]
     assert [ended(cloud.client, event.id) for event in events] == ["Completed: moved while it ran"] * 2
     stories = [cloud.client.story(event.id) for event in events]
-    spans = sorted((_at(story, "started"), _at(story, "completed")) for story in stories)
+    spans = sorted((_at(story, "Started"), _at(story, "Completed")) for story in stories)
     assert spans[0][1] <= spans[1][0]
     assert [cloud.park.guest(name, "h2").boot_id() for name in ("web-0", "web-1")] == boots
+
+
+def test_a_guest_is_moved_live_to_the_host_that_is_named(cloud: Cloud) -> None:
+    """Announced as a freeze, it approves, and goes on running there; with --record nothing is done to it."""
+    boot = cloud.web_0.boot_id()
+    cloud.web_0.approve("self")
+
+    told = cloud.client.move_vm("web-0", MoveBody(host="h2"))
+
+    (event,) = [each.event for each in told.announcements]
+    assert (event.type, event.resources) == ("Freeze", ("web-0",))
+    assert ended(cloud.client, event.id) == "Completed: moved while it ran"
+    assert cloud.park.guest("web-0", "h2").boot_id() == boot
+    assert (cloud.web_0.status(), cloud.client.vm("web-0").host) == ("gone", "h2")
+    assert cloud.client.story(event.id).target == "h2"
+    recorded = cloud.client.move_vm("web-0", MoveBody(host="h1", record=True))
+    assert (recorded.announcements, cloud.client.vm("web-0").host) == ((), "h1")
+    assert cloud.park.guest("web-0", "h2").boot_id() == boot
 
 
 def test_a_move_that_fails_leaves_the_guest_where_it_runs(cloud: Cloud) -> None:
@@ -181,12 +200,12 @@ def test_a_move_that_fails_leaves_the_guest_where_it_runs(cloud: Cloud) -> None:
 
 def test_an_evicted_guest_is_warned_and_ends(cloud: Cloud) -> None:
     """It reads of its eviction; then its machine is gone, and its VM is deallocated."""
-    event = cloud.operate("evict")
+    event = cloud.operate("evict", "web-1")
 
     assert ended(cloud.client, event) == "Completed: "
-    assert cloud.web_0.status() == "gone"
-    assert "vm-deallocated" in cloud.facts("web-0")
-    assert "observed" not in cloud.facts("web-0")
+    assert cloud.web_1.status() == "gone"
+    assert "vm-deallocated" in cloud.facts("web-1")
+    assert "observed" not in cloud.facts("web-1")
 
 
 def test_a_deleted_guest_approves_its_end(cloud: Cloud) -> None:
@@ -245,8 +264,9 @@ def test_a_machine_that_died_while_no_service_ran_comes_back(cloud: Cloud) -> No
 
     cloud.web_0.wait_for_boot(boot)
     wait_for("the event", lambda: "completed" in [line.fact for line in cloud.client.history(group="web")])
-    (seen,) = (line for line in cloud.client.history(vm="web-0") if line.fact == "observed")
-    assert "had died before anybody listened" in str(seen.detail)
+    seen = [str(line.detail) for line in cloud.client.history(vm="web-0") if line.fact == "observed"]
+    assert len(seen) == 1, seen
+    assert "had died before anybody listened" in seen[0]
     assert "observed" not in cloud.facts("web-1")
 
 

@@ -4,6 +4,7 @@ import errno
 import os
 import sqlite3
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -38,6 +39,14 @@ def test_sqlite_errors_are_said_clearly(code: int, kind: type[ForewarnError], re
     """The kind of error follows SQLite's code, extended codes included."""
     with pytest.raises(kind, match=f"{PLACE} .*: .*{remedy}"), clearly(PLACE):
         raise sqlite_error(code)
+
+
+def test_an_input_or_output_error_on_a_full_disk_names_the_full_disk(monkeypatch: pytest.MonkeyPatch) -> None:
+    """SQLite finds no room for its shared memory, and does not say so."""
+    monkeypatch.setattr("shutil.disk_usage", lambda _: SimpleNamespace(free=0))
+
+    with pytest.raises(JournalFailed, match=f"{PLACE} .*: free some space"), clearly(PLACE):
+        raise sqlite_error(sqlite3.SQLITE_IOERR_SHMSIZE)
 
 
 @pytest.mark.parametrize(

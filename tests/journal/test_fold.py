@@ -2,7 +2,7 @@
 
 import os
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from datetime import timedelta
 from itertools import islice
@@ -10,17 +10,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from forewarn.core.fleet import Fleet
 from forewarn.core.parts import Part
 from forewarn.files import InUse, Lock
+from forewarn.journal import file, index, snapshot
 from forewarn.journal import fold as folding
-from forewarn.journal import index, snapshot
 from forewarn.journal.fold import Folded, fold
 from forewarn.journal.port import DamagedJournal, JournalFailed, NotAJournal
 from forewarn.journal.sqlite import DEFAULT_HISTORY, SqliteJournal
 from forewarn.journal.verify import verify
-from forewarn.testing.journal_contract import assert_same, folded, hosts
+from forewarn.testing.journal_contract import NOON, assert_same, folded, hosts
 
 
 @pytest.fixture
@@ -95,13 +96,37 @@ def test_a_damaged_snapshot_of_the_last_revision_is_taken_again(journal: SqliteJ
 def test_what_is_old_and_below_both_snapshots_is_released(
     journal: SqliteJournal, tmp_path: Path, seconds: float, released: int
 ) -> None:
-    """Entries come one second apart and age is counted back from the newest; the older snapshot's own stays."""
+    """Entries come one second apart and age is counted back from the present; the older snapshot's own stays."""
     fold(tmp_path, DEFAULT_HISTORY)
     journal.append(9, hosts(10, 10))
 
-    assert fold(tmp_path, timedelta(seconds=seconds)) == Folded(10, released)
+    assert fold(tmp_path, timedelta(seconds=seconds), NOON + timedelta(seconds=10)) == Folded(10, released)
 
     assert journal.history("caller:ada") == hosts(released + 1, 10)
+    journal.close()
+
+
+def test_entries_dated_in_the_future_keep_no_older_ones(tmp_path: Path) -> None:
+    """A clock that was ahead for a while must not keep what comes after it for years, nor have the rest deleted."""
+    journal = SqliteJournal(tmp_path)
+    journal.load()
+    ahead = [replace(each, at=each.at + timedelta(days=3650)) for each in hosts(4, 6)]
+    journal.append(0, [*hosts(1, 3), *ahead, *hosts(7, 20)])
+    fold(tmp_path, DEFAULT_HISTORY)
+    journal.append(20, hosts(21, 21))
+
+    assert fold(tmp_path, timedelta(seconds=5), NOON + timedelta(seconds=8)) == Folded(21, released=2)
+    assert fold(tmp_path, timedelta(seconds=5), NOON + timedelta(seconds=11)) == Folded(21, released=2 + 1)
+    assert fold(tmp_path, timedelta(seconds=5), NOON + timedelta(seconds=14)) == Folded(21, released=8)
+    journal.close()
+
+
+def test_without_a_history_nothing_is_released(journal: SqliteJournal, tmp_path: Path) -> None:
+    """While the clock may be wrong the snapshot is taken all the same."""
+    fold(tmp_path, DEFAULT_HISTORY)
+    journal.append(9, hosts(10, 10))
+
+    assert fold(tmp_path, None) == Folded(10, released=0)
     journal.close()
 
 
@@ -125,6 +150,44 @@ def test_what_was_released_stays_released_wherever_the_next_fold_is_killed(
     journal.close()
 
     assert verify(tmp_path).problems == ()
+
+
+def test_entries_that_arrive_meanwhile_do_no_harm(
+    journal: SqliteJournal, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Between any two steps of its work: what was taken counts, and what is old is released."""
+    fold(tmp_path, DEFAULT_HISTORY)
+    last = 9
+
+    def arriving(step: Callable[..., Any]) -> Callable[..., Any]:
+        def stepping(*arguments: Any, **options: Any) -> Any:
+            nonlocal last
+            journal.append(last, hosts(last + 1, last + 2))
+            last += 2
+            done = step(*arguments, **options)
+            journal.append(last, hosts(last + 1, last + 2))
+            last += 2
+            return done
+
+        return stepping
+
+    for place, name in (
+        (file, "bounds"),
+        (folding, "recover"),
+        (snapshot, "publish"),
+        (index, "open_writer"),
+        (index, "add"),
+        (index, "remove"),
+        (index, "reach"),
+    ):
+        monkeypatch.setattr(place, name, arriving(getattr(place, name)))
+
+    folded = fold(tmp_path, timedelta(seconds=5), NOON + timedelta(minutes=1))
+
+    assert (folded.revision > 9, folded.released) == (True, 8)
+    monkeypatch.undo()
+    assert verify(tmp_path).problems == ()
+    journal.close()
 
 
 def test_a_snapshot_that_reads_back_otherwise_never_counts(

@@ -109,6 +109,22 @@ def test_what_is_not_indexed_and_not_remembered_is_looked_through(
     journal.close()
 
 
+def test_what_is_remembered_stays_small_where_no_snapshot_is_taken(
+    directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A service that cannot take snapshots goes on for weeks; all entries are found all the same."""
+    monkeypatch.setattr(history_module, "_REMEMBERED", 4)
+    with closing(SqliteJournal(directory)) as journal:
+        revision = journal.load().revision
+        for end in range(revision + 5, revision + 40, 5):
+            journal.append(revision, hosts(revision + 1, end))
+            revision = end
+            assert journal.history("caller:ada") == hosts(1, end)
+            view = journal._history._view
+            assert view
+            assert sum(map(len, view._remembered.values())) <= 3 * (2 * 4 + 5)
+
+
 def test_a_large_entry_is_found_by_its_cause_and_by_all_it_concerns(directory: Path) -> None:
     """An entry about thousands is found once by each of them, before it is indexed and after."""
     many = tuple(Host(f"rack-{n}") for n in range(10_000))

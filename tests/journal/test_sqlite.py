@@ -1,13 +1,16 @@
 """The SQLite journal keeps the contract, refuses clearly what it cannot use, and survives what goes wrong."""
 
+import errno
 import os
 import shutil
 import sqlite3
+import stat
 import subprocess
 import sys
 from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
+from typing import cast
 
 import pytest
 
@@ -18,18 +21,44 @@ from forewarn.journal import file
 from forewarn.journal.codec import pack
 from forewarn.journal.fold import fold
 from forewarn.journal.port import (
+    AppendUnknown,
     DamagedJournal,
     Journal,
     JournalFailed,
     NewerJournal,
     NotAJournal,
+    NotWritten,
 )
 from forewarn.journal.sqlite import DEFAULT_HISTORY, SqliteJournal
-from forewarn.testing.journal_contract import JournalContract, assert_same, folded, hosts
+from forewarn.testing.journal_contract import NOON, JournalContract, assert_same, folded, hosts
+
+
+def tire(journal: SqliteJournal, *, is_written: bool) -> None:
+    """Let the next commit fail, or fail just after it was done."""
+    writer = cast("sqlite3.Connection", journal._writer)
+
+    class Tired:
+        close = writer.close
+        executemany = writer.executemany
+
+        def execute(self, statement: str) -> sqlite3.Cursor:
+            if statement != "COMMIT":
+                return writer.execute(statement)
+            if is_written:
+                writer.execute(statement)
+            error = sqlite3.OperationalError("disk I/O error")
+            error.sqlite_errorcode = sqlite3.SQLITE_IOERR_FSYNC
+            raise error
+
+    journal._writer = cast("sqlite3.Connection", Tired())
 
 
 class TestSqliteJournal(JournalContract):
     """The published contract, on a directory."""
+
+    def fail_next_append(self, journal: Journal, *, is_written: bool) -> bool:
+        tire(cast("SqliteJournal", journal), is_written=is_written)
+        return True
 
     @pytest.fixture
     def journal(self, tmp_path: Path) -> Iterator[Journal]:
@@ -249,9 +278,9 @@ def test_a_full_disk_fails_the_append_and_nothing_else(directory: Path) -> None:
     ((pages,),) = journal._writer.execute("PRAGMA page_count")
     journal._writer.execute(f"PRAGMA max_page_count = {pages}")
 
-    with pytest.raises(JournalFailed, match="disk is full: free some space"):
+    with pytest.raises(NotWritten, match="disk is full: free some space"):
         journal.append(9, hosts(10, 900))
-    with pytest.raises(JournalFailed, match="load it again"):
+    with pytest.raises(NotWritten, match="load it again"):
         journal.append(9, hosts(10, 10))
 
     recovered = journal.load()
@@ -269,10 +298,190 @@ def test_a_write_that_is_refused_fails_the_append(directory: Path) -> None:
     assert journal._writer is not None
     journal._writer.execute("PRAGMA query_only = 1")
 
-    with pytest.raises(JournalFailed, match="writable"):
+    with pytest.raises(NotWritten, match="writable"):
         journal.append(9, hosts(10, 10))
 
     assert journal.load().revision == 9
+    journal.close()
+
+
+def test_a_failed_commit_names_the_remedy(directory: Path) -> None:
+    """The commit itself may fail after it reached the disk; only a load tells."""
+    journal = SqliteJournal(directory)
+    journal.load()
+    tire(journal, is_written=True)
+    with pytest.raises(AppendUnknown, match="check the disk"):
+        journal.append(9, hosts(10, 10))
+    with pytest.raises(NotWritten, match="load it again"):
+        journal.append(9, hosts(10, 10))
+    journal.close()
+
+
+def wal_size(directory: Path) -> int:
+    return (directory / f"{file.NAME}-wal").stat().st_size
+
+
+@pytest.fixture
+def killed(directory: Path, tmp_path: Path) -> Path:
+    """A journal as a killed process leaves it: its last commits stand in the log alone."""
+    left = tmp_path / "killed"
+    journal = SqliteJournal(directory)
+    journal.load()
+    journal.append(9, hosts(10, 10))
+    left.mkdir(0o700)
+    for name in (file.NAME, f"{file.NAME}-wal"):
+        shutil.copy(directory / name, left / name)
+    journal.close()
+    return left
+
+
+def test_commits_in_the_log_are_synced_before_a_load_shows_them(
+    killed: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A process may be killed between write and sync of a commit; VMs see it only when it is durable."""
+    log = (killed / f"{file.NAME}-wal").stat().st_ino
+    synced: list[int] = []
+    sync = os.fsync
+
+    def noted(descriptor: int) -> None:
+        sync(descriptor)
+        synced.append(os.fstat(descriptor).st_ino)
+
+    monkeypatch.setattr(os, "fsync", noted)
+    journal = SqliteJournal(killed)
+
+    assert journal.load().revision == 10
+    assert synced.index(log) < synced.index(killed.stat().st_ino)
+    journal.close()
+
+
+def test_a_load_fails_while_the_log_cannot_be_synced(killed: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is shown that may be lost with the power; the next load tries again."""
+
+    def fail(_: int) -> None:
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    journal = SqliteJournal(killed)
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "fsync", fail)
+        with pytest.raises(JournalFailed, match="check the disk"):
+            journal.load()
+
+    assert journal.load().revision == 10
+    journal.close()
+
+
+def test_a_commit_of_unknown_outcome_is_on_the_disk_before_a_load_shows_it(directory: Path) -> None:
+    """A commit whose sync failed may be readable and yet be lost with the power: the load writes it through."""
+    journal = SqliteJournal(directory)
+    journal.load()
+    tire(journal, is_written=True)
+    with pytest.raises(AppendUnknown):
+        journal.append(9, hosts(10, 10))
+
+    assert journal.load().revision == 10
+    assert wal_size(directory) == 0
+    journal.close()
+
+
+def test_a_load_fails_while_a_commit_of_unknown_outcome_cannot_be_settled(
+    directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As long as the log cannot be written through, nobody is told that the commit is durable."""
+    opened = file.open_writer
+
+    def impatient(path: Path) -> sqlite3.Connection:
+        writer = opened(path)
+        writer.execute("PRAGMA busy_timeout = 0")
+        return writer
+
+    monkeypatch.setattr(file, "open_writer", impatient)
+    journal = SqliteJournal(directory)
+    journal.load()
+    journal.append(9, hosts(10, 10))
+    with file.reading(directory / file.NAME) as reader:
+        reader.execute("BEGIN")
+        reader.execute("SELECT * FROM entries").fetchone()
+        tire(journal, is_written=True)
+        with pytest.raises(AppendUnknown):
+            journal.append(10, hosts(11, 11))
+        with pytest.raises(JournalFailed, match="kept busy"):
+            journal.load()
+        with pytest.raises(NotWritten):
+            journal.append(10, hosts(11, 11))
+
+    assert journal.load().revision == 11
+    journal.close()
+
+
+def test_a_commit_that_is_not_shown_cannot_come_back(directory: Path) -> None:
+    """A commit that stands in the log behind its end would be found after a crash: the load removes it."""
+    journal = SqliteJournal(directory)
+    journal.load()
+    journal.append(9, hosts(10, 10))
+    with file.reading(directory / file.NAME) as reader:  # it keeps the log's end as it is
+        reader.execute("SELECT * FROM entries").fetchone()
+        log = directory / f"{file.NAME}-wal"
+        before = log.read_bytes()
+        last_commit = before[-(4096 + 24) :]
+        tire(journal, is_written=False)
+        with pytest.raises(AppendUnknown):
+            journal.append(10, hosts(11, 11))
+        log.write_bytes(before + last_commit)
+
+        assert journal.load().revision == 10
+        assert wal_size(directory) == 0
+    journal.close()
+
+
+@pytest.mark.parametrize("gone", [(file.NAME,), (f"{file.NAME}-wal",), (file.NAME, f"{file.NAME}-wal")])
+def test_nothing_is_written_to_a_file_that_was_removed(directory: Path, gone: tuple[str, ...]) -> None:
+    """What is written to a file without a name is lost with the process, so it is not acknowledged."""
+    journal = SqliteJournal(directory)
+    journal.load()
+    journal.append(9, hosts(10, 10))
+    for name in gone:
+        (directory / name).unlink()
+
+    with pytest.raises(NotWritten, match="removed or replaced while it was in use: put it back"):
+        journal.append(10, hosts(11, 11))
+    journal.close()
+
+
+def test_a_removed_journal_is_not_begun_anew_while_it_is_in_use(directory: Path) -> None:
+    """A load after a failure never makes an empty fleet of a missing file, nor its directory."""
+    journal = SqliteJournal(directory)
+    journal.load()
+    shutil.rmtree(directory)
+
+    with pytest.raises(JournalFailed, match="was removed while it was in use"):
+        journal.load()
+    assert not directory.exists()
+    with pytest.raises(JournalFailed, match="was removed while it was in use"):
+        journal.load()
+    journal.close()
+
+
+def test_a_journal_that_was_replaced_is_loaded_if_it_holds_all_that_was_written(directory: Path) -> None:
+    """A copy that is put in its place is gone on with; an older one, or another journal, is not."""
+    journal = SqliteJournal(directory)
+    journal.load()
+    older = shutil.copytree(directory, directory.parent / "older")
+    journal.append(9, hosts(10, 10))
+    equal = shutil.copytree(directory, directory.parent / "equal")
+
+    def replace_by(copy: Path) -> None:
+        for name in (file.NAME, f"{file.NAME}-wal", f"{file.NAME}-shm"):
+            (copy / name).replace(directory / name)
+
+    replace_by(older)
+    with pytest.raises(NotWritten, match="replaced"):
+        journal.append(10, hosts(11, 11))
+    with pytest.raises(JournalFailed, match=r"lacks revision 10: put the right file back, or restart"):
+        journal.load()
+    replace_by(equal)
+    assert journal.load().revision == 10
+    journal.append(10, hosts(11, 11))
     journal.close()
 
 
@@ -328,12 +537,27 @@ def test_compaction_deletes_what_is_old_and_below_two_snapshots(tmp_path: Path) 
     steps = [journal.compact(limit=4) for _ in range(5)]
 
     assert steps == [True, True, True, True, False]
-    assert list(journal.entries()) == hosts(17, 22), "revision 17 is five seconds older than revision 22"
-    assert journal.history("caller:ada") == hosts(17, 22)
+    assert list(journal.entries()) == hosts(20, 22), "the older snapshot's own stays"
+    assert journal.history("caller:ada") == hosts(20, 22)
     assert journal.history("host:host-3") == []
     recovered = journal.load()
     assert (recovered.revision, recovered.warnings) == (22, ())
     assert_same(recovered.fleet, folded(hosts(1, 22)))
+    journal.close()
+
+
+def test_how_long_history_is_kept_may_change_while_it_runs(tmp_path: Path) -> None:
+    """From the next snapshot on."""
+    journal = SqliteJournal(tmp_path, history=timedelta(days=1))
+    journal.load()
+    journal.append(0, hosts(1, 20))
+    journal.take_snapshot()
+    journal.append(20, hosts(21, 22))
+    journal.keep_history(timedelta(seconds=5))
+    journal.take_snapshot(now=NOON + timedelta(seconds=22))
+    journal.compact()
+
+    assert list(journal.entries()) == hosts(17, 22)
     journal.close()
 
 
@@ -365,12 +589,58 @@ def test_a_failed_snapshot_is_told_in_one_sentence(directory: Path) -> None:
     journal.load()
     change(directory, "UPDATE entries SET checksum = 1 WHERE revision = 5")
 
-    with pytest.raises(JournalFailed, match=r"got no snapshot: .* is damaged at revision 5") as failed:
+    with pytest.raises(JournalFailed, match=r"snapshots of .* failed: .* is damaged at revision 5") as failed:
         journal.take_snapshot()
 
     assert "\n" not in str(failed.value)
     journal.append(9, hosts(10, 10))
     journal.close()
+
+
+def test_a_failed_snapshot_is_tried_again_after_a_tenth_as_many_entries(directory: Path) -> None:
+    """Not at once, and not only after as many as between two snapshots."""
+    journal = SqliteJournal(directory, snapshot_entries=30)
+    journal.load()
+    change(directory, "UPDATE entries SET checksum = 1 WHERE revision = 5")
+
+    with pytest.raises(JournalFailed):
+        journal.take_snapshot()
+
+    due = [journal.snapshot_due]
+    journal.append(9, hosts(10, 12))
+    due.append(journal.snapshot_due)
+    assert due == [False, True]
+    journal.close()
+
+
+def test_nobody_but_the_owner_may_read_the_journal(directory: Path) -> None:
+    """It holds secrets of subscriptions: what is made is private, and what was left readable is made so at start."""
+    directory.chmod(0o755)
+    (directory / "driver").mkdir(exist_ok=True)
+    (directory / "driver" / "48dd97c3-c5b3-5342-b1e3-c3e83b0c5c3a").touch()
+    (directory / "others.txt").touch()
+    for path in directory.rglob("*"):
+        path.chmod(0o755 if path.is_dir() else 0o644)
+    before = os.umask(0)
+    try:
+        journal = SqliteJournal(directory)
+        journal.load()
+        journal.append(9, hosts(10, 10))
+        journal.take_snapshot()
+    finally:
+        os.umask(before)
+
+    modes = {
+        str(path.relative_to(directory)): stat.S_IMODE(path.stat().st_mode)
+        for path in directory.rglob("*")
+        if path.is_file()
+    }
+    journal.close()
+    assert stat.S_IMODE(directory.stat().st_mode) == 0o700
+    assert modes.pop("others.txt") == 0o644, "what is not ours is left alone"
+    assert modes.keys() >= {"journal.sqlite3", "journal.sqlite3-wal", "journal.sqlite3-shm", "snapshot-10", "lock"}
+    assert modes.keys() >= {"history.sqlite3", "fold-lock", "driver/48dd97c3-c5b3-5342-b1e3-c3e83b0c5c3a"}
+    assert set(modes.values()) == {0o600}
 
 
 def test_a_copied_journal_is_the_same_journal(directory: Path, tmp_path: Path) -> None:

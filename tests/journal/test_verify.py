@@ -73,7 +73,7 @@ def test_a_compacted_journal_is_whole(journal: SqliteJournal, tmp_path: Path) ->
     report = verify(tmp_path)
 
     assert (report.ok, report.first_revision, report.entries) == (True, 20, 11)
-    assert (report.snapshots, report.indexed) == (1, 11)
+    assert (report.snapshots, report.indexed) == (2, 11)
 
 
 def test_a_compacted_journal_without_its_snapshots_is_not(journal: SqliteJournal, tmp_path: Path) -> None:

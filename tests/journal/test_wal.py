@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from forewarn.journal import file
+from forewarn.journal import file, wal
 from forewarn.journal.port import DamagedJournal
 from forewarn.journal.sqlite import SqliteJournal
 from forewarn.testing.journal_contract import hosts
@@ -125,3 +125,33 @@ def test_a_loaded_journal_keeps_its_lock_on_the_shared_memory(tmp_path: Path) ->
 
     assert found == "taken\n"
     journal.close()
+
+
+def test_loading_again_and_again_keeps_one_descriptor(tmp_path: Path) -> None:
+    """A full disk makes the service load each few seconds; it must not run out of descriptors."""
+    journal = SqliteJournal(tmp_path)
+    journal.load()
+    journal.append(0, hosts(1, 1))
+    open_files = []
+    for _ in range(20):
+        journal.load()
+        open_files.append(len(list(Path("/proc/self/fd").iterdir())))
+    journal.close()
+
+    assert max(open_files) == open_files[0]
+
+
+def test_the_descriptor_of_a_file_that_is_gone_is_closed(tmp_path: Path) -> None:
+    """A journal that is restored from a backup has another shared memory; the old one is let go of."""
+    for name in ("one", "two"):
+        journal = SqliteJournal(tmp_path / name)
+        journal.load()
+        journal.append(0, hosts(1, 1))
+        journal.load()
+        memory = tmp_path / name / f"{file.NAME}-shm"
+        assert list(wal._KEPT_OPEN).count(memory) == 1
+        journal.close()
+        if name == "one":
+            memory.unlink(missing_ok=True)
+
+    assert tmp_path / "one" / f"{file.NAME}-shm" not in wal._KEPT_OPEN

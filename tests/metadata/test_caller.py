@@ -4,11 +4,15 @@ import logging
 
 import pytest
 
-from forewarn.core.facts import FleetChanged
-from forewarn.core.model import GroupKind, GroupTerms, Vm
+from forewarn.core.facts import AnyFact, Entry, FleetChanged, VmDeallocated, VmStarted
+from forewarn.core.fleet import Fleet
+from forewarn.core.model import NODE, GroupKind, GroupTerms, Vm
 from forewarn.metadata import caller
 from forewarn.metadata.caller import Callers, is_loopback, plain_address
-from tests.metadata.site import WEB, get, on_both_loops, site
+from forewarn.metadata.desk import Desk
+from forewarn.node.feed import Commit
+from forewarn.wire import problems
+from tests.metadata.site import NOW, WEB, get, on_both_loops, site
 
 LONE = FleetChanged(groups=(GroupTerms("dev", GroupKind.STANDALONE),), vms=(Vm("dev", "dev"),))
 
@@ -63,13 +67,67 @@ async def test_the_default_vm_speaks_for_nobody_else() -> None:
 
 
 @on_both_loops
+async def test_a_deallocated_vm_is_told_so(caplog: pytest.LogCaptureFixture) -> None:
+    """In the answer and in the log, with what brings it back; not where another VM has its address since."""
+    async with site() as service:
+        service.commit(VmDeallocated("web-0", "evicted"))
+        with caplog.at_level(logging.WARNING):
+            answers = [await service.ask(get(), "127.0.0.1"), await service.ask(get(), "127.0.0.1")]
+        service.commit(VmStarted("web-0"))
+        back = await service.ask(get(), "127.0.0.1")
+        service.commit(VmDeallocated("web-0", "evicted"))
+        service.commit(FleetChanged(removed_vms=("web-0",)))
+        gone = await service.ask(get(), "127.0.0.1")
+
+        assert [(answer.status, answer.body) for answer in answers] == [(403, problems.DEALLOCATED.body)] * 2
+        assert [line.partition(" remedy=")[0].partition(": ")[2] for line in caplog.text.splitlines()] == [
+            'refused a caller address=127.0.0.1 vm=web-0 reason="the VM is deallocated"',
+            'refused a caller address=127.0.0.1 reason="no VM of the fleet has this address"',
+        ]
+        assert "remedy=\"start it with 'forewarn vm start web-0'\"" in caplog.text
+        assert (back.status, gone.status, gone.body) == (200, 403, problems.FORBIDDEN.body)
+
+
+@on_both_loops
+async def test_a_deallocated_default_vm_is_told_so() -> None:
+    """Those for whom it speaks read the same."""
+    async with site(facts=(WEB, LONE, VmDeallocated("dev", "evicted")), default_vm="dev") as service:
+        assert (await service.ask(get(), "127.0.0.7")).body == problems.DEALLOCATED.body
+
+
+@pytest.mark.parametrize("load", [False, True])
+def test_an_address_that_two_vms_have_is_no_deallocated_ones(load: bool) -> None:  # noqa: FBT001
+    """Nobody can tell whose it is; once the other has left, it is the deallocated one's again."""
+    fleet, desk = Fleet(), Desk(lambda: 0.0)
+    desk.load(fleet)
+
+    def commit(*facts: AnyFact) -> None:
+        for fact in facts:
+            fleet.evolve(fact)
+        if load:
+            desk.load(fleet)
+        else:
+            desk.publish(Commit((Entry(1, NOW, "c", NODE, facts),), fleet))
+
+    commit(WEB, VmDeallocated("web-0", "evicted"))
+    address = fleet.vms["web-0"].address
+    assert Callers(desk).refusal_of(address) is problems.DEALLOCATED
+    commit(FleetChanged(vms=(Vm("web-9", "web", address=address),)))
+    assert (Callers(desk).refusal_of(address), address in desk.seats) == (problems.FORBIDDEN, False)
+    commit(FleetChanged(removed_vms=("web-9",)))
+    assert Callers(desk).refusal_of(address) is problems.DEALLOCATED
+    commit(VmStarted("web-0"))
+    assert (address in desk.seats, desk.deallocated) == (True, {})
+
+
+@on_both_loops
 async def test_a_stranger_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
     """Each unknown address makes one line in the log, which names the remedy."""
     async with site() as service:
         with caplog.at_level(logging.WARNING):
             for source in ("127.0.0.8", "127.0.0.8", "127.0.0.9"):
                 await service.ask(get(), source)
-        assert [record.args[0] for record in caplog.records if record.args] == ["127.0.0.8", "127.0.0.9"]  # type: ignore[index]
+        assert [vars(record)["fields"]["address"] for record in caplog.records] == ["127.0.0.8", "127.0.0.9"]
         assert "--default-vm" in caplog.text
 
 

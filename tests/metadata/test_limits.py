@@ -80,19 +80,26 @@ def files(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int]]:
 
 def test_files_are_provided_for_the_connections(files: list[tuple[int, int]]) -> None:
     """The soft limit is raised to what the connections need, and nothing is said."""
-    assert provide_files(Limits(connections=5_000)) == ""
+    assert provide_files(Limits(connections=5_000)) == (5_000, "")
     assert files == [(5_256, 10_000)]
+
+
+def test_connections_of_the_other_plane_have_files_of_their_own(files: list[tuple[int, int]]) -> None:
+    """So that a crowd of operators takes none from VMs, nor from the journal."""
+    assert provide_files(Limits(connections=5_000), 1_000) == (5_000, "")
+    assert files == [(6_256, 10_000)]
 
 
 def test_enough_files_are_left_alone(files: list[tuple[int, int]]) -> None:
     """Where the limit suffices, it is not touched."""
-    assert provide_files(Limits(connections=500)) == ""
+    assert provide_files(Limits(connections=500)) == (500, "")
     assert files == []
 
 
 def test_what_does_not_fit_is_said(files: list[tuple[int, int]]) -> None:
     """Where the hard limit is too low, what there is is provided, and the message names both numbers."""
-    message = provide_files(Limits(connections=20_000))
+    fit, message = provide_files(Limits(connections=20_000))
+    assert fit == 9_744
     assert files == [(10_000, 10_000)]
     assert "connections = 20000" in message
     assert "9744" in message

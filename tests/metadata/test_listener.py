@@ -11,7 +11,7 @@ import pytest
 
 from forewarn.core.errors import Unavailable
 from forewarn.metadata.limits import Limits
-from forewarn.metadata.listener import Listener, bind
+from forewarn.metadata.listener import Listener, adopt, bind
 from tests.metadata.site import EVENTS, RunningSite, get, on_both_loops, on_plain_asyncio, post, site
 
 
@@ -63,6 +63,17 @@ def test_answers_travel_no_further_than_they_may(host: str, family: socket.Addre
         accepted, _ = listening.accept()
         with accepted:
             assert accepted.getsockopt(level, option) == 1
+
+
+def test_a_passed_socket_keeps_nothing_of_an_earlier_configuration() -> None:
+    """It outlives the service, which may have been told otherwise meanwhile."""
+    (listening,) = bind("127.0.0.1", 0)
+    with listening:
+        usual = listening.getsockopt(socket.IPPROTO_IP, socket.IP_TTL)
+        adopt((listening,), 1)
+        assert listening.getsockopt(socket.IPPROTO_IP, socket.IP_TTL) == 1
+        adopt((listening,))
+        assert listening.getsockopt(socket.IPPROTO_IP, socket.IP_TTL) == usual
 
 
 @on_both_loops
@@ -212,6 +223,31 @@ async def test_running_out_of_files_is_survived(
         with caplog.at_level(logging.WARNING):
             assert (await service.ask(get())).status == 200
         assert "ulimit -n" in caplog.text
+
+
+@on_both_loops
+async def test_a_connection_that_was_lost_on_its_way_harms_no_other(caplog: pytest.LogCaptureFixture) -> None:
+    """Linux tells of it when it is accepted; the next one is accepted after it, and no traceback is logged."""
+    async with site() as service:
+        failures = [OSError(errno.EPERM, "by a firewall"), OSError(errno.EPROTO, "on its way")]
+        (listening,) = service.listener._sockets
+        accept = listening._accept  # type: ignore[attr-defined]
+
+        class Failing:
+            def _accept(self) -> Any:
+                if failures:
+                    raise failures.pop()
+                return accept()
+
+            def __getattr__(self, name: str) -> Any:
+                return getattr(listening, name)
+
+        loop = asyncio.get_running_loop()
+        loop.remove_reader(listening)
+        failing: Any = Failing()
+        loop.add_reader(listening, service.listener._accept, failing)
+        assert (await service.ask(get())).status == 200
+        assert (failures, caplog.text) == ([], "")
 
 
 @on_both_loops

@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable
 from datetime import timedelta
 
 from forewarn.core.facts import Fetched, SwitchedOff
+from forewarn.journal.port import NotWritten
 from forewarn.metadata.desk import Desk, Seat
 from forewarn.metadata.recorder import Recorder
 from forewarn.metadata.records import Records
@@ -104,6 +105,32 @@ def test_fetches_can_be_recorded_at_once() -> None:
         rig.clock.advance(5 * SECOND)
         await office.settled()
         assert fetches(rig) == [["web-1"]]
+
+    run(story)
+
+
+def test_what_could_not_be_recorded_is_recorded_when_the_journal_can_be_written_again() -> None:
+    """A full disk costs no note of who saw an event, and does not fill the log with attempts."""
+
+    async def story(rig: Rig, office: Office) -> None:
+        append, attempts = rig.node._journal.append, 0
+
+        def fail(*_: object) -> None:
+            nonlocal attempts
+            attempts += 1
+            raise NotWritten("the disk is full")
+
+        rig.node._journal.append = fail  # type: ignore[method-assign, assignment]
+        office.show("web-1")
+        for _ in range(120):
+            rig.clock.advance(SECOND)
+            await office.settled()
+        assert 1 < attempts < 12
+        rig.node._journal.append = append  # type: ignore[method-assign]
+        office.show("web-2")
+        rig.clock.advance(60 * SECOND)
+        await office.settled()
+        assert fetches(rig) == [["web-1", "web-2"]]
 
     run(story)
 

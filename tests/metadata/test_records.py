@@ -122,6 +122,22 @@ async def test_who_asked_last_is_known() -> None:
 
 
 @on_both_loops
+async def test_after_a_start_nobody_is_said_to_have_asked() -> None:
+    """A group that was on counts as asked at the start; who asked is known with the first request, not before."""
+    async with site() as service:
+        service.desk.boards.clear()
+        service.desk.load(service.fleet)
+        service.move(5)
+        counted = service.records.last_asked("web")
+        assert counted is not None
+        assert (counted.by, counted.at) == ("", NOW)
+        await service.ask(get(), "127.0.0.2")
+        heard = service.records.last_asked("web")
+        assert heard is not None
+        assert (heard.by, heard.at) == ("web-1", NOW + timedelta(seconds=5))
+
+
+@on_both_loops
 async def test_a_fetch_that_is_recorded_is_not_noted_again() -> None:
     """What the fleet already knows is not handed out a second time."""
     async with site() as service:

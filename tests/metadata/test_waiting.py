@@ -2,9 +2,10 @@
 
 import pytest
 
-from forewarn.core.facts import VmRemoved
+from forewarn.core.facts import Announced, FleetChanged, VmDeallocated, VmRemoved
+from forewarn.core.model import GroupKind, GroupTerms, Vm
 from forewarn.metadata.limits import Limits
-from tests.metadata.site import EVENTS, get, on_both_loops, site
+from tests.metadata.site import EVENTS, WEB, event, get, on_both_loops, site
 
 
 def wait(seconds: str = "30", tag: str = '"web-1"', *fields: str) -> bytes:
@@ -182,3 +183,44 @@ async def test_many_wait_on_one_timer() -> None:
         service.announce("e1")
         assert {(await caller.answer()).status for caller in callers} == {200}
         assert len(service.service.waiting) == 0
+
+
+@on_both_loops
+async def test_a_waiter_whose_vm_changes_its_group_is_answered_at_once() -> None:
+    """By its new group's document, never by the one it has left; its former neighbours wait on."""
+    shop = FleetChanged(groups=(GroupTerms("shop", GroupKind.AVAILABILITY_SET),))
+    async with site(facts=(WEB, shop)) as service:
+        moving, staying = await service.call(wait()), await service.call(wait(), source="127.0.0.2")
+        await service.settle()
+        service.commit(FleetChanged(vms=(Vm("web-0", "shop", address="127.0.0.1"),)))
+        answer = await moving.answer()
+        assert (answer.status, answer.fields["etag"]) == (200, f'"shop-{service.fleet.groups["shop"].incarnation}"')
+        await service.settle()
+        assert staying.has_nothing()
+        assert len(service.service.waiting) == 1
+
+
+@on_both_loops
+async def test_a_waiter_is_never_shown_the_document_of_a_group_that_it_has_just_left() -> None:
+    """Also where that document changes in the same commit."""
+    shop = FleetChanged(groups=(GroupTerms("shop", GroupKind.AVAILABILITY_SET),))
+    async with site(facts=(WEB, shop)) as service:
+        caller = await service.call(wait())
+        await service.settle()
+        service.commit(
+            FleetChanged(vms=(Vm("web-0", "shop", address="127.0.0.1"),)),
+            Announced(event("e1", resources=("web-1",))),
+        )
+        answer = await caller.answer()
+        assert answer.fields["etag"].startswith('"shop-')
+        assert b"web-1" not in answer.body
+
+
+@on_both_loops
+async def test_a_waiter_whose_vm_is_deallocated_is_refused_at_once() -> None:
+    """Nobody may ask in its name, nor wait."""
+    async with site() as service:
+        caller = await service.call(wait())
+        await service.settle()
+        service.commit(VmDeallocated("web-0", "by hand"))
+        assert (await caller.answer()).status == 403

@@ -9,6 +9,8 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
+from tests.cleaning import closed_on_failure
+
 PATIENCE = 60.0
 PATIENT = ("--connect-timeout", "3", "--max-time", "30")
 """What cannot be reached does not let anybody connect; whoever was let in is waited for, however busy the machine."""
@@ -21,11 +23,12 @@ class Namespace:
     def __init__(self) -> None:
         own = Path("/proc/self/ns/net").readlink()
         self._keeper = subprocess.Popen(["unshare", "--net", "sleep", "infinity"])
-        deadline = time.monotonic() + PATIENCE
-        while Path(f"/proc/{self.pid}/ns/net").readlink() == own:
-            assert time.monotonic() < deadline
-            time.sleep(0.005)
-        self.run("ip", "link", "set", "lo", "up")
+        with closed_on_failure(self.close):
+            deadline = time.monotonic() + PATIENCE
+            while Path(f"/proc/{self.pid}/ns/net").readlink() == own:
+                assert time.monotonic() < deadline
+                time.sleep(0.005)
+            self.run("ip", "link", "set", "lo", "up")
 
     @property
     def pid(self) -> int:
@@ -70,15 +73,16 @@ class Guest(Namespace):
     """A VM: one wire, on which it may claim to be anybody."""
 
     def __init__(self, hypervisor: "Hypervisor", tap: str, address: str, mac: str) -> None:
-        super().__init__()
-        hypervisor.run("ip", "link", "add", tap, "type", "veth", "peer", "name", "eth0", "netns", str(self.pid))
-        hypervisor.run("ip", "link", "set", tap, "up")
-        self.run("ip", "link", "set", "eth0", "address", mac)
-        self.run("ip", "link", "set", "eth0", "up")
         self.address = address
         self._inner: list[Namespace] = []
-        self.take(address)
-        self.run("ip", "route", "add", SERVICE, "dev", "eth0")
+        super().__init__()
+        with closed_on_failure(self.close):
+            hypervisor.run("ip", "link", "add", tap, "type", "veth", "peer", "name", "eth0", "netns", str(self.pid))
+            hypervisor.run("ip", "link", "set", tap, "up")
+            self.run("ip", "link", "set", "eth0", "address", mac)
+            self.run("ip", "link", "set", "eth0", "up")
+            self.take(address)
+            self.run("ip", "route", "add", SERVICE, "dev", "eth0")
 
     def take(self, address: str) -> None:
         """Use an address, its own or not."""
@@ -115,12 +119,53 @@ class Guest(Namespace):
         super().close()
 
 
+class Tap:
+    """A tap of the kernel's, and a process that holds its other end."""
+
+    _PROGRAM = """
+import fcntl, os, struct, sys
+device = os.open("/dev/net/tun", os.O_RDWR)
+fcntl.ioctl(device, 0x400454CA, struct.pack("16sH22x", sys.argv[1].encode(), 0x1002))
+print("here", flush=True)
+for line in sys.stdin:
+    os.write(device, bytes.fromhex(line))
+    print("sent", flush=True)
+"""
+
+    def __init__(self, hypervisor: "Hypervisor", name: str) -> None:
+        self._process = subprocess.Popen(
+            hypervisor.inside(sys.executable, "-c", self._PROGRAM, name),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        with closed_on_failure(self.close):
+            self._expect("here")
+
+    def send(self, frame: bytes) -> None:
+        """Send a frame, whatever is in it."""
+        assert self._process.stdin is not None
+        self._process.stdin.write(f"{frame.hex()}\n")
+        self._process.stdin.flush()
+        self._expect("sent")
+        time.sleep(0.05)  # a busy kernel takes it in a moment later
+
+    def _expect(self, word: str) -> None:
+        assert self._process.stdout is not None
+        assert self._process.stdout.readline().strip() == word
+
+    def close(self) -> None:
+        self._process.kill()
+        self._process.communicate()
+
+
 class Hypervisor(Namespace):
     """The machine that guests stand on, with the service and its data directory."""
 
     def __init__(self, directory: Path) -> None:
         super().__init__()
         self.directory = directory
+        self._lock = Path(f"/run/forewarn-network-{Path(f'/proc/{self.pid}/ns/net').stat().st_ino}.lock")
         self._parts = ExitStack()
 
     def settings(self, fleet: str, text: str) -> None:
@@ -153,20 +198,35 @@ class Hypervisor(Namespace):
             self.run("ip", "link", "set", f"tap{number}", "master", bridge)
         return guest
 
+    def tap(self, name: str, bridge: str = "") -> "Tap":
+        """Plug in a real tap, as QEMU makes one, with a guest behind it that only sends frames."""
+        tap = Tap(self, name)
+        self._parts.callback(tap.close)
+        self.run("ip", "link", "set", name, "up", *(("master", bridge) if bridge else ()))
+        return tap
+
     def serve(self) -> None:
-        """Start the service; return once it answers."""
-        errors = (self.directory / "log").open("w")
-        service = subprocess.Popen(
-            self.inside(sys.executable, "-m", "forewarn", "serve"), cwd=self.directory, stderr=errors
-        )
-        self._parts.callback(errors.close)
-        self._parts.callback(service.wait)
-        self._parts.callback(service.terminate)
-        deadline = time.monotonic() + PATIENCE
-        while "answering VMs" not in (self.directory / "log").read_text():
-            assert service.poll() is None, (self.directory / "log").read_text()
-            assert time.monotonic() < deadline
-            time.sleep(0.02)
+        """Start the service for as long as the machine is there; return once it answers."""
+        self._parts.enter_context(self.serving())
+
+    @contextmanager
+    def serving(self) -> Iterator[None]:
+        """Run the service, from when it answers."""
+        log = self.directory / "log"
+        with log.open("w") as errors:
+            service = subprocess.Popen(
+                self.inside(sys.executable, "-m", "forewarn", "serve"), cwd=self.directory, stderr=errors
+            )
+        try:
+            deadline = time.monotonic() + PATIENCE
+            while " serving metadata=" not in log.read_text():
+                assert service.poll() is None, log.read_text()
+                assert time.monotonic() < deadline
+                time.sleep(0.02)
+            yield
+        finally:
+            service.terminate()
+            service.wait()
 
     def state(self) -> dict[str, Any]:
         """Return all that setup could have changed."""
@@ -187,6 +247,7 @@ class Hypervisor(Namespace):
     def close(self) -> None:
         self._parts.close()
         super().close()
+        self._lock.unlink(missing_ok=True)
 
 
 @contextmanager

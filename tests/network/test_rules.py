@@ -55,19 +55,26 @@ def test_the_control_port_is_closed_to_guests_and_open_to_operators() -> None:
     closed = "tcp dport 8255 drop"
 
     assert f'iifname "br0" {closed}' in rules_of(wanted("mark", *GUESTS), ())
-    assert f'iifname {{ "tap0", "tap1", "tap2" }} {closed}' in rules_of(wanted("mark", *GUESTS, uplink="eth0"), ())
-    assert f'iifname {{ "tap0", "tap1", "tap2" }} {closed}' in rules_of(wanted("tap", *GUESTS), ())
+    for identity in ("address", "mark", "tap"):
+        with_uplink = rules_of(wanted(identity, *GUESTS, uplink="eth0"), ())
+        assert 'iifname "eth0" tcp dport 8255 meta mark set 0x666f7265 accept' in with_uplink
+        assert 'iifname "br0" tcp dport 8255 meta mark != 0x666f7265 drop' in with_uplink
+        assert f'meta iifkind "tun" {closed}' in with_uplink
+        assert f'iifname {{ "tap0", "tap1", "tap2" }} {closed}' in with_uplink
     assert closed not in rules_of(wanted("mark", *GUESTS, control_port=0), ())
 
 
 def test_nobody_uses_what_is_declared_of_another() -> None:
-    """Neither a guest of whom nothing is declared, unless it is known by its mark, nor a port that is nobody's."""
+    """Known by its mark, a guest of whom nothing is declared may send from any address, but not claim it."""
     by_address = rules_of(wanted("address", *GUESTS), (), ["vnet9"])
     by_mark = rules_of(wanted("mark", *GUESTS), (), ["vnet9"])
 
     for line in ("ip saddr @all_addresses", "arp saddr ip @all_addresses", "ip6 saddr @all_addresses6"):
         assert f'iifname {{ "tap1", "tap2", "vnet9" }} {line} drop' in by_address
-        assert f'iifname {{ "vnet9" }} {line} drop' in by_mark
+        ports = '"tap1", "tap2", "vnet9"' if line.startswith("arp") else '"vnet9"'
+        assert f"iifname {{ {ports} }} {line} drop" in by_mark
+    for rules in (by_address, by_mark):
+        assert 'iifname { "tap1", "tap2", "vnet9" } icmpv6 type nd-neighbor-advert @th,64,128 {' in rules
     assert 'iifname { "tap1", "tap2", "vnet9" } ether saddr @all_macs drop' in by_mark
 
 

@@ -14,7 +14,7 @@ from forewarn.network.wanted import Wanted, wanted_of
 
 WEB = Vm("web-0", "web", "rack1", address="10.0.0.4", interface=Interface(tap="tap0", mark=7))
 OTHER = Vm("web-1", "web", "rack2", address="10.0.0.4", interface=Interface(tap="tap1", mark=8))
-SETTINGS = Settings(metadata=Endpoint("169.254.169.254", 80), network=Network(bridge="br0"))
+SETTINGS = Settings(metadata=Endpoint("169.254.169.254", 80), network=Network(bridge="forewarn0"))
 NOTHING = Sight(sysctls={"net/ipv4/tcp_fwmark_accept": "0"})
 
 
@@ -35,37 +35,37 @@ def test_what_is_missing_is_made_after_the_rules() -> None:
     """Nothing is open before it is guarded, and everything is in an order in which it can be made."""
     assert told(to_set_up(wanted("mark"), NOTHING, is_ruled=False)) == [
         "nft -f -",
-        f"ip link add br0 address {mac_of('br0')} type bridge",
-        "ip link set br0 up",
-        "ip address add 169.254.169.254/32 dev br0",
         "sysctl -q -w net/ipv4/tcp_fwmark_accept=1",
-        f"ip route add 10.0.0.4 dev br0 metric 1024 proto {OURS}",
+        f"ip link add forewarn0 address {mac_of('forewarn0')} type bridge",
+        "ip link set forewarn0 up",
+        "ip address add 169.254.169.254/32 dev forewarn0",
+        f"ip route add 10.0.0.4 dev forewarn0 metric 1024 proto {OURS}",
     ]
 
 
 def test_what_is_there_is_left_as_it_is() -> None:
     """A bridge of the operator's, with a way to the guests, gets the address and nothing else."""
-    sight = Sight(links={"br0": LinkSeen(is_up=True)}, routes=(RouteSeen("10.0.0.0/24", "br0"),))
+    sight = Sight(links={"forewarn0": LinkSeen(is_up=True)}, routes=(RouteSeen("10.0.0.0/24", "forewarn0"),))
 
-    assert told(to_set_up(wanted(), sight, is_ruled=True)) == ["ip address add 169.254.169.254/32 dev br0"]
-    assert record_of(rules_wanted(wanted(), sight)) == ("address 169.254.169.254/32 br0",)
+    assert told(to_set_up(wanted(), sight, is_ruled=True)) == ["ip address add 169.254.169.254/32 dev forewarn0"]
+    assert record_of(rules_wanted(wanted(), sight)) == ("address 169.254.169.254/32 forewarn0",)
 
 
 @pytest.mark.parametrize(
     ("routes", "needed"),
     [
         ((RouteSeen("0.0.0.0/0", "eth0"),), True),
-        ((RouteSeen("0.0.0.0/0", "eth0"), RouteSeen("10.0.0.0/8", "br0")), False),
-        ((RouteSeen("10.0.0.0/24", "eth0"), RouteSeen("10.0.0.0/8", "br0")), True),
-        ((RouteSeen("10.0.0.0/24", "eth0", 200), RouteSeen("10.0.0.0/24", "br0", 100)), False),
-        ((RouteSeen("10.0.0.4/32", "br0", 1024, OURS),), True),
+        ((RouteSeen("0.0.0.0/0", "eth0"), RouteSeen("10.0.0.0/8", "forewarn0")), False),
+        ((RouteSeen("10.0.0.0/24", "eth0"), RouteSeen("10.0.0.0/8", "forewarn0")), True),
+        ((RouteSeen("10.0.0.0/24", "eth0", 200), RouteSeen("10.0.0.0/24", "forewarn0", 100)), False),
+        ((RouteSeen("10.0.0.4/32", "forewarn0", 1024, OURS),), True),
     ],
 )
 def test_guests_are_answered_by_their_bridge(routes: tuple[RouteSeen, ...], *, needed: bool) -> None:
     """Where the machine would send answers elsewhere there is to be a route of ours, and stays."""
     pieces = wanted().pieces(Sight(routes=routes))
 
-    assert any(str(piece) == "the route to 10.0.0.4 by br0" for piece in pieces) == needed
+    assert any(str(piece) == "the route to 10.0.0.4 by forewarn0" for piece in pieces) == needed
 
 
 def test_equal_addresses_have_routes_that_differ() -> None:
@@ -84,18 +84,18 @@ def test_what_is_wanted_no_longer_is_undone() -> None:
     """Whoever goes from marks to taps is left with nothing of marks; what was there before is there again."""
     record = record_of(rules_wanted(wanted("mark"), NOTHING))
     made = Sight(
-        links={"br0": LinkSeen(is_up=True, addresses=frozenset({"169.254.169.254/32"}))},
-        routes=(RouteSeen("10.0.0.4/32", "br0", 1024, OURS),),
+        links={"forewarn0": LinkSeen(True, frozenset({"169.254.169.254/32"}), mac=mac_of("forewarn0"))},
+        routes=(RouteSeen("10.0.0.4/32", "forewarn0", 1024, OURS),),
         sysctls={"net/ipv4/tcp_fwmark_accept": "1"},
         record=record,
         tables=("bridge", "inet"),
     )
     undone = [
-        f"ip route delete 10.0.0.4 dev br0 metric 1024 proto {OURS}",
+        f"ip route delete 10.0.0.4 dev forewarn0 metric 1024 proto {OURS}",
+        "ip address delete 169.254.169.254/32 dev forewarn0",
+        "ip link set forewarn0 down",
+        "ip link delete forewarn0",
         "sysctl -q -w net/ipv4/tcp_fwmark_accept=0",
-        "ip address delete 169.254.169.254/32 dev br0",
-        "ip link set br0 down",
-        "ip link delete br0",
     ]
 
     assert told(to_set_up(wanted("tap"), made, is_ruled=True)) == undone
@@ -110,12 +110,40 @@ def test_what_is_wanted_no_longer_is_undone() -> None:
 def test_what_others_changed_since_is_left_alone() -> None:
     """Teardown takes away what is still as setup made it."""
     sight = Sight(
-        links={"br0": LinkSeen(is_up=True)},
+        links={"forewarn0": LinkSeen(is_up=True)},
         sysctls={"net/ipv4/tcp_fwmark_accept": "0"},
-        record=("address 169.254.169.254/32 br0", "sysctl net/ipv4/tcp_fwmark_accept 1 0", "of another release"),
+        record=(
+            "address 169.254.169.254/32 forewarn0",
+            "sysctl net/ipv4/tcp_fwmark_accept 1 0",
+            "of another release",
+        ),
     )
 
     assert to_tear_down(sight) == ()
+
+
+def test_a_bridge_of_another_program_is_never_created() -> None:
+    """While it is away, nothing that needs it is made; once it is there, it gets the address."""
+    foreign = wanted("mark", network=Network(bridge="virbr0"))
+    there = Sight(links={"virbr0": LinkSeen(is_up=True, kind="bridge", mac="52:54:00:00:00:01")})
+
+    assert told(to_set_up(foreign, NOTHING, is_ruled=True)) == ["sysctl -q -w net/ipv4/tcp_fwmark_accept=1"]
+    assert "link virbr0" not in record_of(rules_wanted(foreign, there))
+    assert "ip address add 169.254.169.254/32 dev virbr0" in told(to_set_up(foreign, there, is_ruled=True))
+
+
+def test_a_bridge_that_another_program_made_since_is_not_taken_away() -> None:
+    """An earlier release recorded that it made virbr0; the one that is there now has another MAC address."""
+    record = ("link virbr0", "up virbr0")
+    ours, others = (
+        Sight(links={"virbr0": LinkSeen(is_up=True, kind="bridge", mac=mac)}, record=record)
+        for mac in (mac_of("virbr0"), "52:54:00:00:00:01")
+    )
+    foreign = wanted(network=Network(bridge="virbr0"))
+
+    assert "ip link delete virbr0" in told(to_tear_down(ours))
+    assert "ip link delete virbr0" not in told(to_tear_down(others))
+    assert told(to_set_up(foreign, ours, is_ruled=True))[0] == "ip address add 169.254.169.254/32 dev virbr0"
 
 
 def test_every_piece_is_known_again_by_its_line() -> None:
@@ -148,9 +176,9 @@ def test_only_vms_of_this_host_are_guests() -> None:
 
 def test_a_bridge_has_a_mac_of_its_own() -> None:
     """It is the same each time, another one for another bridge, and nobody's by birth."""
-    mac = mac_of("br0")
+    mac = mac_of("forewarn0")
 
-    assert mac == mac_of("br0") != mac_of("br1")
+    assert mac == mac_of("forewarn0") != mac_of("br1")
     assert mac.startswith("02:")
     assert len(mac) == 17
 
@@ -168,17 +196,19 @@ def test_names_that_no_device_can_have_are_refused(name: str) -> None:
 def test_what_is_known_to_be_ours_is_written_down_again() -> None:
     """Somebody may have flushed all rules, and the record with them; what may be another's is left out."""
     address = frozenset({"169.254.169.254/32"})
-    routes = (RouteSeen("10.0.0.4/32", "br0", 1024, OURS),)
-    ours = Sight(links={"br0": LinkSeen(True, address, kind="bridge", mac=mac_of("br0"))}, routes=routes)
-    others = Sight(links={"br0": LinkSeen(True, address, kind="bridge", mac="02:00:00:00:00:01")}, routes=routes)
+    routes = (RouteSeen("10.0.0.4/32", "forewarn0", 1024, OURS),)
+    ours = Sight(links={"forewarn0": LinkSeen(True, address, kind="bridge", mac=mac_of("forewarn0"))}, routes=routes)
+    others = Sight(
+        links={"forewarn0": LinkSeen(True, address, kind="bridge", mac="02:00:00:00:00:01")}, routes=routes
+    )
 
     assert record_of(rules_wanted(wanted(), ours)) == (
-        "link br0",
-        "up br0",
-        "address 169.254.169.254/32 br0",
-        "route 10.0.0.4 br0 1024",
+        "link forewarn0",
+        "up forewarn0",
+        "address 169.254.169.254/32 forewarn0",
+        "route 10.0.0.4 forewarn0 1024",
     )
-    assert record_of(rules_wanted(wanted(), others)) == ("route 10.0.0.4 br0 1024",)
+    assert record_of(rules_wanted(wanted(), others)) == ("route 10.0.0.4 forewarn0 1024",)
 
 
 @pytest.mark.parametrize(

@@ -23,11 +23,13 @@ _Fact = TypeVar("_Fact")
 _Result = TypeVar("_Result")
 
 
-def run(story: Callable[["Rig"], Awaitable[_Result]], journal: Journal | None = None) -> _Result:
+def run(
+    story: Callable[["Rig"], Awaitable[_Result]], journal: Journal | None = None, clock: ManualClock | None = None
+) -> _Result:
     """Play a story on a fresh rig."""
 
     async def play() -> _Result:
-        rig = Rig(journal or MemoryJournal())
+        rig = Rig(journal or MemoryJournal(), clock)
         async with asyncio.timeout(20):
             await rig.node.start()
             try:
@@ -41,8 +43,8 @@ def run(story: Callable[["Rig"], Awaitable[_Result]], journal: Journal | None = 
 class Rig:
     """The node under test, and everything it committed."""
 
-    def __init__(self, journal: Journal) -> None:
-        self.clock = ManualClock()
+    def __init__(self, journal: Journal, clock: ManualClock | None = None) -> None:
+        self.clock = clock or ManualClock()
         self.node = Node(journal, self.clock, Rules())
         self.entries: list[Entry] = []
         self.loads = 0

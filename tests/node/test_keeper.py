@@ -1,7 +1,7 @@
 """The keeper: a snapshot is looked for some time after a commit, and again where it failed."""
 
 import asyncio
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from forewarn.core.errors import Unavailable
 from forewarn.journal.memory import MemoryJournal
@@ -20,10 +20,10 @@ class FullJournal(MemoryJournal):
         self.failures = failures
         self.looks = 0
 
-    def take_snapshot(self) -> None:
+    def take_snapshot(self, *, release: bool = True, now: datetime | None = None) -> None:
         self.looks += 1
         if self.looks <= self.failures:
-            raise Unavailable("no room")
+            raise Unavailable("no room") if self.looks == 1 else ZeroDivisionError
         self.snapshot_due = False
 
 

@@ -1,39 +1,51 @@
 """The node: one way in, nothing told before it is durable, and recovery after a failed append."""
 
 import asyncio
+import threading
 from collections.abc import Sequence
 from datetime import timedelta
+from typing import Any
 from uuid import uuid4
 
 import pytest
+from msgspec.structs import replace
 
-from forewarn.core.commands import CancelEvent, ChangeFleet
-from forewarn.core.errors import Refused, Unavailable
-from forewarn.core.facts import Announced, Entry, FleetChanged
+from forewarn.core import decide
+from forewarn.core.commands import CancelEvent, ChangeFleet, Command
+from forewarn.core.errors import ForewarnError, OutcomeUnknown, Refused, Unavailable
+from forewarn.core.facts import Announced, AnyFact, Entry, FleetChanged, Request
+from forewarn.core.fleet import Fleet
 from forewarn.core.model import Host
 from forewarn.journal.memory import MemoryJournal
-from forewarn.journal.port import JournalFailed, Recovered
+from forewarn.journal.port import AppendUnknown, JournalFailed, NotWritten, Recovered
+from forewarn.node import node as node_module
 from tests.node.rig import MINUTE, OPERATOR, Rig, run
 
 
 class FailingJournal(MemoryJournal):
-    """Fails on demand: before the entries are kept, or after."""
+    """Fails on demand: before the entries are kept, after, without being able to tell, or for good."""
 
     def __init__(self) -> None:
         super().__init__()
         self.fails: str = ""
         self.batches: list[int] = []
+        self.loads = 0
 
     def append(self, expected_revision: int, entries: Sequence[Entry]) -> None:
         self.batches.append(len(entries))
         if self.fails == "before":
-            raise JournalFailed("the disk is full")
+            raise NotWritten("the disk is full")
+        if self.fails in ("unsure", "gone"):
+            raise AppendUnknown("the disk is tired")
         super().append(expected_revision, entries)
         if self.fails == "after":
-            raise JournalFailed("the disk went away")
+            raise AppendUnknown("the disk went away")
+        if self.fails == "oddly":
+            raise ZeroDivisionError
 
     def load(self) -> Recovered:
-        if self.fails == "load":
+        self.loads += 1
+        if self.fails == "gone":
             raise JournalFailed("the disk is gone")
         return super().load()
 
@@ -49,7 +61,7 @@ def test_what_was_answered_can_be_read_in_the_journal() -> None:
     async def story(rig: Rig) -> None:
         facts = await rig.node.submit(add_host("h1"))
 
-        assert facts == (FleetChanged(hosts=(Host("h1"),)),)
+        assert facts == (FleetChanged(hosts=(Host("h1"),), at_run_time=True),)
         assert [entry.facts for entry in journal.entries()] == [facts]
         assert rig.facts == list(facts)
 
@@ -101,67 +113,135 @@ def test_a_refused_command_leaves_no_entry() -> None:
     run(story)
 
 
-@pytest.mark.parametrize(("fails", "kept"), [("before", {"h1", "h3"}), ("after", {"h1", "h2", "h3"})])
-def test_a_failed_append_poisons_the_writer_until_the_journal_was_read_anew(fails: str, kept: set[str]) -> None:
-    """The caller gets one clear error, listeners hear nothing, and the truth is what the journal holds."""
+@pytest.mark.parametrize("fails", ["before", "unsure"])
+def test_what_is_known_not_to_be_written_is_answered_so(fails: str) -> None:
+    """The journal says that nothing was written, or it is found out at once; listeners hear nothing of it."""
     journal = FailingJournal()
 
     async def story(rig: Rig) -> None:
         await rig.node.submit(add_host("h1"))
         journal.fails = fails
-        with pytest.raises(Unavailable, match="nothing was changed: the disk"):
+        with pytest.raises(Unavailable, match="nothing was changed: the disk") as failed:
             await rig.node.submit(add_host("h2"))
+        assert not isinstance(failed.value, OutcomeUnknown)
         assert len(rig.entries) == 1
         journal.fails = ""
 
         await rig.node.submit(add_host("h3"))
 
         assert rig.loads == 2
-        assert set(rig.node.fleet.hosts) == kept
+        assert set(rig.node.fleet.hosts) == {"h1", "h3"}
 
     run(story, journal)
 
 
-def test_while_the_journal_cannot_be_read_every_command_is_told_so() -> None:
-    """A poisoned writer that cannot reload answers at once instead of hanging."""
+@pytest.mark.parametrize("fails", ["after", "oddly"])
+def test_what_turns_out_to_be_written_is_answered_as_done(fails: str) -> None:
+    """An append that failed and is durable all the same is a success for its caller, whatever the journal raised."""
+    journal = FailingJournal()
+
+    async def story(rig: Rig) -> None:
+        journal.fails = fails
+
+        assert await rig.node.submit(add_host("h1")) == (FleetChanged(hosts=(Host("h1"),), at_run_time=True),)
+
+        assert (rig.loads, rig.node.revision) == (2, 1)
+        assert set(rig.node.fleet.hosts) == {"h1"}
+
+    run(story, journal)
+
+
+def test_what_cannot_be_found_out_is_answered_as_unknown() -> None:
+    """A caller whose command may have been recorded is told to ask again with the same key; the next one is not."""
+    journal = FailingJournal()
+
+    async def story(rig: Rig) -> None:
+        journal.fails = "gone"
+        with pytest.raises(OutcomeUnknown, match=r"not known .* the disk is tired; ask again with the same key"):
+            await rig.node.submit(add_host("h1"))
+        assert not rig.node.is_sound
+
+        with pytest.raises(Unavailable, match="nothing was changed: the disk is gone") as refused:
+            await rig.node.submit(add_host("h2"))
+        assert not isinstance(refused.value, OutcomeUnknown)
+
+    run(story, journal)
+
+
+def test_while_the_journal_fails_it_is_tried_less_and_less_often() -> None:
+    """Nobody reads the whole journal each second because its disk is full; afterwards all is as before."""
     journal = FailingJournal()
 
     async def story(rig: Rig) -> None:
         journal.fails = "before"
-        with pytest.raises(Unavailable):
-            await rig.node.submit(add_host("h1"))
-        journal.fails = "load"
+        for _ in range(600):
+            with pytest.raises(Unavailable, match="nothing was changed: the disk is full"):
+                await rig.node.submit(add_host("h1"))
+            rig.clock.advance(timedelta(seconds=1))
+        assert len(journal.batches) < 30
+        assert journal.loads == len(journal.batches) + 1
+        journal.fails = ""
+        rig.clock.advance(rig.node.retry_after)
 
-        with pytest.raises(Unavailable, match="nothing can be changed: the disk is gone"):
-            await rig.node.submit(add_host("h2"))
+        await rig.node.submit(add_host("h1"))
+
+        assert rig.node.is_sound
+        assert rig.node.retry_after == timedelta(seconds=1)
 
     run(story, journal)
 
 
-def test_a_repeated_command_happens_once() -> None:
-    """The id is the idempotency key: at the same time, later, and after a restart of the node."""
+def test_a_mistake_in_a_rule_is_answered_and_harms_no_other_command(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A command that a rule fails on changes nothing; those decided with it are decided again."""
+
+    def enact(fleet: Fleet, command: Command, *rest: Any) -> tuple[AnyFact, ...]:
+        facts = decide.enact(fleet, command, *rest)
+        if "h2" in fleet.hosts:
+            raise ZeroDivisionError
+        return facts
+
+    monkeypatch.setattr(node_module, "enact", enact)
+
+    async def story(rig: Rig) -> None:
+        said = await asyncio.gather(
+            *(rig.node.submit(add_host(name)) for name in ("h1", "h2", "h3")), return_exceptions=True
+        )
+
+        assert isinstance(said[1], ForewarnError)
+        assert "nothing was changed: the service made a mistake" in str(said[1])
+        assert set(rig.node.fleet.hosts) == {"h1", "h3"}
+        assert [entry.revision for entry in rig.entries] == [1, 2]
+
+    run(story)
+
+
+def test_a_request_is_recorded_even_if_it_changed_nothing() -> None:
+    """What a request asked for stands in the journal; what nobody asked for does not."""
     journal = MemoryJournal()
-    command = add_host("h1")
-
-    async def story(rig: Rig) -> tuple[object, ...]:
-        first, second = await asyncio.gather(rig.node.submit_once(command), rig.node.submit_once(command))
-        third = await rig.node.submit_once(command)
-        assert first == second == third
-        return first
-
-    assert run(story, journal) == run(story, journal)
-    assert len(list(journal.entries())) == 1
-
-
-def test_the_time_of_facts_never_falls() -> None:
-    """A clock that was set back does not make a fact older than the one before."""
 
     async def story(rig: Rig) -> None:
         await rig.node.submit(add_host("h1"))
-        rig.clock._now -= timedelta(hours=1)
+        await rig.node.submit(add_host("h1"))
+        asked = replace(add_host("h1"), request=Request("f"))
+
+        assert await rig.node.submit(asked) == ()
+        assert [(entry.facts, entry.request) for entry in rig.entries[1:]] == [((), Request("f"))]
+        assert rig.node.revision == 2
+
+    run(story, journal)
+    assert [entry.request for entry in journal.entries()] == [None, Request("f")]
+
+
+def test_a_clock_that_is_a_little_behind_counts_as_the_time_of_the_last_fact() -> None:
+    """A minute is corrected by every time service now and then; the time of facts does not fall by that."""
+
+    async def story(rig: Rig) -> None:
+        await rig.node.submit(add_host("h1"))
+        rig.clock.step(timedelta(seconds=-60))
         await rig.node.submit(add_host("h2"))
 
         assert rig.entries[1].at == rig.entries[0].at
+        assert len(rig.entries) == 2
 
     run(story)
 
@@ -208,3 +288,88 @@ def test_a_stopped_node_takes_nothing_more_in() -> None:
             await rig.node.submit(add_host("h1"))
 
     run(story)
+
+
+def test_how_long_an_append_takes_is_known_while_it_does() -> None:
+    """A watchdog tells a disk that hangs by it; between appends it is nothing."""
+
+    class Hanging(MemoryJournal):
+        def append(self, expected_revision: int, entries: Sequence[Entry]) -> None:
+            began.set()
+            assert go_on.wait(20)
+            super().append(expected_revision, entries)
+
+    began, go_on = threading.Event(), threading.Event()
+
+    async def story(rig: Rig) -> None:
+        adding = asyncio.create_task(rig.node.submit(add_host("h1")))
+        assert await asyncio.to_thread(began.wait, 20)
+        assert rig.node.append_age > 0
+        go_on.set()
+        await adding
+        assert rig.node.append_age == 0
+
+    run(story, Hanging())
+
+
+WRONG_LOADS: list[object] = [None, "fleet", Recovered(None, 1), Recovered(Fleet(), "1"), Recovered(Fleet(), -1)]  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("number", range(len(WRONG_LOADS)))
+def test_a_wrong_load_is_a_failure_of_the_journal(number: int) -> None:
+    """A start says so, and a running node answers and goes on when the journal is right again."""
+
+    class Wrong(FailingJournal):
+        def load(self) -> Recovered:
+            return WRONG_LOADS[number] if self.fails else super().load()  # type: ignore[return-value]
+
+    journal = Wrong()
+
+    async def story(rig: Rig) -> None:
+        journal.fails = "unsure"
+        with pytest.raises(OutcomeUnknown):
+            await rig.node.submit(add_host("h1"))
+        with pytest.raises(Unavailable):
+            await rig.node.submit(add_host("h1"))
+        journal.fails = ""
+        rig.clock.advance(MINUTE)
+        await rig.node.submit(add_host("h2"))
+        assert set(rig.node.fleet.hosts) == {"h2"}
+
+    run(story, journal)
+    journal.fails = "unsure"
+    with pytest.raises(JournalFailed, match="mend the journal"):
+        run(story, journal)
+
+
+@pytest.mark.parametrize("error", [SystemExit(3), StopIteration(), KeyboardInterrupt(), KeyError()])
+def test_whatever_a_journal_raises_is_answered(error: BaseException) -> None:
+    """Neither the process ends nor does a caller wait for ever, also where entries and history are wrong."""
+
+    class Raising(FailingJournal):
+        def append(self, expected_revision: int, entries: Sequence[Entry]) -> None:
+            if self.fails:
+                raise error
+            super().append(expected_revision, entries)
+
+        def entries(self, after: int = 0, limit: int | None = None) -> Any:
+            if self.fails:
+                raise error
+            return super().entries(after, limit)
+
+        def history(self, *given: Any, **more: Any) -> Any:
+            return None
+
+    journal = Raising()
+
+    async def story(rig: Rig) -> None:
+        journal.fails = "always"
+        with pytest.raises(OutcomeUnknown):
+            await rig.node.submit(add_host("h1"))
+        with pytest.raises(JournalFailed, match="no list of entries"):
+            await rig.node.history("host:h1")
+        journal.fails = ""
+        rig.clock.advance(MINUTE)
+        await rig.node.submit(add_host("h2"))
+
+    run(story, journal)

@@ -6,9 +6,18 @@ from uuid import uuid4
 
 import pytest
 
-from forewarn.core.commands import HostOperation, OperateHost, SetGroup
-from forewarn.core.facts import Announced, Attempted, Completed, Failed, FleetChanged, VmDeallocated, VmMoved
-from forewarn.core.model import EventType, EvictionPolicy
+from forewarn.core.commands import ChangeFleet, HostOperation, MoveVm, OperateHost, SetGroup
+from forewarn.core.facts import (
+    Announced,
+    Attempted,
+    Completed,
+    Failed,
+    FleetChanged,
+    StartedAtOnce,
+    VmDeallocated,
+    VmMoved,
+)
+from forewarn.core.model import EventType, EvictionPolicy, Host
 from forewarn.journal.memory import MemoryJournal
 from forewarn.node import driver
 from forewarn.node.driver import Done, Impact, NotBegun, Outcome, Underway, Unknowable
@@ -103,7 +112,10 @@ def test_an_impact_under_way_is_asked_after_at_the_time_the_driver_named() -> No
         (driver.Failed("the disk is broken"), "the disk is broken"),
         (Unknowable("no record"), "unknown outcome, not repeated: no record"),
         (NotBegun(), "the driver did not begin"),
-        (RuntimeError("boom"), "the driver failed: boom"),
+        (
+            RuntimeError("boom"),
+            f"{__name__}.ScriptedDriver.perform raised RuntimeError: boom at {__name__}:53",
+        ),
     ],
 )
 def test_a_bad_outcome_ends_the_event_failed(outcome: Outcome | Exception, reason: str) -> None:
@@ -314,5 +326,55 @@ def test_a_live_migration_is_a_move_though_it_is_felt_as_a_freeze() -> None:
             (EventType.FREEZE, False),
         ]
         assert not any(impact.is_failure for impact in scripted.impacts)
+
+    run(story)
+
+
+def test_no_berth_is_on_a_host_that_failed_and_none_on_a_degraded_one_while_others_are_up() -> None:
+    """A driver is never offered a host that has failed."""
+
+    async def story(rig: Rig) -> None:
+        scripted, performer = await begin(rig, [Done()] * 4)
+        more = (Host("h3"), Host("h4"))
+        await rig.node.submit(ChangeFleet(id=uuid4().hex, by=OPERATOR, hosts=more))
+        offered = []
+        for operation, host in (
+            (HostOperation.FAIL, "h3"),
+            (HostOperation.DEGRADE, "h4"),
+            (HostOperation.FAIL, "h2"),
+        ):
+            moved = rig.next(Completed)
+            facts = await rig.node.submit(OperateHost(id=uuid4().hex, by=OPERATOR, operation=operation, host=host))
+            if any(isinstance(fact, StartedAtOnce) for fact in facts):
+                await moved
+            completed = rig.next(Completed)
+            await rig.approve(await rig.operate("redeploy", "web-0"))
+            await completed
+            asked = next(each for each in reversed(scripted.impacts) if each.event.operation == "vm redeploy")
+            offered.append([berth.host.name for berth in asked.berths])
+        await performer.stop()
+
+        assert offered == [["h2", "h4"], ["h2"], ["h4"]]
+
+    run(story)
+
+
+def test_a_move_to_a_named_host_has_that_berth_alone() -> None:
+    """And nothing is done to a VM that stands there by then."""
+
+    async def story(rig: Rig) -> None:
+        scripted, performer = await begin(rig, [Done({"web-0": "h2"})])
+        move = MoveVm(id=uuid4().hex, by=OPERATOR, vm="web-0", host="h2", can_move=True, live=True)
+        await rig.node.submit(ChangeFleet(id=uuid4().hex, by=OPERATOR, hosts=(Host("h3"),)))
+        (announced,) = (fact for fact in await rig.node.submit(move) if isinstance(fact, Announced))
+        completed = rig.next(Completed)
+        await rig.approve(announced.event.id)
+        await completed
+        await performer.stop()
+
+        (impact,) = scripted.impacts
+        assert impact.moves
+        assert [berth.host.name for berth in impact.berths] == ["h2"]
+        assert rig.node.fleet.vms["web-0"].standing_on == "h2"
 
     run(story)

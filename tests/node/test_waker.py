@@ -1,9 +1,13 @@
 """The waker: events start when their time has come, with one timer for all of them."""
 
+import asyncio
+from datetime import UTC, datetime
 from uuid import uuid4
 
-from forewarn.core.commands import CancelEvent
+from forewarn.clocks import ManualClock
+from forewarn.core.commands import Approve, CancelEvent, OperateVm, Postponement, SetGroup, VmOperation
 from forewarn.core.facts import Started
+from forewarn.core.model import Caller, CallerKind
 from forewarn.journal.memory import MemoryJournal
 from forewarn.node.waker import Waker
 from tests.node.rig import MINUTE, OPERATOR, Rig, run
@@ -106,3 +110,60 @@ def test_a_clock_that_steps_back_loses_no_deadline() -> None:
         await started
 
     run(story)
+
+
+def test_an_event_that_was_postponed_is_looked_at_once_at_its_first_time() -> None:
+    """It is put back to its new time, and the waker rests until then."""
+
+    async def story(rig: Rig) -> None:
+        waker = Waker(rig.node)
+        rig.node.feed.subscribe(waker)
+        await rig.add_fleet()
+        await rig.node.submit(SetGroup(id=uuid4().hex, by=OPERATOR, group="web", postpone_limit=3600))
+        event = await rig.operate("restart", "web-0")
+        later = Postponement(event, 600)
+        await rig.node.submit(Approve(id=uuid4().hex, by=Caller(CallerKind.VM, "web-0"), postponements=(later,)))
+        started = rig.next(Started)
+        rig.clock.advance(15 * MINUTE)
+        for _ in range(100):
+            await asyncio.sleep(0)
+        await rig.operate("restart", "web-1")
+
+        assert waker.is_idle
+        assert not started.done()
+        rig.clock.advance(10 * MINUTE)
+        assert (await started).event == event
+
+    run(story)
+
+
+def test_what_was_approved_in_quiet_hours_starts_when_they_end_also_after_a_restart() -> None:
+    """Its NotBefore may be hours away."""
+    journal = MemoryJournal()
+    night = ManualClock(datetime(2026, 1, 1, 1, tzinfo=UTC))
+
+    async def before(rig: Rig) -> None:
+        await rig.add_fleet()
+        await rig.node.submit(SetGroup(id=uuid4().hex, by=OPERATOR, group="web", quiet_hours=("00:00-06:00",)))
+        freeze = VmOperation.FREEZE
+        noon = datetime(2026, 1, 1, 12, tzinfo=UTC)
+        await rig.node.submit(OperateVm(id=uuid4().hex, by=OPERATOR, operation=freeze, vm="web-0", not_before=noon))
+        (event,) = rig.node.fleet.events
+        await rig.approve(event)
+
+    async def after(rig: Rig) -> None:
+        waker = Waker(rig.node)
+        waker.load(rig.node.fleet)
+        started = rig.next(Started)
+        rig.clock.advance(0 * MINUTE)
+        while not waker.is_idle:  # noqa: ASYNC110 - it is idle within a few turns of the loop
+            await asyncio.sleep(0)
+        rig.clock.advance(4 * 60 * MINUTE)
+        await rig.operate("restart", "web-1")
+        assert not started.done()
+        rig.clock.advance(60 * MINUTE)
+
+        assert (await started).at == datetime(2026, 1, 1, 6, tzinfo=UTC)
+
+    run(before, journal, night)
+    run(after, journal, night)

@@ -1,11 +1,16 @@
 """The watcher: what a driver sees is recorded, unless an impact of our own explains it."""
 
 import asyncio
+import sys
+import threading
 from collections.abc import Callable
 from datetime import timedelta
 
+import pytest
+from msgspec.structs import replace
+
 from forewarn.core.facts import Completed, Observed, StartedAtOnce
-from forewarn.core.model import Seen, Sighting
+from forewarn.core.model import InstanceFacts, Seen, Sighting
 from forewarn.node.driver import Done, Impact, Outcome
 from forewarn.node.performer import Performer
 from forewarn.node.repetition import MOST
@@ -59,6 +64,22 @@ def test_a_sighting_becomes_a_fact() -> None:
 
         assert (await observed).sighting == Sighting("web-0", Seen.STOPPED, rig.clock.now(), "x" * 500)
         assert [type(fact) for entry in await rig.node.history("vm:web-0") for fact in entry.facts][-1] is Observed
+        await watcher.stop()
+
+    run(story)
+
+
+def test_a_sighting_that_the_journal_cannot_hold_is_left_out() -> None:
+    """The next one is recorded."""
+
+    async def story(rig: Rig) -> None:
+        await rig.add_fleet()
+        driver, watcher = begin(rig)
+        observed = rig.next(Observed)
+        driver.see("web-0", Seen.STOPPED, "\ud800")
+        driver.see("web-0", Seen.STOPPED, "by hand")
+
+        assert (await observed).sighting.detail == "by hand"
         await watcher.stop()
 
     run(story)
@@ -145,6 +166,46 @@ def test_a_sighting_is_kept_until_the_journal_takes_it() -> None:
     run(story, journal)
 
 
+def test_a_driver_that_ends_the_process_where_it_should_watch_ends_nothing() -> None:
+    """Its events are carried out all the same, and an operator is told."""
+
+    async def story(rig: Rig) -> None:
+        driver = WatchingDriver(rig)
+        driver.watch = sys.exit  # type: ignore[assignment]
+        Watcher(rig.node, driver).start()
+
+        assert "cannot watch" in rig.node.warnings["driver"]
+
+    run(story)
+
+
+def test_a_driver_that_watches_within_the_call_keeps_nobody_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The service goes on, and hears of what it reports."""
+    monkeypatch.setattr("forewarn.node.watcher.EXPECTED_CALL", 0.01)
+    look, end = threading.Event(), threading.Event()
+
+    async def story(rig: Rig) -> None:
+        await rig.add_fleet()
+        driver = WatchingDriver(rig)
+
+        def watch(report: Callable[[Sighting], None]) -> None:
+            look.wait()
+            report(Sighting("web-0", Seen.STOPPED, rig.clock.now()))
+            end.wait()
+
+        driver.watch = watch  # type: ignore[method-assign]
+        watcher = Watcher(rig.node, driver)
+        watcher.start()
+        observed = rig.next(Observed)
+        look.set()
+
+        assert (await observed).sighting.vm == "web-0"
+        await watcher.stop()
+
+    run(story)
+    end.set()
+
+
 def test_nothing_is_heard_after_the_end() -> None:
     """A driver that goes on talking disturbs nobody."""
 
@@ -157,5 +218,39 @@ def test_nothing_is_heard_after_the_end() -> None:
 
         assert watcher.is_idle
         assert not [fact for fact in rig.facts if isinstance(fact, Observed)]
+
+    run(story)
+
+
+def test_a_machine_is_known_by_its_uuid() -> None:
+    """Whatever its host calls it; one of the VM's name with another UUID is another machine."""
+
+    async def story(rig: Rig) -> None:
+        await rig.add_fleet()
+        vms = rig.node.fleet.vms
+        vms["web-0"] = replace(vms["web-0"], instance=InstanceFacts(vm_id="u-0"))
+        driver, watcher = begin(rig)
+        observed = rig.next(Observed)
+        driver._report(Sighting("web-0", Seen.STOPPED, rig.clock.now(), vm_id="u-9"))
+        driver._report(Sighting("domain-7", Seen.REBOOTED, rig.clock.now(), vm_id="u-0"))
+
+        assert (await observed).sighting == Sighting("web-0", Seen.REBOOTED, rig.clock.now())
+        await watcher.stop()
+
+    run(story)
+
+
+def test_where_a_machine_is_already_is_no_news() -> None:
+    """The driver tells it at each start; only a move is recorded."""
+
+    async def story(rig: Rig) -> None:
+        await rig.add_fleet()
+        driver, watcher = begin(rig)
+        observed = rig.next(Observed)
+        for host in (rig.node.fleet.vms["web-0"].standing_on, "elsewhere"):
+            driver._report(Sighting("web-0", Seen.MOVED, rig.clock.now(), host=host))
+
+        assert (await observed).sighting.host == "elsewhere"
+        await watcher.stop()
 
     run(story)

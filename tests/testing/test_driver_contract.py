@@ -2,13 +2,17 @@
 
 import threading
 from collections import Counter
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from functools import partial
+from typing import Any
 
 import pytest
 
 from forewarn.core.errors import BadInput
 from forewarn.node.driver import Done, Driver, Impact, NotBegun, Outcome, Underway
 from forewarn.testing.driver_contract import DriverContract, DriverTrial
+from tests.node.wrong_drivers import ANSWERS, INCOMPLETE, RELEASED, Hurried, WrongDriver
 
 Feelings = Counter[str]
 
@@ -87,6 +91,20 @@ class Raising(HonestDriver):
         raise RuntimeError("no")
 
 
+class Forgetting(HonestDriver):
+    """Forgets to return what came of it."""
+
+    def perform(self, impact: Impact) -> Outcome:
+        super().perform(impact)
+        return None  # type: ignore[return-value]  # that is what is wrong with it
+
+
+class Unclosable(HonestDriver):
+    """Has a part missing."""
+
+    close = None  # type: ignore[assignment]  # that is what is wrong with it
+
+
 class CarelessTrial(DriverTrial):
     """Makes drivers of any kind; refuses settings unless told to take whatever comes."""
 
@@ -128,11 +146,13 @@ class TestHonestDriver(DriverContract):
         (Endless, "test_perform_does_the_impact"),
         (Confused, "test_events_do_not_touch_each_other"),
         (Raising, "test_perform_does_the_impact"),
+        (Forgetting, "test_perform_does_the_impact"),
+        (Unclosable, "test_it_has_all_that_a_driver_has"),
     ],
 )
 def test_a_driver_that_breaks_a_rule_fails_its_test(driver: type[HonestDriver], rule: str) -> None:
     """Each rule has a driver that it catches."""
-    with pytest.raises((AssertionError, pytest.fail.Exception, RuntimeError)):
+    with pytest.raises((AssertionError, pytest.fail.Exception, RuntimeError, BadInput)):
         getattr(DriverContract(), rule)(CarelessTrial(driver))
 
 
@@ -157,3 +177,47 @@ def test_a_call_that_does_not_return_fails() -> None:
     with pytest.raises(pytest.fail.Exception, match=r"did not return within 0\.05 s"):
         DriverContract().test_perform_does_the_impact(Impatient(Hanging))
     waiting.set()
+
+
+class WrongTrial(DriverTrial):
+    """Makes one of the wrong drivers."""
+
+    longest_call = 0.05
+
+    def __init__(self, make: Callable[[], Any]) -> None:
+        self._make = make
+
+    def make(self, **more: object) -> Driver:
+        driver: Driver = self._make()
+        return driver
+
+    def times_done(self, event_id: str) -> int:
+        return 1
+
+
+WAYS: dict[str, tuple[Callable[[], Any], str]] = {
+    **{way: (partial(WrongDriver, answer), said) for way, (answer, said) in ANSWERS.items()},
+    "is always in a hurry": (Hurried, "returned an Underway whose check_at had passed"),
+    **{way: (partial(lambda driver: driver, driver), "which lacks") for way, driver in INCOMPLETE.items()},
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_the_contract_catches_every_wrong_driver(way: str) -> None:
+    """Each way to be wrong, sixteen at least, fails a test of the contract that says what is wrong and where."""
+    RELEASED.clear()
+    make, said = WAYS[way]
+    rules = {name: rule for name, rule in vars(DriverContract).items() if name.startswith("test_")}
+    found = {name: _failure_of(rule, WrongTrial(make)) for name, rule in rules.items()}
+    RELEASED.set()
+
+    assert len(WAYS) >= 16
+    assert any(said in failure for failure in found.values()), found
+
+
+def _failure_of(rule: Callable[..., None], trial: DriverTrial) -> str:
+    try:
+        rule(DriverContract(), trial)
+    except (Exception, pytest.fail.Exception) as failure:  # noqa: BLE001 - whatever a rule finds
+        return str(failure)
+    return ""

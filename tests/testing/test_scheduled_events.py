@@ -3,17 +3,20 @@
 import asyncio
 import json
 import os
+import re
 import subprocess
 import sys
 import threading
 import unittest
-from datetime import UTC, datetime
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from urllib.request import Request, urlopen
 
 import pytest
 
-from forewarn.testing import ScheduledEvents
+from forewarn.core.errors import BadInput, Unknown
+from forewarn.testing import ScheduledEvents, plugin
 
 VERSION = "?api-version=2020-07-01"
 
@@ -130,6 +133,87 @@ def test_the_next_request_can_be_made_to_fail(scheduled_events: ScheduledEvents)
     with pytest.raises(OSError, match="500"):
         ask(scheduled_events.events_url)
     assert ask(scheduled_events.events_url)
+
+
+def test_an_expectation_in_a_coroutine_names_the_one_to_await(scheduled_events: ScheduledEvents) -> None:
+    """At once, and only where it would have to wait: the application could not go on meanwhile."""
+
+    async def story() -> None:
+        event = scheduled_events.vms[0].freeze()
+        with pytest.raises(BadInput, match=r"await ….aexpect_approved\("):
+            scheduled_events.expect_approved(event)
+        with pytest.raises(BadInput, match=r"await ….aexpect_fetched\("):
+            scheduled_events.expect_fetched(event)
+        event.approve()
+        assert scheduled_events.expect_approved(event) is event
+
+    asyncio.run(story())
+
+
+def test_an_expectation_that_is_not_awaited_fails() -> None:
+    """It would pass in silence; one that runs as a task is awaited."""
+    events = ScheduledEvents().start()
+
+    async def story() -> None:
+        events.vms[0].freeze().approve()
+        await asyncio.create_task(events.aexpect_approved())
+        await asyncio.gather(events.aexpect_approved(), events.aexpect_approved())
+        events.aexpect_approved()  # type: ignore[unused-coroutine]
+
+    asyncio.run(story())
+    with pytest.raises(AssertionError, match=r"aexpect_approved was never awaited"):
+        events.stop()
+    events.stop()
+
+
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        (lambda events: events.expect_approved(by="web-O"), r"there is no VM 'web-O'; did you mean 'web-0'\?"),
+        (lambda events: events.expect_not_approved(by="web-O"), "did you mean 'web-0'"),
+        (lambda events: events.expect_approved("reboot"), "an event is what vm.reboot.. and the like return"),
+        (lambda events: events.expect_approved(seconds="soon"), "seconds is 'soon', expected a duration such as"),
+        (lambda events: events.vm("web0"), "did you mean 'web-0'"),
+        (lambda events: events.add_fault("500", vm="web0"), "did you mean 'web-0'"),
+        (lambda events: events.advance("15 minuts"), "is '15 minuts', expected a duration such as \"15m\""),
+        (lambda events: events.advance(-1), "is -1, expected a duration"),
+        (lambda events: events.advance(timedelta(seconds=-1)), "none of them negative"),
+        (lambda events: events.advance(None), "is None, expected a duration"),
+        (lambda events: events.vms[0].reboot(notice="x"), "notice is 'x', expected a duration"),
+        (lambda events: events.vms[0].freeze("5"), "seconds is '5', expected a whole number such as 5"),
+        (lambda events: events.document("web0"), "did you mean 'web-0'"),
+        (lambda events: events.document("web-0", "2020-07-02"), "no api-version '2020-07-02'; did you mean"),
+    ],
+)
+def test_misuse_is_told_in_words(
+    scheduled_events: ScheduledEvents, call: Callable[[ScheduledEvents], object], said: str
+) -> None:
+    """With what was given, and how it is written."""
+    with pytest.raises((BadInput, Unknown), match=said):
+        call(scheduled_events)
+
+
+@pytest.mark.parametrize(
+    ("args", "kwargs", "said"),
+    [
+        ((["web-0", "web-1"],), {}, "not by ['web-0', 'web-1']; write the names one by one: 'web-0', 'web-1'"),
+        ((7,), {}, "a VM is named by a text, not by 7"),
+        ((), {"fleat": "x"}, "there is no argument 'fleat'; did you mean 'fleet'?"),
+        ((), {"number": 5}, "there is no argument 'number'; known are fleet, scenario, clock"),
+        ((), {"clock": "manul"}, "clock is 'manul', expected 'manual' or 'system'; did you mean 'manual'?"),
+        ((), {"hurry": "60x"}, "hurry is '60x', expected a number above 0 such as 60"),
+        ((), {"hurry": 0}, "hurry is 0, expected a number above 0"),
+        ((), {"patience": "30s"}, "patience is '30s', expected a number above 0 such as 30.0"),
+        ((), {"seed": "x"}, "seed is 'x', expected a whole number"),
+        ((), {"fleet": "nowhere.toml"}, "nowhere.toml"),
+        (("web-0", "web-0"), {}, "the names of VMs differ from each other"),
+    ],
+)
+def test_a_wrong_mark_is_told_in_words(args: tuple[object, ...], kwargs: dict[str, object], said: str) -> None:
+    """Before anything starts."""
+    mark = pytest.mark.scheduled_events(*args, **kwargs).mark
+    with pytest.raises(BadInput, match=re.escape(said)):
+        plugin._made_by(mark)
 
 
 class TestWithUnittest(unittest.TestCase):

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from forewarn.core.errors import BadInput
 from forewarn.core.model import Event, EventSource, EventStatus, EventType, GroupKind
 from forewarn.wire.bodies import BadBody
-from forewarn.wire.document import Document, ScheduledEvent, parse, render
+from forewarn.wire.document import Document, ScheduledEvent, keep_unreadable, parse, render
 from forewarn.wire.versions import API_VERSIONS, BY_NAME, NEWEST, ApiVersion
 from tests.wire.samples import EVERY_TYPE, event, golden
 
@@ -253,10 +253,15 @@ def test_what_is_rendered_parses_to_what_the_version_shows(
     )
 
 
-def wire(**fields: object) -> bytes:
-    """Write a document with one event, as some other service would."""
+def fields(**given: object) -> bytes:
+    """Write an event as some other service would."""
     usual = {"EventId": "A-1", "EventStatus": "Scheduled", "EventType": "Freeze", "Resources": ["web-0"]}
-    return msgspec.json.encode({"DocumentIncarnation": 1, "Events": [usual | fields]})
+    return msgspec.json.encode(usual | given)
+
+
+def wire(**given: object) -> bytes:
+    """Write a document with one event, as some other service would."""
+    return b'{"DocumentIncarnation":1,"Events":[%b]}' % fields(**given)
 
 
 def test_a_bare_event_is_read_with_what_it_has() -> None:
@@ -268,8 +273,8 @@ def test_a_bare_event_is_read_with_what_it_has() -> None:
 
 def test_null_is_read_like_a_missing_field() -> None:
     """Serialisers that write every field write null for what they do not have."""
-    fields = ["ResourceType", "NotBefore", "Description", "EventSource", "DurationInSeconds"]
-    assert parse(wire(**dict.fromkeys(fields))) == parse(wire())
+    names = ["ResourceType", "NotBefore", "Description", "EventSource", "DurationInSeconds"]
+    assert parse(wire(**dict.fromkeys(names))) == parse(wire())
 
 
 def test_unknown_fields_are_passed_over() -> None:
@@ -305,10 +310,6 @@ def test_unknown_words_are_kept() -> None:
         (b"{}", "DocumentIncarnation"),
         (b'{"DocumentIncarnation":1}', "Events"),
         (b'{"DocumentIncarnation":"new","Events":[]}', "DocumentIncarnation is no number: 'new'"),
-        (b'{"DocumentIncarnation":1,"Events":[{}]}', "EventId"),
-        (wire(Resources="web-0"), "Resources"),
-        (wire(NotBefore="soon"), "NotBefore of event A-1 is no time: 'soon'"),
-        (wire(Description="\xff").replace("\xff".encode(), b"\xff"), "utf-8"),
         (b'{"DocumentIncarnation":1,"x":' + b"[" * 60_000, "nested too deeply"),
     ],
 )
@@ -318,6 +319,42 @@ def test_garbage_is_refused_with_what_is_wrong(body: bytes, named: str) -> None:
         parse(body)
     assert named in str(refusal.value)
     assert isinstance(refusal.value, BadInput)
+
+
+@pytest.mark.parametrize(
+    ("bad", "id", "named"),
+    [
+        (b"{}", "", "EventId"),
+        (b"7", "", "Expected `object`, got `int`"),
+        (b'{"EventId":null}', "", "EventId"),
+        (b'{"EventId":["A-1"]}', "", "EventId"),
+        (fields(EventId=""), "", "EventId is empty"),
+        (fields(Resources=None), "a-1", "Resources"),
+        (fields(Resources="web-0"), "a-1", "Resources"),
+        (fields(NotBefore="TBD"), "a-1", "NotBefore is no time: 'TBD'"),
+        (fields(DurationInSeconds=9.5), "a-1", "DurationInSeconds"),
+        (fields(DurationInSeconds="9"), "a-1", "DurationInSeconds"),
+        (fields(Description="\xff").replace("\xff".encode(), b"\xff"), "a-1", "utf-8"),
+    ],
+)
+def test_an_event_that_cannot_be_read_hides_no_other(bad: bytes, id: str, named: str) -> None:
+    """The readable events before and after it are kept; it is named with the reason."""
+    good = [fields(EventId=name) for name in ("B", "C")]
+    document = parse(b'{"DocumentIncarnation":1,"Events":[%b,%b,%b]}' % (good[0], bad, good[1]))
+    assert [event.id for event in document.events] == ["b", "c"]
+    (unreadable,) = document.unreadable
+    assert unreadable.id == id
+    assert named in unreadable.reason
+
+
+def test_an_event_that_can_no_longer_be_read_stays_as_it_was() -> None:
+    """It is still in the document; one that is in neither document is not added."""
+    before = parse(wire(Description="as it was"))
+    after = parse(wire(NotBefore="TBD"))
+    assert keep_unreadable(before, after).events == before.events
+    assert keep_unreadable(before, after).unreadable == after.unreadable
+    assert keep_unreadable(None, after) == after
+    assert keep_unreadable(before, parse(b'{"DocumentIncarnation":2,"Events":[]}')).events == ()
 
 
 @given(

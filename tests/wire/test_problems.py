@@ -37,7 +37,9 @@ def test_a_bad_version_is_answered_as_recorded() -> None:
         ("LEAF_AS_JSON", 400, "Bad request"),
         ("FORMAT_UNKNOWN", 400, "Bad request"),
         ("MALFORMED", 400, "Bad request"),
+        ("HOST_NOT_ALLOWED", 403, "Forbidden. "),
         ("FORBIDDEN", 403, "Forbidden. "),
+        ("DEALLOCATED", 403, "Forbidden. "),
         ("NOT_FOUND", 404, "Not found"),
         ("METHOD_NOT_ALLOWED", 405, "Method not allowed"),
         ("TIMEOUT", 408, "Request timeout"),
@@ -64,7 +66,7 @@ def test_every_refusal_has_its_status_and_says_so(name: str, status: int, begins
 
 def test_the_list_above_is_complete() -> None:
     """A new refusal needs its line there."""
-    assert len(EVERY) == 20
+    assert len(EVERY) == 22
 
 
 @given(st.text(st.characters(exclude_categories=["Cs"])))

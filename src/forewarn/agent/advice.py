@@ -2,13 +2,13 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from forewarn.agent.rules import Concern, Rule
+from forewarn.agent.rules import Approval, Concern, Rule
 from forewarn.core.model import EventType
 from forewarn.wire.words import TYPES
 
 
-def advice(rules: Sequence[Rule], handlers: Iterable[str]) -> Iterator[str]:
-    """Yield a sentence for each."""
+def advice(rules: Sequence[Rule], handlers: Iterable[str], holding: Sequence[str] = ()) -> Iterator[str]:
+    """Yield a sentence for each; ``holding`` are handlers that hold the approval without saying on_failure."""
     for number, rule in enumerate(rules):
         before = next((other.name for other in rules[:number] if _fits_all_of(other, rule)), None)
         if before is not None:
@@ -25,6 +25,13 @@ def advice(rules: Sequence[Rule], handlers: Iterable[str]) -> Iterator[str]:
     for name in handlers:
         if name not in used:
             yield f"handler {name!r} stands in no rule, and is never called"
+    approving = {name for rule in rules if rule.approval is Approval.WHEN_READY for name in rule.handlers}
+    if named := ", ".join(name for name in holding if name in approving):
+        yield (
+            f"no on_failure is set for {named}: the default is hold, and was go-on before. If one fails or is left"
+            " out, the event is no longer approved, and comes at its NotBefore. Write"
+            ' on_failure = "go-on" to keep what was, "hold" to confirm the default'
+        )
 
 
 def _fits_all_of(one: Rule, other: Rule) -> bool:

@@ -4,28 +4,34 @@ import asyncio
 import logging
 import os
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack, suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
+import msgspec
+
 from forewarn import plugins
 from forewarn.agent.front import Front
 from forewarn.agent.handler import Handler
+from forewarn.agent.handler_check import faults, place_of
 from forewarn.agent.listeners import Listeners
 from forewarn.agent.loop import Agent
 from forewarn.agent.memory_file import MemoryFile
-from forewarn.agent.notify import Notifier
 from forewarn.agent.place import TOKEN_FILE
+from forewarn.agent.plan import OnFailure, Terms
 from forewarn.agent.reaction import Agenda, Traits
+from forewarn.agent.running import close, told
 from forewarn.agent.settings import TERM_KEYS, AgentSettings, Configured
 from forewarn.agent.telling import tell_change
 from forewarn.client.async_client import AsyncClient
 from forewarn.client.changes import Change
 from forewarn.clocks import SystemClock
 from forewarn.core.errors import BadInput, Unavailable, nearest
-from forewarn.files import Lock
+from forewarn.files import Lock, private_directory, restrict_files
+from forewarn.notify import Notifier
+from forewarn.signals import end_on_next
 
 if TYPE_CHECKING:
     from forewarn.agent.handler import HandlerType
@@ -33,6 +39,7 @@ if TYPE_CHECKING:
 log = logging.getLogger("forewarn.agent")
 
 _GROUP = "forewarn.handlers"
+_HANGUP = "SIGHUP is ignored: the agent reads its configuration at its start only; restart it to have it read again"
 
 
 def make_handlers(settings: AgentSettings) -> dict[str, Handler]:
@@ -46,9 +53,28 @@ def _make(name: str, configured: Configured, state: Path) -> Handler:
     except BadInput as error:
         raise BadInput(f"{configured.places['kind']}: [handlers.{name}]: {error}") from None
     try:
-        return made.from_settings(configured.settings, state / "handlers" / name)
+        handler = made.from_settings(configured.settings, state / "handlers" / name)
     except BadInput as error:
         raise BadInput(_placed(str(error), name, configured)) from None
+    except (Exception, SystemExit) as error:  # noqa: BLE001 - a stranger's; the operator must hear which
+        raise _broken(name, configured, made, f"cannot be made: {told(error)}") from None
+    if found := "; ".join(faults(handler)):
+        raise _broken(name, configured, made, found)
+    return handler
+
+
+def _broken(name: str, configured: Configured, made: object, fault: str) -> BadInput:
+    kind = f"{configured.kind!r} ({place})" if (place := place_of(made)) else f"{configured.kind!r}"
+    return BadInput(
+        f"{configured.places['kind']}: [handlers.{name}]: handler {kind} {fault};"
+        " the agent needs all members that docs/how-to/write-a-handler.md lists: correct it, or name another"
+    )
+
+
+def close_handlers(handlers: Mapping[str, Handler]) -> None:
+    """Let go of handlers that no agent runs; one that fails to let go is named in the log."""
+    for name, handler in handlers.items():
+        close(name, handler)
 
 
 def _placed(said: str, name: str, configured: Configured) -> str:
@@ -59,12 +85,28 @@ def _placed(said: str, name: str, configured: Configured) -> str:
     return f"{place}: [handlers.{name}]: {said}{near}"
 
 
+def terms_of(configured: Configured, handler: Handler) -> Terms:
+    """Return how a handler is run: the failure of one that only tells others holds nothing by default."""
+    if "on_failure" in configured.places or getattr(handler, "prepares", True):
+        return configured.terms
+    return msgspec.structs.replace(configured.terms, on_failure=OnFailure.GO_ON)
+
+
+def holding_by_default(settings: AgentSettings, handlers: Mapping[str, Handler]) -> list[str]:
+    """Return the handlers that hold the approval when they fail though the file does not say so."""
+    return [
+        name
+        for name, configured in settings.handlers.items()
+        if "on_failure" not in configured.places and terms_of(configured, handlers[name]).on_failure is OnFailure.HOLD
+    ]
+
+
 def agenda_of(settings: AgentSettings, handlers: dict[str, Handler]) -> Agenda:
     """Return what the decision needs to know."""
     return Agenda(
         vm=settings.name,
         rules=settings.rules,
-        terms={name: configured.terms for name, configured in settings.handlers.items()},
+        terms={name: terms_of(configured, handlers[name]) for name, configured in settings.handlers.items()},
         traits={name: Traits(handler.repeats, handler.shared) for name, handler in handlers.items()},
         approver=settings.approver,
         takeover=settings.takeover,
@@ -79,8 +121,10 @@ def run(settings: AgentSettings, ready: Callable[[Agent], None] = lambda _: None
     memory = MemoryFile(settings.state / "memory", is_kept=not settings.dry_run)
     try:
         memory.open()
+        if memory.torn:
+            log.info("the memory file ended within a line", extra={"fields": {"reason": memory.torn}})
         if memory.damage:
-            log.warning("%s", memory.damage)
+            log.error("the memory file is damaged", extra={"fields": {"reason": memory.damage}})
         asyncio.run(_run(settings, handlers, memory, ready))
     finally:
         memory.close()
@@ -93,7 +137,10 @@ def _lock(settings: AgentSettings) -> Lock | None:
         return None
     lock = Lock(settings.state / "lock")
     try:
-        settings.state.mkdir(parents=True, exist_ok=True)
+        settings.state.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if not (isinstance(settings.socket, Path) and settings.state in settings.socket.parents):
+            private_directory(settings.state)  # a group that may use the socket must get at it
+        restrict_files(path for path in settings.state.iterdir() if path.is_file())
         lock.acquire()
     except OSError as error:
         raise Unavailable(
@@ -111,7 +158,7 @@ async def _run(
     settings: AgentSettings, handlers: dict[str, Handler], memory: MemoryFile, ready: Callable[[Agent], None]
 ) -> None:
     clock = SystemClock()
-    client = AsyncClient(settings.endpoint or None)
+    client = AsyncClient(settings.url or None)
     agent = Agent(
         agenda_of(settings, handlers),
         handlers,
@@ -129,22 +176,23 @@ async def _run(
                 status=agent.status,
                 present=agent.present,
                 concerns=agent.concerns_me,
+                approved=agent.is_approved,
                 held=agent.hold,
                 ready=agent.release,
-                clock=clock,
+                clock=agent.clock,
             )
             await listeners.open()
             stack.push_async_callback(listeners.close)
             agent.told = partial(_tell_both, listeners)
             agent.count_listeners = lambda: listeners.count
         if settings.http:
-            front = Front(settings.http, agent.status, agent.tally)
+            front = Front(settings.http, agent.status, memory.memory.tally, handlers)
             await front.open()
             stack.push_async_callback(front.close)
         notifier = Notifier.from_environment(os.environ)
         stack.callback(notifier.stopping)
         _stop_on_signals(agent, notifier)
-        notifier.ready(f"asks {settings.endpoint or 'the endpoint it finds'}")
+        notifier.ready(f"asks {settings.url or 'the endpoint it finds'}")
         ready(agent)
         await agent.run()
 
@@ -156,10 +204,12 @@ def _tell_both(listeners: Listeners, change: Change) -> None:
 
 def _stop_on_signals(agent: Agent, notifier: Notifier) -> None:
     def stop() -> None:
+        end_on_next()
         notifier.stopping()
         agent.stop()
 
     loop = asyncio.get_running_loop()
-    for name in ("SIGTERM", "SIGINT"):
-        with suppress(NotImplementedError, RuntimeError):  # Windows ends by KeyboardInterrupt; a thread by its owner
-            loop.add_signal_handler(getattr(signal, name), stop)
+    with suppress(NotImplementedError, RuntimeError):  # Windows ends by KeyboardInterrupt; a thread by its owner
+        loop.add_signal_handler(signal.SIGTERM, stop)
+        loop.add_signal_handler(signal.SIGINT, stop)
+        loop.add_signal_handler(signal.SIGHUP, log.warning, _HANGUP)

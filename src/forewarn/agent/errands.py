@@ -29,6 +29,6 @@ class Errands:
     def _returned(self, task: "asyncio.Task[None]") -> None:
         self._tasks.discard(task)
         if not task.cancelled() and (error := task.exception()):
-            log.error("a mistake of the agent itself: %r", error, exc_info=error)
+            log.error("a task of the agent failed", exc_info=error)
             self.mistake = error
             self._failed()

@@ -101,6 +101,8 @@ class NotApproved(msgspec.Struct, frozen=True, tag="not-approved"):
     attempt: int
     at: datetime
     reason: str
+    refused: bool = False
+    """Whether the endpoint answered and said no."""
 
 
 class Forgotten(msgspec.Struct, frozen=True, tag="forgotten"):

@@ -2,14 +2,14 @@
 
 import asyncio
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from http import HTTPStatus
 
 import msgspec
 
 from forewarn.agent import metrics
-from forewarn.agent.metrics import Tally
 from forewarn.agent.status import Status
+from forewarn.agent.tally import Tally
 from forewarn.config.values import Endpoint
 from forewarn.core.errors import Unavailable
 
@@ -39,10 +39,13 @@ class _Health(msgspec.Struct, frozen=True):
 class Front:
     """Answers GET and HEAD, one request for each connection."""
 
-    def __init__(self, endpoint: Endpoint, status: Callable[[], Status], tally: Tally) -> None:
+    def __init__(
+        self, endpoint: Endpoint, status: Callable[[], Status], tally: Tally, handlers: Iterable[str] = ()
+    ) -> None:
         self._endpoint = endpoint
         self._status = status
         self._tally = tally
+        self._handlers = tuple(handlers)
         self._server: asyncio.Server | None = None
         self._visits: set[asyncio.Task[None]] = set()
         self._answers: dict[str, Callable[[], _Answer]] = {
@@ -124,7 +127,9 @@ class Front:
         return method, found()
 
     def _metrics(self) -> _Answer:
-        return _Answer(HTTPStatus.OK, self._tally.render(self._status()), metrics.CONTENT_TYPE)
+        return _Answer(
+            HTTPStatus.OK, metrics.render(self._tally, self._status(), self._handlers), metrics.CONTENT_TYPE
+        )
 
     def _health(self) -> _Answer:
         reasons = self._status().ailments

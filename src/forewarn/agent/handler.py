@@ -42,7 +42,8 @@ class Task(msgspec.Struct, frozen=True, kw_only=True):
     """The name by which events call the VM that the agent runs in."""
     direction: Direction
     deadline: datetime
-    """When the call must have returned. It is never later than the event's NotBefore when getting ready."""
+    """When the call must have returned, by this VM's own clock. It is never later than the event's NotBefore when
+    getting ready, though the two may differ by the offset of the endpoint's clock."""
     stopping: Stopping
     """Set when the call is no longer wanted, because its time is over, its event is gone or was moved, or the agent
     stops: a handler that waits gives up waiting then. What it says within a second still counts."""
@@ -84,7 +85,11 @@ Outcome = Done | Failed | NotBegun | Unknowable
 
 
 class Handler(Protocol):
-    """Gets an application ready, and puts it back. Called in threads of the agent, one call at a time."""
+    """Gets an application ready, and puts it back. Called in threads of the agent, one call at a time.
+
+    A class may also say ``prepares = False``: it only tells others, so that by default its failure does not hold the
+    approval. Without that, or with True, it does.
+    """
 
     repeats: bool
     """Whether ``do`` and ``undo`` may be called again when nobody knows how far an earlier call came."""

@@ -21,7 +21,7 @@ from forewarn.agent.lines import (
     write_line,
 )
 from forewarn.agent.place import Place
-from forewarn.agent.status import ApprovalState, Status
+from forewarn.agent.status import Status
 from forewarn.client.changes import Change, ChangeKind
 from forewarn.clocks import Clock
 from forewarn.config.values import Endpoint
@@ -29,7 +29,7 @@ from forewarn.core.errors import ForewarnError
 from forewarn.core.model import EventStatus
 from forewarn.wire.document import ScheduledEvent
 from forewarn.wire.shown import shown_event
-from forewarn.wire.words import read_id, show_id
+from forewarn.wire.words import read_id
 
 MOST_CONNECTIONS = 64
 PATIENCE = 10.0
@@ -54,6 +54,7 @@ class Listeners:
         status: Callable[[], Status],
         present: Callable[[], tuple[ScheduledEvent, ...]],
         concerns: Callable[[ScheduledEvent], bool],
+        approved: Callable[[str], bool],
         held: Held,
         ready: Ready,
         clock: Clock,
@@ -63,6 +64,7 @@ class Listeners:
         self._status = status
         self._present = present
         self._concerns = concerns
+        self._approved = approved
         self._held = held
         self._ready = ready
         self._clock = clock
@@ -86,7 +88,7 @@ class Listeners:
             self._server = await loop.create_server(self._connection, sock=listener)
         else:
             self._made = socket_files.identity(self._place)
-            self._server = await loop.create_unix_server(self._connection, sock=listener)
+            self._server = await loop.create_unix_server(self._connection, sock=listener, **socket_files.KEPT)
 
     @property
     def count(self) -> int:
@@ -203,18 +205,12 @@ class Listeners:
         present = self._present()
         for event in present:
             self._hold(event)
-        return tuple(show_id(event.id) for event in present if self._holds.holds(holder.name, event.id))
+        return tuple(event.shown_id for event in present if self._holds.holds(holder.name, event.id))
 
     def _hold(self, event: ScheduledEvent) -> None:
-        if event.status is EventStatus.SCHEDULED and self._concerns(event) and not self._is_approved(event):
+        if event.status is EventStatus.SCHEDULED and self._concerns(event) and not self._approved(event.id):
             for name, until in self._holds.take(event, self._clock.now()).items():
                 self._held(event.id, name, until)
-
-    def _is_approved(self, event: ScheduledEvent) -> bool:
-        shown = show_id(event.id)
-        return any(
-            view.approval is ApprovalState.SENT for view in self._status().events if view.event.event_id == shown
-        )
 
     def _release(self, event: str, name: str) -> tuple[str, ...]:
         """Take a holder's word that it is ready; return the event's id if it was held."""
@@ -223,4 +219,4 @@ class Listeners:
         if not self._holds.holds(name, event_id):
             return ()  # it has gone meanwhile, or was never held
         self._ready(event_id, name)
-        return (show_id(event_id),)
+        return (next((each.shown_id for each in self._present() if each.id == event_id), event),)

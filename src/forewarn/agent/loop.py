@@ -11,6 +11,7 @@ import asyncio
 import logging
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from datetime import datetime
 
 import msgspec
@@ -18,30 +19,34 @@ import msgspec
 from forewarn import __version__
 from forewarn.agent.approving import Approve, Consult
 from forewarn.agent.booting import boot_id
-from forewarn.agent.clock_check import ClockCheck
+from forewarn.agent.clock_check import SAMPLES, ClockCheck, EndpointClock
 from forewarn.agent.coordinator import Answer, consult
+from forewarn.agent.decider import Decider
 from forewarn.agent.errands import Errands
 from forewarn.agent.facts import Approved, Consulted, Ended, Fact, Held, NotApproved, Released, Shown, Withdrawn
 from forewarn.agent.handler import Done, Failed, Handler, NotBegun, Outcome, Unknowable
+from forewarn.agent.limit import MOST_EVENTS, limited
 from forewarn.agent.memory_file import MemoryFile
-from forewarn.agent.metrics import Tally
 from forewarn.agent.overview import overview
-from forewarn.agent.reaction import Act, Agenda, Ask, Run, Stop, react
+from forewarn.agent.reaction import Act, Agenda, Ask, Run, Stop
 from forewarn.agent.rules import concerns
 from forewarn.agent.running import Runner
 from forewarn.agent.status import Status
 from forewarn.agent.telling import Teller, tell_change
 from forewarn.client.async_client import AsyncClient
-from forewarn.client.changes import Change, ChangeKind, changes
+from forewarn.client.changes import Change, changes
 from forewarn.client.errors import Closed
 from forewarn.clocks import Clock
 from forewarn.core.errors import Refused, Unavailable
-from forewarn.wire.document import Document, ScheduledEvent
+from forewarn.wire.document import Document, ScheduledEvent, keep_unreadable
+from forewarn.wire.words import show_id
 
 log = logging.getLogger("forewarn.agent")
 
 TRY_AGAIN = 2.0
 """Seconds after which what could not be kept or learnt is tried again."""
+_SAMPLE_AGAIN = 1.1
+"""Seconds between two samples of the endpoint's clock: a Date, which has whole seconds, differs after that."""
 _FAREWELL = 5.0
 """Seconds that handlers have to return when the agent stops."""
 
@@ -60,23 +65,29 @@ class Agent:
         coordinator: Sequence[str] = (),
         dry_run: bool = False,
     ) -> None:
-        self.tally = Tally()
         self.told: Callable[[Change], None] = tell_change
         """Called with every change, before anything is done about it."""
         self.kept: Callable[[Fact], None] = Teller()
         """Called with every fact, once it is durable."""
         self.count_listeners: Callable[[], int] = int
-        self.clock_check: ClockCheck | None = ClockCheck()
+        self.clock = EndpointClock(clock)
+        """The endpoint's, as far as it is known; all times of the agent are its."""
+        self.clock_check: ClockCheck | None = ClockCheck(self.clock)
         self._agenda = agenda
         self._client = client
         self._memory = memory
-        self._clock = clock
+        self._decider = Decider()
         self._coordinator = coordinator
         self._dry_run = dry_run
-        self._runner = Runner(handlers, self._ended, dry_run=dry_run)
+        self._runner = Runner(handlers, self._ended, dry_run=dry_run, clock=self.clock)
         self._boot = boot_id()
         self._began_at = clock.now()
         self._document: Document | None = None
+        self._limited: Document | None = None
+        self._limited_from: Document | None = None
+        """The document that ``_limited`` was made from."""
+        self._ignored = 0
+        """Events of it that are ignored, because there are too many."""
         self._heard: list[Fact] = []
         """What others said since the last turn, still to be kept."""
         self._news = asyncio.Event()
@@ -86,7 +97,10 @@ class Agent:
         self._consulting: set[str] = set()
         self._spared: set[str] = set()
         """Events that a dry run would have approved, as long as the endpoint shows the same document."""
+        self._sampling = False
+        """Whether it is being found out which clock counts."""
         self._memory_trouble = ""
+        self._told_memory_troubles: set[str] = set()
 
     async def run(self) -> None:
         """Do the agent's work until ``stop`` is called; raise Unavailable if it makes a mistake."""
@@ -125,6 +139,11 @@ class Agent:
         document = self._memory.memory.document
         return document.events if document else ()
 
+    def is_approved(self, event: str) -> bool:
+        """Tell whether the approval of an event was given, or is on its way."""
+        known = self._memory.memory.events.get(event)
+        return event in self._approving or (known is not None and known.approved_at is not None)
+
     def concerns_me(self, event: ScheduledEvent) -> bool:
         return concerns(event, self._agenda.vm)
 
@@ -135,25 +154,29 @@ class Agent:
         return Status(
             version=__version__,
             vm=self._agenda.vm,
+            vm_is_guess=self._client.is_name_guessed,
             endpoint=found.place.url if found else "",
             api_version=self._client.api_version,
             trouble=self._client.trouble or ("" if self._document else "the endpoint has not answered yet"),
             memory_trouble=self._memory_trouble,
+            clock_offset=self.clock.offset.total_seconds(),
             clock_trouble=self.clock_check.trouble if self.clock_check else "",
             dry_run=self._dry_run,
             started_at=self._began_at,
             incarnation=document.incarnation if document else None,
-            events=overview(self._memory.memory, self._agenda, self._clock.now(), self._approving),
+            events=overview(self._memory.memory, self._agenda, self.clock.now(), self._approving),
+            unreadable=len(self._document.unreadable) if self._document else 0,
+            ignored=self._ignored,
             listeners=self.count_listeners(),
         )
 
     def _turn(self) -> datetime | None:
         """Decide and act until nothing follows; return when to look again if nothing is heard before."""
         while self._keep([]):
-            # Who the VM is must be known before anything is decided about what is shown to it.
-            document = self._document if self._agenda.vm else None
-            reaction = react(self._memory.memory, document, self._clock.now(), self._agenda, self._boot)
+            document = self._followed()
+            reaction = self._decider.react(self._memory.memory, document, self.clock.now(), self._agenda, self._boot)
             if not self._keep(reaction.facts):
+                self._decider.reset()
                 break
             for act in reaction.acts:
                 self._act(act)
@@ -161,6 +184,24 @@ class Agent:
                 return reaction.wake_at
         asyncio.get_running_loop().call_later(TRY_AGAIN, self._news.set)
         return None
+
+    def _followed(self) -> Document | None:
+        """Return what is decided about; None while nothing can be."""
+        # Who the VM is and what time it is must be known before anything is decided about what is shown to it.
+        if self._document is None or not self._agenda.vm or self._sampling:
+            return None
+        if self._limited_from is not self._document:
+            self._limited_from = self._document
+            self._limited = limited(self._document, self._agenda.vm, self._memory.memory.events)
+            ignored = len(self._document.events) - len(self._limited.events)
+            if ignored and not self._ignored:
+                fields = {"events": len(self._document.events), "followed": MOST_EVENTS}
+                log.error("the document holds too many events; the rest is ignored", extra={"fields": fields})
+            self._ignored = ignored
+            if self.clock_check:
+                known = self._memory.memory.events
+                self.clock_check.judge(event for event in self._limited.events if event.id not in known)
+        return self._limited
 
     def _keep(self, facts: Sequence[Fact]) -> bool:
         """Make what was heard and decided durable, then tell of it; return False when that cannot be."""
@@ -171,12 +212,18 @@ class Agent:
         try:
             self._memory.append(facts)
         except Unavailable as error:
-            if str(error) != self._memory_trouble:
-                log.error("%s; nothing is done until it can be", error)  # noqa: TRY400 - a sentence says it all
+            if str(error) not in self._told_memory_troubles:
+                self._told_memory_troubles.add(str(error))
+                fields = {"reason": str(error)}
+                log.error(  # noqa: TRY400 - a sentence says it all
+                    "the memory file cannot be written; nothing is done until it can be", extra={"fields": fields}
+                )
             self._memory_trouble = str(error)
             return False
         self._memory_trouble = ""
+        self._told_memory_troubles.clear()
         self._heard.clear()
+        self._decider.hear(facts)
         for fact in facts:
             self.kept(fact)
             if isinstance(fact, Shown):
@@ -186,8 +233,6 @@ class Agent:
     def _tell(self, news: Sequence[Change]) -> None:
         self._spared.clear()
         for change in news:
-            if change.kind is ChangeKind.NEW:
-                self.tally.saw(change.event.type)
             # What is gone stays known until it is put back, and the memory knows more of how it ended.
             known = self._memory.memory.events.get(change.event.id)
             self.told(msgspec.structs.replace(change, ending=known.ending) if known else change)
@@ -200,7 +245,7 @@ class Agent:
                 self._runner.ask(run, self._agenda.vm)
             case Stop(event, handler, at):
                 self._runner.stop(event, handler, at)
-            case Approve(event) if event not in self._approving | self._spared:
+            case Approve(event) if event not in self._approving and event not in self._spared:
                 self._approving.add(event)
                 self._errands.send(self._approve(event))
             case Consult(event) if event.id not in self._consulting:
@@ -211,7 +256,7 @@ class Agent:
         """Hear what came of a call."""
         if self._stopping.is_set() and not isinstance(outcome, Done):
             return  # it was told to stop; the next agent takes it up again
-        now = self._clock.now()
+        now = self.clock.now()
         match outcome:
             case NotBegun():
                 self._hear(Withdrawn(run.event.id, run.handler, run.direction))
@@ -220,45 +265,71 @@ class Agent:
                 result: Done | Failed = Failed(f"nobody knows what came of it: {reason}".rstrip(": "), final=True)
             case _:
                 result = outcome
-        call = self._memory.memory.events.get(run.event.id)
-        step = call.steps.get(run.handler) if call else None
-        began = (step.undo or step.do) if step else None
-        seconds = max((now - began.began_at).total_seconds(), 0.0) if began else 0.0
-        self.tally.ran(run.handler, run.direction, "done" if isinstance(result, Done) else "failed", seconds)
         self._hear(Ended(run.event.id, run.handler, run.direction, result, now))
 
     def _hear(self, fact: Fact) -> None:
         self._heard.append(fact)
         self._news.set()
 
+    def _hear_date(self, date: str) -> None:
+        if self.clock_check is None:
+            return
+        self.clock_check.hear(date)
+        if self.clock_check.is_unsure and not self._sampling:
+            self._sampling = True
+            self._errands.send(self._sample_clock(self.clock_check))
+
+    async def _sample_clock(self, check: ClockCheck) -> None:
+        """Ask for more Dates, so that it is soon known which clock counts."""
+        for _ in range(SAMPLES):
+            if not check.is_unsure:
+                break
+            await asyncio.sleep(_SAMPLE_AGAIN)
+            with suppress(Refused, Unavailable):
+                await self._client.ask()
+        if check.is_unsure:
+            check.give_up()
+        self._sampling = False
+        self._news.set()
+
     async def _listen(self) -> None:
+        self._client.conversation.heard_date = self._hear_date
         async for document in self._client.documents():
-            self._document = document
-            if self.clock_check:
-                self.clock_check.compare(self._client.conversation.date, self._clock.now())
+            # An agent that was restarted knows events that its client has not seen yet.
+            self._document = keep_unreadable(self._memory.memory.document, document)
             self._news.set()
 
     async def _learn_name(self) -> None:
-        told = ""
+        told: set[str] = set()
         while not self._agenda.vm:
             try:
                 name = await self._client.own_name()
             except Closed:
                 return
             except (Refused, Unavailable) as error:
-                if told != (told := str(error)):
+                if str(error) not in told:
+                    told.add(str(error))
                     log.warning(
-                        "this VM's name is not known yet: %s; asking again, unless the setting name tells it", error
+                        "this VM's name is not known yet; asking again, unless the setting name tells it",
+                        extra={"fields": {"reason": str(error)}},
                     )
                 await asyncio.sleep(TRY_AGAIN)
             else:
-                self._agenda = msgspec.structs.replace(self._agenda, vm=name)
-                log.info("this VM is %s", name)
+                self._agenda = self._agenda.named(name)
+                fields = {"vm": name}
+                if self._client.is_name_guessed:
+                    log.warning(
+                        "this VM's name is a guess from its host name: the endpoint does not tell it;"
+                        " if events call this VM otherwise, set name in the configuration",
+                        extra={"fields": fields},
+                    )
+                else:
+                    log.info("this VM's name is known", extra={"fields": fields})
                 self._news.set()
 
     async def _approve(self, event: str) -> None:
         if self._dry_run:
-            log.info("dry run: would approve", extra={"fields": {"event": event}})
+            log.info("dry run: would approve", extra={"fields": {"event": show_id(event)}})
             self._spared.add(event)
             self._approving.discard(event)
             return
@@ -270,27 +341,24 @@ class Agent:
             return
         except Refused as error:
             # Most often it is gone already, as the next document will show.
-            self.tally.approved("refused")
-            self._hear(NotApproved(event, attempt, self._clock.now(), str(error)))
+            self._hear(NotApproved(event, attempt, self.clock.now(), str(error), refused=True))
         except Unavailable as error:
-            self.tally.approved("failed")
-            self._hear(NotApproved(event, attempt, self._clock.now(), str(error)))
+            self._hear(NotApproved(event, attempt, self.clock.now(), str(error)))
         else:
-            self.tally.approved("sent")
-            self._hear(Approved(event, self._clock.now()))
+            self._hear(Approved(event, self.clock.now()))
         self._approving.discard(event)
 
     async def _consult(self, event: ScheduledEvent) -> None:
         if self._dry_run:
-            log.info("dry run: would ask the coordinator", extra={"fields": {"event": event.id}})
+            log.info("dry run: would ask the coordinator", extra={"fields": {"event": show_id(event.id)}})
             answer = Answer(agreed=True, detail="dry run: nobody was asked")
         else:
             answer = await asyncio.to_thread(consult, self._coordinator, event, self._agenda.vm, self._stopping)
         self._consulting.discard(event.id)
-        self._hear(Consulted(event.id, answer.agreed, self._clock.now(), answer.detail))
+        self._hear(Consulted(event.id, answer.agreed, self.clock.now(), answer.detail))
 
     async def _sleep(self, wake_at: datetime | None) -> None:
-        timer = self._clock.call_at(wake_at, self._news.set) if wake_at else None
+        timer = self.clock.call_at(wake_at, self._news.set) if wake_at else None
         try:
             await self._news.wait()
         finally:

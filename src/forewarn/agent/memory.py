@@ -1,6 +1,6 @@
 """What the agent knows: the fold of its facts, and nothing else. ``evolve`` is the only thing that changes it."""
 
-from datetime import datetime
+from datetime import UTC, datetime
 
 import msgspec
 
@@ -20,8 +20,9 @@ from forewarn.agent.facts import (
     Withdrawn,
 )
 from forewarn.agent.handler import Direction, Done, Failed
+from forewarn.agent.tally import Tally
 from forewarn.client.changes import Change, ChangeKind, Ending, changes
-from forewarn.core.model import EventType
+from forewarn.core.model import EventStatus, EventType
 from forewarn.wire.document import Document, ScheduledEvent
 
 
@@ -85,16 +86,25 @@ class Memory(msgspec.Struct):
     document: Document | None = None
     """What the endpoint showed last; none before it was ever heard."""
     events: dict[str, Known] = {}
+    tally: Tally = msgspec.field(default_factory=Tally)
+    is_doubtful: bool = False
+    """Whether facts were lost, so that an event may be unknown of which others tell; until the next document."""
 
     def evolve(self, fact: Fact) -> None:
         """Take in what has happened; a fact about an event that is not known changes nothing."""
         match fact:
             case Shown():
                 for change in changes(self.document, fact.document):
+                    if change.kind is ChangeKind.NEW:
+                        self.tally.saw(change.event.type)
                     self._evolve_event(change, fact)
                 self.document = fact.document
+                self._miss(fact)
             case Forgotten(event):
                 self.events.pop(event, None)
+            case _ if self.is_doubtful and fact.event not in self.events:
+                self.events[fact.event] = _lost(fact.event)
+                _evolve_known(self.events[fact.event], fact, self)
             case _ if known := self.events.get(fact.event):
                 _evolve_known(known, fact, self)
 
@@ -105,6 +115,28 @@ class Memory(msgspec.Struct):
                 for call in (step.do, step.undo):
                     if call and call.is_running:
                         call.is_cut_off = True
+
+    def doubt(self, reason: str) -> None:
+        """Hear that facts were lost here: what came of the calls under way is not known, and none is repeated.
+
+        ``undo`` may be: undoing what is undone already changes nothing.
+        """
+        self.is_doubtful = True
+        for known in self.events.values():
+            for step in known.steps.values():
+                if step.do and step.do.is_running:
+                    step.do.result = Failed(f"nobody knows what came of it: {reason}", final=True)
+                    step.do.ended_at = step.do.began_at
+
+    def _miss(self, shown: Shown) -> None:
+        """Note that events are gone whose last sight was lost."""
+        if not self.is_doubtful:
+            return
+        there = {event.id for event in shown.document.events}
+        for event, known in self.events.items():
+            if not known.is_gone and event not in there:
+                known.gone_at, known.ending = shown.at, Ending.UNKNOWN
+        self.is_doubtful = False
 
     def _evolve_event(self, change: Change, shown: Shown) -> None:
         event = change.event
@@ -122,6 +154,12 @@ class Memory(msgspec.Struct):
             known.not_approved = None
         else:
             self.events[event.id] = Known(event, shown.at, shown.boot)
+
+
+def _lost(id: str) -> Known:
+    """Return an event of which only the id is known."""
+    event = ScheduledEvent(id=id, type="unknown", status=EventStatus.SCHEDULED, resources=())
+    return Known(event, datetime.fromtimestamp(0, UTC))
 
 
 def _ending(change: Change, known: Known, boot: str) -> Ending | None:
@@ -165,7 +203,10 @@ def _evolve_known(known: Known, fact: Fact, memory: Memory) -> None:
         case Begun(handler=handler, direction=direction):
             _set(known, handler, direction, Call(fact.attempt, fact.at))
         case Ended(handler=handler, direction=direction):
-            call = _call(known, handler, direction) or Call(1, fact.at)
+            call = _call(known, handler, direction)
+            if call is not None:  # else nothing was called: another event still needs what the handler did
+                memory.tally.ran(handler, direction, fact.result, (fact.at - call.began_at).total_seconds())
+            call = call or Call(1, fact.at)
             call.result, call.ended_at, call.is_cut_off = fact.result, fact.at, False
             _set(known, handler, direction, call)
             if direction is Direction.UNDO and not known.is_gone:
@@ -186,7 +227,9 @@ def _evolve_known(known: Known, fact: Fact, memory: Memory) -> None:
             known.consulted = fact
         case Approved(at=at):
             known.approved_at, known.not_approved = at, None
-        case NotApproved():
+            memory.tally.approved("sent")
+        case NotApproved(refused=refused):
+            memory.tally.approved("refused" if refused else "failed")
             known.not_approved = fact
 
 

@@ -3,13 +3,15 @@
     9a3c51f0 {"format":1,"memory":{...}}          what was known when the file was begun
     07be44d1 {"type":"begun","event":...}         what has happened since, one fact a line, each with its CRC-32
 
-A line that is not whole ends the file: it was being written when the power failed, and nothing had been done for it
-yet. The file is begun anew, as a new file put in the place of the old one, at each start and when it has grown.
+A last line that is not whole was being written when the power failed; nothing had been done for it yet, and it is
+dropped. A line within the file whose checksum is wrong was damaged later. It is left out, the others are read, and
+whatever it may have said of calls that were under way before it is taken as unknown: such a call is not made again.
+The file is begun anew, as a new file put in the place of the old one, at each start and when it has grown.
 """
 
 import os
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO
@@ -26,6 +28,8 @@ _GROWN = 1 << 20
 
 
 _FORMAT = 1
+_SAID = 9
+"""Where in a line the checksum and its blank end."""
 
 
 class _Format(msgspec.Struct):
@@ -47,8 +51,10 @@ class MemoryFile:
 
     def __init__(self, path: Path, *, is_kept: bool = True) -> None:
         self.memory = Memory()
+        self.torn = ""
+        """What was dropped from the end of the file that was found, in one sentence; empty if nothing."""
         self.damage = ""
-        """What was lost of the file that was found, in one sentence; empty if nothing."""
+        """What was lost from within the file that was found, and the remedy; empty if nothing."""
         self._path = path
         self._is_kept = is_kept
         self._file: BinaryIO | None = None
@@ -63,7 +69,7 @@ class MemoryFile:
         if not self._is_kept:
             return
         try:
-            self._path.parent.mkdir(parents=True, exist_ok=True)
+            self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             content = self._path.read_bytes() if self._path.exists() else b""
         except OSError as error:
             raise self._trouble(error) from None
@@ -117,25 +123,40 @@ class MemoryFile:
         self._length = self._began_with = len(beginning)
 
     def _load(self, content: bytes) -> None:
-        lines = _lines(content)
-        read = 0
-        try:
-            for number, (line, end) in enumerate(lines):
-                if number == 0:
-                    self._check(_read_format(line).format)
-                    self.memory = _read_beginning(line).memory
-                else:
-                    self.memory.evolve(_read_fact(line))
-                read = end
-        except msgspec.MsgspecError as error:
-            self.damage = f"{self._path} was written by another version, and is read up to there: {error}"
+        lines = content.split(b"\n")
+        rest = lines.pop()
+        # What a file system did not write before the power failed may also be a run of zeros.
+        while lines and b"\0" in lines[-1] and not _is_whole(lines[-1]):
+            rest = lines.pop() + b"\n" + rest
+        damaged: dict[int, str] = {}
+        for number, line in enumerate(lines, 1):
+            try:
+                if not _is_whole(line):
+                    raise ValueError("its checksum is wrong")  # noqa: TRY301 - told like what cannot be decoded
+                self._take(line[_SAID:], is_first=number == 1)
+            except ValueError as error:
+                damaged[number] = str(error)
+                self.memory.doubt(f"{self._path} is damaged in line {number}")
+        if rest and not lines:
+            damaged[1] = "it is not whole"  # the file was put in its place whole
+        elif rest:
+            self.torn = f"{self._path} ended in the middle of a line; its last {len(rest)} bytes are dropped"
+        if damaged:
+            aside = self._path.with_name(self._path.name + ".damaged")
+            self.damage = (
+                f"{self._path}, {_list(damaged)}: {next(iter(damaged.values()))}."
+                f" All other lines were read, and the file as it was is in {aside}."
+                " Calls of handlers that were under way before are not repeated: look with"
+                " 'forewarn agent status' which failed, do or put back by hand what is missing, and check the disk"
+            )
+            self._set_aside(aside, content)
+
+    def _take(self, said: bytes, *, is_first: bool) -> None:
+        if is_first:
+            self._check(_read_format(said).format)
+            self.memory = _read_beginning(said).memory
         else:
-            if read < len(content):
-                self.damage = (
-                    f"{self._path} ends in the middle of a line; its last {len(content) - read} bytes are lost"
-                )
-        if self.damage and read < len(content):
-            self._set_aside(content)
+            self.memory.evolve(_read_fact(said))
 
     def _check(self, format_: int) -> None:
         if format_ != _FORMAT:
@@ -144,10 +165,10 @@ class MemoryFile:
                 " version that wrote it, or move the file away and put back by hand what its handlers did"
             )
 
-    def _set_aside(self, content: bytes) -> None:
-        aside = self._path.with_name(self._path.name + ".damaged")
-        with suppress(OSError):  # it is for somebody who wants to look; nothing depends on it
-            aside.write_bytes(content)
+    def _set_aside(self, aside: Path, content: bytes) -> None:
+        # It is for somebody who wants to look; nothing depends on it.
+        with suppress(OSError), written(aside) as file:
+            file.write(content)
 
     def _trouble(self, error: OSError) -> Unavailable:
         return Unavailable(f"the agent's memory {self._path} cannot be kept: {error.strerror or error}")
@@ -157,12 +178,11 @@ def _line(said: bytes) -> bytes:
     return b"%08x %b\n" % (zlib.crc32(said), said)
 
 
-def _lines(content: bytes) -> Iterator[tuple[bytes, int]]:
-    """Yield the lines that are whole, each with where it ends, up to the first that is not."""
-    at = 0
-    while (end := content.find(b"\n", at)) >= 0:
-        checksum, _, said = content[at:end].partition(b" ")
-        if checksum != b"%08x" % zlib.crc32(said):
-            return
-        at = end + 1
-        yield said, at
+def _is_whole(line: bytes) -> bool:
+    return line[:_SAID] == b"%08x " % zlib.crc32(line[_SAID:])
+
+
+def _list(damaged: Iterable[int]) -> str:
+    numbers = [str(number) for number in damaged]
+    shown = ", ".join(numbers[:10]) + (f" and {len(numbers) - 10} more" if len(numbers) > 10 else "")
+    return f"line {shown}" if len(numbers) == 1 else f"lines {shown}"

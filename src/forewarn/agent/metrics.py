@@ -5,13 +5,12 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from forewarn.agent.handler import Direction
 from forewarn.agent.status import Status
-from forewarn.core.model import EventStatus, EventType
+from forewarn.agent.tally import OTHER, Runs, Tally
+from forewarn.core.model import EventStatus
 from forewarn.wire.dates import read_time
 from forewarn.wire.words import STATUSES, TYPES
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
-OTHER = "other"
-"""Stands for every type that Azure had not named when this was written, so that no endpoint can make up series."""
 APPROVALS = ("sent", "refused", "failed")
 """What came of approvals; told before the first of them."""
 
@@ -19,67 +18,49 @@ _Sample = tuple[str, Mapping[str, str], float]
 """What the name ends in, labels, value."""
 
 
-class Tally:
-    """Counts, and tells the counts beside what a status says. Totals begin with the process."""
+def render(tally: Tally, status: Status, handlers: Iterable[str] = ()) -> bytes:
+    """Return everything, in the text format; counters of these handlers are told from the first moment, as 0."""
+    return "".join([*_counted(tally, tuple(handlers)), *_of(status)]).encode()
 
-    def __init__(self) -> None:
-        self._events: Counter[str] = Counter()
-        self._runs: Counter[tuple[str, str, str]] = Counter()
-        self._seconds: dict[tuple[str, str], tuple[float, int]] = {}
-        self._approvals: Counter[str] = Counter(dict.fromkeys(APPROVALS, 0))
 
-    def saw(self, type_: EventType | str) -> None:
-        """Count an event that is new."""
-        self._events[TYPES[type_] if isinstance(type_, EventType) else OTHER] += 1
-
-    def ran(self, handler: str, direction: Direction, result: str, seconds: float) -> None:
-        """Count a call of a handler that ended, or was left out after no time."""
-        self._runs[handler, direction.value, result] += 1
-        total, count = self._seconds.get((handler, direction.value), (0.0, 0))
-        self._seconds[handler, direction.value] = (total + seconds, count + 1)
-
-    def approved(self, result: str) -> None:
-        """Count an approval that the agent gave, by what came of it."""
-        self._approvals[result] += 1
-
-    def render(self, status: Status) -> bytes:
-        """Return everything, in the text format."""
-        return "".join([*self._counted(), *_of(status)]).encode()
-
-    def _counted(self) -> Iterator[str]:
-        types = [*TYPES.values(), OTHER]
-        yield _family(
-            "events_total",
-            "counter",
-            "Events seen for the first time.",
-            [("", {"type": each}, self._events[each]) for each in types],
-        )
-        yield _family(
-            "handler_runs_total",
-            "counter",
-            "Calls of handlers that ended.",
-            [
-                ("", {"handler": handler, "direction": direction, "result": result}, count)
-                for (handler, direction, result), count in sorted(self._runs.items())
-            ],
-        )
-        yield _family(
-            "handler_seconds",
-            "summary",
-            "How long handlers took.",
-            [
-                sample
-                for (handler, direction), (total, count) in sorted(self._seconds.items())
-                for labels in [{"handler": handler, "direction": direction}]
-                for sample in (("_sum", labels, total), ("_count", labels, count))
-            ],
-        )
-        yield _family(
-            "approvals_total",
-            "counter",
-            "Approvals given, by what came of them.",
-            [("", {"result": result}, count) for result, count in sorted(self._approvals.items())],
-        )
+def _counted(tally: Tally, handlers: tuple[str, ...]) -> Iterator[str]:
+    runs = [
+        (handler, direction, tally.runs.get(handler, {}).get(direction, Runs()))
+        for handler in sorted(handlers)
+        for direction in Direction
+    ]
+    yield _family(
+        "events_total",
+        "counter",
+        "Events seen for the first time.",
+        [("", {"type": each}, tally.events.get(each, 0)) for each in (*TYPES.values(), OTHER)],
+    )
+    yield _family(
+        "handler_runs_total",
+        "counter",
+        "Calls of handlers that ended.",
+        [
+            ("", {"handler": handler, "direction": direction.value, "result": result}, count)
+            for handler, direction, each in runs
+            for result, count in (("done", each.done), ("failed", each.failed))
+        ],
+    )
+    yield _family(
+        "handler_seconds",
+        "summary",
+        "How long handlers took.",
+        [
+            (end, {"handler": handler, "direction": direction.value}, value)
+            for handler, direction, each in runs
+            for end, value in (("_sum", each.seconds), ("_count", each.done + each.failed))
+        ],
+    )
+    yield _family(
+        "approvals_total",
+        "counter",
+        "Approvals given, by what came of them.",
+        [("", {"result": result}, tally.approvals.get(result, 0)) for result in sorted(APPROVALS)],
+    )
 
 
 def _of(status: Status) -> Iterator[str]:
@@ -92,6 +73,7 @@ def _of(status: Status) -> Iterator[str]:
     ]
     yield _gauge("endpoint_up", "Whether the endpoint answers.", float(not status.trouble))
     yield _gauge("memory_writable", "Whether the agent's memory can be written.", float(not status.memory_trouble))
+    yield _gauge("clock_offset_seconds", "What the endpoint's clock is ahead, if it counts.", status.clock_offset)
     yield _gauge("dry_run", "Whether the agent only says what it would do.", float(status.dry_run))
     yield _family(
         "events",
@@ -104,6 +86,13 @@ def _of(status: Status) -> Iterator[str]:
         "gauge",
         "The earliest NotBefore of an event that concerns this VM; absent where there is none.",
         [("", {}, min(announced))] if announced else [],
+    )
+    ignored = {"unreadable": status.unreadable, "too-many": status.ignored}
+    yield _family(
+        "ignored_events",
+        "gauge",
+        "Events of the document that are ignored.",
+        [("", {"reason": reason}, count) for reason, count in ignored.items()],
     )
     yield _gauge("listeners", "Programs that listen on the local socket, or hold.", status.listeners)
     yield _gauge("holds", "Holds on approvals.", sum(len(view.holds) for view in events))

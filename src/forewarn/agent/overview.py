@@ -3,11 +3,11 @@
 from collections.abc import Collection
 from datetime import datetime
 
-from forewarn.agent.approving import Approver, is_due
+from forewarn.agent.awaited import Awaited, awaited
 from forewarn.agent.handler import Direction, Done, Failed
 from forewarn.agent.memory import Call, Known, Memory, Step
-from forewarn.agent.reaction import Agenda, is_in_the_way, is_settled
-from forewarn.agent.rules import Approval, Rule, choose, concerns
+from forewarn.agent.reaction import Agenda
+from forewarn.agent.rules import concerns
 from forewarn.agent.status import ApprovalState, EventStatusView, HoldView, StepState, StepView
 from forewarn.wire.shown import shown_event
 
@@ -20,17 +20,20 @@ def overview(
 
 
 def _event(known: Known, agenda: Agenda, now: datetime, is_on_its_way: bool) -> EventStatusView:  # noqa: FBT001 - as told above
-    rule = choose(agenda.rules, known.event, agenda.vm)
+    rule = agenda.rule_of(known.event)
     names = dict.fromkeys((*(rule.handlers if rule else ()), *known.steps))
-    state, detail = (ApprovalState.SENT, "on its way") if is_on_its_way else _approval(known, rule, agenda, now)
+    on_its_way = Awaited(ApprovalState.SENT, "on its way")
+    found = on_its_way if is_on_its_way else awaited(known, rule, agenda, now)
     return EventStatusView(
         event=shown_event(known.event),
         concerns_me=concerns(known.event, agenda.vm),
         is_gone=known.is_gone,
         rule=rule.name if rule else "",
         steps=tuple(_step(name, known.steps.get(name, Step())) for name in names),
-        approval=state,
-        approval_detail=detail,
+        approval=found.state,
+        approval_detail=found.detail,
+        waits_for=found.names,
+        waits_until=found.until,
         holds=tuple(HoldView(holder=name, until=until) for name, until in known.holds.items() if until > now),
     )
 
@@ -72,27 +75,3 @@ def _detail(call: Call | None) -> str:
             return reason
         case _:
             return ""
-
-
-def _approval(known: Known, rule: Rule | None, agenda: Agenda, now: datetime) -> tuple[ApprovalState, str]:
-    if known.approved_at:
-        return ApprovalState.SENT, f"approved at {known.approved_at:%H:%M:%S} UTC"
-    if rule is None or (agenda.approver is not Approver.COORDINATOR and not concerns(known.event, agenda.vm)):
-        return ApprovalState.NOT_OURS, "no rule fits" if rule is None else "it is for the VMs that it happens to"
-    if is_due(known.event, now):
-        return ApprovalState.WAITING, "its time has come: it begins without"
-    if rule.approval is Approval.NEVER:
-        return ApprovalState.NEVER, f"the rule {rule.name!r} says never"
-    if rule.approval is Approval.WHEN_READY:
-        for name in rule.handlers:
-            step, terms = known.steps.get(name), agenda.terms[name]
-            if is_settled(step, terms) and is_in_the_way(step, terms):
-                return ApprovalState.HELD, f"{name} is not ready, and without it the event is not approved"
-    if held := {name: until for name, until in known.holds.items() if until > now}:
-        name, until = max(held.items(), key=lambda hold: hold[1])
-        return ApprovalState.HELD, f"held by {name} until {until:%H:%M:%S} UTC at most"
-    if known.consulted and not known.consulted.agreed:
-        return ApprovalState.WAITING, f"the coordinator does not agree yet: {known.consulted.detail}".rstrip(": ")
-    if known.not_approved:
-        return ApprovalState.WAITING, f"not taken yet: {known.not_approved.reason}"
-    return ApprovalState.WAITING, ""

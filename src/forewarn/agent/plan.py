@@ -5,6 +5,8 @@
        takes      takes (the       takes
                   longest in it)
 
+A call that takes longer is told to stop HANDOVER before the time that later stages need.
+
 When not everything fits, the most important handler finds its place first, then the next, and who finds none is left
 out. The order in which they run stays that of the configuration. A handler that does not say how long it takes
 counts for nothing here: it is tried as long as any time is left.
@@ -18,6 +20,11 @@ import msgspec
 
 SPARE = timedelta(seconds=1)
 """Kept free before NotBefore."""
+HANDOVER = timedelta(seconds=1.5)
+"""Kept free between a call and later stages that have time reserved: a call that is told to stop may take a second
+to return, and what then begins must not lack the milliseconds in between."""
+SLIP = timedelta(milliseconds=250)
+"""By how much a handler may exceed what is left and is still begun: its deadline is then that much shorter."""
 _FOR_EVER = timedelta(days=36_500)
 _LONG_AGO = datetime(1970, 1, 1, tzinfo=UTC)
 """No event was announced before that, whatever a service says; nothing reaches the end of the calendar from there."""
@@ -39,7 +46,8 @@ class Terms(msgspec.Struct, frozen=True, kw_only=True):
     importance: int = 0
     retries: int = 0
     retry_after: timedelta = timedelta(seconds=2)
-    on_failure: OnFailure = OnFailure.GO_ON
+    on_failure: OnFailure = OnFailure.HOLD
+    """For a handler that only tells others (``prepares = False``) the default is ``go-on``."""
 
 
 def is_within(pause: timedelta, since: datetime, now: datetime) -> bool:
@@ -60,9 +68,16 @@ def fitting(stages: Sequence[Sequence[str]], terms: Mapping[str, Terms], left: t
     chosen: frozenset[str] = frozenset()
     # The sort is stable: among equals, whoever stands earlier goes first.
     for name in sorted(order, key=lambda name: -terms[name].importance):
-        if _length(stages, terms, chosen | {name}) <= left:
+        if _length(stages, terms, chosen | {name}) <= left + SLIP:
             chosen |= {name}
     return chosen
+
+
+def lasts(
+    stages: Sequence[Sequence[str]], terms: Mapping[str, Terms], chosen: frozenset[str], left: timedelta
+) -> timedelta:
+    """Return how long ``fitting`` returns the same as now, while the time that is left runs out."""
+    return min(left, left + SLIP - _length(stages, terms, chosen) + timedelta.resolution)
 
 
 def _length(stages: Sequence[Sequence[str]], terms: Mapping[str, Terms], chosen: frozenset[str]) -> timedelta:
@@ -76,18 +91,20 @@ def deadline(
     terms: Mapping[str, Terms],
     chosen: frozenset[str],
     not_before: datetime | None,
-    now: datetime,
+    began: datetime,
 ) -> datetime:
-    """Return when a handler must be done, so that those chosen from later stages still have their time."""
-    longest = now + terms[name].timeout
+    """Return when a call that began then must be done, so that those chosen from later stages still have their time.
+
+    What it says it takes, it gets where that leaves the later stages their time; beyond that it ends ``HANDOVER``
+    earlier.
+    """
+    longest = began + terms[name].timeout
     if not_before is None:
         return longest
-    # What it says it takes, it gets: it would not have been chosen if that did not fit.
-    return min(longest, latest_end(later, terms, chosen, not_before))
-
-
-def latest_end(
-    later: Sequence[Sequence[str]], terms: Mapping[str, Terms], chosen: frozenset[str], not_before: datetime
-) -> datetime:
-    """Return when a stage must have ended, so that those chosen from later ones still have their time."""
-    return max(not_before, _LONG_AGO) - SPARE - _length(later, terms, chosen)
+    reserved = _length(later, terms, chosen)
+    latest = max(not_before, _LONG_AGO) - SPARE - reserved
+    promised = began + terms[name].takes
+    if reserved:
+        handed_over = latest - HANDOVER
+        latest = max(handed_over, min(promised, latest)) if promised <= latest + SLIP else handed_over
+    return min(longest, latest)

@@ -27,6 +27,8 @@ from forewarn.config.durations import show_duration
 from forewarn.core.model import EventStatus
 from forewarn.wire.document import Document, ScheduledEvent
 
+_MOST_CHOSEN = 20_000
+
 
 class Traits(msgspec.Struct, frozen=True):
     """What a handler declares about itself."""
@@ -44,6 +46,21 @@ class Agenda(msgspec.Struct, frozen=True, kw_only=True):
     traits: Mapping[str, Traits]
     approver: approving.Approver = approving.Approver.LEADER
     takeover: timedelta = timedelta(minutes=5)
+    chosen: dict[str, tuple[ScheduledEvent, Rule | None]] = {}
+    """Cache of ``rule_of``, by event."""
+
+    def rule_of(self, event: ScheduledEvent) -> Rule | None:
+        """Return the rule that fits an event."""
+        found = self.chosen.get(event.id)
+        if found is None or found[0] is not event:
+            if len(self.chosen) > _MOST_CHOSEN:
+                self.chosen.clear()
+            found = self.chosen[event.id] = (event, choose(self.rules, event, self.vm))
+        return found[1]
+
+    def named(self, vm: str) -> "Agenda":
+        """Return the same for a VM of that name."""
+        return msgspec.structs.replace(self, vm=vm, chosen={})
 
 
 class Run(msgspec.Struct, frozen=True, kw_only=True):
@@ -90,13 +107,12 @@ def react(memory: Memory, document: Document | None, now: datetime, agenda: Agen
     """Say what follows from all this. ``document`` is None until the endpoint was heard since the agent began."""
     if document is not None and document != memory.document:
         return Reaction([Shown(document, now, boot)])
-    deciding = _Deciding(memory, now, agenda)
+    index = Index()
     for known in memory.events.values():
-        if known.is_gone:
-            deciding.put_back(known)
-        elif document is not None and (rule := choose(agenda.rules, known.event, agenda.vm)):
-            deciding.prepare(known, rule)
-            deciding.approve(known, rule)
+        index.add(known)
+    deciding = Deciding(index, now, agenda, has_document=document is not None)
+    for known in memory.events.values():
+        deciding.consider(known)
     return deciding.reaction
 
 
@@ -125,27 +141,74 @@ def _is_running(step: Step | None) -> bool:
     return step is not None and any(call is not None and call.is_running for call in (step.do, step.undo))
 
 
-class _Deciding:
-    """One look at everything, and the reaction that comes of it."""
+class Index:
+    """The calls of all events, by handler."""
 
-    def __init__(self, memory: Memory, now: datetime, agenda: Agenda) -> None:
-        self._memory = memory
+    def __init__(self) -> None:
+        self.running: dict[str, set[str]] = {}
+        """By handler: the events it is being called for."""
+        self.in_force: dict[str, dict[str, Known]] = {}
+        """By handler and event: what it has done and not begun to put back."""
+
+    def add(self, known: Known) -> None:
+        for name, step in known.steps.items():
+            if _is_running(step):
+                self.running.setdefault(name, set()).add(known.event.id)
+            elif step.is_in_force:
+                self.in_force.setdefault(name, {})[known.event.id] = known
+
+    def remove(self, event: str) -> None:
+        for running in self.running.values():
+            running.discard(event)
+        for in_force in self.in_force.values():
+            in_force.pop(event, None)
+
+
+class Deciding:
+    """One pass over events, in the order of the memory, and the reaction that results."""
+
+    def __init__(self, index: Index, now: datetime, agenda: Agenda, *, has_document: bool) -> None:
         self._now = now
         self._agenda = agenda
-        self._called: set[str] = set()
+        self._has_document = has_document
+        self.busy = {name for name, events in index.running.items() if events}
+        """Handlers that are called for some event, or will be."""
+        self._in_force = index.in_force
+        self._demands: dict[int, tuple[timedelta, bool]] = {}
+        self.waits_for: set[str] = set()
+        """The busy handlers that the events considered so far wait for."""
         self.reaction = Reaction()
 
-    def prepare(self, known: Known, rule: Rule) -> None:
-        """Begin what is to be begun of the first stage that is not settled."""
-        terms, event = self._agenda.terms, known.event
+    def consider(self, known: Known) -> None:
+        """Add to the reaction what follows for one event."""
+        if known.is_gone:
+            self._put_back(known)
+        elif self._has_document and (rule := self._agenda.rule_of(known.event)):
+            is_prepared = self._prepare(known, rule)
+            if is_prepared or rule.approval is Approval.AT_ONCE:
+                self._approve(known, rule)
+
+    def forget_waits(self) -> None:
+        """Forget what the events considered so far wait for."""
+        self.waits_for = set()
+        self.reaction.wake_at = None
+
+    def _prepare(self, known: Known, rule: Rule) -> bool:
+        """Begin what is to be begun of the first stage that is not settled; return True if all are settled."""
+        terms, event, steps = self._agenda.terms, known.event, known.steps
+        first = next(
+            (stage for stage in rule.stages if not all(is_settled(steps.get(n), terms[n]) for n in stage)), ()
+        )
+        if not first:
+            return True
+        if self.busy.issuperset(first) and self._must_wait(known, first, rule):
+            return False
         open_stages = [
             opened
             for stage in rule.stages
-            if (opened := [name for name in stage if not is_settled(known.steps.get(name), terms[name])])
+            if (opened := [name for name in stage if not is_settled(steps.get(name), terms[name])])
         ]
-        if not open_stages:
-            return
-        waiting = [name for name in open_stages[0] if not _is_running(known.steps.get(name))]
+        waiting = [name for name in open_stages[0] if not _is_running(steps.get(name))]
         stages = [waiting, *open_stages[1:]]
         left = plan.time_left(event.not_before, self._now)
         chosen = plan.fitting(stages, terms, left)
@@ -163,25 +226,58 @@ class _Deciding:
                 self._begin(known, name, Direction.DO, deadline)
         if event.not_before is not None and event.not_before > self._now:
             self.reaction.wake(event.not_before)
+            if waiting and left > timedelta(0):
+                self.reaction.wake(self._now + plan.lasts(stages, terms, chosen, left))
+        return False
+
+    def _must_wait(self, known: Known, stage: Sequence[str], rule: Rule) -> bool:
+        """Tell whether all handlers of a stage, which are busy, are so for other events, and time is left."""
+        not_before = known.event.not_before
+        if known.event.status is not EventStatus.SCHEDULED or not_before is None:
+            return False
+        if any(name in known.steps for name in stage):
+            return False
+        needed, gives_up = self._demand(rule)
+        if gives_up or needed >= plan.time_left(not_before, self._now):
+            return False
+        self.reaction.wake(not_before - plan.SPARE - needed)
+        self.waits_for.update(stage)
+        return True
+
+    def _demand(self, rule: Rule) -> tuple[timedelta, bool]:
+        """Return what all handlers of a rule take one after another, and whether one of them can give the rest up."""
+        key = id(rule)
+        if key not in self._demands:
+            terms = [self._agenda.terms[name] for name in rule.handlers]
+            needed = sum((each.takes for each in terms), timedelta(0))
+            self._demands[key] = needed, any(each.on_failure is OnFailure.GIVE_UP for each in terms)
+        return self._demands[key]
 
     def _hurry(self, known: Known, running: Iterable[str], later: Sequence[Sequence[str]]) -> None:
         """Fit calls under way to the event's NotBefore, which may have been moved since they were begun."""
         terms, not_before = self._agenda.terms, known.event.not_before
-        if not_before is not None:
-            chosen = plan.fitting(later, terms, plan.time_left(not_before, self._now))
-            at = plan.latest_end(later, terms, chosen, not_before)
-            self.reaction.acts += [Stop(known.event.id, name, at) for name in running]
+        if not_before is None:
+            return
+        chosen = plan.fitting(later, terms, plan.time_left(not_before, self._now) - plan.HANDOVER)
+        for name in running:
+            began = next(call.began_at for call in self._calls(known, name) if call.is_running)
+            at = plan.deadline(name, later, terms, chosen, not_before, began)
+            self.reaction.acts.append(Stop(known.event.id, name, at))
 
-    def approve(self, known: Known, rule: Rule) -> None:
-        """Approve the event once it may begin, as far as this VM is concerned."""
-        if known.event.status is not EventStatus.SCHEDULED or known.approved_at or rule.approval is Approval.NEVER:
+    @staticmethod
+    def _calls(known: Known, name: str) -> Iterator[Call]:
+        step = known.steps.get(name, Step())
+        return (call for call in (step.do, step.undo) if call is not None)
+
+    def _approve(self, known: Known, rule: Rule) -> None:
+        """Approve an event whose handlers are settled, or need not be, once it may begin for this VM."""
+        if known.approved_at or known.event.status is not EventStatus.SCHEDULED or rule.approval is Approval.NEVER:
             return
         if approving.is_due(known.event, self._now):
             return
         if rule.approval is Approval.WHEN_READY:
             for name in rule.handlers:
-                step, terms = known.steps.get(name), self._agenda.terms[name]
-                if not is_settled(step, terms) or is_in_the_way(step, terms):
+                if is_in_the_way(known.steps.get(name), self._agenda.terms[name]):
                     return
         held_until = max(known.holds.values(), default=self._now)
         if held_until > self._now:
@@ -193,7 +289,7 @@ class _Deciding:
             case approving.Approve() | approving.Consult() as act:
                 self.reaction.acts.append(act)
 
-    def put_back(self, known: Known) -> None:
+    def _put_back(self, known: Known) -> None:
         """Undo what was begun for an event that is gone, one handler after another, the last begun first."""
         event = known.event.id
         if running := [name for name, step in known.steps.items() if step.do and step.do.is_running]:
@@ -227,8 +323,8 @@ class _Deciding:
 
     def _begin(self, known: Known, name: str, direction: Direction, deadline: datetime) -> None:
         """Call a handler, again or for the first time, or ask it, or wait until it can be called."""
-        others = [other for other in self._memory.events.values() if other is not known and name in other.steps]
-        if name in self._called or any(_is_running(other.steps[name]) for other in others):
+        if name in self.busy:
+            self.waits_for.add(name)
             return  # its end will be heard of
         step = known.steps.get(name, Step())
         call = step.do if direction is Direction.DO else step.undo
@@ -241,25 +337,33 @@ class _Deciding:
             deadline=deadline,
             kept=step.do.result.kept if step.do and isinstance(step.do.result, Done) else {},
         )
-        if call is None and traits.shared and (other := next(_in_force(name, others), None)):
-            self._share(run, other)
+        if call is None and traits.shared and (other := self._other_in_force(known, name)):
+            self._share(run, known, other)
         elif call is not None and call.is_cut_off and not traits.repeats:
-            self._called.add(name)
+            self.busy.add(name)
             self.reaction.acts.append(Ask(run))
         elif call and call.ended_at and plan.is_within(terms.retry_after, call.ended_at, self._now):
             self.reaction.wake(call.ended_at + terms.retry_after)
         else:
-            self._called.add(name)
+            self.busy.add(name)
+            self._in_force.get(name, {}).pop(known.event.id, None)
             self.reaction.facts.append(Begun(known.event.id, name, direction, run.attempt, self._now))
             self.reaction.acts.append(run)
 
-    def _share(self, run: Run, other: Known) -> None:
+    def _other_in_force(self, known: Known, name: str) -> Known | None:
+        """Return another event for which a handler has done its part and has not begun to put it back."""
+        found = self._in_force.get(name, {})
+        return next((other for other in found.values() if other is not known), None)
+
+    def _share(self, run: Run, known: Known, other: Known) -> None:
         """Let what holds for one event hold for another, or leave putting it back to the other."""
-        # Until this is kept, the memory does not show it, and another event would build on what no longer holds.
-        self._called.add(run.handler)
+        # The memory shows this only once it is kept; until then no other event may build on what no longer holds.
+        holding = self._in_force[run.handler]
         if run.direction is Direction.DO:
+            holding[known.event.id] = known
             self.reaction.facts.append(Joined(run.event.id, run.handler, other.event.id, self._now))
         else:
+            holding.pop(known.event.id, None)
             still = Done(detail=f"still needed for event {other.event.id}")
             self.reaction.facts.append(Ended(run.event.id, run.handler, run.direction, still, self._now))
 
@@ -278,8 +382,3 @@ def _attempt(call: Call | None) -> int:
             return attempt
         case Call(attempt=attempt):
             return attempt + 1
-
-
-def _in_force(name: str, others: Iterable[Known]) -> Iterator[Known]:
-    """Yield those events for which a handler has done its part, and has not begun to put it back."""
-    return (other for other in others if other.steps[name].is_in_force)

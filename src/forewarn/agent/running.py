@@ -3,16 +3,21 @@
 import asyncio
 import logging
 import threading
+import traceback
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from functools import partial
+from pathlib import Path
 from typing import TypeVar
 
 import msgspec
 
-from forewarn.agent.handler import Done, Failed, Handler, NotBegun, Outcome, Result, Task, Unknowable
+from forewarn.agent.clock_check import EndpointClock
+from forewarn.agent.handler import Direction, Done, Failed, Handler, NotBegun, Outcome, Result, Task, Unknowable
 from forewarn.agent.reaction import Run
+from forewarn.clocks import SystemClock
+from forewarn.wire.words import show_id
 
 log = logging.getLogger("forewarn.agent")
 
@@ -36,7 +41,8 @@ class _Running(msgspec.Struct):
     stopping: threading.Event
     late: Outcome
     """What is told when it does not return in time."""
-    deadline: datetime
+    due: float
+    """Its deadline by the clock of the event loop, which nobody sets."""
     timer: asyncio.TimerHandle
     is_given_up: bool = False
     """Whether its end was told already, because it did not come in time."""
@@ -53,10 +59,18 @@ class _Waiting(msgspec.Struct):
 class Runner:
     """Calls handlers, one call of each at a time. It lives on one event loop."""
 
-    def __init__(self, handlers: Mapping[str, Handler], ended: Ended, *, dry_run: bool = False) -> None:
+    def __init__(
+        self,
+        handlers: Mapping[str, Handler],
+        ended: Ended,
+        *,
+        dry_run: bool = False,
+        clock: EndpointClock | None = None,
+    ) -> None:
         self._handlers = handlers
         self._ended = ended
         self._dry_run = dry_run
+        self._clock = clock or EndpointClock(SystemClock())
         self._running: dict[str, _Running] = {}
         self._waiting: dict[str, _Waiting] = {}
         self._returned_one = asyncio.Event()
@@ -69,17 +83,17 @@ class Runner:
     def call(self, run: Run, vm: str) -> None:
         """Let a handler do or undo its part."""
         if self._dry_run:
-            log.info("dry run: %s would %s", run.handler, run.direction, extra={"fields": {"event": run.event.id}})
+            fields = {"event": show_id(run.event.id), "handler": run.handler, "direction": run.direction.value}
+            log.info("dry run: would call the handler", extra={"fields": fields})
             asyncio.get_running_loop().call_soon(self._ended, run, Done(detail="dry run: nothing was done"))
             return
-        handler = self._handlers[run.handler]
-        self._start(run, vm, partial(_result_of, getattr(handler, run.direction.value)), Failed(_LATE))
+        self._start(run, vm, partial(_result_of, self._handlers[run.handler], run.direction), Failed(_LATE))
 
     def ask(self, run: Run, vm: str) -> None:
         """Ask a handler what came of a call; nothing if it is being asked already."""
         running = self._running.get(run.handler)
         if run.handler not in self._waiting and (running is None or running.is_given_up):
-            self._start(run, vm, partial(_answer_of, self._handlers[run.handler].outcome_of), Unknowable(_LATE))
+            self._start(run, vm, partial(_answer_of, self._handlers[run.handler]), Unknowable(_LATE))
 
     def stop(self, event: str, handler: str, at: datetime | None = None) -> None:
         """Tell a call that it is no longer wanted, now or at that time; nothing if there is none."""
@@ -95,10 +109,10 @@ class Runner:
         if at is None:
             running.timer.cancel()
             self._overdue(running.run)
-        elif at < running.deadline:
-            running.deadline = at
+        elif (due := self._due(at)) < running.due:
+            running.due = due
             running.timer.cancel()
-            running.timer = asyncio.get_running_loop().call_later(_until(at), self._overdue, running.run)
+            running.timer = asyncio.get_running_loop().call_at(due, self._overdue, running.run)
 
     async def close(self, seconds: float) -> None:
         """Stop every call, and wait for them at most so long; then let go of the handlers."""
@@ -114,17 +128,19 @@ class Runner:
                     await self._returned_one.wait()
         for running in self._running.values():
             running.timer.cancel()
-        for name, handler in self._handlers.items():
-            if name not in self._running:
-                try:
-                    handler.close()
-                except Exception as error:  # noqa: BLE001 - a stranger's; what is to be kept comes after it
-                    log.warning("%s could not be closed: %s", name, _said(error))
+        closing = [
+            _in_thread(partial(close, name, handler), f"close {name}")
+            for name, handler in self._handlers.items()
+            if name not in self._running
+        ]
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await asyncio.gather(*closing, return_exceptions=True)
 
     def _start(self, run: Run, vm: str, do: Callable[[Task], Outcome], late: Outcome) -> None:
         loop = asyncio.get_running_loop()
         if run.handler in self._running:
-            timer = loop.call_later(_until(run.deadline), self._waited_in_vain, run)
+            timer = loop.call_at(self._due(run.deadline), self._waited_in_vain, run)
             self._waiting[run.handler] = _Waiting(run, partial(self._start, run, vm, do, late), timer)
             return
         stopping = threading.Event()
@@ -132,22 +148,30 @@ class Runner:
             event=run.event,
             vm=vm,
             direction=run.direction,
-            deadline=run.deadline,
+            deadline=self._clock.own(run.deadline),
             stopping=stopping,
             kept=run.kept,
             attempt=run.attempt,
         )
-        timer = loop.call_later(_until(run.deadline), self._overdue, run)
-        self._running[run.handler] = _Running(run, stopping, late, run.deadline, timer)
+        due = self._due(run.deadline)
+        timer = loop.call_at(due, self._overdue, run)
+        self._running[run.handler] = _Running(run, stopping, late, due, timer)
 
         def work() -> None:
             outcome = do(task)
             try:
                 loop.call_soon_threadsafe(self._returned, run, outcome)
             except RuntimeError:
-                log.debug("the agent ended before %s did", run.handler)
+                log.debug("the agent ended before a handler did", extra={"fields": {"handler": run.handler}})
 
-        threading.Thread(target=work, name=f"handler {run.handler}", daemon=True).start()
+        try:
+            threading.Thread(target=work, name=f"handler {run.handler}", daemon=True).start()
+        except RuntimeError as error:  # the system has no thread left
+            loop.call_soon(self._returned, run, Failed(told(error)))
+
+    def _due(self, deadline: datetime) -> float:
+        left = (deadline - self._clock.now()) / timedelta(seconds=1)
+        return asyncio.get_running_loop().time() + max(left, 0.0)
 
     def _overdue(self, run: Run) -> None:
         running = self._running[run.handler]
@@ -173,26 +197,46 @@ class Runner:
             waiting.begin()
 
 
-def _until(deadline: datetime) -> float:
-    return max((deadline - datetime.now(UTC)) / timedelta(seconds=1), 0.0)
+def close(name: str, handler: Handler) -> None:
+    """Let a handler let go of everything; a failure is logged, and nothing else follows from it."""
+    try:
+        handler.close()
+    except (Exception, SystemExit) as error:  # noqa: BLE001 - a stranger's
+        log.warning("a handler could not be closed", extra={"fields": {"handler": name, "reason": told(error)}})
 
 
-def _result_of(call: Callable[[Task], object], task: Task) -> Outcome:
+def _in_thread(call: Callable[[], None], name: str) -> "asyncio.Future[None]":
+    """Call in a thread that keeps the process from nothing, as a pool's would."""
+    loop = asyncio.get_running_loop()
+    ended: asyncio.Future[None] = loop.create_future()
+
+    def work() -> None:
+        try:
+            call()
+        finally:
+            with suppress(RuntimeError):  # the loop is closed: nobody waits any more
+                loop.call_soon_threadsafe(ended.cancel)
+
+    threading.Thread(target=work, name=name, daemon=True).start()
+    return ended
+
+
+def _result_of(handler: Handler, direction: Direction, task: Task) -> Outcome:
     """Call a handler; whatever a stranger's raises or returns is a result that can be kept."""
     try:
-        return _kept(call(task), _read_result)
+        return _kept(getattr(handler, direction.value)(task), _read_result)
     except BaseException as error:  # a thread that exits has not done its part either
         log.debug("a handler failed", exc_info=True)
-        return Failed(_said(error))
+        return Failed(told(error))
 
 
-def _answer_of(ask: Callable[[Task], object], task: Task) -> Outcome:
+def _answer_of(handler: Handler, task: Task) -> Outcome:
     """Ask a handler; one that fails to answer does not know, and is not to be called again for that."""
     try:
-        return _kept(ask(task), _read_outcome)
+        return _kept(handler.outcome_of(task), _read_outcome)
     except BaseException as error:  # as above
         log.debug("a handler failed", exc_info=True)
-        return Unknowable(_said(error))
+        return Unknowable(told(error))
 
 
 def _kept(said: object, read: Callable[[bytes], _Said]) -> _Said:
@@ -200,9 +244,28 @@ def _kept(said: object, read: Callable[[bytes], _Said]) -> _Said:
     try:
         return read(msgspec.json.encode(said))
     except (msgspec.MsgspecError, TypeError, ValueError, RecursionError):
-        raise TypeError(f"it returned {said!r:.100}, which is no result") from None
+        raise TypeError(f"it returned {_shown(said)}, which is no result") from None
 
 
-def _said(error: BaseException) -> str:
-    first = str(error).strip().partition("\n")[0].encode(errors="replace").decode()
-    return f"{type(error).__name__}: {first}" if first else type(error).__name__
+def _shown(said: object) -> str:
+    try:
+        return f"{said!r:.100}"
+    except BaseException:  # noqa: BLE001 - a stranger's too
+        return f"a {type(said).__name__}"
+
+
+def told(error: BaseException) -> str:
+    """Return an exception's class, its first line and, where a stranger's handler raised it, the file and line."""
+    try:
+        first = str(error).strip().partition("\n")[0].encode(errors="replace").decode()
+    except BaseException:  # noqa: BLE001 - a stranger's too
+        first = ""
+    return f"{type(error).__name__}{first and ': '}{first}{_place(error)}"
+
+
+def _place(error: BaseException) -> str:
+    called = traceback.extract_tb(error.__traceback__)[1:]  # the first is who called the handler
+    if not called or Path(called[0].filename).is_relative_to(Path(__file__).parents[1]):
+        return ""
+    deepest = [frame for frame in called if frame.filename == called[0].filename][-1]
+    return f" ({deepest.filename}:{deepest.lineno})"

@@ -1,6 +1,6 @@
 """The settings of ``forewarn agent``: agent.toml, checked whole before anything is begun.
 
-    --endpoint   =   FOREWARN_AGENT_ENDPOINT   =   endpoint in agent.toml
+    --url   =   FOREWARN_AGENT_URL   =   url in agent.toml
 
 The rules ([[rules]]) and the handlers ([handlers.NAME]) stand in the file alone.
 """
@@ -134,9 +134,7 @@ class Configured(msgspec.Struct, frozen=True):
 class AgentSettings(msgspec.Struct, frozen=True, kw_only=True):
     """How one agent runs."""
 
-    endpoint: Annotated[
-        str, Key(_SERVICE, "The service to ask, such as http://169.254.169.254; found when empty.")
-    ] = ""
+    url: Annotated[str, Key(_SERVICE, "The service to ask, such as http://169.254.169.254; found when empty.")] = ""
     name: Annotated[str, Key(TEXT, "The name by which events call this VM; asked at the endpoint when empty.")] = ""
     state: Annotated[Path, Key(DIRECTORY, "Where the agent keeps what must survive a reboot.")] = _STATE
     socket: Annotated[Place | None, Key(_SOCKET, "Where programs on this VM listen and hold; or off.")] = _PLACE
@@ -153,8 +151,10 @@ class AgentSettings(msgspec.Struct, frozen=True, kw_only=True):
     coordinator: Annotated[
         tuple[str, ...], Key(_WORDS, "The command that decides: exit code 0 approves, 1 is asked again later.")
     ] = ()
-    log_level: Annotated[str, Key(choice("debug", "info", "warning", "error"), "The least that is logged.")] = "info"
-    log_format: Annotated[str, Key(choice("human", "json"), "How a line of the log is written.")] = "human"
+    log_level: Annotated[
+        str, Key(choice("debug", "info", "warning", "error"), "The lowest level that is logged.")
+    ] = "info"
+    log_format: Annotated[str, Key(choice("human", "json"), "The format of the log.")] = "human"
     rules: tuple[Rule, ...] = ()
     handlers: dict[str, Configured] = {}
 
@@ -185,7 +185,9 @@ TERM_KEYS = {
     "retries": Key(WHOLE, "How often it is tried again after a failure."),
     "retry_after": Key(PERIOD, "How long after a failure it is tried again."),
     "on_failure": Key(
-        _member(OnFailure), "What a failure means: hold gives no approval, give-up runs nothing more either."
+        _member(OnFailure),
+        "What it means that it failed or was left out: hold gives no approval, give-up runs nothing more either,"
+        " go-on neither. For the handlers log and webhook the default is go-on.",
     ),
 }
 """What every table [handlers.NAME] may say, beside the handler's own settings."""

@@ -69,6 +69,10 @@ class EventStatusView(msgspec.Struct, frozen=True, kw_only=True):
     approval: ApprovalState = ApprovalState.NOT_OURS
     approval_detail: str = ""
     """One sentence for people: who holds it and until when, or whose approval it is."""
+    waits_for: tuple[str, ...] = ()
+    """For whom the approval waits: handlers, holders, VMs, ``coordinator``, ``endpoint`` or ``NotBefore``."""
+    waits_until: datetime | None = None
+    """Until when at most, as far as that is known."""
     holds: tuple[HoldView, ...] = ()
 
 
@@ -78,6 +82,8 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
     version: str
     vm: str
     """The name by which events call the VM; empty until it is known."""
+    vm_is_guess: bool = False
+    """The name was taken from the host name: neither the endpoint nor the setting ``name`` tells it."""
     endpoint: str
     """The address that is asked; empty until it is found."""
     api_version: str = ""
@@ -86,12 +92,18 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
     memory_trouble: str = ""
     """What keeps the agent's memory from being written; empty when all is well."""
     clock_trouble: str = ""
-    """What makes this VM reckon times wrongly; empty when all is well."""
+    """How the clocks differ, and which of them counts; empty when they agree."""
+    clock_offset: float = 0.0
+    """Seconds that are added to this VM's clock, because the endpoint's is ahead by so much; 0 while they agree."""
     dry_run: bool = False
     started_at: datetime
     incarnation: int | None = None
     """That of the document seen last; None before the first."""
     events: tuple[EventStatusView, ...] = ()
+    unreadable: int = 0
+    """Events of the document that cannot be read; the log names them."""
+    ignored: int = 0
+    """Events of the document that are not followed, because there are too many."""
     listeners: int = 0
 
     @property

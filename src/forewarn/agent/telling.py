@@ -19,14 +19,22 @@ from forewarn.agent.handler import Direction, Done, Failed
 from forewarn.client.changes import Change, ChangeKind
 from forewarn.wire.dates import show_time
 from forewarn.wire.shown import show_status, show_type
+from forewarn.wire.words import show_id
 
 log = logging.getLogger("forewarn.agent")
+
+_CHANGES = {
+    ChangeKind.NEW: "event new",
+    ChangeKind.CHANGED: "event changed",
+    ChangeKind.STARTED: "event started",
+    ChangeKind.GONE: "event gone",
+}
 
 
 def tell_change(change: Change) -> None:
     """Log what became of an event."""
     event = change.event
-    fields: dict[str, object] = {"event": event.id, "type": show_type(event.type)}
+    fields: dict[str, object] = {"event": show_id(event.id), "type": show_type(event.type)}
     if change.kind is ChangeKind.GONE:
         fields["ending"] = str(change.ending)
     else:
@@ -36,22 +44,23 @@ def tell_change(change: Change) -> None:
             fields["not_before"] = show_time(event.not_before)
         if event.description:
             fields["description"] = event.description
-    log.info("event %s", change.kind.value, extra={"fields": fields})
+    log.info(_CHANGES[change.kind], extra={"fields": fields})
 
 
 class Teller:
     """Logs facts; who gives the same answer again and again is quoted once."""
 
     def __init__(self) -> None:
-        self._answers: dict[str, tuple[object, ...]] = {}
-        """The latest, by event."""
+        self._answers: dict[str, set[tuple[object, ...]]] = {}
+        """By event: all that were quoted."""
 
     def __call__(self, fact: Fact) -> None:
         if isinstance(fact, Consulted | NotApproved):
             answer = (type(fact), *_answer(fact))
-            if self._answers.get(fact.event) == answer:
+            quoted = self._answers.setdefault(fact.event, set())
+            if answer in quoted:
                 return
-            self._answers[fact.event] = answer
+            quoted.add(answer)
         elif isinstance(fact, Forgotten):
             self._answers.pop(fact.event, None)
         tell_fact(fact)
@@ -66,6 +75,8 @@ def tell_fact(fact: Fact) -> None:
     fields: dict[str, object] = {
         key: getattr(fact, key) for key in ("event", "handler", "holder") if hasattr(fact, key)
     }
+    if "event" in fields:
+        fields["event"] = show_id(str(fields["event"]))
     level = logging.INFO
     match fact:
         case Begun(direction=direction, attempt=attempt):
@@ -84,7 +95,7 @@ def tell_fact(fact: Fact) -> None:
             fields["reason"] = reason
         case Joined(of=of):
             said = "done already"
-            fields["for"] = of
+            fields["for"] = show_id(of)
         case Held(until=until):
             said = "held"
             fields["until"] = show_time(until)

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, TypeVar
 
 import click
 
-from forewarn.cli.output import json_option, print_json, print_table, wrapped
+from forewarn.cli.listening import url_option
+from forewarn.cli.output import json_log_option, json_option, print_json, print_table, wide_option, wrapped
 from forewarn.cli.root import Ordered
 from forewarn.core.errors import BadInput
 
@@ -39,45 +40,54 @@ def load_settings(config: str | None, **flags: object) -> "AgentSettings":
 
 @click.group(cls=Ordered, invoke_without_command=True)
 @_config_option
-@click.option("--endpoint", metavar="URL", help="The service to ask; found when it is not given.")
-@click.option("--name", metavar="VM", help="The name by which events call this VM; asked when it is not given.")
+@url_option("[default: FOREWARN_AGENT_URL, else url in the file, else SCHEDULED_EVENTS_URL, else looked for]")
+@click.option("--name", metavar="VM", help="This VM's name in events. [default: the service is asked]")
 @click.option("--state", metavar="DIR", help="Where the agent keeps what must survive a reboot.")
 @click.option("--dry-run", is_flag=True, default=None, help="Say what would be done, and do nothing.")
+@json_log_option
 @click.pass_context
-def agent(context: click.Context, /, config: str | None, **flags: object) -> None:
-    """Run the agent: it hears of events, gets this VM ready, approves, and puts everything back afterwards."""
+def agent(context: click.Context, /, config: str | None, as_json: bool, **flags: object) -> None:
+    """Run the agent: it waits for events, prepares this VM, approves, and undoes the preparation afterwards."""
     if context.invoked_subcommand:
-        given = [f"--{name.replace('_', '-')}" for name, value in {"config": config, **flags}.items() if value]
+        given = [
+            f"--{name.replace('_', '-')}"
+            for name, value in {"config": config, "json": as_json, **flags}.items()
+            if value
+        ]
         if given:
             said = f"{given[0]} is for running the agent; give it after {context.invoked_subcommand!r} if it has one"
             raise click.UsageError(said, context)
         return
+    import signal
     import sys
 
+    if hasattr(signal, "SIGHUP"):
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)  # a hangup must not end the agent, also while it starts
     from forewarn import logs
     from forewarn.agent.assembly import run
 
-    settings = load_settings(config, **flags)
+    settings = load_settings(config, **flags, log_format="json" if as_json else None)
     logs.set_up(sys.stderr, settings.log_level, settings.log_format)
     run(settings)
 
 
 @agent.command
 @_config_option
+@wide_option
 @json_option
 def check(config: str | None, as_json: bool) -> None:
-    """Read the configuration, and show what is done about which event.
+    """Check the configuration; show which handlers run for which event.
 
-    Its handlers are made, so that what is wrong with their settings is said too, and a note tells what can hardly
-    be meant. Nothing is begun, and nobody is asked.
+    It checks the settings of the handlers too, and notes what is probably a mistake. No handler is run, and no
+    service is asked.
     """
     from forewarn.agent.advice import advice
-    from forewarn.agent.assembly import make_handlers
+    from forewarn.agent.assembly import close_handlers, holding_by_default, make_handlers
     from forewarn.wire.words import TYPES
 
     settings = load_settings(config)
-    for handler in make_handlers(settings).values():
-        handler.close()
+    handlers = make_handlers(settings)
+    close_handlers(handlers)
     if as_json:
         print_json(settings.rules)
         return
@@ -91,8 +101,9 @@ def check(config: str | None, as_json: bool) -> None:
         )
         for rule in settings.rules
     ]
-    print_table(("RULE", "TYPES", "CONCERNS", "APPROVAL", "HANDLERS"), rows, "no rules: events are told, no more")
-    for sentence in advice(settings.rules, settings.handlers):
+    headers = ("RULE", "TYPES", "CONCERNS", "APPROVAL", "HANDLERS")
+    print_table(headers, rows, "no rules: events are told, no more", drop=("CONCERNS", "APPROVAL", "TYPES"))
+    for sentence in advice(settings.rules, settings.handlers, holding_by_default(settings, handlers)):
         click.echo(wrapped(sentence, "note: "), err=True)
 
 
@@ -104,24 +115,31 @@ def _stages(stages: tuple[tuple[str, ...], ...]) -> str:
 @_config_option
 @click.argument("event", type=click.Choice(_EVENTS, case_sensitive=False), metavar="EVENT")
 @click.option("--notice", metavar="DURATION", help="How long ahead it is announced; as on Azure when not given.")
+@click.option(
+    "--timeout", metavar="DURATION", default="30m", help="Give up after so long of real time.  [default: 30m]"
+)
 @click.option("--dry-run", is_flag=True, help="Say what the handlers would be called for, and do nothing.")
+@wide_option
 @json_option
-def test(config: str | None, event: str, notice: str | None, dry_run: bool, as_json: bool) -> int:
+def test(config: str | None, event: str, notice: str | None, timeout: str, dry_run: bool, as_json: bool) -> int:
     """Play an event through the configured handlers.
 
     EVENT is freeze, reboot, redeploy, preempt or terminate. An emulated service announces it to this agent alone.
     The handlers are really called, unless it is a dry run: they drain, stop, and put back. Exit code 1 says that
     something failed.
     """
+    from forewarn.cli.times import read_seconds
     from forewarn.cli.trial import play, show
 
-    said = play(load_settings(config, dry_run=dry_run or None), event, notice, quiet=as_json)
+    seconds = read_seconds(timeout, "--timeout")
+    said = play(load_settings(config, dry_run=dry_run or None), event, notice, seconds, quiet=as_json)
     show(said, as_json=as_json)
     return 0 if said.is_well else 1
 
 
 @agent.command
 @_config_option
+@wide_option
 @json_option
 def status(config: str | None, as_json: bool) -> None:
     """Show what the running agent knows and does."""
@@ -144,7 +162,7 @@ def status(config: str | None, as_json: bool) -> None:
 @_config_option
 @json_option
 def listen(config: str | None, as_json: bool) -> None:
-    """Print every change that the running agent tells, until Ctrl-C."""
+    """Print every change that the running agent reports, until Ctrl-C."""
     import msgspec
 
     from forewarn.agent.place import TOKEN_FILE

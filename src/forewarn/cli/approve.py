@@ -1,51 +1,95 @@
 """``forewarn approve``: say that this VM is ready for events."""
 
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
 import click
 
 from forewarn.cli.listening import (
     first_document,
+    id_of,
     is_mine,
     name_of,
     names,
     record,
     service,
     service_options,
-    short_id,
     words,
 )
 from forewarn.cli.output import json_option, print_json_list
+from forewarn.cli.root import EXIT_CODES, not_empty
+from forewarn.cli.times import read_seconds
+from forewarn.config.durations import show_duration
+from forewarn.core.errors import LimitReached
 
 if TYPE_CHECKING:
     from forewarn.wire.document import Document, ScheduledEvent
 
+_EFFECTS = {
+    "started": "has started",
+    "gone": "is gone: it is over, or was canceled",
+    "waiting": (
+        "is still Scheduled after {limit}: the service accepted the approval,"
+        " and the event waits for other approvals, its turn or quiet hours"
+    ),
+    "unconfirmed": (
+        "is still Scheduled after {limit}, and the service answers 200 also to an id that no event has:"
+        " it may have ignored the approval"
+    ),
+}
+
 
 @click.command
-@click.argument("ids", metavar="[ID]...", nargs=-1)
+@click.argument("ids", callback=not_empty, metavar="[ID]...", nargs=-1)
 @click.option("--all", "all_mine", is_flag=True, help="Approve every event that concerns this VM.")
+@click.option("--wait", is_flag=True, help="Wait until the events have started or are gone.")
+@click.option(
+    "--within", metavar="DURATION", help="With --wait: wait at most so long.  [default: 1m]", callback=not_empty
+)
 @service_options
 @json_option
-def approve(ids: tuple[str, ...], all_mine: bool, url: str | None, api_version: str | None, as_json: bool) -> None:
-    """Say that events may start now.
+@click.pass_context
+def approve(
+    context: click.Context,
+    ids: tuple[str, ...],
+    all_mine: bool,
+    wait: bool,
+    within: str | None,
+    url: str | None,
+    api_version: str | None,
+    as_json: bool,
+) -> None:
+    """Approve events: they may start now.
 
     An ID may be shortened to its first characters, in any case. An approval counts for all VMs of its event, so a
     neighbour's event is approved only when it is named.
+
+    With --wait the command says what came of each event, and ends with 4 if one is still Scheduled at the end: it
+    waits for other approvals, its turn or quiet hours, or the service ignored the approval.
     """
     if bool(ids) == all_mine:
         raise click.UsageError("name the events that may start, or give --all")
+    if within and not wait:
+        raise click.UsageError("--within limits --wait; give both, or leave --within out")
+    limit = timedelta(seconds=read_seconds(within or "1m", "--within"))
     with service(url, api_version) as client:
         document = first_document(client)
-        name = name_of(client)
+        name = name_of(client, document)
         events = _mine(document, name) if all_mine else tuple(_named(document, each) for each in ids)
         client.approve(*events)
+        if not as_json:
+            for event in events:
+                click.echo(f"approved {id_of(event)}: {words(event)[0]} of {names(event)}")
+        found = client.wait_for_start(*events, within=limit) if wait and events else {}
     if as_json:
-        print_json_list(record(event, name) for event in events)
-        return
-    for event in events:
-        click.echo(f"approved {short_id(event)}: {words(event)[0]} of {names(event)}")
-    if not events:
+        print_json_list(record(event, name) | ({"effect": found[event.id]} if found else {}) for event in events)
+    elif not events:
         click.echo("nothing to approve: no event that waits concerns this VM")
+    else:
+        for event in events if found else ():
+            click.echo(f"{id_of(event)} {_EFFECTS[found[event.id]].format(limit=show_duration(limit))}")
+    if not {"waiting", "unconfirmed"}.isdisjoint(found.values()):
+        context.exit(EXIT_CODES[LimitReached])
 
 
 def _mine(document: "Document", name: str) -> tuple["ScheduledEvent", ...]:
@@ -65,7 +109,7 @@ def _named(document: "Document", given: str) -> "ScheduledEvent":
     if given.strip().lower() in found:
         return found[given.strip().lower()]
     if len(found) > 1 or not given.strip():
-        raise BadInput(f"{given!r} is the beginning of {len(found)} events: {', '.join(map(str.upper, found))}")
+        raise BadInput(f"{given!r} is the beginning of {len(found)} events: {', '.join(map(id_of, found.values()))}")
     if not found:
         raise Unknown(f"there is no event {given!r} now; 'forewarn events' shows what there is")
     return next(iter(found.values()))

@@ -1,11 +1,13 @@
 """``forewarn conformance``: whether a server, or a client, keeps the rules of the protocol."""
 
+import os
 import sys
 from collections import Counter
 from typing import TYPE_CHECKING
 
 import click
 
+from forewarn.cli.listening import url_option
 from forewarn.cli.output import json_option, print_json_list, print_line, wrapped
 from forewarn.cli.times import read_seconds
 
@@ -19,7 +21,7 @@ _WIDTH = 10
 
 
 @click.command
-@click.argument("url", required=False)
+@url_option("[default: SCHEDULED_EVENTS_URL]")
 @click.option(
     "--client",
     metavar="CMD",
@@ -39,17 +41,19 @@ _WIDTH = 10
 )
 @click.option("--approve", "approves", is_flag=True, help="Approve the events that are there, so that they start.")
 @click.option(
-    "--thorough", is_flag=True, help="Look also at what takes long or is a burden: the rate, slow requests."
+    "--thorough",
+    is_flag=True,
+    help="Check also what takes long or burdens the server: the rate limit, slow requests.",
 )
-@click.option("--ours", is_flag=True, help="Hold the server also to the rules that are Forewarn's and not Azure's.")
-@click.option("--only", multiple=True, metavar="RULE", help="Look at this rule alone; may be repeated.")
+@click.option("--ours", is_flag=True, help="Check also the rules that are Forewarn's own and not Azure's.")
+@click.option("--only", multiple=True, metavar="RULE", help="Check this rule only; may be repeated.")
 @click.option(
     "--rate",
     type=click.FloatRange(min=0, min_open=True),
     default=4.0,
     metavar="N",
     show_default=True,
-    help="How many times a second the server is asked at most.",
+    help="The most requests per second to the server.",
 )
 @click.option(
     "--patience",
@@ -58,6 +62,7 @@ _WIDTH = 10
     show_default=True,
     help="How long a client may take to ask again, or to approve.",
 )
+@click.option("--require-all", "requires_all", is_flag=True, help="Fail also if a rule was not seen.")
 @json_option
 @click.pass_context
 def conformance(
@@ -72,14 +77,20 @@ def conformance(
     only: tuple[str, ...],
     rate: float,
     patience: str,
+    requires_all: bool,
     as_json: bool,
 ) -> None:
-    """Look from outside whether the server at URL keeps the protocol's rules, or with --client a client.
+    """Check from outside whether the server at --url keeps the protocol's rules, or with --client a client.
 
-    What could not be looked at is listed as not seen. The exit code is 0 where no rule is broken, else 1.
+    Rules that could not be checked are listed as not seen. A client that never asks, or that exits by itself,
+    breaks a rule. The exit code is 0 if no rule is broken, else 1; with --require-all it is also 1 if a rule was
+    not seen.
     """
+    from forewarn.client.discovery import URL_VARIABLE
+
+    url = url or (None if client else os.environ.get(URL_VARIABLE))
     if (url is None) == (client is None):
-        raise click.UsageError("give the URL of a server, or a client with --client", context)
+        raise click.UsageError("give a server with --url, or a client with --client", context)
     from forewarn.conformance.looks import is_good
 
     if client:
@@ -104,7 +115,7 @@ def conformance(
         print_json_list(findings)
     else:
         _print(findings)
-    context.exit(0 if is_good(findings) else 1)
+    context.exit(0 if is_good(findings, requires_all=requires_all) else 1)
 
 
 def _print(findings: "list[Finding]") -> None:
@@ -132,4 +143,5 @@ def _known(names: tuple[str, ...], known: "Collection[str]") -> None:
 
     for name in names:
         if name not in known:
-            raise BadInput(f"there is no rule {name!r}{nearest(name, known)}")
+            remedy = nearest(name, known) or "; without --only, every rule is listed"
+            raise BadInput(f"there is no rule {name!r}{remedy}")

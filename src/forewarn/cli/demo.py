@@ -1,5 +1,6 @@
 """``forewarn demo``: the service with a small fleet, hurried, and what to type next."""
 
+import json
 import os
 import shlex
 import shutil
@@ -23,20 +24,29 @@ _DOCUMENT = "/metadata/scheduledevents?api-version=2020-07-01"
     show_default=True,
     help="Where the control API answers.",
 )
+@click.option("--json", "as_json", is_flag=True, help="Say in JSON where it answers, and log in JSON.")
 @click.pass_context
-def demo(context: click.Context, data: str | None, metadata: str, control: str) -> None:
+def demo(context: click.Context, data: str | None, metadata: str, control: str, as_json: bool) -> None:
     """Run the service with a demo fleet.
 
-    It is hurried so that minutes are seconds, and says what to type next.
+    Durations are shortened, so that minutes become seconds. It prints what to type next.
     """
     from forewarn.config.settings import load
     from forewarn.serving import serve
+    from forewarn.signals import Signals
 
     directory = Path(data or context.find_root().obj.data or "forewarn-demo").absolute()
     with as_file(files("forewarn.cli") / "demo.toml") as fleet:
         flags = {"data": str(directory), "metadata": metadata, "control": control, "fleet": str(fleet)}
-        settings = load(flags | {"hurry": str(HURRY), "default_vm": "web-0"}, {}, Path(os.devnull))
-        serve(settings, on_ready=lambda: click.echo(guide(_command(), directory, metadata, control)))
+        log_format = "json" if as_json else "human"
+        flags |= {"hurry": str(HURRY), "default_vm": "web-0", "log_format": log_format}
+        if as_json:
+            said = json.dumps(
+                {"data": str(directory), "metadata": f"http://{metadata}", "control": _address(control)}
+            )
+        else:
+            said = guide(_command(), directory, metadata, control)
+        serve(lambda: load(flags, {}, Path(os.devnull)), lambda: click.echo(said), Signals(hangup_stops=True))
 
 
 def guide(command: str, directory: Path, metadata: str, control: str) -> str:
@@ -76,11 +86,12 @@ Stop it with Ctrl-C; what happened is kept in {directory}.
 
 
 def _api(control: str) -> str:
-    return (
-        ""
-        if control in ("", "off")
-        else f"\n  The control API, and how to use it, in a browser:\n    http://{control}/\n"
-    )
+    address = _address(control)
+    return f"\n  The control API, and how to use it, in a browser:\n    {address}/\n" if address else ""
+
+
+def _address(control: str) -> str:
+    return "" if control in ("", "off") else f"http://{control}"
 
 
 def _command() -> str:

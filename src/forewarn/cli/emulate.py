@@ -6,12 +6,12 @@ import logging
 import signal
 from collections.abc import Callable, Coroutine
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import click
 import msgspec
 
-from forewarn.cli.output import json_option, print_json, print_json_list, print_table
+from forewarn.cli.output import json_option, print_json_list, print_live, print_table, wide_option
 from forewarn.cli.times import read_seconds
 
 if TYPE_CHECKING:
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from forewarn.emulator.stage import Stage
 
 PORT = 8254
+_Answer = TypeVar("_Answer")
 
 
 @click.command
@@ -54,7 +55,7 @@ PORT = 8254
     "faults",
     multiple=True,
     metavar="KIND[,KEY=VALUE...]",
-    help="Let something go wrong: 500, or delay,seconds=2,probability=0.5,from=1m,until=5m. Repeatable.",
+    help="Inject a fault: 500, or delay,seconds=2,probability=0.5,from=1m,until=5m. Repeatable.",
 )
 @click.option(
     "--seed",
@@ -62,22 +63,23 @@ PORT = 8254
     default=0,
     metavar="N",
     show_default=True,
-    help="What chance is drawn from: the same requests meet the same faults.",
+    help="The seed of random choices: the same requests meet the same faults.",
 )
 @click.option(
     "--junit",
     type=click.Path(dir_okay=False, path_type=Path),
     metavar="FILE",
-    help="Write what the scenario expected and what came of it as JUnit XML.",
+    help="Write the scenario's expectations and results as JUnit XML.",
 )
 @click.option(
     "--patience",
     default="1m",
     metavar="DURATION",
     show_default=True,
-    help="How long a scenario waits for the first request before it begins without one.",
+    help="How long a scenario or a recording waits for the first request before it begins without one.",
 )
-@click.option("--stay", is_flag=True, help="Go on after the scenario is over.")
+@click.option("--stay", is_flag=True, help="Keep running after the scenario is over.")
+@wide_option
 @json_option
 @click.pass_context
 def emulate(
@@ -97,43 +99,55 @@ def emulate(
 ) -> None:
     """Run the service for developers: every event type, every fault, and a clock that can be moved.
 
-    SCENARIO is one of --list, a TOML file, or a recording of 'forewarn record', which is played again. A scenario
-    begins with the first request and ends by itself; the exit code is 0 if all that it expects came about, else 1.
-    Without a scenario, keys make events happen.
+    SCENARIO is one of --list, a TOML file, or a recording of 'forewarn record', which is played again. Both begin
+    with the first request and end by themselves; the exit code is 0 if everything that the scenario expects
+    happened, else 1. Without a scenario, keys make events happen.
+
+    With --json every line is a JSON object: the first has the type listening and the addresses, the last the type
+    result, stopped or error.
     """
     if is_list:
         _print_list(as_json=as_json)
         return
-    from forewarn.emulator.recording import is_recording
+    from forewarn.cli.emulating.json_lines import last_line
 
-    if scenario and is_recording(Path(scenario)):
-        _replay(Path(scenario), hurry=hurry, host=host, port=port, stay=stay)
-        return
-    played = _scenario(scenario, vms) if scenario else None
-    if junit and not played:
-        raise click.UsageError("--junit reports on a scenario; name one", context)
-    stage = _stage(played, vms, faults)
-    wait = read_seconds(patience, "--patience")
+    with last_line(as_json=as_json):
+        wait = read_seconds(patience, "--patience")
+        from forewarn.emulator.recording import is_recording
 
-    async def run() -> "Result":
-        from forewarn.cli.emulating.running import Run
-        from forewarn.emulator.emulation import Emulation
+        if scenario and is_recording(Path(scenario)):
+            _replay(Path(scenario), hurry=hurry, host=host, port=port, patience=wait, stay=stay, as_json=as_json)
+            return
+        played = _scenario(scenario, vms) if scenario else None
+        if junit and not played:
+            raise click.UsageError("--junit reports on a scenario; name one", context)
+        stage = _stage(played, vms, faults)
 
-        emulation = Emulation(stage, hurry=hurry, host=host, port=port, seed=seed)
-        return await Run(emulation, played, patience=wait, stays=stay, is_silent=as_json).run()
+        async def run() -> "Result":
+            from forewarn.cli.emulating.running import Run
+            from forewarn.emulator.emulation import Emulation
 
-    result = _run(run, ends_by_itself=played is not None and not stay)
-    if result is None or played is None:
-        return
-    if junit:
-        from forewarn.emulator.junit import write
+            emulation = Emulation(stage, hurry=hurry, host=host, port=port, seed=seed)
+            return await Run(emulation, played, patience=wait, stays=stay, as_json=as_json).run()
 
-        write(junit, played, result.verdicts, result.seconds)
-    if as_json:
-        print_json(result)
-    else:
-        _print_result(played, result)
-    context.exit(0 if result.is_good else 1)
+        result = _run(run, ends_by_itself=played is not None and not stay)
+        if played is None or result is None:
+            if as_json:
+                from forewarn.cli.emulating.json_lines import print_json_line
+
+                print_json_line("stopped")
+            return
+        if junit:
+            from forewarn.emulator.junit import write
+
+            write(junit, played, result.verdicts, result.seconds)
+        if as_json:
+            from forewarn.cli.emulating.json_lines import print_json_line
+
+            print_json_line("result", **msgspec.structs.asdict(result), is_good=result.is_good)
+        else:
+            _print_result(played, result)
+        context.exit(0 if result.is_good else 1)
 
 
 def _scenario(name: str, vms: tuple[str, ...]) -> "Scenario":
@@ -153,8 +167,10 @@ def _stage(played: "Scenario | None", vms: tuple[str, ...], faults: tuple[str, .
     return msgspec.structs.replace(stage, faults=(*stage.faults, *read_faults(faults, stage.fleet.vms)))
 
 
-def _replay(path: Path, *, hurry: float, host: str, port: int, stay: bool) -> None:
+def _replay(path: Path, *, hurry: float, host: str, port: int, patience: float, stay: bool, as_json: bool) -> None:
+    from forewarn.cli.emulating.json_lines import print_json_line, print_listening
     from forewarn.clocks import SystemClock
+    from forewarn.config.values import Endpoint
     from forewarn.emulator.recording import read
     from forewarn.emulator.replay import Replay
 
@@ -163,18 +179,29 @@ def _replay(path: Path, *, hurry: float, host: str, port: int, stay: bool) -> No
     async def play() -> None:
         replay = Replay(recording, SystemClock(), hurry=hurry)
         await replay.start(host, port)
-        for vm in replay.vms:
-            click.echo(f"{vm} asks at http://{host}:{replay.doors.port_of(vm)}/metadata/scheduledevents")
+        urls = {vm: f"http://{Endpoint(host, replay.doors.port_of(vm))}" for vm in replay.vms}
+        if as_json:
+            print_listening(urls)
+        for vm, url in urls.items() if not as_json else ():
+            print_live(f"{vm} asks at {url}/metadata/scheduledevents")
+        impatience = asyncio.get_running_loop().call_later(patience, replay.begin)
         try:
             await replay.is_over.wait()
-            click.echo("the recording is over" + ("; its last document stays, stop with Ctrl-C" if stay else ""))
+            text = "the recording is over" + ("; its last document stays, stop with Ctrl-C" if stay else "")
+            if as_json:
+                print_json_line("activity", text=text)
+            else:
+                print_live(text)
             if stay:
                 await asyncio.Event().wait()
         finally:
+            impatience.cancel()
             await replay.stop()
 
     with contextlib.suppress(KeyboardInterrupt):
-        asyncio.run(play())
+        _run_to_the_end(play)
+    if as_json:
+        print_json_line("stopped")
 
 
 def _run(run: Callable[[], "Coroutine[None, None, Result]"], *, ends_by_itself: bool) -> "Result | None":
@@ -182,17 +209,30 @@ def _run(run: Callable[[], "Coroutine[None, None, Result]"], *, ends_by_itself: 
     logger = logging.getLogger("forewarn")
     level = logger.level
     logger.setLevel(logging.ERROR)
-    # Ended by a signal, too, it leaves the terminal as it was found.
-    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
-        return asyncio.run(run())
+        return _run_to_the_end(run)
     except KeyboardInterrupt:
         if ends_by_itself:
             raise
         return None
     finally:
-        signal.signal(signal.SIGTERM, before)
         logger.setLevel(level)
+
+
+def _run_to_the_end(run: Callable[[], "Coroutine[None, None, _Answer]"]) -> "_Answer":
+    """Run it on an event loop; SIGTERM ends it as Ctrl-C does, and lets it put everything back first."""
+
+    async def cancelable() -> "_Answer":
+        task = asyncio.current_task()
+        assert task is not None  # noqa: S101 - asyncio.run made it
+        with contextlib.suppress(NotImplementedError, RuntimeError, ValueError):  # Windows, or not the main thread
+            asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
+        return await run()
+
+    try:
+        return asyncio.run(cancelable())
+    except asyncio.CancelledError:
+        raise KeyboardInterrupt from None
 
 
 def _print_list(*, as_json: bool) -> None:

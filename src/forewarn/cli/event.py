@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 import click
 
 from forewarn.cli.operating import connect, print_events
-from forewarn.cli.output import json_option, print_fields, print_json, wrapped
-from forewarn.cli.root import Ordered
+from forewarn.cli.output import json_option, print_fields, print_json, wide_option, wrapped
+from forewarn.cli.root import Operating
 from forewarn.cli.times import clock, period_option, relative, span
 
 if TYPE_CHECKING:
@@ -23,24 +23,25 @@ _SPANS = {
 }
 
 
-@click.group(cls=Ordered)
+@click.group(cls=Operating)
 def event() -> None:
-    """List events, tell their stories, approve, postpone and cancel them.
+    """List and show events; approve, postpone and cancel them.
 
     An ID may be shortened to its first characters, in any case; 'last' is the event announced last.
     """
 
 
 @event.command("list")
-@click.option("--all", "show_all", is_flag=True, help="Show finished ones too, before the unfinished.")
+@click.option("--all", "show_all", is_flag=True, help="Show finished events too, before the unfinished ones.")
 @click.option(
     "--limit",
     type=click.IntRange(1, 10_000),
     default=100,
     show_default=True,
     metavar="N",
-    help="How many finished ones, the newest.",
+    help="Show at most so many finished events, the newest.",
 )
+@wide_option
 @json_option
 @click.pass_context
 def list_events(context: click.Context, show_all: bool, limit: int, as_json: bool) -> None:
@@ -55,7 +56,7 @@ def list_events(context: click.Context, show_all: bool, limit: int, as_json: boo
 @json_option
 @click.pass_context
 def show(context: click.Context, id: str, as_json: bool) -> None:
-    """Tell an event's whole story."""
+    """Show everything that happened to an event."""
     with connect(context) as client:
         story = client.story(id)
     if as_json:
@@ -83,11 +84,11 @@ def print_story(story: "Story", now: datetime) -> None:
     click.echo()
     for step in story.steps:
         _print_step(step, story.announced_at)
-    if not any(step.what == "fetched" for step in story.steps):
+    steps = {step.what for step in story.steps}
+    if "fetched" not in steps:
+        found = "The time of the first fetch is not on record" if "approved" in steps else "No fetch is on record"
         click.echo()
-        click.echo(
-            wrapped("No fetch is on record. Fetches are noted in batches; a crash may lose the last seconds of them.")
-        )
+        click.echo(wrapped(f"{found}. Fetches are noted in batches; a crash may lose the last seconds of them."))
     if story.seconds:
         click.echo()
         print_fields({label: span(story.seconds[key]) for key, label in _SPANS.items() if key in story.seconds})
@@ -106,7 +107,7 @@ def _print_step(step: "Step", began: datetime) -> None:
 @json_option
 @click.pass_context
 def approve(context: click.Context, id: str, as_json: bool) -> None:
-    """Let an event start now, in its VMs' place."""
+    """Approve an event on behalf of its VMs, so that it may start now."""
     with connect(context) as client:
         told = client.approve(id)
     _print_change(told.announcements[0], as_json=as_json)
@@ -117,13 +118,13 @@ def approve(context: click.Context, id: str, as_json: bool) -> None:
 @click.option(
     "--by", "seconds", metavar="DURATION", required=True, callback=period_option, help="How much more, such as 10m."
 )
-@click.option("--reason", metavar="TEXT", default="", help="What the record will say.")
+@click.option("--reason", metavar="TEXT", default="", help="The reason, for the record.")
 @json_option
 @click.pass_context
 def postpone(context: click.Context, id: str, seconds: int, reason: str, as_json: bool) -> None:
     """Ask for more time before an event.
 
-    As much as its group's postpone_limit allows in all.
+    The group's postpone_limit is the most that all postponements of an event may add up to.
     """
     from forewarn.control.bodies import PostponeBody
 
@@ -144,7 +145,7 @@ def postpone(context: click.Context, id: str, seconds: int, reason: str, as_json
 @json_option
 @click.pass_context
 def cancel(context: click.Context, id: str, as_json: bool) -> None:
-    """Take an event back that has not started."""
+    """Cancel an event that has not started."""
     with connect(context) as client:
         told = client.cancel(id)
     _print_change(told.announcements[0], as_json=as_json)

@@ -8,6 +8,7 @@ import click
 from forewarn.cli.listening import (
     details,
     first_document,
+    id_of,
     meaning,
     name_of,
     names,
@@ -15,11 +16,10 @@ from forewarn.cli.listening import (
     rows,
     service,
     service_options,
-    short_id,
     when,
     words,
 )
-from forewarn.cli.output import json_option, print_json_list
+from forewarn.cli.output import json_option, print_json_list, wide_option
 
 if TYPE_CHECKING:
     from forewarn.client.changes import Change
@@ -29,9 +29,10 @@ if TYPE_CHECKING:
 @click.command
 @click.option("--watch", is_flag=True, help="Go on, and print a line for each change until Ctrl-C.")
 @service_options
+@wide_option
 @json_option
 def events(watch: bool, url: str | None, api_version: str | None, as_json: bool) -> None:
-    """Show what is coming to this VM and its neighbours.
+    """Show the events of this VM and its neighbours.
 
     Runs inside a VM, on Azure and on Forewarn alike. Asking switches notices on for the VM's whole group.
     """
@@ -44,7 +45,7 @@ def events(watch: bool, url: str | None, api_version: str | None, as_json: bool)
 
 def _show(client: "Client", *, as_json: bool) -> None:
     document = first_document(client)
-    name = name_of(client)
+    name = name_of(client, document)
     if as_json:
         print_json_list(record(event, name) for event in document.events)
         return
@@ -60,8 +61,7 @@ def _watch(client: "Client", *, as_json: bool) -> None:
 
     logging.basicConfig(format="%(message)s", level=logging.INFO)
     # What is wrong from the beginning is said, and ends the command; what goes wrong later is waited out.
-    first_document(client)
-    name = name_of(client)
+    name = name_of(client, first_document(client))
     if not as_json:
         click.echo(f"watching {client.url} for {name or 'this VM'}; stop with Ctrl-C", err=True)
     try:
@@ -87,7 +87,7 @@ def _sentence(change: "Change", name: str) -> str:
     now = datetime.now(UTC)
     event = change.event
     what = f"{words(event)[0]} of {names(event)}"
-    head = f"{now.astimezone():%H:%M:%S}  {short_id(event)}  {change.kind:<7}  {what}"
+    head = f"{now.astimezone():%H:%M:%S}  {id_of(event)}  {change.kind:<7}  {what}"
     if change.ending:
         how = {"unknown": "completed or canceled, nobody saw"}.get(change.ending, str(change.ending))
         return f"{head}: {how}"

@@ -1,7 +1,6 @@
 """``forewarn fleet``: the whole fleet, as a file."""
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -20,43 +19,75 @@ _WORDS = {"hosts": ("host", "hosts"), "groups": ("group", "groups"), "vms": ("VM
 
 @click.group(cls=Ordered)
 def fleet() -> None:
-    """Apply a fleet file, or show the fleet as one."""
+    """Apply a fleet file, compare with one, or show the fleet as one."""
 
 
 @fleet.command
 @click.argument("file", metavar="FILE")
-@click.option("--cancel-events", is_flag=True, help="Cancel what is Scheduled for VMs that go, instead of refusing.")
+@click.option("--exact", is_flag=True, help="Undo what was changed at run time: make the fleet equal to FILE.")
+@click.option(
+    "--cancel-events",
+    is_flag=True,
+    help="Cancel Scheduled events of VMs that are removed or change groups, instead of refusing.",
+)
+@click.option("--yes", is_flag=True, help="Carry out removals that a start held back because there were too many.")
+@click.option("--dry-run", is_flag=True, help="Say what would be done, and do nothing.")
 @json_option
 @click.pass_context
-def apply(context: click.Context, file: str, cancel_events: bool, as_json: bool) -> None:
-    """Make the fleet what FILE says.
+def apply(
+    context: click.Context, file: str, exact: bool, cancel_events: bool, yes: bool, dry_run: bool, as_json: bool
+) -> None:
+    """Carry out what changed in FILE.
 
-    All of it, or nothing at all.
+    All changes are made, or none.
 
-    VMs that are not in FILE are removed. What happened at run time (deallocated, moved to another host) stays,
-    unless FILE changes that very key.
+    What FILE did not change since it was last applied stays as it is: terms that were set, VMs that were added,
+    deleted, moved or deallocated. A VM whose entry is removed from FILE is removed.
     """
-    from forewarn.control.difference import difference
-    from forewarn.control.views import Told
-    from forewarn.control.wish import read
+    from forewarn.cli.fleets.sending import apply_file, plan_file
+    from forewarn.cli.fleets.words import applied, planned
 
-    wish = read(Path(file))
     with connect(context) as client:
-        pages = list(client.declared())
-        change = difference(wish, _whole(pages))
-        # What changed between two pages makes the last one's number another, and the change is refused.
-        seen = pages[0].changes
-        told = client.change_fleet(change, cancel_events=cancel_events, seen=seen) if change else Told()
-    if as_json:
-        counts = {key: told.changed.get(key, 0) for key in change.__struct_fields__}
-        print_json({**counts, "canceled": told.canceled})
+        if dry_run:
+            plan = plan_file(client, file, exact=exact, cancel_events=cancel_events, yes=yes)
+        else:
+            told, left, is_first = apply_file(client, file, exact=exact, cancel_events=cancel_events, yes=yes)
+    if dry_run:
+        if as_json:
+            print_json(plan)
+        else:
+            click.echo("\n".join(planned(plan, file)))
+    elif as_json:
+        counts = {prefix + key: told.changed.get(prefix + key, 0) for prefix in ("", "removed_") for key in _WORDS}
+        more = {"canceled": told.canceled, "held": told.held, "replaced": told.replaced, "differences": left.total}
+        more["is_first"] = is_first
+        print_json({**counts, **more})
     else:
-        click.echo(_summary(file, told))
+        click.echo("\n".join(applied(file, told, left, _summary(told), is_first=is_first)))
 
 
-def _summary(file: str, told: "Told") -> str:
-    if not any(told.changed.values()):
-        return f"the fleet is as {file} says already; nothing was changed"
+@fleet.command
+@click.argument("file", metavar="FILE")
+@click.option("--exact", is_flag=True, help="Compare as 'fleet apply --exact' does.")
+@json_option
+@click.pass_context
+def diff(context: click.Context, file: str, exact: bool, as_json: bool) -> None:
+    """Show what applying FILE would change.
+
+    It also shows the events that block a change, and what differs from FILE and would stay so. Changes nothing.
+    """
+    from forewarn.cli.fleets.sending import plan_file
+    from forewarn.cli.fleets.words import planned
+
+    with connect(context) as client:
+        plan = plan_file(client, file, exact=exact)
+    if as_json:
+        print_json(plan)
+    else:
+        click.echo("\n".join(planned(plan, file)))
+
+
+def _summary(told: "Told") -> str:
     said = [
         f"{_counted(told.changed, prefix)} {verb}"
         for prefix, verb in (("", "declared"), ("removed_", "removed"))
@@ -77,15 +108,23 @@ def _counted(changed: dict[str, int], prefix: str) -> str:
 @json_option
 @click.pass_context
 def show(context: click.Context, as_json: bool) -> None:
-    """Print the fleet as a fleet file."""
+    """Print the fleet as a fleet file.
+
+    Comments mark what differs from the fleet file that was applied last.
+    """
     with connect(context) as client:
         declared = _whole(list(client.declared()))
+        left = client.differences()
     if as_json:
-        print_json({key: list(getattr(declared, key).values()) for key in _WORDS})
+        print_json(
+            {**{key: list(getattr(declared, key).values()) for key in _WORDS}, "differences": left.differences}
+        )
         return
+    from forewarn.cli.fleets.words import marks
     from forewarn.control.fleetfile import lines
 
-    for part in _chunks(lines(declared)):
+    notes = marks(left)
+    for part in _chunks(lines(declared, notes)):
         click.echo(part)
 
 

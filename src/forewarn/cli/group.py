@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 import click
 
 from forewarn.cli.operating import connect, print_choices, print_events
-from forewarn.cli.output import json_option, print_fields, print_json, print_json_list, print_table
-from forewarn.cli.root import Ordered
+from forewarn.cli.output import json_option, print_fields, print_json, print_json_list, print_table, wide_option
+from forewarn.cli.root import Operating
 from forewarn.cli.times import clock, relative, span
 
 if TYPE_CHECKING:
@@ -17,11 +17,12 @@ if TYPE_CHECKING:
 _SET_HELP = """Change a group's terms.
 
 \b
-approval=any|all|quorum            whose approval lets an event start early
+approval=any|all|quorum            whose approval an early start needs
 quorum=N                           how many VMs must approve, for quorum
 approve_user_reboot=true|false     approve reboots that a user asks for
 approve_user_redeploy=true|false   approve redeploys that a user asks for
-approve_all_down=true|false        approve what concerns a group that is down
+approve_all_down=true|false        approve while all its VMs are down
+restart_after_crash=true|false     start a VM again that crashed
 postpone_limit=30m                 how long its VMs may postpone an event
 quiet_hours='22:00-06:00; Sat,Sun 00:00-24:00'|none
                                    when platform maintenance may not start
@@ -30,12 +31,13 @@ eviction=deallocate|delete         what an eviction leaves behind
 """
 
 
-@click.group(cls=Ordered)
+@click.group(cls=Operating)
 def group() -> None:
     """List groups, set their terms, scale them in."""
 
 
 @group.command("list")
+@wide_option
 @json_option
 @click.pass_context
 def list_groups(context: click.Context, as_json: bool) -> None:
@@ -59,15 +61,20 @@ def list_groups(context: click.Context, as_json: bool) -> None:
             for each in groups
         )
         headers = ("GROUP", "KIND", "APPROVAL", "VMS", "EVENTS", "STATE", "LAST ASKED")
-        print_table(headers, rows, "no groups yet; declare some with 'forewarn fleet apply FILE'")
+        empty = "no groups yet; declare some with 'forewarn fleet apply FILE'"
+        print_table(headers, rows, empty, drop=("KIND", "APPROVAL", "VMS", "EVENTS"))
 
 
 def _asked(each: "GroupView", now: datetime) -> str:
-    return f"{each.asked_by}, {relative(each.asked_at, now)}" if each.asked_at else ""
+    if not each.asked_at:
+        return ""
+    before = "" if each.asked_since_start else ", before the start"
+    return f"{each.asked_by}, {relative(each.asked_at, now)}{before}"
 
 
 @group.command
 @click.argument("name")
+@wide_option
 @json_option
 @click.pass_context
 def show(context: click.Context, name: str, as_json: bool) -> None:
@@ -123,6 +130,7 @@ def _policy(detail: "GroupDetail") -> dict[str, str]:
 @group.command("set", help=_SET_HELP)
 @click.argument("name")
 @click.argument("terms", nargs=-1, required=True, metavar="KEY=VALUE...")
+@wide_option
 @json_option
 @click.pass_context
 def set_terms(context: click.Context, name: str, terms: tuple[str, ...], as_json: bool) -> None:
@@ -166,13 +174,16 @@ def _read_value(key: str, text: str) -> object:
 
 @group.command("scale-in")
 @click.argument("name")
-@click.option("--count", type=click.IntRange(min=1), required=True, metavar="N", help="How many VMs to delete.")
+@click.option(
+    "--count", type=click.IntRange(1, 1_000_000), required=True, metavar="N", help="How many VMs to delete."
+)
+@wide_option
 @json_option
 @click.pass_context
 def scale_in(context: click.Context, name: str, count: int, as_json: bool) -> None:
-    """Delete so many VMs of a scale set.
+    """Delete some VMs of a scale set.
 
-    The rest stays spread evenly; each VM is announced as its group's terminate notice says.
+    The other VMs stay evenly spread. Each deletion is announced with the terminate notice of the group.
     """
     from forewarn.control.bodies import ScaleInBody
 

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 import click
 
 from forewarn.cli.operating import connect
-from forewarn.cli.output import print_table
+from forewarn.cli.output import is_wide, print_table, wide_option
+from forewarn.cli.root import refuse_empty, service_options
 from forewarn.cli.times import past_option
 
 if TYPE_CHECKING:
@@ -16,25 +17,34 @@ if TYPE_CHECKING:
 
 _PAGE = 1_000
 _HEADERS = ("RECORDED", "WHO", "WHAT", "EVENT", "VMS", "GROUP", "DETAIL")
+_DROP = ("GROUP", "EVENT", "VMS")
 _SHOWN_VMS = 3
 
 
+@refuse_empty
 @click.command
-@click.option("--vm", metavar="NAME", help="What names this VM, and the lives of its events.")
-@click.option("--group", metavar="NAME", help="What concerned this group or its VMs.")
-@click.option("--host", metavar="NAME", help="What happened on this host.")
+@click.option("--vm", metavar="NAME", help="Entries about this VM, and about its events.")
+@click.option("--group", metavar="NAME", help="Entries about this group or its VMs.")
+@click.option("--host", metavar="NAME", help="Entries about this host.")
 @click.option("--event", metavar="ID", help="One event; its id may be shortened.")
-@click.option("--caller", metavar="NAME", help="What this VM, user or token caused.")
+@click.option("--caller", metavar="NAME", help="Entries caused by this VM, user or token.")
 @click.option(
     "--since", metavar="TIME", callback=past_option, help="From this time on: 2h (ago), 14:32 or an ISO time."
 )
 @click.option("--until", metavar="TIME", callback=past_option, help="Before this time.")
 @click.option("--oldest-first", is_flag=True, help="Begin with the oldest.")
 @click.option(
-    "--limit", type=click.IntRange(min=1), default=100, show_default=True, metavar="N", help="So many lines at most."
+    "--limit",
+    type=click.IntRange(min=1),
+    default=100,
+    show_default=True,
+    metavar="N",
+    help="Show at most so many entries.",
 )
-@click.option("--csv", "as_csv", is_flag=True, help="Print a table for other programs.")
+@click.option("--csv", "as_csv", is_flag=True, help="Print CSV.")
+@wide_option
 @click.option("--json", "as_json", is_flag=True, help="Print JSON, one line each.")
+@service_options
 @click.pass_context
 def history(
     context: click.Context,
@@ -50,9 +60,9 @@ def history(
     as_csv: bool,
     as_json: bool,
 ) -> None:
-    """Look back: who did what to whom, and when.
+    """Show the record: who did what, to which VM, and when.
 
-    All that is given must fit. The newest comes first.
+    An entry is shown if it fits all options. The newest comes first.
     """
     if as_csv and as_json:
         raise click.UsageError("--csv and --json exclude each other", context)
@@ -72,7 +82,7 @@ def history(
         if as_csv or as_json:
             _print_parts(lines, as_csv=as_csv)
         else:
-            print_table(_HEADERS, (_row(line) for line in lines), "nothing is on record that fits")
+            print_table(_HEADERS, (_row(line) for line in lines), "nothing is on record that fits", drop=_DROP)
 
 
 def _print_parts(lines: "Iterable[Line]", *, as_csv: bool) -> None:
@@ -88,22 +98,47 @@ def _print_parts(lines: "Iterable[Line]", *, as_csv: bool) -> None:
 
 
 def _row(line: "Line") -> tuple[str, ...]:
-    more = f" and {len(line.vms) - _SHOWN_VMS} more" if len(line.vms) > _SHOWN_VMS else ""
+    shown = len(line.vms) if is_wide() else _SHOWN_VMS
+    more = f" and {len(line.vms) - shown} more" if len(line.vms) > shown else ""
     return (
         f"{line.at.astimezone():%Y-%m-%d %H:%M:%S}",
         line.by or "forewarn",
         line.fact,
-        line.event[:8] or "-",
-        ", ".join(line.vms[:_SHOWN_VMS]) + more or "-",
+        line.event or "-",
+        ", ".join(line.vms[:shown]) + more or "-",
         line.group or "-",
-        ", ".join(_words(line.detail | {"from": line.origin})) or "-",
+        # An event tells its host by itself.
+        ", ".join(_words({"host": "" if line.event else line.host} | line.detail | {"from": line.origin})) or "-",
     )
+
+
+_BY_VM = {"placements": "to", "left": "left"}
+"""Details that say something of each VM, and what they are called in a line."""
 
 
 def _words(detail: dict[str, object]) -> Iterator[str]:
     """Say the parts of a detail that one can read in a line."""
     for key, value in detail.items():
-        if isinstance(value, dict):
+        if key == "changed" and isinstance(value, dict):
+            yield from (f"{name}: {_shown(each['before'])} → {_shown(each['after'])}" for name, each in value.items())
+        elif key in _BY_VM and isinstance(value, dict):
+            yield f"{_BY_VM[key]}: {', '.join(f'{vm} {each}' for vm, each in value.items())}"
+        elif isinstance(value, dict):
             yield key
         elif value not in ("", None):
-            yield f"{key.replace('_', ' ')}: {value}"
+            yield f"{key.replace('_', ' ')}: {_shown(value)}"
+
+
+def _shown(value: object) -> str:
+    """Write a value as people do; nothing, and no values, as a dash."""
+    match value:
+        case list():
+            return " ".join(map(_shown, value)) or "-"
+        case dict():
+            return " ".join(f"{key}={_shown(each)}" for key, each in value.items()) or "-"
+        case bool():
+            return "true" if value else "false"
+        case None | "":
+            return "-"
+        case _:
+            return str(value)

@@ -7,8 +7,8 @@ import click
 
 from forewarn.cli.operating import connect
 from forewarn.cli.output import json_option, print_json
-from forewarn.cli.root import Ordered
-from forewarn.core.errors import BadInput
+from forewarn.cli.root import Operating
+from forewarn.core.errors import BadInput, Refused
 
 if TYPE_CHECKING:
     from forewarn.cli.importing.merging import Plan
@@ -16,18 +16,20 @@ if TYPE_CHECKING:
 _SIGNS = {"add": "+", "change": "~", "remove": "-"}
 
 
-@click.group("import", cls=Ordered)
+@click.group("import", cls=Operating)
 def import_() -> None:
-    """Make hosts and VMs from what a hypervisor knows."""
+    """Import hosts and VMs from a hypervisor."""
 
 
 @import_.command
 @click.argument("uris", metavar="[NAME=]URI...", nargs=-1, required=True)
-@click.option("--out", metavar="FILE", help="Write a fleet file, or bring one up to date, instead of the service.")
-@click.option("--remove", is_flag=True, help="Take out VMs on these hosts that libvirt has no more.")
+@click.option("--out", metavar="FILE", help="Write or update a fleet file, instead of changing the service.")
+@click.option("--remove", is_flag=True, help="Remove VMs on these hosts that libvirt no longer has.")
 @click.option("--yes", is_flag=True, help="Do it without asking.")
 @click.option(
-    "--follow", is_flag=True, help="Stay, and write without asking whenever libvirt defines or undefines a machine."
+    "--follow",
+    is_flag=True,
+    help="Keep running, and write without asking whenever libvirt defines or undefines a machine.",
 )
 @json_option
 @click.pass_context
@@ -40,11 +42,12 @@ def libvirt(
     follow: bool,
     as_json: bool,
 ) -> None:
-    """Make hosts and VMs from what libvirt knows at each URI.
+    """Import hosts and VMs from libvirt at each URI.
 
-    Shows what would change before anything is written. New VMs stand alone; of those that the fleet has already,
-    host, address and wire are brought up to date, and all that an operator decided stays.
-    A host is named as it names itself, or as NAME says.
+    Shows what would change before anything is written. New VMs get a group of their own. VMs that the fleet already
+    has get their present host, address, tap and MAC address; everything else stays. A VM that several hosts have is
+    taken from the host where it runs, and refused if that is in doubt. VMs without a mark get one. A host has the
+    name that it gives itself, or NAME.
     """
     try:
         from forewarn.cli.importing.sources import Sources
@@ -58,7 +61,8 @@ def libvirt(
         work = Import(sources, target, removes=remove)
         plan = work.plan()
         if as_json and not follow:
-            print_json({"changes": plan.changes, "remarks": plan.remarks, "written": bool(yes and plan.changes)})
+            told = {"changes": plan.changes, "remarks": plan.remarks, "refused": plan.refused}
+            print_json({**told, "written": bool(yes and plan.changes)})
         else:
             show(plan, target.name)
         if plan.changes and (yes or follow or _may_write(target.name, is_silent=as_json)):
@@ -69,6 +73,8 @@ def libvirt(
             click.echo("nothing was written; add --yes to write it")
         if follow:
             work.follow(lambda change: show(change, target.name))
+        elif plan.refused:
+            raise Refused(f"not imported: {'; '.join(plan.refused)}")
 
 
 def show(plan: "Plan", target: str) -> None:
@@ -76,7 +82,7 @@ def show(plan: "Plan", target: str) -> None:
     for change in plan.changes:
         detail = f"  {change.detail}" if change.detail else ""
         click.echo(f"{_SIGNS[change.what]} {change.kind} {change.name}{detail}")
-    for remark in plan.remarks:
+    for remark in (*plan.remarks, *plan.refused):
         click.echo(f"! {remark}", err=True)
     if not plan.changes:
         click.echo(f"{target} has all of it already")

@@ -3,19 +3,20 @@
 import click
 
 from forewarn.cli.output import json_option, print_json
-from forewarn.cli.root import Ordered, data_directory
+from forewarn.cli.root import Ordered, data_directory, data_option
 
 
 @click.group(cls=Ordered)
 def journal() -> None:
-    """Check what is on disk."""
+    """Check the journal on disk."""
 
 
 @journal.command
+@data_option
 @json_option
 @click.pass_context
 def verify(context: click.Context, as_json: bool) -> None:
-    """Say whether the journal is whole.
+    """Check that the journal is whole.
 
     Every entry, snapshot and index is read, and nothing is changed; a running service may go on meanwhile.
     Exits with 1 when something is wrong.

@@ -3,11 +3,12 @@
 import sys
 from collections.abc import Callable, Iterator
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 import click
 
-from forewarn.cli.output import is_watched, printable, wrapped
+from forewarn.cli.output import is_watched, printable, styled, wrapped
+from forewarn.cli.root import not_empty
 from forewarn.cli.times import countdown, span
 
 if TYPE_CHECKING:
@@ -22,6 +23,7 @@ _MEANINGS = {
     "Preempt": "is evicted",
     "Terminate": "is deleted",
 }
+REMEDY = "the service does not tell it; give it as name in agent.toml, or as FOREWARN_AGENT_NAME, if it is wrong"
 SLOW = 3.0
 """Seconds of silence after which somebody may wonder."""
 _MINE = {"Scheduled": "yellow", "Started": "magenta"}
@@ -31,16 +33,25 @@ def service_options(command: _Command) -> _Command:
     """Give a command the options that name the service of this VM."""
     for option in (
         click.option(
-            "--api-version", metavar="V", help="The version to ask in. [default: the newest that the service knows]"
+            "--api-version",
+            metavar="V",
+            callback=not_empty,
+            help="The version to ask in. [default: the newest that the service knows]",
         ),
-        click.option(
-            "--url",
-            metavar="URL",
-            help="The service, such as http://169.254.169.254. [default: SCHEDULED_EVENTS_URL, else looked for]",
-        ),
+        url_option("[default: SCHEDULED_EVENTS_URL, else looked for]"),
     ):
         command = option(command)
     return command
+
+
+def url_option(default: str) -> Callable[[_Command], _Command]:
+    """Return the option that names the metadata endpoint; it may stand before the command, too."""
+    told = f"The metadata endpoint, such as http://169.254.169.254. {default}"
+
+    def before(context: click.Context, option: click.Parameter, given: str | None) -> str | None:
+        return not_empty(context, option, given) or context.find_root().obj.url
+
+    return click.option("--url", metavar="URL", callback=before, help=told)
 
 
 def service(url: str | None, api_version: str | None) -> "Client":
@@ -52,6 +63,14 @@ def service(url: str | None, api_version: str | None) -> "Client":
 
 def first_document(client: "Client") -> "Document":
     """Return what the service shows; tell whoever sits before the screen that it is waited for, if it takes long."""
+    document = _first_document(client)
+    for event in document.unreadable:
+        named = f"event {printable(event.id.upper())}" if event.id else "an event without id"
+        click.echo(f"note: {named} cannot be read and is not shown: {printable(event.reason)}", err=True)
+    return document
+
+
+def _first_document(client: "Client") -> "Document":
     if not is_watched(sys.stderr):
         return client.document()
     from threading import Timer
@@ -68,14 +87,45 @@ def first_document(client: "Client") -> "Document":
         timer.cancel()
 
 
-def name_of(client: "Client") -> str:
-    """Return this VM's name; empty when it cannot be known, which spoils nothing."""
+class OwnName(NamedTuple):
+    """The name of this VM, and what tells it."""
+
+    name: str
+    evidence: str
+    is_guess: bool = False
+
+
+def own_name(client: "Client", events: tuple["ScheduledEvent", ...]) -> OwnName:
+    """Return this VM's name: from the service, else from the agent's configuration, else from the host name."""
+    from forewarn.cli.agent import load_settings
+    from forewarn.client.names import find_name
+    from forewarn.core.errors import ForewarnError
+
+    name = client.own_name()
+    if not client.is_name_guessed:
+        return OwnName(name, "instance metadata")
+    try:
+        configured = load_settings(None).name
+    except ForewarnError:  # there is none, or none that can be read; the agent says so
+        configured = ""
+    if configured:
+        return OwnName(configured, "the agent's configuration")
+    if any(find_name(name, event.resources) for event in events):
+        return OwnName(name, "the host name, and an event names it", is_guess=True)
+    return OwnName(name, "the host name, and no event names it", is_guess=True)
+
+
+def name_of(client: "Client", document: "Document") -> str:
+    """Return this VM's name, and say on the error stream that it is a guess; empty when it cannot be known."""
     from forewarn.core.errors import ForewarnError
 
     try:
-        return client.own_name()
+        own = own_name(client, document.events)
     except ForewarnError:
         return ""
+    if own.is_guess:
+        click.echo(f"note: this VM's name {printable(own.name)} is a guess: {own.evidence}; {REMEDY}", err=True)
+    return own.name
 
 
 def is_mine(event: "ScheduledEvent", name: str) -> bool:
@@ -100,9 +150,9 @@ def words(event: "ScheduledEvent") -> tuple[str, str, str]:
     )
 
 
-def short_id(event: "ScheduledEvent") -> str:
-    """Return as much of an id as tells events apart, and as ``approve`` understands."""
-    return printable(event.id[:8].upper())
+def id_of(event: "ScheduledEvent") -> str:
+    """Return an event's id as the service shows it."""
+    return printable(event.shown_id)
 
 
 def names(event: "ScheduledEvent") -> str:
@@ -128,15 +178,16 @@ def when(event: "ScheduledEvent", now: datetime) -> str:
 
 
 def rows(events: tuple["ScheduledEvent", ...], name: str, now: datetime) -> Iterator[str]:
-    """Yield lines: the head of the table, then two for each event, the second with what does not fit a column."""
-    head = ("EVENT", "TYPE", "STATUS", "NOT BEFORE", "THIS VM", "VMS")
-    cells = [(short_id(event), *words(event)[:2], when(event, now), meaning(event, name)) for event in events]
-    widths = [max(map(len, column)) for column in zip(head[:-1], *cells, strict=True)]
-    yield click.style(f"{_line(head[:-1], widths)}{head[-1]}", dim=True)
+    """Yield lines: the head of the table, then three for each event, the last two with what fits no column."""
+    head = ("EVENT", "TYPE", "STATUS", "NOT BEFORE")
+    cells = [(id_of(event), *words(event)[:2], when(event, now)) for event in events]
+    widths = [max(map(len, column)) for column in zip(head, *cells, strict=True)]
+    yield styled(_line(head, widths), is_dim=True)
     for event, row in zip(events, cells, strict=True):
-        line = wrapped(names(event), _line(row, widths))
-        yield click.style(line, fg=_MINE.get(row[2]), bold=True) if name and is_mine(event, name) else line
-        yield wrapped(details(event), " " * (widths[0] + 2))
+        line = _line(row, widths)
+        yield styled(line, color=_MINE.get(row[2]), is_bold=True) if name and is_mine(event, name) else line
+        yield wrapped(f"{meaning(event, name)}; VMs: {names(event)}", "    this VM: ")
+        yield wrapped(details(event), "    ")
 
 
 def details(event: "ScheduledEvent") -> str:
@@ -149,11 +200,9 @@ def details(event: "ScheduledEvent") -> str:
 
 def record(event: "ScheduledEvent", name: str) -> dict[str, object]:
     """Return an event as JSON has it in every command."""
-    from forewarn.wire.words import show_id
-
     kind, status, source = words(event)
     return {
-        "id": show_id(event.id),
+        "id": event.shown_id,
         "type": kind,
         "status": status,
         "not_before": event.not_before,
@@ -166,4 +215,4 @@ def record(event: "ScheduledEvent", name: str) -> dict[str, object]:
 
 
 def _line(cells: tuple[str, ...], widths: list[int]) -> str:
-    return "".join(f"{cell.ljust(width)}  " for cell, width in zip(cells, widths, strict=True))
+    return "  ".join(cell.ljust(width) for cell, width in zip(cells, widths, strict=True)).rstrip()

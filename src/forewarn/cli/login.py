@@ -7,26 +7,50 @@ from pathlib import Path
 import click
 
 from forewarn.cli.output import json_option, print_json
+from forewarn.cli.root import SecretCommand, not_empty
 
 
-@click.command
-@click.argument("url", metavar="URL")
+class _Login(SecretCommand):
+    surplus = (
+        "login takes no arguments, which other users could see: name the service with --url URL; "
+        "type the token at the prompt, pipe it to 'forewarn login', or give --token-file FILE"
+    )
+
+
+@click.command(cls=_Login)
+@click.option(
+    "--url", metavar="URL", callback=not_empty, help="The control plane of the service. [default: FOREWARN_URL]"
+)
 @click.option("--token-file", metavar="FILE", help="Read the token from a file; - is standard input.")
-@click.option("--authority", metavar="FILE", help="A certificate in PEM that vouches for the service's own.")
+@click.option(
+    "--authority", metavar="FILE", help="The PEM file of the authority that signed the service's certificate."
+)
 @click.option("--plain-http", is_flag=True, help="Send the token over a network without TLS.")
 @json_option
-def login(url: str, token_file: str | None, authority: str | None, plain_http: bool, as_json: bool) -> None:
-    """Remember a service and its token.
+@click.pass_context
+def login(
+    context: click.Context,
+    url: str | None,
+    token_file: str | None,
+    authority: str | None,
+    plain_http: bool,
+    as_json: bool,
+) -> None:
+    """Save the address and the token of a service.
 
-    The token is asked for, or taken from --token-file or FOREWARN_TOKEN; it is tried, and kept in a file that nobody
-    else may read. Commands then speak to that service where no other is named and none runs in the data directory.
+    The token is taken from --token-file or FOREWARN_TOKEN, else read from standard input; it is tried, and kept in a
+    file that nobody else may read. Commands then speak to that service where no other is named and none runs in the
+    data directory.
     """
-    from forewarn.cli.logins import Login, save
+    from forewarn.cli.logins import URL_VARIABLE, Login, save
     from forewarn.config.values import Endpoint
     from forewarn.control.client import Client
     from forewarn.control.transport import read_url
     from forewarn.core.errors import BadInput
 
+    url = url or context.find_root().obj.url or os.environ.get(URL_VARIABLE)
+    if not url:
+        raise click.UsageError(f"no service is named; give --url URL, or set {URL_VARIABLE}", context)
     parts = read_url(url)
     if parts.scheme == "http" and not plain_http and not Endpoint(parts.hostname or "", 0).is_loopback:
         raise BadInput(
@@ -46,10 +70,17 @@ def login(url: str, token_file: str | None, authority: str | None, plain_http: b
 def _read_token(file: str | None) -> str:
     from forewarn.core.errors import BadInput
 
-    if file:
-        try:
-            text = sys.stdin.read() if file == "-" else Path(file).read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError) as error:
-            raise BadInput(f"{file} cannot be read: {error}; name a file that holds the token") from None
-        return text.strip()
-    return os.environ.get("FOREWARN_TOKEN") or str(click.prompt("Token", hide_input=True)).strip()
+    if not file and (token := os.environ.get("FOREWARN_TOKEN")):
+        return token
+    if not file and sys.stdin.isatty():
+        return str(click.prompt("Token", hide_input=True)).strip()
+    is_piped = not file or file == "-"
+    place = "standard input" if is_piped else str(file)
+    try:
+        token = (sys.stdin.read() if is_piped else Path(place).read_text(encoding="utf-8")).strip()
+    except (OSError, UnicodeDecodeError) as error:
+        why = error.strerror if isinstance(error, OSError) else "it is not text"
+        raise BadInput(f"{place} cannot be read: {why}; name a file that holds the token") from None
+    if not token:
+        raise BadInput(f"{place} holds no token; write it there, give --token-file FILE, or set FOREWARN_TOKEN")
+    return token

@@ -1,7 +1,7 @@
 """Which service commands speak to, and the tokens of services elsewhere.
 
-    --server URL, or --data DIR                              the flag goes first,
-    FOREWARN_SERVER, or FOREWARN_DATA                        then the environment,
+    --url URL, or --data DIR                                 the flag goes first,
+    FOREWARN_URL, or FOREWARN_DATA                           then the environment,
     data in forewarn.toml, else ./forewarn-data              then what is on this machine,
     the service that 'forewarn login' was last used for      and last what is elsewhere
 
@@ -18,9 +18,13 @@ import msgspec
 
 from forewarn.cli.root import Chosen, data_directory
 from forewarn.core.errors import BadInput
+from forewarn.core.redaction import shown_address
 
 if TYPE_CHECKING:
     from forewarn.control.client import Client
+
+
+URL_VARIABLE = "FOREWARN_URL"
 
 
 class Login(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -53,7 +57,7 @@ def load() -> Logins:
         return msgspec.json.decode(place().read_bytes(), type=Logins)
     except FileNotFoundError:
         return Logins()
-    except (OSError, msgspec.DecodeError) as error:
+    except (OSError, msgspec.DecodeError, UnicodeDecodeError) as error:
         raise BadInput(f"{place()} cannot be read: {error}; mend it or remove it, and log in again") from None
 
 
@@ -78,16 +82,24 @@ def save(login: Login) -> Path:
 
 def choose(context: click.Context) -> "Client":
     """Reach the service that the command line, the environment or a login names."""
+    client = _chosen(context)
+    client.key = context.find_root().obj.idempotency_key or ""
+    return client
+
+
+def _chosen(context: click.Context) -> "Client":
     from forewarn.control.client import Client
     from forewarn.control.place import socket_path
 
     chosen: Chosen = context.find_root().obj
-    named = chosen.server or ("" if chosen.data else os.environ.get("FOREWARN_SERVER", ""))
+    if chosen.data and chosen.url:
+        raise click.UsageError("--data names a service on this machine, --url one elsewhere; give one of them")
+    named = chosen.url or ("" if chosen.data else os.environ.get(URL_VARIABLE, ""))
     logins = load().logins if named or not _is_local_named(chosen) else ()
     if named:
         return _reach(next((each for each in logins if each.url == named.rstrip("/")), Login(named, "")))
     directory = data_directory(context)
-    if not _is_local_named(chosen) and logins and not socket_path(directory).exists():
+    if not _is_local_named(chosen) and logins and not os.access(socket_path(directory), os.R_OK | os.W_OK):
         return _reach(logins[-1])
     return Client.local(directory)
 
@@ -101,7 +113,8 @@ def _reach(login: Login) -> "Client":
 
     token = os.environ.get("FOREWARN_TOKEN") or login.token
     if not token:
+        url = shown_address(login.url)
         raise BadInput(
-            f"there is no token for {login.url}; log in with 'forewarn login {login.url}', or set FOREWARN_TOKEN"
+            f"there is no token for {url}; log in with 'forewarn login --url {url}', or set FOREWARN_TOKEN"
         )
     return Client.remote(login.url, token, Path(login.authority) if login.authority else None)

@@ -8,14 +8,17 @@ from typing import TYPE_CHECKING, TypeVar
 import click
 
 from forewarn.cli.output import json_option, print_json
-from forewarn.cli.root import Ordered
+from forewarn.cli.root import Ordered, data_option
 
 if TYPE_CHECKING:
     from forewarn.config.settings import Settings
-    from forewarn.core.model import Vm
     from forewarn.network.steps import Step
 
 _Command = TypeVar("_Command", bound=Callable[..., object])
+_SETTLES_WITHIN = 0.3
+"""Seconds in which what belongs together changes."""
+_LOOK_ANYWAY = 60.0
+"""Seconds after which one looks without news: somebody may have flushed the rules."""
 
 
 @click.group(cls=Ordered)
@@ -29,8 +32,10 @@ def _wanting(command: _Command) -> _Command:
         click.option(
             "--config",
             metavar="FILE",
-            help="The settings of the service. [default: FOREWARN_CONFIG, else ./forewarn.toml if present]",
+            help="The settings of the service. [default: FOREWARN_CONFIG, else ./forewarn.toml, else "
+            "/etc/forewarn/forewarn.toml]",
         ),
+        data_option,
     ):
         command = option(command)
     return command
@@ -44,22 +49,70 @@ _print_option = click.option(
 @network.command
 @_wanting
 @_print_option
+@click.option(
+    "--follow",
+    is_flag=True,
+    help="Stay, and do it again whenever VMs are added, removed or changed, or a device comes or goes.",
+)
 @json_option
 @click.pass_context
-def setup(context: click.Context, config: str | None, bridge: str | None, is_printed: bool, as_json: bool) -> None:
-    """Let guests reach the service, and nobody pretend to be another.
+def setup(
+    context: click.Context, config: str | None, bridge: str | None, is_printed: bool, follow: bool, as_json: bool
+) -> None:
+    """Let guests reach the service; drop packets with forged addresses.
 
     The address of the service is put on the bridge; packets of a VM's tap are let through from the VM's own addresses
     only, and marked where VMs are known by marks; the control port is closed to guests. VMs come from the running
-    service, else from the fleet file of the settings. Whatever is there already is left as it is: run it again
-    whenever VMs were added.
+    service, else from its journal and the fleet file of the settings. What is set up already stays as it is: run
+    it again whenever VMs were added, or let --follow do that. Exits with 1 when the bridge is one of another program,
+    and not there yet.
     """
-    from forewarn.network import checking, machine
+    from forewarn.network import machine
 
+    if follow and is_printed:
+        raise click.UsageError("--print shows what would be done now, --follow stays; give one of them")
     machine.require(root=not is_printed)
-    settings = _settings(context, config, bridge)
-    steps = checking.missing(settings, _vms(settings))
-    _perform(steps, "nothing is missing", is_printed=is_printed, as_json=as_json)
+    if follow:
+        _follow(lambda: _settings(context, config, bridge), as_json=as_json)
+    elif not _set_up(_settings(context, config, bridge), is_printed=is_printed, as_json=as_json):
+        context.exit(1)
+
+
+def _set_up(settings: "Settings", *, is_printed: bool = False, as_json: bool, is_quiet: bool = False) -> bool:
+    """Do what is missing; return whether all of it could be done."""
+    from contextlib import nullcontext
+
+    from forewarn.cli.networking.guests import known_vms
+    from forewarn.network import machine
+    from forewarn.network.checking import Survey
+
+    with nullcontext() if is_printed else machine.locked(_warn):
+        survey = Survey(settings, known_vms(settings, _warn))
+        steps, absent = survey.steps(), survey.absent()
+        if steps or not is_quiet:
+            nothing = "nothing else is missing" if absent else "nothing is missing"
+            _perform(steps, nothing, is_printed=is_printed, as_json=as_json)
+    if absent and not is_quiet:
+        _warn(f"# {absent}" if is_printed else absent)
+    return not absent
+
+
+def _follow(read: "Callable[[], Settings]", *, as_json: bool) -> None:
+    """Set up again and again, by the settings as they are then."""
+    from forewarn.cli.networking.news import News
+    from forewarn.core.errors import ForewarnError
+
+    news = News(read().data)
+    is_first, trouble = True, ""
+    while True:
+        try:
+            _set_up(read(), as_json=as_json, is_quiet=not is_first)
+            is_first, trouble = False, ""
+        except ForewarnError as error:  # the next round tries again
+            if str(error) != trouble:
+                _warn(str(error))
+            trouble = str(error)
+        news.wait(_LOOK_ANYWAY, _SETTLES_WITHIN)
 
 
 @network.command
@@ -71,26 +124,30 @@ def check(context: click.Context, config: str | None, bridge: str | None, as_jso
 
     Exits with 1 when something is missing.
     """
-    from forewarn.network import checking, machine
+    from forewarn.cli.networking.guests import known_vms
+    from forewarn.network import machine
+    from forewarn.network.checking import Survey
 
     machine.require(root=True)
     settings = _settings(context, config, bridge)
-    vms = _vms(settings)
-    steps = checking.missing(settings, vms)
-    notes = checking.notes(settings, vms)
+    survey = Survey(settings, known_vms(settings, _warn))
+    steps, absent, notes = survey.steps(), survey.absent(), survey.notes()
     if as_json:
         missing = [{"missing": step.what, "command": str(step.command)} for step in steps]
+        missing += [{"missing": absent, "command": ""}] if absent else []
         print_json({"missing": missing, "notes": notes})
     else:
+        if absent:
+            click.echo(f"missing: {absent}")
         for step in steps:
             click.echo(f"missing: {step.what}; mend it with:\n{step.command}")
         for note in notes:
             click.echo(f"note: {note}")
-        if not steps:
-            click.echo("the network is as it should be")
-        else:
+        if steps:
             click.echo("mend all of it with: forewarn network setup")
-    if steps:
+        elif not absent:
+            click.echo("nothing is missing, but see the notes" if notes else "the network is as it should be")
+    if steps or absent:
         context.exit(1)
 
 
@@ -100,15 +157,20 @@ def check(context: click.Context, config: str | None, bridge: str | None, as_jso
 def teardown(is_printed: bool, as_json: bool) -> None:
     """Undo what setup did, and nothing else.
 
-    A bridge on which guests still are stays: without it they would have no network at all.
+    A bridge that still has guests stays: without it they would have no network at all.
     """
     from forewarn.network import checking, machine
 
     machine.require(root=True)
-    steps, notes = checking.left()
-    _perform(steps, "there is nothing of forewarn's here", is_printed=is_printed, as_json=as_json)
+    with machine.locked(_warn):
+        steps, notes = checking.left()
+        _perform(steps, "there is nothing of forewarn's here", is_printed=is_printed, as_json=as_json)
     for note in notes:
-        click.echo(f"# {note}" if is_printed else note, err=True)
+        _warn(f"# {note}" if is_printed else note)
+
+
+def _warn(said: str) -> None:
+    click.echo(said, err=True)
 
 
 def _perform(steps: "tuple[Step, ...]", nothing: str, *, is_printed: bool, as_json: bool) -> None:
@@ -130,21 +192,6 @@ def _settings(context: click.Context, config: str | None, bridge: str | None) ->
 
     from forewarn.config.settings import load
 
-    settings = load({"data": context.find_root().obj.data}, os.environ, Path(config) if config else None)
+    given = {"data": context.find_root().obj.data}
+    settings = load(given, os.environ, Path(config) if config else None, of_system=True)
     return replace(settings, network=replace(settings.network, bridge=bridge)) if bridge is not None else settings
-
-
-def _vms(settings: "Settings") -> "list[Vm]":
-    """Return the VMs of the running service; where none runs, those of the fleet file, if there is one."""
-    from forewarn.control.client import Client
-    from forewarn.control.wish import read
-    from forewarn.core.errors import Unavailable
-
-    try:
-        with Client.local(settings.data) as client:
-            return [vm for page in client.declared() for vm in page.vms]
-    except Unavailable:
-        if settings.fleet:
-            return list(read(settings.fleet).vms.values())
-        click.echo("no service runs and the settings name no fleet file: no VM is guarded yet", err=True)
-        return []

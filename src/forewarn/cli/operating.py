@@ -1,12 +1,14 @@
 """What commands that announce something have in common: their options, and how they tell what will happen."""
 
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, TypeVar
 
 import click
 
-from forewarn.cli.output import print_json, print_json_list, print_table
+from forewarn.cli.flags import in_flags
+from forewarn.cli.output import is_wide, print_json, print_json_list, print_table
 from forewarn.cli.times import clock, not_before_option, relative
 
 if TYPE_CHECKING:
@@ -14,7 +16,8 @@ if TYPE_CHECKING:
     from forewarn.control.views import Announcement, EventView
 
 _Command = TypeVar("_Command", bound=Callable[..., object])
-_LONGEST_DESCRIPTION = 512
+description_option = click.option("--description", metavar="TEXT", help="What its VMs will read.")
+_SHOWN_NAMES = 4
 
 _SENTENCES = {
     "Reboot": ("will restart", "restarts now"),
@@ -25,20 +28,26 @@ _SENTENCES = {
 }
 
 
-def connect(context: click.Context) -> "Client":
-    """Reach the service that the command line names."""
+@contextmanager
+def connect(context: click.Context) -> "Iterator[Client]":
+    """Reach the service that the command line names; what it refuses is said in the words of the command."""
     from forewarn.cli.logins import choose
+    from forewarn.core.errors import ForewarnError
 
-    return choose(context)
+    with choose(context) as client:
+        try:
+            yield client
+        except ForewarnError as error:
+            raise type(error)(in_flags(str(error), context.command)) from None
 
 
 def announcing_options(command: _Command) -> _Command:
     """Give a command the options of everything that announces an event."""
     for option in (
-        click.option("--description", metavar="TEXT", callback=_check_description, help="What its VMs will read."),
+        description_option,
         click.option(
             "--duration",
-            type=click.IntRange(min=-1, max=2**31 - 1),
+            type=click.IntRange(min=-1, max=7 * 24 * 3600),
             metavar="S",
             help="The seconds of interruption to announce; -1 when not known.",
         ),
@@ -51,12 +60,6 @@ def announcing_options(command: _Command) -> _Command:
     ):
         command = option(command)
     return command
-
-
-def _check_description(context: click.Context, parameter: click.Parameter, given: str | None) -> str | None:
-    if given is not None and len(given) > _LONGEST_DESCRIPTION:
-        raise click.BadParameter(f"it is longer than {_LONGEST_DESCRIPTION} characters", context, parameter)
-    return given
 
 
 def print_announcement(told: "Announcement", *, as_json: bool) -> None:
@@ -80,9 +83,34 @@ def sentence(told: "Announcement", now: datetime) -> str:
     if told.without_notice:
         return f"{name} {later} as soon as the event it is under has ended: {told.without_notice}"
     when = f"{name} {later} at {clock(event.not_before, now)} unless approved"
-    if told.asked_by and told.asked_at:
+    if told.earliest_start:
+        when = (
+            f"{name} {later} at {clock(told.earliest_start, now)}, when quiet hours end, unless approved before them"
+        )
+    if told.asked_at and told.asked_since_start:
         return f"{when}; {told.asked_by} polled {relative(told.asked_at, now)}"
-    return f"{when}; no VM of {told.group} has polled since the service started"
+    known = f"; the last known request is {told.asked_by}'s, {relative(told.asked_at, now)}" if told.asked_at else ""
+    return f"{when}; no VM of {told.group} has polled since the service started{known}"
+
+
+def print_quiet_hours(told: "Iterable[Announcement]") -> None:
+    """Say of events that quiet hours hold up when they can start."""
+    now = datetime.now(UTC)
+    for each in told:
+        if each.earliest_start:
+            start = clock(each.earliest_start, now)
+            click.echo(f"event {each.event.id[:8]} starts at {start} at the earliest: quiet hours of {each.group}")
+
+
+def canceled(ids: tuple[str, ...]) -> str:
+    """Say which events were canceled, as the end of a sentence."""
+    match len(ids):
+        case 0:
+            return ""
+        case 1:
+            return f"; event {ids[0]} is canceled"
+        case many:
+            return f"; {many} events are canceled"
 
 
 def print_choices(told: "Iterable[Announcement]", empty: str, *, as_json: bool) -> None:
@@ -93,7 +121,7 @@ def print_choices(told: "Iterable[Announcement]", empty: str, *, as_json: bool) 
     now = datetime.now(UTC)
     rows = (
         (
-            each.event.id[:8],
+            each.event.id,
             each.event.type,
             each.event.status,
             relative(each.event.not_before, now) if each.event.not_before else "-",
@@ -102,7 +130,9 @@ def print_choices(told: "Iterable[Announcement]", empty: str, *, as_json: bool) 
         )
         for each in told
     )
-    print_table(("EVENT", "TYPE", "STATUS", "NOT BEFORE", "VM", "WHY"), rows, empty)
+    print_table(
+        ("EVENT", "TYPE", "STATUS", "NOT BEFORE", "VM", "WHY"), rows, empty, drop=("STATUS", "TYPE", "NOT BEFORE")
+    )
 
 
 def _fields(event: "EventView") -> dict[str, object]:
@@ -115,16 +145,17 @@ def print_events(events: "Iterable[EventView]", empty: str, *, as_json: bool) ->
     if as_json:
         print_json_list(events)
     else:
-        print_table(("EVENT", "TYPE", "STATUS", "NOT BEFORE", "VMS"), _rows(events), empty)
+        print_table(("EVENT", "TYPE", "STATUS", "NOT BEFORE", "VMS"), _rows(events), empty, drop=("NOT BEFORE",))
 
 
 def _rows(events: "Iterable[EventView]") -> Iterator[tuple[str, ...]]:
     now = datetime.now(UTC)
     for event in events:
         when = relative(event.not_before, now) if event.not_before else "-"
-        yield event.id[:8], event.type, event.status, when, _names(event.resources)
+        yield event.id, event.type, event.status, when, _names(event.resources)
 
 
-def _names(names: tuple[str, ...], shown: int = 4) -> str:
+def _names(names: tuple[str, ...]) -> str:
+    shown = len(names) if is_wide() else _SHOWN_NAMES
     rest = f" and {len(names) - shown} more" if len(names) > shown else ""
     return ", ".join(names[:shown]) + rest

@@ -1,7 +1,12 @@
 """How commands print: JSON, tables without borders, and plain sentences.
 
-At a terminal a table has colours and fits the window: its last column, which tells most, is broken between words or
-stands below its row, and others are cut. Elsewhere it is plain text, and nothing is cut.
+At a terminal a table has colours and fits the window. No cell is cut:
+
+1. The last column is broken between words, or stands below its row, unless it may be left out.
+2. Columns that may be left out are left out in the order that the command states; a last line names them.
+3. A row that is still too wide is wrapped by the terminal.
+
+With ``--wide``, and in a pipe or file, every column is printed and each row is one line.
 """
 
 import sys
@@ -18,11 +23,11 @@ if TYPE_CHECKING:
     from rich.text import Text
 
 _Command = TypeVar("_Command", bound=Callable[..., object])
+_Row = Sequence[str]
+_WIDE = "forewarn.wide"
 _Value = TypeVar("_Value")
 _SLICE = 1_000
 _GAP = 2
-_WHOLE = 19
-"""Characters of a cell that are cut last; a time has so many."""
 _LEGIBLE = 30
 """Fewer characters than these are no column to break a text in."""
 _BELOW = 4
@@ -41,9 +46,25 @@ _STYLES = {
 }
 
 
+def json_log_option(command: _Command) -> _Command:
+    """Give a command that runs until it is stopped the flag --json: it logs in JSON."""
+    return click.option("--json", "as_json", is_flag=True, help="Log in JSON: short for log_format json.")(command)
+
+
 def json_option(command: _Command) -> _Command:
     """Give a command the flag that everything that prints has."""
     return click.option("--json", "as_json", is_flag=True, help="Print JSON.")(command)
+
+
+def print_live(text: str) -> None:
+    """Print a line at once; once nobody reads any more, print nothing and go on."""
+    try:
+        click.echo(text)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        from forewarn.cli.root import forget
+
+        forget(sys.stdout)
 
 
 def print_json(value: object) -> None:
@@ -60,30 +81,73 @@ def print_json_list(values: Iterable[object]) -> None:
     click.echo("\n]" if began else "[]")
 
 
-def print_table(headers: Sequence[str], rows: Iterable[Sequence[str]], empty: str) -> None:
-    """Print rows as they come; or the sentence ``empty`` when there are none."""
+def wide_option(command: _Command) -> _Command:
+    """Give a command the flag that everything that prints a table has."""
+
+    def keep(context: click.Context, _: click.Parameter, is_given: bool) -> None:
+        context.meta[_WIDE] = is_given
+
+    told = "Show all columns, and do not wrap lines."
+    return click.option("--wide", is_flag=True, expose_value=False, callback=keep, help=told)(command)
+
+
+def is_wide() -> bool:
+    """Tell whether nothing is left out and no line is broken: with --wide, and where no terminal shows it."""
+    context = click.get_current_context(silent=True)
+    return not _is_at_terminal() or bool(context and context.meta.get(_WIDE))
+
+
+def print_table(headers: _Row, rows: Iterable[_Row], empty: str, *, drop: Sequence[str] = ()) -> None:
+    """Print rows as they come; or the sentence ``empty`` when there are none.
+
+    ``drop`` names the columns that are left out where the terminal is too narrow, the first one first.
+    """
     shown = headers
-    widths = [len(header) for header in headers]
+    widths = [0] * len(headers)
+    left_out: list[str] = []
     for part in _slices(rows):
-        if _is_at_terminal():
-            _print_rich(shown, part)
-        else:
-            widths = [max(width, *(len(row[number]) for row in part)) for number, width in enumerate(widths)]
+        widths = [max(width, *(len(row[number]) for row in part)) for number, width in enumerate(widths)]
+        if not _is_at_terminal():
+            widths = list(map(max, widths, map(len, headers)))
             click.echo("\n".join(_plain(row, widths) for row in ((shown, *part) if shown else part)))
+        else:
+            before = len(left_out)
+            left_out = [] if is_wide() else _left_out(headers, widths, drop)
+            kept = [number for number, header in enumerate(headers) if header not in left_out]
+            table = [[row[number] for number in kept] for row in part]
+            _print_rich([headers[number] for number in kept] if shown or len(left_out) > before else (), table)
         shown = ()
     if shown:
         click.echo(empty)
+    if left_out:
+        click.echo(f"left out: {', '.join(left_out)}; --wide shows all columns")
 
 
-def _plain(row: Sequence[str], widths: Sequence[int]) -> str:
+def _left_out(headers: _Row, widths: Sequence[int], drop: Sequence[str]) -> list[str]:
+    """Return the columns to leave out, in the order in which the command gives them up."""
+    left = {header: max(len(header), width) for header, width in zip(headers, widths, strict=True)}
+    if headers[-1] not in drop:
+        left.popitem()  # it is broken, or stands below its row
+    room = console().width
+    gone: list[str] = []
+    for header in drop:
+        if sum(left.values()) + _GAP * (len(left) - 1) <= room:
+            break
+        gone.append(header)
+        del left[header]
+    return gone
+
+
+def _plain(row: _Row, widths: Sequence[int]) -> str:
     return "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
 
 
-def console() -> "Console":
-    """Return a console of the terminal's width."""
+def console(least: int = 0) -> "Console":
+    """Return a console of the terminal's width, or of ``least`` columns."""
     from rich.console import Console
 
-    return Console(highlight=False, emoji=False, markup=False)
+    usual = Console(highlight=False, emoji=False, markup=False)
+    return usual if usual.width >= least else Console(highlight=False, emoji=False, markup=False, width=least)
 
 
 def is_watched(stream: TextIO | None) -> bool:
@@ -95,44 +159,56 @@ def _is_at_terminal() -> bool:
     return is_watched(sys.stdout)
 
 
-def _print_rich(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    shown = console()
+def _print_rich(headers: _Row, rows: Sequence[_Row]) -> None:
+    from rich.cells import cell_len
+
     table = (headers, *rows) if headers else rows
-    *widths, last = (max(len(row[number]) for row in table) for number in range(len(rows[0])))
-    room = shown.width - sum(widths) - _GAP * len(widths)
-    if last <= max(room, _WHOLE) or room >= _LEGIBLE:
-        shown.print(_table(headers, rows))
+    *widths, last = (max(cell_len(row[number]) for row in table) for number in range(len(rows[0])))
+    others = sum(width + _GAP for width in widths)
+    room = console().width - others
+    if is_wide() or last <= room or not widths:
+        console(others + last).print(_table(headers, rows))
+        return
+    if room >= _LEGIBLE:
+        console().print(_table(headers, rows))
         return
     from rich.padding import Padding
     from rich.segment import Segments
 
+    shown = console(others)
     lines = shown.render_lines(_table(headers[:-1], [row[:-1] for row in rows]), new_lines=True)
     if headers:
         shown.print(Segments(lines.pop(0)))
     for line, (*_, below) in zip(lines, rows, strict=True):
         shown.print(Segments(line))
         if below != "-":
-            shown.print(Padding(_cell(below), (0, 0, 0, _BELOW), expand=False))
+            console().print(Padding(_cell(below), (0, 0, 0, _BELOW), expand=False))
 
 
-def _table(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> "Table":
+def _table(headers: _Row, rows: Sequence[_Row]) -> "Table":
     from rich.table import Table
 
     table = Table(box=None, pad_edge=False, padding=(0, _GAP, 0, 0), header_style="dim", show_header=bool(headers))
     for number in range(len(rows[0])):
-        header = headers[number] if headers else ""
-        # Where it gets narrow, columns that may wrap give way first.
-        width = max(len(header), *(len(row[number]) for row in rows))
-        table.add_column(header, no_wrap=width <= _WHOLE)
+        table.add_column(headers[number] if headers else "", no_wrap=number < len(rows[0]) - 1)
     for row in rows:
-        table.add_row(*(_cell(cell, is_cut=True) for cell in row[:-1]), _cell(row[-1]))
+        table.add_row(*map(_cell, row))
     return table
 
 
-def _cell(cell: str, *, is_cut: bool = False) -> "Text":
+def _cell(cell: str) -> "Text":
     from rich.text import Text
 
-    return Text(cell, style=_STYLES.get(cell, ""), no_wrap=is_cut, overflow="ellipsis" if is_cut else "fold")
+    return Text(cell, style=_STYLES.get(cell, ""), overflow="fold")
+
+
+def styled(text: str, *, color: str | None = None, is_bold: bool = False, is_dim: bool = False) -> str:
+    """Return a text in its style; without one where NO_COLOR asks for none."""
+    import os
+
+    if os.environ.get("NO_COLOR"):
+        return text
+    return click.style(text, fg=color, bold=is_bold or None, dim=is_dim or None)
 
 
 def print_line(word: str, rest: str) -> None:
@@ -166,7 +242,7 @@ def printable(text: str) -> str:
 
 def wrapped(text: str, lead: str = "") -> str:
     """Let a text follow its lead, broken between words where the terminal's window ends."""
-    if not _is_at_terminal():
+    if is_wide():
         return (lead + text).rstrip()
     import shutil
     import textwrap

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import click
 import msgspec
 
+from forewarn.cli.listening import service, url_option, words
 from forewarn.cli.output import json_option
 
 if TYPE_CHECKING:
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
 
 
 @click.command
-@click.argument("url", required=False)
+@url_option("[default: SCHEDULED_EVENTS_URL, else looked for]")
 @click.option(
     "--out", required=True, type=click.Path(path_type=Path), metavar="FILE", help="A new file for the recording."
 )
@@ -30,12 +31,10 @@ if TYPE_CHECKING:
 @click.option("--takes", type=click.IntRange(min=1), metavar="N", help="Stop after so many documents.")
 @json_option
 def record(url: str | None, out: Path, api_version: str, every: float, takes: int | None, as_json: bool) -> None:
-    """Keep every document that an endpoint shows, with its time, until Ctrl-C.
+    """Record every document that an endpoint shows, with its time, until Ctrl-C.
 
-    URL is the endpoint: SCHEDULED_EVENTS_URL where nothing is given, else it is looked for as 'forewarn events' does.
-    Azure and Forewarn are recorded alike; 'forewarn emulate FILE' plays the recording again.
+    Azure and Forewarn are recorded alike; 'forewarn emulate FILE' replays the recording.
     """
-    from forewarn.cli.listening import service
     from forewarn.core.errors import Unavailable
     from forewarn.emulator.microphone import Endpoint, open_recording
     from forewarn.emulator.microphone import takes as listen
@@ -71,5 +70,5 @@ def _line(take: "Take") -> str:
 
 
 def _sentence(take: "Take") -> str:
-    told = ", ".join(f"{event.type} {event.status}" for event in take.document.events) or "no events"
+    told = ", ".join(" ".join(words(event)[:2]) for event in take.document.events) or "no events"
     return f"{take.at:%H:%M:%S} UTC  incarnation {take.document.incarnation}: {told}"

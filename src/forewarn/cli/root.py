@@ -5,9 +5,11 @@ A command's module is imported only when the command is run, so that each starts
 
 import os
 import sys
+from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import dataclass
 from importlib import import_module
-from typing import TYPE_CHECKING, NamedTuple, TextIO
+from typing import TYPE_CHECKING, TextIO, TypeVar
 
 import click
 from click.exceptions import NoArgsIsHelpError
@@ -28,59 +30,72 @@ EXIT_CODES: dict[type[Exception], int] = {
 """How a command ends when it was not done: the first that fits counts. 0 is done."""
 INTERRUPTED = 130
 _TRACEBACK = "FOREWARN_TRACEBACK"
+_Command = TypeVar("_Command", bound=Callable[..., object])
+_Given = TypeVar("_Given")
 
 _SECTIONS = {
     "Run the service": {
         "demo": ("forewarn.cli.demo:demo", "Run the service with a demo fleet, and say what to type next."),
         "serve": ("forewarn.cli.serve:serve", "Run the service."),
-        "doctor": ("forewarn.cli.doctor:doctor", "Look whether all that the service needs is there."),
+        "doctor": ("forewarn.cli.doctor:doctor", "Check that everything the service needs is present."),
         "network": ("forewarn.cli.network:network", "Set up, check and take down the guests' link-local network."),
-        "journal": ("forewarn.cli.journal:journal", "Check what is on disk."),
+        "journal": ("forewarn.cli.journal:journal", "Check the journal on disk."),
+        "backup": ("forewarn.cli.backup:backup", "Write a verified copy of the journal to a file."),
+        "restore": ("forewarn.cli.backup:restore", "Restore the data directory from a backup."),
     },
     "Describe the fleet": {
-        "fleet": ("forewarn.cli.fleet:fleet", "Apply a fleet file, or show the fleet as one."),
-        "import": ("forewarn.cli.import_:import_", "Make hosts and VMs from what libvirt knows."),
+        "fleet": ("forewarn.cli.fleet:fleet", "Apply a fleet file, compare with one, or show the fleet as one."),
+        "import": ("forewarn.cli.import_:import_", "Import hosts and VMs from libvirt."),
         "group": ("forewarn.cli.group:group", "List groups, set their terms, scale them in."),
     },
     "Restart and maintain": {
-        "vm": ("forewarn.cli.vm:vm", "List, add and remove VMs; restart, redeploy, freeze, evict, delete them."),
-        "host": ("forewarn.cli.host:host", "List hosts; maintain one, or tell that it fails."),
+        "vm": (
+            "forewarn.cli.vm:vm",
+            "List, add and remove VMs; restart, redeploy, move, freeze, evict, delete them.",
+        ),
+        "host": ("forewarn.cli.host:host", "List hosts; maintain one, or report that it fails."),
         "spot": ("forewarn.cli.spot:spot", "Reclaim spot VMs."),
-        "event": ("forewarn.cli.event:event", "List events, tell their stories, approve, postpone and cancel them."),
-        "history": ("forewarn.cli.history:history", "Look back: who did what to whom, and when."),
+        "event": ("forewarn.cli.event:event", "List and show events; approve, postpone and cancel them."),
+        "history": ("forewarn.cli.history:history", "Show the record: who did what, to which VM, and when."),
     },
-    "Let others in, and tell them": {
+    "Access and notifications": {
         "token": ("forewarn.cli.token:token", "Create, list, rotate and revoke tokens."),
-        "login": ("forewarn.cli.login:login", "Remember a service elsewhere, and the token that opens it."),
+        "login": ("forewarn.cli.login:login", "Save the address and the token of a service elsewhere."),
         "subscription": (
             "forewarn.cli.subscription:subscription",
-            "Tell others what happens: webhooks, Slack, Teams, mail.",
+            "Send notifications to webhooks, Slack, Teams and mail.",
         ),
     },
     "In a VM, on Azure and on Forewarn alike": {
-        "whoami": ("forewarn.cli.whoami:whoami", "Tell this VM's name, and which service it asks."),
-        "events": ("forewarn.cli.events:events", "Show what is coming to this VM and its neighbours."),
-        "approve": ("forewarn.cli.approve:approve", "Say that events may start now."),
-        "agent": ("forewarn.cli.agent:agent", "Get ready for events, approve, put everything back."),
+        "whoami": ("forewarn.cli.whoami:whoami", "Show this VM's name, and which service it asks."),
+        "events": ("forewarn.cli.events:events", "Show the events of this VM and its neighbours."),
+        "approve": ("forewarn.cli.approve:approve", "Approve events: they may start now."),
+        "agent": ("forewarn.cli.agent:agent", "Run the agent: prepare for events, approve, and undo afterwards."),
     },
     "For developers of applications": {
-        "emulate": ("forewarn.cli.emulate:emulate", "Make every event happen: scenarios, faults, moved clocks."),
-        "record": ("forewarn.cli.record:record", "Keep every document of an endpoint, to play it again."),
+        "emulate": ("forewarn.cli.emulate:emulate", "Emulate events: scenarios, faults, a clock that can be moved."),
+        "record": ("forewarn.cli.record:record", "Record every document of an endpoint, to replay it."),
         "conformance": (
             "forewarn.cli.conformance:conformance",
-            "Look whether a server, or a client, keeps the protocol's rules.",
+            "Check whether a server or a client keeps the protocol's rules.",
         ),
     },
 }
 """Every command by who needs it: where it is, and what the list of commands says of it."""
+_AFTER = ("--json", "--wide")
+"""Options of commands that people also write before the command."""
+_LOCAL = ("demo", "serve", "doctor", "network", "journal", "backup", "restore", "emulate")
+"""Commands that work on this machine and speak to no service at a URL."""
 _COMMANDS = {name: each for section in _SECTIONS.values() for name, each in section.items()}
 
 
-class Chosen(NamedTuple):
-    """Which service the command line names."""
+@dataclass
+class Chosen:
+    """Which service the command line names, before the command or after it."""
 
-    data: str | None
-    server: str | None
+    data: str | None = None
+    url: str | None = None
+    idempotency_key: str | None = None
 
 
 class Ordered(click.Group):
@@ -88,6 +103,65 @@ class Ordered(click.Group):
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(self.commands)
+
+
+def service_options(command: _Command) -> _Command:
+    """Let the options that name a control plane stand after the command, too."""
+    for option in (
+        click.option("--url", metavar="URL", expose_value=False, callback=_choose, help="As 'forewarn --url'."),
+        data_option,
+    ):
+        command = option(command)
+    return command
+
+
+def _choose(context: click.Context, option: click.Parameter, given: str | None) -> None:
+    if given is not None:
+        setattr(context.find_root().obj, str(option.name), not_empty(context, option, given))
+
+
+def not_empty(context: click.Context, parameter: click.Parameter, given: _Given) -> _Given:
+    """Refuse an empty text, such as a shell makes of a variable that is not set."""
+    texts = given if isinstance(given, tuple) else (given,)
+    if any(isinstance(text, str) and not text.strip() for text in texts):
+        remedy = "give a value" if parameter.required else "give a value, or leave it out"
+        raise click.BadParameter(f"it is empty; {remedy}", context, parameter)
+    return given
+
+
+class SecretCommand(click.Command):
+    """A command that secrets are given to: its usage error does not repeat arguments that it does not take."""
+
+    surplus = "too many arguments; they are not repeated here because they may be secret"
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Parse arguments; refuse those that are left over."""
+        ctx.allow_extra_args = True
+        left = super().parse_args(ctx, args)
+        if left and not ctx.resilient_parsing:
+            ctx.fail(self.surplus)
+        return left
+
+
+class Operating(Ordered):
+    """A group of commands that speak to a control plane."""
+
+    def add_command(self, cmd: click.Command, name: str | None = None) -> None:
+        super().add_command(refuse_empty(service_options(cmd)), name)
+
+
+def refuse_empty(command: click.Command) -> click.Command:
+    """Refuse an empty text for every name, id and file that a command takes; a description may be empty."""
+    for each in command.params:
+        if each.type is click.STRING and each.callback is None and each.name not in ("description", "reason"):
+            each.callback = not_empty
+    return command
+
+
+def data_option(command: _Command) -> _Command:
+    """Let the option that names a data directory stand after a command that looks at one."""
+    told = "As 'forewarn --data'."
+    return click.option("--data", metavar="DIR", expose_value=False, callback=_choose, help=told)(command)
 
 
 class _Lazy(click.Group):
@@ -122,26 +196,37 @@ class _Lazy(click.Group):
 @click.option(
     "--data",
     metavar="DIR",
-    help="The data directory of the service to speak to; else FOREWARN_DATA, else data in forewarn.toml, "
-    "else ./forewarn-data.",
+    callback=not_empty,
+    help="The data directory of the service to speak to; else FOREWARN_DATA, else data in ./forewarn.toml "
+    "or /etc/forewarn/forewarn.toml, else ./forewarn-data.",
 )
 @click.option(
-    "--server",
+    "--url",
     metavar="URL",
-    help="A service elsewhere to speak to, such as https://forewarn.example.org:8255; else FOREWARN_SERVER.",
+    callback=not_empty,
+    help="A service elsewhere to speak to. Operators' commands: its control plane, such as "
+    "https://forewarn.example.org:8255; else FOREWARN_URL. Commands in a VM: its metadata endpoint, such as "
+    "http://169.254.169.254; else SCHEDULED_EVENTS_URL, else it is looked for.",
+)
+@click.option(
+    "--idempotency-key",
+    metavar="KEY",
+    callback=not_empty,
+    help="The key of an operator's command whose outcome was not known: it is carried out once, "
+    "however often it is repeated with its key.",
 )
 @click.version_option(__version__, message="forewarn %(version)s")
 @click.pass_context
-def cli(context: click.Context, data: str | None, server: str | None) -> None:
+def cli(context: click.Context, data: str | None, url: str | None, idempotency_key: str | None) -> None:
     """Maintenance that asks first: an Azure-compatible Scheduled Events service.
 
-    Commands speak to the service through the control socket in its data directory, or with --server to one
-    elsewhere. Every command takes --json.
+    Operators' commands speak to the service through the control socket in its data directory, or with --url to one
+    elsewhere. --data and --url may also stand after the command. Every command takes --json.
     Exit codes: 0 done, 1 refused by the rules, 2 wrong usage, 3 service not reachable, 4 limit reached.
     """
-    if data and server:
-        raise click.UsageError("--data names a service on this machine, --server one elsewhere; give one of them")
-    context.obj = Chosen(data, server)
+    if url is not None and context.invoked_subcommand in _LOCAL:
+        raise click.UsageError(f"{context.invoked_subcommand} works on this machine; leave --url out")
+    context.obj = Chosen(data, url, idempotency_key)
 
 
 def data_directory(context: click.Context) -> "Path":
@@ -154,7 +239,7 @@ def data_directory(context: click.Context) -> "Path":
         return Path(named).expanduser()
     from forewarn.config.settings import load
 
-    return load({}, os.environ).data
+    return load({}, os.environ, of_system=True).data
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -183,10 +268,10 @@ def run(arguments: list[str] | None = None) -> int:
     except ForewarnError as error:
         return _fail(str(error), next(code for family, code in EXIT_CODES.items() if isinstance(error, family)))
     except BrokenPipeError:
-        _forget(sys.stdout)
+        forget(sys.stdout)
         return 0  # who read the output has read enough
     except OSError as error:
-        _forget(sys.stdout)
+        forget(sys.stdout)
         return _fail(f"{error.filename or 'the output'}: {error.strerror or error}", EXIT_CODES[Unavailable])
     except Exception as error:  # a user is owed a sentence even for our own mistakes
         if os.environ.get(_TRACEBACK):
@@ -199,22 +284,31 @@ def run(arguments: list[str] | None = None) -> int:
 
 
 def _usage(error: click.UsageError) -> str:
-    said = " ".join(error.format_message().split()).rstrip(".").replace(". Did you", "; did you")
-    said = said[:1].lower() + said[1:]
+    from forewarn.core.redaction import shown_text  # errors repeat what was typed, addresses with passwords too
+
+    is_early = error.ctx is not None and isinstance(error.ctx.command, click.Group)
+    if is_early and isinstance(error, click.NoSuchOption) and error.option_name in _AFTER:
+        return f"{error.option_name} stands after the command: forewarn vm list {error.option_name}"
+    said = " ".join(shown_text(error.format_message()).split()).rstrip(".").replace(". Did you", "; did you")
+    said = said[:1].lower() + said[1:].replace("valid integer range", "whole number").replace(
+        "valid float range", "number"
+    )
     if error.ctx is None or not said or said.endswith("?"):
         return said or "wrong usage"
     return f"{said}; see '{error.ctx.command_path} --help'"
 
 
 def _fail(message: str, code: int) -> int:
+    from forewarn.core.redaction import shown_tokens  # a token may stand where a name or a file was expected
+
     try:
-        click.echo(f"forewarn: {message}", err=True)
+        click.echo(f"forewarn: {shown_tokens(message)}", err=True)
     except OSError:
-        _forget(sys.stderr)
+        forget(sys.stderr)
     return code
 
 
-def _forget(stream: TextIO | None) -> None:
+def forget(stream: TextIO | None) -> None:
     """Let nothing that is still buffered fail once more when the process ends."""
     if stream is not None:
         with suppress(OSError, ValueError):

@@ -2,13 +2,15 @@
 
 import os
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
 import click
 
-from forewarn.config.settings import KEYS, Settings, load
-from forewarn.config.values import Endpoint
+from forewarn.cli.output import json_log_option
+from forewarn.config.settings import KEYS, Settings, find_file, load
+from forewarn.config.values import TRUTH, Endpoint
 
 _Command = TypeVar("_Command", bound=Callable[..., object])
 
@@ -20,7 +22,9 @@ def _settings_options(command: _Command) -> _Command:
         default = getattr(usual, name)
         shown = f" [default: {_shown(default)}]" if default else ""
         flag = f"--{name.replace('_', '-')}"
-        command = click.option(flag, name, metavar=key.kind.metavar, help=key.help + shown)(command)
+        option = partial(click.option, flag, name, metavar=key.kind.metavar, help=key.help + shown)
+        # --strict alone is --strict true.
+        command = (option(is_flag=False, flag_value="true") if key.kind is TRUTH else option())(command)
     return command
 
 
@@ -45,15 +49,30 @@ def _shown(default: object) -> str:
     "--config", metavar="FILE", help="A file of settings. [default: FOREWARN_CONFIG, else ./forewarn.toml if present]"
 )
 @_settings_options
+@json_log_option
 @click.pass_context
-def serve(context: click.Context, /, config: str | None, **flags: str | None) -> None:
+def serve(context: click.Context, /, config: str | None, as_json: bool, **flags: str | None) -> None:
     """Run the service.
 
     Every flag is also a variable and a key of the file: --rate-limit, FOREWARN_RATE_LIMIT, rate_limit. A flag goes
     before the environment, the environment before the file.
     """
+    from forewarn.signals import Signals
+
+    signals = Signals()  # before anything that takes time: a SIGHUP must not end the process
     flags["data"] = flags["data"] or context.find_root().obj.data
-    settings = load(flags, os.environ, Path(config) if config else None)
+    flags["log_format"] = "json" if as_json else flags["log_format"]
+    environment = dict(os.environ)
+
+    file = Path(config) if config else None
+
+    def read() -> Settings:
+        nonlocal file
+        # A file that was read once is needed by every reload: without it, each of its settings would fall back.
+        file = file or find_file(environment)
+        return load(flags, environment, file)
+
+    read()
     from forewarn.serving import serve as run
 
-    run(settings)
+    run(read, signals=signals)

@@ -3,24 +3,30 @@
 import click
 
 from forewarn.cli.operating import connect, print_choices
-from forewarn.cli.output import json_option
-from forewarn.cli.root import Ordered
+from forewarn.cli.output import json_option, wide_option
+from forewarn.cli.root import Operating
 
 
-@click.group(cls=Ordered)
+@click.group(cls=Operating)
 def spot() -> None:
     """Reclaim spot VMs."""
 
 
 @spot.command
-@click.option("--count", type=click.IntRange(min=1), metavar="N", help="So many, chosen fairly among the groups.")
-@click.option("--host", metavar="NAME", help="All spot VMs of this host.")
+@click.option(
+    "--count",
+    type=click.IntRange(1, 1_000_000),
+    metavar="N",
+    help="How many VMs to evict, chosen fairly among the groups.",
+)
+@click.option("--host", metavar="NAME", help="Evict all spot VMs of this host.")
+@wide_option
 @json_option
 @click.pass_context
 def reclaim(context: click.Context, count: int | None, host: str | None, as_json: bool) -> None:
     """Evict spot VMs, after 30 seconds of notice.
 
-    Groups share the loss: the next VM is always taken from the one that has lost fewest.
+    The next VM is always taken from the group that has lost the fewest.
     """
     from forewarn.control.bodies import ReclaimBody
 

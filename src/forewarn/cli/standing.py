@@ -1,7 +1,7 @@
 """How the commands tell where the agent stands: its status, and what becomes of events."""
 
 from collections.abc import Iterator
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import click
 
@@ -12,15 +12,18 @@ from forewarn.cli.times import clock, countdown
 from forewarn.wire.dates import read_time
 from forewarn.wire.shown import ShownEvent
 
+_GUESS = " (a guess from the host name; set name in the configuration if it is wrong)"
+
 
 def show_status(status: Status) -> None:
     """Print what the agent knows and does."""
     print_fields(
         {
-            "vm": status.vm or "not known yet",
+            "vm": (status.vm or "not known yet") + (_GUESS if status.vm_is_guess else ""),
             "endpoint": status.endpoint or "not found yet",
             "trouble": ". ".join(status.ailments),
             "clock": status.clock_trouble,
+            "ignored": _ignored(status),
             "mode": "dry run: nothing is done" if status.dry_run else "",
             "since": f"{status.started_at.astimezone():%d %b %H:%M:%S}",
             "listeners": str(status.listeners),
@@ -28,30 +31,38 @@ def show_status(status: Status) -> None:
     )
     for view in status.events:
         click.echo()
-        _show_event(view)
+        _show_event(view, datetime.now(UTC) + timedelta(seconds=status.clock_offset))
     if not status.events:
         click.echo("\nno events")
+
+
+def _ignored(status: Status) -> str:
+    said = [f"{status.unreadable} cannot be read (see the log)"] if status.unreadable else []
+    said += [f"{status.ignored} are too many"] if status.ignored else []
+    return f"of the events shown, {' and '.join(said)}" if said else ""
 
 
 def sentence(line: ChangeLine) -> str:
     """Tell a change in one line."""
     event, now = line.event, datetime.now(UTC)
-    short = printable(event.event_id[:8])
-    head = f"{now.astimezone():%H:%M:%S}  {short}  {line.change:<7}  {_what(event, line.concerns_me)}"
+    id_ = printable(event.event_id)
+    head = f"{now.astimezone():%H:%M:%S}  {id_}  {line.change:<7}  {_what(event, line.concerns_me)}"
     if line.change == "gone":
         return f"{head}: {line.ending}"
     return f"{head}: {_stage(event, now)}"
 
 
-def _show_event(view: EventStatusView) -> None:
+def _show_event(view: EventStatusView, now: datetime) -> None:
     event = view.event
-    stage = "gone, and being put back" if view.is_gone else _stage(event, datetime.now(UTC))
+    stage = "gone, and being put back" if view.is_gone else _stage(event, now)
     click.echo(wrapped(f"{_what(event, view.concerns_me)}: {stage}"))
     approval = f"{view.approval}: {view.approval_detail}" if view.approval_detail else view.approval
     fields = {"event": printable(event.event_id), "rule": view.rule or "none fits", "approval": approval}
     for name, value in fields.items():
         click.echo(wrapped(value, f"  {name:<8}  "))
-    print_table(("  HANDLER", "DOES", "STATE", "SINCE", "DETAIL"), _steps(view), "  no handlers")
+    print_table(
+        ("  HANDLER", "DOES", "STATE", "SINCE", "DETAIL"), _steps(view), "  no handlers", drop=("SINCE", "DOES")
+    )
 
 
 def _what(event: ShownEvent, is_mine: bool) -> str:

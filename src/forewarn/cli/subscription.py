@@ -6,23 +6,22 @@ from typing import TYPE_CHECKING
 
 import click
 
+from forewarn.cli.flags import AnyCase
 from forewarn.cli.operating import connect
-from forewarn.cli.output import json_option, print_json, print_json_list, print_table
-from forewarn.cli.root import Ordered
+from forewarn.cli.output import json_option, print_json, print_json_list, print_table, wide_option
+from forewarn.cli.root import Operating, SecretCommand
 from forewarn.cli.times import clock, relative
 
 if TYPE_CHECKING:
     from forewarn.control.bodies import SubscriptionView
 
-_TYPES = ("freeze", "reboot", "redeploy", "preempt", "terminate")
 
-
-@click.group(cls=Ordered)
+@click.group(cls=Operating)
 def subscription() -> None:
-    """Tell others what happens: webhooks, Slack, Teams, mail."""
+    """Send notifications of events to webhooks, Slack, Teams and mail."""
 
 
-@subscription.command
+@subscription.command(cls=SecretCommand)
 @click.argument("name")
 @click.argument("target", metavar="URL|ADDRESS")
 @click.option(
@@ -30,13 +29,17 @@ def subscription() -> None:
     type=click.Choice(["webhook", "slack", "teams", "mail"]),
     default="webhook",
     show_default=True,
-    help="How they are told.",
+    help="The kind of receiver.",
 )
 @click.option(
     "--group", "groups", multiple=True, metavar="NAME", help="Only events of this group; may be given again."
 )
 @click.option(
-    "--type", "types", multiple=True, type=click.Choice(_TYPES), help="Only events of this type; may be given again."
+    "--type",
+    "types",
+    multiple=True,
+    type=AnyCase("Freeze", "Reboot", "Redeploy", "Preempt", "Terminate"),
+    help="Only events of this type; may be given again.",
 )
 @json_option
 @click.pass_context
@@ -49,12 +52,11 @@ def add(
     types: tuple[str, ...],
     as_json: bool,
 ) -> None:
-    """Tell somebody from now on.
+    """Add a subscription.
 
-    A webhook's messages are signed with a secret that is shown this once.
+    A webhook's messages are signed with a secret that is shown only this once.
     """
     from forewarn.control.bodies import SubscriptionBody
-    from forewarn.core.model import EventType
     from forewarn.core.outsiders import SubscriptionKind
 
     body = SubscriptionBody(
@@ -62,23 +64,24 @@ def add(
         kind=SubscriptionKind(kind),
         target=target,
         groups=groups,
-        types=tuple(EventType(each) for each in types),
+        types=types,
     )
     with connect(context) as client:
         made = client.add_subscription(body)
     if as_json:
         print_json(made)
         return
-    click.echo(f"{name} is told from now on; try it with 'forewarn subscription test {name}'")
+    click.echo(f"subscription {name} added; test it with 'forewarn subscription test {name}'")
     if made.secret:
-        click.echo(f"its messages are signed with {made.secret}, which is shown this once")
+        click.echo(f"its messages are signed with the secret {made.secret}, which is shown only this once")
 
 
 @subscription.command("list")
+@wide_option
 @json_option
 @click.pass_context
 def list_subscriptions(context: click.Context, as_json: bool) -> None:
-    """List who is told, and whether messages get through."""
+    """List subscriptions, and whether their messages are delivered."""
     with connect(context) as client:
         subscriptions = client.subscriptions()
         if as_json:
@@ -86,8 +89,8 @@ def list_subscriptions(context: click.Context, as_json: bool) -> None:
             return
         listed = list(subscriptions)
     headers = ("NAME", "KIND", "TARGET", "GROUPS", "TYPES", "STATE", "WAITING")
-    empty = "nobody is told; begin with 'forewarn subscription add NAME URL'"
-    print_table(headers, _rows(listed), empty)
+    empty = "no subscriptions yet; add one with 'forewarn subscription add NAME URL'"
+    print_table(headers, _rows(listed), empty, drop=("TYPES", "GROUPS", "KIND", "WAITING", "TARGET"))
     for each in listed:
         for line in _troubles(each, datetime.now(UTC)):
             click.echo(f"{each.name}: {line}")
@@ -100,9 +103,9 @@ def _troubles(each: "SubscriptionView", now: datetime) -> Iterator[str]:
         again = f"; tried again {relative(each.next_try_at, now)}" if each.next_try_at else ""
         yield f"{since}{each.last_error}{again}"
     if each.state == "gone":
-        yield f"not tried any more; once it is back: forewarn subscription test {each.name}"
+        yield f"delivery stopped; to start it again: forewarn subscription test {each.name}"
     if each.missed:
-        yield f"was never told of {each.missed} revisions"
+        yield f"{each.missed} revisions were not delivered"
 
 
 def _rows(subscriptions: "Iterable[SubscriptionView]") -> Iterator[tuple[str, ...]]:
@@ -123,13 +126,13 @@ def _rows(subscriptions: "Iterable[SubscriptionView]") -> Iterator[tuple[str, ..
 @json_option
 @click.pass_context
 def remove(context: click.Context, subscription: str, as_json: bool) -> None:
-    """Tell somebody nothing any more."""
+    """Remove a subscription."""
     with connect(context) as client:
         client.remove_subscription(subscription)
     if as_json:
         print_json({"removed": subscription})
     else:
-        click.echo(f"{subscription} is told nothing any more")
+        click.echo(f"subscription {subscription} removed")
 
 
 @subscription.command
@@ -137,7 +140,7 @@ def remove(context: click.Context, subscription: str, as_json: bool) -> None:
 @json_option
 @click.pass_context
 def test(context: click.Context, subscription: str, as_json: bool) -> None:
-    """Send somebody a message that says it is a test."""
+    """Send a test message to a subscription."""
     with connect(context) as client:
         sent = client.test_subscription(subscription)
     if as_json:

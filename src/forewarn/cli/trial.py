@@ -4,11 +4,13 @@ import asyncio
 import logging
 import sys
 import tempfile
+import threading
 from collections.abc import Callable
+from concurrent.futures import Future
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import click
 import msgspec
@@ -16,6 +18,7 @@ import msgspec
 from forewarn.agent.facts import Consulted, Fact
 from forewarn.agent.status import ApprovalState, EventStatusView, StepState, StepView
 from forewarn.cli.output import print_json, print_table
+from forewarn.cli.times import span
 from forewarn.core.errors import BadInput
 from forewarn.core.model import EventStatus
 from forewarn.wire.shown import show_status
@@ -26,6 +29,8 @@ if TYPE_CHECKING:
     from forewarn.config.settings import Notice
     from forewarn.emulator.emulator import Emulator
     from forewarn.emulator.handles import EventHandle, VmHandle
+
+_Answer = TypeVar("_Answer")
 
 _LOOK_AGAIN = 0.05
 _SCHEDULED = show_status(EventStatus.SCHEDULED)
@@ -50,6 +55,8 @@ class Said(msgspec.Struct):
     is_over: bool = False
     is_declined: bool = False
     """Whether the coordinator said no: it may say so for long, and nobody waits for that in a trial."""
+    gave_up: str = ""
+    """What was still awaited when the time for the whole trial was over."""
 
     def note(self, view: EventStatusView) -> None:
         """Take in how far the agent has come; what was done is kept when it is being put back."""
@@ -68,8 +75,8 @@ class Said(msgspec.Struct):
         return self.is_over and all(step.state in (StepState.DONE, StepState.UNDONE) for step in self.steps)
 
 
-def play(settings: "AgentSettings", event: str, notice: str | None, *, quiet: bool) -> Said:
-    """Run an agent with these settings until the event is over and everything is put back."""
+def play(settings: "AgentSettings", event: str, notice: str | None, seconds: float, *, quiet: bool) -> Said:
+    """Run an agent with these settings until the event is over and everything is put back, or time is up."""
     from forewarn import logs
     from forewarn.agent.assembly import run
     from forewarn.emulator.emulator import Emulator
@@ -85,13 +92,15 @@ def play(settings: "AgentSettings", event: str, notice: str | None, *, quiet: bo
         Emulator(name, clock="system", notice=least) as emulator,
     ):
         trial = msgspec.structs.replace(
-            settings, endpoint=emulator.url_of(name), name=name, state=Path(state), socket=None, http=None
+            settings, url=emulator.url_of(name), name=name, state=Path(state), socket=None, http=None
         )
 
         def begin(agent: "Agent") -> None:
             agent.clock_check = None  # the endpoint's is moved on
             agent.kept = partial(_note, agent, said, agent.kept)
-            playing.append(asyncio.get_running_loop().create_task(_play(agent, emulator, name, said)))
+            playing.append(
+                asyncio.get_running_loop().create_task(_play_in_time(agent, emulator, name, said, seconds))
+            )
 
         run(trial, begin)
         if playing[0].done() and not playing[0].cancelled() and (error := playing[0].exception()):
@@ -107,23 +116,57 @@ def _note(agent: "Agent", said: Said, tell: Callable[[Fact], None], fact: Fact) 
         said.note(view)
 
 
-async def _play(agent: "Agent", emulator: "Emulator", name: str, said: Said) -> None:
+async def _play_in_time(agent: "Agent", emulator: "Emulator", name: str, said: Said, seconds: float) -> None:
     try:
-        while agent.status().incarnation is None:  # noqa: ASYNC110 - the agent has no other way to tell
-            await asyncio.sleep(_LOOK_AGAIN)
-        event = await asyncio.to_thread(_announce, emulator.vm(name), said.event)
-        is_moved = False
-        while not (event.is_over and said.is_seen and not agent.status().events):
-            if not is_moved and _is_prepared(said):
-                if said.event in _LAST:
-                    break
-                # Approved or not, everything that was to be done before it has been done: let it happen.
-                is_moved = True
-                await asyncio.to_thread(emulator.advance, _AFTERWARDS)
-            await asyncio.sleep(_LOOK_AGAIN)
-        said.is_over = True
+        async with asyncio.timeout(seconds) as limit:
+            await _play(agent, emulator, name, said)
+    except TimeoutError:
+        if not limit.expired():
+            raise
+        said.gave_up = f"gave up after {span(seconds)}, waiting for {_awaited(agent, said)}"
     finally:
         agent.stop()
+
+
+async def _play(agent: "Agent", emulator: "Emulator", name: str, said: Said) -> None:
+    while agent.status().incarnation is None:  # noqa: ASYNC110 - the agent has no other way to tell
+        await asyncio.sleep(_LOOK_AGAIN)
+    event = await _aside(lambda: _announce(emulator.vm(name), said.event))
+    is_moved = False
+    while not (await _aside(lambda: event.is_over) and said.is_seen and not agent.status().events):
+        if not is_moved and _is_prepared(said):
+            if said.event in _LAST:
+                break
+            # Approved or not, everything that was to be done before it has been done: let it happen.
+            is_moved = True
+            await _aside(lambda: emulator.advance(_AFTERWARDS))
+        await asyncio.sleep(_LOOK_AGAIN)
+    said.is_over = True
+
+
+async def _aside(call: Callable[[], _Answer]) -> _Answer:
+    """Call in a thread that keeps nobody from ending: the agent goes on meanwhile, and hears signals."""
+    answer: Future[_Answer] = Future()
+
+    def run() -> None:
+        answer.set_running_or_notify_cancel()
+        try:
+            answer.set_result(call())
+        except BaseException as error:  # noqa: BLE001 - it is raised again where it is awaited
+            answer.set_exception(error)
+
+    threading.Thread(target=run, name="trial", daemon=True).start()
+    return await asyncio.wrap_future(answer)
+
+
+def _awaited(agent: "Agent", said: Said) -> str:
+    """Name what a trial that is not over waits for."""
+    if agent.status().incarnation is None:
+        return "the agent's first request"
+    if not said.is_seen:
+        return "the agent to see the event"
+    running = [f"{step.handler} to {step.direction}" for step in said.steps if step.state is StepState.RUNNING]
+    return " and ".join(running) or ("everything to be put back" if agent.status().events else "the event to end")
 
 
 def _notice(event: str, given: str | None) -> "Notice | None":
@@ -165,8 +208,12 @@ def show(said: Said, *, as_json: bool) -> None:
         return
     click.echo()
     rows = [(step.handler, step.direction, step.state, _seconds(step), step.detail) for step in said.steps]
-    print_table(("HANDLER", "DOES", "STATE", "TOOK", "DETAIL"), rows, "the rule has no handlers")
+    print_table(
+        ("HANDLER", "DOES", "STATE", "TOOK", "DETAIL"), rows, "the rule has no handlers", drop=("TOOK", "DOES")
+    )
     click.echo(f"rule {said.rule}, {_approval(said)}")
+    if said.gave_up:
+        click.echo(said.gave_up)
     if not said.is_over:
         click.echo("stopped before it was over: put back by hand what was done")
 

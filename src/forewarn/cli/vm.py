@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING, Literal
 
 import click
 
-from forewarn.cli.operating import announcing_options, connect, print_announcement, print_events
-from forewarn.cli.output import json_option, print_fields, print_json, print_json_list, print_table
-from forewarn.cli.root import Ordered
+from forewarn.cli.flags import flag_of
+from forewarn.cli.operating import announcing_options, canceled, connect, print_announcement, print_events
+from forewarn.cli.output import json_option, print_fields, print_json, print_json_list, print_table, wide_option
+from forewarn.cli.root import Operating
 
 if TYPE_CHECKING:
     from forewarn.control.views import VmDetail, VmView
@@ -18,17 +19,18 @@ _OPERATIONS: dict[_Operation, str] = {
     "restart": "Restart a VM, after notice to its group.",
     "redeploy": "Move a VM to another host.\n\nIt restarts there, after notice to its group.",
     "freeze": "Pause a VM for some seconds, after notice to its group.",
-    "evict": "Take a spot VM's place away, after 30 seconds of notice.",
-    "delete": "Delete a VM.\n\nAnnounced where its scale set has a terminate notice.",
+    "evict": "Evict a spot VM, after 30 seconds of notice.",
+    "delete": "Delete a VM.\n\nAnnounced first if its scale set has a terminate notice; else done at once.",
 }
 
 
-@click.group(cls=Ordered)
+@click.group(cls=Operating)
 def vm() -> None:
-    """List, add and remove VMs; restart, redeploy, freeze, evict, delete them."""
+    """List, add and remove VMs; restart, redeploy, move, freeze, evict, delete them."""
 
 
 @vm.command("list")
+@wide_option
 @json_option
 @click.pass_context
 def list_vms(context: click.Context, as_json: bool) -> None:
@@ -39,7 +41,8 @@ def list_vms(context: click.Context, as_json: bool) -> None:
             print_json_list(vms)
         else:
             headers = ("VM", "GROUP", "HOST", "UD", "FD", "ADDRESS", "STATE", "EVENTS")
-            print_table(headers, _rows(vms), "no VMs yet; declare some with 'forewarn fleet apply FILE'")
+            empty = "no VMs yet; declare some with 'forewarn fleet apply FILE'"
+            print_table(headers, _rows(vms), empty, drop=("FD", "UD", "ADDRESS", "HOST", "GROUP", "EVENTS"))
 
 
 def _rows(vms: "Iterator[VmView]") -> Iterator[tuple[str, ...]]:
@@ -62,6 +65,7 @@ def _state(each: "VmView") -> str:
 
 @vm.command
 @click.argument("name")
+@wide_option
 @json_option
 @click.pass_context
 def show(context: click.Context, name: str, as_json: bool) -> None:
@@ -90,6 +94,8 @@ def _print_detail(detail: "VmDetail", *, as_json: bool) -> None:
             "zone": detail.zone,
             "address": detail.address,
             "state": _state(detail) + (", spot" if detail.spot else ""),
+            "power": detail.power,
+            "held": detail.held,
             **{key.replace("_", " "): str(value or "") for key, value in interface.items()},
             **{key.replace("_", " "): value for key, value in instance.items()},
             "tags": ", ".join(f"{key}={value}" for key, value in tags.items()),
@@ -102,28 +108,30 @@ def _print_detail(detail: "VmDetail", *, as_json: bool) -> None:
 
 @vm.command
 @click.argument("name")
-@click.option("--group", metavar="NAME", help="The group it joins. [default: stands alone]")
-@click.option("--host", metavar="NAME", help="The host it stands on.")
+@click.option("--group", metavar="NAME", help="The group it joins. [default: a group of its own]")
+@click.option("--host", metavar="NAME", help="The host it runs on.")
 @click.option("--address", metavar="IP", help="The address it asks from.")
 @click.option(
     "--update-domain",
-    type=click.IntRange(min=0),
+    type=click.IntRange(0, 9_999),
     metavar="N",
     help="VMs of its group with the same number are impacted together.",
 )
 @click.option(
     "--fault-domain",
-    type=click.IntRange(min=0),
+    type=click.IntRange(0, 9_999),
     metavar="N",
     help="VMs of its group with the same number share hardware.",
 )
 @click.option("--zone", metavar="TEXT", help="Its availability zone.")
 @click.option("--spot", is_flag=True, default=None, help="It may be evicted.")
-@click.option("--tap", metavar="NAME", help="The device on its host that its packets come from.")
-@click.option("--mark", type=click.IntRange(1, 2**32 - 1), metavar="N", help="The number its packets are given.")
-@click.option("--mac-address", metavar="MAC", help="With a tap, packets with another are dropped.")
-@click.option("--subnet", metavar="CIDR", help="What it reads about itself, as is all that follows: its subnet.")
-@click.option("--public-ip-address", metavar="IP", help="Its address as the world sees it.")
+@click.option("--tap", metavar="NAME", help="The tap device on its host that its packets come from.")
+@click.option("--mark", type=click.IntRange(1, 2**32 - 1), metavar="N", help="The mark of its packets.")
+@click.option("--mac-address", metavar="MAC", help="Its MAC address; with --tap, packets from any other are dropped.")
+@click.option(
+    "--subnet", metavar="CIDR", help="Its subnet. It reads this and all options below in its instance metadata."
+)
+@click.option("--public-ip-address", metavar="IP", help="Its public address.")
 @click.option("--ipv6-address", metavar="IP", help="Its IPv6 address.")
 @click.option("--vm-id", metavar="TEXT", help="Its id. [default: made from its name]")
 @click.option("--vm-size", metavar="TEXT", help="Its size, such as Standard_D2s_v5.")
@@ -145,7 +153,9 @@ def add(context: click.Context, /, name: str, as_json: bool, tags: tuple[str, ..
     try:
         wished = read_vm(table | ({"tags": dict(_pair(tag) for tag in tags)} if tags else {}))
     except WrongTable as wrong:
-        raise click.UsageError(str(wrong), context) from None
+        flags = {each.name: flag_of(each) for each in context.command.params if isinstance(each, click.Option)}
+        said = str(wrong).replace(wrong.key, flags.get(wrong.key, wrong.key), 1).replace("a text in quotes", "a text")
+        raise click.UsageError(said, context) from None
     with connect(context) as client:
         (declared,) = client.declared(name)
         if declared.vms:
@@ -169,13 +179,13 @@ def _pair(tag: str) -> tuple[str, str]:
 
 @vm.command
 @click.argument("name")
-@click.option("--cancel-events", is_flag=True, help="Cancel what is Scheduled for it, instead of refusing.")
+@click.option("--cancel-events", is_flag=True, help="Cancel its Scheduled events, instead of refusing.")
 @json_option
 @click.pass_context
 def remove(context: click.Context, name: str, cancel_events: bool, as_json: bool) -> None:
     """Take a VM out of the fleet.
 
-    It leaves at once, and nothing is done to the machine.
+    It leaves the fleet at once; the machine itself is not touched.
     """
     from forewarn.control.difference import Difference
 
@@ -184,7 +194,7 @@ def remove(context: click.Context, name: str, cancel_events: bool, as_json: bool
     if as_json:
         print_json({"removed": name, "canceled": told.canceled})
     else:
-        click.echo(f"{name} was removed{_canceled(told.canceled)}")
+        click.echo(f"{name} was removed{canceled(told.canceled)}")
 
 
 @vm.command
@@ -192,7 +202,10 @@ def remove(context: click.Context, name: str, cancel_events: bool, as_json: bool
 @json_option
 @click.pass_context
 def start(context: click.Context, name: str, as_json: bool) -> None:
-    """Start a deallocated VM."""
+    """Start a deallocated VM.
+
+    A driver that can start VMs starts its machine; 'forewarn vm show NAME' tells whether it could.
+    """
     from forewarn.control.bodies import VmOperationBody
 
     with connect(context) as client:
@@ -201,7 +214,7 @@ def start(context: click.Context, name: str, as_json: bool) -> None:
     if as_json:
         print_json(detail)
     else:
-        click.echo(f"{name} runs")
+        click.echo(f"{detail.power}; see 'forewarn vm show {name}'" if detail.power else f"{name} is running")
 
 
 @vm.command
@@ -209,9 +222,10 @@ def start(context: click.Context, name: str, as_json: bool) -> None:
 @json_option
 @click.pass_context
 def deallocate(context: click.Context, name: str, as_json: bool) -> None:
-    """Give a VM's place back at once.
+    """Deallocate a VM at once.
 
-    Nothing is announced, and what is Scheduled for it is canceled.
+    Nothing is announced, and its Scheduled events are canceled. A driver that can stop VMs stops its machine;
+    'forewarn vm show NAME' tells whether it could.
     """
     from forewarn.control.bodies import VmOperationBody
 
@@ -221,17 +235,45 @@ def deallocate(context: click.Context, name: str, as_json: bool) -> None:
     if as_json:
         print_json(detail)
     else:
-        click.echo(f"{name} is deallocated{_canceled(told.canceled)}; start it with 'forewarn vm start {name}'")
+        click.echo(f"{name} is deallocated{canceled(told.canceled)}; start it with 'forewarn vm start {name}'")
+        if detail.power:
+            click.echo(f"{detail.power}; see 'forewarn vm show {name}'")
 
 
-def _canceled(ids: tuple[str, ...]) -> str:
-    match len(ids):
-        case 0:
-            return ""
-        case 1:
-            return f"; event {ids[0]} is canceled"
-        case many:
-            return f"; {many} events are canceled"
+@vm.command
+@click.argument("name")
+@click.argument("host")
+@click.option("--record", is_flag=True, help="Only record the new host: the machine was moved by hand.")
+@announcing_options
+@json_option
+@click.pass_context
+def move(
+    context: click.Context,
+    name: str,
+    host: str,
+    record: bool,
+    not_before: datetime | None,
+    duration: int | None,
+    description: str | None,
+    as_json: bool,
+) -> None:
+    """Move a VM to a host, after notice to its group.
+
+    The VM keeps running if the driver can move it live. With a driver that cannot move a VM to a given host, only the
+    new host is recorded.
+    """
+    from forewarn.control.bodies import MoveBody
+
+    body = MoveBody(host=host, record=record, not_before=not_before, duration=duration, description=description)
+    with connect(context) as client:
+        answer = client.move_vm(name, body)
+        detail = None if answer.announcements else client.vm(name)
+    if detail is None:
+        print_announcement(answer.announcements[0], as_json=as_json)
+    elif as_json:
+        print_json(detail)
+    else:
+        click.echo(f"{name} is on host {detail.host}")
 
 
 def _add_operation(operation: _Operation, told: str) -> None:

@@ -2,7 +2,7 @@
 
 import click
 
-from forewarn.cli.listening import first_document, service, service_options
+from forewarn.cli.listening import REMEDY, first_document, own_name, service, service_options
 from forewarn.cli.output import json_option, print_fields, print_json, printable
 
 
@@ -10,19 +10,24 @@ from forewarn.cli.output import json_option, print_fields, print_json, printable
 @service_options
 @json_option
 def whoami(url: str | None, api_version: str | None, as_json: bool) -> None:
-    """Tell this VM's name, and where and how its events are asked for.
+    """Show this VM's name, and where and how its events are asked for.
 
-    Neighbours are the VMs that present events name; a service does not list them otherwise.
+    The name comes from the service's instance metadata, else from the agent's configuration; else the host name
+    is used as a guess, and the output says so. Neighbours are the other VMs in the present events: a service does
+    not list them otherwise.
     """
     from forewarn.client.names import find_name
 
     with service(url, api_version) as client:
         document = first_document(client)
-        name = client.own_name()
+        own = own_name(client, document.events)
+        name = own.name
         named = {each for event in document.events for each in event.resources}
         neighbours = sorted(each for each in named if not find_name(name, (each,)))
         told = {
             "name": name,
+            "name_evidence": own.evidence,
+            "name_is_guess": own.is_guess,
             "url": client.url,
             "found_by": client.found_by,
             "api_version": client.api_version,
@@ -36,7 +41,8 @@ def whoami(url: str | None, api_version: str | None, as_json: bool) -> None:
         return
     print_fields(
         {
-            "name": name,
+            "name": printable(f"{name} (a guess)" if own.is_guess else name),
+            "name from": f"{own.evidence}; {REMEDY}" if own.is_guess else own.evidence,
             "service": client.url,
             "found by": client.found_by,
             "api-version": client.api_version,

@@ -3,24 +3,28 @@
 import asyncio
 import os
 from collections.abc import AsyncGenerator
+from contextlib import suppress
 from datetime import timedelta
 from types import TracebackType
-from typing import Self, TypeVar
+from typing import TYPE_CHECKING, Self, TypeVar
 
 from forewarn.client.async_wires import AsyncWire
 from forewarn.client.changes import Change, changes
-from forewarn.client.client import PATIENCE, id_of
+from forewarn.client.client import PATIENCE
 from forewarn.client.conversation import Conversation
-from forewarn.client.errors import Closed
+from forewarn.client.errors import Closed, WrongLoop
 from forewarn.client.following import Following
 from forewarn.client.steps import Look, Pause, Send, Steps
 from forewarn.wire.document import Document, ScheduledEvent
+
+if TYPE_CHECKING:
+    from forewarn.client.effects import Effect
 
 _Result = TypeVar("_Result")
 
 
 class AsyncClient:
-    """Asks a Scheduled Events service as ``Client`` does, on the event loop. Tasks may share a client."""
+    """Asks a Scheduled Events service as ``Client`` does, on the event loop. Tasks of one loop may share a client."""
 
     def __init__(
         self,
@@ -34,6 +38,7 @@ class AsyncClient:
         self._wires: set[AsyncWire] = set()
         self._closing = asyncio.Event()
         self._turn = asyncio.Lock()
+        self._loop: asyncio.AbstractEventLoop | None = None
         self._wire = self._open()
 
     async def __aenter__(self) -> Self:
@@ -59,6 +64,11 @@ class AsyncClient:
         return self.conversation.versions.version
 
     @property
+    def is_name_guessed(self) -> bool:
+        """Whether own_name took the name from the host name, because the service does not tell it."""
+        return self.conversation.is_name_guessed
+
+    @property
     def trouble(self) -> str:
         """What is in the way at present; empty while all is well."""
         return self.conversation.log.present
@@ -73,11 +83,19 @@ class AsyncClient:
 
     async def approve(self, *events: ScheduledEvent | str) -> None:
         """Say that events may start now, for all their resources; UnknownEvent when one is gone."""
-        await self._run(self.conversation.approve(tuple(map(id_of, events))), self._wire)
+        await self._run(self.conversation.approve(events), self._wire)
+
+    async def wait_for_start(
+        self, *events: ScheduledEvent | str, within: timedelta = timedelta(minutes=1)
+    ) -> "dict[str, Effect]":
+        """Wait until approved events have started or are gone, at most ``within``; return the effects, by id."""
+        from forewarn.client.effects import effects  # noqa: PLC0415 - few wait
+
+        return await self._run(effects(self.conversation, events, within), self._wire)
 
     async def postpone(self, event: ScheduledEvent | str, by: timedelta, reason: str = "") -> None:
         """Ask for more time; NotPostponed where the service gives none, as Azure never does."""
-        await self._run(self.conversation.postpone(id_of(event), by, reason), self._wire)
+        await self._run(self.conversation.postpone(event, by, reason), self._wire)
 
     async def own_name(self) -> str:
         """Return the name by which events call this VM."""
@@ -110,6 +128,7 @@ class AsyncClient:
 
     async def aclose(self) -> None:
         """Let go of all connections; whoever waits in another task waits no longer."""
+        self._check_loop()
         self._closing.set()
         for wire in tuple(self._wires):
             wire.end()
@@ -120,6 +139,7 @@ class AsyncClient:
         return wire
 
     async def _run(self, steps: Steps[_Result], wire: AsyncWire) -> _Result:
+        self._check_loop()
         reply: object = None
         try:
             while True:
@@ -130,8 +150,8 @@ class AsyncClient:
                             reply = await wire.exchange(step)
                     case Send():
                         reply = await wire.exchange(step)
-                    case Pause(seconds):
-                        await self._pause(seconds)
+                    case Pause():
+                        await self._pause(step)
                         reply = None
                     case Look(call):
                         reply = await asyncio.to_thread(call)
@@ -141,9 +161,15 @@ class AsyncClient:
             result: _Result = end.value
             return result
 
-    async def _pause(self, seconds: float) -> None:
-        try:
-            async with asyncio.timeout(seconds):
-                await self._closing.wait()
-        except TimeoutError:
-            return
+    async def _pause(self, pause: Pause) -> None:
+        for seconds in pause.slices(asyncio.get_running_loop().time):
+            with suppress(TimeoutError):
+                async with asyncio.timeout(seconds):
+                    await self._closing.wait()
+                    return
+
+    def _check_loop(self) -> None:
+        running = asyncio.get_running_loop()
+        self._loop = self._loop or running
+        if self._loop is not running:
+            raise WrongLoop

@@ -51,7 +51,9 @@ def changes(before: Document | None, after: Document) -> tuple[Change, ...]:
     rise = after.incarnation - before.incarnation if before else 0
     # Each of these differences raises the incarnation by one. An event that started unseen and then ended would have
     # raised it once more; so would one that came and went unseen, and then nothing is certain.
-    nobody_started = 1 <= rise <= len(gone) + len(others)
+    # What cannot be read may have changed in any way.
+    all_was_read = not after.unreadable and not (before and before.unreadable)
+    nobody_started = all_was_read and 1 <= rise <= len(gone) + len(others)
     return (*(Change(ChangeKind.GONE, event, event, _ending(event, nobody_started)) for event in gone), *others)
 
 

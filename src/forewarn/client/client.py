@@ -4,8 +4,9 @@ import os
 import threading
 from collections.abc import Generator
 from datetime import timedelta
+from time import monotonic
 from types import TracebackType
-from typing import Self, TypeVar
+from typing import TYPE_CHECKING, Self, TypeVar
 
 from forewarn.client.changes import Change, changes
 from forewarn.client.conversation import Conversation
@@ -14,6 +15,9 @@ from forewarn.client.following import Following
 from forewarn.client.steps import Look, Pause, Send, Steps
 from forewarn.client.wires import Wire
 from forewarn.wire.document import Document, ScheduledEvent
+
+if TYPE_CHECKING:
+    from forewarn.client.effects import Effect
 
 _Result = TypeVar("_Result")
 PATIENCE = timedelta(minutes=2)
@@ -65,6 +69,11 @@ class Client:
         return self.conversation.versions.version
 
     @property
+    def is_name_guessed(self) -> bool:
+        """Whether own_name took the name from the host name, because the service does not tell it."""
+        return self.conversation.is_name_guessed
+
+    @property
     def trouble(self) -> str:
         """What is in the way at present; empty while all is well."""
         return self.conversation.log.present
@@ -79,11 +88,19 @@ class Client:
 
     def approve(self, *events: ScheduledEvent | str) -> None:
         """Say that events may start now, for all their resources; UnknownEvent when one is gone."""
-        self._run(self.conversation.approve(tuple(map(id_of, events))), self._wire)
+        self._run(self.conversation.approve(events), self._wire)
+
+    def wait_for_start(
+        self, *events: ScheduledEvent | str, within: timedelta = timedelta(minutes=1)
+    ) -> "dict[str, Effect]":
+        """Wait until approved events have started or are gone, at most ``within``; return the effects, by id."""
+        from forewarn.client.effects import effects  # noqa: PLC0415 - few wait
+
+        return self._run(effects(self.conversation, events, within), self._wire)
 
     def postpone(self, event: ScheduledEvent | str, by: timedelta, reason: str = "") -> None:
         """Ask for more time; NotPostponed where the service gives none, as Azure never does."""
-        self._run(self.conversation.postpone(id_of(event), by, reason), self._wire)
+        self._run(self.conversation.postpone(event, by, reason), self._wire)
 
     def own_name(self) -> str:
         """Return the name by which events call this VM."""
@@ -135,8 +152,8 @@ class Client:
                             reply = wire.exchange(step)
                     case Send():
                         reply = wire.exchange(step)
-                    case Pause(seconds):
-                        reply = self._closing.wait(seconds)
+                    case Pause():
+                        reply = any(map(self._closing.wait, step.slices(monotonic)))
                     case Look(call):
                         reply = call()
                 if self._closing.is_set():
@@ -144,8 +161,3 @@ class Client:
         except StopIteration as end:
             result: _Result = end.value
             return result
-
-
-def id_of(event: ScheduledEvent | str) -> str:
-    """Return the id of an event, given as such or by its id."""
-    return event if isinstance(event, str) else event.id

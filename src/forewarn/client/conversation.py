@@ -7,7 +7,7 @@ Every method is a generator of steps (``steps.py``), so that ``Client`` and ``As
                                                └─ pause ┘    until patience is over
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import timedelta
 from socket import gethostname
 from time import monotonic
@@ -31,7 +31,7 @@ from forewarn.client.steps import Answer, Look, Pause, Send, Silence, Steps
 from forewarn.client.trouble import Trouble, newest_versions, trouble_of_answer, trouble_of_body, trouble_of_silence
 from forewarn.client.trouble_log import TroubleLog
 from forewarn.client.versions import Negotiation
-from forewarn.core.errors import Refused
+from forewarn.core.errors import BadInput, Refused
 from forewarn.wire.bodies import BadBody
 from forewarn.wire.document import Document, ScheduledEvent, parse
 from forewarn.wire.versions import SCHEDULED_EVENTS
@@ -46,6 +46,8 @@ _HOLDING = 3.0
 """Seconds after which a question that should have been held for one is known to be held."""
 _NAME_VERSION = "2017-08-01"
 _LONGEST_NAME = 256
+_NO_EVENT = "00000000-0000-0000-0000-000000000000"
+"""An id that no event has."""
 
 
 class Fetched(msgspec.Struct, frozen=True):
@@ -79,13 +81,19 @@ class Conversation:
         self.found = Found(read_place(url), GIVEN, is_discovered=False) if url else None
         self.versions = Negotiation(api_version or (url and read_version(url)) or None, seconds)
         self.log = TroubleLog(seconds)
-        self.date = ""
-        """What the service's clock said in its latest answer, as it spells it; empty if it does not tell."""
+        self.heard_date: Callable[[str], None] = lambda _: None
+        """Called with the Date of every answer, as the service spells it; empty if it does not tell."""
         self._environment = environment
-        self._patience = patience.total_seconds()
-        self._unreachable = self._patience if unreachable_patience is None else unreachable_patience.total_seconds()
+        self._patience = seconds_of(patience, "patience")
+        self._unreachable = self._patience
+        if unreachable_patience is not None:
+            self._unreachable = seconds_of(unreachable_patience, "unreachable_patience")
         self._has_answered = False
+        self._shown: dict[str, str] = {}
+        """The ids of the latest document: in lower case, and as it shows them."""
         self._name = ""
+        self.is_name_guessed = False
+        """The service does not tell this VM's name; it was taken from the host name."""
 
     def find(self) -> Steps[Found]:
         """Find the service, unless it is found already."""
@@ -130,43 +138,54 @@ class Conversation:
         if answer.status != 200 and not (answer.status == 304 and tag):
             raise trouble_of_answer(found.place.url, answer)
         document = self._read(found.place, answer) if answer.status == 200 else None
-        self.date = answer.headers.get("date", "")
+        self.heard_date(answer.headers.get("date", ""))
         self._has_answered = True
         self.versions.accepted()
         held = answer.headers.get("preference-applied", "").lower().startswith("wait")
         return Fetched(document, answer.body, answer.headers.get("etag", tag), version, held)
 
-    def approve(self, events: tuple[str, ...]) -> Steps[None]:
+    def approve(self, events: tuple[ScheduledEvent | str, ...]) -> Steps[None]:
         """Let events start; raise UnknownEvent when one of them is gone, and then none was approved."""
         from forewarn.wire.approval import encode  # noqa: PLC0415 - who only listens does not pay for it
 
-        ids = tuple(dict.fromkeys(map(read_id, events)))
-        if ids:
-            yield from self._patiently(lambda: self._post(encode(ids), ids))
+        shown = yield from self._as_shown(events)
+        if shown:
+            yield from self._patiently(lambda: self._post(encode(shown.values()), shown))
 
-    def postpone(self, event: str, by: timedelta, reason: str) -> Steps[None]:
+    def refuses_unknown(self) -> Steps[bool]:
+        """Tell whether the service refuses the approval of an event that does not exist; it changes nothing."""
+        from forewarn.wire.approval import encode  # noqa: PLC0415 - as in approve
+
+        try:
+            yield from self._patiently(lambda: self._post(encode((_NO_EVENT,)), {_NO_EVENT: _NO_EVENT}))
+        except Refused:
+            return True
+        return False
+
+    def postpone(self, event: ScheduledEvent | str, by: timedelta, reason: str) -> Steps[None]:
         """Ask for more time, and look whether it was given: a service that does not know of it may say yes too."""
         from forewarn.core.commands import Postponement  # noqa: PLC0415 - as in approve
         from forewarn.wire.approval import encode  # noqa: PLC0415
 
-        event = read_id(event)
         before = _event(event, (yield from self.document()))
-        body = encode((), (Postponement(event, round(by.total_seconds()), reason),))
+        shown = before.shown_id
+        body = encode((), (Postponement(shown, round(seconds_of(by, "by")), reason),))
         try:
-            yield from self._patiently(lambda: self._post(body, (event,)))
+            yield from self._patiently(lambda: self._post(body, {before.id: shown}))
         except (UnknownEvent, NotKnown):
             raise
         except Refused as error:
-            raise NotPostponed(f"event {event} is not postponed: {error}") from None
-        after = _event(event, (yield from self.document()))
+            raise NotPostponed(f"event {shown} is not postponed: {error}") from None
+        after = _event(before, (yield from self.document()))
         if before.not_before is None or after.not_before is None or after.not_before <= before.not_before:
-            raise NotPostponed(f"event {event} is not postponed: its NotBefore has not moved, though nobody said no")
+            raise NotPostponed(f"event {shown} is not postponed: its NotBefore has not moved, though nobody said no")
 
     def own_name(self) -> Steps[str]:
         """Return this VM's name: what the service calls it, else what events call it, else its host name."""
         if not self._name:
             told = yield from self._patiently(self._told_name)
             self._name = told or (yield from self._guessed_name())
+            self.is_name_guessed = not told
         return self._name
 
     def does_hold(self) -> Steps[bool]:
@@ -197,7 +216,14 @@ class Conversation:
         resources = [name for event in document.events for name in event.resources]
         return find_name(host_name, resources) or host_name.partition(".")[0]
 
-    def _post(self, body: bytes, ids: tuple[str, ...]) -> Steps[None]:
+    def _as_shown(self, events: Iterable[ScheduledEvent | str]) -> Steps[dict[str, str]]:
+        """Return each id in lower case, and as the service shows it: some services compare it exactly."""
+        wanted = {id_of(event): event if isinstance(event, str) else event.shown_id for event in events}
+        if any(isinstance(event, str) and id_of(event) not in self._shown for event in events):
+            yield from self.document()
+        return {id_: self._shown.get(id_, given) for id_, given in wanted.items()}
+
+    def _post(self, body: bytes, ids: Mapping[str, str]) -> Steps[None]:
         found = yield from self.find()
         while True:
             version = self.versions.version
@@ -215,7 +241,7 @@ class Conversation:
             if self.versions.version == version:
                 break
         there = {event.id for event in fetched.document.events} if fetched.document else set()
-        gone = tuple(each for each in ids if each not in there)
+        gone = {id_: shown for id_, shown in ids.items() if id_ not in there}
         if gone:
             raise _gone(gone)
         raise self._refusal(found.place, answer)
@@ -225,6 +251,7 @@ class Conversation:
             document = parse(answer.body)
         except BadBody as error:
             raise trouble_of_body(place.url, answer, error) from None
+        self._shown = {event.id: event.shown_id for event in document.events}
         return _without_underscores(document) if self.versions.has_underscores else document
 
     def _refusal(self, place: Place, answer: Answer) -> Trouble:
@@ -255,7 +282,7 @@ class Conversation:
                     raise trouble.error from None
                 self.log.begin(trouble.kind, str(trouble))
                 failures += 1
-                yield Pause(wait)
+                yield Pause(wait, self.log.recovery())
             else:
                 self.log.over()
                 return result
@@ -275,16 +302,35 @@ def _heard(place: Place, reply: object) -> Answer:
             raise TypeError(f"a request is replied to with an Answer or Silence, not {reply!r}")
 
 
-def _event(id: str, document: Document) -> ScheduledEvent:
+def id_of(event: ScheduledEvent | str) -> str:
+    """Return the id of an event, given as such or by its id, in lower case."""
+    if isinstance(event, str):
+        return read_id(event)
+    if isinstance(event, ScheduledEvent):
+        return event.id
+    raise BadInput(
+        f"an event is given as such or by its id, not as {event!r:.100}; write approve(*events) for several"
+    )
+
+
+def seconds_of(given: timedelta, what: str) -> float:
+    """Return the seconds of a duration; BadInput shows how to write one."""
+    if isinstance(given, timedelta):
+        return given.total_seconds()
+    raise BadInput(f"{what} is {given!r}, expected a timedelta such as timedelta(minutes=2)")
+
+
+def _event(wanted: ScheduledEvent | str, document: Document) -> ScheduledEvent:
+    id_ = id_of(wanted)
     for event in document.events:
-        if event.id == id:
+        if event.id == id_:
             return event
-    raise _gone((id,))
+    raise _gone({id_: wanted if isinstance(wanted, str) else wanted.shown_id})
 
 
-def _gone(ids: tuple[str, ...]) -> UnknownEvent:
-    named = ", ".join(ids)
-    return UnknownEvent(f"no longer there: {named}; it is over or was canceled, and nothing was changed", ids)
+def _gone(ids: Mapping[str, str]) -> UnknownEvent:
+    named = ", ".join(ids.values())
+    return UnknownEvent(f"no longer there: {named}; it is over or was canceled, and nothing was changed", tuple(ids))
 
 
 def _without_underscores(document: Document) -> Document:

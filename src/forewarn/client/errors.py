@@ -1,6 +1,6 @@
 """What can go wrong between a VM and the service, by whose fault it is."""
 
-from forewarn.core.errors import NotAllowed, Refused, Unavailable, Unknown
+from forewarn.core.errors import BadInput, NotAllowed, Refused, Unavailable, Unknown
 
 
 class NotFound(Unavailable):
@@ -25,6 +25,10 @@ class NotAService(Unavailable):
 
 class Closed(Unavailable):
     """The client is closed."""
+
+
+class WrongLoop(BadInput):
+    """An AsyncClient works in the event loop of its first call only; make one in each (asyncio.run starts one)."""
 
 
 class NotKnown(NotAllowed):

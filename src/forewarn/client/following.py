@@ -6,7 +6,7 @@ from forewarn.client.patience import pause, spread
 from forewarn.client.steps import Pause, Steps
 from forewarn.client.trouble import Trouble
 from forewarn.core.errors import ForewarnError
-from forewarn.wire.document import Document
+from forewarn.wire.document import Document, keep_unreadable
 
 _WAIT = 55
 """Seconds that a service is asked to wait for a change: less than what routers and proxies bear in silence."""
@@ -45,7 +45,7 @@ class Following:
         while True:
             left = self._due - talk.seconds()
             if left > 0:
-                yield Pause(left)
+                yield Pause(left, talk.log.recovery() if failures else None)
             asked_at = talk.seconds()
             tag = self._tag if self._tag_version == talk.versions.version else ""
             wait = _WAIT if tag and self._may_wait(asked_at) else 0
@@ -60,17 +60,19 @@ class Following:
                 continue
             except ForewarnError as error:
                 # Looking for the service may mean to shout into the network, so it is not done often for long.
-                talk.log.begin(type(error).__name__, str(error))
+                talk.log.begin(f"{type(error).__name__} {error}", str(error))
                 self._wait_out(failures, _SELDOM if failures >= _OFTEN else 0.0)
                 failures += 1
                 continue
             talk.log.over()
             failures = 0
-            is_news = fetched.document is not None and fetched.document != self._last
+            document = fetched.document and keep_unreadable(self._last, fetched.document)
+            is_news = document is not None and document != self._last
             self._learn(fetched, asked_at, asked=wait > 0, is_news=is_news)
-            if is_news and fetched.document is not None:
-                self._last = fetched.document
-                return fetched.document
+            if is_news and document is not None:
+                self._last = document
+                talk.log.ignored(document.unreadable)
+                return document
 
     def _wait_out(self, failures: int, wish: float) -> None:
         talk = self._conversation

@@ -5,6 +5,7 @@ import re
 import msgspec
 
 from forewarn.core.errors import BadInput
+from forewarn.core.redaction import shown_address
 
 DOCUMENT = "/metadata/scheduledevents"
 OWN_NAME = "/metadata/instance/compute/name"
@@ -44,7 +45,8 @@ def read_place(text: str) -> Place:
     match = _ADDRESS.fullmatch(text.strip())
     port = int(match["port"] or 80) if match else 0
     if not match or not 0 < port < 65_536:
-        raise BadInput(f"{text!r} is no address of a service; write it like http://169.254.169.254 or 127.0.0.1:8254")
+        given = shown_address(text)
+        raise BadInput(f"{given!r} is no address of a service; write it like http://169.254.169.254, 127.0.0.1:8254")
     return Place(match["six"] or match["host"], port, (match["path"] or "").rstrip("/") or DOCUMENT)
 
 

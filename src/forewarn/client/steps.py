@@ -3,7 +3,7 @@
 A conversation is a generator: it yields the next step, is sent what came of it, and returns what it was for.
 """
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterator
 from typing import TypeAlias, TypeVar
 
 import msgspec
@@ -17,6 +17,10 @@ CONNECT = 3.0
 
 REST = 5.0
 """Seconds in which an answer that has begun must be whole: services may think for long, but they speak fast."""
+
+
+GLANCE = 0.25
+"""Seconds after which a pause looks whether it is over early."""
 
 
 class Answer(msgspec.Struct, frozen=True):
@@ -52,9 +56,16 @@ class Send(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Pause(msgspec.Struct, frozen=True):
-    """Do nothing for so long; the reply is None."""
+    """Do nothing for so long, or until something holds, which is looked at every ``GLANCE``; the reply is None."""
 
     seconds: float
+    until: Callable[[], bool] | None = None
+
+    def slices(self, seconds: Callable[[], float]) -> Iterator[float]:
+        """Yield how long to wait next, until the pause is over."""
+        end = seconds() + self.seconds
+        while (left := end - seconds()) > 0 and not (self.until and self.until()):
+            yield min(left, GLANCE) if self.until else left
 
 
 class Look(msgspec.Struct, frozen=True):

@@ -43,16 +43,15 @@ def trouble_of_answer(url: str, answer: Answer) -> Trouble:
     said = f"{url} answers {answer.status}"
     problem = shorten(read_problem(answer.body))
     told = f"{said}: {problem}" if problem and not is_html(answer) else said
-    kind = str(answer.status)
+    kind = f"{answer.status} {problem}"
     match answer.status:
         case 400:
             return Trouble(kind, Refused(told), patience=0.0)
         case 403:
-            return Trouble(
-                kind,
-                NotKnown(f"this VM is not known there: {told}; ask from one that is, or have it added to the fleet"),
-                patience=0.0,
-            )
+            # Where the name of the service is refused, the answer itself says what to do.
+            is_about_name = "allowed_hosts" in problem
+            remedy = "" if is_about_name else "; have it added to the fleet or started, or ask from another"
+            return Trouble(kind, NotKnown(f"this VM may not ask there: {told}{remedy}"), patience=0.0)
         case 410:
             return Trouble(kind, NotReady(told), patience=GONE_FOR, retry_after=_retry_after(answer))
         case 429:
@@ -74,7 +73,8 @@ def trouble_of_body(url: str, answer: Answer, why: Exception) -> Trouble:
     """Tell what is wrong with an answer of 200 that holds no document."""
     if not answer.body or is_html(answer):
         return trouble_of_answer(url, answer)
-    return Trouble("garbage", NotAService(f"{url} answers something else: {shorten(str(why))}"))
+    said = shorten(str(why))
+    return Trouble(f"garbage {said}", NotAService(f"{url} answers something else: {said}"))
 
 
 def is_html(answer: Answer) -> bool:

@@ -3,11 +3,20 @@
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from forewarn.client.trouble import shorten
+from forewarn.wire.words import show_id
+
 if TYPE_CHECKING:
     import logging
 
+    from forewarn.wire.document import UnreadableEvent
+
 _FORGET = 60.0
 """Seconds without trouble after which the same trouble is news again."""
+_MOST_TOLD = 10
+"""Different troubles that are logged until the service is well for a while: it could make up ever new ones."""
+_MOST_EVENTS = 10
+"""Unreadable events of one document that are named; the rest is counted."""
 
 
 class TroubleLog:
@@ -20,17 +29,28 @@ class TroubleLog:
         self._is_warned = False
         self.present = ""
         """The present trouble as a sentence; empty while all is well."""
+        self._unreadable: frozenset[UnreadableEvent] = frozenset()
+        self._recoveries = 0
+
+    def recovery(self) -> Callable[[], bool]:
+        """Return what tells whether trouble has ended since now, for any call of the client."""
+        seen = self._recoveries
+        return lambda: self._recoveries != seen
 
     def begin(self, kind: str, sentence: str) -> None:
-        """Hear of trouble, of a kind that was told already or not."""
+        """Hear of trouble; one that was logged already, also before another one, is not logged again."""
         now = self._seconds()
         if not self.present and now - self._last > _FORGET:
             self._told.clear()
         self._last = now
         self.present = sentence
-        if kind not in self._told:
-            self._told.add(kind)
-            self._is_warned = True
+        if kind in self._told or len(self._told) > _MOST_TOLD:
+            return
+        self._told.add(kind)
+        self._is_warned = True
+        if len(self._told) > _MOST_TOLD:
+            _logger().warning("%s; asking again, and further troubles are not logged", sentence)
+        else:
             _logger().warning("%s; asking again", sentence)
 
     def over(self) -> None:
@@ -39,9 +59,23 @@ class TroubleLog:
             return
         self._last = self._seconds()
         self.present = ""
+        self._recoveries += 1
         if self._is_warned:
             self._is_warned = False
             _logger().info("the service answers again")
+
+    def ignored(self, unreadable: "tuple[UnreadableEvent, ...]") -> None:
+        """Warn once of each event that cannot be read, for as long as it is shown."""
+        news = [event for event in dict.fromkeys(unreadable) if event not in self._unreadable]
+        self._unreadable = frozenset(unreadable)
+        for event in news[:_MOST_EVENTS]:
+            _logger().warning(
+                "the entry of event %s cannot be read and is ignored: %s",
+                shorten(show_id(event.id)) or "(no id)",
+                shorten(event.reason),
+            )
+        if len(news) > _MOST_EVENTS:
+            _logger().warning("%d more entries cannot be read and are ignored", len(news) - _MOST_EVENTS)
 
 
 def _logger() -> "logging.Logger":

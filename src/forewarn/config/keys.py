@@ -14,6 +14,7 @@ import msgspec
 from forewarn.config.toml import Step, Toml
 from forewarn.config.values import NUMBER, RATE, WHOLE, Kind
 from forewarn.core.errors import BadInput, nearest
+from forewarn.core.redaction import shown_address
 
 
 class Key(msgspec.Struct, frozen=True):
@@ -21,6 +22,8 @@ class Key(msgspec.Struct, frozen=True):
 
     kind: Kind
     help: str
+    reloadable: bool = False
+    """Whether a running process takes a changed value over when it reloads its configuration."""
 
 
 def keys_of(record: type[msgspec.Struct]) -> dict[str, Key]:
@@ -83,5 +86,6 @@ def _value(kind: Kind, given: object, place: str) -> object:
 
 
 def _wrong(kind: Kind, given: object, place: str) -> BadInput:
+    given = shown_address(given) if isinstance(given, str) and "://" in given else given
     shown = repr(given) if len(repr(given)) <= 60 else repr(given)[:57] + "..."
     return BadInput(f"{place} is {shown}, expected {kind.expected}")

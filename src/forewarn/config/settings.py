@@ -3,6 +3,7 @@
 The tables of the file ([notice], [mail], [network], and [drivers.NAME] for the driver's own settings) have no flags.
 """
 
+import os
 from collections.abc import Mapping
 from datetime import timedelta
 from pathlib import Path
@@ -17,6 +18,8 @@ from forewarn.config.values import (
     ENDPOINT,
     ENDPOINT_OR_OFF,
     FILE,
+    HOPS,
+    HOSTS,
     NUMBER,
     PERIOD,
     RATE,
@@ -29,35 +32,51 @@ from forewarn.config.values import (
 from forewarn.core.errors import BadInput
 
 DEFAULT_FILE = Path("forewarn.toml")
+SYSTEM_FILE = Path("/etc/forewarn/forewarn.toml")
+"""The settings of the service of this machine: its unit, the network's, the hook and commands all go by it."""
+SYSTEM_DATA = Path("/var/lib/forewarn")
+"""Its data directory, unless the file names another."""
 PREFIX = "FOREWARN_"
 
 
 class Notice(msgspec.Struct, frozen=True, kw_only=True):
     """The least notice of each type of event: the table [notice]."""
 
-    freeze: Annotated[timedelta, Key(PERIOD, "before a Freeze")] = timedelta(minutes=15)
-    reboot: Annotated[timedelta, Key(PERIOD, "before a Reboot")] = timedelta(minutes=15)
-    redeploy: Annotated[timedelta, Key(PERIOD, "before a Redeploy")] = timedelta(minutes=10)
-    preempt: Annotated[timedelta, Key(PERIOD, "before a Preempt")] = timedelta(seconds=30)
+    freeze: Annotated[timedelta, Key(PERIOD, "before a Freeze", reloadable=True)] = timedelta(minutes=15)
+    reboot: Annotated[timedelta, Key(PERIOD, "before a Reboot", reloadable=True)] = timedelta(minutes=15)
+    redeploy: Annotated[timedelta, Key(PERIOD, "before a Redeploy", reloadable=True)] = timedelta(minutes=10)
+    preempt: Annotated[timedelta, Key(PERIOD, "before a Preempt", reloadable=True)] = timedelta(seconds=30)
 
 
 class Mail(msgspec.Struct, frozen=True, kw_only=True):
     """The server that takes mail to subscribers: the table [mail]."""
 
-    host: Annotated[str, Key(TEXT, "The mail server; without one no mail is sent.")] = ""
-    port: Annotated[int, Key(WHOLE, "Its port.")] = 587
+    host: Annotated[str, Key(TEXT, "The mail server; without one no mail is sent.", reloadable=True)] = ""
+    port: Annotated[int, Key(WHOLE, "Its port.", reloadable=True)] = 587
     tls: Annotated[
-        str, Key(choice("starttls", "tls", "none"), "Whether the connection becomes, is, or never is encrypted.")
+        str,
+        Key(
+            choice("starttls", "tls", "none"),
+            "Whether the connection becomes, is, or never is encrypted.",
+            reloadable=True,
+        ),
     ] = "starttls"
-    sender: Annotated[str, Key(TEXT, "The address that mail comes from.")] = ""
-    user: Annotated[str, Key(TEXT, "The name to log in with; without one nobody logs in.")] = ""
-    password_file: Annotated[Path | None, Key(FILE, "The file that holds the password and nothing else.")] = None
+    sender: Annotated[str, Key(TEXT, "The address that mail comes from.", reloadable=True)] = ""
+    user: Annotated[str, Key(TEXT, "The name to log in with; without one nobody logs in.", reloadable=True)] = ""
+    password_file: Annotated[
+        Path | None, Key(FILE, "The file that holds the password and nothing else.", reloadable=True)
+    ] = None
+
+
+LEAST_HISTORY = timedelta(hours=24)
 
 
 class Network(msgspec.Struct, frozen=True, kw_only=True):
     """The wires of this machine's guests, for ``forewarn network``: the table [network]."""
 
-    bridge: Annotated[str, Key(TEXT, "The bridge that guests are on; made when it is not there.")] = "forewarn0"
+    bridge: Annotated[
+        str, Key(TEXT, "The bridge that guests are on; created where its name begins with forewarn.")
+    ] = "forewarn0"
     uplink: Annotated[
         str, Key(TEXT, "The port of the bridge that leads out of this machine; whoever comes by it is no guest.")
     ] = ""
@@ -74,30 +93,71 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     control: Annotated[
         Endpoint | None, Key(ENDPOINT_OR_OFF, "Where operators and owners ask, with tokens; or off.")
     ] = Endpoint("127.0.0.1", 8255)
-    control_certificate: Annotated[Path | None, Key(FILE, "A certificate in PEM, for TLS on control.")] = None
-    control_key: Annotated[Path | None, Key(FILE, "Its key in PEM, where the certificate's file holds none.")] = None
+    control_certificate: Annotated[
+        Path | None, Key(FILE, "A certificate in PEM, for TLS on control.", reloadable=True)
+    ] = None
+    control_key: Annotated[
+        Path | None, Key(FILE, "Its key in PEM, where the certificate's file holds none.", reloadable=True)
+    ] = None
     control_plain_http: Annotated[
-        bool, Key(TRUTH, "Let control go without TLS on an address that others can reach.")
+        bool, Key(TRUTH, "Allow control without TLS on an address that others can reach.", reloadable=True)
     ] = False
-    fleet: Annotated[Path | None, Key(FILE, "A fleet file to apply at start.")] = None
+    fleet: Annotated[
+        Path | None, Key(FILE, "A fleet file to apply at start and at each reload.", reloadable=True)
+    ] = None
+    strict: Annotated[
+        bool,
+        Key(
+            TRUTH, "Refuse to start with a fleet file that is wrong, also where a fleet is recorded.", reloadable=True
+        ),
+    ] = False
     hurry: Annotated[float, Key(RATE, "Divide every duration of the rules by R; 60 makes minutes seconds.")] = 1.0
-    default_vm: Annotated[str, Key(TEXT, "The VM that speaks for loopback callers whom no VM claims.")] = ""
+    default_vm: Annotated[
+        str,
+        Key(TEXT, "The VM that callers on this machine count as, where their address is no VM's.", reloadable=True),
+    ] = ""
     identity: Annotated[
-        str, Key(choice("address", "mark", "tap"), "By what VMs are known: their address, or the wire they are on.")
+        str,
+        Key(
+            choice("address", "mark", "tap"),
+            "How a calling VM is recognised: by its address, or by the mark or tap of its packets.",
+        ),
     ] = "address"
     answer_ttl: Annotated[
-        int, Key(WHOLE, "Hops that answers to VMs may travel; 1 keeps them from containers inside; 0 is no limit.")
+        int,
+        Key(
+            HOPS,
+            "Hops that answers to VMs may travel: 1 lets no container inside a VM read them; 0 is no limit.",
+            reloadable=True,
+        ),
     ] = 0
-    rate_limit: Annotated[float, Key(NUMBER, "Requests per second and VM; 0 is no limit.")] = 5.0
-    rate_burst: Annotated[int, Key(WHOLE, "Requests a VM may make at once before the rate limit is felt.")] = 20
-    connections_per_caller: Annotated[int, Key(WHOLE, "Open connections per address; 0 is no limit.")] = 64
-    connections: Annotated[int, Key(WHOLE, "Open connections in all; 0 is no limit.")] = 16_384
+    allowed_hosts: Annotated[
+        tuple[str, ...],
+        Key(
+            HOSTS,
+            "Names with a dot that requests of VMs may have in Host; addresses and names without a dot always may.",
+            reloadable=True,
+        ),
+    ] = ()
+    rate_limit: Annotated[float, Key(NUMBER, "Requests per second and VM; 0 is no limit.", reloadable=True)] = 5.0
+    rate_burst: Annotated[
+        int, Key(WHOLE, "Requests a VM may make at once before the rate limit applies.", reloadable=True)
+    ] = 20
+    connections_per_caller: Annotated[
+        int, Key(WHOLE, "Open connections per address; 0 is no limit.", reloadable=True)
+    ] = 64
+    connections: Annotated[int, Key(WHOLE, "Open connections in all; 0 is no limit.", reloadable=True)] = 16_384
     user_operation_limit: Annotated[
-        int, Key(WHOLE, "User-initiated events that may be Scheduled in the whole fleet; 0 is no limit.")
+        int,
+        Key(WHOLE, "User-initiated events that may be Scheduled in the whole fleet; 0 is no limit.", reloadable=True),
     ] = 0
-    history: Annotated[timedelta, Key(PERIOD, "How long the journal keeps what is over.")] = timedelta(days=400)
-    log_level: Annotated[str, Key(choice("debug", "info", "warning", "error"), "The least that is logged.")] = "info"
-    log_format: Annotated[str, Key(choice("human", "json"), "How a line of the log is written.")] = "human"
+    history: Annotated[
+        timedelta, Key(PERIOD, "How long the journal keeps finished events; never less than a day.", reloadable=True)
+    ] = timedelta(days=400)
+    log_level: Annotated[
+        str, Key(choice("debug", "info", "warning", "error"), "The lowest level that is logged.", reloadable=True)
+    ] = "info"
+    log_format: Annotated[str, Key(choice("human", "json"), "The format of the log.", reloadable=True)] = "human"
     driver: Annotated[
         str, Key(TEXT, "What touches the machines: simulated, command, webhook, qemu, libvirt, or one of your own.")
     ] = "simulated"
@@ -107,6 +167,11 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     mail: Mail = Mail()
     network: Network = Network()
 
+    @property
+    def kept_history(self) -> timedelta:
+        """How long entries are kept: long enough that a request may be repeated under its Idempotency-Key."""
+        return max(self.history, LEAST_HISTORY)
+
 
 KEYS = keys_of(Settings)
 """Every setting that has a flag, a variable and a key."""
@@ -115,26 +180,36 @@ TABLES: dict[str, type[Notice] | type[Mail] | type[Network]] = {"notice": Notice
 _TABLE_KEYS = {name: keys_of(record) for name, record in TABLES.items()}
 
 
-def load(flags: Mapping[str, object], environment: Mapping[str, str], file: Path | None = None) -> Settings:
-    """Return the settings; raise BadInput that names the flag, variable or line that is wrong.
+def find_file(environment: Mapping[str, str], *, of_system: bool = False) -> Path | None:
+    """Return the file of settings that counts where none is named: FOREWARN_CONFIG, else ``./forewarn.toml``.
 
-    Without ``file``, and no FOREWARN_CONFIG, ``./forewarn.toml`` counts where there is one.
+    Then, for commands that look for the service of this machine (``of_system``), that of the system.
     """
-    if file is None and (named := environment.get(f"{PREFIX}CONFIG")):
-        file = Path(named)
-    if file is None and DEFAULT_FILE.exists():
-        file = DEFAULT_FILE
-    found: dict[str, object] = _from_file(toml.read(file)) if file else {}
+    if named := environment.get(f"{PREFIX}CONFIG"):
+        return Path(named)
+    if DEFAULT_FILE.exists():
+        return DEFAULT_FILE
+    return SYSTEM_FILE if of_system and os.access(SYSTEM_FILE, os.R_OK) else None
+
+
+def load(
+    flags: Mapping[str, object], environment: Mapping[str, str], file: Path | None = None, *, of_system: bool = False
+) -> Settings:
+    """Return the settings; raise BadInput that names the flag, variable or line that is wrong."""
+    file = file or find_file(environment, of_system=of_system)
+    found: dict[str, object] = {"data": SYSTEM_DATA} if file and file.absolute() == SYSTEM_FILE else {}
+    found |= _from_file(toml.read(file), file.parent) if file else {}
     found |= from_outside(KEYS, flags, environment, PREFIX)
     tables: object = found.pop("drivers", {})
     settings = msgspec.structs.replace(Settings(), **found)
     if isinstance(tables, dict):
         settings = msgspec.structs.replace(settings, driver_settings=tables.get(settings.driver, {}))
-    _check(settings)
+    check(settings)
     return settings
 
 
-def _check(settings: Settings) -> None:
+def check(settings: Settings) -> None:
+    """Raise BadInput where settings contradict each other."""
     if settings.default_vm and not settings.metadata.is_loopback:
         raise BadInput(
             f"default_vm speaks for callers on this machine only, but the metadata listener is"
@@ -142,8 +217,6 @@ def _check(settings: Settings) -> None:
         )
     if settings.default_vm and settings.identity != "address":
         raise BadInput(f'default_vm is for identity = "address"; this is {settings.identity!r}, so leave it out')
-    if settings.answer_ttl > 255:
-        raise BadInput(f"answer_ttl is {settings.answer_ttl}, but no packet travels more than 255 hops")
     mail = settings.mail
     if mail.host and not mail.sender:
         raise BadInput("host in [mail] is given without sender; write sender = and the address that mail comes from")
@@ -159,20 +232,24 @@ def _check(settings: Settings) -> None:
         )
 
 
-def _from_file(file: toml.Toml) -> dict[str, object]:
+def _from_file(file: toml.Toml, directory: Path) -> dict[str, object]:
     found: dict[str, object] = {}
     for name, given in file.tables.items():
         if name in TABLES:
-            found[name] = msgspec.structs.replace(
-                TABLES[name](), **from_table(_TABLE_KEYS[name], file, (name,), given)
-            )
+            table = from_table(_TABLE_KEYS[name], file, (name,), given)
+            found[name] = msgspec.structs.replace(TABLES[name](), **_located(table, directory))
         elif name == "drivers":
             found[name] = _drivers(file, given)
         elif name in KEYS:
             found[name] = from_file(KEYS[name], given, f"{file.place(name)}: {name}")
         else:
             raise unknown_key(file, (name,), (*KEYS, *TABLES, "drivers"))
-    return found
+    return _located(found, directory)
+
+
+def _located(found: dict[str, object], directory: Path) -> dict[str, object]:
+    """Count paths from the directory of the file: whoever reads it, wherever it runs, finds the same."""
+    return {name: directory / value if isinstance(value, Path) else value for name, value in found.items()}
 
 
 def _drivers(file: toml.Toml, given: object) -> dict[str, dict[str, object]]:

@@ -58,12 +58,17 @@ def read(path: Path) -> Toml:
         content = path.read_bytes()
     except OSError as error:
         raise BadInput(f"{path} cannot be read: {error.strerror or error}") from None
+    return decode(content, str(path))
+
+
+def decode(content: bytes, name: str) -> Toml:
+    """Parse a file's bytes; ``name`` is what errors call it."""
     try:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = content.count(b"\n", 0, error.start) + 1
-        raise BadInput(f"{path}, line {line}: this is not UTF-8 text; save the file as UTF-8") from None
-    return parse(text, str(path))
+        raise BadInput(f"{name}, line {line}: this is not UTF-8 text; save the file as UTF-8") from None
+    return parse(text, name)
 
 
 def parse(text: str, name: str) -> Toml:

@@ -1,5 +1,6 @@
 """What a setting may be: each kind reads a value from the file, or a text from a flag or the environment."""
 
+import re
 from collections.abc import Callable
 from datetime import timedelta
 from ipaddress import ip_address
@@ -9,6 +10,7 @@ import msgspec
 
 from forewarn.config.durations import read_duration
 
+_HOST_NAME = re.compile(r"(?:[a-z0-9_-]{1,63}\.)*[a-z0-9_-]{1,63}")
 _LONGEST = timedelta(days=36_500)
 """Beyond a hundred years, a calendar's arithmetic ends sooner than one thinks."""
 
@@ -69,16 +71,26 @@ def _number_from(least: float, above: float | None = None) -> Reader:
     return read
 
 
-def _whole_from(least: int) -> Reader:
+def _whole_from(least: int, most: int = 2**31 - 1) -> Reader:
     def read(given: object) -> int:
         if isinstance(given, bool) or not isinstance(given, str | int):
             raise ValueError  # noqa: TRY004 - as above
         value = int(given)
-        if not least <= value < 2**31:
+        if not least <= value <= most:
             raise ValueError
         return value
 
     return read
+
+
+def _read_hosts(given: object) -> tuple[str, ...]:
+    names = given.split(",") if isinstance(given, str) else given
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        raise ValueError
+    plain = tuple(name.strip().lower().removesuffix(".") for name in names if given != "")
+    if not all(name == "*" or _HOST_NAME.fullmatch(name) for name in plain):
+        raise ValueError
+    return plain
 
 
 def _read_period(given: object) -> timedelta:
@@ -120,6 +132,8 @@ FILE = Kind("a path", _read_path, "FILE")
 NUMBER = Kind("a number, 0 or more", _number_from(0), "N")
 RATE = Kind("a number above 0", _number_from(0, above=0), "R")
 WHOLE = Kind("a whole number, 0 or more", _whole_from(0), "N")
+HOPS = Kind("a whole number from 0 to 255", _whole_from(0, 255), "N")
+HOSTS = Kind('names without ports, such as "metadata.example.org", or "*" for all', _read_hosts, "NAME,...")
 PERIOD = Kind('a duration such as "90s", "15m" or "7d"', _read_period, "DURATION")
 ENDPOINT = Kind("HOST:PORT, such as 127.0.0.1:8254 or [::1]:8254", _read_endpoint, "HOST:PORT")
 ENDPOINT_OR_OFF = Kind("HOST:PORT, such as 127.0.0.1:8255, or off", _read_endpoint_or_off, "HOST:PORT|off")

@@ -14,19 +14,15 @@ _NONE = approval.encode([])
 
 @CHECKS.add(When.ON_AN_EVENT)
 def approval_answers_200(visit: Visit) -> Iterator[Look]:
-    first = visit.answer("in lower case")
-    reply = first if first.status == 200 else visit.answer("as shown")
+    reply = visit.require_approval()
     yield reply.has_status(200, "an approval")
     yield Look("200 with an empty body", f"200 with {len(reply.body)} bytes", not reply.body)
 
 
 @CHECKS.add(When.ON_AN_EVENT)
 def approval_starts_the_event(visit: Visit) -> Iterator[Look]:
-    visit.answer("in lower case")
-    shown = visit.evidence.after_approval
-    waiting = [
-        each for each in visit.evidence.approved if shown and shown.event(each.get("EventId")) in shown.scheduled
-    ]
+    visit.require_approval()
+    waiting = visit.evidence.waiting
     if waiting and len(waiting) < len(visit.evidence.approved):
         raise NotSeen("one event started; another may have to wait for its turn")
     yield Look("Started, or gone", "still Scheduled" if waiting else "Started, or gone", not waiting)
@@ -39,10 +35,15 @@ def approval_again(visit: Visit) -> Iterator[Look]:
 
 @CHECKS.add(When.ON_AN_EVENT)
 def approval_of_several(visit: Visit) -> Iterator[Look]:
-    visit.answer("in lower case")
+    visit.require_approval()
     if len(visit.evidence.approved) < 2:
         raise NotSeen("there were no two events to approve at once; make them with --trigger twice")
-    yield from approval_starts_the_event(visit)
+    for number, event in enumerate(visit.evidence.approved, start=1):
+        waits = event in visit.evidence.waiting
+        if waits and visit.evidence.may_still_wait(event):
+            raise NotSeen("one event started; another may have to wait for its turn")
+        seen = f"request {number} of {len(visit.evidence.approved)} {'did not' if waits else 'did'}"
+        yield Look("every one of the StartRequests starts its event", seen, not waits)
 
 
 @CHECKS.add()
@@ -58,7 +59,11 @@ def approval_whole_or_not(visit: Visit) -> Iterator[Look]:
 
 @CHECKS.add(When.ON_AN_EVENT)
 def approval_id_in_any_case(visit: Visit) -> Iterator[Look]:
-    yield visit.answer("in lower case").has_status(200, "an id in lower case")
+    yield visit.answer("in another case").has_status(200, "an id in another case than it is shown in")
+    ignored = visit.evidence.is_other_case_ignored
+    yield Look(
+        "an id in another case starts its event", "answered 200, and ignored" if ignored else "it did", not ignored
+    )
 
 
 @CHECKS.add(When.ON_AN_EVENT)

@@ -64,7 +64,7 @@ def tag_of_another_group(visit: Visit) -> Iterator[Look]:
 
 @CHECKS.add(When.ON_AN_EVENT)
 def wait_for_a_change(visit: Visit) -> Iterator[Look]:
-    visit.answer("in lower case")
+    visit.require_approval()
     reply = visit.evidence.waited
     if reply is None:
         raise NotSeen("its documents have no ETag")

@@ -5,13 +5,12 @@ from collections.abc import Collection
 # Importing them adds their checks.
 from forewarn.conformance import approvals, asking, documents, instances, refusals, requests
 from forewarn.conformance.evidence import Plan
-from forewarn.conformance.looks import Finding, Outcome, When, found
+from forewarn.conformance.looks import OUT_OF_SIGHT, Finding, Outcome, When, found
 from forewarn.conformance.rules import AZURE, BY_NAME, Rule
 from forewarn.conformance.server import Server
 from forewarn.conformance.visit import CHECKS, Visit
 
 MODULES = (requests, documents, asking, approvals, refusals, instances)
-OUT_OF_SIGHT = "it cannot be seen from outside"
 
 
 def inspect(

@@ -37,7 +37,7 @@ def _compute(reply: Reply) -> dict[str, object]:
 
 @CHECKS.add()
 def instance_whole(visit: Visit) -> Iterator[Look]:
-    reply = _whole(visit)
+    reply = visit.server.get(INSTANCE, _VERSION)
     yield reply.has_status(200, INSTANCE)
     missing = [key for key in _KEYS if key not in _compute(reply)]
     yield Look("every key in compute", f"without {', '.join(missing)}" if missing else "all", not missing)

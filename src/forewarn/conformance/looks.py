@@ -85,9 +85,16 @@ def seen(looks: Iterable[Look], otherwise: str) -> Iterator[Look]:
         raise NotSeen(otherwise)
 
 
-def is_good(findings: Iterable[Finding]) -> bool:
-    """Tell whether no rule that binds is broken."""
-    return all(finding.outcome is not Outcome.BREACH for finding in findings)
+OUT_OF_SIGHT = "it cannot be seen from outside"
+
+
+def is_good(findings: Iterable[Finding], *, requires_all: bool = False) -> bool:
+    """Tell whether no rule that binds is broken; ``requires_all``: and none that can be seen was not."""
+    return not any(
+        each.outcome is Outcome.BREACH
+        or (requires_all and each.outcome is Outcome.NOT_SEEN and each.seen != OUT_OF_SIGHT)
+        for each in findings
+    )
 
 
 def found(rule: str, promise: str, looks: Iterator[Look], *, is_binding: bool = True) -> Finding:

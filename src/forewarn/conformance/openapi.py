@@ -47,6 +47,7 @@ _EVENT: dict[str, Part] = {
 }
 _REFUSALS_OF_ALL = (
     "refused-stranger",
+    "refused-deallocated",
     "refused-rate",
     "refused-without-header",
     "refused-forwarded",

@@ -155,7 +155,11 @@ RULES = {
              "the body comes in another transfer coding than chunked", problems.NOT_IMPLEMENTED),
         Rule("refused-http-version", OURS,
              "HTTP/2.0 or anything else that is not 1.x", problems.HTTP_VERSION_UNSUPPORTED),
-        Rule("refused-stranger", OURS, "no running VM of the fleet has the caller's address", problems.FORBIDDEN),
+        Rule("refused-host", OURS,
+             "the host that the request names, in `Host` or in the target, has a dot, is no address, and is not in "
+             "`allowed_hosts`", problems.HOST_NOT_ALLOWED),
+        Rule("refused-stranger", OURS, "no VM of the fleet has the caller's address", problems.FORBIDDEN),
+        Rule("refused-deallocated", OURS, "the VM with the caller's address is deallocated", problems.DEALLOCATED),
         Rule("refused-rate", AZURE,
              "more than 5 requests a second and 20 at once; `Retry-After` says how long to wait",
              problems.TOO_MANY_REQUESTS),

@@ -12,6 +12,7 @@ import msgspec
 
 from forewarn.conformance.looks import Look
 from forewarn.core.errors import BadInput, Unavailable
+from forewarn.core.redaction import shown_address
 from forewarn.wire.problems import read_problem
 from forewarn.wire.versions import NEWEST
 
@@ -38,7 +39,7 @@ class Reply(msgspec.Struct, frozen=True):
         """The body read as JSON; None where it is none."""
         try:
             return msgspec.json.decode(self.body)
-        except msgspec.DecodeError:
+        except (msgspec.DecodeError, UnicodeDecodeError):
             return None
 
     def __str__(self) -> str:
@@ -68,7 +69,7 @@ class Server:
         except ValueError:
             port = 0
         if parts.scheme != "http" or not parts.hostname or not port:
-            raise BadInput(f"{url!r} is no address of a server; write it as http://HOST:PORT")
+            raise BadInput(f"{shown_address(url)!r} is no address of a server; write it as http://HOST:PORT")
         self.host, self.port = parts.hostname, port
         self.timeout = timeout
         self._pause = 1 / rate if rate else 0.0

@@ -1,7 +1,8 @@
 """What a client must stand and must not do, each tried out on a fresh process and a fresh emulator.
 
 That a client does *not* do something is believed after it has asked for the document a few times more. A client that
-never approves anything is not wrong; what only its approvals would show is then not seen.
+never approves anything is not wrong; what only its approvals would show is then not seen. One that never asks, or
+ends by itself, is wrong in every trial that shows nothing else.
 """
 
 from collections.abc import Callable, Collection, Iterator
@@ -234,4 +235,7 @@ def _tried(name: str, command: str, patience: float, *, does_approve: bool) -> F
         has_proxy=trial.has_proxy,
         does_approve=does_approve,
     ) as client:
-        return found(name, trial.promise, trial.play(client))
+        finding = found(name, trial.promise, trial.play(client))
+        if finding.outcome is Outcome.NOT_SEEN and (not client.polls or client.exit_code is not None):
+            return Finding(name, Outcome.BREACH, "a client that runs and asks for the document", finding.seen)
+        return finding

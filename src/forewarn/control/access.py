@@ -27,6 +27,7 @@ class Action(StrEnum):
     READ_FLEET = "read the fleet's declaration"
     READ_HISTORY = "read the record"
     READ_METRICS = "read metrics"
+    READ_HEALTH = "read the service's health"
     READ_ITSELF = "read who it is"
     OPERATE_VMS = "do anything to VMs"
     RESTART = "restart VMs"
@@ -35,6 +36,7 @@ class Action(StrEnum):
     FREEZE = "freeze VMs"
     EVICT = "evict VMs"
     ALLOCATE = "start and deallocate VMs"
+    MOVE = "move VMs"
     MAINTAIN_HOSTS = "maintain hosts"
     RECLAIM = "reclaim spot VMs"
     APPROVE = "approve events"
@@ -59,7 +61,7 @@ PERMITTED: dict[Role, frozenset[Action]] = {
         Action.APPROVE,
         Action.POSTPONE,
     },
-    Role.VIEWER: _READS | {Action.READ_HOSTS, Action.READ_FLEET, Action.READ_METRICS},
+    Role.VIEWER: _READS | {Action.READ_HOSTS, Action.READ_FLEET, Action.READ_METRICS, Action.READ_HEALTH},
 }
 """What each role may do. An owner does it to its own groups, and sees no others."""
 
@@ -84,6 +86,13 @@ class Bearer(msgspec.Struct, frozen=True):
     token: str = ""
     """The id of its token; empty where it came through the unix socket."""
     expires_at: datetime | None = None
+    uid: int | None = None
+    """The number of the user at the other end of the unix socket."""
+
+    @property
+    def principal(self) -> tuple[str, str]:
+        """Whose requests these are, by kind and id: names may be given anew, and look alike."""
+        return ("token", self.token) if self.token else ("uid", str(self.uid))
 
     @property
     def sees_all(self) -> bool:

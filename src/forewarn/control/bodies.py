@@ -9,18 +9,23 @@ from typing import Annotated, Generic, Literal, TypeVar
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-from forewarn.core.commands import HostOperation
-from forewarn.core.model import ApprovalRule, EventType, EvictionPolicy, GroupTerms, Host, Vm
+from forewarn.core.model import ApprovalRule, EvictionPolicy, GroupTerms, Host, Vm
 from forewarn.core.outsiders import Role, SubscriptionKind
+from forewarn.wire.words import TYPES
 
 _Item = TypeVar("_Item")
 
+_ONE_LINE = r"^[^\x00-\x1f\x7f]*$(?!\n)"
+"""In Python, ``$`` alone also matches before a line feed at the end."""
 Instant = Annotated[datetime, Meta(tz=True, description="A time with its zone, such as 2026-01-31T14:32:00Z.")]
 Seconds = Annotated[int, Meta(ge=1, le=30 * 24 * 3600, description="Whole seconds.")]
-Line = Annotated[str, Meta(max_length=500, pattern=r"^[^\x00-\x1f\x7f]*$", description="One line of text.")]
-Name = Annotated[str, Meta(min_length=1, max_length=500, pattern=r"^[^\x00-\x1f\x7f]*$")]
+Line = Annotated[str, Meta(max_length=500, pattern=_ONE_LINE, description="One line of text.")]
+Name = Annotated[str, Meta(min_length=1, max_length=500, pattern=_ONE_LINE)]
 Impact = Annotated[
     int, Meta(ge=-1, le=7 * 24 * 3600, description="Seconds of interruption to announce; -1: not known.")
+]
+TypeName = Annotated[
+    str, Meta(extra_json_schema={"enum": [*TYPES.values()]}, description="An event type, in any case.")
 ]
 Count = Annotated[int, Meta(ge=1, le=1_000_000)]
 
@@ -38,13 +43,26 @@ class VmOperationBody(Body, frozen=True, kw_only=True):
     description: Line | None = None
 
 
-class HostOperationBody(Body, frozen=True, kw_only=True):
-    """Something to be done to all VMs of a host."""
+class MoveBody(Body, frozen=True, kw_only=True):
+    """The host that a VM is to be moved to, or stands on."""
 
-    operation: HostOperation
+    host: Name
+    record: bool = False
+    """Only record it, also where the driver could move the VM."""
     not_before: Instant | None = None
     duration: Impact | None = None
     description: Line | None = None
+
+
+class HostOperationBody(Body, frozen=True, kw_only=True):
+    """Something to be done to all VMs of a host, or told of it; the last three announce nothing by themselves."""
+
+    operation: Literal["freeze", "reboot", "redeploy", "drain", "degrade", "fail", "repaired", "cordon", "uncordon"]
+    not_before: Instant | None = None
+    duration: Impact | None = None
+    description: Line | None = None
+    leave_stuck: bool = False
+    """For ``drain``: go on without the VMs that cannot leave the host, instead of refusing."""
 
 
 class ReclaimBody(Body, frozen=True, kw_only=True):
@@ -75,6 +93,7 @@ class TermsBody(Body, frozen=True, kw_only=True):
     approve_user_reboot: bool | UnsetType = UNSET
     approve_user_redeploy: bool | UnsetType = UNSET
     approve_all_down: bool | UnsetType = UNSET
+    restart_after_crash: bool | UnsetType = UNSET
     postpone_limit: Annotated[int, Meta(ge=0, le=30 * 24 * 3600)] | UnsetType = UNSET
     """Seconds; 0 is no postponement."""
     quiet_hours: Annotated[tuple[Line, ...], Meta(max_length=20)] | UnsetType = UNSET
@@ -117,7 +136,7 @@ class SubscriptionBody(Body, frozen=True, kw_only=True):
     target: Annotated[str, Meta(min_length=1, max_length=2_000)]
     """A URL; for mail an address."""
     groups: Annotated[tuple[Name, ...], Meta(max_length=1_000)] = ()
-    types: Annotated[tuple[EventType, ...], Meta(max_length=10)] = ()
+    types: Annotated[tuple[TypeName, ...], Meta(max_length=10)] = ()
     secret: Annotated[str, Meta(max_length=200)] = ""
     """What a webhook's messages are signed with; drawn when left out."""
 
@@ -151,6 +170,8 @@ class TokenView(msgspec.Struct, frozen=True, kw_only=True):
     created_at: datetime
     expires_at: datetime | None
     is_expired: bool
+    missing_groups: tuple[str, ...] = ()
+    """Groups that it names and that are not there; a group that gets such a name later is its own."""
 
 
 class NewToken(TokenView, frozen=True, kw_only=True):
@@ -167,8 +188,9 @@ class SubscriptionView(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     kind: SubscriptionKind
     target: str
+    """Its mail address, or the host of its URL: the rest of one may be a secret."""
     groups: tuple[str, ...]
-    types: tuple[EventType, ...]
+    types: tuple[str, ...]
     told: int
     """The last revision it was told of."""
     state: str = ""
@@ -208,9 +230,27 @@ class Self(msgspec.Struct, frozen=True, kw_only=True):
 class Health(msgspec.Struct, frozen=True, kw_only=True):
     """Whether the service can do its work."""
 
-    status: Literal["live", "ready"]
+    status: Literal["live", "ready", "unready"]
     revision: int | None = None
     """The last revision of the journal."""
+
+
+class ListenerView(msgspec.Struct, frozen=True, kw_only=True):
+    """A socket that the service listens on."""
+
+    part: Literal["metadata", "control"]
+    address: str
+    inode: int
+    """The number that the kernel has for the socket, as in /proc/net/tcp."""
+
+
+class HealthDetail(Health, frozen=True, kw_only=True):
+    """Whether the service can do its work, and what needs an operator."""
+
+    warnings: tuple[str, ...] = ()
+    """One sentence for each, with the remedy."""
+    listeners: tuple[ListenerView, ...] | None = None
+    """Where VMs and operators are answered over the network; null where it is not known."""
 
 
 class Sent(msgspec.Struct, frozen=True, kw_only=True):

@@ -8,8 +8,11 @@ Lists are fetched page by page as they are read. Whatever the service refuses is
 """
 
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from http.client import HTTPException
 from itertools import islice
 from pathlib import Path
+from time import sleep
 from types import TracebackType
 from typing import Self, TypeVar
 from urllib.parse import quote, urlencode
@@ -19,12 +22,13 @@ import msgspec
 
 from forewarn.control import bodies
 from forewarn.control.bodies import FleetBody, Page
+from forewarn.control.declaring import DeclarationBody, DeclarationPage, DifferencesView, PlanView
 from forewarn.control.difference import Difference
 from forewarn.control.lines import Line
 from forewarn.control.story import Story
 from forewarn.control.transport import Transport, UnixTransport, WebTransport
-from forewarn.control.views import EventView, GroupDetail, GroupView, HostView, Told, VmDetail, VmView
-from forewarn.core.errors import Unavailable
+from forewarn.control.views import DrainPlan, EventView, GroupDetail, GroupView, HostView, Told, VmDetail, VmView
+from forewarn.core.errors import OutcomeUnknown, Unavailable, Unknown
 
 _View = TypeVar("_View")
 _Record = TypeVar("_Record")
@@ -33,6 +37,8 @@ _SLICE = 500
 """How many records of a change one line holds."""
 _JSON = "application/json"
 _LINES = "application/jsonl"
+_ASK_AGAIN = (1.0, 2.0, 4.0)
+"""Seconds after which a request is sent again, when the service does not know what became of it."""
 
 
 class Client:
@@ -40,6 +46,8 @@ class Client:
 
     def __init__(self, transport: Transport) -> None:
         self._transport = transport
+        self.key = ""
+        """The Idempotency-Key of requests that name none; where it is empty, each of them gets one of its own."""
 
     @classmethod
     def local(cls, directory: Path) -> Self:
@@ -66,6 +74,10 @@ class Client:
         """Tell who one is to the service."""
         return self.get("/v1/me", bodies.Self)
 
+    def health(self) -> bodies.HealthDetail:
+        """Tell what needs an operator."""
+        return self.get("/v1/health", bodies.HealthDetail)
+
     def vms(self, **filters: object) -> Iterator[VmView]:
         return self.pages("/v1/vms", VmView, **filters)
 
@@ -75,11 +87,21 @@ class Client:
     def operate_vm(self, name: str, body: bodies.VmOperationBody, key: str = "") -> Told:
         return self.send("POST", f"/v1/vms/{_part(name)}/operations", Told, body, key)
 
+    def move_vm(self, name: str, body: bodies.MoveBody, key: str = "") -> Told:
+        return self.send("POST", f"/v1/vms/{_part(name)}/move", Told, body, key)
+
     def hosts(self) -> Iterator[HostView]:
         return self.pages("/v1/hosts", HostView)
 
+    def host(self, name: str) -> HostView:
+        return self.get(f"/v1/hosts/{_part(name)}", HostView)
+
     def operate_host(self, name: str, body: bodies.HostOperationBody, key: str = "") -> Told:
         return self.send("POST", f"/v1/hosts/{_part(name)}/operations", Told, body, key)
+
+    def plan_drain(self, name: str) -> DrainPlan:
+        """Tell what the drain of a host would do."""
+        return self.get(f"/v1/hosts/{_part(name)}/drain", DrainPlan)
 
     def reclaim_spot(self, body: bodies.ReclaimBody, key: str = "") -> Told:
         return self.send("POST", "/v1/spot/reclaim", Told, body, key)
@@ -136,8 +158,42 @@ class Client:
     ) -> Told:
         """Have a change of any size made, all of it or nothing."""
         terms = FleetBody(cancel_events=cancel_events, seen=seen)
-        body = b"\n".join(msgspec.json.encode(part) for part in (terms, *_parts(change)))
-        return self._send("PATCH", "/v1/fleet", Told, body, _LINES, key)
+        return self._send("PATCH", "/v1/fleet", Told, _in_lines(terms, change), _LINES, key)
+
+    def declaration(self, limit: int = _PAGE) -> Iterator[DeclarationPage]:
+        """Yield the declaration last applied, in parts."""
+        cursor: str | None = None
+        while True:
+            query = _query({"limit": limit, "cursor": cursor})
+            page = self.get(f"/v1/fleet/declaration{query}", DeclarationPage)
+            yield page
+            cursor = page.next
+            if cursor is None:
+                return
+
+    def differences(self) -> DifferencesView:
+        """Tell what differs from the fleet file, and what of it is held."""
+        return self.get("/v1/fleet/declaration/differences", DifferencesView)
+
+    def plan_declaration(self, terms: DeclarationBody, change: Difference) -> PlanView:
+        """Tell what applying a fleet file would do."""
+        return self._send("POST", "/v1/fleet/declaration/plan", PlanView, _in_lines(terms, change), _LINES, "")
+
+    def apply_declaration(self, terms: DeclarationBody, change: Difference, key: str = "") -> Told:
+        """Have a fleet file of any size applied, all of it or nothing."""
+        return self._send("POST", "/v1/fleet/declaration", Told, _in_lines(terms, change), _LINES, key)
+
+    def change_kinds(self) -> Iterator[str]:
+        """Yield the kind of every fact as it is committed, until the service goes away.
+
+        The first is ``reset``, once those from then on are heard.
+        """
+        heard = self._transport.request("GET", "/v1/changes", None, {})
+        yield "reset"
+        with suppress(OSError, HTTPException):
+            while line := heard.readline():
+                if line.startswith(b"event: "):
+                    yield line.removeprefix(b"event: ").decode().strip()
 
     def tokens(self) -> Iterator[bodies.TokenView]:
         return self.pages("/v1/tokens", bodies.TokenView)
@@ -146,10 +202,10 @@ class Client:
         return self.send("POST", "/v1/tokens", bodies.NewToken, body, key)
 
     def rotate_token(self, id: str, key: str = "") -> bodies.NewToken:
-        return self.send("POST", f"/v1/tokens/{_part(id)}/rotate", bodies.NewToken, key=key)
+        return self.send("POST", f"/v1/tokens/{self._token(id)}/rotate", bodies.NewToken, key=key)
 
     def revoke_token(self, id: str, key: str = "") -> None:
-        self._send("DELETE", f"/v1/tokens/{_part(id)}", None, None, "", key)
+        self._send("DELETE", f"/v1/tokens/{self._token(id)}", None, None, "", key)
 
     def subscriptions(self) -> Iterator[bodies.SubscriptionView]:
         return self.pages("/v1/subscriptions", bodies.SubscriptionView)
@@ -158,10 +214,16 @@ class Client:
         return self.send("POST", "/v1/subscriptions", bodies.NewSubscription, body, key)
 
     def remove_subscription(self, id: str, key: str = "") -> None:
-        self._send("DELETE", f"/v1/subscriptions/{_part(id)}", None, None, "", key)
+        self._send("DELETE", f"/v1/subscriptions/{self._subscription(id)}", None, None, "", key)
 
     def test_subscription(self, id: str) -> bodies.Sent:
-        return self.send("POST", f"/v1/subscriptions/{_part(id)}/test", bodies.Sent)
+        return self.send("POST", f"/v1/subscriptions/{self._subscription(id)}/test", bodies.Sent)
+
+    def _token(self, id: str) -> str:
+        return _part(id) if "/" not in id else _id_of(id, "token", self.tokens())
+
+    def _subscription(self, id: str) -> str:
+        return _part(id) if "/" not in id else _id_of(id, "subscription", self.subscriptions())
 
     def get(self, path: str, view: type[_View]) -> _View:
         """Return what is at a path."""
@@ -190,17 +252,25 @@ class Client:
     def _send(
         self, method: str, path: str, view: type[_View] | None, body: bytes | None, kind: str, key: str
     ) -> _View:
-        headers = {"Idempotency-Key": key or str(uuid4())}
+        key = key or self.key or str(uuid4())
+        headers = {"Idempotency-Key": key}
         if body is not None:
             headers["Content-Type"] = kind
-        answer = self._transport.request(method, path, body, headers)
-        said = self._transport.read(answer)
+        for pause in (*_ASK_AGAIN, None):
+            try:
+                said = self._transport.read(self._transport.request(method, path, body, headers))
+                break
+            except OutcomeUnknown as error:
+                if pause is None:
+                    again = f"on the command line: forewarn --idempotency-key {key} ..."
+                    raise OutcomeUnknown(f"{error} ({key}; {again})") from None
+                sleep(pause)
         return self._decoded(said, view) if view is not None else None  # type: ignore[return-value]
 
     def _decoded(self, said: bytes, view: type[_View]) -> _View:
         try:
             return msgspec.json.decode(said, type=view)
-        except msgspec.DecodeError as error:
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
             raise Unavailable(
                 f"the service at {self._transport.where} gave an answer that makes no sense: {error}"
             ) from None
@@ -208,7 +278,17 @@ class Client:
 
 def _part(name: str) -> str:
     """Return a name as a part of a path."""
+    if "/" in name or name in (".", ".."):
+        raise Unknown(f"there is nothing with the name {name!r}; names hold no '/'")
     return quote(name, safe="") or "%20"
+
+
+def _id_of(name: str, kind: str, views: Iterable[bodies.TokenView | bodies.SubscriptionView]) -> str:
+    """Return the id of what has a name that no path can hold."""
+    for view in views:
+        if view.name == name:
+            return view.id
+    raise Unknown(f"there is no {kind} {name!r}")
 
 
 def _query(given: dict[str, object]) -> str:
@@ -217,6 +297,10 @@ def _query(given: dict[str, object]) -> str:
         key: words[value] if isinstance(value, bool) else value for key, value in given.items() if value is not None
     }
     return f"?{urlencode(found)}" if found else ""
+
+
+def _in_lines(terms: msgspec.Struct, change: Difference) -> bytes:
+    return b"\n".join(msgspec.json.encode(part) for part in (terms, *_parts(change)))
 
 
 def _parts(change: Difference) -> Iterator[Difference]:

@@ -1,10 +1,11 @@
 """What leads from the fleet as it is to the fleet as it is wished; what happened at run time is kept."""
 
-from collections.abc import Iterable
-from typing import TYPE_CHECKING, TypeVar
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, TypeVar, cast
 
 import msgspec
 
+from forewarn.core.declared_keys import DeclaredRecord, Kind
 from forewarn.core.fleet import Fleet
 from forewarn.core.model import GroupKind, GroupTerms, Host, Vm
 
@@ -26,6 +27,18 @@ class Declared(msgspec.Struct, frozen=True):
         """Return what the fleet holds; look at it before the fleet changes again."""
         groups = {name: group.terms for name, group in fleet.groups.items()}
         return cls(hosts=fleet.hosts, groups=groups, vms=fleet.vms)
+
+    @classmethod
+    def last_applied(cls, fleet: Fleet) -> "Declared":
+        """Return what the declaration last applied holds; it stays as it is when the fleet changes."""
+        last = fleet.last_applied
+        if not last.covers_fleet:
+            return cls()
+        return cls(
+            hosts=_overlaid(dict(fleet.hosts), last.differing[Kind.HOST]),
+            groups=_overlaid(cls.of(fleet).groups, last.differing[Kind.GROUP]),
+            vms=_overlaid(dict(fleet.vms), last.differing[Kind.VM]),
+        )
 
 
 class Difference(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -59,6 +72,15 @@ def difference(wish: "Wish", declared: Declared) -> Difference:
         ),
         removed_vms=removed_vms,
     )
+
+
+def _overlaid(records: dict[str, _Record], differing: Mapping[str, DeclaredRecord | None]) -> dict[str, _Record]:
+    for name, record in differing.items():
+        if record is None:
+            records.pop(name, None)
+        else:
+            records[name] = cast("_Record", record)
+    return records
 
 
 def _kept(vm: Vm, known: Vm | None) -> Vm:

@@ -2,13 +2,14 @@
 
 import ssl
 from pathlib import Path
+from socket import socket
 
+from forewarn.activation import Passed
 from forewarn.config.values import Endpoint
 from forewarn.control.api.app import make_app
 from forewarn.control.api.plane import Plane
 from forewarn.control.server import ControlServer
-from forewarn.control.sockets import UnixSocket, listen, load_certificate
-from forewarn.core.errors import BadInput
+from forewarn.control.sockets import Certificate, UnixSocket, listen, load_certificate
 
 
 class Entrance:
@@ -21,32 +22,44 @@ class Entrance:
         endpoint: Endpoint | None = None,
         certificate: Path | None = None,
         key: Path | None = None,
+        passed: Passed = Passed(),  # noqa: B008 - frozen
     ) -> None:
         self._plane = plane
         self._unix = UnixSocket(directory)
         self._endpoint = endpoint
         self._certificate = certificate
         self._key = key
+        self._passed = passed
         self._server: ControlServer | None = None
+        self._tls: Certificate | None = None
         self.port = 0
         """The TCP port, once it is open."""
+        self.listening: tuple[socket, ...] = ()
+        """The TCP sockets, once they are open."""
 
     async def open(self) -> None:
         """Begin to answer; raise what is in the way."""
-        if self._key and not self._certificate:
-            raise BadInput("control_key is given without control_certificate; give both, or none")
-        tls: ssl.SSLContext | None = load_certificate(self._certificate, self._key) if self._certificate else None
-        sockets = [listen(self._endpoint)] if self._endpoint else []
+        if context := load_certificate(self._certificate, self._key):
+            self._tls = Certificate(context)
+        sockets = [*self._passed.control] or ([listen(self._endpoint)] if self._endpoint else [])
         self.port = int(sockets[0].getsockname()[1]) if sockets else 0
+        self.listening = tuple(sockets)
         try:
-            sockets.append(self._unix.open())
+            sockets += [self._unix.adopt(each) for each in self._passed.control_socket]
+            if not self._unix.is_open:  # commands look for the service in its data directory
+                sockets.append(self._unix.open())
         except BaseException:
             for each in sockets:
                 each.close()
             raise
         await self._plane.follow()
-        self._server = ControlServer(make_app(self._plane), sockets, tls)
+        self._server = ControlServer(make_app(self._plane), sockets, self._tls.context if self._tls else None)
         await self._server.open()
+
+    def renew_certificate(self, context: ssl.SSLContext) -> None:
+        """Speak TLS with a certificate that was read again, on every new connection."""
+        if self._tls:
+            self._tls.renew(context)
 
     async def close(self) -> None:
         """Take nobody more in, and let what is being answered be answered."""

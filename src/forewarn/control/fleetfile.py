@@ -1,26 +1,35 @@
 """A fleet written as a fleet file: what ``wish.read`` makes of it is the fleet again."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 from msgspec.structs import asdict
 
 from forewarn.config.durations import show_iso_duration
 from forewarn.control.difference import Declared
+from forewarn.core.declared_keys import Kind
 from forewarn.core.model import GroupKind, GroupTerms, InstanceFacts, Interface, Policy, Vm
 
+_DURATIONS = ("terminate_notice", "postpone_limit")
 _RUN_TIME = ("moved_to", "deallocated")
 
 
-def lines(declared: Declared) -> Iterator[str]:
-    """Yield the lines of the file; what happened at run time stands in comments."""
+def lines(declared: Declared, notes: Mapping[tuple[str, str], Iterable[str]] | None = None) -> Iterator[str]:
+    """Yield the lines of the file; what happened at run time stands in comments.
+
+    ``notes`` are further comments for a kind and a name; those for two empty texts stand at the end.
+    """
+    notes = notes or {}
     for host in declared.hosts.values():
-        yield from ("[[host]]", f"name = {_value(host.name)}", "")
+        yield from ("[[host]]", f"name = {_value(host.name)}", *notes.get((Kind.HOST, host.name), ()), "")
     for terms in declared.groups.values():
         if not _goes_without_saying(terms, declared):
             yield from _group(terms)
+            yield from (*notes.get((Kind.GROUP, terms.name), ()), "")
     for vm in declared.vms.values():
         yield from _vm(vm)
+        yield from (*notes.get((Kind.VM, vm.name), ()), "")
+    yield from notes.get(("", ""), ())
 
 
 def _goes_without_saying(terms: GroupTerms, declared: Declared) -> bool:
@@ -32,14 +41,13 @@ def _group(terms: GroupTerms) -> Iterator[str]:
     if terms.approval is not GroupTerms(terms.name, terms.kind).approval:
         yield f"approval = {_value(terms.approval)}"
     if terms.terminate_notice is not None:
-        yield f"terminate_notice = {_value(show_iso_duration(terms.terminate_notice))}"
+        yield f"terminate_notice = {write_value('terminate_notice', terms.terminate_notice)}"
     if terms.eviction is not GroupTerms(terms.name, terms.kind).eviction:
         yield f"eviction = {_value(terms.eviction)}"
     usual = asdict(Policy())
     for key, value in asdict(terms.policy).items():
         if value != usual[key]:
-            yield f"{key} = {_value(show_iso_duration(value) if key == 'postpone_limit' else value)}"
-    yield ""
+            yield f"{key} = {write_value(key, value)}"
 
 
 def _vm(vm: Vm) -> Iterator[str]:
@@ -58,7 +66,11 @@ def _vm(vm: Vm) -> Iterator[str]:
         yield f"# moved to {vm.moved_to}"
     if vm.deallocated:
         yield "# deallocated"
-    yield ""
+
+
+def write_value(key: str, value: object) -> str:
+    """Write the value of a key as the file has it."""
+    return _value(show_iso_duration(value) if key in _DURATIONS and isinstance(value, int) else value)
 
 
 def _value(value: object) -> str:

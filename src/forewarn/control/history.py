@@ -9,15 +9,17 @@ the time it takes tells anything of others.
 
 from collections.abc import Iterator
 from datetime import datetime
+from itertools import takewhile
 
 import msgspec
 
 from forewarn.control.access import Action, Bearer
 from forewarn.control.lines import Focus, Line, Teller
-from forewarn.core.facts import Announced, Entry, StartedAtOnce
+from forewarn.core.facts import Entry, EventCreated
 from forewarn.core.fleet import Fleet
 from forewarn.core.model import Event
 from forewarn.journal.port import Journal
+from forewarn.wire.words import read_id
 
 _CHUNK = 200
 """Entries that are read at a time where it is not known how many are needed."""
@@ -145,7 +147,9 @@ class _Reading:
     def _all(self, low: int, high: int) -> Iterator[Entry]:
         while low + 1 < high:
             begin = low if self._question.oldest_first else max(low, high - 1 - _CHUNK)
-            part = list(self._journal.entries(begin, min(_CHUNK, high - 1 - begin)))
+            found = self._journal.entries(begin, min(_CHUNK, high - 1 - begin))
+            # Where the oldest entries were deleted, the journal begins behind them, and may reach above ``high``.
+            part = list(takewhile(lambda entry: entry.revision < high, found))  # noqa: B023 - it is used up here
             if not part:
                 return
             yield from part if self._question.oldest_first else reversed(part)
@@ -173,7 +177,7 @@ class _Reading:
             and (not question.vm or question.vm in line.vms)
             and question.group in ("", line.group)
             and question.host in ("", line.host)
-            and question.event in ("", line.event.lower())
+            and question.event in ("", read_id(line.event))
             and question.caller in ("", line.by)
         )
 
@@ -205,4 +209,4 @@ def first_since(journal: Journal, when: datetime, last: int) -> int:
 
 
 def _born(entry: Entry) -> Iterator[Event]:
-    return (fact.event for fact in entry.facts if isinstance(fact, Announced | StartedAtOnce))
+    return (fact.event for fact in entry.facts if isinstance(fact, EventCreated))

@@ -8,16 +8,25 @@ from datetime import datetime
 import msgspec
 from msgspec.structs import replace
 
+from forewarn.core import lifecycle
+from forewarn.core.comparison import GroupChanges, changed_keys, changes_of_fleet, changes_of_group, changes_of_terms
+from forewarn.core.declared_keys import Kind
 from forewarn.core.facts import (
     Announced,
     AnyFact,
     Asked,
+    ChangesHeld,
+    ClockStepped,
     Delivered,
     Enrolled,
     Entry,
     Fetched,
     FleetChanged,
+    FleetDeclared,
     GroupSet,
+    HostCordonSet,
+    HostStateSet,
+    IncarnationsRaised,
     Observed,
     StartedAtOnce,
     SubscriptionRemoved,
@@ -29,9 +38,11 @@ from forewarn.core.facts import (
     VmMoved,
     VmRemoved,
     VmStarted,
+    VmSwitched,
 )
 from forewarn.core.model import CallerKind, Event
-from forewarn.wire.words import TYPES, show_id
+from forewarn.wire.facts import show_record
+from forewarn.wire.words import TYPES, show_command_id, show_id
 
 EventOf = Callable[[str], Event | None]
 """Finds an event by its id; None where the journal no longer holds its announcement."""
@@ -39,9 +50,25 @@ GroupOf = Callable[[str], str]
 """Finds the group of a VM by its name; empty where there is none."""
 
 _COLUMNS = frozenset({"fact", "at", "by", "event"})
+_MOST_CHANGES = 20
+"""How many changes of a declaration are told where nothing is asked for by name."""
 _ANNOUNCED = frozenset(
-    {"source", "operation", "not_before", "duration", "description", "update_domain", "without_notice", "reason"}
+    {
+        "source",
+        "operation",
+        "not_before",
+        "duration",
+        "description",
+        "update_domain",
+        "without_notice",
+        "reason",
+        "target",
+        "placements",
+    }
 )
+
+
+_FILE_NOTES = ("replaced", "left_out")
 
 
 class Line(msgspec.Struct, frozen=True, kw_only=True):
@@ -123,7 +150,7 @@ class Teller:
             by=entry.by.name,
             kind=entry.by.kind,
             origin=entry.by.origin,
-            operation=entry.command,
+            operation=show_command_id(entry.command),
             fact="",
         )
         number = 0
@@ -142,34 +169,49 @@ class Teller:
                     told = _of_event(line, fetch.event, self._event_of(fetch.event))
                     yield replace(told, vms=(fetch.vm,), detail={"fetched_at": msgspec.to_builtins(fetch.at)})
             case VmRemoved(vm=vm, because=because) | VmDeallocated(vm=vm, because=because):
-                group = self._group_now_or_then(vm, entry)
+                group = getattr(fact, "group", "") or self._group_now_or_then(vm, entry)
                 yield replace(line, vms=(vm,), group=group, detail={"because": because})
             case VmStarted(vm=vm):
                 yield replace(line, vms=(vm,), group=self._group_now_or_then(vm, entry))
             case VmMoved(vm=vm, host=host):
                 yield replace(line, vms=(vm,), group=self._group_now_or_then(vm, entry), host=host)
             case Observed(sighting=sighting):
-                seen = {key: value for key, value in _plain(sighting).items() if key != "vm"}
+                seen = {key: value for key, value in show_record(sighting).items() if key != "vm"}
                 yield replace(line, vms=(sighting.vm,), group=self._group_of(sighting.vm), detail=seen)
             case Enrolled(group=group) | SwitchedOff(group=group):
                 yield replace(line, group=group)
             case GroupSet(terms=terms):
-                yield replace(line, group=terms.name, detail=_plain(terms))
-            case FleetChanged():
+                changed = changes_of_terms(fact)
+                detail = {"changed": _plain(changed)} if changed else show_record(terms)
+                yield replace(line, group=terms.name, detail=detail)
+            case FleetChanged() | FleetDeclared():
                 yield from _declared(line, fact, self._focus)
+            case ChangesHeld():
+                yield from _held(line, fact, self._focus)
+            case HostStateSet(host=host, state=state):
+                yield replace(line, host=host, detail={"state": str(state)})
+            case HostCordonSet(host=host, is_cordoned=is_cordoned, left=left):
+                detail = {"cordoned": is_cordoned, **({"left": left} if left else {})}
+                yield replace(line, host=host, vms=tuple(left), detail=detail)
+            case VmSwitched(vm=vm):
+                rest = {key: value for key, value in _rest(fact).items() if key != "request"}
+                yield replace(line, vms=(vm,), group=self._group_now_or_then(vm, entry), detail=rest)
+            case IncarnationsRaised(groups=groups):
+                for group, incarnation in groups.items():
+                    yield replace(line, group=group, detail={"incarnation": incarnation})
             case Asked(marks=marks):
                 yield replace(line, detail={"groups": len(marks)})
             case Delivered(revisions=revisions):
                 yield replace(line, detail={"subscriptions": len(revisions)})
             case TokenCreated(token=token):
-                yield replace(line, detail=_plain(replace(token, hash="")))
+                yield replace(line, detail=show_record(token))
             case SubscriptionSet(subscription=subscription):
-                yield replace(line, detail=_plain(replace(subscription, secret="")))
-            case TokenRevoked() | SubscriptionRemoved():
+                yield replace(line, detail=show_record(subscription))
+            case TokenRevoked() | SubscriptionRemoved() | ClockStepped():
                 yield replace(line, detail=_rest(fact))
             case _:
-                told = _of_event(line, fact.event, self._event_of(fact.event))
-                yield replace(told, detail=_rest(fact))
+                id_ = lifecycle.event_of(fact)
+                yield replace(_of_event(line, id_, self._event_of(id_)), detail=_rest(fact))
 
     def _group_now_or_then(self, vm: str, entry: Entry) -> str:
         if group := self._group_of(vm):
@@ -179,28 +221,71 @@ class Teller:
         return next((event.group for event in events if event and vm in event.resources), "")
 
 
-def _declared(line: Line, fact: FleetChanged, focus: Focus) -> Iterator[Line]:
+def _held(line: Line, fact: ChangesHeld, focus: Focus) -> Iterator[Line]:
+    """Tell each change that is held, or no longer, of what is in question."""
+    told: dict[tuple[Kind, str], dict[str, object]] = {(each.kind, each.name): {"held": False} for each in fact.ended}
+    told |= {each.key: {"held": True, "because": each.because, "keys": list(each.keys)} for each in fact.changes}
+    for (kind, name), detail in told.items():
+        match kind:
+            case Kind.VM if focus.vm in ("", name) and not (focus.groups or focus.host):
+                yield replace(line, vms=(name,), detail=detail)
+            case Kind.GROUP if not focus.groups or name in focus.groups:
+                if not (focus.vm or focus.host):
+                    yield replace(line, group=name, detail=detail)
+            case Kind.HOST if focus.host in ("", name) and not (focus.vm or focus.groups):
+                yield replace(line, host=name, detail=detail)
+
+
+def _declared(line: Line, fact: FleetChanged | FleetDeclared, focus: Focus) -> Iterator[Line]:
     """Tell what is declared of the VM, the groups or the host in question; else how much of everything."""
+    before = {vm.name: vm for vm in fact.before_vms} if isinstance(fact, FleetChanged) else {}
     if focus.vm:
         for vm in fact.vms:
             if vm.name == focus.vm:
-                yield replace(line, vms=(vm.name,), group=vm.group, host=vm.host, detail={"declared": _plain(vm)})
+                changed = changed_keys(before[vm.name], vm) if vm.name in before else {}
+                detail: dict[str, object] = {"changed": _plain(changed)} if changed else {"declared": show_record(vm)}
+                yield replace(line, vms=(vm.name,), group=vm.group, host=vm.host, detail=detail)
         if focus.vm in fact.removed_vms:
-            yield replace(line, vms=(focus.vm,), detail={"removed": True})
+            group = before[focus.vm].group if focus.vm in before else ""
+            yield replace(line, vms=(focus.vm,), group=group, detail={"removed": True})
     elif focus.groups:
-        for terms in fact.groups:
-            if terms.name in focus.groups:
-                yield replace(line, group=terms.name, detail={"declared": _plain(terms)})
-        for group in sorted(focus.groups.intersection(fact.removed_groups)):
-            yield replace(line, group=group, detail={"removed": True})
+        for group in sorted(focus.groups):
+            yield from _of_group(line, fact, group)
     elif focus.host:
         if focus.host in fact.removed_hosts:
             yield replace(line, host=focus.host, detail={"removed": True})
         elif any(host.name == focus.host for host in fact.hosts):
             yield replace(line, host=focus.host, detail={"declared": {"name": focus.host}})
     else:
-        counts = {key: len(getattr(fact, key)) for key in fact.__struct_fields__}
-        yield replace(line, detail={key: count for key, count in counts.items() if count})
+        detail = {key: count for key, count in fact.counts().items() if count}
+        if isinstance(fact, FleetChanged):
+            changed = changes_of_fleet(fact, lambda _: True, _MOST_CHANGES)
+            detail |= {"changed": _plain(changed)} if changed else {}
+            detail |= {"removed": list(fact.removed_vms[:_MOST_CHANGES])} if fact.removed_vms else {}
+        if isinstance(fact, FleetDeclared):
+            detail |= {"revision": fact.revision, "source": fact.source}
+            detail |= {
+                key: [show_record(each) for each in getattr(fact, key)] for key in _FILE_NOTES if getattr(fact, key)
+            }
+        yield replace(line, detail=detail)
+
+
+def _of_group(line: Line, fact: FleetChanged | FleetDeclared, group: str) -> Iterator[Line]:
+    """Tell what a declaration made of a group: its terms, and which VMs joined, left or changed."""
+    told = changes_of_group(fact, group) if isinstance(fact, FleetChanged) else GroupChanges()
+    detail: dict[str, object] = {"removed": True} if group in fact.removed_groups else {}
+    is_new = not isinstance(fact, FleetChanged) or all(terms.name != group for terms in fact.before_groups)
+    for terms in fact.groups if is_new else ():
+        if terms.name == group:
+            detail["declared"] = show_record(terms)
+    detail |= {key: value for key, value in _plain(told).items() if value}
+    if detail:
+        yield replace(line, group=group, vms=(*told.joined, *told.left), detail=detail)
+
+
+def _plain(record: object) -> dict[str, object]:
+    plain: dict[str, object] = msgspec.to_builtins(record)
+    return plain
 
 
 def _of_event(line: Line, id_: str, event: Event | None) -> Line:
@@ -217,17 +302,9 @@ def _of_event(line: Line, id_: str, event: Event | None) -> Line:
 
 
 def _chosen(event: Event) -> dict[str, object]:
-    return {key: value for key, value in _plain(event).items() if key in _ANNOUNCED}
+    return {key: value for key, value in show_record(event).items() if key in _ANNOUNCED}
 
 
 def _rest(fact: AnyFact) -> dict[str, object]:
     """Return what a fact says beyond what the line has columns for."""
-    told = {key: value for key, value in _plain(fact).items() if key not in _COLUMNS}
-    if isinstance(behind := told.get("behind"), str):
-        told["behind"] = show_id(behind)
-    return told
-
-
-def _plain(record: msgspec.Struct) -> dict[str, object]:
-    plain: dict[str, object] = msgspec.to_builtins(record)
-    return plain
+    return {key: value for key, value in show_record(fact).items() if key not in _COLUMNS}

@@ -1,5 +1,6 @@
 """What was counted, as Prometheus reads it. Everything is gathered when somebody asks, and nothing before."""
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Protocol
 
@@ -11,7 +12,7 @@ from prometheus_client.registry import Collector
 from forewarn import __version__
 from forewarn.control.notices.delivery import Delivery, DeliveryState
 from forewarn.control.tally import Tally
-from forewarn.core.model import EventStatus, EventType
+from forewarn.core.model import EventStatus, EventType, HostState
 from forewarn.node.durations import Durations
 from forewarn.node.node import Node
 from forewarn.wire.words import STATUSES, TYPES
@@ -45,6 +46,8 @@ class Sources(msgspec.Struct, frozen=True):
     enrolled: Callable[[], int] = int
     """How many groups are on."""
     outbox: Outbox | None = None
+    reload: Callable[[], tuple[float, bool]] | None = None
+    """When the configuration was last loaded, in seconds since 1970, and whether the last attempt succeeded."""
 
 
 class Metrics(Collector):
@@ -68,6 +71,12 @@ class Metrics(Collector):
 
     def collect(self) -> Iterator[Metric]:
         yield _gauge("info", "The release that runs.", [([__version__], 1)], "version")
+        if self._sources.reload:
+            at, is_successful = self._sources.reload()
+            yield _gauge(
+                "config_last_reload_successful", "Whether the last reload succeeded.", _one(int(is_successful))
+            )
+            yield _gauge("config_last_reload_success_timestamp_seconds", "When one last succeeded.", _one(at))
         yield from self._fleet()
         yield from self._events()
         yield from self._journal()
@@ -78,6 +87,11 @@ class Metrics(Collector):
         fleet = self._node.fleet
         yield _gauge("vms", "VMs in the fleet.", _one(len(fleet.vms)))
         yield _gauge("hosts", "Hosts in the fleet.", _one(len(fleet.hosts)))
+        states = Counter(list(fleet.host_states.values()))
+        states[HostState.UP] = len(fleet.hosts) - states.total()
+        by_state = [([str(state)], states[state]) for state in HostState]
+        yield _gauge("hosts_by_state", "Hosts in the fleet, by state.", by_state, "state")
+        yield _gauge("hosts_cordoned", "Hosts that receive no VMs.", _one(len(fleet.cordoned)))
         yield _gauge("groups", "Groups in the fleet.", _one(len(fleet.groups)))
         yield _gauge("groups_enrolled", "Groups that are on, as of the last minute.", _one(self._sources.enrolled()))
 
@@ -103,6 +117,12 @@ class Metrics(Collector):
         node = self._node
         yield _gauge("journal_writable", "Whether the journal can be written.", _one(int(node.is_sound)))
         yield _counter("journal_entries", "Entries in the journal since its beginning.", _one(node.revision))
+        yield _counter(
+            "listener_faults",
+            "How often a part of the service failed on a commit and was loaded again.",
+            [([listener], count) for listener, count in node.feed.faults.items()],
+            "listener",
+        )
         yield _histogram("journal_append_seconds", "How long it took to make entries durable.", node.appends)
 
     def _metadata(self) -> Iterator[Metric]:

@@ -7,10 +7,12 @@ from forewarn.core.errors import (
     ForewarnError,
     LimitReached,
     NotAllowed,
+    OutcomeUnknown,
     Refused,
     Unavailable,
     Unknown,
 )
+from forewarn.wire.facts import show_ids
 
 MEDIA_TYPE = "application/problem+json"
 PREFIX = "urn:forewarn:problem:"
@@ -23,6 +25,7 @@ KINDS: dict[type[ForewarnError], tuple[str, int, str]] = {
     Unknown: ("unknown", 404, "There is no such thing"),
     Refused: ("refused", 409, "The rules do not allow this"),
     BadInput: ("bad-input", 400, "The request cannot be understood"),
+    OutcomeUnknown: ("outcome-unknown", 503, "It is not known whether this was done"),
     Unavailable: ("unavailable", 503, "The service cannot do this at the moment"),
     ForewarnError: ("failed", 500, "Something went wrong"),
 }
@@ -32,15 +35,20 @@ KINDS: dict[type[ForewarnError], tuple[str, int, str]] = {
 def problem_of(error: ForewarnError) -> Problem:
     """Return how an error is told."""
     name, status, title = next(kind for family, kind in KINDS.items() if isinstance(error, family))
-    return Problem(type=PREFIX + name, title=title, status=status, detail=str(error))
+    return Problem(type=PREFIX + name, title=title, status=status, detail=show_ids(str(error)))
 
 
 def error_of(problem: Problem) -> ForewarnError:
     """Return the error that a problem tells of."""
     name = problem.type.removeprefix(PREFIX)
-    told = "; ".join([problem.detail, *(f"{each.place}: {each.detail}" for each in problem.errors)])
+    places = (f"{each.place}: {each.detail}" for each in problem.errors)
+    told = "; ".join([problem.detail, *(place for place in places if place not in problem.detail)])
     family = next((family for family, kind in KINDS.items() if kind[0] == name), None)
     if family is None:
         family = Unavailable if problem.status >= 500 else BadInput
-    # The command line ends the same way whatever is wrong with a token: it has no say here.
-    return NotAllowed(told) if family in (TooManyFailures, Unauthenticated) else family(told)
+    if family is Unauthenticated:
+        return NotAllowed(
+            "the service does not accept this token: it is unknown, expired or revoked; ask an operator for another"
+            " ('forewarn token create'), and log in with it ('forewarn login')"
+        )
+    return NotAllowed(told) if family is TooManyFailures else family(told)

@@ -8,8 +8,9 @@ from msgspec.structs import replace
 
 from forewarn.control.access import Bearer
 from forewarn.control.story import Outcome, Story, outcome, tell
+from forewarn.core import turns
 from forewarn.core.errors import BadInput, Unknown
-from forewarn.core.facts import Announced, Canceled, Completed, Entry, Failed, StartedAtOnce
+from forewarn.core.facts import Entry, EventCreated, EventEnded
 from forewarn.core.model import Event, EventStatus
 from forewarn.core.subjects import FINISHED
 from forewarn.journal.port import Journal
@@ -36,7 +37,9 @@ class Record:
         told = tell(id_, await self._node.history(f"event:{id_}"))
         if told is None or not bearer.sees(told.group):
             raise _no_event(id_)
-        return replace(told, progress=self._node.progress.get(id_, ""))
+        event = self._node.fleet.events.get(id_)
+        start = turns.earliest_start(self._node.fleet, event, self._node.clock.now()) if event else None
+        return replace(told, progress=self._node.progress.get(id_, ""), earliest_start=start)
 
     async def finished(self, bearer: Bearer, limit: int, group: str = "") -> list[Outcome]:
         """Return the events that ended last, of one group or of all it may know of, the latest at the end."""
@@ -107,7 +110,7 @@ class Record:
 
     def _ended(self, limit: int) -> list[str]:
         entries = self._journal.history(FINISHED, limit=limit)
-        ends = (fact for entry in entries for fact in entry.facts if isinstance(fact, Completed | Failed | Canceled))
+        ends = (fact for entry in entries for fact in entry.facts if isinstance(fact, EventEnded))
         return [fact.event for fact in ends][-limit:]
 
     def _announced_in(self, groups: Iterable[str], limit: int) -> list[str]:
@@ -122,7 +125,7 @@ class Record:
 
 def _born(entries: Iterable[Entry]) -> Iterator[str]:
     for entry in entries:
-        yield from (fact.event.id for fact in entry.facts if isinstance(fact, Announced | StartedAtOnce))
+        yield from (fact.event.id for fact in entry.facts if isinstance(fact, EventCreated))
 
 
 def _no_event(id_: str) -> Unknown:

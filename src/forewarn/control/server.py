@@ -4,74 +4,154 @@ uvicorn runs in the service's own event loop, on sockets that are made here, and
 """
 
 import asyncio
+import logging
 import os
 import pwd
 import socket
 import ssl
 import struct
+from collections import Counter
 from collections.abc import Sequence
+from http import HTTPStatus
 
+import msgspec
 import uvicorn
 from litestar.types import ASGIApp
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from uvicorn.server import ServerState
 
-from forewarn.control.api.plane import PEER
+from forewarn.control.api.plane import PEER, Peer
+from forewarn.control.bodies import Problem
+from forewarn.control.problems import MEDIA_TYPE, PREFIX
+from forewarn.control.sockets import MOST_PER_ADDRESS, most_connections
 from forewarn.core.model import Caller, CallerKind
+from forewarn.socket_files import KEPT
+
+log = logging.getLogger(__name__)
 
 _PATIENCE = 5
 """Seconds that answers may still take when the service stops."""
 ARRIVAL = 20.0
 """Seconds that the head of a request may take to arrive."""
-MOST_CONNECTIONS = 4_096
-"""Over TCP; whoever comes through the unix socket is always let in."""
+BODY_ARRIVAL = 600.0
+"""Seconds that its body may take: a large fleet comes over a slow line."""
+LARGEST_HEAD = 64 * 1024
+"""Bytes that the head of a request may have."""
 _BACKLOG = 2048
 _TICK = 1.0
 _MOMENT = 0.005
+_LOG_INTERVAL = 60.0
+"""Seconds between log lines about invalid requests: callers without a token must not fill the log."""
+_INVALID = "Invalid HTTP request received."
+"""What uvicorn logs of each."""
+
+
+class _InvalidRequests:
+    """Logs requests that are not HTTP, at most once per interval, with the number of them since the last line."""
+
+    def __init__(self) -> None:
+        self._count = 0
+        self._due_at = float("-inf")
+
+    def add(self, address: str, now: float) -> None:
+        self._count += 1
+        if now >= self._due_at:
+            fields = {"count": self._count, "last_address": address or "control.sock"}
+            log.warning("invalid HTTP requests were refused", extra={"fields": fields})
+            self._count, self._due_at = 0, now + _LOG_INTERVAL
+
+
+def _is_not_invalid_request(record: logging.LogRecord) -> bool:
+    return record.msg != _INVALID
 
 
 class _Conversation(HttpToolsProtocol):
     """A connection; one through the unix socket knows who is at its other end."""
 
-    def __init__(self, config: uvicorn.Config, server_state: ServerState) -> None:
+    def __init__(
+        self, config: uvicorn.Config, server_state: ServerState, open_of: Counter[str], invalid: _InvalidRequests
+    ) -> None:
         super().__init__(config, server_state, app_state={})
+        self._open_of = open_of
+        self._invalid = invalid
+        self._address = ""
         self.access_log = False  # the record tells who did what
         self._arrival: asyncio.TimerHandle | None = None
+        self._is_in_head = True
+        self._head_size = 0
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
         connection = transport.get_extra_info("socket")
         if connection is not None and connection.family == getattr(socket, "AF_UNIX", None):
             self.app_state = {**self.app_state, PEER: peer_of(connection)}
-        elif len(self.connections) > MOST_CONNECTIONS:
-            transport.abort()
-            return
-        self._await_head()
+        else:
+            self._address = str(self.client[0]) if self.client else "?"
+            self._open_of[self._address] += 1
+            if len(self.connections) > most_connections() or self._open_of[self._address] > MOST_PER_ADDRESS:
+                transport.abort()
+                return
+        self._await(ARRIVAL)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._head_is_here()
+        self._has_arrived()
+        if self._address:
+            self._open_of[self._address] -= 1
+            if not self._open_of[self._address]:
+                del self._open_of[self._address]
         super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        if self._is_in_head and not self.transport.is_closing():
+            self._head_size += len(data)
+            if self._head_size > LARGEST_HEAD:
+                self._refuse(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, "the request's head is too large; send less")
 
     def on_message_begin(self) -> None:
         super().on_message_begin()
-        self._await_head()
+        self._is_in_head, self._head_size = True, 0
+        self._await(ARRIVAL)
 
     def on_headers_complete(self) -> None:
-        self._head_is_here()
+        self._is_in_head = False
+        self._await(BODY_ARRIVAL)
         super().on_headers_complete()
 
-    def _await_head(self) -> None:
-        """Give the head of a request some time to arrive: whoever sends none must not hold a connection for ever."""
-        self._head_is_here()
-        self._arrival = self.loop.call_later(ARRIVAL, self.transport.abort)
+    def on_message_complete(self) -> None:
+        self._has_arrived()
+        super().on_message_complete()
 
-    def _head_is_here(self) -> None:
+    def send_400_response(self, msg: str) -> None:
+        """Answer what is no HTTP request."""
+        self._invalid.add(self._address, self.loop.time())
+        self._refuse(HTTPStatus.BAD_REQUEST, "the request is not valid HTTP/1.1; send it with an HTTP client")
+
+    def _unsupported_upgrade_warning(self) -> None:
+        """Log nothing: the request is answered as if it asked for no upgrade."""
+
+    def _refuse(self, status: HTTPStatus, detail: str) -> None:
+        """Answer what no route sees, and hang up."""
+        problem = Problem(type=f"{PREFIX}bad-input", title=status.phrase, status=status, detail=detail)
+        body = msgspec.json.encode(problem)
+        head = [b"HTTP/1.1 %d %s" % (status, status.phrase.encode())]
+        head += [b"%s: %s" % header for header in self.server_state.default_headers]
+        head += [f"content-type: {MEDIA_TYPE}".encode(), b"content-length: %d" % len(body), b"connection: close"]
+        self.transport.write(b"\r\n".join([*head, b"", body]))
+        self.transport.close()
+
+    def _await(self, seconds: float) -> None:
+        """Give a request some time to arrive: whoever sends half of one must not hold a connection for ever."""
+        self._has_arrived()
+        self._arrival = self.loop.call_later(seconds, self.transport.abort)
+
+    def _has_arrived(self) -> None:
         if self._arrival is not None:
             self._arrival.cancel()
             self._arrival = None
 
 
-def peer_of(connection: socket.socket) -> Caller:
+def peer_of(connection: socket.socket) -> Peer:
     """Find out who is at the other end from the system, which cannot be lied to."""
     if hasattr(socket, "SO_PEERCRED"):
         size = struct.calcsize("3i")
@@ -82,7 +162,7 @@ def peer_of(connection: socket.socket) -> Caller:
         name = pwd.getpwuid(uid).pw_name
     except KeyError:
         name = f"uid {uid}"
-    return Caller(CallerKind.OPERATOR, name, "control.sock")
+    return Peer(Caller(CallerKind.OPERATOR, name, "control.sock"), uid)
 
 
 class ControlServer(uvicorn.Server):
@@ -105,6 +185,9 @@ class ControlServer(uvicorn.Server):
         self._sockets = sockets
         self._tls = tls
         self._ticking: asyncio.Task[None] | None = None
+        self._open_of: Counter[str] = Counter()
+        self._invalid = _InvalidRequests()
+        logging.getLogger("uvicorn.error").addFilter(_is_not_invalid_request)
 
     async def open(self) -> None:
         """Begin to answer."""
@@ -115,7 +198,7 @@ class ControlServer(uvicorn.Server):
         self.servers = []
         for listening in self._sockets:
             if listening.family == getattr(socket, "AF_UNIX", None):
-                server = await loop.create_unix_server(self._converse, sock=listening, backlog=_BACKLOG)
+                server = await loop.create_unix_server(self._converse, sock=listening, backlog=_BACKLOG, **KEPT)
             else:
                 server = await loop.create_server(self._converse, sock=listening, ssl=self._tls, backlog=_BACKLOG)
             self.servers.append(server)
@@ -148,4 +231,4 @@ class ControlServer(uvicorn.Server):
             await asyncio.sleep(_TICK)
 
     def _converse(self) -> asyncio.Protocol:
-        return _Conversation(self.config, self.server_state)
+        return _Conversation(self.config, self.server_state, self._open_of, self._invalid)

@@ -4,6 +4,7 @@ import errno
 import os
 import socket
 import ssl
+import stat
 from pathlib import Path
 
 from forewarn import socket_files
@@ -11,8 +12,22 @@ from forewarn.config.values import Endpoint
 from forewarn.control.place import reachable, socket_path
 from forewarn.core.errors import BadInput, Unavailable
 
+MOST_CONNECTIONS = 4_096
+"""Over TCP; whoever comes through the unix socket is always let in."""
+MOST_PER_ADDRESS = 1_024
+"""Of those, from one address: one that holds many open must not shut the others out."""
 _BACKLOG = 2048
 _OWNER_ALONE = 0o177
+
+
+def most_connections() -> int:
+    """Return how many connections over TCP there may be: no more than a quarter of the files there may be."""
+    try:
+        import resource  # noqa: PLC0415 - Windows has none, and no such limit
+    except ImportError:
+        return MOST_CONNECTIONS
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return MOST_CONNECTIONS if hard == resource.RLIM_INFINITY else min(MOST_CONNECTIONS, hard // 4)
 
 
 class UnixSocket:
@@ -21,6 +36,7 @@ class UnixSocket:
     def __init__(self, directory: Path) -> None:
         self._path = socket_path(directory)
         self._made = (0, 0)
+        self.is_open = False
 
     def open(self) -> socket.socket:
         """Return it, listening; raise what is in the way."""
@@ -35,11 +51,24 @@ class UnixSocket:
                     remedy="give another --data",
                 )
             self._made = socket_files.identity(self._path)
+            self.is_open = True
         except OSError as error:
             raise BadInput(
                 f"{self._path} cannot be made: {error.strerror or error}; give a directory you may write to"
             ) from None
         return listener
+
+    def adopt(self, passed: socket.socket) -> socket.socket:
+        """Return a socket that a service manager opened, and that stays its own; refuse one that is open to all."""
+        path = os.fsdecode(passed.getsockname())
+        # An abstract address has no permissions; a file that was removed is found by nobody.
+        if not path.startswith("/") or (os.path.exists(path) and os.stat(path).st_mode & stat.S_IRWXO):  # noqa: PTH110, PTH116
+            raise BadInput(
+                f"the passed socket {path!r} lets every user give commands; set SocketMode=0600 in its .socket unit,"
+                " or 0660 and SocketGroup= for a group of operators"
+            )
+        self.is_open |= os.path.realpath(path) == os.path.realpath(self._path)
+        return passed
 
     def remove(self) -> None:
         """Take the file away, if it is still the one that was made."""
@@ -81,8 +110,12 @@ def _remedy(error: OSError) -> str:
             return error.strerror or str(error)
 
 
-def load_certificate(certificate: Path, key: Path | None) -> ssl.SSLContext:
-    """Return what TLS is spoken with; raise BadInput that names the file that is wrong."""
+def load_certificate(certificate: Path | None, key: Path | None) -> ssl.SSLContext | None:
+    """Return what TLS is spoken with, if it is; raise BadInput that names the file that is wrong."""
+    if certificate is None:
+        if key is not None:
+            raise BadInput("control_key is given without control_certificate; give both, or none")
+        return None
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     try:
@@ -94,3 +127,19 @@ def load_certificate(certificate: Path, key: Path | None) -> ssl.SSLContext:
             " give a certificate and its key, both in PEM"
         ) from None
     return context
+
+
+class Certificate:
+    """The certificate of a listener; a renewed one counts for connections made from then on."""
+
+    def __init__(self, current: ssl.SSLContext) -> None:
+        self._current = current
+        self.context = current
+        """What the listener is opened with."""
+        self.context.sni_callback = self._choose
+
+    def renew(self, current: ssl.SSLContext) -> None:
+        self._current = current
+
+    def _choose(self, connection: ssl.SSLSocket | ssl.SSLObject, name: str | None, first: ssl.SSLContext) -> None:
+        connection.context = self._current

@@ -15,13 +15,14 @@ from forewarn.control.views import EventView, view_event
 from forewarn.core import lifecycle
 from forewarn.core.facts import (
     Announced,
-    AnyFact,
     Approved,
     Attempted,
     BroughtForward,
     Canceled,
     Completed,
     Entry,
+    EventChanged,
+    EventCreated,
     Failed,
     Fetched,
     Postponed,
@@ -30,7 +31,7 @@ from forewarn.core.facts import (
     Waiting,
 )
 from forewarn.core.model import Event, EventStatus
-from forewarn.wire.words import SOURCES, show_id
+from forewarn.wire.words import SOURCES, STATUSES, show_id
 
 _ENDS = {
     Completed: EventStatus.COMPLETED,
@@ -39,11 +40,15 @@ _ENDS = {
 }
 
 
+_FETCHED = "fetched"
+
+
 class Step(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One thing that happened to an event."""
 
     at: datetime
     what: str
+    """The status that it took, or else what was done."""
     by: str = ""
     detail: str = ""
 
@@ -62,6 +67,10 @@ class Story(EventView, frozen=True, kw_only=True):
     steps: tuple[Step, ...]
     seconds: dict[str, float]
     """How long it took: to the first fetch, to the first approval, to the start, the impact, the whole."""
+    target: str = ""
+    """The host that its VMs are moved to, where one was named."""
+    earliest_start: datetime | None = None
+    """When it can start, where its group's quiet hours do not let it start at ``not_before``."""
     progress: str = ""
     """How far the impact is, in the driver's words, while it is under way."""
 
@@ -98,7 +107,7 @@ def tell(id: str, entries: Iterable[Entry]) -> Story | None:
     if told is None:
         return None
     event = told.event
-    steps = tuple(sorted(_steps(id, entries), key=lambda step: step.at))
+    steps = _ordered(_steps(id, entries))
     view = view_event(event, told.status)
     return Story(
         **asdict(view),
@@ -108,11 +117,23 @@ def tell(id: str, entries: Iterable[Entry]) -> Story | None:
         description=event.description,
         duration=event.duration,
         host=event.host,
+        target=event.target,
         update_domain=event.update_domain,
         announced_at=event.announced_at,
         steps=steps,
         seconds=_seconds(steps),
     )
+
+
+def _ordered(steps: Iterable[Step]) -> tuple[Step, ...]:
+    """Keep the order of the record, which no clock changes; only fetches, recorded later, go to their time."""
+    ordered: list[Step] = []
+    for step in steps:
+        place = len(ordered)
+        while step.what == _FETCHED and place > 1 and ordered[place - 1].at > step.at:
+            place -= 1
+        ordered.insert(place, step)
+    return tuple(ordered)
 
 
 def _steps(id: str, entries: Iterable[Entry]) -> Iterator[Step]:
@@ -122,16 +143,16 @@ def _steps(id: str, entries: Iterable[Entry]) -> Iterator[Step]:
             if isinstance(fact, Fetched):
                 for fetch in fact.fetches:
                     if fetch.event == id:
-                        yield Step(at=fetch.at, what="fetched", by=fetch.vm)
-            elif isinstance(fact, Announced | StartedAtOnce):
+                        yield Step(at=fetch.at, what=_FETCHED, by=fetch.vm)
+            elif isinstance(fact, EventCreated):
                 if fact.event.id == id:
                     yield from _birth(entry, fact)
-            elif getattr(fact, "event", None) == id:
+            elif isinstance(fact, EventChanged) and fact.event == id:
                 attempts += isinstance(fact, Attempted)
                 yield _step(fact, attempts)
 
 
-def _birth(entry: Entry, fact: Announced | StartedAtOnce) -> Iterator[Step]:
+def _birth(entry: Entry, fact: EventCreated) -> Iterator[Step]:
     event = fact.event
     if event.without_notice:
         detail = f"{event.operation}; no notice is owed: {event.without_notice}"
@@ -139,16 +160,20 @@ def _birth(entry: Entry, fact: Announced | StartedAtOnce) -> Iterator[Step]:
         notice = show_duration(timedelta(seconds=int((event.not_before - event.announced_at).total_seconds())))
         detail = f"{event.operation}, not before {_shown(event.not_before)} ({notice} of notice)"
     detail += f"; {event.reason}" if event.reason else ""
-    yield Step(at=event.announced_at, what="scheduled", by=str(entry.by), detail=detail)
+    yield Step(at=event.announced_at, what=STATUSES[EventStatus.SCHEDULED], by=str(entry.by), detail=detail)
     if isinstance(fact, StartedAtOnce):
-        yield Step(at=event.started_at or entry.at, what="started", detail=f"at once: {event.without_notice}")
+        yield Step(
+            at=event.started_at or entry.at,
+            what=STATUSES[EventStatus.STARTED],
+            detail=f"at once: {event.without_notice}",
+        )
 
 
 def _shown(when: datetime) -> str:
     return f"{when:%Y-%m-%dT%H:%M:%SZ}"
 
 
-def _step(fact: AnyFact, attempts: int) -> Step:
+def _step(fact: EventChanged, attempts: int) -> Step:
     match fact:
         case Approved(at=at, by=by, counts=counts):
             detail = "" if counts else "recorded, but it does not count: each VM of the event must approve for itself"
@@ -165,26 +190,24 @@ def _step(fact: AnyFact, attempts: int) -> Step:
         case BroughtForward(at=at, not_before=not_before):
             return Step(at=at, what="advanced", detail=f"now not before {_shown(not_before)}")
         case Started(at=at, because=because):
-            return Step(at=at, what="started", detail=because)
+            return Step(at=at, what=STATUSES[EventStatus.STARTED], detail=because)
         case Attempted(at=at):
             again = f", attempt {attempts}" if attempts > 1 else ""
             return Step(at=at, what="attempted", detail=f"the driver was called{again}")
         case Completed(at=at, detail=detail):
-            return Step(at=at, what="completed", detail=detail)
+            return Step(at=at, what=STATUSES[EventStatus.COMPLETED], detail=detail)
         case Failed(at=at, reason=reason):
-            return Step(at=at, what="failed", detail=reason)
+            return Step(at=at, what=STATUSES[EventStatus.FAILED], detail=reason)
         case Canceled(at=at, because=because):
-            return Step(at=at, what="canceled", detail=because)
-        case _:
-            raise TypeError(f"no story tells of {type(fact).__name__}")
+            return Step(at=at, what=STATUSES[EventStatus.CANCELED], detail=because)
 
 
 def _seconds(steps: tuple[Step, ...]) -> dict[str, float]:
     first: dict[str, datetime] = {}
     for step in steps:
         first.setdefault(step.what, step.at)
-    ended = next((first[what] for what in ("completed", "failed", "canceled") if what in first), None)
-    announced, started = first["scheduled"], first.get("started")
+    ended = next((first[STATUSES[end]] for end in _ENDS.values() if STATUSES[end] in first), None)
+    announced, started = first[STATUSES[EventStatus.SCHEDULED]], first.get(STATUSES[EventStatus.STARTED])
     spans = {
         "until_fetched": (announced, first.get("fetched")),
         "until_approved": (announced, first.get("approved")),
@@ -192,4 +215,8 @@ def _seconds(steps: tuple[Step, ...]) -> dict[str, float]:
         "impact": (started, ended),
         "whole": (announced, ended),
     }
-    return {name: round((end - begin).total_seconds(), 3) for name, (begin, end) in spans.items() if begin and end}
+    return {
+        name: max(0.0, round((end - begin).total_seconds(), 3))
+        for name, (begin, end) in spans.items()
+        if begin and end
+    }

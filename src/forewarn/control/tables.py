@@ -9,7 +9,6 @@ import msgspec
 from msgspec.structs import replace
 
 from forewarn.config.durations import read_duration
-from forewarn.core.declaration import NAME, check_terms
 from forewarn.core.errors import Refused, nearest
 from forewarn.core.model import (
     ApprovalRule,
@@ -21,6 +20,7 @@ from forewarn.core.model import (
     Interface,
     Vm,
 )
+from forewarn.core.terms import NAME, check_terms
 
 _IPV4 = re.compile(r"(?:(?:25[0-5]|2[0-4]\d|1\d\d|[1-9]?\d)\.){3}(?:25[0-5]|2[0-4]\d|1\d\d|[1-9]?\d)", re.ASCII)
 _TAP = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,14}")
@@ -199,6 +199,7 @@ POLICY_KEYS: dict[str, Reader] = {
     "approve_user_reboot": truth,
     "approve_user_redeploy": truth,
     "approve_all_down": truth,
+    "restart_after_crash": truth,
     "postpone_limit": postpone_limit,
     "quiet_hours": quiet_hours,
 }

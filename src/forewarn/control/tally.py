@@ -2,6 +2,7 @@
 
 from collections import Counter
 from datetime import datetime
+from typing import assert_never
 
 import msgspec
 
@@ -9,13 +10,19 @@ from forewarn.core.facts import (
     Announced,
     AnyFact,
     Approved,
+    Attempted,
+    BroughtForward,
     Canceled,
+    ClockStepped,
     Completed,
+    EventEnded,
+    EventlessFact,
     Failed,
     Fetched,
     Postponed,
     Started,
     StartedAtOnce,
+    Waiting,
 )
 from forewarn.core.fleet import Fleet
 from forewarn.core.model import Event, EventStatus, EventType
@@ -84,8 +91,14 @@ class Tally:
             case Approved() | Started() | Completed() | Failed() | Canceled():
                 if life := self._lives.get(fact.event):
                     self._follow(life, fact)
+            case Waiting() | BroughtForward() | Attempted() | ClockStepped():
+                pass
+            case _ if isinstance(fact, EventlessFact):
+                pass
+            case _:
+                assert_never(fact)
 
-    def _follow(self, life: _Life, fact: Approved | Started | Completed | Failed | Canceled) -> None:
+    def _follow(self, life: _Life, fact: Approved | Started | EventEnded) -> None:
         match fact:
             case Approved(at=at, counts=counts):
                 self.approvals[counts] += 1

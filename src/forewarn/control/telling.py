@@ -3,38 +3,47 @@
 from collections.abc import Iterable, Iterator, Mapping
 
 import msgspec
-from msgspec.structs import replace
 
 from forewarn.control.access import Action, Bearer
+from forewarn.core import lifecycle
+from forewarn.core.comparison import changes_of_fleet, changes_of_terms
+from forewarn.core.declared_keys import HeldChange, Kind
 from forewarn.core.facts import (
     Announced,
     AnyFact,
     Asked,
-    Canceled,
-    Completed,
+    ChangesHeld,
+    ClockStepped,
     Delivered,
     Enrolled,
     Entry,
-    Failed,
+    EventCreated,
+    EventEnded,
     Fetched,
     FleetChanged,
+    FleetDeclared,
     GroupSet,
+    HostFact,
+    IncarnationsRaised,
     Observed,
+    OutsiderFact,
     StartedAtOnce,
     SubscriptionRemoved,
     SubscriptionSet,
     SwitchedOff,
     TokenCreated,
     TokenRevoked,
-    VmDeallocated,
-    VmMoved,
+    VmFact,
     VmRemoved,
-    VmStarted,
 )
 from forewarn.core.fleet import Fleet
+from forewarn.core.model import Vm
 from forewarn.node.feed import Commit
+from forewarn.wire.facts import show_record
+from forewarn.wire.words import show_command_id
 
-_ENDS = Completed | Failed | Canceled
+_MOST_NAMED = 100
+"""How many removed VMs and changed keys a message names."""
 
 Message = tuple[tuple[int, int], bytes]
 """The revision and number of a fact, and what is sent."""
@@ -53,11 +62,11 @@ class Teller:
         """Take in which events came and went, after all were told."""
         for entry in commit.entries:
             for fact in entry.facts:
-                if isinstance(fact, Announced | StartedAtOnce):
+                if isinstance(fact, EventCreated):
                     self._groups[fact.event.id] = fact.event.group
         for entry in commit.entries:
             for fact in entry.facts:
-                if isinstance(fact, _ENDS):
+                if isinstance(fact, EventEnded):
                     self._groups.pop(fact.event, None)
 
     def messages(
@@ -67,7 +76,7 @@ class Teller:
         born: dict[str, str] = dict(groups or {})
         for entry in entries:
             for number, fact in enumerate(entry.facts):
-                if isinstance(fact, Announced | StartedAtOnce):
+                if isinstance(fact, EventCreated):
                     born[fact.event.id] = fact.event.group
                 told = self._told(fact, entry, bearer, fleet, born)
                 if told is not None:
@@ -84,7 +93,7 @@ class Teller:
         """Return the group of an event, as its announcement tells it."""
         for entry in entries:
             for fact in entry.facts:
-                if isinstance(fact, Announced | StartedAtOnce) and fact.event.id == id_:
+                if isinstance(fact, EventCreated) and fact.event.id == id_:
                     return fact.event.group
         return ""
 
@@ -96,17 +105,19 @@ class Teller:
                 return None
             case SubscriptionSet() | SubscriptionRemoved() | Delivered() if not bearer.may(Action.KEEP_SUBSCRIPTIONS):
                 return None
-            case TokenCreated(token=token):
-                return replace(fact, token=replace(token, hash=""))
-            case SubscriptionSet(subscription=subscription):
-                return replace(fact, subscription=replace(subscription, secret=""))
-            case FleetChanged():
+            case FleetChanged() | FleetDeclared():
                 return _counted(fact, bearer)
+            case ChangesHeld(changes=changes):
+                shown = tuple(each for each in changes if bearer.sees(_group_of_held(each, fleet)))
+                return fact if bearer.sees_all else ChangesHeld(shown) if shown else None
             case _ if bearer.sees_all:
                 return fact
             case Asked(marks=marks):
                 seen = tuple(mark for mark in marks if bearer.sees(mark.group))
                 return Asked(seen) if seen else None
+            case IncarnationsRaised(groups=groups):
+                raised = {name: incarnation for name, incarnation in groups.items() if bearer.sees(name)}
+                return IncarnationsRaised(raised) if raised else None
             case Fetched(fetches=fetches):
                 own = tuple(each for each in fetches if bearer.sees(self._group(each.event, born)))
                 return Fetched(own) if own else None
@@ -124,39 +135,75 @@ class Teller:
                 return terms.name
             case Enrolled(group=group) | SwitchedOff(group=group):
                 return group
-            case VmRemoved(vm=name) | VmDeallocated(vm=name) | VmStarted(vm=name) | VmMoved(vm=name):
-                if vm := fleet.vms.get(name):
+            case VmRemoved(group=group) if group:
+                return group
+            case _ if isinstance(fact, VmFact):
+                if vm := fleet.vms.get(fact.vm):
                     return vm.group
                 # A VM goes in the entry that completes what took it away.
-                ends = (each.event for each in entry.facts if isinstance(each, _ENDS))
+                ends = (each.event for each in entry.facts if isinstance(each, EventEnded))
                 return next((self._group(id_, born) for id_ in ends), "")
             case Observed(sighting=sighting):
                 return fleet.vms[sighting.vm].group if sighting.vm in fleet.vms else ""
+            case FleetChanged() | FleetDeclared() | ChangesHeld() | Asked() | Fetched() | IncarnationsRaised():
+                return ""  # of many groups; told apart before
+            case _ if isinstance(fact, (OutsiderFact, HostFact, ClockStepped)):
+                return ""  # of no group
             case _:
-                return self._group(self.event_of(fact), born)
+                return self._group(lifecycle.event_of(fact), born)
 
 
-def _counted(fact: FleetChanged, bearer: Bearer) -> object | None:
-    """Say how much was declared and removed: a declaration may hold a million VMs, and is read elsewhere."""
+def _group_of_held(change: HeldChange, fleet: Fleet) -> str:
+    """Return the group that a held change concerns; none for a host."""
+    match change.kind:
+        case Kind.GROUP:
+            return change.name
+        case Kind.VM if vm := fleet.vms.get(change.name):
+            return vm.group
+        case _:
+            return ""
+
+
+def _counted(fact: FleetChanged | FleetDeclared, bearer: Bearer) -> object | None:
+    """Say how much was declared and removed, and some of what changed: all of it may be a million VMs."""
+    removed = [vm.name for vm in _removed(fact) if bearer.sees(vm.group)]
     if bearer.sees_all:
-        counts = {key: len(getattr(fact, key)) for key in fact.__struct_fields__}
+        counts = fact.counts()
     else:
         counts = {
             "groups": sum(bearer.sees(terms.name) for terms in fact.groups),
             "vms": sum(bearer.sees(vm.group) for vm in fact.vms),
             "removed_groups": sum(bearer.sees(name) for name in fact.removed_groups),
+            "removed_vms": len(removed),
         }
     counts = {key: count for key, count in counts.items() if count}
-    return {"fact": "fleet-changed", **counts} if counts else None
+    if not counts:
+        return None
+    told: dict[str, object] = {"fact": fact.__struct_config__.tag, **counts}
+    if removed:
+        told["removed"] = removed[:_MOST_NAMED]
+    if isinstance(fact, FleetChanged) and (changed := changes_of_fleet(fact, bearer.sees, _MOST_NAMED)):
+        told["changed"] = changed
+    return told
+
+
+def _removed(fact: FleetChanged | FleetDeclared) -> Iterator[Vm]:
+    """Yield the VMs that left the fleet, as they were."""
+    if isinstance(fact, FleetChanged):
+        gone = frozenset(fact.removed_vms)
+        yield from (vm for vm in fact.before_vms if vm.name in gone)
 
 
 def _message(entry: Entry, number: int, fact: AnyFact, told: object) -> bytes:
+    shown = show_record(told) if isinstance(told, msgspec.Struct) else told
+    if isinstance(fact, GroupSet) and isinstance(shown, dict):
+        shown["changed"] = changes_of_terms(fact)
     data = {
         "revision": entry.revision,
         "at": entry.at,
-        "operation": entry.command,
+        "operation": show_command_id(entry.command),
         "by": entry.by,
-        "fact": told,
+        "fact": shown,
     }
     kind = str(type(fact).__struct_config__.tag).encode()
     return b"id: %d.%d\nevent: %s\ndata: %s\n\n" % (entry.revision, number, kind, msgspec.json.encode(data))

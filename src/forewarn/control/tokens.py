@@ -46,9 +46,11 @@ class TooManyFailures(ForewarnError):
         self.wait = wait
 
 
-def mint(name: str, role: Role, groups: tuple[str, ...], now: datetime, lasts: timedelta | None) -> tuple[Token, str]:
-    """Draw a new token; return what is kept of it, and the text that its bearer shows."""
-    id_, secret = secrets.token_hex(8), secrets.token_urlsafe(32)
+def mint(
+    name: str, role: Role, groups: tuple[str, ...], now: datetime, lasts: timedelta | None, id_: str = ""
+) -> tuple[Token, str]:
+    """Draw a new token, or another secret for one; return what is kept of it, and the text that its bearer shows."""
+    id_, secret = id_ or secrets.token_hex(8), secrets.token_urlsafe(32)
     expires_at = now + lasts if lasts else None
     return Token(id_, name, role, _hash(secret), now, expires_at, groups), f"fw_{id_}_{secret}"
 

@@ -14,6 +14,7 @@ from forewarn.control.bodies import Problem
 from forewarn.control.place import reachable, socket_path
 from forewarn.control.problems import error_of
 from forewarn.core.errors import BadInput, Unavailable
+from forewarn.core.redaction import shown_address
 
 PATIENCE = 300.0
 """Seconds without a word after which the service counts as gone."""
@@ -88,7 +89,7 @@ class Transport(ABC):
         said = self.read(answer)
         try:
             problem = msgspec.json.decode(said, type=Problem)
-        except msgspec.DecodeError:
+        except (msgspec.DecodeError, UnicodeDecodeError):
             raise Unavailable(
                 f"{self.where} answered {answer.status} {answer.reason}, and is perhaps no Forewarn"
             ) from None
@@ -114,7 +115,7 @@ class UnixTransport(Transport):
 
     def __init__(self, directory: Path) -> None:
         if not hasattr(socket, "AF_UNIX"):
-            raise Unavailable("this system has no unix sockets; name the service with --server URL")
+            raise Unavailable("this system has no unix sockets; name the service with --url URL")
         self._path = socket_path(directory)
         super().__init__(str(self._path), {})
 
@@ -124,10 +125,13 @@ class UnixTransport(Transport):
     def _unreachable(self, error: OSError) -> Unavailable:
         directory = self._path.parent
         if isinstance(error, PermissionError):
-            return Unavailable(f"you may not use {self._path}; run this as the user who runs the service")
+            return Unavailable(
+                f"you may not use {self._path}; run this as the user who runs the service,"
+                " or use a token: 'forewarn login --url URL'"
+            )
         return Unavailable(
             f"no service answers in {directory}; start one with 'forewarn serve --data {directory}',"
-            " name the right directory with 'forewarn --data DIR', or one elsewhere with 'forewarn --server URL'"
+            " name the right directory with 'forewarn --data DIR', or one elsewhere with 'forewarn --url URL'"
         )
 
 
@@ -152,6 +156,8 @@ class WebTransport(Transport):
 
     def __init__(self, url: str, token: str, authority: Path | None = None) -> None:
         parts = read_url(url)
+        if not (token.isascii() and token.isprintable()):
+            raise BadInput("the token holds characters that no token has; copy it again, in one line")
         self._host = parts.hostname or ""
         self._port = parts.port
         self._is_secure = parts.scheme == "https"
@@ -182,5 +188,7 @@ def read_url(url: str) -> SplitResult:
     except ValueError:
         is_good = False
     if not is_good or parts.path.strip("/") or parts.query or parts.username:
-        raise BadInput(f"{url!r} is no address of a service; write it like https://forewarn.example.org:8255")
+        raise BadInput(
+            f"{shown_address(url)!r} is no address of a service; write it like https://forewarn.example.org:8255"
+        )
     return parts

@@ -1,13 +1,16 @@
 """What operators are shown of VMs, hosts, groups and events: records that print as JSON and as tables."""
 
+from collections import Counter
 from collections.abc import Callable
 from datetime import datetime, timedelta
+from typing import Any
 
 import msgspec
 from msgspec.structs import asdict
 
 from forewarn.config.durations import show_iso_duration
-from forewarn.core.facts import AnyFact, Canceled, FleetChanged, Mark
+from forewarn.core.declared_keys import Kind, Replaced
+from forewarn.core.facts import AnyFact, Canceled, FleetChanged, FleetDeclared, HostCordonSet, Mark
 from forewarn.core.fleet import Fleet
 from forewarn.core.model import (
     ApprovalRule,
@@ -16,15 +19,18 @@ from forewarn.core.model import (
     EvictionPolicy,
     Group,
     GroupKind,
+    HostState,
     InstanceFacts,
     Interface,
     Policy,
+    PowerRequest,
     Vm,
 )
+from forewarn.wire.facts import describe_held
 from forewarn.wire.words import STATUSES, TYPES, show_id
 
 LastAsked = Callable[[str], Mark | None]
-"""Tells which VM of a group asked last, and when; None when none did since the service started."""
+"""Tells which VM of a group asked last, and when; by nobody, at the start, where it is on and none did since."""
 
 
 class EventView(msgspec.Struct, frozen=True):
@@ -61,6 +67,10 @@ class VmDetail(VmView, frozen=True, kw_only=True):
     instance: InstanceFacts
     interface: Interface
     upcoming: tuple[EventView, ...]
+    held: str = ""
+    """The change of the fleet file that waits for something, and for what."""
+    power: str = ""
+    """What the driver is asked to do with it, or could not."""
 
 
 class HostView(msgspec.Struct, frozen=True):
@@ -68,6 +78,33 @@ class HostView(msgspec.Struct, frozen=True):
 
     name: str
     vms: int
+    state: HostState = HostState.UP
+    cordoned: bool = False
+    """Whether it receives no VMs."""
+
+
+class PlacementView(msgspec.Struct, frozen=True, kw_only=True):
+    """Where a drain moves a VM."""
+
+    vm: str
+    group: str
+    host: str
+    live: bool
+    """Whether it runs on while it is moved."""
+    memory: int | None = None
+    """Bytes that it takes; none where the driver does not tell."""
+    cpus: int | None = None
+
+
+class DrainPlan(msgspec.Struct, frozen=True, kw_only=True):
+    """What the drain of a host would do."""
+
+    host: str
+    placements: tuple[PlacementView, ...]
+    left: dict[str, str]
+    """The running VMs that cannot go, and why."""
+    deallocated: tuple[str, ...]
+    """The VMs that do not run; they stay recorded there, and start nowhere else before they are moved."""
 
 
 class GroupView(msgspec.Struct, frozen=True, kw_only=True):
@@ -85,6 +122,8 @@ class GroupView(msgspec.Struct, frozen=True, kw_only=True):
     """Since when it is on."""
     asked_by: str
     asked_at: datetime | None
+    """When one of its VMs last asked: since the service started, or else as the journal has it, hours late."""
+    asked_since_start: bool
     switches_off_at: datetime | None
     """When it will be off, unless one of its VMs asks before that."""
 
@@ -108,8 +147,12 @@ class Announcement(msgspec.Struct, frozen=True, kw_only=True):
     """Why just this VM was chosen, where the platform had a choice."""
     waits_for: str = ""
     waits_until: datetime | None = None
+    earliest_start: datetime | None = None
+    """When it can start, where its group's quiet hours do not let it start at ``not_before``."""
     asked_by: str = ""
     asked_at: datetime | None = None
+    """When a VM of the group last asked: since the service started, or else as the journal has it, hours late."""
+    asked_since_start: bool = False
 
 
 class Told(msgspec.Struct, frozen=True, kw_only=True):
@@ -121,6 +164,12 @@ class Told(msgspec.Struct, frozen=True, kw_only=True):
     canceled: tuple[str, ...] = ()
     changed: dict[str, int] = {}
     """How many hosts, groups and VMs a change of the fleet declared and removed."""
+    held: tuple[str, ...] = ()
+    """The changes of a fleet file that wait, each in a sentence."""
+    replaced: tuple[Replaced, ...] = ()
+    """The values from run time that a fleet file replaced."""
+    left: dict[str, str] = {}
+    """The running VMs that a drain leaves on its host, and why each cannot go."""
 
 
 def view_event(event: Event, status: EventStatus | None = None) -> EventView:
@@ -151,7 +200,17 @@ def detail_vm(fleet: Fleet, vm: Vm) -> VmDetail:
         instance=vm.instance,
         interface=vm.interface,
         upcoming=tuple(view_event(event) for event in _events_on(fleet, vm)),
+        power=_power(vm.name, fleet.power_requests.get(vm.name)),
+        held=describe_held(held) if (held := fleet.last_applied.held_change(Kind.VM, vm.name)) else "",
     )
+
+
+def _power(vm: str, request: PowerRequest | None) -> str:
+    if request is None:
+        return ""
+    if request.failure:
+        return f"the driver could not {'start' if request.on else 'stop'} {vm}: {request.failure}"
+    return f"the driver is {'starting' if request.on else 'stopping'} {vm}"
 
 
 def view_group(fleet: Fleet, group: Group, last_asked: LastAsked, idle_after: timedelta) -> GroupView:
@@ -168,8 +227,7 @@ def view_group(fleet: Fleet, group: Group, last_asked: LastAsked, idle_after: ti
         events=len(fleet.events_of(group.name)),
         enrolled=is_on,
         enrolled_at=group.enrolled_at,
-        asked_by=asked.by if asked else "",
-        asked_at=asked.at if asked else None,
+        **_last_request(group, asked),
         switches_off_at=asked.at + idle_after if asked and is_on else None,
     )
 
@@ -184,8 +242,17 @@ def detail_group(fleet: Fleet, group: Group, last_asked: LastAsked, idle_after: 
     )
 
 
-def tell_announcement(event: Event, status: EventStatus, last_asked: LastAsked) -> Announcement:
-    asked = last_asked(event.group)
+def _last_request(group: Group | None, asked: Mark | None) -> dict[str, Any]:
+    """Return who asked last and when, as far as it is known."""
+    if asked and asked.by:
+        return {"asked_by": asked.by, "asked_at": asked.at, "asked_since_start": True}
+    by, at = (group.asked_by, group.asked_at) if group else ("", None)
+    return {"asked_by": by if at else "", "asked_at": at, "asked_since_start": False}
+
+
+def tell_announcement(
+    event: Event, status: EventStatus, fleet: Fleet, last_asked: LastAsked, earliest_start: datetime | None = None
+) -> Announcement:
     return Announcement(
         event=view_event(event, status),
         group=event.group,
@@ -193,18 +260,24 @@ def tell_announcement(event: Event, status: EventStatus, last_asked: LastAsked) 
         reason=event.reason,
         waits_for=show_id(event.waits_for),
         waits_until=event.waits_until,
-        asked_by=asked.by if asked else "",
-        asked_at=asked.at if asked else None,
+        earliest_start=earliest_start if status is EventStatus.SCHEDULED else None,
+        **_last_request(fleet.groups.get(event.group), last_asked(event.group)),
     )
 
 
 def tell_changes(facts: tuple[AnyFact, ...]) -> Told:
     """Say what a command changed that announced nothing."""
-    changed: dict[str, int] = {}
+    changed: Counter[str] = Counter()
+    replaced: tuple[Replaced, ...] = ()
     for fact in facts:
-        if isinstance(fact, FleetChanged):
-            changed = {key: len(getattr(fact, key)) for key in fact.__struct_fields__}
-    return Told(changed=changed, canceled=tuple(show_id(fact.event) for fact in facts if isinstance(fact, Canceled)))
+        match fact:
+            case FleetChanged():
+                changed.update(fact.counts())
+            case FleetDeclared():
+                replaced = fact.replaced
+    left = {vm: why for fact in facts if isinstance(fact, HostCordonSet) for vm, why in fact.left.items()}
+    canceled = tuple(show_id(fact.event) for fact in facts if isinstance(fact, Canceled))
+    return Told(changed=dict(changed), canceled=canceled, replaced=replaced, left=left)
 
 
 def _events_on(fleet: Fleet, vm: Vm) -> list[Event]:

@@ -10,9 +10,9 @@ import msgspec
 from forewarn.config import toml
 from forewarn.control.tables import WrongTable, read_group, read_host, read_vm
 from forewarn.core.addresses import is_wired
-from forewarn.core.declaration import check_quorum
 from forewarn.core.errors import BadInput, Refused, nearest
 from forewarn.core.model import GroupKind, GroupTerms, Host, Vm
+from forewarn.core.terms import as_clients_compare, check_quorum, difference_of
 
 _TABLES = ("host", "group", "vm")
 _Record = TypeVar("_Record", Host, GroupTerms, Vm)
@@ -118,12 +118,12 @@ def _check_quorums(file: toml.Toml, groups: dict[str, GroupTerms], vms: dict[str
 
 
 def _check_spelling(file: toml.Toml, vms: dict[str, Vm]) -> None:
-    """Check that the names of a group's VMs differ; Azure: clients compare them without regard to case."""
+    """Check that the names of a group's VMs differ for clients."""
     spelled: dict[tuple[str, str], str] = {}
     for number, vm in enumerate(vms.values()):
-        other = spelled.setdefault((vm.group, vm.name.lower()), vm.name)
+        other = spelled.setdefault((vm.group, as_clients_compare(vm.name)), vm.name)
         if other != vm.name:
-            said = f"{other!r} of the same group differs only in upper and lower case; choose another name"
+            said = f"{other!r} of the same group differs only {difference_of(vm.name, other)}; choose another name"
             _refuse(file, "vm", number, "name", said, vm.name)
 
 

@@ -5,9 +5,10 @@ from. Taps and marks are unique in the whole fleet, so that a VM keeps its own w
 """
 
 import re
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from ipaddress import IPv4Network, ip_address
 
+from forewarn.core.declared_keys import Conflict, Kind
 from forewarn.core.errors import Refused
 from forewarn.core.fleet import Fleet, mark_key
 from forewarn.core.model import Interface, Vm
@@ -20,13 +21,19 @@ _MARKS = range(2**32)
 _NO_INTERFACE = Interface()
 
 
-def check_addresses(fleet: Fleet, declared: Mapping[str, Vm], gone: Collection[str]) -> None:
-    """Refuse VMs that could be mistaken for each other, or for others that stay."""
-    _check(fleet, declared, gone, "address", fleet.addresses, lambda vm: vm.address)
+def mistakable(fleet: Fleet, declared: Mapping[str, Vm], gone: Collection[str]) -> Iterator[Conflict]:
+    """Yield the VMs that could be mistaken for each other, or for others that stay."""
+    yield from _mistakable(fleet, declared, gone, "address", fleet.addresses, lambda vm: vm.address)
     wired = {name: vm for name, vm in declared.items() if vm.interface != _NO_INTERFACE}
     if wired:
-        _check(fleet, wired, {*gone, *declared}, "tap", fleet.taps, lambda vm: vm.interface.tap)
-        _check(fleet, wired, {*gone, *declared}, "mark", fleet.marks, lambda vm: mark_key(vm.interface.mark))
+        leaving = {*gone, *declared}
+        yield from _mistakable(fleet, wired, leaving, "tap", fleet.taps, lambda vm: vm.interface.tap)
+        yield from _mistakable(fleet, wired, leaving, "mark", fleet.marks, lambda vm: mark_key(vm.interface.mark))
+
+
+def check_addresses(declared: Mapping[str, Vm]) -> None:
+    """Refuse addresses and wires that are not written as they have to be."""
+    wired = {name: vm for name, vm in declared.items() if vm.interface != _NO_INTERFACE}
     for vm in declared.values():
         if vm.address:
             _check_address(vm, vm.address)
@@ -34,14 +41,14 @@ def check_addresses(fleet: Fleet, declared: Mapping[str, Vm], gone: Collection[s
         _check_interface(vm)
 
 
-def _check(
+def _mistakable(
     fleet: Fleet,
     declared: Mapping[str, Vm],
     gone: Collection[str],
     what: str,
     owners: Owners,
     key_of: Callable[[Vm], str],
-) -> None:
+) -> Iterator[Conflict]:
     claimed: dict[str, Vm] = {}
     for vm in declared.values():
         key = key_of(vm)
@@ -53,7 +60,8 @@ def _check(
             other = next((fleet.vms[name] for name in staying), vm)
         if other is not vm and (what != "address" or not (is_wired(vm) and is_wired(other))):
             also = "; give each of them a tap or a mark if that is meant" if what == "address" else ""
-            raise Refused(f"VM {vm.name!r}: {what} {key} belongs to VM {other.name!r} already{also}")
+            said = f"VM {vm.name!r}: {what} {key} belongs to VM {other.name!r} already{also}"
+            yield Conflict(Kind.VM, vm.name, said, other.name)
 
 
 def is_wired(vm: Vm) -> bool:

@@ -93,7 +93,7 @@ def _refuse_postponement(fleet: Fleet, event: Event, wish: Postponement, *, is_t
     if not limit:
         raise Refused(f"group {event.group} allows no postponement; its policy is postpone_limit = 0")
     if event.type in (EventType.PREEMPT, EventType.TERMINATE):
-        raise Refused(f"a {event.type} cannot be postponed")
+        raise Refused("an eviction or a deletion cannot be postponed")
     if wish.seconds < 1 or wish.seconds > left:
         raise Refused(f"event {event.id} can be postponed by 1 to {left} s more, not by {wish.seconds} s")
     check_line("a reason", wish.reason)

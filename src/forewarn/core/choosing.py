@@ -3,11 +3,13 @@
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
+from datetime import datetime
 
 from forewarn.core.commands import ReclaimSpot, ScaleIn, VmOperation
 from forewarn.core.errors import Refused, unknown
 from forewarn.core.fleet import Fleet
-from forewarn.core.model import GroupKind, Vm
+from forewarn.core.model import EventType, GroupKind, Vm
+from forewarn.core.notice import Rules
 
 _ENDINGS = {f"vm {VmOperation.EVICT}", f"vm {VmOperation.DELETE}"}
 _NUMBER = re.compile(r"\d+")
@@ -16,8 +18,8 @@ Choice = tuple[Vm, str]
 """A VM, and why it was chosen."""
 
 
-def spot_victims(fleet: Fleet, command: ReclaimSpot) -> list[Choice]:
-    """Choose spot VMs to evict: always from the group that loses fewest, all of a host where one is named."""
+def spot_victims(fleet: Fleet, command: ReclaimSpot, now: datetime, rules: Rules) -> list[Choice]:
+    """Choose spot VMs to evict: always from the group that lost fewest, all of a host where one is named."""
     if (command.count is None) == (command.host is None):
         raise Refused("say either how many spot VMs to reclaim, or of which host")
     if command.host is not None:
@@ -25,12 +27,16 @@ def spot_victims(fleet: Fleet, command: ReclaimSpot) -> list[Choice]:
             raise unknown("host", command.host, fleet.hosts)
         names = fleet.vms_on(command.host)
         victims = sorted(_stays(fleet, (fleet.vms[name] for name in names)), key=_instance_order)
-        return [(vm, f"stands on {command.host}") for vm in victims if vm.spot]
+        return [(vm, f"stands on {command.host}") for vm in victims if _may_be_evicted(fleet, vm)]
     count = _positive(command.count or 0)
-    spots = list(_stays(fleet, (vm for vm in fleet.vms.values() if vm.spot)))
+    spots = list(_stays(fleet, (vm for vm in fleet.vms.values() if _may_be_evicted(fleet, vm))))
     if count > len(spots):
         raise Refused(f"only {len(spots)} spot VMs can be reclaimed, not {count}")
-    return list(_fairly(spots, count))
+    return list(_fairly(spots, count, _lost(fleet, now, rules)))
+
+
+def _may_be_evicted(fleet: Fleet, vm: Vm) -> bool:
+    return vm.spot and not fleet.last_applied.holds_removal(vm.name)
 
 
 def scale_in_victims(fleet: Fleet, command: ScaleIn) -> list[Choice]:
@@ -55,14 +61,20 @@ def scale_in_victims(fleet: Fleet, command: ScaleIn) -> list[Choice]:
     return chosen
 
 
-def _fairly(spots: Iterable[Vm], count: int) -> Iterator[Choice]:
+def _lost(fleet: Fleet, now: datetime, rules: Rules) -> Counter[str]:
+    """Count the evictions by group: those under way, and those of the last 24 hours."""
+    lost = Counter(event.group for event in fleet.events.values() if event.type is EventType.PREEMPT)
+    lost.update(each.group for each in fleet.evictions if each.at > now - rules.evictions_count_for)
+    return lost
+
+
+def _fairly(spots: Iterable[Vm], count: int, lost: Counter[str]) -> Iterator[Choice]:
     waiting: dict[str, list[Vm]] = {}
     for vm in sorted(spots, key=_instance_order):
         waiting.setdefault(vm.group, []).append(vm)
-    lost: Counter[str] = Counter()
     for _ in range(count):
         group = min((name for name in waiting if waiting[name]), key=lambda name: (lost[name], name))
-        yield waiting[group].pop(), f"group {group} loses {lost[group]} so far, no other fewer"
+        yield waiting[group].pop(), f"group {group} lost {lost[group]} in 24 hours, no other fewer"
         lost[group] += 1
 
 
@@ -76,7 +88,9 @@ def _fullest(vms: list[Vm], place: Callable[[Vm], str | int]) -> tuple[str | int
 def _stays(fleet: Fleet, vms: Iterable[Vm]) -> Iterator[Vm]:
     """Yield the running VMs that are not about to go anyway."""
     for vm in vms:
-        if not vm.deallocated and not any(event.operation in _ENDINGS for event in fleet.events_on(vm.name)):
+        is_leaving = fleet.last_applied.holds_removal(vm.name)
+        is_ending = any(event.operation in _ENDINGS for event in fleet.events_on(vm.name))
+        if not vm.deallocated and not is_leaving and not is_ending:
             yield vm
 
 

@@ -1,7 +1,7 @@
 """What can be asked of the fleet. Every cause, be it operator, VM, deadline or driver, becomes one of these.
 
-A command carries an id drawn at the edge, which is its idempotency key and the seed of the ids of its events;
-the rules themselves draw nothing.
+A command carries an id, drawn at the edge or derived there from an Idempotency-Key, which is the seed of the ids of
+its events; the rules themselves draw nothing.
 """
 
 from datetime import datetime
@@ -10,7 +10,7 @@ from typing import Annotated
 
 import msgspec
 
-from forewarn.core.facts import Fetch, Mark
+from forewarn.core.facts import Fetch, Mark, Request
 from forewarn.core.model import ApprovalRule, Caller, EvictionPolicy, GroupTerms, Host, Sighting, Vm
 from forewarn.core.outsiders import Subscription, Token
 
@@ -22,6 +22,8 @@ class Command(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag
 
     id: str
     by: Caller
+    request: Request | None = None
+    """What asked for it, where that is to be recorded."""
 
 
 class ChangeFleet(Command, frozen=True, kw_only=True, tag="change-fleet"):
@@ -39,6 +41,31 @@ class ChangeFleet(Command, frozen=True, kw_only=True, tag="change-fleet"):
     """The fleet's number of changes that a difference was computed from; refused when it is out of date."""
 
 
+class ApplyDeclaration(Command, frozen=True, kw_only=True, tag="apply-declaration"):
+    """Apply a fleet file, given as its difference to the declaration last applied."""
+
+    hosts: tuple[Host, ...] = ()
+    groups: tuple[GroupTerms, ...] = ()
+    vms: tuple[Vm, ...] = ()
+    removed_hosts: tuple[str, ...] = ()
+    removed_groups: tuple[str, ...] = ()
+    removed_vms: tuple[str, ...] = ()
+    seen: int
+    """The revision of the declaration that the difference was computed from; refused when it is out of date."""
+    digest: str = ""
+    """The SHA-256 of the file's bytes, by which an unchanged file is recognised."""
+    source: str = ""
+    """The file, as the operator named it."""
+    exact: bool = False
+    """Make the fleet equal to the file, whatever was changed at run time."""
+    cancel_events: bool = False
+    """Cancel what is Scheduled for VMs that leave their place, instead of refusing."""
+    yes: bool = False
+    """Carry out the removals that were held because they were too many."""
+    is_start: bool = False
+    """Never refuse: hold what an event is in the way of, and leave out what the fleet has no room for."""
+
+
 class SetGroup(Command, frozen=True, kw_only=True, tag="set-group"):
     """Change a group's terms; what is left out stays."""
 
@@ -48,6 +75,7 @@ class SetGroup(Command, frozen=True, kw_only=True, tag="set-group"):
     approve_user_reboot: bool | None = None
     approve_user_redeploy: bool | None = None
     approve_all_down: bool | None = None
+    restart_after_crash: bool | None = None
     postpone_limit: int | None = None
     quiet_hours: tuple[str, ...] | None = None
     terminate_notice: int | msgspec.UnsetType | None = msgspec.UNSET
@@ -96,6 +124,52 @@ class OperateHost(Command, frozen=True, kw_only=True, tag="operate-host"):
     """The driver can move its guests live, so a redeploy is felt as a freeze."""
 
 
+class RepairHost(Command, frozen=True, kw_only=True, tag="repair-host"):
+    """Tell that a host that was expected to fail, or has failed, works again."""
+
+    host: str
+
+
+class CordonHost(Command, frozen=True, kw_only=True, tag="cordon-host"):
+    """Let a host receive no VMs any more, or again; the end of a cordon cancels what a drain has Scheduled."""
+
+    host: str
+    is_cordoned: bool
+
+
+class DrainHost(Command, frozen=True, kw_only=True, tag="drain-host"):
+    """Cordon a host and move its VMs away, as planned: one event per group and update domain."""
+
+    host: str
+    placements: dict[str, str]
+    """The host that each VM is to be moved to."""
+    left: dict[str, str] = {}
+    """The running VMs that stay, and why each cannot go."""
+    cold: tuple[str, ...] = ()
+    """The VMs that cannot be moved while they run."""
+    not_before: Instant | None = None
+    duration: int | None = None
+    description: str | None = None
+    live: bool = False
+    """The driver can move its guests live, so a move is felt as a freeze."""
+
+
+class MoveVm(Command, frozen=True, kw_only=True, tag="move-vm"):
+    """Move a VM to a host, after notice, where the driver can; else record that it stands there."""
+
+    vm: str
+    host: str
+    record: bool = False
+    """Only record it: somebody else has moved the machine."""
+    not_before: Instant | None = None
+    duration: int | None = None
+    description: str | None = None
+    can_move: bool = False
+    """The driver can move a guest to a host that is named."""
+    live: bool = False
+    """The driver can move its guests live, so a move is felt as a freeze."""
+
+
 class ReclaimSpot(Command, frozen=True, kw_only=True, tag="reclaim-spot"):
     """Evict as many spot VMs, or all spot VMs of a host; the groups share the loss fairly."""
 
@@ -114,12 +188,16 @@ class StartVm(Command, frozen=True, kw_only=True, tag="start-vm"):
     """Start a deallocated VM."""
 
     vm: str
+    can_switch: bool = False
+    """The driver starts and stops VMs."""
 
 
 class DeallocateVm(Command, frozen=True, kw_only=True, tag="deallocate-vm"):
     """Deallocate a VM at once; nothing is announced."""
 
     vm: str
+    can_switch: bool = False
+    """The driver starts and stops VMs."""
 
 
 class Postponement(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -165,6 +243,12 @@ class SetSubscription(Command, frozen=True, kw_only=True, tag="set-subscription"
 
 class RemoveSubscription(Command, frozen=True, kw_only=True, tag="remove-subscription"):
     """Tell somebody nothing any more."""
+
+    subscription: str
+
+
+class RecordTest(Command, frozen=True, kw_only=True, tag="record-test"):
+    """Record that somebody outside was sent a test; nothing else changes."""
 
     subscription: str
 
@@ -227,6 +311,22 @@ class Report(Command, frozen=True, kw_only=True, tag="report"):
     detail: str = ""
     hosts: dict[str, str] = {}
     """Where VMs stand now, for those that moved."""
+
+
+class ReportSwitch(Command, frozen=True, kw_only=True, tag="report-switch"):
+    """The driver told whether it started or stopped a VM."""
+
+    vm: str
+    asked: str
+    """The id of the request that it was asked for."""
+    result: Result
+    detail: str = ""
+
+
+class RecordClockStep(Command, frozen=True, kw_only=True, tag="record-clock-step"):
+    """Record that the wall clock shows another time than was expected."""
+
+    expected: Instant
 
 
 class Observe(Command, frozen=True, kw_only=True, tag="observe"):

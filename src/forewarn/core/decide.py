@@ -8,26 +8,50 @@ happens whole.
 
 from collections.abc import Iterable, Iterator
 from datetime import datetime
+from typing import assert_never
 
-from forewarn.core import approval, declaration, enrolment, keys, lifecycle, operations, outcomes, sightings, turns
+from forewarn.core import (
+    applying,
+    approval,
+    declaration,
+    draining,
+    enrolment,
+    hosts,
+    incarnations,
+    keys,
+    lifecycle,
+    moves,
+    operations,
+    outcomes,
+    sightings,
+    turns,
+)
 from forewarn.core.commands import (
+    ApplyDeclaration,
     Approve,
     Attempt,
     CancelEvent,
     ChangeFleet,
     Command,
+    CordonHost,
     CreateToken,
     DeallocateVm,
+    DrainHost,
     Enrol,
+    MoveVm,
     Observe,
     OperateHost,
     OperateVm,
     ReclaimSpot,
     RecordAsked,
+    RecordClockStep,
     RecordDelivered,
     RecordFetched,
+    RecordTest,
     RemoveSubscription,
+    RepairHost,
     Report,
+    ReportSwitch,
     RevokeToken,
     ScaleIn,
     SetGroup,
@@ -41,40 +65,88 @@ from forewarn.core.facts import (
     Announced,
     AnyFact,
     Approved,
+    Attempted,
+    BroughtForward,
     Canceled,
+    ChangesHeld,
+    ClockStepped,
     Completed,
+    EnrolmentFact,
+    EventEnded,
+    EventFact,
     Failed,
+    Fetched,
     FleetChanged,
+    FleetDeclared,
     GroupSet,
+    HostCordonSet,
+    HostFact,
+    HostStateSet,
+    IncarnationsRaised,
+    Observed,
+    OutsiderFact,
+    Postponed,
+    Started,
+    StartedAtOnce,
     VmDeallocated,
+    VmMoved,
     VmRemoved,
     VmStarted,
+    VmSwitched,
+    Waiting,
 )
 from forewarn.core.fleet import Fleet
 from forewarn.core.model import Event
 from forewarn.core.notice import Rules
+from forewarn.core.turns import HasPassed
 
 
-def enact(fleet: Fleet, command: Command, now: datetime, rules: Rules) -> tuple[AnyFact, ...]:
-    """Decide the command, evolve the fleet by its facts, and let start what then is ready and has its turn."""
-    facts = list(decide(fleet, command, now, rules))
-    stirred = dict.fromkeys(_stirred_groups(fleet, facts))
-    for fact in facts:
-        fleet.evolve(fact)
+def enact(
+    fleet: Fleet, command: Command, now: datetime, rules: Rules, has_passed: HasPassed = lambda _: True
+) -> tuple[AnyFact, ...]:
+    """Decide the command, evolve the fleet by its facts, and let start what then is ready and has its turn.
+
+    An event starts by deadline only when its notice ``has_passed``, which a wall clock that was set cannot tell.
+    """
+    facts, stirred = _evolve(fleet, decide(fleet, command, now, rules, has_passed))
+    if fleet.last_applied.waiting and any(_may_free(fact) for fact in facts):
+        held, also_stirred = _evolve(fleet, applying.retry_held(fleet, now))
+        stirred |= also_stirred
+        facts += held
     for group in stirred:
-        for fact in turns.settle(fleet, group, now):
+        for fact in turns.settle(fleet, group, now, has_passed):
             fleet.evolve(fact)
             facts.append(fact)
     return tuple(facts)
 
 
-def decide(fleet: Fleet, command: Command, now: datetime, rules: Rules) -> Iterable[AnyFact]:
+def _evolve(fleet: Fleet, decided: Iterable[AnyFact]) -> tuple[list[AnyFact], dict[str, None]]:
+    """Let the fleet take in facts, all of them decided before the first, and what follows from each.
+
+    Return all of these, and the groups in which another event may start then, or no longer.
+    """
+    facts: list[AnyFact] = []
+    stirred: dict[str, None] = {}
+    for fact in list(decided):
+        stirred |= dict.fromkeys(_stirred_groups(fleet, fact))
+        floors = incarnations.floors(fleet, fact)
+        fleet.evolve(fact)
+        facts.append(fact)
+        if floors and (raised := incarnations.raise_above(fleet, floors)):
+            fleet.evolve(raised)
+            facts.append(raised)
+    return facts, stirred
+
+
+def decide(
+    fleet: Fleet, command: Command, now: datetime, rules: Rules, has_passed: HasPassed = lambda _: True
+) -> Iterable[AnyFact]:
     """Return what the command makes happen; raise ``Refused`` where the rules do not allow it."""
     match command:
         case Approve():
             return approval.approve(fleet, command, now)
         case Wake():
-            return _wake(fleet, command, now)
+            return _wake(fleet, command, now, has_passed)
         case Attempt():
             return (lifecycle.attempt(_event(fleet, command.event), now),)
         case Report():
@@ -84,7 +156,15 @@ def decide(fleet: Fleet, command: Command, now: datetime, rules: Rules) -> Itera
         case OperateVm():
             return operations.operate_vm(fleet, command, now, rules)
         case OperateHost():
-            return operations.operate_host(fleet, command, now, rules)
+            return hosts.operate_host(fleet, command, now, rules)
+        case RepairHost():
+            return hosts.repair_host(fleet, command, now)
+        case CordonHost():
+            return draining.cordon_host(fleet, command, now)
+        case DrainHost():
+            return draining.drain_host(fleet, command, now, rules)
+        case MoveVm():
+            return moves.move_vm(fleet, command, now, rules)
         case ReclaimSpot():
             return operations.reclaim_spot(fleet, command, now, rules)
         case ScaleIn():
@@ -95,8 +175,12 @@ def decide(fleet: Fleet, command: Command, now: datetime, rules: Rules) -> Itera
             return operations.start_vm(fleet, command)
         case DeallocateVm():
             return operations.deallocate_vm(fleet, command, now)
+        case ReportSwitch():
+            return operations.report_switch(fleet, command, now)
         case ChangeFleet():
             return declaration.change_fleet(fleet, command, now)
+        case ApplyDeclaration():
+            return applying.apply_declaration(fleet, command, now)
         case SetGroup():
             return declaration.set_group(fleet, command)
         case CreateToken():
@@ -107,6 +191,8 @@ def decide(fleet: Fleet, command: Command, now: datetime, rules: Rules) -> Itera
             return keys.set_subscription(fleet, command)
         case RemoveSubscription():
             return keys.remove_subscription(fleet, command)
+        case RecordTest():
+            return keys.record_test(fleet, command)
         case RecordDelivered():
             return keys.record_delivered(fleet, command)
         case Enrol():
@@ -117,30 +203,61 @@ def decide(fleet: Fleet, command: Command, now: datetime, rules: Rules) -> Itera
             return enrolment.switch_off(fleet, command, now, rules)
         case RecordFetched():
             return enrolment.record_fetched(fleet, command)
+        case RecordClockStep():
+            return (ClockStepped(now, command.expected),)
         case _:
             raise TypeError(f"no rule decides {type(command).__name__}")
 
 
-def _wake(fleet: Fleet, command: Wake, now: datetime) -> Iterator[AnyFact]:
+def _wake(fleet: Fleet, command: Wake, now: datetime, has_passed: HasPassed) -> Iterator[AnyFact]:
     groups = {event.group: None for id_ in command.events if (event := fleet.events.get(id_))}
     for group in groups:
-        yield from turns.settle(fleet, group, now)
+        yield from turns.settle(fleet, group, now, has_passed)
 
 
-def _stirred_groups(fleet: Fleet, facts: Iterable[AnyFact]) -> Iterator[str]:
-    """Yield the groups in which these facts may let another event start, or no longer."""
-    for fact in facts:
-        match fact:
-            case Approved() | Completed() | Failed() | Canceled():
-                yield fleet.events[fact.event].group
-            case Announced(event=event):
-                yield event.group
-            case VmRemoved(vm=vm) | VmDeallocated(vm=vm) | VmStarted(vm=vm):
-                yield fleet.vms[vm].group
-            case GroupSet(terms=terms):
-                yield terms.name
-            case FleetChanged(groups=groups):
-                yield from (terms.name for terms in groups)
+def _may_free(fact: AnyFact) -> bool:
+    """Tell whether a held change may be carried out after the fact."""
+    match fact:
+        case FleetChanged() | GroupSet() | VmRemoved() | VmMoved() | HostStateSet():
+            return True
+        case _ if isinstance(fact, EventEnded):
+            return True
+        case FleetDeclared() | ChangesHeld() | IncarnationsRaised() | HostCordonSet():
+            return False
+        case VmDeallocated() | VmStarted() | VmSwitched() | Observed() | Fetched() | ClockStepped():
+            return False
+        case _ if isinstance(fact, (EventFact, EnrolmentFact, OutsiderFact)):
+            return False
+        case _:
+            assert_never(fact)
+
+
+def _stirred_groups(fleet: Fleet, fact: AnyFact) -> Iterator[str]:
+    match fact:
+        case Approved() | Postponed() | BroughtForward() | Completed() | Failed() | Canceled():
+            yield fleet.events[fact.event].group
+        case Announced(event=event):
+            yield event.group
+        case VmRemoved(vm=vm) | VmDeallocated(vm=vm) | VmStarted(vm=vm):
+            yield fleet.vms[vm].group
+        case GroupSet(terms=terms):
+            yield terms.name
+        case FleetChanged(groups=groups, vms=vms, removed_vms=removed):
+            yield from (terms.name for terms in groups)
+            if fleet.events:
+                touched = (
+                    fleet.vms[name].group for name in (*(vm.name for vm in vms), *removed) if name in fleet.vms
+                )
+                joined = (vm.group for vm in vms)
+                yield from (group for group in (*touched, *joined) if fleet.events_of(group))
+        case StartedAtOnce() | Waiting() | Started() | Attempted() | Fetched() | ClockStepped() | Observed():
+            pass
+        case FleetDeclared() | ChangesHeld() | VmSwitched() | VmMoved() | IncarnationsRaised():
+            pass
+        case _ if isinstance(fact, (HostFact, EnrolmentFact, OutsiderFact)):
+            pass
+        case _:
+            assert_never(fact)
 
 
 def _event(fleet: Fleet, id_: str) -> Event:

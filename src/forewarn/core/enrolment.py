@@ -27,7 +27,11 @@ def record_asked(fleet: Fleet, command: RecordAsked, now: datetime, rules: Rules
         for mark in command.marks
         if (group := fleet.groups.get(mark.group))
         and group.enrolled_at
-        and (group.asked_at is None or (now - group.asked_at >= rules.mark_after and mark.at > group.asked_at))
+        and (
+            group.asked_at is None
+            or group.asked_at > now  # the clock was ahead when it was recorded
+            or (now - group.asked_at >= rules.mark_after and mark.at > group.asked_at)
+        )
     )
     if marks:
         yield Asked(marks)
@@ -37,8 +41,11 @@ def switch_off(fleet: Fleet, command: SwitchOff, now: datetime, rules: Rules) ->
     """Switch off the groups whose last request, by the mark and by the record, is too long ago."""
     for name, at in {mark.group: mark.at for mark in command.marks}.items():
         group = fleet.groups.get(name)
-        if group and group.enrolled_at and now - max(at, group.asked_at or at) >= rules.idle_after:
-            yield SwitchedOff(name, now)
+        # A mark from the future was recorded by a clock that was ahead, and tells nothing.
+        if group and group.enrolled_at:
+            asked_at = max(at, group.asked_at) if group.asked_at and group.asked_at <= now else at
+            if now - asked_at >= rules.idle_after:
+                yield SwitchedOff(name, now)
 
 
 def record_fetched(fleet: Fleet, command: RecordFetched) -> Iterator[Fetched]:

@@ -30,12 +30,20 @@ class LimitReached(Refused):
     """A limit that the operator set is reached."""
 
 
+class PlanOutdated(Refused):
+    """The fleet has changed since this was planned."""
+
+
 class BadInput(ForewarnError):
     """What was given cannot be understood."""
 
 
 class Unavailable(ForewarnError):
     """The service cannot do this at the moment."""
+
+
+class OutcomeUnknown(Unavailable):
+    """It is not known whether this was recorded."""
 
 
 def unknown(kind: str, name: str, known: "Iterable[str]") -> Unknown:
@@ -53,5 +61,6 @@ def nearest(name: str, known: "Iterable[str]") -> str:
     """
     from difflib import get_close_matches  # noqa: PLC0415 - who makes no mistake does not pay for it
 
-    near = get_close_matches(name, islice(known, _COMPARED), n=1)
-    return f"; did you mean {near[0]!r}?" if near else ""
+    spelled = {each.lower(): each for each in islice(known, _COMPARED)}
+    near = get_close_matches(name.lower(), spelled, n=1)
+    return f"; did you mean {spelled[near[0]]!r}?" if near else ""

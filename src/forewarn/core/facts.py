@@ -7,7 +7,8 @@ from datetime import datetime
 
 import msgspec
 
-from forewarn.core.model import Caller, Event, GroupTerms, Host, Sighting, Vm
+from forewarn.core.declared_keys import Conflict, HeldChange, RecordName, Replaced
+from forewarn.core.model import Caller, Event, GroupTerms, Host, HostState, Sighting, Vm
 from forewarn.core.outsiders import Subscription, Token
 
 
@@ -24,12 +25,57 @@ class FleetChanged(Fact, frozen=True, tag="fleet-changed"):
     removed_hosts: tuple[str, ...] = ()
     removed_groups: tuple[str, ...] = ()
     removed_vms: tuple[str, ...] = ()
+    at_run_time: bool = False
+    """By a command for these records alone; else by a fleet file, or by a release that knew no difference."""
+    before_groups: tuple[GroupTerms, ...] = ()
+    """The groups that are different or removed, as they were."""
+    before_vms: tuple[Vm, ...] = ()
+    """The VMs that are different or removed, as they were."""
+
+    def counts(self) -> dict[str, int]:
+        """Say how many records of each kind it holds."""
+        return _counts(self)
+
+
+class FleetDeclared(Fact, frozen=True, tag="fleet-declared"):
+    """A fleet file was applied: its difference to the one before, of the first one to the fleet as it then is."""
+
+    revision: int
+    """The number of the declaration."""
+    digest: str = ""
+    """The SHA-256 of the file's bytes; empty when something in it was left out."""
+    source: str = ""
+    """The file, as the operator named it."""
+    hosts: tuple[Host, ...] = ()
+    groups: tuple[GroupTerms, ...] = ()
+    vms: tuple[Vm, ...] = ()
+    removed_hosts: tuple[str, ...] = ()
+    removed_groups: tuple[str, ...] = ()
+    removed_vms: tuple[str, ...] = ()
+    replaced: tuple[Replaced, ...] = ()
+    """The values from run time that the file replaced."""
+    left_out: tuple[Conflict, ...] = ()
+    """The entries that the fleet had no room for; they are not part of the declaration."""
+
+    def counts(self) -> dict[str, int]:
+        """Say how many records of each kind it holds."""
+        return _counts(self)
+
+
+class ChangesHeld(Fact, frozen=True, tag="changes-held"):
+    """Changes of the fleet file wait for something, or no longer."""
+
+    changes: tuple[HeldChange, ...] = ()
+    ended: tuple[RecordName, ...] = ()
+    """The records no change of which is held any more: it was carried out, or the file wants it no longer."""
 
 
 class GroupSet(Fact, frozen=True, tag="group-set"):
     """A group has other terms."""
 
     terms: GroupTerms
+    before: GroupTerms | None = None
+    """The terms that it had."""
 
 
 class Enrolled(Fact, frozen=True, tag="enrolled"):
@@ -102,9 +148,9 @@ class Waiting(Fact, frozen=True, tag="waiting"):
     event: str
     at: datetime
     behind: str
+    """Empty when the approvals are no longer enough, so that it waits for nothing but its time."""
     until: datetime | None = None
     """The end of the group's quiet hours, where it waits for that instead."""
-    """Empty when the approvals are no longer enough, so that it waits for nothing but its time."""
 
 
 class Postponed(Fact, frozen=True, tag="postponed"):
@@ -200,6 +246,10 @@ class VmRemoved(Fact, frozen=True, tag="vm-removed"):
 
     vm: str
     because: str
+    evicted_at: datetime | None = None
+    """When it was evicted; none when it was not."""
+    group: str = ""
+    """The group that it was in."""
 
 
 class VmDeallocated(Fact, frozen=True, tag="vm-deallocated"):
@@ -207,12 +257,31 @@ class VmDeallocated(Fact, frozen=True, tag="vm-deallocated"):
 
     vm: str
     because: str
+    evicted_at: datetime | None = None
+    """When it was evicted; none when it was not."""
+    request: str = ""
+    """The id of the request that the driver stop it; empty where the driver is not asked."""
 
 
 class VmStarted(Fact, frozen=True, tag="vm-started"):
     """A deallocated VM runs again."""
 
     vm: str
+    request: str = ""
+    """The id of the request that the driver start it; empty where the driver is not asked."""
+
+
+class VmSwitched(Fact, frozen=True, tag="vm-switched"):
+    """The driver has started or stopped a VM as asked, or could not."""
+
+    vm: str
+    request: str
+    """The id of the request."""
+    on: bool
+    at: datetime
+    detail: str = ""
+    failure: str = ""
+    """Why it could not; empty when it did."""
 
 
 class VmMoved(Fact, frozen=True, tag="vm-moved"):
@@ -222,44 +291,108 @@ class VmMoved(Fact, frozen=True, tag="vm-moved"):
     host: str
 
 
+class HostStateSet(Fact, frozen=True, tag="host-state-set"):
+    """A host is expected to fail, has failed, or was repaired."""
+
+    host: str
+    state: HostState
+    at: datetime
+
+
+class HostCordonSet(Fact, frozen=True, tag="host-cordon-set"):
+    """A host receives no VMs any more, or again."""
+
+    host: str
+    is_cordoned: bool
+    at: datetime
+    left: dict[str, str] = {}
+    """The running VMs that a drain leaves there, and why each cannot go."""
+
+
+class IncarnationsRaised(Fact, frozen=True, tag="incarnations-raised"):
+    """Incarnations were raised so that no VM sees a lower one than before, whichever group it joins."""
+
+    groups: dict[str, int] = {}
+    """The new incarnation of groups that a VM joined from a group with a higher one."""
+    retired: int = 0
+    """The highest incarnation that a removed VM may have seen; 0 when that is not new."""
+
+
 class Observed(Fact, frozen=True, tag="observed"):
     """Something happened to a machine without our doing: it crashed, or somebody stopped or restarted it."""
 
     sighting: Sighting
 
 
-AnyFact = (
-    FleetChanged
-    | GroupSet
-    | Enrolled
-    | SwitchedOff
-    | Asked
-    | Fetched
-    | Announced
-    | StartedAtOnce
-    | Approved
-    | Waiting
-    | Postponed
-    | BroughtForward
-    | Started
-    | Attempted
-    | Completed
-    | Failed
-    | Canceled
-    | TokenCreated
-    | TokenRevoked
-    | SubscriptionSet
-    | SubscriptionRemoved
-    | Delivered
-    | VmRemoved
-    | VmDeallocated
-    | VmStarted
-    | VmMoved
-    | Observed
-)
+class ClockStepped(Fact, frozen=True, tag="clock-stepped"):
+    """The wall clock shows another time than was expected; from here on the time is the one that it shows."""
+
+    at: datetime
+    """What it shows."""
+    expected: datetime
+    """What it should show, by the last fact or by the time that has passed since."""
+
+
+EventCreated = Announced | StartedAtOnce
+"""The facts that begin an event; they hold the event itself."""
+
+EventEnded = Completed | Failed | Canceled
+"""The facts that end an event."""
+
+EventChanged = Approved | Waiting | Postponed | BroughtForward | Started | Attempted | EventEnded
+"""The facts about one event that exists; they hold its id."""
+
+EventFact = EventCreated | EventChanged
+"""The facts about one event."""
+
+VmFact = VmRemoved | VmDeallocated | VmStarted | VmSwitched | VmMoved
+"""The facts that change the record of one VM."""
+
+HostFact = HostStateSet | HostCordonSet
+"""The facts that change the record of one host."""
+
+RecordSetChanged = FleetChanged | VmRemoved
+"""The facts by which hosts, groups and VMs are added and removed."""
+
+RecordChanged = GroupSet | IncarnationsRaised | VmDeallocated | VmStarted | VmSwitched | VmMoved | HostFact
+"""The facts that change records of the fleet that exist."""
+
+DeclarationFact = FleetDeclared | ChangesHeld
+"""The facts about the fleet file alone."""
+
+FleetFact = RecordSetChanged | RecordChanged | DeclarationFact
+"""The facts that change the records of the fleet, or what is declared of them."""
+
+EnrolmentFact = Enrolled | SwitchedOff | Asked
+"""The facts about requests of VMs, by which groups are switched on and off."""
+
+OutsiderFact = TokenCreated | TokenRevoked | SubscriptionSet | SubscriptionRemoved | Delivered
+"""The facts about callers and subscribers of the control plane."""
+
+EventlessFact = FleetFact | EnrolmentFact | OutsiderFact | Observed
+"""The facts that say nothing about events."""
+
+AnyFact = EventFact | Fetched | ClockStepped | EventlessFact
+"""Every kind of fact. A reader of facts matches all kinds or unions of it; ``assert_never`` then finds a new kind."""
+
+_COUNTED = ("hosts", "groups", "vms", "removed_hosts", "removed_groups", "removed_vms")
+
+
+def _counts(fact: FleetChanged | FleetDeclared) -> dict[str, int]:
+    return {key: len(getattr(fact, key)) for key in _COUNTED}
+
 
 FORMAT = 1
 """The number of the journal's format; a reader refuses what is newer than itself."""
+
+
+class Request(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
+    """The request to the control API that a command came with. It is recorded even where it changed nothing."""
+
+    fingerprint: str
+    """A hash of its method, path and body, by which a repetition under its key is recognised."""
+    events: tuple[str, ...] = ()
+    """The events that it named."""
 
 
 class Entry(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
@@ -271,3 +404,5 @@ class Entry(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """The id of the command."""
     by: Caller
     facts: tuple[AnyFact, ...]
+    """None where a request changed nothing."""
+    request: Request | None = None

@@ -4,22 +4,32 @@
 costs more than what it touches.
 """
 
+from collections import deque
 from collections.abc import Iterable, Iterator
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 from msgspec.structs import replace
 
 from forewarn.core import lifecycle
+from forewarn.core.declared_keys import DeclaredRecord, Kind
 from forewarn.core.facts import (
     Announced,
     AnyFact,
     Asked,
+    ChangesHeld,
+    ClockStepped,
+    Completed,
     Delivered,
     Enrolled,
     Entry,
+    EventChanged,
     Fetched,
     FleetChanged,
+    FleetDeclared,
     GroupSet,
+    HostCordonSet,
+    HostStateSet,
+    IncarnationsRaised,
     Observed,
     StartedAtOnce,
     SubscriptionRemoved,
@@ -31,14 +41,33 @@ from forewarn.core.facts import (
     VmMoved,
     VmRemoved,
     VmStarted,
+    VmSwitched,
 )
-from forewarn.core.model import Event, EventSource, EventStatus, Group, GroupKind, GroupTerms, Host, Vm
+from forewarn.core.last_applied import LastApplied
+from forewarn.core.model import (
+    Event,
+    EventSource,
+    EventStatus,
+    Eviction,
+    Group,
+    GroupKind,
+    GroupTerms,
+    Host,
+    HostState,
+    PowerRequest,
+    Seen,
+    Vm,
+)
 from forewarn.core.outsiders import Subscription, Token
 from forewarn.core.owners import Owners
 from forewarn.core.parts import Part, pieces_of
 from forewarn.core.shift import Shift
 
+PLACE = ("group", "standing_on", "update_domain", "fault_domain")
+"""A VM's place, on which its unfinished events rest."""
 DAWN = datetime(1970, 1, 1, tzinfo=UTC)
+EVICTIONS_KEPT = timedelta(hours=24)
+"""How long it is remembered that a group lost a spot VM."""
 
 
 class Fleet:
@@ -55,14 +84,53 @@ class Fleet:
         self.marks = Owners()
         self.tokens: dict[str, Token] = {}
         self.subscriptions: dict[str, Subscription] = {}
+        self.last_applied = LastApplied()
+        """The declaration of the fleet file."""
         self.last_at = DAWN
+        self.clock_step: ClockStepped | None = None
+        """When the wall clock last showed another time than expected."""
         self.changes = 0
         """How often the operator declared something else."""
         self.user_operations = 0
         """How many user-initiated events are Scheduled."""
-        self._retired_incarnation = 0
+        self.retired_incarnation = 0
+        """The highest incarnation that was seen in a removed group, or by a removed VM."""
+        self.evictions: deque[Eviction] = deque()
+        """The evictions of the last 24 hours, the oldest first."""
+        self.host_states: dict[str, HostState] = {}
+        """Of the hosts that are not up."""
+        self.cordoned: dict[str, None] = {}
+        """The hosts that receive no VMs."""
+        self.power_requests: dict[str, PowerRequest] = {}
+        """What the driver is asked to start or stop, or could not, by VM."""
+        self.crashed: dict[str, None] = {}
+        """The VMs that crashed and were not seen to run since."""
         self._vms_on: dict[str, tuple[str, ...]] = {}
         self._events_of: dict[str, dict[str, None]] = {}
+
+    @property
+    def is_empty(self) -> bool:
+        """Tell whether it has no VM, group or host."""
+        return not (self.vms or self.groups or self.hosts)
+
+    def terms_of(self, group: str) -> GroupTerms | None:
+        """Return what is said of a group; None when there is none."""
+        found = self.groups.get(group)
+        return found.terms if found else None
+
+    def record_of(self, kind: Kind, name: str) -> DeclaredRecord | None:
+        """Return what the fleet holds of a name."""
+        match kind:
+            case Kind.HOST:
+                return self.hosts.get(name)
+            case Kind.GROUP:
+                return self.terms_of(name)
+            case Kind.VM:
+                return self.vms.get(name)
+
+    def declared(self, kind: Kind, name: str) -> DeclaredRecord | None:
+        """Return what the declaration last applied has of a name."""
+        return self.last_applied.declared(kind, name, self.record_of(kind, name))
 
     def events_of(self, group: str) -> list[Event]:
         """Return the group's events in the order of their announcement."""
@@ -75,6 +143,10 @@ class Fleet:
     def vms_on(self, host: str) -> tuple[str, ...]:
         """Return the names of the VMs that stand on the host."""
         return self._vms_on.get(host, ())
+
+    def state_of(self, host: str) -> HostState:
+        """Return how it stands with a host."""
+        return self.host_states.get(host, HostState.UP)
 
     def enter(self, entry: Entry) -> None:
         """Take in a whole entry of the journal."""
@@ -102,18 +174,40 @@ class Fleet:
             case SwitchedOff(group=name):
                 self.groups[name].enrolled_at = None
             case GroupSet(terms=terms):
-                self.groups[terms.name].terms = terms
+                self._set_terms(terms)
                 self.changes += 1
-            case VmRemoved(vm=name):
+            case VmRemoved(vm=name, evicted_at=evicted_at):
+                self._note_eviction(name, evicted_at)
                 self._remove_vms((name,))
-            case VmDeallocated(vm=name):
+            case VmDeallocated(vm=name, evicted_at=evicted_at, request=request):
+                self._note_eviction(name, evicted_at)
                 self.vms[name] = replace(self.vms[name], deallocated=True)
-            case VmStarted(vm=name):
+                self._request_power(name, request, on=False)
+            case VmStarted(vm=name, request=request):
                 self.vms[name] = replace(self.vms[name], deallocated=False)
+                self._request_power(name, request, on=True)
+            case VmSwitched(vm=name, failure=failure):
+                request_then = self.power_requests.pop(name, None)
+                if failure and request_then:
+                    self.power_requests[name] = replace(request_then, failure=failure)
             case VmMoved(vm=name, host=host):
                 self._move_vm(name, host)
+            case HostStateSet(host=name, state=state):
+                self._set_host_state(name, state)
+            case HostCordonSet(host=name, is_cordoned=is_cordoned):
+                self._set_cordon(name, is_cordoned=is_cordoned)
+            case IncarnationsRaised(groups=groups, retired=retired):
+                for name, incarnation in groups.items():
+                    self.groups[name].incarnation = incarnation
+                self.retired_incarnation = max(self.retired_incarnation, retired)
             case FleetChanged():
                 self._change(fact)
+            case FleetDeclared():
+                self._declare(fact)
+            case ChangesHeld(changes=changes, ended=ended):
+                for each in ended:
+                    self.last_applied.let_go((each.kind, each.name))
+                self.last_applied.hold(changes)
             case TokenCreated(token=token):
                 self.tokens[token.id] = token
             case TokenRevoked(token=id_):
@@ -126,8 +220,15 @@ class Fleet:
                 for id_, revision in revisions.items():
                     if id_ in self.subscriptions:
                         self.subscriptions[id_] = replace(self.subscriptions[id_], told=revision)
-            case Observed():
-                pass  # what follows from it is a fact of its own
+            case ClockStepped(at=at):
+                self.clock_step = fact
+                self.events = {id_: lifecycle.after_step(event, fact) for id_, event in self.events.items()}
+                # What was recorded in the future counts as now, else it would count until then.
+                self.evictions = deque(replace(each, at=min(each.at, at)) for each in self.evictions)
+            case Observed(sighting=sighting):  # what else follows from it is a fact of its own
+                self.crashed.pop(sighting.vm, None)
+                if sighting.what is Seen.CRASHED and sighting.vm in self.vms:
+                    self.crashed[sighting.vm] = None
             case _:
                 self._change_event(fact)
 
@@ -138,8 +239,9 @@ class Fleet:
         self._events_of.setdefault(event.group, {})[event.id] = None
         self.user_operations += _is_user_operation(event)
 
-    def _change_event(self, fact: lifecycle.Change) -> None:
+    def _change_event(self, fact: EventChanged) -> None:
         event = self.events[fact.event]
+        self._forget_evictions(fact.at)
         changed = lifecycle.after(event, fact)
         self.user_operations -= _is_user_operation(event)
         if isinstance(fact, lifecycle.VISIBLE):
@@ -148,6 +250,8 @@ class Fleet:
             self.user_operations += _is_user_operation(changed)
             self.events[event.id] = changed
             return
+        if isinstance(fact, Completed):
+            self._forget_crashes(event.vms)
         del self.events[event.id]
         siblings = self._events_of[event.group]
         del siblings[event.id]
@@ -156,7 +260,10 @@ class Fleet:
 
     def _change(self, fact: FleetChanged) -> None:
         self.changes += 1
+        if not (fact.at_run_time or self.last_applied.revision):
+            self.last_applied.is_missing = True
         for host in fact.hosts:
+            self._note(Kind.HOST, host.name, self.hosts.get(host.name), host)
             self.hosts[host.name] = host
         for terms in fact.groups:
             self._set_terms(terms)
@@ -165,13 +272,65 @@ class Fleet:
         for name in fact.removed_groups:
             self._remove_group(name)
         for name in fact.removed_hosts:
-            del self.hosts[name]
+            self._note(Kind.HOST, name, self.hosts.pop(name), None)
+            self._set_host_state(name, HostState.UP)
+            self._set_cordon(name, is_cordoned=False)
+
+    def _declare(self, fact: FleetDeclared) -> None:
+        last = self.last_applied
+        last.revision, last.digest, last.source, last.is_missing = fact.revision, fact.digest, fact.source, False
+        for host in fact.hosts:
+            last.declare(Kind.HOST, host.name, host, self.hosts.get(host.name))
+        for terms in fact.groups:
+            last.declare(Kind.GROUP, terms.name, terms, self.terms_of(terms.name))
+        for vm in fact.vms:
+            last.declare(Kind.VM, vm.name, vm, self.vms.get(vm.name))
+        for name in fact.removed_hosts:
+            last.declare(Kind.HOST, name, None, self.hosts.get(name))
+        for name in fact.removed_groups:
+            last.declare(Kind.GROUP, name, None, self.terms_of(name))
+        for name in fact.removed_vms:
+            last.declare(Kind.VM, name, None, self.vms.get(name))
+
+    def _note(self, kind: Kind, name: str, before: DeclaredRecord | None, after: DeclaredRecord | None) -> None:
+        self.last_applied.note(kind, name, before, after)
+        if before is None or after is None:
+            self.last_applied.let_go((kind, name))  # it came or went, whatever was held
+
+    def _set_host_state(self, host: str, state: HostState) -> None:
+        self.host_states.pop(host, None)
+        if state is not HostState.UP:
+            self.host_states[host] = state
+
+    def _set_cordon(self, host: str, *, is_cordoned: bool) -> None:
+        self.cordoned.pop(host, None)
+        if is_cordoned:
+            self.cordoned[host] = None
+
+    def _request_power(self, vm: str, request: str, *, on: bool) -> None:
+        self.power_requests.pop(vm, None)
+        self._forget_crashes((vm,))
+        if request:
+            self.power_requests[vm] = PowerRequest(vm, request, on)
+
+    def _forget_crashes(self, vms: Iterable[str]) -> None:
+        for vm in vms:
+            self.crashed.pop(vm, None)
+
+    def _note_eviction(self, vm: str, at: datetime | None) -> None:
+        if at:
+            self.evictions.append(Eviction(self.vms[vm].group, at))
+
+    def _forget_evictions(self, now: datetime) -> None:
+        while self.evictions and self.evictions[0].at <= now - EVICTIONS_KEPT:
+            self.evictions.popleft()
 
     def _set_terms(self, terms: GroupTerms) -> None:
+        self._note(Kind.GROUP, terms.name, self.terms_of(terms.name), terms)
         if group := self.groups.get(terms.name):
             group.terms = terms
         else:
-            self.groups[terms.name] = Group(terms, incarnation=self._retired_incarnation + 1)
+            self.groups[terms.name] = Group(terms, incarnation=self.retired_incarnation + 1)
 
     def _declare_vms(self, vms: Iterable[Vm]) -> None:
         groups, hosts = Shift(), Shift()
@@ -179,6 +338,9 @@ class Fleet:
             old = self.vms.get(vm.name)
             if old:
                 self._disown(old)
+                if any(getattr(old, key) != getattr(vm, key) for key in PLACE):
+                    self._leave_events(vm.name)
+            self._note(Kind.VM, vm.name, old, vm)
             self.vms[vm.name] = vm
             self._own(vm)
             groups.move(vm.name, old.group if old else "", vm.group)
@@ -188,13 +350,19 @@ class Fleet:
     def _remove_vms(self, names: Iterable[str]) -> None:
         groups, hosts = Shift(), Shift()
         for name in names:
-            for event in self.events_on(name):
-                self.events[event.id] = lifecycle.without(event, name)
+            self._leave_events(name)
+            self.power_requests.pop(name, None)
+            self.crashed.pop(name, None)
             vm = self.vms.pop(name)
+            self._note(Kind.VM, name, vm, None)
             self._disown(vm)
             groups.move(name, vm.group, "")
             hosts.move(name, vm.standing_on, "")
         self._apply(groups, hosts)
+
+    def _leave_events(self, vm: str) -> None:
+        for event in self.events_on(vm):
+            self.events[event.id] = lifecycle.without(event, vm)
 
     def _own(self, vm: Vm) -> None:
         self.addresses.add(vm.address, vm.name)
@@ -230,10 +398,11 @@ class Fleet:
         group = self.groups.pop(name, None)
         if group is None:
             return  # a standalone group leaves with its VM
+        self._note(Kind.GROUP, name, group.terms, None)
         # A group that comes back under its old name must not repeat an incarnation that showed something else.
         # The first one only ever shows no events, so it may be repeated.
         if group.incarnation > 1:
-            self._retired_incarnation = max(self._retired_incarnation, group.incarnation)
+            self.retired_incarnation = max(self.retired_incarnation, group.incarnation)
 
     def parts(self) -> Iterator[Part]:
         """Yield the fleet in pieces, from which ``restore`` makes an equal one."""
@@ -242,8 +411,15 @@ class Fleet:
             tokens=tuple(self.tokens.values()),
             subscriptions=tuple(self.subscriptions.values()),
             last_at=self.last_at,
+            clock_step=self.clock_step,
             changes=self.changes,
-            retired_incarnation=self._retired_incarnation,
+            retired_incarnation=self.retired_incarnation,
+            declaration=self.last_applied.head(),
+            host_states=dict(self.host_states),
+            cordoned=tuple(self.cordoned),
+            power_requests=tuple(self.power_requests.values()),
+            crashed=tuple(self.crashed),
+            evictions=tuple(self.evictions),
         )
         for groups in pieces_of(self.groups.values()):
             yield Part(groups=groups)
@@ -251,13 +427,17 @@ class Fleet:
             yield Part(vms=vms)
         for events in pieces_of(self.events.values()):
             yield Part(events=events)
+        yield from self.last_applied.parts()
 
     @classmethod
     def restore(cls, parts: Iterable[Part]) -> "Fleet":
         """Make a fleet from its pieces."""
         fleet = cls()
         standing: dict[str, list[str]] = {}
+        is_missing = True
         for part in parts:
+            fleet.last_applied.take_in(part)
+            is_missing = is_missing and part.declaration is None
             fleet.hosts.update((host.name, host) for host in part.hosts)
             fleet.groups.update((group.name, group) for group in part.groups)
             fleet.tokens.update((token.id, token) for token in part.tokens)
@@ -273,8 +453,16 @@ class Fleet:
                 fleet.user_operations += _is_user_operation(event)
             if part.last_at:
                 fleet.last_at = part.last_at
+                fleet.clock_step = part.clock_step
                 fleet.changes = part.changes
-                fleet._retired_incarnation = part.retired_incarnation
+                fleet.retired_incarnation = part.retired_incarnation
+                fleet.evictions.extend(part.evictions)
+                fleet.host_states.update(part.host_states)
+                fleet.cordoned.update(dict.fromkeys(part.cordoned))
+                fleet.power_requests.update((each.vm, each) for each in part.power_requests)
+                fleet.crashed.update(dict.fromkeys(part.crashed))
+        if is_missing:
+            fleet.last_applied.is_missing = not fleet.is_empty
         fleet._vms_on = {host: tuple(names) for host, names in standing.items()}
         return fleet
 

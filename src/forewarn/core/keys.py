@@ -6,6 +6,7 @@ from urllib.parse import urlsplit
 from forewarn.core.commands import (
     CreateToken,
     RecordDelivered,
+    RecordTest,
     RemoveSubscription,
     RevokeToken,
     SetSubscription,
@@ -29,15 +30,18 @@ def create_token(fleet: Fleet, command: CreateToken) -> Iterator[TokenRevoked | 
     if command.replaces and command.replaces not in fleet.tokens:
         raise unknown("token", command.replaces, fleet.tokens)
     others = [other for other in fleet.tokens.values() if other.id != command.replaces]
-    check_line("a token's name", token.name)
-    if not token.name.strip():
-        raise Refused("a token needs a name, by which the record tells who did what")
-    if token.id in fleet.tokens or any(other.name == token.name for other in others):
+    old = fleet.tokens.get(command.replaces)
+    if old is None or old.name != token.name:
+        _check_name("a token's name", token.name)
+    if (token.id in fleet.tokens and token.id != command.replaces) or any(
+        other.name == token.name for other in others
+    ):
         raise Refused(f"there is a token named {token.name!r} already; revoke it first, or choose another name")
     if (token.role is Role.OWNER) != bool(token.groups):
         raise Refused("an owner's token names the groups it is for, and no other token names any")
     for group in token.groups:
-        if group not in fleet.groups:
+        # A token can be given another secret after one of its groups was removed.
+        if group not in fleet.groups and not (old and group in old.groups):
             raise unknown("group", group, fleet.groups)
     if command.replaces:
         yield TokenRevoked(command.replaces)
@@ -54,7 +58,8 @@ def revoke_token(fleet: Fleet, command: RevokeToken) -> Iterator[TokenRevoked]:
 def set_subscription(fleet: Fleet, command: SetSubscription) -> Iterator[SubscriptionSet]:
     """Begin to tell somebody, or change how."""
     subscription = command.subscription
-    check_line("a subscription's name", subscription.name)
+    if subscription.id not in fleet.subscriptions:
+        _check_name("a subscription's name", subscription.name)
     _check_target(subscription)
     others = (each for each in fleet.subscriptions.values() if each.id != subscription.id)
     if any(other.name == subscription.name for other in others):
@@ -73,6 +78,13 @@ def remove_subscription(fleet: Fleet, command: RemoveSubscription) -> Iterator[S
     yield SubscriptionRemoved(command.subscription)
 
 
+def record_test(fleet: Fleet, command: RecordTest) -> tuple[()]:
+    """Change nothing: that a test was sent stands in the record, by the request that asked for it."""
+    if command.subscription not in fleet.subscriptions:
+        raise unknown("subscription", command.subscription, fleet.subscriptions)
+    return ()
+
+
 def record_delivered(fleet: Fleet, command: RecordDelivered) -> Iterator[Delivered]:
     """Record how far subscribers were told; never less far than before."""
     further = {
@@ -84,11 +96,18 @@ def record_delivered(fleet: Fleet, command: RecordDelivered) -> Iterator[Deliver
         yield Delivered(further)
 
 
+def _check_name(what: str, name: str) -> None:
+    """Refuse a name that a reader of the record could take for another."""
+    check_line(what, name)
+    if not name.isprintable() or name != name.strip() or not name:
+        raise Refused(f"{what} has visible characters, and no space at its beginning or end; it is {name!r}")
+
+
 def _check_target(subscription: Subscription) -> None:
     target = subscription.target
     if subscription.kind is SubscriptionKind.MAIL:
         name, _, domain = target.rpartition("@")
-        if not name or not domain or any(letter.isspace() for letter in target):
+        if not name or not domain or not target.isprintable() or " " in target:
             raise Refused(f"{target!r} is no mail address; write it like ops@example.org")
         return
     try:
@@ -96,5 +115,7 @@ def _check_target(subscription: Subscription) -> None:
         is_good = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
     except ValueError:
         is_good = False
-    if not is_good or any(letter.isspace() for letter in target):
-        raise Refused(f"{target!r} is no web address; write it like https://example.org/hook")
+    if not is_good or not target.isprintable() or " " in target:
+        raise Refused(
+            f"the target of subscription {subscription.name!r} is no web address; write it like https://example.org/hook"
+        )

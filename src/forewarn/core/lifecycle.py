@@ -11,6 +11,8 @@ All arrows are one-way, and an event has one id for life. Scheduled and Started 
 the other three are where an event leaves it, and can be read in the journal.
 """
 
+from datetime import timedelta
+from math import ceil
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
@@ -22,7 +24,9 @@ from forewarn.core.facts import (
     Attempted,
     BroughtForward,
     Canceled,
+    ClockStepped,
     Completed,
+    EventChanged,
     Failed,
     Fetch,
     Postponed,
@@ -35,14 +39,14 @@ from forewarn.core.model import CallerKind, Event, EventStatus
 if TYPE_CHECKING:
     from datetime import datetime
 
-Change = Approved | Waiting | Postponed | BroughtForward | Started | Attempted | Completed | Failed | Canceled
-"""The facts of an event's life after its announcement."""
+LONGEST_ABSENCE = timedelta(days=30)
+"""A start later than this after the last fact is taken for a step of the clock."""
 
 VISIBLE = (Announced, StartedAtOnce, Postponed, BroughtForward, Started, Completed, Failed, Canceled)
 """The facts that change what the newest api-version shows, and so raise the incarnation."""
 
 
-def after(event: Event, fact: Change) -> Event | None:
+def after(event: Event, fact: EventChanged) -> Event | None:
     """Return what ``fact`` made of the event; None when it left the fleet."""
     match fact:
         case Approved(by=by) if by.kind is not CallerKind.VM:
@@ -53,9 +57,17 @@ def after(event: Event, fact: Change) -> Event | None:
             return replace(event, neighbours=(*event.neighbours, by.name))
         case Waiting(behind=behind, until=until):
             return replace(event, waits_for=behind, waits_until=until)
-        case Postponed(seconds=seconds, not_before=not_before):
-            postponed = event.postponed + seconds
-            return replace(event, not_before=not_before, postponed=postponed, waits_for="", waits_until=None)
+        case Postponed(at=at, seconds=seconds, not_before=not_before):
+            return replace(
+                event,
+                not_before=not_before,
+                postponed=event.postponed + seconds,
+                waits_for="",
+                waits_until=None,
+                clock_shift=event.clock_shift
+                if event.not_before > at
+                else 0,  # it counts from the present clock then
+            )
         case BroughtForward(not_before=not_before):
             return replace(event, not_before=not_before)
         case Started(at=at):
@@ -66,9 +78,22 @@ def after(event: Event, fact: Change) -> Event | None:
             return None
 
 
+def event_of(fact: EventChanged) -> str:
+    """Return the id of the event that a fact changed; only such facts have one."""
+    return fact.event
+
+
 def fetched(event: Event, fetch: Fetch) -> Event:
     """Return the event with the note that a VM was shown it."""
     return replace(event, fetched_by=(*event.fetched_by, fetch.vm))
+
+
+def after_step(event: Event, step: ClockStepped) -> Event:
+    """Return the event after the wall clock was set."""
+    shift = event.clock_shift + ceil((step.at - step.expected).total_seconds())
+    if step.at < step.expected and 0 < shift < LONGEST_ABSENCE.total_seconds():
+        shift = 0  # the clock is right again; what is left is time in which no service ran
+    return replace(event, clock_shift=shift)
 
 
 def without(event: Event, vm: str) -> Event:

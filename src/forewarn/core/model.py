@@ -139,6 +139,34 @@ class Host(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     name: str
 
 
+class HostState(StrEnum):
+    """How it stands with a host at run time."""
+
+    UP = "up"
+    DEGRADED = "degraded"
+    """Its failure is predicted."""
+    FAILED = "failed"
+    """Nothing is moved there, and no VM can be added there."""
+
+
+class Eviction(msgspec.Struct, frozen=True, gc=False, array_like=True):
+    """That a group lost a spot VM."""
+
+    group: str
+    at: datetime
+
+
+class PowerRequest(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
+    """That the driver is to start or stop a VM."""
+
+    vm: str
+    id: str
+    """The id of the command that asked for it."""
+    on: bool
+    failure: str = ""
+    """Why the driver could not; empty as long as it is under way."""
+
+
 class Seen(StrEnum):
     """What befell a machine without our doing."""
 
@@ -149,6 +177,8 @@ class Seen(StrEnum):
     STARTED = "started"
     GONE = "gone"
     """The host does not know it any more."""
+    MOVED = "moved"
+    """It is on another host than the fleet has it on; the fleet follows."""
 
 
 class Sighting(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
@@ -158,6 +188,12 @@ class Sighting(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     what: Seen
     at: datetime
     detail: str = ""
+    host: str = ""
+    """The host that a machine which was moved is on."""
+    vm_id: str = ""
+    """The UUID of the machine, where its name may be another than the VM's; the record has the VM's name instead."""
+    is_found: bool = False
+    """It was so when the driver began to watch; the same crash may have been reported before."""
 
 
 class Policy(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
@@ -175,6 +211,8 @@ class Policy(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """For how many seconds in all an event may be postponed by its VMs; 0 is not at all."""
     quiet_hours: tuple[str, ...] = ()
     """When platform maintenance may not start; ``quiet.py`` says how they are written."""
+    restart_after_crash: bool = True
+    """A VM that crashed is started again; false where another manager does that."""
 
 
 class GroupTerms(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
@@ -248,8 +286,19 @@ class Event(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     attempts: int = 0
     fetched_by: tuple[str, ...] = ()
     """The VMs known to have fetched it."""
+    target: str = ""
+    """The host that its VMs are moved to, where one was named."""
+    placements: dict[str, str] = {}
+    """The host that each of its VMs is to be moved to, where that was planned for each."""
     gone: tuple[str, ...] = ()
     """The VMs in Resources that are gone; whoever comes under such a name later is not meant."""
+    clock_shift: int = 0
+    """By how many seconds the wall clock was set ahead since it was announced; below 0, back."""
+
+    @property
+    def targets(self) -> frozenset[str]:
+        """The hosts that its VMs are to be moved to, as far as they were named."""
+        return frozenset((*self.placements.values(), *((self.target,) if self.target else ())))
 
     @property
     def vms(self) -> tuple[str, ...]:

@@ -7,6 +7,7 @@ import msgspec
 
 from forewarn.core.commands import HostOperation, VmOperation
 from forewarn.core.errors import Refused
+from forewarn.core.fleet import EVICTIONS_KEPT
 from forewarn.core.model import EventSource, EventType
 
 SECOND = timedelta(seconds=1)
@@ -25,6 +26,8 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True):
     """A group that nobody asked for this long is switched off."""
     mark_after: timedelta = 6 * HOUR
     """A recorded mark that is older than this is brought up to date."""
+    evictions_count_for: timedelta = EVICTIONS_KEPT
+    """How long a group's loss counts when spot VMs are reclaimed."""
     terminate_notice_scale: float = 1.0
     """What a group's own terminate notice is divided by."""
     user_operation_limit: int = 0
@@ -39,6 +42,7 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True):
             preempt_notice=self.preempt_notice / rate,
             idle_after=self.idle_after / rate,
             mark_after=self.mark_after / rate,
+            evictions_count_for=self.evictions_count_for / rate,
             terminate_notice_scale=self.terminate_notice_scale * rate,
             user_operation_limit=self.user_operation_limit,
         )
@@ -90,6 +94,12 @@ HOST_ANNOUNCEMENTS = {
         EventType.REDEPLOY, EventSource.PLATFORM, "Virtual machine has encountered a failure."
     ),
 }
+
+MOVE = "vm move"
+"""What the move of one VM to a named host is called; it announces what a host's redeploy does."""
+
+DRAIN = "host drain"
+"""What the move of all VMs of a host, each to its own target, is called; it announces what a host's redeploy does."""
 
 LIVE_MIGRATION = Announcement(EventType.FREEZE, EventSource.PLATFORM, _MIGRATION, duration=5)
 """What a host's redeploy announces where the driver can move its guests live."""

@@ -1,6 +1,6 @@
-"""What operators and owners do to VMs and hosts, and the events that announce it."""
+"""What operators and owners do to VMs, and the events that announce it."""
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from uuid import UUID, uuid5
 
@@ -9,22 +9,22 @@ from msgspec.structs import replace
 from forewarn.core import choosing, lifecycle
 from forewarn.core.commands import (
     DeallocateVm,
-    HostOperation,
+    DrainHost,
+    MoveVm,
     OperateHost,
     OperateVm,
     ReclaimSpot,
+    ReportSwitch,
+    Result,
     ScaleIn,
     StartVm,
     VmOperation,
 )
 from forewarn.core.errors import LimitReached, Refused, unknown
-from forewarn.core.facts import Announced, AnyFact, Canceled, StartedAtOnce, VmDeallocated, VmStarted
+from forewarn.core.facts import Announced, AnyFact, Canceled, StartedAtOnce, VmDeallocated, VmStarted, VmSwitched
 from forewarn.core.fleet import Fleet
-from forewarn.core.model import Event, EventSource, EventStatus, Group, Vm
+from forewarn.core.model import Event, EventSource, EventStatus, Group, HostState, Vm
 from forewarn.core.notice import (
-    HARDWARE_FAILURE,
-    HOST_ANNOUNCEMENTS,
-    LIVE_MIGRATION,
     VM_ANNOUNCEMENTS,
     Announcement,
     Rules,
@@ -36,7 +36,6 @@ from forewarn.core.outcomes import leave
 GROUP_IS_OFF = "the group is off: none of its VMs asks"
 NO_TERMINATE_NOTICE = "deleted without terminate notice"
 APPROVED_AUTOMATICALLY = "approved automatically by the group's policy"
-HARDWARE_FAILED = "hardware failure"
 
 _LATEST = datetime(9000, 1, 1, tzinfo=UTC)
 _DURATIONS = range(-1, 7 * 24 * 3600 + 1)
@@ -45,15 +44,21 @@ _ENDS_THE_VM = {VmOperation.EVICT, VmOperation.DELETE}
 
 def operate_vm(fleet: Fleet, command: OperateVm, now: datetime, rules: Rules) -> Iterator[AnyFact]:
     """Announce the operation, or begin it where no notice is owed."""
-    vm = _vm(fleet, command.vm)
+    vm = find_vm(fleet, command.vm)
     group = fleet.groups[vm.group]
     announcement = VM_ANNOUNCEMENTS[command.operation]
     operation = f"vm {command.operation}"
+    if command.operation is not VmOperation.DELETE:
+        refuse_leaving(fleet, vm)
     if vm.deallocated and command.operation is not VmOperation.DELETE:
         raise Refused(f"{vm.name} is deallocated; start it first: forewarn vm start {vm.name}")
+    if command.operation is VmOperation.EVICT and not vm.spot:
+        raise Refused(
+            f"{vm.name} is not a spot VM, and only those are evicted; delete it: forewarn vm delete {vm.name}"
+        )
     _refuse_repetition(fleet, vm, operation, announcement, command.operation)
     reason = "" if command.not_before else _why_without_notice(vm, group, command.operation, announcement)
-    is_born_started = bool(reason) and not _started_on(fleet, vm)
+    is_born_started = bool(reason) and not started_on(fleet, vm)
     if announcement.source is EventSource.USER and not is_born_started:
         _refuse_above_limit(fleet, rules)
     event = event_for(fleet, command, 0, [vm], announcement, operation, now, rules, reason)
@@ -64,7 +69,9 @@ def operate_vm(fleet: Fleet, command: OperateVm, now: datetime, rules: Rules) ->
 
 def reclaim_spot(fleet: Fleet, command: ReclaimSpot, now: datetime, rules: Rules) -> Iterator[AnyFact]:
     """Evict spot VMs, chosen fairly."""
-    yield from _end_vms(fleet, command, VmOperation.EVICT, choosing.spot_victims(fleet, command), now, rules)
+    yield from _end_vms(
+        fleet, command, VmOperation.EVICT, choosing.spot_victims(fleet, command, now, rules), now, rules
+    )
 
 
 def scale_in(fleet: Fleet, command: ScaleIn, now: datetime, rules: Rules) -> Iterator[AnyFact]:
@@ -98,51 +105,61 @@ def _end_vms(
                     yield replace(fact, event=replace(event, reason=reason))
 
 
-def operate_host(fleet: Fleet, command: OperateHost, now: datetime, rules: Rules) -> Iterator[AnyFact]:
-    """Announce the operation to all running VMs of the host, one event per group and update domain."""
-    if command.host not in fleet.hosts:
-        raise unknown("host", command.host, fleet.hosts)
-    announcement = HOST_ANNOUNCEMENTS[command.operation]
-    if command.operation is HostOperation.REDEPLOY and command.live:
-        announcement = LIVE_MIGRATION
-    operation = f"host {command.operation}"
-    reason = HARDWARE_FAILED if operation == HARDWARE_FAILURE else ""
-    foreseen = _foreseen(fleet, command) if command.operation is HostOperation.DEGRADE else []
-    spared = {name for event in foreseen for name in event.vms}
-    events = [
-        event_for(fleet, command, number, vms, announcement, operation, now, rules, reason)
-        for number, vms in enumerate(_impacted_together(fleet, command.host, spared))
-    ]
-    if operation == HARDWARE_FAILURE:
-        yield from _end_all_on(fleet, command.host, now)
-    for event in foreseen:
-        expected = _not_before(command, now + rules.minimum(event.type))
-        if expected < event.not_before:
-            yield lifecycle.bring_forward(event, now, expected)
-    for event in events:
-        yield lifecycle.start_at_once(event, now) if reason else lifecycle.announce(event)
-
-
 def start_vm(fleet: Fleet, command: StartVm) -> Iterator[VmStarted]:
-    """Start a deallocated VM; one that runs already goes on."""
-    if _vm(fleet, command.vm).deallocated:
-        yield VmStarted(command.vm)
+    """Start a deallocated VM; one that runs already goes on, unless the driver could not start it."""
+    vm = find_vm(fleet, command.vm)
+    if not vm.deallocated and not _has_failed(fleet, vm, on=True):
+        return
+    refuse_leaving(fleet, vm)
+    if fleet.state_of(vm.standing_on) is HostState.FAILED:
+        raise Refused(
+            f"{vm.name} stands on {vm.standing_on}, which has failed; move it first: "
+            f"forewarn vm move {vm.name} HOST, or tell that it works again: forewarn host repaired {vm.standing_on}"
+        )
+    if vm.deallocated and vm.standing_on in fleet.cordoned:
+        raise Refused(
+            f"{vm.name} stands on {vm.standing_on}, which is cordoned and receives no VMs; move it first: "
+            f"forewarn vm move {vm.name} HOST, or end that: forewarn host uncordon {vm.standing_on}"
+        )
+    yield VmStarted(command.vm, command.id if command.can_switch else "")
 
 
 def deallocate_vm(fleet: Fleet, command: DeallocateVm, now: datetime) -> Iterator[AnyFact]:
-    """Deallocate a VM; what was Scheduled for it alone is canceled, and nothing is announced."""
-    vm = _vm(fleet, command.vm)
-    if vm.deallocated:
+    """Deallocate a VM; what was Scheduled for it alone is canceled, and nothing is announced.
+
+    One that is deallocated already stays so, unless the driver could not stop it.
+    """
+    vm = find_vm(fleet, command.vm)
+    if vm.deallocated and not _has_failed(fleet, vm, on=False):
         return
-    if busy := _started_on(fleet, vm):
+    refuse_leaving(fleet, vm)
+    if busy := started_on(fleet, vm):
         raise Refused(f"{vm.name} is under event {busy.id}, which has started; wait until it ends")
     yield from leave(fleet, vm.name, now, f"{vm.name} was deallocated")
-    yield VmDeallocated(vm.name, f"deallocated by {command.by}")
+    yield VmDeallocated(vm.name, f"deallocated by {command.by}", request=command.id if command.can_switch else "")
+
+
+def report_switch(fleet: Fleet, command: ReportSwitch, now: datetime) -> Iterator[VmSwitched]:
+    """Record whether the driver started or stopped a VM; what was asked for since makes the report void."""
+    request = fleet.power_requests.get(command.vm)
+    if request is None or request.id != command.asked or request.failure:
+        return
+    if command.result is Result.DONE:
+        yield VmSwitched(command.vm, request.id, request.on, now, detail=command.detail)
+    else:
+        reason = command.detail or "the driver gave no reason"
+        yield VmSwitched(command.vm, request.id, request.on, now, failure=reason)
+
+
+def _has_failed(fleet: Fleet, vm: Vm, *, on: bool) -> bool:
+    """Tell whether the driver could not start or stop a VM as it was last asked to."""
+    request = fleet.power_requests.get(vm.name)
+    return request is not None and request.on is on and bool(request.failure)
 
 
 def event_for(
     fleet: Fleet,
-    command: OperateVm | OperateHost,
+    command: OperateVm | OperateHost | MoveVm | DrainHost,
     number: int,
     vms: Sequence[Vm],
     announcement: Announcement,
@@ -155,7 +172,7 @@ def event_for(
     first = vms[0]
     terms = fleet.groups[first.group].terms
     notice = rules.minimum(announcement.type, terms.terminate_notice)
-    not_before = now if without_notice else _not_before(command, now + notice)
+    not_before = now if without_notice else earliest(command, now + notice)
     _refuse_nonsense(command)
     fault_domains = {vm.fault_domain for vm in vms}
     return Event(
@@ -177,18 +194,18 @@ def event_for(
     )
 
 
-def _not_before(command: OperateVm | OperateHost, earliest: datetime) -> datetime:
+def earliest(command: OperateVm | OperateHost | MoveVm | DrainHost, least: datetime) -> datetime:
     """Return a whole second, because that is what is shown: an event must not start before the time it showed."""
-    wished = command.not_before or earliest
-    if wished < earliest:
-        least = f"{whole_second(earliest):%Y-%m-%dT%H:%M:%SZ}"
-        raise Refused(f"not before {wished.isoformat()} is too early: the least notice for this ends at {least}")
+    wished = command.not_before or least
+    if wished < least:
+        shown = f"{whole_second(least):%Y-%m-%dT%H:%M:%SZ}"
+        raise Refused(f"not before {wished.isoformat()} is too early: the least notice for this ends at {shown}")
     if wished > _LATEST:
         raise Refused(f"not before {wished.isoformat()} is too late: nothing is planned beyond {_LATEST:%Y}")
     return whole_second(wished.astimezone(UTC))
 
 
-def _refuse_nonsense(command: OperateVm | OperateHost) -> None:
+def _refuse_nonsense(command: OperateVm | OperateHost | MoveVm | DrainHost) -> None:
     if command.duration is not None and command.duration not in _DURATIONS:
         raise Refused(
             f"a duration of {command.duration} s makes no sense; give 0 to {_DURATIONS[-1]}, or -1 for unknown"
@@ -209,6 +226,15 @@ def _why_without_notice(vm: Vm, group: Group, operation: VmOperation, announceme
     return ""
 
 
+def refuse_leaving(fleet: Fleet, vm: Vm) -> None:
+    """Refuse an operation on a VM that the fleet file no longer has."""
+    if fleet.last_applied.holds_removal(vm.name):
+        raise Refused(
+            f"{vm.name} is not in the fleet file any more, and will be removed; "
+            f"put it back into the file, or delete it: forewarn vm delete {vm.name}"
+        )
+
+
 def _refuse_repetition(fleet: Fleet, vm: Vm, operation: str, announcement: Announcement, kind: VmOperation) -> None:
     if announcement.source is not EventSource.USER and kind not in _ENDS_THE_VM:
         return
@@ -221,57 +247,19 @@ def _refuse_above_limit(fleet: Fleet, rules: Rules, also: int = 0) -> None:
     limit, scheduled = rules.user_operation_limit, fleet.user_operations + also
     if limit and scheduled >= limit:
         raise LimitReached(
-            f"{scheduled} user-initiated events are Scheduled and the limit is {limit}; "
+            f"too many user-initiated events are Scheduled: {scheduled}, and the limit is {limit}; "
             "wait until one of them has started, or raise user_operation_limit"
         )
 
 
-def _foreseen(fleet: Fleet, command: OperateHost) -> list[Event]:
-    """Return the events that foretell this host's failure already; a nearer prediction brings them forward."""
-    groups = dict.fromkeys(fleet.vms[name].group for name in sorted(fleet.vms_on(command.host)))
-    operation = f"host {HostOperation.DEGRADE}"
-    events = (event for group in groups for event in fleet.events_of(group))
-    return [
-        event
-        for event in events
-        if event.operation == operation and event.host == command.host and event.status is EventStatus.SCHEDULED
-    ]
-
-
-def _impacted_together(fleet: Fleet, host: str, spared: Collection[str]) -> list[list[Vm]]:
-    together: dict[tuple[str, int], list[Vm]] = {}
-    for name in sorted(fleet.vms_on(host)):
-        vm = fleet.vms[name]
-        if not vm.deallocated and name not in spared:
-            together.setdefault((vm.group, vm.update_domain), []).append(vm)
-    return [together[key] for key in sorted(together)]
-
-
-def _end_all_on(fleet: Fleet, host: str, now: datetime) -> Iterator[AnyFact]:
-    """End the events of the VMs that stand on the host: nothing that was planned for them will come about."""
-    ended: set[str] = set()
-    for name in sorted(fleet.vms_on(host)):
-        for event in fleet.events_on(name):
-            if event.id in ended:
-                continue
-            ended.add(event.id)
-            if event.status is EventStatus.STARTED:
-                yield lifecycle.fail(event, now, "host failed")
-            elif event.host == host or _stands_wholly_on(fleet, event, host):
-                yield lifecycle.cancel(event, now, "host failed")
-
-
-def _stands_wholly_on(fleet: Fleet, event: Event, host: str) -> bool:
-    """Tell whether all VMs of the event stand on the host by now, wherever they stood when it was announced."""
-    return all(fleet.vms[name].standing_on == host for name in event.vms)
-
-
-def _started_on(fleet: Fleet, vm: Vm) -> Event | None:
+def started_on(fleet: Fleet, vm: Vm) -> Event | None:
+    """Return the Started event that a VM is under."""
     events = fleet.events_on(vm.name)
     return next((event for event in events if event.status is EventStatus.STARTED), None)
 
 
-def _vm(fleet: Fleet, name: str) -> Vm:
+def find_vm(fleet: Fleet, name: str) -> Vm:
+    """Return the VM of that name; refuse a name that nobody has."""
     if vm := fleet.vms.get(name):
         return vm
     raise unknown("VM", name, fleet.vms)

@@ -7,7 +7,7 @@ from forewarn.core import lifecycle
 from forewarn.core.commands import Report, Result
 from forewarn.core.facts import AnyFact, Canceled, VmDeallocated, VmMoved, VmRemoved
 from forewarn.core.fleet import Fleet
-from forewarn.core.model import Event, EventStatus, EventType, EvictionPolicy
+from forewarn.core.model import Event, EventStatus, EventType, EvictionPolicy, HostState
 
 _ENDS_THE_VM = {EventType.TERMINATE, EventType.PREEMPT}
 
@@ -18,18 +18,25 @@ def report(fleet: Fleet, command: Report, now: datetime) -> Iterator[AnyFact]:
     if event is None or event.status is not EventStatus.STARTED:
         return
     strangers = sorted({host for host in command.hosts.values() if host not in fleet.hosts})
+    arrivals = {host for name, host in command.hosts.items() if _has_left(fleet, event, name, host)}
+    failed = sorted(host for host in arrivals if fleet.state_of(host) is HostState.FAILED)
     unplaced = f"moved to {', '.join(strangers)}, which the fleet does not know" if strangers else ""
-    if command.result is Result.FAILED:
-        reason = command.detail or "the driver gave no reason"
-        yield lifecycle.fail(event, now, "; ".join(filter(None, (reason, unplaced))))
+    lost = f"moved to {', '.join(failed)}, which has failed meanwhile" if failed else ""
+    if command.result is Result.FAILED or lost:
+        reason = command.detail or ("" if lost else "the driver gave no reason")
+        yield lifecycle.fail(event, now, "; ".join(filter(None, (reason, unplaced, lost))))
     else:
         yield lifecycle.complete(event, now, "; ".join(filter(None, (command.detail, unplaced))))
         for name in event.vms:
             yield from _aftermath(fleet, event, name, now)
-    moves = {name: host for name, host in command.hosts.items() if _has_moved(fleet, event, name, host)}
+    moves = {
+        name: host
+        for name, host in command.hosts.items()
+        if _has_left(fleet, event, name, host) and host in fleet.hosts and host not in failed
+    }
     for name, host in moves.items():
         yield VmMoved(name, host)
-    yield from _leave_hosts(fleet, event.group, moves, now)
+    yield from leave_hosts(fleet, event.group, moves, now)
 
 
 def leave(fleet: Fleet, vm: str, now: datetime, because: str) -> Iterator[Canceled]:
@@ -45,24 +52,25 @@ def _aftermath(fleet: Fleet, event: Event, name: str, now: datetime) -> Iterator
     match event.type:
         case EventType.TERMINATE:
             yield from leave(fleet, name, now, f"{name} was deleted")
-            yield VmRemoved(name, "deleted")
+            yield VmRemoved(name, "deleted", group=event.group)
         case EventType.PREEMPT if eviction is EvictionPolicy.DELETE:
             yield from leave(fleet, name, now, f"{name} was evicted")
-            yield VmRemoved(name, "evicted")
+            yield VmRemoved(name, "evicted", now, event.group)
         case EventType.PREEMPT:
             for canceled in leave(fleet, name, now, f"{name} was evicted"):
                 # What an eviction leaves behind can still be deleted.
                 if fleet.events[canceled.event].type is not EventType.TERMINATE:
                     yield canceled
-            yield VmDeallocated(name, "evicted")
+            yield VmDeallocated(name, "evicted", now)
 
 
-def _has_moved(fleet: Fleet, event: Event, name: str, host: str) -> bool:
+def _has_left(fleet: Fleet, event: Event, name: str, host: str) -> bool:
+    """Tell whether a VM that is still there stands on this host instead of where it stood."""
     is_there = name in event.vms and event.type not in _ENDS_THE_VM
-    return is_there and host in fleet.hosts and host != fleet.vms[name].standing_on
+    return is_there and host != fleet.vms[name].standing_on
 
 
-def _leave_hosts(fleet: Fleet, group: str, moves: dict[str, str], now: datetime) -> Iterator[Canceled]:
+def leave_hosts(fleet: Fleet, group: str, moves: dict[str, str], now: datetime) -> Iterator[Canceled]:
     """Cancel what is Scheduled for a host on which none of its VMs stands any more."""
     for event in fleet.events_of(group):
         is_of_host = event.operation.startswith("host ") and event.status is EventStatus.SCHEDULED

@@ -7,11 +7,21 @@ from typing import TypeVar
 
 import msgspec
 
-from forewarn.core.model import Event, Group, Host, Vm
+from forewarn.core.declared_keys import HeldChange, RecordName
+from forewarn.core.facts import ClockStepped
+from forewarn.core.model import Event, Eviction, Group, GroupTerms, Host, HostState, PowerRequest, Vm
 from forewarn.core.outsiders import Subscription, Token
 
 _PIECE = 10_000
 _Record = TypeVar("_Record")
+
+
+class DeclarationHead(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
+    """Which declaration was applied last."""
+
+    revision: int = 0
+    digest: str = ""
+    source: str = ""
 
 
 class Part(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
@@ -24,8 +34,23 @@ class Part(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     tokens: tuple[Token, ...] = ()
     subscriptions: tuple[Subscription, ...] = ()
     last_at: datetime | None = None
+    clock_step: ClockStepped | None = None
     changes: int = 0
     retired_incarnation: int = 0
+    host_states: dict[str, HostState] = {}
+    cordoned: tuple[str, ...] = ()
+    power_requests: tuple[PowerRequest, ...] = ()
+    crashed: tuple[str, ...] = ()
+    evictions: tuple[Eviction, ...] = ()
+    declaration: DeclarationHead | None = None
+    """None for a fleet that an earlier release made, which recorded no declaration."""
+    undeclared: tuple[RecordName, ...] = ()
+    """What the fleet holds and the declaration does not."""
+    declared_hosts: tuple[Host, ...] = ()
+    declared_groups: tuple[GroupTerms, ...] = ()
+    declared_vms: tuple[Vm, ...] = ()
+    """What the declaration has otherwise than the fleet."""
+    held: tuple[HeldChange, ...] = ()
 
 
 def pieces_of(records: Iterable[_Record]) -> Iterator[tuple[_Record, ...]]:

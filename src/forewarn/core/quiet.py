@@ -5,6 +5,10 @@
     Sat,Sun 00:00-24:00                 the whole weekend
 
 A period belongs to the day on which it begins. Several may overlap or follow each other, but not for ever.
+
+It begins and ends when clocks there show it. Where they are put back, what they show twice is quiet from the first
+time to the second; where they are put forward, a beginning that they skip is when they are, and an end that they skip
+is as late as it would have been. So whatever is in doubt is quiet.
 """
 
 import re
@@ -24,6 +28,7 @@ _WRITTEN = re.compile(
     re.IGNORECASE | re.ASCII,
 )
 _ONE_DAY = timedelta(days=1)
+_ONE_MINUTE = timedelta(minutes=1)
 _LONGEST = 7 * _ONE_DAY
 _MOST = 20
 
@@ -40,11 +45,29 @@ class Period(msgspec.Struct, frozen=True):
         """Return the end of the stretch that ``now`` falls into."""
         here = now.astimezone(self.zone)
         for day in (here.date(), here.date() - _ONE_DAY):
-            begin = datetime.combine(day, self.begins, self.zone)
-            end = (datetime.combine(day, self.begins) + self.lasts).replace(tzinfo=self.zone)
-            if day.weekday() in self.days and begin.astimezone(UTC) <= now < end.astimezone(UTC):
-                return end.astimezone(UTC)
+            if day.weekday() in self.days:
+                begin = datetime.combine(day, self.begins)
+                end = max(_readings(begin + self.lasts, self.zone))
+                if _first_shown(begin, self.zone) <= now < end:
+                    return end
         return None
+
+
+def _readings(shown: datetime, zone: ZoneInfo) -> tuple[datetime, datetime]:
+    """Return the instants that a clock reading may stand for; they differ where clocks are put back or forward."""
+    there = shown.replace(tzinfo=zone)
+    return there.astimezone(UTC), there.replace(fold=1).astimezone(UTC)
+
+
+def _first_shown(shown: datetime, zone: ZoneInfo) -> datetime:
+    """Return when clocks first show a time; where they skip it, when they are put forward."""
+    first, second = _readings(shown, zone)
+    if first <= second:
+        return first
+    skipping = second
+    while skipping.astimezone(zone).replace(tzinfo=None) < shown:
+        skipping += _ONE_MINUTE
+    return skipping
 
 
 def quiet_until(written: tuple[str, ...], now: datetime) -> datetime | None:
@@ -58,6 +81,7 @@ def quiet_until(written: tuple[str, ...], now: datetime) -> datetime | None:
     return end if end > now else None
 
 
+@lru_cache(maxsize=10_000)  # it takes milliseconds, and thousands of groups may share the same hours
 def check(written: tuple[str, ...]) -> None:
     """Refuse quiet hours that cannot be read, or never end."""
     if not written:
@@ -66,12 +90,27 @@ def check(written: tuple[str, ...]) -> None:
         raise Refused(f"{len(written)} periods of quiet hours are too many; at most {_MOST} are kept")
     for each in written:
         read(each)
+        _check_days(each)
     monday = datetime(2024, 1, 1, tzinfo=UTC)
     for hour in range(7 * 24):
         begin = monday + timedelta(hours=hour)
         end = quiet_until(written, begin)
         if end and end - begin > _LONGEST:
             raise Refused(f"the quiet hours {', '.join(written)} never end; leave some time for maintenance")
+
+
+def _check_days(written: str) -> None:
+    """Refuse ``Mon-Wed-Fri``: it could be three days or five. Journals may hold it, as Monday to Friday."""
+    days, _, _ = written.strip().partition(" ")
+    for part in days.split(","):
+        first, *others = part.split("-")
+        if len(others) > 1:
+            single = written.replace(part, ",".join([first, *others]))
+            whole = written.replace(part, f"{first}-{others[-1]}")
+            raise Refused(
+                f"quiet hours {written!r}: {part!r} is no range of days; write {single!r} for these days, "
+                f"or {whole!r} for all from the first to the last"
+            )
 
 
 @lru_cache(maxsize=10_000)

@@ -2,19 +2,24 @@
 
 from collections.abc import Iterator
 
+from forewarn.core import lifecycle
 from forewarn.core.facts import (
     Announced,
     AnyFact,
     Asked,
-    Canceled,
-    Completed,
+    ChangesHeld,
+    ClockStepped,
     Delivered,
     Enrolled,
     Entry,
-    Failed,
+    EventEnded,
     Fetched,
     FleetChanged,
+    FleetDeclared,
     GroupSet,
+    HostCordonSet,
+    HostStateSet,
+    IncarnationsRaised,
     Observed,
     StartedAtOnce,
     SubscriptionRemoved,
@@ -26,12 +31,15 @@ from forewarn.core.facts import (
     VmMoved,
     VmRemoved,
     VmStarted,
+    VmSwitched,
 )
 from forewarn.core.model import CallerKind, Event, Sighting
 from forewarn.core.outsiders import Subscription, Token
 
 FINISHED = "finished"
 """The subject of every entry that ends an event."""
+CLOCK = "clock"
+"""The subject of every entry that tells of a step of the clock."""
 
 
 def subjects_of(entry: Entry) -> set[str]:
@@ -48,35 +56,53 @@ def _subjects(fact: AnyFact) -> Iterator[str]:
     match fact:
         case Announced(event=event) | StartedAtOnce(event=event):
             yield from _event_subjects(event)
-        case VmRemoved(vm=vm) | VmDeallocated(vm=vm) | VmStarted(vm=vm) | Observed(sighting=Sighting(vm=vm)):
+        case VmRemoved(vm=vm, group=group):
+            yield f"vm:{vm}"
+            if group:
+                yield f"group:{group}"
+        case VmDeallocated(vm=vm) | VmStarted(vm=vm) | VmSwitched(vm=vm) | Observed(sighting=Sighting(vm=vm)):
             yield f"vm:{vm}"
         case VmMoved(vm=vm, host=host):
             yield f"vm:{vm}"
             yield f"host:{host}"
-        case FleetChanged():
+        case HostStateSet(host=host):
+            yield f"host:{host}"
+        case HostCordonSet(host=host, left=left):
+            yield f"host:{host}"
+            yield from (f"vm:{vm}" for vm in left)
+        case IncarnationsRaised(groups=groups):
+            yield from (f"group:{name}" for name in groups)
+        case FleetChanged() | FleetDeclared():
             yield from (f"host:{host.name}" for host in fact.hosts)
             yield from (f"host:{name}" for name in fact.removed_hosts)
             yield from (f"group:{terms.name}" for terms in fact.groups)
             yield from (f"group:{name}" for name in fact.removed_groups)
             yield from (f"vm:{vm.name}" for vm in fact.vms)
             yield from (f"vm:{name}" for name in fact.removed_vms)
+            if isinstance(fact, FleetChanged):  # who joined, and who left
+                yield from {f"group:{vm.group}" for vm in (*fact.vms, *fact.before_vms)}
+        case ChangesHeld(changes=changes, ended=ended):
+            yield from (f"{held.kind}:{held.name}" for held in changes)
+            yield from (f"{each.kind}:{each.name}" for each in ended)
         case GroupSet(terms=terms):
             yield f"group:{terms.name}"
         case Enrolled(group=group) | SwitchedOff(group=group):
             yield f"group:{group}"
         case Fetched(fetches=fetches):
             yield from (f"event:{fetch.event}" for fetch in fetches)
+        case ClockStepped():
+            yield CLOCK
         case Asked() | Delivered():
             return  # these say less than the requests and messages themselves, and come in thousands
         case TokenCreated(token=Token(id=id_)) | TokenRevoked(token=id_):
             yield f"token:{id_}"
         case SubscriptionSet(subscription=Subscription(id=id_)) | SubscriptionRemoved(subscription=id_):
             yield f"subscription:{id_}"
-        case Completed() | Failed() | Canceled():
+        case _ if isinstance(fact, EventEnded):
             yield f"event:{fact.event}"
             yield FINISHED
         case _:
-            yield f"event:{fact.event}"
+            yield f"event:{lifecycle.event_of(fact)}"
 
 
 def _event_subjects(event: Event) -> Iterator[str]:

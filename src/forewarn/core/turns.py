@@ -1,17 +1,20 @@
 """Whose turn it is within a group.
 
-An event is *ready* when it is approved or due. It starts as soon as it stands in no other event's way:
+An event is *ready* when it is approved or due. What a ready event waits for:
 
-- platform maintenance (source Platform; Freeze, Reboot, Redeploy, but not a hardware failure) is never Started
-  beside other platform maintenance of the group, unless both share update domain and fault domain;
-- no VM is ever under two Started events.
+    user operations, Preempt, Terminate   a Started event of one of its VMs, and nothing else
+    platform maintenance                  the same, and maintenance of the group that is Started or ready earlier, or
+                                          hardware failure that is Started, unless both share update domain and
+                                          fault domain; quiet hours
+    hardware failure                      nothing
 
-Ready events go by NotBefore, then by announcement. One that must wait stays Scheduled and is not overtaken by a
-later one that would stand in its way, so it starts in the same append that ends the one it waits for.
-Hardware failure waits for nothing. In a group's quiet hours no platform maintenance starts.
+Platform maintenance is what has source Platform and type Freeze, Reboot or Redeploy, but no hardware failure.
+Ready events start in this order: Preempt, Terminate, user operations, platform maintenance; among equals by
+NotBefore, then by announcement. One that must wait stays Scheduled, and starts in the same append that ends what it
+waits for. Maintenance that waits is not overtaken by later maintenance that would stand in its way.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import datetime
 
 from forewarn.core import approval, lifecycle, quiet
@@ -23,23 +26,31 @@ from forewarn.core.notice import FAILURES
 ALL_DOWN = "all VMs of the group are down"
 DUE = "NotBefore has passed"
 """Why an event started that nobody approved in time."""
+_FIRST = {EventType.PREEMPT: 0, EventType.TERMINATE: 1}
+"""What starts before everything else that is ready."""
 _MAINTENANCE = {EventType.FREEZE, EventType.REBOOT, EventType.REDEPLOY}
 
 
-def settle(fleet: Fleet, group: str, now: datetime) -> Iterator[Started | Waiting]:
+HasPassed = Callable[[Event], bool]
+"""Whether an event's notice has passed, on a clock that cannot be set."""
+
+
+def settle(
+    fleet: Fleet, group: str, now: datetime, has_passed: HasPassed = lambda _: True
+) -> Iterator[Started | Waiting]:
     """Yield the start of every ready event whose turn it is, and what each of the others waits for."""
     events = fleet.events_of(group)
     ahead = _Ahead()
     for event in events:
         if event.status is EventStatus.STARTED:
             ahead.add(event)
-    reasons = {event.id: reason for event in events if (reason := _why_ready(fleet, event, now))}
+    reasons = {event.id: reason for event in events if (reason := _why_ready(fleet, event, now, has_passed))}
     for event in events:
         if (event.waits_for or event.waits_until) and event.id not in reasons:
             yield lifecycle.stop_waiting(event, now)
     ready = [event for event in events if event.id in reasons]
     quiet_until = quiet.quiet_until(fleet.groups[group].terms.policy.quiet_hours, now) if ready else None
-    for event in sorted(ready, key=lambda event: event.not_before):
+    for event in sorted(ready, key=_order):
         if quiet_until and takes_turns(event):
             if event.waits_until != quiet_until:
                 yield lifecycle.keep_quiet(event, now, quiet_until)
@@ -49,7 +60,14 @@ def settle(fleet: Fleet, group: str, now: datetime) -> Iterator[Started | Waitin
             yield lifecycle.start(event, now, reasons[event.id])
         elif event.waits_for != blocker.id:
             yield lifecycle.wait(event, now, blocker)
-        ahead.add(event)
+        if blocker is None or takes_turns(event):
+            ahead.add(event)
+
+
+def _order(event: Event) -> tuple[int, datetime]:
+    if takes_turns(event):
+        return len(_FIRST) + 1, event.not_before
+    return _FIRST.get(event.type, len(_FIRST)), event.not_before
 
 
 def takes_turns(event: Event) -> bool:
@@ -57,7 +75,15 @@ def takes_turns(event: Event) -> bool:
     return event.source is EventSource.PLATFORM and event.type in _MAINTENANCE and event.operation not in FAILURES
 
 
-def _why_ready(fleet: Fleet, event: Event, now: datetime) -> str:
+def earliest_start(fleet: Fleet, event: Event, now: datetime) -> datetime | None:
+    """Return when quiet hours let the event start that is Scheduled into them; None where they do not hold it up."""
+    group = fleet.groups.get(event.group)
+    if group is None or event.status is not EventStatus.SCHEDULED or not takes_turns(event):
+        return None
+    return quiet.quiet_until(group.terms.policy.quiet_hours, max(event.not_before, now))
+
+
+def _why_ready(fleet: Fleet, event: Event, now: datetime, has_passed: HasPassed) -> str:
     """Say why the event may start; empty when it may not yet."""
     if event.status is not EventStatus.SCHEDULED:
         return ""
@@ -65,13 +91,13 @@ def _why_ready(fleet: Fleet, event: Event, now: datetime) -> str:
         return f"approved by {approval.whose(event)}"
     if approval.is_needless(fleet, event):
         return ALL_DOWN
-    if event.not_before <= now:
+    if event.not_before <= now and has_passed(event):
         return event.without_notice or DUE
     return ""
 
 
 class _Ahead:
-    """The events that go before: those Started, and those ready earlier."""
+    """The events that go before: those Started, and platform maintenance that is ready earlier."""
 
     def __init__(self) -> None:
         self._by_vm: dict[str, Event] = {}
@@ -80,7 +106,7 @@ class _Ahead:
     def add(self, event: Event) -> None:
         for vm in event.vms:
             self._by_vm.setdefault(vm, event)
-        if takes_turns(event):
+        if takes_turns(event) or event.operation in FAILURES:
             self._by_domain.setdefault((event.update_domain, event.fault_domain), event)
 
     def blocker_of(self, event: Event) -> Event | None:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from forewarn.core.model import Vm
+from forewarn.core.model import Event, Vm
 from forewarn.node.driver import Berth
 
 
@@ -13,6 +13,13 @@ def by_preference(vm: Vm, berths: Iterable[Berth]) -> list[Berth]:
     fewer of its group are hit together the better.
     """
     return sorted(berths, key=lambda berth: (*against(vm, berth), len(berth.vms), berth.host.name))
+
+
+def say_no_berth(vm: Vm, event: Event) -> str:
+    """Say why a VM cannot be moved: there is no other host, or the one that was planned takes none any more."""
+    if planned := event.placements.get(vm.name) or event.target:
+        return f"{vm.name} was to go to {planned}, which takes no VMs any more; move it elsewhere"
+    return f"there is no other host that {vm.name} could be moved to; declare, repair or uncordon one"
 
 
 def against(vm: Vm, berth: Berth) -> tuple[int, int]:

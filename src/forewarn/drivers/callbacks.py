@@ -79,7 +79,7 @@ class _Handler(BaseHTTPRequestHandler):
             self.accept(self._body())
         except NotAllowed as error:
             self._answer(401, str(error))
-        except (BadInput, msgspec.DecodeError) as error:
+        except (BadInput, msgspec.DecodeError, UnicodeDecodeError) as error:
             self._answer(400, str(error))
         except Unknown as error:
             self._answer(404, str(error))

@@ -11,8 +11,7 @@ import subprocess
 import sys
 import tempfile
 import threading
-from contextlib import suppress
-from datetime import datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
 from time import monotonic
 from typing import Annotated, Self
@@ -22,7 +21,10 @@ import msgspec
 from forewarn.clocks import Clock
 from forewarn.config.tables import read_table
 from forewarn.core.errors import BadInput
+from forewarn.core.model import Vm
+from forewarn.core.redaction import scrubbed, secrets_among
 from forewarn.drivers import answers, command_checking, record, runner
+from forewarn.drivers.switching import Switches, SwitchFailed
 from forewarn.node.driver import Failed, Impact, NotBegun, Outcome, Underway, Unknowable
 
 CHECK_AGAIN = timedelta(seconds=1)
@@ -30,8 +32,6 @@ _WORTH_WAITING = 5.0
 """Seconds that a call waits for the end of a run, so that a short one is reported at once."""
 LONGEST_QUESTION = 30.0
 """Seconds a program may think about an outcome."""
-FORGET_AFTER = timedelta(days=30)
-FORGET_EVERY = timedelta(days=1)
 
 
 class CommandSettings(msgspec.Struct, frozen=True):
@@ -49,6 +49,8 @@ class CommandSettings(msgspec.Struct, frozen=True):
     """Whether the program can tell what came of an event."""
     moves_live: bool = False
     """Whether the program moves guests to another host while they run."""
+    switches: bool = False
+    """Whether the program starts and stops VMs: ``program start`` and ``program stop``."""
 
 
 class CommandDriver:
@@ -56,12 +58,15 @@ class CommandDriver:
 
     def __init__(self, settings: CommandSettings, clock: Clock, directory: Path | None) -> None:
         self.moves_live = settings.moves_live
+        self.switches = settings.switches
+        self._switches = Switches("command-switch", clock, self._switch)
         self._settings = settings
         self._argv = _argv(settings.program)
         self._environment = _environment(settings.environment)
+        self._secrets = secrets_among(settings.environment)
         self._clock = clock
         self._closed = threading.Event()
-        self._forgot_at: datetime | None = None
+        self._retention = record.Retention(clock, lambda content: isinstance(record.parse(content), runner.Ended))
         self._runs: dict[str, threading.Thread] = {}
         """The runs that this driver began and has not told the end of; each thread lives as long as its run."""
         self._lent: tempfile.TemporaryDirectory[str] | None = None
@@ -89,7 +94,7 @@ class CommandDriver:
     def perform(self, impact: Impact) -> Outcome:
         try:
             self._directory.mkdir(mode=0o700, exist_ok=True)
-            self._forget_old_records()
+            self._retention.sweep(self._directory)
             with record.held(self._record_of(impact)) as (descriptor, recorded):
                 if recorded is not None:
                     outcome = self._judge(recorded, impact)
@@ -106,6 +111,9 @@ class CommandDriver:
     def outcome_of(self, impact: Impact) -> Outcome:
         waiter = self._runs.get(impact.event.id)
         return self._await(impact, waiter) if waiter else self._recorded(impact)
+
+    def switch(self, vm: Vm, *, on: bool) -> Outcome:
+        return self._switches.switch(vm, on=on)
 
     def close(self) -> None:
         self._closed.set()
@@ -135,10 +143,10 @@ class CommandDriver:
 
     def _judge(self, recorded: runner.Ended | record.Lost | None, impact: Impact) -> Outcome:
         if isinstance(recorded, runner.Ended):
-            return answers.of_perform(recorded, _names(impact))
+            return answers.of_perform(self._scrubbed(recorded), _names(impact))
         if self._settings.remembers:
             return self._ask(impact)
-        if recorded is None and self._clock.now() - impact.attempted_at < FORGET_AFTER:
+        if recorded is None and self._clock.now() - impact.attempted_at < record.KEPT_FOR:
             return NotBegun()
         return Unknowable("the program may have been called, and nothing on this machine tells how it ended")
 
@@ -150,7 +158,34 @@ class CommandDriver:
             self._settings.grace,
             self._environment | _told(impact),
         )
-        return answers.of_question(ended, _names(impact), self._clock.now() + CHECK_AGAIN)
+        return answers.of_question(self._scrubbed(ended), _names(impact), self._clock.now() + CHECK_AGAIN)
+
+    def _scrubbed(self, ended: runner.Ended) -> runner.Ended:
+        """Take what the program repeats of its environment out of what it said: that goes into log and journal."""
+        return ended._replace(
+            stdout=scrubbed(ended.stdout, self._secrets), stderr=scrubbed(ended.stderr, self._secrets)
+        )
+
+    def _switch(self, vm: Vm, *, on: bool) -> str:
+        verb = "start" if on else "stop"
+        told = {
+            "FOREWARN_OPERATION": f"vm {'start' if on else 'deallocate'}",
+            "FOREWARN_GROUP": vm.group,
+            "FOREWARN_HOST": vm.standing_on,
+            "FOREWARN_VMS": vm.name,
+        }
+        ended = runner.run(
+            [*self._argv, verb],
+            msgspec.json.encode({"operation": verb, "vm": vm}),
+            self._settings.timeout,
+            self._settings.grace,
+            self._environment | told,
+        )
+        match answers.of_perform(self._scrubbed(ended), [vm.name]):
+            case Failed(reason=reason):
+                raise SwitchFailed(f"'{Path(self._argv[0]).name} {verb}' failed: {reason}")
+            case outcome:
+                return outcome.detail
 
     def _start(self, impact: Impact, descriptor: int) -> threading.Thread:
         """Start the runner, lend it the record, and return the thread that waits for it."""
@@ -182,13 +217,6 @@ class CommandDriver:
 
     def _later(self) -> Underway:
         return Underway(self._clock.now() + CHECK_AGAIN)
-
-    def _forget_old_records(self) -> None:
-        now = self._clock.now()
-        if self._forgot_at is None or now - self._forgot_at > FORGET_EVERY:
-            self._forgot_at = now
-            with suppress(OSError):
-                record.forget(self._directory, now - FORGET_AFTER)
 
 
 def _argv(program: str | list[str]) -> list[str]:

@@ -12,7 +12,7 @@ import os
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from datetime import datetime, timedelta
+from datetime import datetime
 from enum import StrEnum
 from pathlib import Path
 
@@ -20,10 +20,8 @@ import msgspec
 
 from forewarn.clocks import Clock
 from forewarn.drivers import record
+from forewarn.drivers.record import KEPT_FOR
 from forewarn.node.driver import Done, Failed, Impact, Unknowable
-
-KEPT_FOR = timedelta(days=30)
-_FORGET_EVERY = timedelta(days=1)
 
 Ending = Done | Failed | Unknowable
 
@@ -68,7 +66,7 @@ class Page:
         self._descriptor = descriptor
         for line in content.splitlines():
             # The last line may have been cut off; what it was to say before was then not done either.
-            with suppress(msgspec.DecodeError):
+            with suppress(msgspec.DecodeError, UnicodeDecodeError):
                 self._take(_decode(line))
 
     def begin(self, impact: Impact) -> None:
@@ -120,13 +118,13 @@ class Ledger:
             directory = Path(self._lent.name)
         self.directory = directory.absolute()
         self._clock = clock
-        self._forgot_at: datetime | None = None
+        self._retention = record.Retention(clock, lambda content: Page(content).ending is not None)
 
     @contextmanager
     def held(self, event: str) -> Iterator[Page]:
         """Hold an event's page against all others; raise Locked while somebody else does."""
         self.directory.mkdir(mode=0o700, exist_ok=True)
-        self._forget_old_pages()
+        self._retention.sweep(self.directory)
         descriptor = os.open(self.directory / event, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
         with record.locked(descriptor):
             record.make_durable(self.directory)
@@ -148,13 +146,6 @@ class Ledger:
     def close(self) -> None:
         if self._lent is not None:
             self._lent.cleanup()
-
-    def _forget_old_pages(self) -> None:
-        now = self._clock.now()
-        if self._forgot_at is None or now - self._forgot_at > _FORGET_EVERY:
-            self._forgot_at = now
-            with suppress(OSError):
-                record.forget(self.directory, now - KEPT_FOR)
 
 
 _decode = msgspec.json.Decoder(Begun | Step | Ended).decode

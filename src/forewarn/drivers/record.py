@@ -10,14 +10,21 @@ The lock is taken before anything is written and handed on to the runner, so tha
 
 import fcntl
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
-from datetime import datetime
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from datetime import timedelta
 from pathlib import Path
 
 import msgspec
 
+from forewarn.clocks import Clock
 from forewarn.drivers.runner import Ended
+
+KEPT_FOR = timedelta(days=30)
+"""How long the record of an event is kept at least."""
+KEPT = 10_000
+"""How many records are kept, however old they are."""
+_SWEEP_EVERY = 86_400.0
 
 
 class Locked(Exception):
@@ -56,16 +63,38 @@ def parse(content: bytes) -> Ended | Lost | None:
         return None
     try:
         return msgspec.json.decode(content.rstrip(b"\n").rpartition(b"\n")[2], type=Ended)
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, UnicodeDecodeError):
         return Lost()
 
 
-def forget(directory: Path, before: datetime) -> None:
-    """Delete the records that were last written before a time; no run lasts nearly as long."""
-    with os.scandir(directory) as records:
-        for record in records:
-            if record.is_file() and record.stat().st_mtime < before.timestamp():
-                Path(record.path).unlink(missing_ok=True)
+class Retention:
+    """Deletes the records of events that ended long ago, once a day.
+
+    A wall clock that is far ahead must not delete what is still asked for: whatever the clock shows, the newest
+    records stay, and so does every record of an event that has not ended.
+    """
+
+    def __init__(self, clock: Clock, has_ended: Callable[[bytes], bool], kept: int = KEPT) -> None:
+        self._clock = clock
+        self._has_ended = has_ended
+        self._kept = kept
+        self._swept: float | None = None
+
+    def sweep(self, directory: Path) -> None:
+        """Delete what may go, unless that was done today."""
+        seconds = self._clock.seconds()
+        if self._swept is None or seconds - self._swept > _SWEEP_EVERY:
+            self._swept = seconds
+            with suppress(OSError):
+                self._delete(directory, (self._clock.now() - KEPT_FOR).timestamp())
+
+    def _delete(self, directory: Path, before: float) -> None:
+        with os.scandir(directory) as found:
+            records = [(each.stat().st_mtime, Path(each.path)) for each in found if each.is_file()]
+        for written_at, path in sorted(records, reverse=True)[self._kept :]:
+            # Where nothing is written, nothing was begun: no record says the same.
+            if written_at < before and (not (content := path.read_bytes()) or self._has_ended(content)):
+                path.unlink(missing_ok=True)
 
 
 @contextmanager

@@ -1,6 +1,7 @@
 """A driver that touches nothing: an impact begins when it is attempted and lasts as long as it is set to.
 
 It keeps no state: what came of an impact follows from the time of the attempt, before a crash and after it.
+VMs that are redeployed, or whose host failed, stand on another host afterwards, as with a driver of real machines.
 """
 
 from datetime import timedelta
@@ -8,12 +9,15 @@ from pathlib import Path
 from typing import Annotated, Self
 
 import msgspec
+from msgspec.structs import replace
 
 from forewarn.clocks import Clock
 from forewarn.config.tables import read_table
 from forewarn.core.errors import BadInput
-from forewarn.core.model import EventType
-from forewarn.node.driver import Done, Impact, Outcome, Underway
+from forewarn.core.model import EventType, Vm
+from forewarn.core.notice import MACHINE_FAILURE
+from forewarn.drivers.berths import by_preference, say_no_berth
+from forewarn.node.driver import Done, Failed, Impact, Outcome, Underway
 
 Seconds = Annotated[float, msgspec.Meta(ge=0, le=86_400)]
 
@@ -66,6 +70,11 @@ class SimulatedDriver:
         ends_at = impact.attempted_at + lasts
         if self._clock.now() < ends_at:
             return Underway(ends_at, f"ends at {ends_at:%H:%M:%S} UTC")
+        return (
+            _moved(impact) if impact.moves and impact.event.operation != MACHINE_FAILURE else Done(detail="simulated")
+        )
+
+    def switch(self, vm: Vm, *, on: bool) -> Outcome:
         return Done(detail="simulated")
 
     def close(self) -> None:
@@ -87,3 +96,20 @@ class SimulatedDriver:
                 return self._settings.preempt
             case EventType.TERMINATE:
                 return self._settings.terminate
+
+
+def _moved(impact: Impact) -> Outcome:
+    """Say where each VM stands now; one that was on no host, or had no other to go to, stays where it is."""
+    berths = {berth.host.name: berth for berth in impact.berths}
+    if impact.is_failure and not berths:
+        return Failed("there is no other host that is up; declare one, or repair one")
+    hosts: dict[str, str] = {}
+    for vm in impact.vms:
+        planned = impact.event.placements.get(vm.name)
+        if planned and planned not in berths:
+            return Failed(say_no_berth(vm, impact.event), hosts)
+        if vm.standing_on and berths:
+            best = berths[planned] if planned else by_preference(vm, berths.values())[0]
+            berths[best.host.name] = replace(best, vms=(*best.vms, vm))
+            hosts[vm.name] = best.host.name
+    return Done(hosts, "simulated")

@@ -20,10 +20,11 @@ from forewarn.clocks import Clock
 from forewarn.config.tables import read_table
 from forewarn.config.values import ENDPOINT, Endpoint
 from forewarn.core.errors import BadInput, Unavailable, unknown
+from forewarn.core.model import Vm
 from forewarn.drivers import webhook_answers, webhook_checking
 from forewarn.drivers.callbacks import Callback, Callbacks
 from forewarn.drivers.ledger import Ledger, Page
-from forewarn.drivers.record import Locked
+from forewarn.drivers.record import KEPT_FOR, Locked
 from forewarn.drivers.webhook_answers import Unclear
 from forewarn.node.driver import Done, Failed, Impact, NotBegun, Outcome, Underway, Unknowable
 from forewarn.posting import NoReply, Reply
@@ -56,6 +57,8 @@ class WebhookSettings(msgspec.Struct, frozen=True):
     longest: timedelta = timedelta(hours=1)
     """How long an impact may be under way."""
     moves_live: bool = False
+    switches: bool = False
+    """Whether the receiver starts and stops VMs: it is asked to ``start`` and ``stop``."""
 
 
 class Message(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -68,18 +71,31 @@ class Message(msgspec.Struct, frozen=True, omit_defaults=True):
     callback: str = ""
 
 
+class SwitchMessage(msgspec.Struct, frozen=True):
+    """What a receiver is sent that starts and stops VMs."""
+
+    ask: str
+    """``start``, or ``stop``."""
+    vm: Vm
+
+
 class WebhookDriver:
     """Has a web service of the operator's do the impact."""
 
     def __init__(self, settings: WebhookSettings, clock: Clock, directory: Path | None) -> None:
         self.moves_live = settings.moves_live
+        self.switches = settings.switches
         self._settings = settings
         self._secret = _checked(settings)
         self._clock = clock
         self._closed = threading.Event()
         self._ledger = Ledger(directory, clock)
-        self._awaited: dict[str, Underway] = {}
-        """What was heard last of the events that the receiver may call back for."""
+        self._awaited: dict[str, tuple[float, str]] = {}
+        """Events that the receiver may call back for: when to ask, in the clock's seconds, and their progress."""
+        self._attempted: dict[str, float] = {}
+        """When events were attempted, in the clock's seconds, which pass whatever is done to the wall clock."""
+        self._switching: dict[tuple[str, bool], float] = {}
+        """Since when VMs are being started and stopped, in the clock's seconds."""
         self._callbacks: Callbacks | None = None
         self._callback_url = settings.callback_url
         if settings.callback:
@@ -116,6 +132,7 @@ class WebhookDriver:
                 if page.step(TAKEN):
                     return self._later()
                 page.begin(impact)
+                self._age_of(impact)
                 return self._send(impact, page)
         except Locked:
             return self._later()
@@ -130,20 +147,41 @@ class WebhookDriver:
         except OSError as error:
             return Unknowable(f"the record of the message cannot be read: {error}")
         if page.ending:
-            self._awaited.pop(impact.event.id, None)
+            self._forget(impact.event.id)
             return page.ending
-        awaited = self._awaited.get(impact.event.id)
-        if awaited and self._clock.now() < awaited.check_at:
-            return self._later(awaited.progress)
+        ask_at, progress = self._awaited.get(impact.event.id, (0.0, ""))
+        if self._clock.seconds() < ask_at:
+            return self._later(progress)
         outcome = self._ask(impact, page)
         if not isinstance(outcome, Done | Failed | Unknowable):
             return outcome
-        self._awaited.pop(impact.event.id, None)
+        self._forget(impact.event.id)
         try:
             with self._ledger.held(impact.event.id) as page:
                 return page.ending or page.end(outcome)
         except (Locked, OSError):
             return self._later()
+
+    def switch(self, vm: Vm, *, on: bool) -> Outcome:
+        """Ask the receiver once; what is not clear is asked again, until ``patience`` is over."""
+        ask, now, key = "start" if on else "stop", self._clock.now(), (vm.name, on)
+        since = self._switching.setdefault(key, self._clock.seconds())
+        answer: Outcome | Unclear
+        try:
+            reply = self._deliver(self._settings.url, uuid4().hex, msgspec.json.encode(SwitchMessage(ask, vm)))
+            answer = webhook_answers.of_perform(reply, [vm.name], now)
+        except NoReply as error:
+            answer = Unclear(str(error))
+        if isinstance(answer, Unclear):
+            if self._clock.seconds() - since < self._settings.patience.total_seconds():
+                return Underway(now + timedelta(seconds=max(webhook_answers.CHECK_AFTER, answer.wait)))
+            answer = Failed(answer.why)
+        if isinstance(answer, Underway):
+            if self._clock.seconds() - since < self._settings.longest.total_seconds():
+                return answer
+            answer = Failed(f"nothing was heard of its end within {self._settings.longest}")
+        self._switching.pop(key, None)
+        return answer
 
     def close(self) -> None:
         if not self._closed.is_set():
@@ -195,7 +233,7 @@ class WebhookDriver:
             return answer
         if page.begun is None and is_refused and not self._ledger.may_have_forgotten(impact.attempted_at):
             return NotBegun()
-        if now - impact.attempted_at > self._settings.longest:
+        if self._age_of(impact) > self._settings.longest:
             last = f"; last {answer.why}" if isinstance(answer, Unclear) else ""
             return Unknowable(f"nothing was heard of its end within {self._settings.longest}{last}")
         if isinstance(answer, Underway):
@@ -210,11 +248,27 @@ class WebhookDriver:
         """Leave the receiver alone until then; where it may call back, the record is looked into meanwhile."""
         if self._callbacks is None:
             return underway
-        self._awaited[impact.event.id] = underway
+        self._awaited[impact.event.id] = self._seconds_at(underway), underway.progress
         return self._later(underway.progress)
 
+    def _seconds_at(self, underway: Underway) -> float:
+        return self._clock.seconds() + (underway.check_at - self._clock.now()).total_seconds()
+
+    def _age_of(self, impact: Impact) -> timedelta:
+        """Return how long ago an event was attempted; one that seems to be months old was attempted now."""
+        seconds, age = self._clock.seconds(), self._clock.now() - impact.attempted_at
+        known = timedelta() <= age < KEPT_FOR
+        at = self._attempted.setdefault(impact.event.id, seconds - (age.total_seconds() if known else 0.0))
+        return timedelta(seconds=seconds - at)
+
+    def _forget(self, event: str) -> None:
+        self._awaited.pop(event, None)
+        self._attempted.pop(event, None)
+
     def _post(self, url: str, id_: str, ask: str, impact: Impact) -> Reply:
-        body = msgspec.json.encode(Message(ask, impact.event.id, impact, self._callback_url))
+        return self._deliver(url, id_, msgspec.json.encode(Message(ask, impact.event.id, impact, self._callback_url)))
+
+    def _deliver(self, url: str, id_: str, body: bytes) -> Reply:
         # The receiver checks the time, so it is that of the wall.
         headers = signature.sign(self._secret, id_, self._clock.now(), body)
         message = posting.Message(url, body, {"Content-Type": "application/json", **headers})
@@ -248,8 +302,8 @@ class WebhookDriver:
             if isinstance(outcome, Underway):
                 if page.step(TAKEN) is None:
                     page.note(TAKEN)
-                before = self._awaited.get(said.event, outcome)
-                self._awaited[said.event] = Underway(max(before.check_at, outcome.check_at), outcome.progress)
+                before, _ = self._awaited.get(said.event, (0.0, ""))
+                self._awaited[said.event] = max(before, self._seconds_at(outcome)), outcome.progress
             elif not isinstance(outcome, NotBegun):
                 page.end(outcome)
 
@@ -282,7 +336,7 @@ def _check_url(name: str, url: str, *, may_be_empty: bool) -> None:
     except ValueError:
         is_fine = False
     if not is_fine and not (may_be_empty and not url):
-        raise BadInput(f"setting {name!r} of driver 'webhook': expected an http:// or https:// address, got {url!r}")
+        raise BadInput(f"setting {name!r} of driver 'webhook': expected an http:// or https:// address")
 
 
 def _secret(path: Path) -> str:

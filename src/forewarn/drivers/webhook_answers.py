@@ -10,7 +10,9 @@ from datetime import datetime, timedelta
 from typing import Annotated, Literal
 
 import msgspec
+from msgspec.structs import replace
 
+from forewarn.core.redaction import scrubbed
 from forewarn.node.driver import Done, Failed, NotBegun, Outcome, Underway, Unknowable
 from forewarn.posting import Reply
 
@@ -83,13 +85,14 @@ def _read(reply: Reply, vms: Collection[str], now: datetime) -> Outcome | Unclea
     if not reply.body.strip():
         return outcome_of(Answer(), vms, now)
     try:
-        return outcome_of(msgspec.json.decode(reply.body, type=Answer), vms, now)
-    except msgspec.DecodeError as error:
-        return Unclear(f"answer {reply.status} cannot be read: {error}")
+        answer = msgspec.json.decode(reply.body, type=Answer)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        return Unclear(scrubbed(f"answer {reply.status} cannot be read: {error}", reply.secrets))
+    return outcome_of(replace(answer, detail=scrubbed(answer.detail, reply.secrets)), vms, now)
 
 
 def _said(reply: Reply) -> str:
-    words = _plain(reply.body.decode(errors="replace"))
+    words = _plain(scrubbed(reply.body.decode(errors="replace"), reply.secrets))
     return f"answer {reply.status}: {words}" if words else f"answer {reply.status}"
 
 

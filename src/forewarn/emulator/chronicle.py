@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from datetime import datetime
+from typing import assert_never
 
 import msgspec
 
@@ -11,7 +12,11 @@ from forewarn.core.facts import (
     AnyFact,
     Approved,
     Canceled,
+    ClockStepped,
     Completed,
+    EventChanged,
+    EventCreated,
+    EventlessFact,
     Failed,
     Fetched,
     Started,
@@ -65,7 +70,7 @@ class Chronicle:
 
     def of(self, facts: tuple[AnyFact, ...]) -> list[Life]:
         """Return the events that these facts announced."""
-        return [self.lives[fact.event.id] for fact in facts if isinstance(fact, Announced | StartedAtOnce)]
+        return [self.lives[fact.event.id] for fact in facts if isinstance(fact, EventCreated)]
 
     def _note(self, fact: AnyFact) -> None:
         match fact:
@@ -77,12 +82,14 @@ class Chronicle:
                 for fetch in fetches:
                     if life := self.lives.get(fetch.event):
                         life.fetched.setdefault(fetch.vm, fetch.at)
-            case _ if isinstance(fact, lifecycle.Change):
+            case _ if isinstance(fact, EventChanged):
                 self._change(self.lives[fact.event], fact)
-            case _:
+            case _ if isinstance(fact, (ClockStepped, EventlessFact)):
                 pass
+            case _:
+                assert_never(fact)
 
-    def _change(self, life: Life, fact: lifecycle.Change) -> None:
+    def _change(self, life: Life, fact: EventChanged) -> None:
         after = lifecycle.after(life.event, fact)
         if after is None:
             life.status, life.ended_at = _ENDS[type(fact)], fact.at

@@ -3,9 +3,8 @@
 import asyncio
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
-from time import monotonic
 
-from forewarn.clocks import ManualClock, Timer
+from forewarn.clocks import ManualClock, Timer, boot_seconds
 
 _LONGEST_WAIT = 5.0
 """Seconds after which the wall clock is looked at again: it may have been set."""
@@ -17,16 +16,22 @@ class RunningClock(ManualClock):
     def __init__(self) -> None:
         super().__init__(datetime.now(UTC))
         self._ahead = timedelta()
+        self._began_seconds = boot_seconds()
         self._alarm: asyncio.TimerHandle | None = None
 
     def now(self) -> datetime:
         return datetime.now(UTC) + self._ahead
 
     def seconds(self) -> float:
-        return monotonic() + self._ahead.total_seconds()
+        return boot_seconds() + self._ahead.total_seconds()
 
     def call_at(self, when: datetime, do: Callable[[], None]) -> Timer:
         timer = super().call_at(when, do)
+        self._set_alarm()
+        return timer
+
+    def call_later(self, delay: timedelta, do: Callable[[], None]) -> Timer:
+        timer = super().call_later(self._really_passed() - self._passed + delay, do)
         self._set_alarm()
         return timer
 
@@ -35,8 +40,7 @@ class RunningClock(ManualClock):
 
     def advance_to(self, end: datetime) -> None:
         self._ahead += max(end - self.now(), timedelta())
-        super().advance_to(self.now())
-        self._set_alarm()
+        self._ring()
 
     def close(self) -> None:
         """Make no more calls."""
@@ -51,5 +55,8 @@ class RunningClock(ManualClock):
             self._alarm = asyncio.get_running_loop().call_later(wait, self._ring)
 
     def _ring(self) -> None:
-        super().advance_to(self.now())
+        self._move(self.now(), self._really_passed())
         self._set_alarm()
+
+    def _really_passed(self) -> timedelta:
+        return timedelta(seconds=self.seconds() - self._began_seconds)

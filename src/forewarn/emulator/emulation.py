@@ -7,12 +7,14 @@ from datetime import UTC, datetime, timedelta
 from uuid import uuid4
 
 import msgspec
+from msgspec.structs import replace
 
 from forewarn.clocks import ManualClock
 from forewarn.config.settings import Settings
 from forewarn.config.values import Endpoint
-from forewarn.core.commands import Approve, CancelEvent, Enrol
-from forewarn.core.errors import BadInput, unknown
+from forewarn.control.drains import Drains
+from forewarn.core.commands import Approve, CancelEvent, ChangeFleet, Enrol
+from forewarn.core.errors import BadInput, Unavailable, unknown
 from forewarn.core.model import Caller, CallerKind
 from forewarn.drivers.simulated import SimulatedDriver, SimulatedSettings
 from forewarn.emulator.chronicle import Chronicle, Life
@@ -32,6 +34,7 @@ from forewarn.wiring import Assembly, limits_of
 _FOREVER = 10**9
 _PORTS = 65_536
 _RATE = 5.0
+_PATIENCE = 30.0
 
 
 class Emulation:
@@ -47,10 +50,13 @@ class Emulation:
         host: str = "127.0.0.1",
         port: int = 0,
         seed: int = 0,
+        patience: float = _PATIENCE,
     ) -> None:
         self.stage = stage
         self.hurry = hurry
         self.host = host
+        self.patience = patience
+        """Seconds of the real clock that anything may be under way."""
         # Virtual time begins at the real one, so that a client that reads its own clock can make sense of NotBefore.
         self.clock = ManualClock(now or datetime.now(UTC).replace(microsecond=0)) if virtual_time else RunningClock()
         self.chronicle = Chronicle()
@@ -86,7 +92,7 @@ class Emulation:
 
     def url(self, vm: str = "") -> str:
         """Return where a VM asks; the first one when none is named."""
-        return f"http://{self.host}:{self._doors.port_of(self._known(vm or self.vms[0]))}"
+        return f"http://{Endpoint(self.host, self._doors.port_of(self._known(vm or self.vms[0])))}"
 
     def watch(self, changed: Callable[[], None]) -> None:
         """Call this after every commit and every request."""
@@ -113,7 +119,6 @@ class Emulation:
             for number, vm in enumerate(fleet.vms.values()):
                 port = self._port + number if self._port else 0
                 await self._doors.open(vm.name, vm.address, self.host, port)
-            self.faults.begin()
             await self.settled()
             self._parts = parts.pop_all()
 
@@ -136,8 +141,18 @@ class Emulation:
         ``notice``, hurried like everything else, asks for more of it than the least.
         """
         not_before = None if notice is None else self.clock.now() + notice / self.hurry
-        on, name = (command_on_vm, vm) if vm else (command_on_host, host)
-        command = on(verb, name, not_before=not_before, duration=duration, description=description)
+        if verb is Verb.EVICT and (known := self.node.fleet.vms.get(vm)) and not known.spot:
+            # Only spot VMs are evicted; whoever emulates an eviction of any other means it as one.
+            await self.node.submit(ChangeFleet(id=uuid4().hex, by=EMULATOR, vms=(replace(known, spot=True),)))
+        if vm:
+            command = command_on_vm(verb, vm, not_before=not_before, duration=duration, description=description)
+        else:
+            placements = {}
+            if verb is Verb.DRAIN:
+                placements = (await Drains(self.node, None).plan(host, leave_stuck=False)).placements
+            command = command_on_host(
+                verb, host, not_before=not_before, duration=duration, description=description, placements=placements
+            )
         return self.chronicle.of(await self.node.submit(command))
 
     async def approve(self, event: str, by: str = "") -> None:
@@ -167,32 +182,51 @@ class Emulation:
             return b""  # a standalone group is gone with its VM
         return render(board.events, board.incarnation, version, board.terms.kind)
 
-    def spawn(self, work: Coroutine[None, None, None]) -> None:
+    def spawn(self, work: Coroutine[None, None, None], name: str) -> None:
         """Do something beside everything else; nothing is settled before it is done."""
-        task = asyncio.get_running_loop().create_task(work)
+        task = asyncio.get_running_loop().create_task(work, name=name)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
     async def settled(self) -> None:
-        """Return once nothing is under way: whatever is still to happen waits for the clock, or for a caller."""
-        while True:
-            await self.assembly.settled()
-            if not self._tasks:
-                return
-            await asyncio.gather(*self._tasks)
+        """Return once nothing is under way: whatever is still to happen waits for the clock, or for a caller.
+
+        Raise Unavailable, with the parts that are still busy, when that takes longer than ``patience``.
+        """
+        try:
+            async with asyncio.timeout(self.patience) as limit:
+                await self.assembly.settled()
+                while self._tasks:
+                    done, _ = await asyncio.wait(self._tasks)
+                    for task in done:
+                        task.result()
+                    # Waiting for a finished task does not yield, and it leaves the set in the loop's next turn.
+                    await asyncio.sleep(0)
+                    await self.assembly.settled()
+        except TimeoutError:
+            if not limit.expired():
+                raise
+            busy = [*self.assembly.busy, *(task.get_name() for task in self._tasks)]
+            raise Unavailable(
+                f"the emulator is still busy after {self.patience:g} s of real time: {', '.join(busy)}"
+            ) from None
 
     async def advance(self, step: timedelta) -> None:
         """Move the clock on, from one thing that falls due to the next, each done before time goes on."""
         end = self.clock.now() + step
-        await self.settled()
-        while (due := self.clock.next_call()) is not None and due <= end:
-            await self._move_to(due)
-        await self._move_to(end)
+        while await self.advance_towards(end):
+            pass
 
-    async def _move_to(self, when: datetime) -> None:
-        self.clock.advance_to(when)
-        self.assembly.metadata.beat()
+    async def advance_towards(self, end: datetime) -> bool:
+        """Move the clock on to the next thing that falls due; return whether anything is left until ``end``."""
         await self.settled()
+        due = self.clock.next_call()
+        is_more = due is not None and due <= end
+        self.clock.advance_to(due if due is not None and is_more else end)
+        self.assembly.metadata.beat()
+        await asyncio.sleep(0)  # where nothing is under way, settling does not yield, and callers wait
+        await self.settled()
+        return is_more
 
     def _open_doors(self, service: Service) -> Doors:
         limits = limits_of(self._settings)
@@ -207,7 +241,7 @@ class Emulation:
     def _note_request(self, request: SentRequest) -> None:
         # Who was shown what is of interest at once here, not in batches.
         if self.assembly.records.has_fetches:
-            self.spawn(self.assembly.recorder.record_fetches())
+            self.spawn(self.assembly.recorder.record_fetches(), "recording who was shown what")
         for seen in self._seen:
             seen(request)
         self._tell()

@@ -15,11 +15,12 @@ from forewarn.config.settings import Notice
 from forewarn.control import wish
 from forewarn.control.wish import Wish
 from forewarn.core.errors import BadInput, unknown
+from forewarn.emulator.arguments import Duration, check_clock, check_names, check_number, check_whole, duration_of
 from forewarn.emulator.chronicle import Life
 from forewarn.emulator.emulation import Emulation
 from forewarn.emulator.faults import Fault, fault_kind
 from forewarn.emulator.fleets import fleet_of
-from forewarn.emulator.handles import Duration, EventHandle, HostHandle, VmHandle, copied, duration_of
+from forewarn.emulator.handles import EventHandle, HostHandle, VmHandle, copied
 from forewarn.emulator.judging import Verdict
 from forewarn.emulator.player import Player
 from forewarn.emulator.requests import SentRequest
@@ -27,8 +28,13 @@ from forewarn.emulator.scenario import USUAL_VM, Scenario, load
 from forewarn.emulator.stage import Stage
 from forewarn.emulator.thread import LoopThread
 from forewarn.emulator.verbs import Verb
+from forewarn.wire.versions import BY_NAME
 
 _Result = TypeVar("_Result")
+
+_LONGEST_STOP = 10.0
+_GRACE = 5.0
+"""Seconds beyond the emulation's own patience, which names what is busy; then its event loop does not answer."""
 
 
 class Emulator:
@@ -36,7 +42,8 @@ class Emulator:
 
     With the clock ``manual`` time stands still until ``advance`` moves it, from ``now`` or else the real time on;
     with ``system`` it goes by itself. A fleet is given as one or as a fleet file; a scenario begins at the start.
-    ``notice`` is the least of each type of event, where it is not to be Azure's.
+    ``notice`` is the least of each type of event, where it is not to be Azure's. No call takes longer than
+    ``patience`` seconds of the real clock: after that it raises Unavailable, which says what it waited for.
     """
 
     def __init__(
@@ -52,15 +59,31 @@ class Emulator:
         host: str = "127.0.0.1",
         port: int = 0,
         notice: Notice | None = None,
+        patience: float = 30.0,
     ) -> None:
         if sum(each is not None for each in (vms or None, fleet, scenario)) > 1:
             raise BadInput("an emulator is given the names of VMs, a fleet or a scenario, and only one of them")
+        check_names(vms)
+        check_clock(clock)
+        check_number("hurry", hurry, "60")
+        check_number("patience", patience, "30.0")
+        check_whole("seed", seed)
+        check_whole("port", port)
         self._scenario = load(scenario) if isinstance(scenario, str) else scenario
         stage = self._scenario.stage if self._scenario else Stage(fleet=_fleet(fleet, vms))
         stage = msgspec.structs.replace(stage, faults=(*stage.faults, *faults), notice=notice or stage.notice)
         self._stage = stage
+        self._patience = patience
         self._make = partial(
-            Emulation, stage, virtual_time=clock == "manual", now=now, hurry=hurry, seed=seed, host=host, port=port
+            Emulation,
+            stage,
+            virtual_time=clock == "manual",
+            now=now,
+            hurry=hurry,
+            seed=seed,
+            host=host,
+            port=port,
+            patience=patience,
         )
         self._thread: LoopThread | None = None
         self._emulation: Emulation | None = None
@@ -82,7 +105,7 @@ class Emulator:
             return emulation
 
         try:
-            self._emulation = thread.run(start())
+            self._emulation = thread.run(start(), "start", self._patience + _GRACE)
         except BaseException:
             self._thread = None
             thread.stop()
@@ -94,8 +117,10 @@ class Emulator:
         thread, self._thread = self._thread, None
         emulation, self._emulation = self._emulation, None
         if thread and emulation:
-            thread.run(emulation.stop())
-            thread.stop()
+            try:
+                thread.run(emulation.stop(), "stop", _LONGEST_STOP)
+            finally:
+                thread.stop()
 
     def __enter__(self) -> Self:
         return self.start()
@@ -146,7 +171,9 @@ class Emulator:
 
     def advance(self, step: Duration) -> None:
         """Move the clock on; all that falls due on the way is over and shown when this returns."""
-        self._run(lambda emulation: emulation.advance(duration_of(step)))
+        end = self.now + duration_of(step, "the step of the clock")
+        while self._run(lambda emulation: emulation.advance_towards(end), f"advance the clock to {end:%H:%M:%S}"):
+            pass
 
     def do(
         self,
@@ -159,25 +186,31 @@ class Emulator:
         description: str | None = None,
     ) -> list[EventHandle]:
         """Do something to a VM or a host, by its verb; return the events that it announced."""
-        asked = None if notice is None else duration_of(notice)
+        asked = None if notice is None else duration_of(notice, "notice")
+        check_whole("seconds", duration)
         lives = self._run(
             lambda emulation: emulation.do(
                 verb, vm=vm, host=host, notice=asked, duration=duration, description=description
-            )
+            ),
+            f"{verb} {vm or host}",
         )
         return [EventHandle(self, life.id) for life in lives]
 
     def approve(self, event: str, by: str = "") -> None:
         """Approve an event in the name of a VM; of the operator when none is named."""
-        self._run(lambda emulation: emulation.approve(event, by))
+        self._run(lambda emulation: emulation.approve(event, by), f"approve {event}")
 
     def cancel(self, event: str) -> None:
         """Take back an event that has not started."""
-        self._run(lambda emulation: emulation.cancel(event))
+        self._run(lambda emulation: emulation.cancel(event), f"cancel {event}")
 
     def document(self, vm: str = "", api_version: str = "") -> dict[str, object]:
         """Return what a VM would be shown now; the first one when none is named."""
         emulation = self._running
+        if vm:
+            self.vm(vm)
+        if api_version and api_version not in BY_NAME:
+            raise unknown("api-version", api_version, BY_NAME)
         shown = self._ask(lambda: emulation.document(vm, api_version))
         return msgspec.json.decode(shown, type=dict[str, object])
 
@@ -201,6 +234,8 @@ class Emulator:
     ) -> None:
         """Let something go wrong from now on: ``add_fault("500", probability=0.2, vm="web-0")``."""
         emulation = self._running
+        if vm:
+            self.vm(vm)
         fault = Fault(fault_kind(kind), probability=probability, vm=vm, method=method, times=times, seconds=seconds)
         self._ask(lambda: emulation.faults.add(fault))
 
@@ -225,12 +260,12 @@ class Emulator:
         player = self._player
         return self._ask(lambda: player.is_over) if player else False
 
-    def wait_for(self, condition: Callable[[], bool], seconds: float = 5.0) -> bool:
+    def wait_for(self, condition: Callable[[], bool], seconds: Duration = 5.0) -> bool:
         """Wait until the condition holds, at most so many seconds of the real clock; return whether it does.
 
         It is looked at again after every request and everything that happens.
         """
-        end = monotonic() + seconds
+        end = monotonic() + duration_of(seconds, "seconds").total_seconds()
         while True:
             seen = self._changes
             if condition():
@@ -244,7 +279,7 @@ class Emulator:
             raise BadInput("the emulator is not running; start it, or use it in a with statement")
         return self._emulation
 
-    def _run(self, work: Callable[[Emulation], Coroutine[None, None, _Result]]) -> _Result:
+    def _run(self, work: Callable[[Emulation], Coroutine[None, None, _Result]], what: str) -> _Result:
         emulation = self._running
         assert self._thread is not None  # noqa: S101 - it runs as long as the emulation does
 
@@ -253,7 +288,7 @@ class Emulator:
             await emulation.settled()
             return result
 
-        return self._thread.run(run())
+        return self._thread.run(run(), what, self._patience + _GRACE)
 
     def _ask(self, question: Callable[[], _Result]) -> _Result:
         """Ask something in the emulator's thread, at a moment when nothing is under way."""
@@ -262,7 +297,7 @@ class Emulator:
             await emulation.settled()
             return question()
 
-        return self._run(ask)
+        return self._run(ask, "look at what happened")
 
     def _tell(self) -> None:
         with self._change:

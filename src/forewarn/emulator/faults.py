@@ -8,7 +8,7 @@ Which requests a fault befalls is drawn from a seed: the same requests in the sa
 
 import random
 from collections.abc import Iterable
-from datetime import timedelta
+from datetime import datetime, timedelta
 from enum import StrEnum
 
 import msgspec
@@ -71,7 +71,7 @@ class Fault(msgspec.Struct, frozen=True):
     kind: FaultKind
     probability: float = 1.0
     since: timedelta = timedelta()
-    """From when on, counted from the beginning."""
+    """From when on, counted from the first request, or from the beginning of the scenario."""
     until: timedelta | None = None
     vm: str = ""
     """Whose requests; everybody's when empty."""
@@ -111,18 +111,16 @@ class Faults:
         self.hurry = hurry
         self.seed = seed
         self._clock = clock
-        self._began_at = clock.now()
+        self._began_at: datetime | None = None
+        """When the windows began to count; None before the first request."""
         self._drawn: list[_Drawn] = []
         self._numbers = 0
         for fault in faults:
             self.add(fault)
 
-    def __bool__(self) -> bool:
-        return bool(self._drawn)
-
-    def begin(self) -> None:
-        """Count the windows from now."""
-        self._began_at = self._clock.now()
+    def begin(self, at: datetime) -> None:
+        """Count the windows from this time."""
+        self._began_at = at
 
     def add(self, fault: Fault) -> None:
         self._drawn.append(_Drawn(fault, random.Random(f"{self.seed}/{self._numbers}/{fault.kind}")))  # noqa: S311
@@ -134,7 +132,9 @@ class Faults:
 
     def befalling(self, asking: Asking) -> list[Fault]:
         """Return the faults that befall this request, in the order in which they were added."""
-        elapsed = (self._clock.now() - self._began_at) * self.hurry
+        now = self._clock.now()
+        self._began_at = self._began_at or now
+        elapsed = (now - self._began_at) * self.hurry
         return [drawn.fault for drawn in list(self._drawn) if drawn.befalls(asking, elapsed)]
 
 

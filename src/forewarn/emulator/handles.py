@@ -1,12 +1,12 @@
 """What a test holds in its hand: a VM, a host, an event of the emulated fleet."""
 
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import TYPE_CHECKING
 
 import msgspec
 
-from forewarn.config.durations import read_duration
 from forewarn.core.model import EventStatus, EventType
+from forewarn.emulator.arguments import Duration
 from forewarn.emulator.chronicle import Life
 from forewarn.emulator.verbs import Verb
 from forewarn.wire.versions import NEWEST
@@ -14,13 +14,6 @@ from forewarn.wire.words import show_id
 
 if TYPE_CHECKING:
     from forewarn.emulator.emulator import Emulator
-
-Duration = str | float | timedelta
-"""``"15m"``, seconds, or a timedelta."""
-
-
-def duration_of(given: Duration) -> timedelta:
-    return given if isinstance(given, timedelta) else read_duration(str(given))
 
 
 class EventHandle:
@@ -122,7 +115,7 @@ class VmHandle:
         return self._announce(Verb.MIGRATE, notice, description)
 
     def evict(self, *, notice: Duration | None = None) -> EventHandle:
-        """Evict it, as spot VMs are; it is deallocated afterwards."""
+        """Evict it; it becomes a spot VM if it is none, and is deallocated afterwards."""
         return self._announce(Verb.EVICT, notice)
 
     def delete(self) -> EventHandle:
@@ -171,6 +164,10 @@ class HostHandle:
     def migrate(self, *, notice: Duration | None = None, description: str | None = None) -> list[EventHandle]:
         """Have its VMs moved live."""
         return self._announce(Verb.MIGRATE, notice, description)
+
+    def drain(self, *, notice: Duration | None = None, description: str | None = None) -> list[EventHandle]:
+        """Cordon it, and have its running VMs moved live, each to a host that is planned first."""
+        return self._announce(Verb.DRAIN, notice, description)
 
     def degrade(self, *, notice: Duration | None = None) -> list[EventHandle]:
         """Predict that its hardware will fail: its VMs are to be redeployed, typically days from now."""

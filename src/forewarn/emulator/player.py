@@ -24,11 +24,12 @@ class Player:
         self.has_begun = False
 
     def begin(self) -> None:
-        """Let time count from now."""
+        """Let time count: from the first request, or from now where nobody has asked."""
         clock, hurry = self._emulation.clock, self._emulation.hurry
+        requests = self._emulation.requests.sent
         self.has_begun = True
-        self.began_at = clock.now()
-        self._emulation.faults.begin()
+        self.began_at = requests[0].at if requests else clock.now()
+        self._emulation.faults.begin(self.began_at)
         for number, step in enumerate(self.scenario.steps):
             clock.call_at(self.began_at + step.at / hurry, lambda step=step, number=number: self._play(step, number))  # type: ignore[misc]
 
@@ -57,7 +58,7 @@ class Player:
         )
 
     def _play(self, step: Step, number: int) -> None:
-        self._emulation.spawn(self._do(step, number))
+        self._emulation.spawn(self._do(step, number), f"step {step}")
 
     async def _do(self, step: Step, number: int) -> None:
         name = step.name or str(number)

@@ -99,5 +99,5 @@ def _takes(path: Path, lines: list[bytes]) -> Iterator[Take]:
 def _read_line(path: Path, number: int, line: bytes, kind: type[_Line]) -> _Line:
     try:
         return msgspec.json.decode(line, type=kind)
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise BadInput(f"{path}:{number}: {error}; is it a recording of 'forewarn record'?") from None

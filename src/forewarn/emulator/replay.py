@@ -1,12 +1,15 @@
 """Plays a recording again: the real metadata plane, shown what was recorded instead of what rules decide.
 
-Documents come as far apart as they were recorded, or hurried; their times are moved to now. What a client approves is
-answered as the endpoint would have answered, but changes nothing: the recording is over when its last document came.
+Time counts from the first request. Documents come as far apart as they were recorded, or hurried. In the api-version
+in which they were recorded they come word for word, but for NotBefore, which is moved to now in its own spelling; in
+others they are rendered from what they say. What a client approves is answered as the endpoint would have answered,
+but changes nothing: the recording is over when its last document came.
 """
 
 import asyncio
-from collections.abc import Iterator
-from datetime import datetime, timedelta
+import re
+from collections.abc import Callable, Iterator
+from datetime import datetime
 
 from forewarn.clocks import Clock
 from forewarn.core.errors import Unknown
@@ -39,17 +42,37 @@ from forewarn.emulator.doors import Doors
 from forewarn.emulator.faults import Faults
 from forewarn.emulator.recording import Recording, Take
 from forewarn.metadata.caller import Callers
-from forewarn.metadata.desk import Desk
+from forewarn.metadata.desk import Board, Desk
 from forewarn.metadata.limits import Limits
 from forewarn.metadata.records import Records
 from forewarn.metadata.service import Service
 from forewarn.node.feed import Commit
 from forewarn.wire.approval import Approval
+from forewarn.wire.dates import read_time, show_time
 from forewarn.wire.document import ScheduledEvent
+from forewarn.wire.versions import API_VERSIONS, BY_NAME
 
 GROUP = "recorded"
-_JITTER = timedelta(seconds=1)
-"""Whole seconds, moved and hurried, may come out one apart."""
+_NOT_BEFORE = re.compile(r'(?<="NotBefore")(\s*:\s*)"([^"]+)"')
+_ISO = re.compile(r"\d{4}-\d\d-\d\d([T ])\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:?\d\d)?")
+
+
+class _RecordedDesk(Desk):
+    """Shows a document word for word in the api-version in which it was recorded."""
+
+    def __init__(self, seconds: Callable[[], float], api_version: str) -> None:
+        super().__init__(seconds)
+        self.body = b""
+        known = BY_NAME.get(api_version)
+        self._version = API_VERSIONS.index(known) if known else -1
+
+    def prepare(self, board: Board) -> list[bytes | None]:
+        super().prepare(board)
+        board.tails = [None] * len(API_VERSIONS)  # those that all empty groups share are not word for word
+        return board.tails
+
+    def _body(self, board: Board, version: int) -> bytes:
+        return self.body if version == self._version else super()._body(board, version)
 
 
 class Replay:
@@ -61,7 +84,11 @@ class Replay:
         self._hurry = hurry
         self._fleet = Fleet()
         self._revision = 0
-        self._desk = Desk(clock.seconds)
+        self._desk = _RecordedDesk(clock.seconds, recording.beginning.api_version)
+        self._shown: set[str] = set()
+        """The events of the present document, by id."""
+        self._begins_at = clock.now()
+        self._has_begun = False
         limits = Limits()
         service = Service(
             self._desk,
@@ -74,6 +101,7 @@ class Replay:
             now=clock.now,
         )
         self.doors = Doors(service, limits, clock, Faults(clock), beats=True)
+        self.doors.requests.changed = lambda _: self.begin()
         self.is_over = asyncio.Event()
 
     @property
@@ -81,32 +109,56 @@ class Replay:
         return self._recording.vms
 
     async def start(self, host: str = "127.0.0.1", port: int = 0) -> None:
-        """Begin to answer, and to show one document after the other."""
+        """Begin to answer; the first document stays until ``begin``."""
         vms = tuple(Vm(name, GROUP, address=f"192.0.2.{number}") for number, name in enumerate(self.vms, start=1))
         terms = GroupTerms(GROUP, GroupKind.AVAILABILITY_SET)
         self._commit([FleetChanged(groups=(terms,), vms=vms), Enrolled(GROUP, self._clock.now(), vms[0].name)])
-        first = self._recording.takes[0]
-        self._show(first)
-        begin = self._clock.now()
-        for take in self._recording.takes[1:]:
-            self._clock.call_at(begin + (take.at - first.at) / self._hurry, lambda take=take: self._show(take))  # type: ignore[misc]
-        last = self._recording.takes[-1]
-        self._clock.call_at(begin + (last.at - first.at) / self._hurry, self.is_over.set)
+        self._show(self._recording.takes[0])
         await self.doors.start()
         for number, vm in enumerate(vms):
             await self.doors.open(vm.name, vm.address, host, port + number if port else 0)
+
+    def begin(self) -> None:
+        """Let time count from now, unless it does already: one document follows the other."""
+        if self._has_begun:
+            return
+        self._has_begun = True
+        self._begins_at = self._clock.now()
+        first, *others = self._recording.takes
+        self._show(first)
+        for take in others:
+            self._clock.call_at(self._moved(take.at), lambda take=take: self._show(take))  # type: ignore[misc]
+        self._clock.call_at(self._moved(self._recording.takes[-1].at), self.is_over.set)
 
     async def stop(self) -> None:
         await self.doors.stop()
 
     def _show(self, take: Take) -> None:
         document = take.document
-        facts = list(self._changes(take, {event.id: event for event in document.events}))
+        self._shown = {event.id for event in document.events}
+        self._desk.body = _NOT_BEFORE.sub(self._respelled, take.body).encode()
+        facts = list(self._changes({event.id: event for event in document.events}))
         # The recorded number counts, not the one that our own count would give.
         self._fleet.groups[GROUP].incarnation = document.incarnation - len(facts)
         self._commit([*facts, GroupSet(self._fleet.groups[GROUP].terms)])
+        self._desk.boards[GROUP].tails = None  # also where the number stayed the same
 
-    def _changes(self, take: Take, shown: dict[str, ScheduledEvent]) -> Iterator[AnyFact]:
+    def _respelled(self, found: "re.Match[str]") -> str:
+        """Return NotBefore moved to now, spelled as it was; what is no time stays as it is."""
+        try:
+            recorded = read_time(found[2])
+        except ValueError:
+            return found[0]
+        if iso := _ISO.fullmatch(found[2]):
+            between, fraction, zone = iso.groups(default="")
+            moved = self._moved(recorded) if fraction else self._not_before(recorded)
+            spelled = f"{moved:%Y-%m-%d}{between}{moved:%H:%M:%S}{f'.{moved:%f}0'[: len(fraction)]}"
+            spelled += zone if zone in ("", "Z") else "+00:00"
+        else:
+            spelled = show_time(self._not_before(recorded))
+        return f'{found[1]}"{spelled}"'
+
+    def _changes(self, shown: dict[str, ScheduledEvent]) -> Iterator[AnyFact]:
         """Yield what must have happened between the document before and this one."""
         now = self._clock.now()
         for event in self._fleet.events_of(GROUP):
@@ -117,15 +169,15 @@ class Replay:
                 yield Canceled(event.id, now, "gone from the recording")
             elif later.status == EventStatus.STARTED and event.status is EventStatus.SCHEDULED:
                 yield Started(event.id, now, "recorded")
-            elif later.not_before and abs((moved := self._moved(take, later)) - event.not_before) > _JITTER:
+            elif later.not_before and (moved := self._not_before(later.not_before)) != event.not_before:
                 yield Postponed(event.id, now, NODE, 0, moved)
         for new in shown.values():
             if isinstance(new.type, EventType):
-                event = self._event(take, new)
+                event = self._event(new)
                 is_started = event.status is EventStatus.STARTED
                 yield StartedAtOnce(event) if is_started else Announced(event)
 
-    def _event(self, take: Take, shown: ScheduledEvent) -> Event:
+    def _event(self, shown: ScheduledEvent) -> Event:
         now = self._clock.now()
         return Event(
             id=shown.id,
@@ -134,17 +186,20 @@ class Replay:
             group=GROUP,
             resources=tuple(map(self._recording.plain_name, shown.resources)),
             status=EventStatus.STARTED if shown.status == EventStatus.STARTED else EventStatus.SCHEDULED,
-            not_before=self._moved(take, shown),
+            not_before=self._not_before(shown.not_before) if shown.not_before else whole_second(now),
             announced_at=now,
             operation="recorded",
             description=shown.description,
             duration=shown.duration,
         )
 
-    def _moved(self, take: Take, shown: ScheduledEvent) -> datetime:
+    def _moved(self, recorded: datetime) -> datetime:
+        """Return when something comes that came at a recorded time."""
+        return self._begins_at + (recorded - self._recording.takes[0].at) / self._hurry
+
+    def _not_before(self, recorded: datetime) -> datetime:
         """Return the NotBefore of now: as far ahead as it was when it was recorded."""
-        now = self._clock.now()
-        return whole_second(now + ((shown.not_before or take.at) - take.at) / self._hurry)
+        return whole_second(self._moved(recorded))
 
     def _commit(self, facts: list[AnyFact]) -> None:
         self._revision += 1
@@ -158,5 +213,5 @@ class Replay:
 
     async def _approve(self, vm: str, said: Approval) -> None:
         for id_ in said.events:
-            if id_ not in self._fleet.events:
+            if id_ not in self._shown:
                 raise Unknown(f"there is no unfinished event {id_!r}")

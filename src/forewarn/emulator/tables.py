@@ -102,7 +102,7 @@ STEP_KEYS = {
 FAULT_KEYS = {
     "kind": Key(_one_of(*FaultKind), "What goes wrong.", is_needed=True),
     "probability": Key(CHANCE, "How likely it befalls a request. [default: 1]"),
-    "from": Key(PERIOD, "From when on, counted from the beginning. [default: 0s]"),
+    "from": Key(PERIOD, "From when on, counted from the first request. [default: 0s]"),
     "until": Key(PERIOD, "Until when. [default: the end]"),
     "vm": Key(NAME, "Whose requests. [default: everybody's]"),
     "method": Key(choice("GET", "POST"), "Which requests. [default: all]"),

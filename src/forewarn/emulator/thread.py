@@ -5,7 +5,11 @@ import threading
 from collections.abc import Coroutine
 from typing import TypeVar
 
+from forewarn.core.errors import Unavailable
+
 _Result = TypeVar("_Result")
+
+_LONGEST_END = 5.0
 
 
 class LoopThread:
@@ -17,12 +21,23 @@ class LoopThread:
         self._thread = threading.Thread(target=self._loop.run_forever, name="forewarn-emulator", daemon=True)
         self._thread.start()
 
-    def run(self, work: Coroutine[None, None, _Result]) -> _Result:
-        """Return what the work returns, or raise what it raises."""
-        return asyncio.run_coroutine_threadsafe(work, self._loop).result()
+    def run(self, work: Coroutine[None, None, _Result], what: str, seconds: float) -> _Result:
+        """Return what the work returns, or raise what it raises; Unavailable says ``what`` took too long."""
+        future = asyncio.run_coroutine_threadsafe(work, self._loop)
+        try:
+            return future.result(seconds)
+        except TimeoutError:
+            if future.done():
+                raise  # the work itself raised it
+            future.cancel()
+            raise Unavailable(f"the emulator did not finish within {seconds:g} s of real time: {what}") from None
+        except BaseException:
+            future.cancel()  # the caller was interrupted
+            raise
 
     def stop(self) -> None:
-        """End the loop and the thread."""
+        """End the loop and the thread; a loop that does not come back is left to the end of the process."""
         self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join()
-        self._loop.close()
+        self._thread.join(_LONGEST_END)
+        if not self._thread.is_alive():
+            self._loop.close()

@@ -7,6 +7,7 @@ from uuid import uuid4
 from forewarn.core.commands import (
     Command,
     DeallocateVm,
+    DrainHost,
     HostOperation,
     OperateHost,
     OperateVm,
@@ -31,6 +32,7 @@ class Verb(StrEnum):
     DELETE = "delete"
     DEGRADE = "degrade"
     FAIL = "fail"
+    DRAIN = "drain"
     DEALLOCATE = "deallocate"
     START = "start"
 
@@ -52,7 +54,7 @@ _ON_HOST = {
     Verb.FAIL: HostOperation.FAIL,
 }
 VM_VERBS = (*_ON_VM, Verb.DEALLOCATE, Verb.START)
-HOST_VERBS = tuple(_ON_HOST)
+HOST_VERBS = (*_ON_HOST, Verb.DRAIN)
 
 
 def command_on_vm(
@@ -65,9 +67,9 @@ def command_on_vm(
 ) -> Command:
     """Return the command that does this to a VM."""
     if verb is Verb.DEALLOCATE:
-        return DeallocateVm(id=uuid4().hex, by=EMULATOR, vm=vm)
+        return DeallocateVm(id=uuid4().hex, by=EMULATOR, vm=vm, can_switch=True)
     if verb is Verb.START:
-        return StartVm(id=uuid4().hex, by=EMULATOR, vm=vm)
+        return StartVm(id=uuid4().hex, by=EMULATOR, vm=vm, can_switch=True)
     if verb not in _ON_VM:
         raise BadInput(f"{verb} is done to a host, not to a VM; name a host, or do one of {', '.join(VM_VERBS)}")
     if verb is Verb.MIGRATE:
@@ -92,8 +94,20 @@ def command_on_host(
     not_before: datetime | None = None,
     duration: int | None = None,
     description: str | None = None,
+    placements: dict[str, str] | None = None,
 ) -> Command:
-    """Return the command that does this to all VMs of a host."""
+    """Return the command that does this to all VMs of a host; a drain, to the hosts in ``placements``."""
+    if verb is Verb.DRAIN:
+        return DrainHost(
+            id=str(uuid4()),
+            by=EMULATOR,
+            host=host,
+            placements=placements or {},
+            not_before=not_before,
+            duration=duration,
+            description=description,
+            live=True,
+        )
     if verb not in _ON_HOST:
         raise BadInput(f"{verb} is done to a VM, not to a host; name a VM, or do one of {', '.join(HOST_VERBS)}")
     return OperateHost(

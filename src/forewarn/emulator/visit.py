@@ -111,7 +111,7 @@ class Visit(asyncio.Protocol):
         self._head = head = read_head(block)
         del self._received[:end]
         asking = Asking(self._vm, head.method.decode(), self._switches_on(head))
-        self._faults = self._doors.faults.befalling(asking) if self._doors.faults else []
+        self._faults = self._doors.faults.befalling(asking)
         kinds = tuple(fault.kind for fault in self._faults)
         self._request = self._sent(
             method=asking.method, target=head.target.decode(), headers=read_headers(block), faults=kinds

@@ -1,6 +1,7 @@
 """What SQLite and the operating system report, as one sentence with the place and the remedy."""
 
 import errno
+import shutil
 import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,7 +12,7 @@ from forewarn.journal.port import DamagedJournal, JournalFailed, NotAJournal
 _FULL = "cannot be written because the disk is full: free some space"
 _READ_ONLY = "cannot be written: make the directory and its files writable for this user"
 _CLOSED = "cannot be opened: check that it exists and that this user may read and write it"
-_BUSY = "is kept busy by another program: end whatever else has it open"
+BUSY = "is kept busy by another program: end whatever else has it open"
 
 _BY_SQLITE = {
     sqlite3.SQLITE_FULL: _FULL,
@@ -19,8 +20,8 @@ _BY_SQLITE = {
     sqlite3.SQLITE_PERM: _READ_ONLY,
     sqlite3.SQLITE_CANTOPEN: _CLOSED,
     sqlite3.SQLITE_AUTH: _CLOSED,
-    sqlite3.SQLITE_BUSY: _BUSY,
-    sqlite3.SQLITE_LOCKED: _BUSY,
+    sqlite3.SQLITE_BUSY: BUSY,
+    sqlite3.SQLITE_LOCKED: BUSY,
 }
 _BY_SYSTEM = {
     errno.ENOSPC: _FULL,
@@ -32,6 +33,8 @@ _BY_SYSTEM = {
     errno.ENOENT: "cannot be reached: create the directory that is to hold it",
     errno.ENOTDIR: "cannot be reached: a part of its path is no directory",
 }
+_LEAST = 1 << 16
+"""Free bytes without which SQLite cannot open a file: it needs a shared-memory file beside it."""
 
 
 @contextmanager
@@ -49,6 +52,8 @@ def clearly(place: Path) -> Iterator[None]:
                 raise DamagedJournal(damaged(place, str(error))) from error
             case code:
                 remedy = _BY_SQLITE.get(code, f"cannot be used ({error}): check the disk")
+                if code == sqlite3.SQLITE_IOERR and _is_full(place):
+                    remedy = _FULL
                 raise JournalFailed(f"{place} {remedy}") from error
     except UnicodeDecodeError as error:  # SQLite tried to name what it found, and could not
         raise DamagedJournal(damaged(place, "it holds a text that is none")) from error
@@ -65,3 +70,11 @@ def damaged(place: Path, what: str) -> str:
 def not_a_journal(place: Path) -> str:
     """Say that a file is not ours, or not any more."""
     return f"{place} is not a journal of Forewarn: move it away or name another directory; nothing was changed"
+
+
+def _is_full(place: Path) -> bool:
+    """Tell whether the disk is full; SQLite then reports an input or output error where it opens a file."""
+    try:
+        return shutil.disk_usage(place.parent).free < _LEAST
+    except OSError:
+        return False

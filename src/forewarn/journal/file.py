@@ -7,10 +7,10 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 
 from forewarn.core.facts import FORMAT
-from forewarn.files import sync_directory
+from forewarn.files import PRIVATE, sync_directory, sync_file
 from forewarn.journal.codec import Row
-from forewarn.journal.failures import clearly, damaged, not_a_journal
-from forewarn.journal.port import DamagedJournal, NewerJournal, NotAJournal
+from forewarn.journal.failures import BUSY, clearly, damaged, not_a_journal
+from forewarn.journal.port import DamagedJournal, JournalFailed, NewerJournal, NotAJournal
 
 NAME = "journal.sqlite3"
 APPLICATION = 0x46577261
@@ -23,15 +23,16 @@ _CHECKED_WHOLE = 512 * 1024 * 1024
 """Above this size, opening checks only what it loads; ``forewarn journal verify`` checks everything."""
 
 
-def create(path: Path, schema: Path = _SCHEMA) -> None:
+def create(path: Path, schema: Path = _SCHEMA, format_: int = FORMAT) -> None:
     """Make an empty file of ours; a crash on the way leaves none."""
     unfinished = path.with_name(path.name + ".new")
     with clearly(path):
         for left in path.parent.glob(f"{unfinished.name}*"):
             left.unlink()
+        unfinished.touch(PRIVATE, exist_ok=False)  # SQLite gives the files beside it the same mode
         with closing(sqlite3.connect(unfinished, isolation_level=None)) as connection:
             connection.execute(f"PRAGMA application_id = {APPLICATION}")
-            connection.execute(f"PRAGMA user_version = {FORMAT}")
+            connection.execute(f"PRAGMA user_version = {format_}")
             connection.execute("PRAGMA journal_mode = WAL")
             connection.executescript(schema.read_text("utf-8"))
         unfinished.replace(path)
@@ -65,6 +66,40 @@ def open_writer(path: Path) -> sqlite3.Connection:
         return connection
 
 
+def identity(path: Path) -> tuple[tuple[int, int] | None, ...]:
+    """Return which files are the journal and its log at present: a file that replaces one has another identity."""
+    return tuple(_identity(each) for each in (path, path.with_name(f"{path.name}-wal")))
+
+
+def _identity(path: Path) -> tuple[int, int] | None:
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
+
+
+def settle(writer: sqlite3.Connection, path: Path) -> None:
+    """Write all that the journal shows through to the disk, and empty its log, after a commit of unknown outcome.
+
+    Such a commit may be shown without being on the disk, or stand in the log without being shown.
+    """
+    with clearly(path):
+        (is_busy, _, _) = writer.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+        if is_busy:
+            raise JournalFailed(f"{path} {BUSY}")
+        sync_file(path.with_name(f"{path.name}-wal"))
+
+
+def sync_log(path: Path) -> None:
+    """Make the journal's log durable: a killed process may have left commits in it that were not synced."""
+    log = path.with_name(f"{path.name}-wal")
+    with clearly(path):
+        if log.exists():
+            sync_file(log)
+            sync_directory(path.parent)
+
+
 @contextmanager
 def reading(path: Path) -> Iterator[sqlite3.Connection]:
     """Open the journal for reading only; it is never changed through this connection."""
@@ -96,6 +131,18 @@ def bounds(connection: sqlite3.Connection) -> tuple[int, int]:
     (first,) = connection.execute("SELECT min(revision) FROM entries").fetchone()
     (last,) = connection.execute("SELECT max(revision) FROM entries").fetchone()
     return (1, 0) if last is None else (first, last)
+
+
+def last(connection: sqlite3.Connection) -> tuple[int, int]:
+    """Return revision and checksum of the last entry; (0, 0) when there is none."""
+    found = connection.execute("SELECT revision, checksum FROM entries ORDER BY revision DESC LIMIT 1").fetchone()
+    return (found[0], found[1]) if found else (0, 0)
+
+
+def holds(connection: sqlite3.Connection, revision: int, checksum: int) -> bool:
+    """Tell whether an entry has that checksum."""
+    found = connection.execute("SELECT checksum FROM entries WHERE revision = ?", (revision,)).fetchone()
+    return bool(found == (checksum,))
 
 
 def rows(connection: sqlite3.Connection, after: int, limit: int | None = None) -> Iterator[Row]:

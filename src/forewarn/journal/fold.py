@@ -1,22 +1,23 @@
-"""The process beside the server that folds snapshots: ``python -m forewarn.journal.fold DIRECTORY SECONDS``.
+"""The process beside the server that takes snapshots: ``python -m forewarn.journal.fold DIRECTORY KEEP [NOW]``.
 
 It reads the journal's file, never the server's memory, and runs at the lowest priority. It writes a snapshot and
 reads it back before it counts, brings the index of history up to date, and takes out of it the entries that are
-older than the SECONDS of history to be kept. Those it names in its one line of output; the server deletes them.
+older than KEEP seconds of history; ``all`` keeps all of them. It names what is to be deleted
+in its one line of output; the server deletes it.
 """
 
 import os
 import sqlite3
 import sys
 from contextlib import closing
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from itertools import islice, takewhile
 from pathlib import Path
 
 import msgspec
 
 from forewarn.core.errors import ForewarnError
-from forewarn.core.facts import FORMAT
+from forewarn.core.facts import FORMAT, Entry
 from forewarn.files import Lock
 from forewarn.journal import file, index, snapshot
 from forewarn.journal.codec import unpack
@@ -25,6 +26,7 @@ from forewarn.journal.port import DamagedJournal
 from forewarn.journal.recovery import must_belong, recover
 
 LOCK = "fold-lock"
+KEEP_ALL = "all"
 
 _KEPT = 2
 """How many snapshots are kept: should the newest be damaged one day, the other and the entries after it are there."""
@@ -40,8 +42,8 @@ class Folded(msgspec.Struct, frozen=True):
     """Entries up to this revision may be deleted; 0 when none may."""
 
 
-def fold(directory: Path, history: timedelta) -> Folded:
-    """Take a snapshot of all that is durable now, and see to the index."""
+def fold(directory: Path, history: timedelta | None, now: datetime | None = None) -> Folded:
+    """Take a snapshot of all that is durable now, and see to the index; without ``history`` nothing is released."""
     lock = Lock(directory / LOCK)
     with clearly(lock.path):
         lock.acquire()
@@ -56,8 +58,9 @@ def fold(directory: Path, history: timedelta) -> Folded:
                 with closing(index.open_writer(directory, connection)) as history_index:
                     _index_entries(history_index, connection, place)
                     released = 0
-                    if len(kept) == _KEPT:
-                        released = _release(history_index, connection, place, kept[-1], history)
+                    if len(kept) == _KEPT and history is not None:
+                        present = now or datetime.now(UTC)
+                        released = _release(history_index, connection, place, kept[-1], present, history)
             return Folded(revision, released)
     finally:
         lock.release()
@@ -111,20 +114,35 @@ def _index_entries(history_index: sqlite3.Connection, connection: sqlite3.Connec
 
 
 def _release(
-    history_index: sqlite3.Connection, connection: sqlite3.Connection, place: Path, floor: int, history: timedelta
+    history_index: sqlite3.Connection,
+    connection: sqlite3.Connection,
+    place: Path,
+    floor: int,
+    now: datetime,
+    history: timedelta,
 ) -> int:
-    """Take the entries below ``floor`` that are older than ``history`` out of the index; return the last of them."""
-    first, last = file.bounds(connection)
-    (newest,) = unpack(file.rows(connection, last - 1), place, last - 1)
+    """Take the entries below ``floor`` that are older than ``history`` out of the index; return the last of them.
+
+    Entries dated in the future, by a clock that was wrong, neither go by themselves nor keep older ones.
+    """
+    first, _ = file.bounds(connection)
     # What an earlier fold released may still be there: whoever was to delete it was killed. It stays released.
     already, _ = index.reach(history_index)
     after = max(already, first - 1)
     oldest = unpack(file.rows(connection, after, max(floor - 1 - after, 0)), place, after)
-    old = takewhile(lambda entry: entry.at < newest.at - history, oldest)
     released = already
-    while batch := list(islice(old, _BATCH)):
-        released = batch[-1].revision
-        index.remove(history_index, batch, released)
+    waiting: list[Entry] = []
+    for entry in takewhile(lambda entry: entry.at < now - history or entry.at > now, oldest):
+        waiting.append(entry)
+        if entry.at <= now and len(waiting) >= _BATCH:
+            released = entry.revision
+            index.remove(history_index, waiting, released)
+            waiting.clear()
+    while waiting and waiting[-1].at > now:
+        waiting.pop()
+    if waiting:
+        released = waiting[-1].revision
+        index.remove(history_index, waiting, released)
     return released
 
 
@@ -133,7 +151,9 @@ def main() -> int:
     if hasattr(os, "nice"):
         os.nice(19)
     try:
-        folded = fold(Path(sys.argv[1]), timedelta(seconds=float(sys.argv[2])))
+        history = None if sys.argv[2] == KEEP_ALL else timedelta(seconds=float(sys.argv[2]))
+        now = datetime.fromisoformat(sys.argv[3]) if sys.argv[3:] else None
+        folded = fold(Path(sys.argv[1]), history, now)
     except ForewarnError as error:
         sys.stderr.write(f"{error}\n")
         return 1

@@ -2,13 +2,13 @@
 
 import subprocess
 import sys
-from datetime import timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 from threading import Lock as Mutex
 
 import msgspec
 
-from forewarn.journal.fold import Folded
+from forewarn.journal.fold import KEEP_ALL, Folded
 from forewarn.journal.port import JournalFailed
 
 
@@ -19,14 +19,16 @@ class Folding:
         self.released = 0
         """Entries up to this revision may be deleted."""
         self._directory = directory
-        self._history = history
+        self.history = history
+        """How long entries are kept."""
         self._process: subprocess.Popen[bytes] | None = None
         self._mutex = Mutex()
 
-    def run(self) -> None:
-        """Fold, and return when it is done; raise JournalFailed where it could not be."""
+    def run(self, *, release: bool = True, now: datetime | None = None) -> None:
+        """Fold, and return when it is done; raise JournalFailed where a step of it failed."""
         command = [sys.executable, "-P", "-m", "forewarn.journal.fold"]
-        command += [str(self._directory), str(self._history.total_seconds())]
+        command += [str(self._directory), str(self.history.total_seconds()) if release else KEEP_ALL]
+        command += [now.isoformat()] if now else []
         with self._mutex:
             try:
                 self._process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)  # noqa: S603 - ourselves
@@ -37,7 +39,7 @@ class Folding:
             self._process = None
         if process.returncode:
             reason = complaint.decode(errors="replace").strip().rpartition("\n")[2] or "it was ended"
-            raise JournalFailed(f"{self._directory} got no snapshot: {reason}")
+            raise JournalFailed(f"the process that takes snapshots of {self._directory} failed: {reason}")
         self.released = msgspec.json.decode(answer, type=Folded).released
 
     def stop(self) -> None:

@@ -49,6 +49,9 @@ class History:
         limit = span.limit
         found: list[Entry] = []
         with self._mutex, clearly(self._place):
+            if self._view and self._view.is_full:
+                self._view.close()
+                self._view = None
             self._view = self._view or _View(self._directory)
             with closing(self._view.rows_about(subject, span)) as rows:
                 while (limit is None or len(found) < limit) and (row := next(rows, None)):
@@ -79,6 +82,11 @@ class _View:
         self._remembered_from = self._read_to = max(self._reach, last - _REMEMBERED, first - 1)
         self._remembered: dict[str, list[int]] = {}
         self._large: list[int] = []
+
+    @property
+    def is_full(self) -> bool:
+        """Tell whether it remembers far more than a snapshot leaves to it: snapshots fail, or nobody takes any."""
+        return self._read_to - self._remembered_from > 2 * _REMEMBERED
 
     def close(self) -> None:
         self._files.close()

@@ -20,6 +20,8 @@ from forewarn.journal.codec import Row
 from forewarn.journal.port import DamagedJournal
 
 NAME = "history.sqlite3"
+FORMAT = 2
+"""Rises when entries concern more or others than before: an index of another number is made anew."""
 
 END = sys.maxsize
 """Above every revision."""
@@ -54,10 +56,16 @@ def open_writer(directory: Path, journal: sqlite3.Connection) -> sqlite3.Connect
     if not trusted:
         for name in (NAME, f"{NAME}-wal", f"{NAME}-shm"):
             (directory / name).unlink(missing_ok=True)
-        file.create(path, _SCHEMA)
+        file.create(path, _SCHEMA, FORMAT)
     connection = sqlite3.connect(path, isolation_level=None)
     connection.execute("PRAGMA synchronous = NORMAL")  # a power failure may cost the last of it, never all of it
     return connection
+
+
+def is_current(index: sqlite3.Connection) -> bool:
+    """Tell whether an index was made by the rules of this release."""
+    ((found,),) = index.execute("PRAGMA user_version")
+    return bool(found == FORMAT)
 
 
 def reach(index: sqlite3.Connection) -> tuple[int, int]:
@@ -100,7 +108,9 @@ def revisions_about(subject: str, index: sqlite3.Connection, span: Span) -> list
 
 
 def reach_in(journal: sqlite3.Connection, index: sqlite3.Connection) -> int | None:
-    """Return how far the index reaches, or None where it is not this journal's."""
+    """Return how far the index reaches, or None where it is not this journal's, or of another release."""
+    if not is_current(index):
+        return None
     _, revision, checksum = _row(index)
     if revision == 0:
         return 0

@@ -2,13 +2,14 @@
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
+from datetime import datetime
 from itertools import islice
 
 from forewarn.core.facts import Entry
 from forewarn.core.fleet import Fleet
 from forewarn.core.subjects import subjects_of
 from forewarn.journal.codec import check_revisions
-from forewarn.journal.port import JournalFailed, Recovered, StaleWriter
+from forewarn.journal.port import NotWritten, Recovered, StaleWriter
 
 
 class MemoryJournal:
@@ -30,7 +31,7 @@ class MemoryJournal:
 
     def append(self, expected_revision: int, entries: Sequence[Entry]) -> None:
         if not self._is_open:
-            raise JournalFailed("the journal is closed: load it before appending")
+            raise NotWritten("the journal is closed: load it before appending")
         check_revisions(expected_revision, entries)
         if expected_revision != len(self._entries):
             raise StaleWriter
@@ -59,7 +60,7 @@ class MemoryJournal:
             begin, end = (begin, min(begin + limit, end)) if from_oldest else (max(end - limit, begin), end)
         return [self._entries[revision - 1] for revision in revisions[begin:end]]
 
-    def take_snapshot(self) -> None:
+    def take_snapshot(self, *, release: bool = True, now: datetime | None = None) -> None:
         """Do nothing: what is in memory needs none."""
 
     def compact(self, limit: int = 500) -> bool:

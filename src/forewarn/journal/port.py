@@ -1,11 +1,12 @@
 """What a journal promises: the facts in order, durable once appended, and their fold after a restart."""
 
 from collections.abc import Iterator, Sequence
-from typing import Protocol
+from datetime import datetime, timedelta
+from typing import Protocol, runtime_checkable
 
 import msgspec
 
-from forewarn.core.errors import BadInput, Unavailable
+from forewarn.core.errors import BadInput, OutcomeUnknown, Unavailable
 from forewarn.core.facts import Entry
 from forewarn.core.fleet import Fleet
 
@@ -14,7 +15,15 @@ class JournalFailed(Unavailable):
     """The journal cannot be read or written at the moment."""
 
 
-class StaleWriter(Unavailable):
+class NotWritten(JournalFailed):
+    """Nothing was appended to the journal."""
+
+
+class AppendUnknown(JournalFailed, OutcomeUnknown):
+    """It is not known whether the entries were appended to the journal."""
+
+
+class StaleWriter(NotWritten):
     """Somebody else appended to the journal; load it again before appending."""
 
 
@@ -40,6 +49,14 @@ class Recovered(msgspec.Struct, frozen=True):
     """What had to be worked around; the fleet is right nevertheless."""
 
 
+@runtime_checkable
+class KeepsHistory(Protocol):
+    """A journal that deletes old entries; the time for which it keeps them may change while it runs."""
+
+    def keep_history(self, history: timedelta) -> None:
+        """Keep entries for another time, from the next deletion on."""
+
+
 class Journal(Protocol):
     """Entries in order, numbered from 1 without a gap.
 
@@ -57,9 +74,10 @@ class Journal(Protocol):
     def append(self, expected_revision: int, entries: Sequence[Entry]) -> None:
         """Add ``entries``, whose revisions follow ``expected_revision`` one by one.
 
-        On return all of them are durable. ``StaleWriter``: the last revision was another one, and nothing was
-        added. ``JournalFailed``: they were not added, or, where not even that can be known, all of them were;
-        every further append fails until ``load`` has told.
+        On return all of them are durable. ``NotWritten``: none of them was added, and none will turn up later;
+        ``StaleWriter`` is the kind of it that says that the last revision was another one. ``AppendUnknown``: all
+        of them were added, or none; ``load`` tells which, and until then every further append fails with
+        ``NotWritten``. Any other error counts as ``AppendUnknown``.
         """
 
     def entries(self, after: int = 0, limit: int | None = None) -> Iterator[Entry]:
@@ -88,9 +106,12 @@ class Journal(Protocol):
     def snapshot_due(self) -> bool:
         """Whether so much was appended since the last snapshot that the next start would take long."""
 
-    def take_snapshot(self) -> None:
+    def take_snapshot(self, *, release: bool = True, now: datetime | None = None) -> None:
         """Write a snapshot beside the running writer, from what is durable; return once it is verified.
 
+        With ``release``, entries that are older than the history to be kept, counted from ``now`` (else by the
+        system's clock), may be deleted from then on; entries dated in the
+        future are passed over. Without, nothing more may be deleted.
         A call when none is due does no harm. A failure harms nothing but the time the next start takes.
         """
 

@@ -8,7 +8,7 @@ from collections.abc import Hashable, Iterable
 
 from msgspec.structs import force_setattr, replace
 
-from forewarn.core.facts import Entry, FleetChanged
+from forewarn.core.facts import Entry, FleetChanged, FleetDeclared
 from forewarn.core.model import Group, InstanceFacts, Vm
 
 
@@ -44,7 +44,7 @@ class Sharing:
     def share_entry(self, entry: Entry) -> None:
         """Give the VMs that an entry declares what was seen before."""
         for fact in entry.facts:
-            if isinstance(fact, FleetChanged):
+            if isinstance(fact, FleetChanged | FleetDeclared):
                 self.share_vms(fact.vms)
 
     def _instance(self, facts: InstanceFacts) -> InstanceFacts:

@@ -3,6 +3,7 @@
     journal.sqlite3    the entries: the truth
     snapshot-REVISION  the fleet as it stood then, the newest two
     history.sqlite3    which entries concern whom
+    restore.*          what a restore that was cut off left to be finished
     lock, fold-lock    held by the server, and by the process that folds snapshots
 
 Everything but the first can be made from it again, as long as no entry was deleted.
@@ -11,21 +12,24 @@ Everything but the first can be made from it again, as long as no entry was dele
 import sqlite3
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from datetime import timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 
 from forewarn.core.facts import Entry
-from forewarn.files import Lock
-from forewarn.journal import file, snapshot, wal
+from forewarn.files import Lock, private_directory, restrict_files
+from forewarn.journal import file, index, snapshot, wal
 from forewarn.journal.codec import check_revisions, pack, unpack
 from forewarn.journal.failures import clearly
 from forewarn.journal.folding import Folding
 from forewarn.journal.history import History
 from forewarn.journal.index import END, Span
-from forewarn.journal.port import DamagedJournal, JournalFailed, Recovered, StaleWriter
+from forewarn.journal.port import AppendUnknown, DamagedJournal, JournalFailed, NotWritten, Recovered, StaleWriter
 from forewarn.journal.recovery import recover
+from forewarn.journal.restore import finish as finish_restore
 
 DEFAULT_HISTORY = timedelta(days=400)
+_OURS = (f"{file.NAME}*", f"{index.NAME}*", "snapshot-*", "lock", "fold-lock", "control.sock", "driver/*-*-*-*-*")
+"""What earlier releases, or a copy, may have left readable for others; it holds secrets of subscriptions."""
 
 
 class SqliteJournal:
@@ -49,21 +53,39 @@ class SqliteJournal:
         self._snapshot_bytes = snapshot_bytes
         self._new_entries = 0
         self._new_bytes = 0
+        self._files: tuple[tuple[int, int] | None, ...] = ()
+        """Which files the writer has open."""
+        self._last: tuple[int, int] | None = None
+        """Revision and checksum of the last durable entry; None before the first load."""
+        self._is_unsure = False
+        """Whether the outcome of the last append is unknown."""
+
+    def keep_history(self, history: timedelta) -> None:
+        """Keep what is over for another time, from the next snapshot on."""
+        self._folding.history = history
 
     def load(self) -> Recovered:
         self._close_writer()
         self._history.forget()
         with clearly(self._directory):
-            self._directory.mkdir(exist_ok=True)
+            if self._last and not self._path.exists():
+                raise JournalFailed(
+                    f"{self._path} was removed while it was in use: put it back, or restart the service to begin anew"
+                )
+            private_directory(self._directory)
         with clearly(self._lock.path):
             self._lock.acquire()
+            finish_restore(self._directory)
+            restrict_files(path for pattern in _OURS for path in self._directory.glob(pattern))
         try:
             self._make_if_new()
             file.recognise(self._path)
             with file.reading(self._path) as connection:
                 file.check(connection, self._path)
                 ((page_size,),) = connection.execute("PRAGMA page_size")
-                wal.check(self._path, page_size)
+                behind = wal.check(self._path, page_size)
+                file.sync_log(self._path)
+                self._check_last(connection)
                 recovered = recover(connection, self._directory)
                 self._count_new(connection)
                 if recovered.warnings:
@@ -71,8 +93,13 @@ class SqliteJournal:
                 # Opened before the reader closes: with none open, SQLite would read the WAL's end anew, and might
                 # find there what was written, but never acknowledged, before a crash.
                 self._writer = file.open_writer(self._path)
+                if self._is_unsure and (behind or self._last != file.last(connection)):
+                    file.settle(self._writer, self._path)
+                self._files = file.identity(self._path)
+                self._last = file.last(connection)
+                self._is_unsure = False
         except BaseException:
-            self.close()
+            self._release()
             raise
         return recovered
 
@@ -87,6 +114,7 @@ class SqliteJournal:
                     "load it again before appending"
                 )
             connection.executemany("INSERT INTO entries VALUES (?, ?, ?)", rows)
+        self._last = rows[-1][:2] if rows else self._last
         self._new_entries += len(rows)
         self._new_bytes += sum(len(body) for _, _, body in rows)
 
@@ -112,10 +140,13 @@ class SqliteJournal:
     def snapshot_due(self) -> bool:
         return self._new_entries >= self._snapshot_entries or self._new_bytes >= self._snapshot_bytes
 
-    def take_snapshot(self) -> None:
-        # Counted anew even if it fails: the next attempt comes after as many entries again, not at once.
+    def take_snapshot(self, *, release: bool = True, now: datetime | None = None) -> None:
         self._new_entries = self._new_bytes = 0
-        self._folding.run()
+        try:
+            self._folding.run(release=release, now=now)
+        except JournalFailed:
+            self._new_entries += self._snapshot_entries * 9 // 10  # tried again after a tenth as many, not at once
+            raise
         self._history.forget()  # the index reaches further now
 
     def compact(self, limit: int = 500) -> bool:
@@ -128,6 +159,10 @@ class SqliteJournal:
         return deleted == limit
 
     def close(self) -> None:
+        self._release()
+        self._last = None  # what is found at the next load may be another journal
+
+    def _release(self) -> None:
         self._folding.stop()
         self._history.forget()
         self._close_writer()
@@ -138,17 +173,27 @@ class SqliteJournal:
         """Yield the writer inside a transaction; after a failure there is no writer until the next load."""
         connection = self._writer
         if connection is None:
-            raise JournalFailed(f"{self._path} is not open for writing: load it again")
+            raise NotWritten(f"{self._path} is not open for writing: load it again")
+        if self._files != file.identity(self._path):
+            self._close_writer()  # what is written to a file without a name is lost with the process
+            raise NotWritten(f"{self._path} was removed or replaced while it was in use: put it back")
+        failure: type[NotWritten | AppendUnknown] = NotWritten
         try:
             with clearly(self._path):
                 connection.execute("BEGIN IMMEDIATE")
                 yield connection
+                # The commit may be on the disk although it is reported as failed: the next start would find it.
+                failure = AppendUnknown
+                self._is_unsure = True
                 connection.execute("COMMIT")
+                self._is_unsure = False
         except StaleWriter:
             connection.execute("ROLLBACK")
             raise
-        except BaseException:
+        except BaseException as error:
             self._close_writer()
+            if isinstance(error, Exception):
+                raise failure(str(error)) from error
             raise
 
     def _close_writer(self) -> None:
@@ -166,6 +211,14 @@ class SqliteJournal:
                 "or name another directory; nothing was changed"
             )
         file.create(self._path)
+
+    def _check_last(self, connection: sqlite3.Connection) -> None:
+        """Refuse a file that lacks what this process has written or read: another one took its place."""
+        if self._last and self._last[0] and not file.holds(connection, *self._last):
+            raise JournalFailed(
+                f"{self._path} was replaced while it was in use, and lacks revision {self._last[0]}: put the right"
+                " file back, or restart the service to continue with this one"
+            )
 
     def _count_new(self, connection: sqlite3.Connection) -> None:
         """Count what came after the newest snapshot."""

@@ -28,7 +28,7 @@ class VerifyReport(msgspec.Struct, frozen=True):
     entries: int
     """How many entries were read and found good."""
     snapshots: int
-    """How many snapshots were held against the fold of the entries before them, and found equal."""
+    """How many snapshots are good: equal to the fold of the entries, or, where those were deleted, whole."""
     indexed: int
     """How many entries were found in the index of history; those that came since the last snapshot are not."""
 
@@ -102,6 +102,7 @@ class _Verification:
                     "restore the directory from a backup"
                 )
             fleet = Fleet.restore(shared_parts(snapshots[after], Sharing()))
+            self._snapshots += 1  # its checksums are right, and there is nothing left to hold it against
         for entry in unpack(file.rows(connection, self._first - 1), self._place, self._first - 1):
             self._entries += 1
             if entry.revision <= after:
@@ -132,6 +133,8 @@ class _Verification:
     def _missing(self, history_index: sqlite3.Connection, connection: sqlite3.Connection) -> str:
         """Say which entry the index should lead to and does not; empty when there is none."""
         history_index.execute("BEGIN")
+        if not index.is_current(history_index):
+            return ""  # the next snapshot makes it anew
         released, reached = index.reach(history_index)
         after = max(released, self._first - 1)
         for entry in unpack(file.rows(connection, after, max(reached - after, 0)), self._place, after):

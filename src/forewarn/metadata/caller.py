@@ -5,6 +5,8 @@ from ipaddress import ip_address
 
 from forewarn.metadata.desk import Desk, Seat
 from forewarn.metadata.identity import Identity
+from forewarn.wire import problems
+from forewarn.wire.problems import Problem
 
 log = logging.getLogger(__name__)
 
@@ -28,38 +30,60 @@ class Callers:
 
     def __init__(self, desk: Desk, default_vm: str = "", identity: Identity = Identity.ADDRESS) -> None:
         self._desk = desk
-        self._default_vm = default_vm
+        self.default_vm = default_vm
+        """Who speaks for loopback callers that no VM claims."""
         self._identity = identity
-        self._unknown: set[str] = set()
+        self._unknown: set[tuple[str, str]] = set()
+        """Who was refused, with the deallocated VM that it is, if it is one."""
 
     def seat_of(self, address: str) -> Seat | None:
         """Return the seat of whoever asks from this address, mark or tap, or None if that is no VM of the fleet."""
         seat = self._desk.seats.get(address)
-        if seat is None and self._default_vm and is_loopback(address):
-            seat = self._desk.seat_of_vm(self._default_vm)
+        if seat is None and self.default_vm and is_loopback(address):
+            seat = self._desk.seat_of_vm(self.default_vm)
         if seat is None:
             self._log_once(address)
         return seat
 
-    def _log_once(self, address: str) -> None:
-        if address in self._unknown or len(self._unknown) >= _REMEMBERED:
-            return
-        self._unknown.add(address)
-        log.warning("refused %s: %s; %s", *self._why(address))
-        if len(self._unknown) == _REMEMBERED:
-            log.warning("refused %d different callers; further ones are not logged", _REMEMBERED)
+    def refusal_of(self, address: str) -> Problem:
+        """Return how a caller without a seat is answered."""
+        return problems.DEALLOCATED if self._deallocated(address) else problems.FORBIDDEN
 
-    def _why(self, key: str) -> tuple[str, str, str]:
+    def _deallocated(self, address: str) -> str:
+        """Return the name of the deallocated VM that asks from this address, mark or tap; nothing if it is none."""
+        name = self._desk.deallocated.get(address, "")
+        if not name and self.default_vm and is_loopback(address):
+            name = self.default_vm if self._desk.is_deallocated(self.default_vm) else ""
+        return name
+
+    def _log_once(self, address: str) -> None:
+        name = self._deallocated(address)
+        if (address, name) in self._unknown or len(self._unknown) >= _REMEMBERED:
+            return
+        self._unknown.add((address, name))
+        log.warning("refused a caller", extra={"fields": self._fields(address, name)})
+        if len(self._unknown) == _REMEMBERED:
+            fields = {"callers": _REMEMBERED}
+            log.warning("too many different callers refused; further ones are not logged", extra={"fields": fields})
+
+    def _fields(self, key: str, deallocated: str) -> dict[str, str]:
         """Return who was refused, why, and what to do."""
+        who = {self._identity.value: key}
+        if deallocated:
+            remedy = f"start it with 'forewarn vm start {deallocated}'"
+            return {**who, "vm": deallocated, "reason": "the VM is deallocated", "remedy": remedy}
+        reason, remedy = self._why(key)
+        return {**who, "reason": reason, "remedy": remedy}
+
+    def _why(self, key: str) -> tuple[str, str]:
         match self._identity, key:
             case Identity.MARK, "0":
-                return "a caller", "its packets bear no mark", "see what 'forewarn network check' says of its tap"
+                return "its packets bear no mark", "see what 'forewarn network check' says of its tap"
             case Identity.MARK | Identity.TAP, _:
-                who = f"{self._identity} {key}"
-                return who, "no running VM of the fleet has it", "give it to one in the fleet file"
+                return f"no VM of the fleet has this {self._identity}", "give it to one in the fleet file"
         if self._desk.is_shared(key):
-            return key, "several VMs have this address", 'tell them apart with identity = "mark" or "tap"'
+            return "several VMs have this address", 'tell them apart with identity = "mark" or "tap"'
         remedy = "give a VM that address in the fleet file"
         if is_loopback(key):
             remedy += ", or name one with --default-vm"
-        return key, "no running VM of the fleet has this address", remedy
+        return "no VM of the fleet has this address", remedy

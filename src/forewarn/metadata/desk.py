@@ -5,20 +5,27 @@ it in an api-version, and kept until the next change. Both are small and hold no
 asks cost memory only, and not much of it.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from urllib.parse import quote
 
 import msgspec
 
+from forewarn.core import lifecycle
 from forewarn.core.facts import (
     Announced,
     AnyFact,
     Asked,
+    ChangesHeld,
+    ClockStepped,
     Delivered,
     Enrolled,
     Fetched,
     FleetChanged,
+    FleetDeclared,
     GroupSet,
+    HostCordonSet,
+    HostStateSet,
+    IncarnationsRaised,
     Observed,
     StartedAtOnce,
     SubscriptionRemoved,
@@ -30,6 +37,7 @@ from forewarn.core.facts import (
     VmMoved,
     VmRemoved,
     VmStarted,
+    VmSwitched,
 )
 from forewarn.core.fleet import Fleet
 from forewarn.core.model import Event, GroupKind, GroupTerms, Vm
@@ -80,11 +88,15 @@ class Desk:
     def __init__(self, seconds: Callable[[], float], identity: Identity = Identity.ADDRESS) -> None:
         self.seats: dict[str, Seat] = {}
         """The VMs that may ask, by address, mark or tap. What two VMs have is not here: they could be either."""
+        self.deallocated: dict[str, str] = {}
+        """The VMs that may not ask because they are deallocated: their names, by address, mark or tap."""
         self.boards: dict[str, Board] = {}
         self.enrolled: list[Board] = []
         """The boards to sweep; one that was switched off or removed stays until the sweep comes by."""
         self.changed: Callable[[str], None] = lambda _: None
         """Called with the name of a group whose document has changed, or is gone."""
+        self.left: Callable[[str], None] = lambda _: None
+        """Called with the name of a group that VMs may have left."""
         self._seats_of: dict[str, Seat] = {}
         self._groups_of: dict[str, str] = {}
         """The groups of unfinished events, by id: a fact that ends an event names only the event."""
@@ -98,6 +110,10 @@ class Desk:
         seat = self._seats_of.get(name)
         return None if seat is None or seat.vm.deallocated else seat
 
+    def is_deallocated(self, name: str) -> bool:
+        seat = self._seats_of.get(name)
+        return seat is not None and seat.vm.deallocated
+
     def is_shared(self, key: str) -> bool:
         """Tell whether several VMs have it, so that it tells of none of them."""
         return key in self._shared
@@ -106,13 +122,16 @@ class Desk:
         """Show this fleet and nothing else; what is known of who asked when is kept."""
         now = self._seconds()
         self._groups_of = {event.id: event.group for event in fleet.events.values()}
-        for name in [*(self.boards.keys() - fleet.groups.keys()), *fleet.groups]:
-            self._refresh_board(fleet, name, now)
+        before = tuple(self.boards)
+        groups = [*(self.boards.keys() - fleet.groups.keys()), *fleet.groups]
+        changed = [name for name in groups if self._refresh_board(fleet, name, now, is_load=True)]
         self.seats.clear()
+        self.deallocated.clear()
         for name in [*(self._seats_of.keys() - fleet.vms.keys()), *fleet.vms]:
             self._refresh_seat(fleet, name)
         for key in self._keys.owners(fleet).shared:
             self._assign(fleet, key)
+        self._tell(changed, before)
 
     def publish(self, commit: Commit) -> None:
         """Show what the commit changed."""
@@ -122,17 +141,25 @@ class Desk:
         for entry in commit.entries:
             for fact in entry.facts:
                 self._trace(fact, groups, vms, now)
-        for name in groups:
-            self._refresh_board(commit.fleet, name, now)
+        changed = [name for name in groups if self._refresh_board(commit.fleet, name, now)]
         # Free what these VMs are known by first, so that they can change places with each other.
         keys = {self._keys.of(seat.vm) for name in vms if (seat := self._seats_of.get(name))}
         for key in keys:
             self.seats.pop(key, None)
+            self.deallocated.pop(key, None)
         for name in vms:
             self._refresh_seat(commit.fleet, name)
         if self._shared or self._keys.owners(commit.fleet).shared:
             for key in keys | {self._keys.of(vm) for name in vms if (vm := commit.fleet.vms.get(name))}:
                 self._assign(commit.fleet, key)
+        self._tell(changed, groups if vms else ())
+
+    def _tell(self, changed: Iterable[str], left: Iterable[str]) -> None:
+        """Say what changed, once everybody has the seat that the fleet gives: whoever waits is answered by it."""
+        for name in left:
+            self.left(name)
+        for name in changed:
+            self.changed(name)
 
     def _trace(self, fact: AnyFact, groups: dict[str, None], vms: dict[str, None], now: float) -> None:
         """Note which groups and VMs the fact touches."""
@@ -160,12 +187,25 @@ class Desk:
                     self._trace_vm(name, groups, vms)
             case VmRemoved(vm=name) | VmDeallocated(vm=name) | VmStarted(vm=name) | VmMoved(vm=name):
                 self._trace_vm(name, groups, vms)
+            case IncarnationsRaised(groups=raised):
+                groups.update(dict.fromkeys(raised))
             case (
-                TokenCreated() | TokenRevoked() | SubscriptionSet() | SubscriptionRemoved() | Delivered() | Observed()
+                FleetDeclared()
+                | ChangesHeld()
+                | TokenCreated()
+                | TokenRevoked()
+                | SubscriptionSet()
+                | SubscriptionRemoved()
+                | Delivered()
+                | Observed()
+                | HostStateSet()
+                | HostCordonSet()
+                | VmSwitched()
+                | ClockStepped()
             ):
                 pass  # for operators alone; no VM is shown any of it
             case _:
-                if group := self._groups_of.get(fact.event):
+                if group := self._groups_of.get(lifecycle.event_of(fact)):
                     groups[group] = None
 
     def _trace_vm(self, name: str, groups: dict[str, None], vms: dict[str, None]) -> None:
@@ -173,7 +213,8 @@ class Desk:
         if seat := self._seats_of.get(name):
             groups[seat.board.terms.name] = None  # a standalone group leaves with its VM
 
-    def _refresh_board(self, fleet: Fleet, name: str, now: float) -> None:
+    def _refresh_board(self, fleet: Fleet, name: str, now: float, *, is_load: bool = False) -> bool:
+        """Show a group as it is; tell whether its document has changed, or is gone."""
         group = fleet.groups.get(name)
         board = self.boards.get(name)
         if group is None:
@@ -181,8 +222,7 @@ class Desk:
                 del self.boards[name]
                 board.is_enrolled = False
                 self._forget_events(board.events, ())
-                self.changed(name)
-            return
+            return board is not None
         events = tuple(fleet.events_of(name))
         if board is None:
             board = Board(
@@ -194,10 +234,12 @@ class Desk:
         board.terms = group.terms
         board.incarnation = group.incarnation
         board.events = events
-        self._set_enrolled(board, is_enrolled=group.enrolled_at is not None, by=group.asked_by, now=now)
+        # A group that was on before counts as asked now, but nobody asked: who did, and when, the record knows.
+        by = "" if is_load else group.asked_by
+        self._set_enrolled(board, is_enrolled=group.enrolled_at is not None, by=by, now=now)
         if has_changed:
             board.tails = None
-            self.changed(name)
+        return has_changed
 
     def _set_enrolled(self, board: Board, *, is_enrolled: bool, by: str, now: float) -> None:
         if is_enrolled and not board.is_enrolled:
@@ -226,19 +268,25 @@ class Desk:
         seat.vm = vm
         seat.board = board
         key = self._keys.of(vm)
-        if key and not vm.deallocated:
+        if key:
+            self._place(key, seat)
+
+    def _place(self, key: str, seat: Seat) -> None:
+        if seat.vm.deallocated:
+            self.deallocated[key] = seat.vm.name
+        else:
             self.seats[key] = seat
 
     def _assign(self, fleet: Fleet, key: str) -> None:
         """Give the seat that is found by the key to the one VM whose it is, if it is one's alone."""
         owners = self._keys.owners(fleet)[key]
         self._shared.discard(key)
+        self.seats.pop(key, None)
+        self.deallocated.pop(key, None)
         if len(owners) > 1:
             self._shared.add(key)
-        if len(owners) == 1 and not fleet.vms[owners[0]].deallocated:
-            self.seats[key] = self._seats_of[owners[0]]
-        else:
-            self.seats.pop(key, None)
+        elif owners:
+            self._place(key, self._seats_of[owners[0]])
 
     def prepare(self, board: Board) -> _Tails:
         """Make a board ready to be shown, in no api-version yet."""
@@ -249,11 +297,13 @@ class Desk:
 
     def render(self, board: Board, version: int) -> bytes:
         """Render a board in an api-version."""
-        api_version = API_VERSIONS[version]
-        tail = _tail(render(board.events, board.incarnation, api_version, board.terms.kind))
+        tail = _tail(self._body(board, version))
         if board.tails is not None:
             board.tails[version] = tail
         return tail
+
+    def _body(self, board: Board, version: int) -> bytes:
+        return render(board.events, board.incarnation, API_VERSIONS[version], board.terms.kind)
 
     def _empty_tails(self, incarnation: int) -> _Tails:
         """Return what all groups without events share, whatever the api-version."""

@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 from typing import Protocol
 
+from forewarn.metadata.hosts import AllowedHosts
 from forewarn.metadata.limits import Limits
 from forewarn.metadata.request import Memo
 from forewarn.metadata.service import Service
@@ -30,10 +31,10 @@ class Connection(Protocol):
 class Edge:
     """Knows every connection there is."""
 
-    def __init__(self, service: Service, limits: Limits) -> None:
+    def __init__(self, service: Service, limits: Limits, hosts: AllowedHosts | None = None) -> None:
         self.service = service
         self.limits = limits
-        self.memo = Memo()
+        self.memo = Memo(hosts)
         # One object each for all conversations: what all of them use stays in the processor's cache.
         self.answer = service.answer
         self.read_alone = self.memo.read_alone
@@ -93,7 +94,8 @@ class Edge:
             connection.wind_up()
         if self._connections:
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._is_empty.wait(), grace)
+                async with asyncio.timeout(grace):
+                    await self._is_empty.wait()
         for connection in list(self._connections):
             connection.abort()
         if self._beating:

@@ -7,7 +7,7 @@ from typing import Protocol
 import msgspec
 
 _SPARE_FILES = 256
-"""Files the process needs beside its connections: journal, control, log, drivers."""
+"""Files the process needs beside connections: journal, log, drivers."""
 
 
 _PLENTY = 1 << 20
@@ -64,21 +64,26 @@ class Rate:
         return 0
 
 
-def provide_files(limits: Limits) -> str:
-    """Raise the number of files this process may open to what the limits need; say what will not fit, if so."""
+def provide_files(limits: Limits, others: int = 0) -> tuple[int, str]:
+    """Raise the number of files this process may open to what the limits need.
+
+    Return the connections that fit, and what to say where those are fewer: beyond them, the journal and the other
+    plane would find no file left. ``others`` are connections of that plane.
+    """
     try:
         import resource  # noqa: PLC0415 - Windows has none, and no such limit
     except ImportError:
-        return ""
+        return limits.connections, ""
+    spare = _SPARE_FILES + others
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     most = sys.maxsize if hard == resource.RLIM_INFINITY else hard
-    needed = limits.connections + _SPARE_FILES if limits.connections else min(most, _PLENTY)
+    needed = limits.connections + spare if limits.connections else min(most, _PLENTY)
     if soft != resource.RLIM_INFINITY and soft < needed:
         resource.setrlimit(resource.RLIMIT_NOFILE, (min(needed, most), hard))
     if needed <= most:
-        return ""
-    fit = max(most - _SPARE_FILES, 0)
-    return (
-        f"connections = {limits.connections} is more than fits: this process may open {hard} files, enough for"
-        f" about {fit}; raise its hard limit (ulimit -Hn, or LimitNOFILE= in a unit) or set connections to {fit}"
+        return limits.connections, ""
+    fit = max(most - spare, most // 2)
+    return fit, (
+        f"connections = {limits.connections} is more than fits, and counts as {fit}: this process may open"
+        f" {hard} files; raise its hard limit (ulimit -Hn, or LimitNOFILE= in a unit) or set connections to {fit}"
     )

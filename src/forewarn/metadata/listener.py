@@ -11,6 +11,7 @@ import errno
 import logging
 import os
 import socket
+import sys
 from collections.abc import Sequence
 from typing import cast
 
@@ -31,8 +32,10 @@ _AT_ONCE = 64
 _FIRST_READ = 4096
 _DEFER_SECONDS = 1
 _PAUSE = 0.5
+_COMPLAIN_EVERY = 60.0
 _Address = tuple[str, int] | tuple[str, int, int, int] | tuple[int, bytes]
 _NO_FILES_LEFT = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
+_OUR_MISTAKES = (errno.EBADF, errno.EINVAL, errno.ENOTSOCK, errno.EFAULT)
 
 
 def bind(host: str, port: int, flag: str = _FLAG, *, ttl: int = 0, device: str = "") -> list[socket.socket]:
@@ -59,16 +62,36 @@ def bind(host: str, port: int, flag: str = _FLAG, *, ttl: int = 0, device: str =
     return sockets
 
 
+def adopt(passed: Sequence[socket.socket], ttl: int = 0) -> Sequence[socket.socket]:
+    """Set up sockets that a service manager opened as ``bind`` would have."""
+    for listening in passed:
+        set_ttl(listening, ttl)  # also 0: the socket may have served another configuration before
+        _defer(listening)
+    return passed
+
+
+def set_ttl(listening: socket.socket, ttl: int) -> None:
+    """Let answers on connections from now on travel so many hops; 0 is as many as is usual."""
+    hops = ttl or (-1 if sys.platform == "linux" else 64)
+    if listening.family == socket.AF_INET6:
+        listening.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_UNICAST_HOPS, hops)
+    # Also on IPv6 sockets: those that take in IPv4 callers answer them by it.
+    listening.setsockopt(socket.IPPROTO_IP, socket.IP_TTL, hops)
+
+
+def _defer(listening: socket.socket) -> None:
+    if hasattr(socket, "TCP_DEFER_ACCEPT"):
+        # The kernel hands a connection over when its first bytes are there, or after a second without any.
+        listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_DEFER_ACCEPT, _DEFER_SECONDS)
+
+
 def _limit(listening: socket.socket, ttl: int, device: str) -> None:
     """Set what connections inherit from the socket that accepts them."""
     try:
         if device:
             listening.setsockopt(socket.SOL_SOCKET, socket.SO_BINDTODEVICE, device.encode())
-        if ttl and listening.family == socket.AF_INET6:
-            listening.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_UNICAST_HOPS, ttl)
         if ttl:
-            # Also on IPv6 sockets: those that take in IPv4 callers answer them by it.
-            listening.setsockopt(socket.IPPROTO_IP, socket.IP_TTL, ttl)
+            set_ttl(listening, ttl)
     except OSError:
         listening.close()
         raise
@@ -80,9 +103,7 @@ def _claim(listening: socket.socket, address: _Address, *, is_one_of_many: bool)
             listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         if listening.family == socket.AF_INET6:
             listening.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, int(is_one_of_many))
-        if hasattr(socket, "TCP_DEFER_ACCEPT"):
-            # The kernel hands a connection over when its first bytes are there, or after a second without any.
-            listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_DEFER_ACCEPT, _DEFER_SECONDS)
+        _defer(listening)
         listening.bind(address)
         listening.setblocking(False)
     except OSError:
@@ -121,6 +142,12 @@ class Listener:
         self._loop = asyncio.get_running_loop()
         self._servers: list[asyncio.Server] = []
         self._arriving: set[asyncio.Task[None]] = set()
+        self._complains_at = 0.0
+
+    @property
+    def listening(self) -> Sequence[socket.socket]:
+        """The sockets that callers arrive on now."""
+        return self._sockets
 
     async def start(self) -> None:
         """Begin to answer."""
@@ -137,6 +164,11 @@ class Listener:
             except NotImplementedError:
                 server = await self._loop.create_server(lambda: _Doorman(self._edge), sock=listening)
                 self._servers.append(server)
+
+    def set_ttl(self, ttl: int) -> None:
+        """Let answers to whoever connects from now on travel so many hops; 0 is no limit."""
+        for listening in self._sockets:
+            set_ttl(listening, ttl)
 
     async def stop(self, grace: float = 5.0) -> None:
         """Take nobody more in, finish the answers that are owed, close every connection."""
@@ -158,10 +190,12 @@ class Listener:
             except (BlockingIOError, ConnectionAbortedError):
                 return
             except OSError as error:
-                if error.errno not in _NO_FILES_LEFT:
+                if error.errno in _NO_FILES_LEFT:
+                    self._pause(listening, error)
+                    return
+                if error.errno in _OUR_MISTAKES:
                     raise
-                self._pause(listening, error)
-                return
+                continue  # Linux tells here what befell the connection on its way: a firewall, a route that has gone
             address = peer[0]
             self._greet(file, plain_address(address) if ":" in address else address)
 
@@ -201,7 +235,13 @@ class Listener:
             self._edge.leave(conversation)
 
     def _pause(self, listening: socket.socket, error: OSError) -> None:
-        log.warning("no connection can be taken in: %s; raise the limit on open files (ulimit -n)", error.strerror)
+        now = self._loop.time()
+        if now >= self._complains_at:
+            self._complains_at = now + _COMPLAIN_EVERY
+            log.warning(
+                "no connection can be accepted; raise the limit on open files (ulimit -n)",
+                extra={"fields": {"reason": error.strerror or str(error)}},
+            )
         self._loop.remove_reader(listening)
         self._loop.call_later(_PAUSE, self._resume, listening)
 

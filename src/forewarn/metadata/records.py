@@ -36,9 +36,13 @@ class Records:
         self.noted: Callable[[], None] = lambda: None
         """Called when there is a fetch to be recorded, and there was none before."""
 
-    def sweep(self, count: int = 2_000) -> Swept:
-        """Look at the next boards; few enough at a time, no request waits for it longer than two milliseconds."""
+    def sweep(self, count: int = 2_000, since: float | None = None) -> Swept:
+        """Look at the next boards; few enough at a time, no request waits for it longer than two milliseconds.
+
+        What passed before ``since``, when the clock was last found wrong, makes no group idle.
+        """
         seconds, now = self._seconds(), self._now()
+        may_be_idle = since is None or seconds - since >= self._idle_after
         asked: list[Mark] = []
         idle: list[Mark] = []
         boards = self._desk.enrolled
@@ -54,16 +58,16 @@ class Records:
                 board.is_listed = False
                 continue
             self._next += 1
-            if seconds - board.asked >= self._idle_after:
+            if may_be_idle and seconds - board.asked >= self._idle_after:
                 idle.append(_mark(board, now, seconds))
             elif board.asked > board.marked and seconds - board.marked >= self._mark_after:
                 asked.append(_mark(board, now, seconds))
         return Swept(asked, idle, is_over=False)
 
     def last_asked(self, group: str) -> Mark | None:
-        """Return who of the group asked last and when, as far as is known since the start."""
+        """Return who of the group asked last and when; by nobody, at the start, where it is on and none did since."""
         board = self._desk.boards.get(group)
-        if board is None or not board.asked_by:
+        if board is None or not (board.asked_by or board.is_enrolled):
             return None
         return _mark(board, self._now(), self._seconds())
 
@@ -96,6 +100,10 @@ class Records:
         fetches = tuple(self._fetches)
         self._fetches.clear()
         return fetches
+
+    def put_back(self, fetches: tuple[Fetch, ...]) -> None:
+        """Take back what could not be recorded. No event comes meanwhile, so that it stays bounded."""
+        self._fetches[:0] = fetches
 
 
 def _mark(board: Board, now: datetime, seconds: float) -> Mark:

@@ -11,6 +11,7 @@ from urllib.parse import unquote
 import msgspec
 
 from forewarn.metadata.heads import NO_BODY, Head, Refusal, read_head
+from forewarn.metadata.hosts import AllowedHosts
 from forewarn.wire import problems, versions
 from forewarn.wire.problems import Problem
 from forewarn.wire.versions import VersionSet
@@ -19,7 +20,7 @@ LONGEST_WAIT = 300
 
 _SEGMENT = rb"(?:[0-9A-Za-z\-._~!$&'()*+,;=:@/]|%[0-9A-Fa-f]{2})"
 _TARGET = re.compile(
-    rb"(?:(?i:http)://(?:\[[0-9A-Fa-f:.]++\]|[0-9A-Za-z\-._~%%!$&'()*+,;=]++)(?::[0-9]*+)?(?=[/?]|\Z)|(?=/))"
+    rb"(?:(?i:http)://((?:\[[0-9A-Fa-f:.]++\]|[0-9A-Za-z\-._~%%!$&'()*+,;=]++)(?::[0-9]*+)?)(?=[/?]|\Z)|(?=/))"
     rb"((?:/%b*+)?)(?:\?((?:%b|\?)*+))?" % (_SEGMENT, _SEGMENT)
 )
 _TAG = re.compile(rb'(?:W/)?"([^"]*)"|(?:W/)?([^\s,"]+)')
@@ -62,6 +63,8 @@ class Target(msgspec.Struct, frozen=True, gc=False):
     format: str = "json"
     repeats_itself: bool = False
     """A query parameter is there twice."""
+    authority: bytes = b""
+    """The host that a target in absolute form names: it counts, and not the field Host (RFC 9112, 3.2.2)."""
 
 
 class Request(msgspec.Struct, frozen=True, gc=False):
@@ -123,16 +126,17 @@ def read_target(target: bytes) -> Target:
     found = _TARGET.fullmatch(target)
     if not found:
         raise Refusal(problems.MALFORMED)
-    path = unquote(found[1].decode())
+    path = unquote(found[2].decode())
     parameters: dict[str, str] = {}
     repeats_itself = False
-    for pair in (found[2] or b"").decode().replace("+", " ").split("&"):
+    for pair in (found[3] or b"").decode().replace("+", " ").split("&"):
         name, _, value = pair.partition("=")
         key = unquote(name).lower()
         repeats_itself |= key in parameters and pair != ""
         parameters[key] = unquote(value)
     route, part = _route(path)
-    return Target(route, part, parameters.get("api-version", ""), parameters.get("format", "json"), repeats_itself)
+    version, format_ = parameters.get("api-version", ""), parameters.get("format", "json")
+    return Target(route, part, version, format_, repeats_itself, found[1] or b"")
 
 
 _ELSEWHERE = Target(NOWHERE)
@@ -180,13 +184,14 @@ def _wait(fields: dict[bytes, bytes]) -> int:
 
 
 class Memo:
-    """Requests already understood, by their exact bytes: GETs without a body, and never an answer.
+    """Requests already understood, by their exact bytes: GETs without a body to a host that may be named.
 
     Two halves: when the young one is full it becomes the old one, and what is asked for again moves back. So it is
     bounded, and one caller's odd requests cannot push out what all the others keep sending.
     """
 
-    def __init__(self, half: int = 24_576, longest: int = 1_024) -> None:
+    def __init__(self, hosts: AllowedHosts | None = None, half: int = 24_576, longest: int = 1_024) -> None:
+        self._hosts = hosts or AllowedHosts()
         self._half = half
         self._longest = longest
         self.young: dict[bytes, Request] = {}
@@ -196,12 +201,20 @@ class Memo:
     def __len__(self) -> int:
         return len(self.young) + len(self._old)
 
+    def set_hosts(self, hosts: AllowedHosts) -> None:
+        """Refuse requests by other names from now on, also those that were understood before."""
+        self._hosts = hosts
+        self.young.clear()
+        self._old.clear()
+
     def read(self, block: bytes) -> tuple[Request, Head | None]:
         """Return what a whole head asks for, and the head itself where a body may follow."""
         request = self.young.get(block) or self._old.get(block)
         if request is None:
             head = read_head(block)
             request = understand(head)
+            if not self._hosts.allows(request.target.authority or head.fields.get(b"host", b"")):
+                raise Refusal(problems.HOST_NOT_ALLOWED)
             if head.length != NO_BODY or head.method != b"GET":
                 return request, head
         if len(block) <= self._longest:

@@ -1,7 +1,7 @@
 """Answers requests: who is asking, how often, what is wrong, and if nothing is, the document.
 
-    HTTP itself -> caller (403) -> rate (429) -> header -> X-Forwarded-For -> api-version -> 404 -> 405 -> body
-    (protocol.py)  `----------- here ---------'  `--------- request.refusal, found when it was read ----'   here
+    HTTP, Host (403) -> caller (403) -> rate (429) -> header -> X-Forwarded-For -> api-version -> 404 -> 405 -> body
+    heads, request      `----------- here ---------'  `------- request.refusal, found when it was read -----'   here
 
 A GET touches memory only, but for the first one of a group that is off: that one waits until the enrolment is
 durable.
@@ -60,7 +60,7 @@ class Service:
         self.seats = desk.seats
         self._callers = callers
         self._records = records
-        self._rate = Rate(limits.rate, limits.burst)
+        self.set_limits(limits)
         self._enrol = enrol
         self._approve = approve
         self._seconds = seconds
@@ -68,8 +68,13 @@ class Service:
         self._enrolling: dict[str, asyncio.Future[None]] = {}
         self._tasks: set[asyncio.Task[bytes]] = set()
         desk.changed = self.waiting.release_group
+        desk.left = self._release_moved
         self._served = [0] * len(API_VERSIONS)
         self._unchanged = [0] * len(API_VERSIONS)
+
+    def set_limits(self, limits: Limits) -> None:
+        """Count requests by other limits from now on."""
+        self._rate = Rate(limits.rate, limits.burst)
 
     @property
     def is_idle(self) -> bool:
@@ -96,7 +101,7 @@ class Service:
         """Return the answer; or None, or the place in the waiting room, when it will be delivered later."""
         seat = self.seats.get(address) or self._callers.seat_of(address)
         if seat is None:
-            return Rebuff(self._refuse(problems.FORBIDDEN, request))
+            return Rebuff(self._refuse(self._callers.refusal_of(address), request))
         seconds = self._seconds
         now = seconds()
         if seat.spent_until <= now:
@@ -164,10 +169,17 @@ class Service:
             answer = answer.replace(b"ETag:", _WAITED + b"ETag:", 1)
         return without_body(answer) if request.is_head else answer
 
+    def _release_moved(self, group: str) -> None:
+        """Answer those who wait for a group's document and may no longer see it."""
+        for waiter in self.waiting.of(group):
+            seat = self._callers.seat_of(waiter.address)
+            if seat is None or seat.board.terms.name != group:
+                waiter.release()
+
     def _answer_waiter(self, waiter: Waiter) -> bytes:
         seat = self._callers.seat_of(waiter.address)
         if seat is None:
-            return self._refuse(problems.FORBIDDEN, waiter.request)
+            return self._refuse(self._callers.refusal_of(waiter.address), waiter.request)
         return self._finish(waiter.request, seat)
 
     async def _enrol_first(self, request: Request, address: str, seat: Seat) -> bytes:
@@ -182,11 +194,11 @@ class Service:
             await asyncio.shield(enrolling)
         except ForewarnError as error:
             # Were it shown a document, the group would believe itself warned of what it is not: let it ask again.
-            log.warning("group %s could not be switched on: %s", group, error)
+            log.warning("a group was not switched on", extra={"fields": {"group": group, "reason": str(error)}})
             return self._refuse(problems.INTERNAL_ERROR, request)
         now_seated = self._callers.seat_of(address)
         if now_seated is None:
-            return self._refuse(problems.FORBIDDEN, request)
+            return self._refuse(self._callers.refusal_of(address), request)
         return self._finish(request, now_seated)
 
     def _begin_approval(self, request: Request, body: bytes, seat: Seat, asker: Asker) -> bytes | None:
@@ -205,7 +217,7 @@ class Service:
         except Refused as error:
             return self._refuse(problems.bad_request(str(error)), request)
         except ForewarnError as error:
-            log.warning("%s could not approve: %s", vm, error)
+            log.warning("an approval was not recorded", extra={"fields": {"vm": vm, "reason": str(error)}})
             return self._refuse(problems.INTERNAL_ERROR, request)
         return self._approved(request)
 

@@ -94,9 +94,13 @@ class WaitingRoom:
         self.remove(waiter)
         waiter.deliver(self._answer(waiter))
 
+    def of(self, group: str) -> tuple[Waiter, ...]:
+        """Return those who wait for a change of this group's document."""
+        return tuple(self._waiters.get(group, ()))
+
     def release_group(self, group: str) -> None:
         """Answer all who wait for a change of this group's document."""
-        for waiter in list(self._waiters.get(group, ())):
+        for waiter in self.of(group):
             self.release(waiter)
 
     def release_all(self) -> None:

@@ -8,14 +8,14 @@ import logging
 import os
 import socket
 import struct
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from pathlib import Path
 
 from forewarn.config.values import Endpoint
 from forewarn.core.errors import BadInput, Unavailable
 from forewarn.metadata.edge import Edge
 from forewarn.metadata.identity import Identity
-from forewarn.metadata.listener import Listener, bind
+from forewarn.metadata.listener import Listener, adopt, bind
 
 log = logging.getLogger(__name__)
 
@@ -25,15 +25,25 @@ _NAME_LENGTH = 16
 
 
 def listener_of(
-    identity: Identity, edge: Edge, endpoint: Endpoint, taps: Collection[str] = (), ttl: int = 0
+    identity: Identity,
+    edge: Edge,
+    endpoint: Endpoint,
+    taps: Collection[str] = (),
+    ttl: int = 0,
+    passed: Sequence[socket.socket] = (),
 ) -> Listener:
-    """Return what takes callers in on the endpoint, and knows them by what is asked for."""
+    """Return what takes callers in on the endpoint, or on passed sockets, and knows them by ``identity``."""
+    if identity is Identity.TAP and passed:
+        raise BadInput(
+            'identity = "tap" opens a listener on each tap itself; stop and disable the .socket unit that passes'
+            " metadata, or set identity to address or mark"
+        )
     if identity is Identity.ADDRESS:
-        return Listener(edge, bind(endpoint.host, endpoint.port, ttl=ttl))
+        return Listener(edge, adopt(passed, ttl) or bind(endpoint.host, endpoint.port, ttl=ttl))
     if not hasattr(socket, "SO_MARK") or not hasattr(socket, "SO_BINDTODEVICE"):
         raise BadInput(f'identity = "{identity}" needs Linux; this machine can tell VMs apart by address only')
     if identity is Identity.MARK:
-        return MarkListener(edge, bind(endpoint.host, endpoint.port, ttl=ttl))
+        return MarkListener(edge, adopt(passed, ttl) or bind(endpoint.host, endpoint.port, ttl=ttl))
     return TapListener(edge, endpoint, taps, ttl)
 
 
@@ -85,6 +95,10 @@ class TapListener(Listener):
             self._beating.cancel()
         await super().stop(grace)
 
+    def set_ttl(self, ttl: int) -> None:
+        self._ttl = ttl
+        super().set_ttl(ttl)
+
     def _look_around(self) -> None:
         """Listen where a VM's tap has come, and no longer where it has gone."""
         there = {name: number for number, name in socket.if_nameindex() if name in self._taps}
@@ -104,7 +118,7 @@ class TapListener(Listener):
             listening.listen()
         except (Unavailable, OSError) as error:
             if self._trouble.get(tap) != str(error):
-                log.warning("tap %s is not listened on: %s", tap, error)
+                log.warning("a tap is not listened on", extra={"fields": {"tap": tap, "reason": str(error)}})
             self._trouble[tap] = str(error)
             return
         self._trouble.pop(tap, None)

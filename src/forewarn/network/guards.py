@@ -14,6 +14,9 @@ _NOT_PLAIN = "{ 0x0000-0x05ff, 8021q, 8021ad }"
 """Types of frames in which addresses stand where no rule looks: with tags, of which the kernel would take VLAN 0 as
 none, and of the older kind, which some guests take as well."""
 
+_DISCOVERY = "{ nd-router-solicit, nd-router-advert, nd-neighbor-solicit, nd-neighbor-advert, nd-redirect }"
+"""Messages that make their receiver record the sender's MAC address for its IPv6 address."""
+
 
 def sets_of(guests: Sequence[Guest], *, is_bridge: bool = True) -> Iterator[str]:
     """Yield what is declared, by tap and on the whole."""
@@ -78,17 +81,26 @@ def _of_macs(guests: Sequence[Guest], strangers: Sequence[str]) -> Iterator[str]
 def _of_others(wanted: Wanted, strangers: Sequence[str]) -> Iterator[str]:
     """Yield what keeps a port without addresses of its own from those of VMs.
 
-    A VM that is known by its mark is known whatever address it uses, and may use any.
+    A VM that is known by its mark is known whatever source address it uses, and may use any. It must not claim the
+    address of another VM by ARP or neighbour discovery: answers to that VM would go to it.
     """
     guests = wanted.guests
-    free = [] if wanted.identity == "mark" else guests
-    others = names([*(each.tap for each in free if not each.addresses), *strangers])
+    by_mark = wanted.identity == "mark"
+    without = [each.tap for each in guests if not each.addresses]
+    others = names([*without, *strangers])
     if others and any(each.addresses for each in guests):
-        yield f"iifname {others} ip saddr @all_addresses drop"
+        if senders := names(strangers) if by_mark else others:
+            yield f"iifname {senders} ip saddr @all_addresses drop"
         yield f"iifname {others} arp saddr ip @all_addresses drop"
-    others = names([*(each.tap for each in free if not each.addresses6), *strangers])
+    without = [each.tap for each in guests if not each.addresses6]
+    others = names([*without, *strangers])
     if others and any(each.addresses6 for each in guests):
-        yield f"iifname {others} ip6 saddr @all_addresses6 drop"
+        if senders := names(strangers) if by_mark else others:
+            yield f"iifname {senders} ip6 saddr @all_addresses6 drop"
+        if by_mark and without:
+            yield f"iifname {names(without)} icmpv6 type {_DISCOVERY} ip6 saddr @all_addresses6 drop"
+        claimed = ", ".join(dict.fromkeys(_number(address) for each in guests for address in each.addresses6))
+        yield f"iifname {others} icmpv6 type nd-neighbor-advert @th,64,128 {{ {claimed} }} drop"
 
 
 def _of_addresses(guests: Sequence[Guest], *, is_bridge: bool) -> Iterator[str]:

@@ -4,19 +4,25 @@ import json
 import os
 import shutil
 import subprocess
-from collections.abc import Iterable
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from ipaddress import ip_network
 from pathlib import Path
 from typing import Any
 
 from forewarn.core.errors import Unavailable
+from forewarn.files import InUse, Lock
 from forewarn.network.commands import Command
 from forewarn.network.rules import FAMILIES, RECORD, TABLE
 from forewarn.network.sight import LinkSeen, RouteSeen, Sight
 
 _SYSCTLS = Path("/proc/sys")
 _PACKAGES = {"ip": "iproute2", "nft": "nftables", "sysctl": "procps", "unshare": "util-linux"}
+_PROC_NET = Path("/proc/net")
+_LOCKS = Path("/run")
 _PATIENCE = 60
+_BEAT = 0.05
 _EVERYWHERE = {"-4": "0.0.0.0/0", "-6": "::/0"}
 
 
@@ -67,12 +73,61 @@ def is_ruled(rules: str) -> bool:
     return sorted(map(_plain, wanted.splitlines())) == sorted(map(_plain, actual.splitlines()))
 
 
+def legacy_filter(version: str) -> tuple[list[str], str | None]:
+    """Return the tables of the older packet filter that are in use, and its rules; None where none can read them.
+
+    nft does not see them. They are of this network as well, whatever their program was called when they were made.
+    """
+    try:
+        tables = (_PROC_NET / f"{version}_tables_names").read_text("ascii").split()
+    except OSError:
+        return [], ""
+    program = f"{version}tables-legacy-save"
+    if not tables or shutil.which(program, path=_path()) is None:
+        return tables, None
+    return tables, _ask(program, "-t", "filter") if "filter" in tables else ""
+
+
+def ways_back(source: str, ways: Iterable[tuple[str, int]]) -> dict[tuple[str, int], str]:
+    """Return the device by which the kernel sends to each address, from ``source`` and under a mark."""
+    lines = "".join(f"route get {address} from {source} mark {mark}\n" for address, mark in ways)
+    shown = _run(Command(("ip", "-force", "-json", "-batch", "-"), lines), is_sure=False) if lines else ""
+    found = [each for line in shown.splitlines() for each in json.loads(line)]
+    return {(each["dst"], int(each.get("mark", 0))): each.get("dev", "") for each in found if "dst" in each}
+
+
+@contextmanager
+def locked(on_wait: Callable[[str], None]) -> Iterator[None]:
+    """Change the network alone: a second process waits; ``on_wait`` is told for which one."""
+    lock = Lock(_LOCKS / f"forewarn-network-{Path('/proc/self/ns/net').stat().st_ino}.lock")
+    deadline = time.monotonic() + _PATIENCE
+    is_told = False
+    while True:
+        try:
+            lock.acquire()
+            break
+        except InUse:
+            owner = f"'forewarn network' in process {lock.path.read_text('ascii').strip() or 'unknown'}"
+            if time.monotonic() >= deadline:
+                raise Unavailable(
+                    f"{owner} is changing the network for more than {_PATIENCE} seconds; end it, and try again"
+                ) from None
+            if not is_told:
+                on_wait(f"{owner} is changing the network; waiting for it")
+            is_told = True
+            time.sleep(_BEAT)
+    try:
+        yield
+    finally:
+        lock.release()
+
+
 def run(command: Command) -> None:
     """Run a command; raise Unavailable with its own words when it fails."""
     _run(command)
 
 
-def _run(command: Command) -> str:
+def _run(command: Command, *, is_sure: bool = True) -> str:
     try:
         done = subprocess.run(  # noqa: S603 - the words are ours, and no shell reads them
             command.words,
@@ -85,7 +140,7 @@ def _run(command: Command) -> str:
         )
     except (OSError, subprocess.TimeoutExpired) as error:
         raise Unavailable(f"'{' '.join(command.words)}' cannot be run: {error}") from None
-    if done.returncode:
+    if done.returncode and is_sure:
         said = " ".join(done.stderr.split()) or f"exit code {done.returncode}"
         raise Unavailable(f"'{' '.join(command.words)}' failed: {said}")
     return done.stdout

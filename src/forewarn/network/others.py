@@ -27,6 +27,18 @@ def closed_tables(listing: Sequence[dict[str, Any]], known: frozenset[object], v
     return found
 
 
+def is_legacy_closed(rules: str, known: frozenset[object]) -> bool:
+    """Tell the same of the chain INPUT of the older packet filter, as iptables-legacy-save prints it."""
+    lines = [line.split() for line in rules.splitlines()]
+    policy = next((line[1] for line in lines if line[:1] == [":INPUT"]), "ACCEPT")
+    own = [line for line in lines if line[:2] == ["-A", "INPUT"]]
+    is_last_refusal = bool(own) and own[-1][2:4] in (["-j", "DROP"], ["-j", "REJECT"])
+    words = {
+        part.partition("/")[0] for line in lines if line[:1] == ["-A"] for word in line for part in word.split(",")
+    }
+    return (policy == "DROP" or is_last_refusal) and not words & set(map(str, known))
+
+
 def _is_closed(chain: dict[str, Any], rules: list[dict[str, Any]]) -> bool:
     """Tell whether what no rule lets in is refused."""
     last = rules[-1]["expr"] if rules else []

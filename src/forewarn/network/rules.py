@@ -17,6 +17,10 @@ RECORD = "record"
 _EARLY = -450
 """Before fragments are put together, connections tracked, and addresses translated."""
 _MOST_STARTERS = 65_535
+_FROM_UPLINK = "0x666f7265"
+"""The mark of what comes by the uplink to the control port, from one hook of this machine to the next."""
+_VIRTUAL = '{ "tun", "veth" }'
+"""Kinds of devices that have a guest or a container at their other end."""
 
 
 def rules_of(
@@ -28,8 +32,8 @@ def rules_of(
     come those who are elsewhere.
     """
     lines = [line for family in FAMILIES for line in (f"table {family} {TABLE}", f"delete table {family} {TABLE}")]
-    if wanted.identity != "tap":
-        lines += _table("bridge", _on_bridge(wanted, strangers, ways_out))
+    inside = [] if wanted.identity == "tap" else [*_on_bridge(wanted, strangers, ways_out)]
+    lines += _table("bridge", [*inside, *_control_on_bridges(wanted)])
     lines += _table("inet", [*_on_host(wanted), *_recorded(record)])
     return "".join(f"{line}\n" for line in lines)
 
@@ -59,16 +63,27 @@ def _on_bridge(wanted: Wanted, strangers: Sequence[str], ways_out: Sequence[str]
     if wanted.identity == "address":
         yield from (f"\t{line}" for line in only_own(wanted, ways_out))
     yield "}"
-    if wanted.control_port and wanted.uplink and (ports := names((*taps, *strangers))):
-        yield "chain input {"
-        yield "\ttype filter hook input priority 0; policy accept;"
-        yield f"\tiifname {ports} tcp dport {wanted.control_port} drop"
-        yield "}"
+
+
+def _control_on_bridges(wanted: Wanted) -> Iterator[str]:
+    """Yield what closes the control port to the ports of bridges, also to ports that are added later.
+
+    Any tap is a guest, whatever bridge it is on. With an uplink, only its packets get past the rule for our bridge in
+    the inet table, which does not see the port: a mark tells it.
+    """
+    if not wanted.control_port:
+        return
+    port = f"tcp dport {wanted.control_port}"
+    yield "chain input {"
+    yield "\ttype filter hook input priority 0; policy accept;"
+    if wanted.uplink:
+        yield f'\tiifname "{wanted.uplink}" {port} meta mark set {_FROM_UPLINK} accept'
+    yield f'\tmeta iifkind "tun" {port} drop'
+    yield "}"
 
 
 def _on_host(wanted: Wanted) -> Iterator[str]:
     """Yield what goes for packets that this machine itself takes in."""
-    taps = names([each.tap for each in wanted.guests])
     if wanted.identity == "tap":
         yield from sets_of(wanted.guests, is_bridge=False)
         yield from _starters(wanted)
@@ -77,13 +92,19 @@ def _on_host(wanted: Wanted) -> Iterator[str]:
         yield from (f"\t{line}" for line in _towards_service(wanted, [each.tap for each in wanted.guests]))
         yield from (f"\t{line}" for line in guards_of(wanted, is_bridge=False))
         yield "}"
-    # With an uplink operators come by the bridge too, and only the bridge knows by which of its ports.
-    guests = taps if wanted.identity == "tap" else "" if wanted.uplink else f'"{wanted.bridge}"'
-    if wanted.control_port and guests:
-        yield "chain input {"
-        yield "\ttype filter hook input priority -10; policy accept;"
-        yield f"\tiifname {guests} tcp dport {wanted.control_port} drop"
-        yield "}"
+    if not wanted.control_port:
+        return
+    port = f"tcp dport {wanted.control_port}"
+    yield "chain input {"
+    yield "\ttype filter hook input priority -10; policy accept;"
+    except_uplink = f" meta mark != {_FROM_UPLINK}" if wanted.uplink else ""
+    yield f'\tiifname "{wanted.bridge}" {port}{except_uplink} drop'
+    if taps := names([each.tap for each in wanted.guests]):
+        yield f"\tiifname {taps} {port} drop"
+    # A tap that is no port of a bridge; the devices of tunnels are of the same kind, but not Ethernet.
+    other = f'iifname != "{wanted.uplink}" ' if wanted.uplink else ""
+    yield f"\t{other}meta iifkind {_VIRTUAL} meta iiftype ether {port} drop"
+    yield "}"
 
 
 def _starters(wanted: Wanted) -> Iterator[str]:

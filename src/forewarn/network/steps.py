@@ -54,7 +54,10 @@ def _undone(lines: Iterable[str], sight: Sight) -> list[Step]:
     return [
         Step(f"no longer {piece}", piece.unmake())
         for piece in reversed(pieces)
-        if piece.is_there(sight) and not (isinstance(piece, Link | Up) and piece.name in used)
+        if piece.is_there(sight)
+        and not (isinstance(piece, Link | Up) and piece.name in used)
+        # A program that was late may have made a bridge of that name since.
+        and not (isinstance(piece, Link) and not piece.is_ours(sight))
     ]
 
 

@@ -14,7 +14,7 @@ import msgspec
 from forewarn.config.settings import Settings
 from forewarn.core.errors import BadInput
 from forewarn.core.model import Vm
-from forewarn.network.pieces import Address, AnyPiece, Link, Route, Sysctl, Up
+from forewarn.network.pieces import Address, AnyPiece, Link, Route, Sysctl, Up, is_our_link
 from forewarn.network.sight import OURS, RouteSeen, Sight
 
 ACCEPT_MARKS = "net/ipv4/tcp_fwmark_accept"
@@ -27,6 +27,8 @@ _LEAST_STARTS, _MOST_STARTS = 50, 1_000_000
 """New connections are limited far above requests: to keep a flood from the service, not to be felt otherwise."""
 
 
+OWN_PREFIX = "forewarn"
+"""What the names of bridges begin with that setup creates; every other bridge belongs to another program."""
 _DEVICE = re.compile(r"(?!\.{1,2}$)[^\s/\"'\\]{1,15}")
 
 
@@ -40,6 +42,7 @@ class Guest(msgspec.Struct, frozen=True):
     addresses: tuple[str, ...] = ()
     """IPv4; with none, any may come."""
     addresses6: tuple[str, ...] = ()
+    subnet: str = ""
 
 
 class Wanted(msgspec.Struct, frozen=True, kw_only=True):
@@ -76,13 +79,25 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True):
         ports = {name for name, link in sight.links.items() if link.bridge == self.bridge and not link.is_virtual}
         return tuple(sorted(ports | ({self.uplink} if self.uplink else set())))
 
+    @property
+    def makes_bridge(self) -> bool:
+        """Tell whether the bridge is one of our own, to be created where it is not there."""
+        return self.bridge.startswith(OWN_PREFIX)
+
+    def mark_of(self, guest: Guest) -> int:
+        """Return the mark of what a guest sends to the service, and of the answers."""
+        return guest.mark if self.identity == "mark" else 0
+
     def _on_bridge(self, sight: Sight) -> Iterator[AnyPiece]:
-        yield Link(self.bridge)
-        yield Up(self.bridge)
-        yield Address(str(ip_network(self.host)), self.bridge)
         if self.identity == "mark":
             yield Sysctl(ACCEPT_MARKS, "1")
-        found = {address for guest in self.guests for address in self._answered(guest)}
+        if self.makes_bridge or is_our_link(self.bridge, sight):  # an earlier release made bridges of any name
+            yield Link(self.bridge)
+        elif self.bridge not in sight.links:
+            return
+        yield Up(self.bridge)
+        yield Address(str(ip_network(self.host)), self.bridge)
+        found = {address for guest in self.guests for address in self.answered(guest)}
         astray = sorted(address for address in found if _way_to(address, sight.routes) != self.bridge)
         yield from _routes((address, self.bridge) for address in astray)
 
@@ -91,9 +106,9 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True):
         for guest in there:
             yield Address(str(ip_network(self.host)), guest.tap)
             yield Sysctl(f"net/ipv4/conf/{guest.tap}/rp_filter", _LOOSE)
-        yield from _routes((address, guest.tap) for guest in there for address in self._answered(guest))
+        yield from _routes((address, guest.tap) for guest in there for address in self.answered(guest))
 
-    def _answered(self, guest: Guest) -> tuple[str, ...]:
+    def answered(self, guest: Guest) -> tuple[str, ...]:
         """Return the addresses to which answers go; the way to those of the link itself the kernel knows."""
         if ":" not in self.host:
             return guest.addresses
@@ -146,6 +161,7 @@ def _guest(vm: Vm) -> Guest:
         vm.interface.mac_address,
         tuple(each for each in addresses if ":" not in each),
         tuple(each for each in addresses if ":" in each),
+        vm.interface.subnet,
     )
 
 

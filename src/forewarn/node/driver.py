@@ -8,7 +8,8 @@
 
 After a crash or a change of leader ``outcome_of`` comes first; only on ``NotBegun`` does ``perform`` follow.
 
-A driver that can see what befalls machines says so by having ``watch``.
+A driver that can see what befalls machines says so by having ``watch``; one that can move a guest to a host that is
+named, by a true ``moves_to_host``.
 """
 
 from collections.abc import Callable
@@ -21,7 +22,8 @@ import msgspec
 from forewarn.clocks import Clock
 from forewarn.core.commands import HostOperation
 from forewarn.core.model import Event, EventType, Host, Sighting, Vm
-from forewarn.core.notice import FAILURES
+from forewarn.core.notice import DRAIN, FAILURES, MOVE
+from forewarn.core.placement import Capacity
 
 
 class Berth(msgspec.Struct, frozen=True):
@@ -43,12 +45,23 @@ class Impact(msgspec.Struct, frozen=True):
     deletes: bool = False
     """Whether the machines are to be removed for good, their disks too; else an eviction keeps them."""
     berths: tuple[Berth, ...] = ()
-    """The other hosts of the fleet, where the event moves its VMs; empty for every other event."""
+    """The other hosts of the fleet that have not failed and are not cordoned, where the event moves its VMs; only
+    those that were named, where any was; empty for every other event."""
 
     @property
     def moves(self) -> bool:
         """Whether the VMs are to leave their host."""
         return moves(self.event)
+
+    def berths_of(self, vm: Vm) -> tuple[Berth, ...]:
+        """Return the hosts that a VM may be moved to: only the one that was planned for it, where one was."""
+        planned = self.event.placements.get(vm.name)
+        return tuple(berth for berth in self.berths if planned in (None, berth.host.name))
+
+    @property
+    def leaves_off(self) -> bool:
+        """Whether a machine that is off stays off: maintenance of a host is no reason to start it."""
+        return self.event.operation.startswith("host ") and not self.is_failure
 
     @property
     def is_failure(self) -> bool:
@@ -58,7 +71,7 @@ class Impact(msgspec.Struct, frozen=True):
 
 def moves(event: Event) -> bool:
     """Tell whether an event moves its VMs to other hosts; a live migration is announced as a freeze."""
-    return event.type is EventType.REDEPLOY or event.operation == f"host {HostOperation.REDEPLOY}"
+    return event.type is EventType.REDEPLOY or event.operation in (f"host {HostOperation.REDEPLOY}", DRAIN, MOVE)
 
 
 class Done(msgspec.Struct, frozen=True):
@@ -124,6 +137,39 @@ class Driver(Protocol):
         """Let go of everything held, and make calls that still block return soon. Impacts under way go on."""
 
 
+def moves_to_host(driver: Driver) -> bool:
+    """Tell whether a driver can move a guest to the one berth it is given; most drivers do not say so."""
+    return bool(getattr(driver, "moves_to_host", False))
+
+
+@runtime_checkable
+class Switching(Protocol):
+    """What a driver has that starts and stops single VMs; one that has it and must not use it sets ``switches``."""
+
+    def switch(self, vm: Vm, *, on: bool) -> Outcome:
+        """Bring a VM to where it is to be, on or off, and return ``Done`` once it is there.
+
+        Whoever asks, asks again after ``Underway`` and after a crash: a VM that is there already is left alone.
+        A VM that could not be started again is not stopped.
+        """
+
+
+def can_switch(driver: Driver) -> bool:
+    """Tell whether a driver starts and stops VMs; ``switches = False`` says that it does not."""
+    return isinstance(driver, Switching) and bool(getattr(driver, "switches", True))
+
+
+@runtime_checkable
+class TellingCapacity(Protocol):
+    """What a driver has that knows the room on hosts."""
+
+    def capacity(self, vms: tuple[Vm, ...], hosts: tuple[Host, ...]) -> Capacity:
+        """Return what these VMs take and what these hosts have left, each without the other.
+
+        Looks only, and takes a bounded time. A host that does not answer is unusable, with the reason.
+        """
+
+
 @runtime_checkable
 class Watching(Protocol):
     """What a driver has that sees what befalls machines without its doing."""
@@ -134,6 +180,14 @@ class Watching(Protocol):
         Called once. What an impact of its own makes visible is reported before the
         outcome of that impact is returned, or not at all: as long as the impact is under way it explains itself.
         """
+
+
+@runtime_checkable
+class Locating(Protocol):
+    """What a driver has that looks for machines on all hosts of the fleet."""
+
+    def know_hosts(self, names: tuple[str, ...]) -> None:
+        """Take the names of all hosts of the fleet: at the start, and when they change. Returns at once."""
 
 
 @runtime_checkable

@@ -1,11 +1,19 @@
-"""Who is told of what has been committed, and when."""
+"""Who is told of what has been committed, and when. A listener that fails is loaded again, and harms nobody else."""
 
+import asyncio
+import logging
+from collections import Counter
 from typing import Protocol
 
 import msgspec
 
 from forewarn.core.facts import Entry
 from forewarn.core.fleet import Fleet
+
+log = logging.getLogger(__name__)
+
+_FAULTS = (Exception, asyncio.CancelledError)
+"""What a listener may raise by mistake; the second comes from a future that was canceled."""
 
 
 class Commit(msgspec.Struct, frozen=True):
@@ -30,14 +38,47 @@ class Feed:
 
     def __init__(self) -> None:
         self._listeners: list[Listener] = []
+        self._unloaded: list[Listener] = []
+        """Those that failed, and failed again when they were loaded."""
+        self.faults: Counter[str] = Counter()
+        """How often each kind of listener failed."""
 
     def subscribe(self, listener: Listener) -> None:
         self._listeners.append(listener)
+        self.faults[type(listener).__name__] += 0
 
     def load(self, fleet: Fleet) -> None:
+        """Load every listener for the first time; what one of them raises keeps the service from starting."""
         for listener in self._listeners:
             listener.load(fleet)
 
-    def publish(self, commit: Commit) -> None:
+    def reload(self, fleet: Fleet) -> None:
+        """Load every listener anew, after the fleet was read anew."""
+        self._unloaded.clear()
         for listener in self._listeners:
-            listener.publish(commit)
+            self._reload(listener, fleet)
+
+    def publish(self, commit: Commit) -> None:
+        unloaded = self._unloaded.copy()
+        self._unloaded.clear()
+        for listener in self._listeners:
+            if any(listener is each for each in unloaded):
+                self._reload(listener, commit.fleet)
+                continue
+            try:
+                listener.publish(commit)
+            except _FAULTS as error:  # whoever waits for this commit is answered all the same
+                self._count(listener, error)
+                self._reload(listener, commit.fleet)
+
+    def _reload(self, listener: Listener, fleet: Fleet) -> None:
+        try:
+            listener.load(fleet)
+        except _FAULTS as error:  # it is loaded again with the next commit
+            self._count(listener, error)
+            self._unloaded.append(listener)
+
+    def _count(self, listener: Listener, error: BaseException) -> None:
+        name = type(listener).__name__
+        self.faults[name] += 1
+        log.error("a listener failed and is loaded again", exc_info=error, extra={"fields": {"listener": name}})

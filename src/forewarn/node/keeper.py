@@ -46,7 +46,7 @@ class Keeper:
             self._set_timer()
 
     def _set_timer(self) -> None:
-        self._timer = self._node.clock.call_at(self._node.clock.now() + _LOOK_EVERY, self._look)
+        self._timer = self._node.clock.call_later(_LOOK_EVERY, self._look)
 
     def _look(self) -> None:
         self._timer = None
@@ -56,6 +56,9 @@ class Keeper:
         try:
             await self._node.take_snapshot_if_due()
         except ForewarnError as error:
-            log.warning("no snapshot was taken: %s", error)
+            log.warning("snapshot or compaction failed", extra={"fields": {"reason": str(error)}})
+            self._set_timer()
+        except Exception:  # a journal may be somebody else's code
+            log.exception("snapshot or compaction failed")
             self._set_timer()
         self._keeping = None

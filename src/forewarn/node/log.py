@@ -3,27 +3,29 @@
 import logging
 from collections.abc import Iterator
 
-import msgspec
-
-from forewarn.core.facts import AnyFact, Entry, FleetChanged
+from forewarn.core.facts import AnyFact, ChangesHeld, Entry, FleetChanged, FleetDeclared
 from forewarn.core.fleet import Fleet
 from forewarn.core.model import CallerKind
 from forewarn.node.feed import Commit
+from forewarn.wire.facts import describe_held, show_record
 
 log = logging.getLogger("forewarn.facts")
+
+_NAMED = 20
+"""How many held changes one line names; history has all."""
 
 
 class FactLog:
     """Writes every committed fact to the log."""
 
     def load(self, fleet: Fleet) -> None:
-        log.info(
-            "fleet loaded: %d VMs, %d groups, %d hosts, %d unfinished events",
-            len(fleet.vms),
-            len(fleet.groups),
-            len(fleet.hosts),
-            len(fleet.events),
-        )
+        fields = {
+            "vms": len(fleet.vms),
+            "groups": len(fleet.groups),
+            "hosts": len(fleet.hosts),
+            "unfinished_events": len(fleet.events),
+        }
+        log.info("fleet loaded", extra={"fields": fields})
 
     def publish(self, commit: Commit) -> None:
         if not log.isEnabledFor(logging.INFO):
@@ -36,23 +38,25 @@ class FactLog:
 def _fields(entry: Entry, fact: AnyFact) -> Iterator[tuple[str, object]]:
     """Yield what a line tells of the fact: its own fields, an event's in place of the event."""
     yield "revision", entry.revision
-    if isinstance(fact, FleetChanged):
-        counts = {key: len(getattr(fact, key)) for key in fact.__struct_fields__}
-        yield from ((key, count) for key, count in counts.items() if count)
+    if isinstance(fact, FleetChanged | FleetDeclared):
+        yield from ((key, count) for key, count in fact.counts().items() if count)
+    elif isinstance(fact, ChangesHeld):
+        yield from _named("held", [describe_held(held) for held in fact.changes[:_NAMED]], len(fact.changes))
+        yield from _named("ended", [f"{each.kind} {each.name}" for each in fact.ended[:_NAMED]], len(fact.ended))
     else:
-        for key, value in msgspec.to_builtins(fact).items():
+        for key, value in show_record(fact).items():
             if key == "event" and isinstance(value, dict):
                 event = dict(value)
                 yield "event", event.pop("id")
                 yield from event.items()
             elif key not in ("fact", "at", "by"):
-                yield key, _without_secrets(value)
+                yield key, value
     if entry.by.kind is not CallerKind.NODE:
         yield "by", str(entry.by)
 
 
-def _without_secrets(value: object) -> object:
-    """Leave out of a token or a subscription what is nobody's business."""
-    if not isinstance(value, dict):
-        return value
-    return {key: each for key, each in value.items() if key not in ("hash", "secret")}
+def _named(key: str, names: list[str], count: int) -> Iterator[tuple[str, object]]:
+    if names:
+        yield key, names
+    if count > len(names):
+        yield f"{key}_more", count - len(names)

@@ -6,34 +6,53 @@ is done again. Nothing is knowingly done twice.
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Awaitable, Callable, Iterator
 from datetime import datetime, timedelta
+from typing import assert_never
 from uuid import uuid4
 
+from forewarn.clocks import Timer
 from forewarn.core.commands import Attempt, Report, Result
 from forewarn.core.errors import ForewarnError, Unavailable
-from forewarn.core.facts import Started, StartedAtOnce
+from forewarn.core.facts import (
+    Announced,
+    Approved,
+    Attempted,
+    BroughtForward,
+    ClockStepped,
+    EventEnded,
+    EventlessFact,
+    Fetched,
+    FleetChanged,
+    FleetDeclared,
+    Postponed,
+    Started,
+    StartedAtOnce,
+    Waiting,
+)
 from forewarn.core.fleet import Fleet
-from forewarn.core.model import NODE, Event, EventStatus, EventType, EvictionPolicy, Vm
+from forewarn.core.model import NODE, Event, EventStatus, EventType, EvictionPolicy, HostState, Vm
 from forewarn.node.driver import (
     Berth,
     Done,
     Driver,
     Failed,
     Impact,
+    Locating,
     NotBegun,
     Outcome,
     Underway,
     Unknowable,
     moves,
 )
+from forewarn.node.driver_calls import DriverCalls
 from forewarn.node.feed import Commit
 from forewarn.node.node import Node
+from forewarn.wire.words import show_id
 
 log = logging.getLogger(__name__)
 
-_RETRY = timedelta(seconds=1)
+_PAUSE = timedelta(seconds=1)
 _NOT_REPEATED = "unknown outcome, not repeated"
 
 
@@ -42,18 +61,22 @@ class Performer:
 
     def __init__(self, node: Node, driver: Driver, threads: int = 32) -> None:
         self._node = node
-        self._driver = driver
-        self._threads = ThreadPoolExecutor(threads, thread_name_prefix="driver")
+        self._driver = DriverCalls(driver, threads)
+        self._locating = driver if isinstance(driver, Locating) else None
         self._tasks: dict[str, asyncio.Task[None]] = {}
-        self._asleep = 0
-        """How many of them wait for nothing but the clock."""
+        self._asleep: set[Callable[[], None]] = set()
+        """What wakes those of them that wait for nothing but the clock."""
+        self._attempted_at: dict[str, datetime] = {}
+        """When events were attempted, where a clock that was ahead recorded another time."""
 
     @property
     def is_idle(self) -> bool:
         """Tell whether no driver is at work, and no outcome waits to be recorded."""
-        return len(self._tasks) == self._asleep
+        return len(self._tasks) == len(self._asleep)
 
     def load(self, fleet: Fleet) -> None:
+        if self._locating:
+            self._locating.know_hosts(tuple(fleet.hosts))
         for event in fleet.events.values():
             if event.status is EventStatus.STARTED:
                 self._take(event.id)
@@ -61,10 +84,21 @@ class Performer:
     def publish(self, commit: Commit) -> None:
         for entry in commit.entries:
             for fact in entry.facts:
-                if isinstance(fact, Started):
-                    self._take(fact.event)
-                elif isinstance(fact, StartedAtOnce):
-                    self._take(fact.event.id)
+                match fact:
+                    case Started(event=id_) | StartedAtOnce(event=Event(id=id_)):
+                        self._take(id_)
+                    case ClockStepped():
+                        for wake in tuple(self._asleep):
+                            wake()  # the time at which it was to ask the driver means nothing any more
+                    case FleetChanged() | FleetDeclared():
+                        if self._locating:
+                            self._locating.know_hosts(tuple(self._node.fleet.hosts))
+                    case Announced() | Approved() | Waiting() | Postponed() | BroughtForward() | Attempted():
+                        pass
+                    case _ if isinstance(fact, (EventEnded, Fetched, EventlessFact)):
+                        pass
+                    case _:
+                        assert_never(fact)
 
     async def stop(self) -> None:
         """Let go of everything; the next start asks the driver what came of it."""
@@ -72,8 +106,7 @@ class Performer:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        self._driver.close()
-        self._threads.shutdown(wait=False, cancel_futures=True)
+        await self._driver.close()
 
     def _take(self, event: str) -> None:
         if event not in self._tasks:
@@ -83,11 +116,13 @@ class Performer:
 
     def _drop(self, event: str) -> None:
         self._tasks.pop(event, None)
+        self._attempted_at.pop(event, None)
         self._node.progress.pop(event, None)
 
     async def _carry_out(self, id_: str) -> None:
         begun = self._event(id_)
         outcome: Outcome = NotBegun()
+        in_a_row = 0
         if begun and begun.attempts:
             outcome = await self._ask(self._driver.outcome_of, id_)
         while event := self._event(id_):
@@ -100,7 +135,11 @@ class Performer:
                         outcome = Failed("the driver did not begin")
                 case Underway(check_at=check_at, progress=progress):
                     self._node.progress[id_] = progress
-                    await self._sleep_until(check_at)
+                    in_a_row = in_a_row + 1 if check_at <= self._node.clock.now() else 0
+                    if in_a_row > 1:  # a driver that is always in a hurry must not keep everybody busy
+                        await self._sleep(lambda wake: self._node.clock.call_later(_PAUSE, wake))
+                    else:
+                        await self._sleep_until(check_at)
                     outcome = await self._ask(self._driver.outcome_of, id_)
                 case Done(hosts=hosts, detail=detail):
                     await self._report(id_, Result.DONE, detail, hosts)
@@ -115,8 +154,11 @@ class Performer:
             try:
                 await self._node.submit(Attempt(id=uuid4().hex, by=NODE, event=event.id))
             except Unavailable as error:
-                log.warning("event %s waits to be carried out: %s", event.id, error)
+                fields = {"event": show_id(event.id), "reason": str(error)}
+                log.warning("an event waits to be carried out", extra={"fields": fields})
                 await self._pause()
+                if (now := self._event(event.id)) and now.attempts > event.attempts:
+                    return True  # it was recorded although nobody could tell at first
             except ForewarnError:
                 return False
             else:
@@ -130,29 +172,32 @@ class Performer:
             try:
                 await self._node.submit(command)
             except Unavailable as error:
-                log.warning("the end of event %s waits to be recorded: %s", event, error)
+                fields = {"event": show_id(event), "reason": str(error)}
+                log.warning("the end of an event waits to be recorded", extra={"fields": fields})
                 await self._pause()
             else:
                 return
 
-    async def _ask(self, question: Callable[[Impact], Outcome], id_: str) -> Outcome:
+    async def _ask(self, question: Callable[[Impact], Awaitable[Outcome]], id_: str) -> Outcome:
         event = self._event(id_)
         if event is None:
             return Unknowable("the event has ended")
         impact = Impact(
             event,
             tuple(self._impacted(event)),
-            event.attempted_at or self._node.clock.now(),
+            self._when_attempted(event),
             deletes=self._deletes(event),
             berths=tuple(self._berths(event)) if moves(event) else (),
         )
         if not impact.vms:
             return Done(detail="no VM was left to be impacted")
-        try:
-            return await asyncio.get_running_loop().run_in_executor(self._threads, question, impact)
-        except Exception as error:  # a driver is somebody else's code; its failure ends the event, not us
-            log.exception("the driver failed on event %s", id_)
-            return Failed(f"the driver failed: {str(error) or type(error).__name__}")
+        return await question(impact)
+
+    def _when_attempted(self, event: Event) -> datetime:
+        now = self._node.clock.now()
+        if event.attempted_at is None or event.attempted_at > now:
+            return self._attempted_at.setdefault(event.id, now)
+        return event.attempted_at
 
     def _impacted(self, event: Event) -> list[Vm]:
         """Return the VMs that are still there to be impacted."""
@@ -160,7 +205,13 @@ class Performer:
         if event.type is EventType.TERMINATE:
             return vms
         is_of_host = event.operation.startswith("host ")
-        return [vm for vm in vms if not vm.deallocated and not (is_of_host and vm.standing_on != event.host)]
+        return [
+            vm
+            for vm in vms
+            if not vm.deallocated
+            and not (is_of_host and vm.standing_on != event.host)
+            and not (event.target and vm.standing_on == event.target)
+        ]
 
     def _deletes(self, event: Event) -> bool:
         if event.type is EventType.PREEMPT:
@@ -168,13 +219,26 @@ class Performer:
         return event.type is EventType.TERMINATE
 
     def _berths(self, event: Event) -> Iterator[Berth]:
-        """Yield the hosts that the event's VMs could go to, and who of their group stands there."""
+        """Yield the hosts that the event's VMs could go to, and who of their group stands there.
+
+        None has failed or is cordoned, and none is about to fail where others are not, unless it was named.
+        """
         fleet = self._node.fleet
+        left = {fleet.vms[name].standing_on for name in event.vms}
+        named = event.targets
+        hosts = [
+            host
+            for host in fleet.hosts.values()
+            if host.name not in left and host.name not in fleet.cordoned and (not named or host.name in named)
+        ]
+        states = {host.name: fleet.state_of(host.name) for host in hosts}
+        is_any_up = not named and HostState.UP in states.values()
+        wanted = {HostState.UP} if is_any_up else {HostState.UP, HostState.DEGRADED}
         standing: dict[str, list[Vm]] = {}
         for name in fleet.groups[event.group].vms:
             standing.setdefault(fleet.vms[name].standing_on, []).append(fleet.vms[name])
-        for host in fleet.hosts.values():
-            if host.name != event.host:
+        for host in hosts:
+            if states[host.name] in wanted:
                 yield Berth(host, tuple(standing.get(host.name, ())))
 
     def _event(self, id_: str) -> Event | None:
@@ -182,20 +246,23 @@ class Performer:
         return event if event and event.status is EventStatus.STARTED else None
 
     async def _pause(self) -> None:
-        await self._sleep_until(self._node.clock.now() + _RETRY)
+        await self._sleep(lambda wake: self._node.clock.call_later(self._node.retry_after, wake))
 
     async def _sleep_until(self, when: datetime) -> None:
+        await self._sleep(lambda wake: self._node.clock.call_at(when, wake))
+
+    async def _sleep(self, set_timer: Callable[[Callable[[], None]], Timer]) -> None:
         woken = asyncio.Event()
 
         def wake() -> None:
-            self._asleep -= 1
-            woken.set()
+            if not woken.is_set():
+                self._asleep.discard(wake)
+                woken.set()
 
-        self._asleep += 1
-        timer = self._node.clock.call_at(when, wake)
+        self._asleep.add(wake)
+        timer = set_timer(wake)
         try:
             await woken.wait()
         finally:
             timer.cancel()
-            if not woken.is_set():
-                self._asleep -= 1
+            self._asleep.discard(wake)

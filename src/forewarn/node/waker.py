@@ -4,12 +4,26 @@ import asyncio
 import heapq
 import logging
 from datetime import datetime, timedelta
+from typing import assert_never
 from uuid import uuid4
 
 from forewarn.clocks import Timer
 from forewarn.core.commands import Wake
 from forewarn.core.errors import ForewarnError
-from forewarn.core.facts import Announced, BroughtForward, Postponed, Waiting
+from forewarn.core.facts import (
+    Announced,
+    Approved,
+    Attempted,
+    BroughtForward,
+    ClockStepped,
+    EventEnded,
+    EventlessFact,
+    Fetched,
+    Postponed,
+    Started,
+    StartedAtOnce,
+    Waiting,
+)
 from forewarn.core.fleet import Fleet
 from forewarn.core.model import NODE, EventStatus
 from forewarn.node.feed import Commit
@@ -19,7 +33,8 @@ log = logging.getLogger(__name__)
 
 _TOGETHER = 256
 """How many events one command wakes."""
-_RETRY = timedelta(seconds=1)
+_AGAIN = timedelta(seconds=1)
+"""After what time an event is looked at again that was due and did not start."""
 
 
 class Waker:
@@ -38,7 +53,9 @@ class Waker:
 
     def load(self, fleet: Fleet) -> None:
         scheduled = (event for event in fleet.events.values() if event.status is EventStatus.SCHEDULED)
-        self._deadlines = [(event.waits_until or event.not_before, event.id) for event in scheduled]
+        # The end of quiet hours may have been computed by a clock that was wrong: the rules compute it anew at once.
+        now = self._node.clock.now()
+        self._deadlines = [(now if event.waits_until else event.not_before, event.id) for event in scheduled]
         heapq.heapify(self._deadlines)
         self._set_timer()
 
@@ -47,12 +64,21 @@ class Waker:
         for entry in commit.entries:
             for fact in entry.facts:
                 match fact:
+                    case ClockStepped():
+                        self.load(commit.fleet)
+                        return
                     case Announced(event=event):
                         heapq.heappush(self._deadlines, (event.not_before, event.id))
                     case Postponed(event=id_, not_before=when) | BroughtForward(event=id_, not_before=when):
                         heapq.heappush(self._deadlines, (when, id_))
                     case Waiting(event=id_, until=datetime() as when):
                         heapq.heappush(self._deadlines, (when, id_))
+                    case StartedAtOnce() | Approved() | Waiting() | Started() | Attempted() | Fetched():
+                        pass
+                    case _ if isinstance(fact, (EventEnded, EventlessFact)):
+                        pass
+                    case _:
+                        assert_never(fact)
         if self._deadlines and self._deadlines[0][0] != earliest:
             self._set_timer()
 
@@ -62,42 +88,45 @@ class Waker:
         if self._waking:
             await self._waking
 
-    def _set_timer(self, not_earlier: datetime | None = None) -> None:
+    def _set_timer(self) -> None:
         if self._timer:
             self._timer.cancel()
             self._timer = None
         if self._deadlines and self._waking is None:
-            when = self._deadlines[0][0]
-            self._timer = self._node.clock.call_at(max(when, not_earlier or when), self._ring)
+            self._timer = self._node.clock.call_at(self._deadlines[0][0], self._ring)
 
     def _ring(self) -> None:
         self._timer = None
         self._waking = asyncio.create_task(self._wake())
 
     async def _wake(self) -> None:
-        retry_at = None
         while due := self._take_due():
             try:
                 await self._node.submit(Wake(id=uuid4().hex, by=NODE, events=tuple(id_ for _, id_ in due)))
             except ForewarnError as error:
-                log.warning("events that are due wait: %s", error)
+                log.warning("events that are due wait", extra={"fields": {"events": len(due), "reason": str(error)}})
                 self._put_back(due)
-                retry_at = self._node.clock.now() + _RETRY
-                break
-            self._put_back([deadline for deadline in due if self._came_too_early(deadline[1])])
+                self._waking = None
+                if self._deadlines:
+                    self._timer = self._node.clock.call_later(self._node.retry_after, self._ring)
+                return
+            self._put_back([(when, id_) for _, id_ in due if (when := self._due_later(id_))])
         self._waking = None
-        self._set_timer(retry_at)
+        self._set_timer()
 
     def _put_back(self, deadlines: list[tuple[datetime, str]]) -> None:
         for deadline in deadlines:
             heapq.heappush(self._deadlines, deadline)
 
-    def _came_too_early(self, id_: str) -> bool:
-        """Tell whether the rules did not find the event due: the clock was set back since it was looked at."""
+    def _due_later(self, id_: str) -> datetime | None:
+        """Return when an event is due that the rules did not find due: the clock was set since it was looked at."""
         event = self._node.fleet.events.get(id_)
         if event is None or event.status is not EventStatus.SCHEDULED:
-            return False
-        return event.not_before > self._node.clock.now()
+            return None
+        if event.waits_for:
+            return None  # it starts when that one ends
+        soon = self._node.clock.now() + _AGAIN
+        return max(event.waits_until or self._node.timekeeper.due_at(event), soon)
 
     def _take_due(self) -> list[tuple[datetime, str]]:
         now = self._node.clock.now()

@@ -2,21 +2,23 @@
 
 import asyncio
 import logging
-from datetime import timedelta
+from threading import Thread
 from uuid import uuid4
 
+import msgspec
 from msgspec.structs import replace
 
 from forewarn.core.commands import Observe
 from forewarn.core.errors import ForewarnError, Unavailable
-from forewarn.core.model import NODE, Sighting
+from forewarn.core.model import NODE, Seen, Sighting, Vm
 from forewarn.node.driver import Driver, Watching
 from forewarn.node.node import Node
 from forewarn.node.repetition import Repetition
 
 log = logging.getLogger(__name__)
 
-_RETRY = timedelta(seconds=1)
+EXPECTED_CALL = 1.0
+"""Seconds that a start waits for a driver to begin to watch."""
 _MOST = 10_000
 """Sightings that may wait to be recorded; a whole site that fails at once is as large as that."""
 _LONGEST = 500
@@ -42,7 +44,17 @@ class Watcher:
         """Begin to listen, where the driver has something to tell."""
         self._loop = asyncio.get_running_loop()
         if isinstance(self._driver, Watching):
-            self._driver.watch(self._hear)
+            # A driver that watches within the call never returns from it, so it has a thread.
+            thread = Thread(target=self._watch, args=(self._driver,), name="driver-watch", daemon=True)
+            thread.start()
+            thread.join(EXPECTED_CALL)
+
+    def _watch(self, driver: Watching) -> None:
+        try:
+            driver.watch(self._hear)
+        except BaseException:  # it is somebody else's code; its events are carried out all the same
+            log.exception("the driver cannot watch its machines")
+            self._node.warnings["driver"] = "the driver cannot watch its machines; the log says why"
 
     async def stop(self) -> None:
         """Hear nothing more."""
@@ -58,35 +70,60 @@ class Watcher:
             loop.call_soon_threadsafe(self._take, sighting)
 
     def _take(self, seen: Sighting) -> None:
-        sighting = self._repetition.admit(replace(seen, detail=seen.detail[:_LONGEST]))
+        try:
+            seen = msgspec.convert(msgspec.structs.asdict(seen), Sighting)
+            msgspec.json.encode(seen)  # the journal holds no text that is not Unicode
+        except (msgspec.ValidationError, TypeError, UnicodeEncodeError) as error:
+            log.error("the driver reported no sighting", extra={"fields": {"reason": str(error)}})  # noqa: TRY400
+            return
+        vm = self._named(seen)
+        if vm is None or (seen.what is Seen.MOVED and vm.standing_on == seen.host):
+            return  # not ours, or no news: a driver tells at each start where machines are
+        sighting = self._repetition.admit(replace(seen, vm=vm.name, vm_id="", detail=seen.detail[:_LONGEST]))
         if sighting is None:
             return
         if len(self._tasks) >= _MOST:
-            log.warning("%s was seen %s; too much happens at once to record it", sighting.vm, sighting.what)
+            log.warning("a sighting is not recorded: too much happens at once", extra={"fields": _fields(sighting)})
             return
         # A task each: one that waits for the journal must not let the driver's word on an impact overtake the rest.
         task = asyncio.create_task(self._record(sighting))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
+    def _named(self, seen: Sighting) -> Vm | None:
+        """Return the VM that a sighting is of: by its UUID, where it has one; else by its name."""
+        vms = self._node.fleet.vms
+        vm = vms.get(seen.vm)
+        if not seen.vm_id or (vm and vm.instance.vm_id.lower() in ("", seen.vm_id)):
+            return vm
+        return next((each for each in vms.values() if each.instance.vm_id.lower() == seen.vm_id), None)
+
     async def _record(self, sighting: Sighting) -> None:
         command = Observe(id=uuid4().hex, by=NODE, sighting=sighting)
+        is_again = False
         while True:
             try:
-                await self._node.submit(command)
+                if not is_again or await self._node.recorded(command.id) is None:
+                    await self._node.submit(command)
             except Unavailable as error:
-                log.warning("that %s was seen %s waits to be recorded: %s", sighting.vm, sighting.what, error)
+                log.warning("a sighting waits to be recorded", extra={"fields": _fields(sighting, error)})
                 await self._pause()
+                is_again = True  # it may have been recorded although nobody could tell
             except ForewarnError as error:
-                log.warning("that %s was seen %s cannot be recorded: %s", sighting.vm, sighting.what, error)
+                log.warning("a sighting cannot be recorded", extra={"fields": _fields(sighting, error)})
                 return
             else:
                 return
 
     async def _pause(self) -> None:
         woken = asyncio.Event()
-        timer = self._node.clock.call_at(self._node.clock.now() + _RETRY, woken.set)
+        timer = self._node.clock.call_later(self._node.retry_after, woken.set)
         try:
             await woken.wait()
         finally:
             timer.cancel()
+
+
+def _fields(sighting: Sighting, error: ForewarnError | None = None) -> dict[str, str]:
+    fields = {"vm": sighting.vm, "seen": str(sighting.what)}
+    return {**fields, "reason": str(error)} if error else fields

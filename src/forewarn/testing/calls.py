@@ -10,8 +10,8 @@ import pytest
 Answer = TypeVar("Answer")
 
 
-def in_time(who: str, seconds: float, call: Callable[[], Answer]) -> Answer:
-    """Return what a call returns, and raise what it raises; fail the test if it takes longer."""
+def begin(call: Callable[[], Answer]) -> Future[Answer]:
+    """Make a call in a thread that dies with the process."""
     answer: Future[Answer] = Future()
 
     def answer_or_fail() -> None:
@@ -21,6 +21,11 @@ def in_time(who: str, seconds: float, call: Callable[[], Answer]) -> Answer:
             answer.set_exception(error)
 
     threading.Thread(target=answer_or_fail, daemon=True).start()
+    return answer
+
+
+def in_time(who: str, seconds: float, answer: Future[Answer]) -> Answer:
+    """Return what a call returns, and raise what it raises; fail the test if it takes longer."""
     try:
         return answer.result(seconds)
     except TimeoutError:

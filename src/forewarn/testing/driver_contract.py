@@ -13,21 +13,37 @@ Needs pytest, and nothing of Forewarn's service.
 
 import threading
 from abc import ABC, abstractmethod
+from concurrent.futures import Future
 from datetime import UTC, datetime
 from uuid import uuid4
 
+import msgspec
 import pytest
 
 from forewarn.core.errors import BadInput
-from forewarn.core.model import Event, EventSource, EventStatus, EventType, Vm
-from forewarn.node.driver import Done, Driver, Failed, Impact, NotBegun, Outcome, Underway, Unknowable
-from forewarn.testing.calls import in_time
+from forewarn.core.model import Event, EventSource, EventStatus, EventType, Host, Vm
+from forewarn.core.placement import Capacity
+from forewarn.node.driver import (
+    Done,
+    Driver,
+    Failed,
+    Impact,
+    NotBegun,
+    Outcome,
+    Switching,
+    TellingCapacity,
+    Underway,
+    Unknowable,
+    can_switch,
+)
+from forewarn.node.driver_calls import EXPECTED_CALL, check_driver, checked, describe_error, place_of
+from forewarn.testing.calls import begin, in_time
 
 
 class DriverTrial(ABC):
     """A driver and the machines it touches, as the tests need them."""
 
-    longest_call = 30.0
+    longest_call = EXPECTED_CALL
     """Seconds within which every call must return."""
 
     @abstractmethod
@@ -47,7 +63,7 @@ class DriverTrial(ABC):
 
     def crash_during(self, impact: Impact) -> None:
         """Begin an impact and lose the driver half-way. Kill a process here if yours can be killed."""
-        self.make().perform(impact)
+        perform(self, self.make(), impact)
 
     def impact(self) -> Impact:
         """Return a new impact that the driver can do: a reboot of one VM."""
@@ -99,10 +115,9 @@ class DriverContract:
     def test_two_callers_at_once_do_it_once(self, trial: DriverTrial) -> None:
         """Two threads that perform the same event do it once between them."""
         driver, impact = trial.make(), trial.impact()
-        other = threading.Thread(target=driver.perform, args=(impact,), daemon=True)
-        other.start()
+        other = begin(lambda: driver.perform(impact))
         outcome = perform(trial, driver, impact)
-        other.join(trial.longest_call)
+        _answer(trial, driver, "perform", other)
 
         assert isinstance(ended(trial, driver, impact, outcome), Done)
         assert trial.times_done(impact.event.id) == 1
@@ -169,11 +184,35 @@ class DriverContract:
         assert trial.times_done(impact.event.id) <= 1
         fresh.close()
 
+    def test_it_has_all_that_a_driver_has(self, trial: DriverTrial) -> None:
+        """``perform``, ``outcome_of``, ``close`` and ``moves_live``; the service refuses it otherwise."""
+        driver = trial.make()
+
+        assert check_driver("yours", driver) is driver
+        driver.close()
+
     def test_it_says_whether_it_moves_live(self, trial: DriverTrial) -> None:
         """``moves_live`` is a plain yes or no, for the rules read it."""
         driver = trial.make()
 
         assert driver.moves_live in (True, False)
+        driver.close()
+
+    def test_a_vm_that_runs_is_left_alone_when_it_is_to_run(self, trial: DriverTrial) -> None:
+        """A driver that starts and stops VMs says Done, however often it is asked."""
+        driver, (vm, *_) = trial.make(), trial.impact().vms
+        if isinstance(driver, Switching) and can_switch(driver):
+            for _ in range(2):
+                assert isinstance(_switched(trial, driver, vm), Done)
+        driver.close()
+
+    def test_capacity_is_told_for_what_is_asked(self, trial: DriverTrial) -> None:
+        """A driver that tells capacity names each VM and host that it was asked for, or leaves it unlimited."""
+        driver, (vm, *_) = trial.make(), trial.impact().vms
+        if isinstance(driver, TellingCapacity):
+            told = msgspec.convert(msgspec.to_builtins(driver.capacity((vm,), (Host("h1"),))), Capacity)
+            assert set(told.vms) <= {vm.name}
+            assert {*told.hosts, *told.unusable} <= {"h1"}
         driver.close()
 
     def test_unknown_settings_are_refused(self, trial: DriverTrial) -> None:
@@ -189,18 +228,49 @@ class DriverContract:
 
 
 def perform(trial: DriverTrial, driver: Driver, impact: Impact) -> Outcome:
-    return in_time("driver", trial.longest_call, lambda: driver.perform(impact))
+    return _answer(trial, driver, "perform", begin(lambda: driver.perform(impact)))
 
 
 def outcome_of(trial: DriverTrial, driver: Driver, impact: Impact) -> Outcome:
-    return in_time("driver", trial.longest_call, lambda: driver.outcome_of(impact))
+    return _answer(trial, driver, "outcome_of", begin(lambda: driver.outcome_of(impact)))
+
+
+def _switched(trial: DriverTrial, driver: Driver, vm: Vm) -> Outcome:
+    """Have a VM started, and ask until that has ended, as the node does."""
+    switch = getattr(driver, "switch")  # noqa: B009 whether it has one was looked at
+    for _ in range(1000):
+        outcome = _answer(trial, driver, "switch", begin(lambda: switch(vm, on=True)))
+        if not isinstance(outcome, Underway):
+            return outcome
+        trial.wait_until(outcome.check_at)
+    pytest.fail("the driver says Underway for ever")
+
+
+def _answer(trial: DriverTrial, driver: Driver, call: str, answered: Future[Outcome]) -> Outcome:
+    """Return the outcome; fail on what the node would not take for one, and on an error."""
+    place = f"{place_of(driver)}.{call}"
+    try:
+        answer = in_time(f"driver's {call}", trial.longest_call, answered)
+    except BaseException as error:
+        if isinstance(error, pytest.fail.Exception | KeyboardInterrupt):
+            raise
+        pytest.fail(f"{describe_error(place, driver, error)}; a driver returns Failed with a reason instead")
+    found = checked(place, answer)
+    if found is not answer:
+        pytest.fail(found.reason if isinstance(found, Failed) else str(found))
+    return answer
 
 
 def ended(trial: DriverTrial, driver: Driver, impact: Impact, outcome: Outcome) -> Outcome:
     """Ask until the impact is no longer under way, as the node does."""
+    asked_at, late = trial.now(), 0
     for _ in range(1000):
         if not isinstance(outcome, Underway):
             return outcome
+        late = late + 1 if outcome.check_at < asked_at else 0
+        if late > 1:
+            pytest.fail(f"{place_of(driver)} returned an Underway whose check_at had passed, twice in a row")
         trial.wait_until(outcome.check_at)
+        asked_at = trial.now()
         outcome = outcome_of(trial, driver, impact)
     pytest.fail("the driver says Underway for ever")

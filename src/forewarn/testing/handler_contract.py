@@ -35,7 +35,7 @@ from forewarn.agent.handler import (
 )
 from forewarn.core.errors import BadInput
 from forewarn.core.model import EventSource, EventStatus, EventType
-from forewarn.testing.calls import in_time
+from forewarn.testing.calls import begin, in_time
 from forewarn.wire.document import ScheduledEvent
 
 
@@ -224,11 +224,11 @@ class HandlerContract:
         if trial.hang():
             patience = trial.hanging_call + trial.slack
             task = trial.task(Direction.DO, event=event, seconds=trial.hanging_call)
-            answer = in_time("handler", patience, lambda: handler.do(task))
+            answer = in_time("handler", patience, begin(lambda: handler.do(task)))
             assert isinstance(answer, Failed)
             assert is_one_sentence(answer.reason)
             task = trial.task(Direction.UNDO, event=event, seconds=trial.hanging_call)
-            in_time("handler", patience, lambda: handler.undo(task))
+            in_time("handler", patience, begin(lambda: handler.undo(task)))
         handler.close()
 
     def test_it_stops_waiting_when_told_to(self, trial: HandlerTrial) -> None:
@@ -238,7 +238,7 @@ class HandlerContract:
             task = trial.task(Direction.DO, seconds=600, stopping=stopping)
             timer = threading.Timer(0.2, stopping.set)
             timer.start()
-            answer = in_time("handler", 0.2 + trial.slack, lambda: handler.do(task))
+            answer = in_time("handler", 0.2 + trial.slack, begin(lambda: handler.do(task)))
             timer.join()
             assert isinstance(answer, Failed)
             assert is_one_sentence(answer.reason)
@@ -273,19 +273,19 @@ class HandlerContract:
 
 def do(trial: HandlerTrial, handler: Handler, event: ScheduledEvent | None = None) -> Result:
     task = trial.task(Direction.DO, event=event)
-    return in_time("handler", trial.longest_call, lambda: handler.do(task))
+    return in_time("handler", trial.longest_call, begin(lambda: handler.do(task)))
 
 
 def undo(
     trial: HandlerTrial, handler: Handler, event: ScheduledEvent | None = None, kept: dict[str, str] | None = None
 ) -> Result:
     task = trial.task(Direction.UNDO, event=event, kept=kept)
-    return in_time("handler", trial.longest_call, lambda: handler.undo(task))
+    return in_time("handler", trial.longest_call, begin(lambda: handler.undo(task)))
 
 
 def outcome_of(trial: HandlerTrial, handler: Handler, event: ScheduledEvent) -> Outcome:
     task = trial.task(Direction.DO, event=event)
-    return in_time("handler", trial.longest_call, lambda: handler.outcome_of(task))
+    return in_time("handler", trial.longest_call, begin(lambda: handler.outcome_of(task)))
 
 
 def done(answer: Result) -> Done:

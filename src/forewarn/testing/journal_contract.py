@@ -7,7 +7,8 @@
             yield journal
             journal.close()
 
-The fixture yields a journal that holds nothing and was not loaded yet.
+The fixture yields a journal that holds nothing and was not loaded yet. A journal that can be made to fail overrides
+``fail_next_append`` too.
 """
 
 from collections.abc import Iterator, Sequence
@@ -18,10 +19,10 @@ from threading import Event as Flag
 import pytest
 
 from forewarn.core.errors import ForewarnError
-from forewarn.core.facts import AnyFact, Entry, FleetChanged
+from forewarn.core.facts import AnyFact, Entry, FleetChanged, Request
 from forewarn.core.fleet import Fleet
 from forewarn.core.model import Caller, CallerKind, GroupKind, GroupTerms, Host, InstanceFacts, Vm
-from forewarn.journal.port import Journal, JournalFailed, StaleWriter
+from forewarn.journal.port import AppendUnknown, Journal, NotWritten, StaleWriter
 
 NOON = datetime(2026, 3, 1, 12, 0, 0, 123456, tzinfo=UTC)
 OPERATOR = Caller(CallerKind.OPERATOR, "ada", "control.sock")
@@ -72,6 +73,10 @@ class JournalContract:
         journal.load()
         return journal
 
+    def fail_next_append(self, journal: Journal, *, is_written: bool) -> bool:
+        """Let the next append raise ``AppendUnknown``, its entries written or not; return False if that cannot be."""
+        return False
+
     def test_a_new_journal_is_empty(self, journal: Journal) -> None:
         """A new journal stands at revision 0 with an empty fleet, and nothing to warn of."""
         recovered = journal.load()
@@ -98,6 +103,18 @@ class JournalContract:
 
         assert list(loaded.entries()) == [rack(1)]
 
+    def test_an_entry_without_facts_is_kept_like_any_other(self, loaded: Journal) -> None:
+        """A request that changed nothing is recorded, and found by its command; the fleet stays as it was."""
+        unchanged = Entry(2, NOON, "request", OPERATOR, (), Request("fingerprint", ("event",)))
+        loaded.append(0, [rack(1), unchanged, *hosts(3, 3)])
+
+        assert list(loaded.entries()) == [rack(1), unchanged, *hosts(3, 3)]
+        assert loaded.history("command:request") == [unchanged]
+        loaded.close()
+        recovered = loaded.load()
+        assert recovered.revision == 3
+        assert_same(recovered.fleet, folded([rack(1), unchanged, *hosts(3, 3)]))
+
     def test_loading_twice_changes_nothing(self, loaded: Journal) -> None:
         """Load may be repeated at any time."""
         loaded.append(0, hosts(1, 2))
@@ -118,6 +135,7 @@ class JournalContract:
 
         with pytest.raises(StaleWriter):
             loaded.append(expected, hosts(expected + 1, expected + 2))
+        assert issubclass(StaleWriter, NotWritten)
 
         assert list(loaded.entries()) == hosts(1, 2)
         assert loaded.load().revision == 2
@@ -137,6 +155,43 @@ class JournalContract:
         loaded.append(0, [])
 
         assert loaded.load().revision == 0
+
+    @pytest.mark.parametrize("is_written", [True, False])
+    def test_a_load_tells_what_an_append_of_unknown_outcome_did(self, loaded: Journal, *, is_written: bool) -> None:
+        """All of the batch was added, or none; until the load, further appends are refused."""
+        loaded.append(0, hosts(1, 2))
+        if not self.fail_next_append(loaded, is_written=is_written):
+            is_written = True
+            loaded.append(2, hosts(3, 5))
+        else:
+            with pytest.raises(AppendUnknown):
+                loaded.append(2, hosts(3, 5))
+            with pytest.raises(NotWritten):
+                loaded.append(2, hosts(3, 5))
+
+        last = 5 if is_written else 2
+        assert loaded.load().revision == last
+        assert list(loaded.entries()) == loaded.history("caller:ada") == hosts(1, last)
+        loaded.append(last, hosts(last + 1, last + 1))
+        assert loaded.load().revision == last + 1
+
+    @pytest.mark.parametrize("read", [0, 1, 2])
+    def test_a_batch_that_cannot_be_read_is_added_whole_or_not_at_all(self, loaded: Journal, read: int) -> None:
+        """Whatever goes wrong in the middle of an append, half a batch is never found."""
+
+        class Broken(list[Entry]):
+            def __iter__(self) -> Iterator[Entry]:
+                yield from self[:read]
+                raise RuntimeError("the batch broke off")
+
+        loaded.append(0, hosts(1, 1))
+        with pytest.raises(Exception, match=r"."):
+            loaded.append(1, Broken(hosts(2, 4)))
+
+        recovered = loaded.load()
+        assert recovered.revision in (1, 4)
+        assert list(loaded.entries()) == loaded.history("caller:ada") == hosts(1, recovered.revision)
+        loaded.append(recovered.revision, hosts(recovered.revision + 1, recovered.revision + 1))
 
     def test_entries_can_be_paged(self, loaded: Journal) -> None:
         """Entries begin above a revision and end at a limit."""
@@ -241,7 +296,7 @@ class JournalContract:
         loaded.close()
         loaded.close()
 
-        with pytest.raises(JournalFailed):
+        with pytest.raises(NotWritten):
             loaded.append(1, hosts(2, 2))
         assert loaded.load().revision == 1
         loaded.append(1, hosts(2, 2))

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from forewarn.testing.scheduled_events import ScheduledEvents
 
 _MARK = (
-    "scheduled_events(*vms, fleet=None, scenario=None, clock='manual', hurry=1.0, seed=0): "
+    "scheduled_events(*vms, fleet=None, scenario=None, clock='manual', hurry=1.0, seed=0, patience=30.0): "
     "what the fixture scheduled_events runs; a VM named web-0 where nothing is said"
 )
 
@@ -21,14 +21,32 @@ def pytest_configure(config: pytest.Config) -> None:
 @pytest.fixture
 def scheduled_events(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> "Iterator[ScheduledEvents]":
     """Run the service for one test, on a free port; the mark of the same name says with which fleet."""
-    from forewarn.core.errors import BadInput  # noqa: PLC0415 - only when asked for
-    from forewarn.testing.scheduled_events import URL_VARIABLE, ScheduledEvents  # noqa: PLC0415
+    from forewarn.core.errors import ForewarnError  # noqa: PLC0415 - only when asked for
+    from forewarn.testing.scheduled_events import URL_VARIABLE  # noqa: PLC0415
 
     mark = request.node.get_closest_marker("scheduled_events")
     try:
-        events = ScheduledEvents(*(mark.args if mark else ()), **(mark.kwargs if mark else {}))
-    except BadInput as error:
+        running = _made_by(mark).start()
+    except ForewarnError as error:
         pytest.fail(f"the mark scheduled_events: {error}", pytrace=False)
-    with events as running:
+    try:
         monkeypatch.setenv(URL_VARIABLE, running.events_url)
         yield running
+    finally:
+        running.stop()
+
+
+def _made_by(mark: pytest.Mark | None) -> "ScheduledEvents":
+    from inspect import signature  # noqa: PLC0415 - only when asked for
+
+    from forewarn.core.errors import BadInput, nearest  # noqa: PLC0415
+    from forewarn.testing.scheduled_events import ScheduledEvents  # noqa: PLC0415
+
+    if mark is None:
+        return ScheduledEvents()
+    known = [name for name in signature(ScheduledEvents).parameters if name != "vms"]
+    for name in mark.kwargs:
+        if name not in known:
+            near = nearest(name, known) or f"; known are {', '.join(known)}"
+            raise BadInput(f"there is no argument {name!r}{near}")
+    return ScheduledEvents(*mark.args, **mark.kwargs)

@@ -10,7 +10,7 @@ from msgspec import UNSET, UnsetType
 
 from forewarn.core.commands import Postponement
 from forewarn.wire.bodies import BadBody, read_body
-from forewarn.wire.words import read_id, show_id
+from forewarn.wire.words import read_id
 
 
 class _StartRequest(msgspec.Struct, rename="pascal"):
@@ -61,7 +61,7 @@ def parse(body: bytes) -> Approval:
 
 
 def encode(events: Iterable[str], postponements: Iterable[Postponement] = ()) -> bytes:
-    """Write the body that approves the events with these ids, and asks for more time for those."""
-    starts = tuple(_StartRequest(show_id(event)) for event in events)
-    postpones = tuple(_PostponeRequest(show_id(each.event), each.seconds, each.reason) for each in postponements)
+    """Write the body that approves events and asks for more time for others; ids are written as they are given."""
+    starts = tuple(map(_StartRequest, events))
+    postpones = tuple(_PostponeRequest(each.event, each.seconds, each.reason) for each in postponements)
     return msgspec.json.encode(_Approval(starts, postpones or UNSET))

@@ -42,6 +42,13 @@ class _WireDocument(msgspec.Struct, rename="pascal"):
     events: tuple[_WireEvent, ...]
 
 
+class _RawDocument(msgspec.Struct, rename="pascal"):
+    """A document as it is read: one event that is wrong must not hide the others."""
+
+    document_incarnation: int | str
+    events: tuple[msgspec.Raw, ...]
+
+
 class ScheduledEvent(msgspec.Struct, frozen=True, kw_only=True):
     """One event as a client sees it.
 
@@ -50,6 +57,7 @@ class ScheduledEvent(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     id: str
+    """In lower case, to compare by: services spell it in any case."""
     type: str
     status: str
     resources: tuple[str, ...]
@@ -60,12 +68,24 @@ class ScheduledEvent(msgspec.Struct, frozen=True, kw_only=True):
     """None where the api-version does not tell."""
     duration: int = -1
     """Expected seconds of interruption; -1 when not known, or not told."""
+    shown_id: str = ""
+    """The id as the service spells it, to send back: some services compare it exactly."""
 
     def __post_init__(self) -> None:
+        if not self.shown_id:
+            force_setattr(self, "shown_id", show_id(self.id))
         force_setattr(self, "type", read_type(self.type))
         force_setattr(self, "status", read_status(self.status))
         if self.source is not None:
             force_setattr(self, "source", read_source(self.source))
+
+
+class UnreadableEvent(msgspec.Struct, frozen=True):
+    """An entry of the document that is no event as the protocol describes it."""
+
+    id: str
+    """Empty where it has none."""
+    reason: str
 
 
 class Document(msgspec.Struct, frozen=True):
@@ -73,9 +93,13 @@ class Document(msgspec.Struct, frozen=True):
 
     incarnation: int
     events: tuple[ScheduledEvent, ...]
+    unreadable: tuple[UnreadableEvent, ...] = ()
 
 
-_decoder = msgspec.json.Decoder(_WireDocument)
+_read_document = msgspec.json.Decoder(_RawDocument)
+_read_event = msgspec.json.Decoder(_WireEvent)
+_read_keys = msgspec.json.Decoder(dict[str, msgspec.Raw])
+_read_text = msgspec.json.Decoder(str)
 _encoder = msgspec.json.Encoder()
 
 
@@ -113,20 +137,46 @@ def shown_fields(version: ApiVersion) -> tuple[str, ...]:
 
 
 def parse(body: bytes) -> Document:
-    """Read a document of any api-version, from Azure, Forewarn or a mock; raise BadBody if it is none."""
-    wire = read_body(_decoder, body, "document")
+    """Read a document of any api-version, from Azure, Forewarn or a mock; raise BadBody if it is none.
+
+    Each event is judged for itself: one that cannot be read is in ``unreadable``.
+    """
+    wire = read_body(_read_document, body, "document")
     try:
         incarnation = int(wire.document_incarnation)
     except ValueError:
         raise BadBody(f"DocumentIncarnation is no number: {wire.document_incarnation!r}") from None
-    return Document(incarnation, tuple(_read(event) for event in wire.events))
+    read = [_read(raw) for raw in wire.events]
+    return Document(
+        incarnation,
+        tuple(event for event in read if isinstance(event, ScheduledEvent)),
+        tuple(event for event in read if isinstance(event, UnreadableEvent)),
+    )
 
 
-def _read(event: _WireEvent) -> ScheduledEvent:
+def keep_unreadable(before: Document | None, after: Document) -> Document:
+    """Return ``after`` with the events that it holds but that cannot be read as ``before`` had them.
+
+    An event that can no longer be read is not gone: nothing that was done for it may be undone yet.
+    """
+    if before is None or not after.unreadable:
+        return after
+    lost = {event.id for event in after.unreadable} - {event.id for event in after.events}
+    kept = tuple(event for event in before.events if event.id in lost)
+    return msgspec.structs.replace(after, events=(*after.events, *kept)) if kept else after
+
+
+def _read(raw: msgspec.Raw) -> ScheduledEvent | UnreadableEvent:
+    try:
+        event = _read_event.decode(raw)
+    except (ValueError, msgspec.DecodeError) as error:
+        return UnreadableEvent(_id_of(raw), str(error))
     try:
         not_before = read_time(event.not_before) if event.not_before else None
     except ValueError:
-        raise BadBody(f"NotBefore of event {event.event_id} is no time: {event.not_before!r}") from None
+        return UnreadableEvent(read_id(event.event_id), f"NotBefore is no time: {event.not_before!r:.100}")
+    if not event.event_id:
+        return UnreadableEvent("", "EventId is empty")
     return ScheduledEvent(
         id=read_id(event.event_id),
         type=event.event_type,
@@ -136,4 +186,12 @@ def _read(event: _WireEvent) -> ScheduledEvent:
         description=event.description or "",
         source=event.event_source or None,
         duration=-1 if event.duration_in_seconds in (None, UNSET) else event.duration_in_seconds,
+        shown_id=event.event_id,
     )
+
+
+def _id_of(raw: msgspec.Raw) -> str:
+    try:
+        return read_id(_read_text.decode(_read_keys.decode(raw)["EventId"]))
+    except (KeyError, ValueError, msgspec.DecodeError):
+        return ""

@@ -2,6 +2,8 @@
 
 import msgspec
 
+from forewarn.wire.facts import show_ids
+
 REASONS = {
     200: "OK",
     304: "Not Modified",
@@ -45,7 +47,16 @@ FORWARDED = _problem(400, "Bad request. A request with an X-Forwarded-For header
 DUPLICATE_PARAMETER = _problem(400, "Bad request. A query parameter was given more than once")
 LEAF_AS_JSON = _problem(400, "Bad request. A single value is given as text only; add format=text")
 FORMAT_UNKNOWN = _problem(400, "Bad request. The format is json or text")
+HOST_NOT_ALLOWED = _problem(
+    403,
+    "Forbidden. The request names the service by a host that is not in allowed_hosts; use its address,"
+    " or have the operator add the name",
+)
 FORBIDDEN = _problem(403, "Forbidden. The calling address belongs to no VM of the fleet")
+DEALLOCATED = _problem(
+    403,
+    "Forbidden. The VM of the calling address is deallocated; the operator starts it again with 'forewarn vm start'",
+)
 NOT_FOUND = _problem(404, "Not found. The requested element does not exist")
 METHOD_NOT_ALLOWED = _problem(405, "Method not allowed")
 GONE = _problem(410, "Gone. The service is being updated; try again within 70 seconds")
@@ -66,7 +77,7 @@ HTTP_VERSION_UNSUPPORTED = _problem(505, "HTTP version not supported. Use HTTP/1
 
 def bad_request(why: str) -> Problem:
     """Refuse what was sent, and say why: a body that cannot be read, an event that is not there."""
-    return _problem(400, f"Bad request. {why}")
+    return _problem(400, f"Bad request. {show_ids(why)}")
 
 
 def version_invalid(newest: tuple[str, ...]) -> Problem:

@@ -5,7 +5,7 @@ import msgspec
 from forewarn.core.model import EventSource, EventStatus, EventType
 from forewarn.wire.dates import show_time
 from forewarn.wire.document import ScheduledEvent
-from forewarn.wire.words import SOURCES, STATUSES, TYPES, show_id
+from forewarn.wire.words import SOURCES, STATUSES, TYPES
 
 
 class ShownEvent(msgspec.Struct, frozen=True, kw_only=True, rename="pascal"):
@@ -25,7 +25,7 @@ class ShownEvent(msgspec.Struct, frozen=True, kw_only=True, rename="pascal"):
 def shown_event(event: ScheduledEvent) -> ShownEvent:
     """Say what an event is; a word that nobody knows is handed on as it came."""
     return ShownEvent(
-        event_id=show_id(event.id),
+        event_id=event.shown_id,
         event_status=show_status(event.status),
         event_type=show_type(event.type),
         resources=event.resources,

@@ -5,7 +5,9 @@ Readers take any case, and hand back unchanged what they do not know: a client m
 
 from collections.abc import Mapping
 from enum import StrEnum
+from string import hexdigits
 from typing import TypeVar
+from uuid import UUID
 
 from forewarn.core.model import EventSource, EventStatus, EventType
 
@@ -36,9 +38,15 @@ def _by_word(words: Mapping[_Member, str]) -> dict[str, _Member]:
     return {word.lower(): member for member, word in words.items()}
 
 
+_WORDS: dict[str, str] = {str(member): word for words in (TYPES, SOURCES, STATUSES) for member, word in words.items()}
 _TYPES_BY_WORD = _by_word(TYPES)
 _SOURCES_BY_WORD = _by_word(SOURCES)
 _STATUSES_BY_WORD = _by_word(STATUSES)
+
+
+def show_word(member: StrEnum) -> str:
+    """Return how Azure spells a type, a status or a source."""
+    return _WORDS[member]
 
 
 def read_type(word: str) -> EventType | str:
@@ -56,6 +64,12 @@ def read_status(word: str) -> EventStatus | str:
 def show_id(id: str) -> str:
     # Azure: upper case here, lower case everywhere else, so clients may send back either.
     return id.upper()
+
+
+def show_command_id(id: str) -> str:
+    """Return the id of an operation; those of the service itself are recorded without hyphens."""
+    is_bare = len(id) == 32 and all(letter in hexdigits for letter in id)
+    return show_id(str(UUID(id)) if is_bare else id)
 
 
 def read_id(text: str) -> str:

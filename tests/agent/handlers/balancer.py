@@ -12,6 +12,7 @@ from pathlib import Path
 from socketserver import ThreadingUnixStreamServer
 
 from forewarn.agent.handlers.haproxy_socket import AdminSocket, ServerState, Unanswered
+from tests.cleaning import closed_on_failure
 
 CONFIGURATION = """\
 global
@@ -77,7 +78,8 @@ class Balancer:
         self.servers = {name: WebServer(place / f"{name}.sock") for name in "ab"}
         for server in self.servers.values():
             threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True).start()
-        self.start()
+        with closed_on_failure(self.close):
+            self.start()
 
     def start(self) -> None:
         configuration = self.place / "haproxy.cfg"

@@ -7,8 +7,12 @@ import os
 import subprocess
 import threading
 import time
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Self
+
+from tests.cleaning import closed_on_failure
 
 _BOOT = """
 set -eu
@@ -19,6 +23,12 @@ mount -t tmpfs tmpfs /run
 mkdir /run/units
 mv "$units"/* /run/units
 rmdir "$units"
+shift
+while [ $# -gt 0 ]; do
+    mkdir -p "$2"
+    mount --bind "$1" "$2"
+    shift 2
+done
 mount -o remount,bind,ro /
 mount -t tmpfs tmpfs /tmp
 mount -t tmpfs tmpfs /var
@@ -46,8 +56,21 @@ def _cgroups() -> Path:
 class SystemdMachine:
     """A machine whose process 1 is systemd; ``systemctl`` are the words that reach it."""
 
-    def __init__(self, directory: Path, **units: str) -> None:
+    def __init__(
+        self,
+        directory: Path,
+        files: Mapping[str, str] = MappingProxyType({}),
+        places: Mapping[str, str] = MappingProxyType({}),
+        /,
+        **units: str,
+    ) -> None:
+        """``files`` are whole, by name; ``places`` are directories, and where in /run they are seen as well.
+
+        ``units`` are what services do, by name.
+        """
         directory.mkdir()
+        for name, text in files.items():
+            (directory / name).write_text(text)
         for name in _TARGETS:
             (directory / f"{name}.target").write_text(_UNIT)
         for name, text in units.items():
@@ -57,14 +80,18 @@ class SystemdMachine:
         join = f"echo $$ > {self._group}/cgroup.procs; exec"
         namespaces = "unshare --fork --pid --mount --cgroup --ipc --uts --mount-proc --kill-child"
         self._process = subprocess.Popen(
-            ["sh", "-c", f'{join} {namespaces} sh -c "$0" boot "$1"', _BOOT, str(directory)],
+            [
+                *("sh", "-c", f'{join} {namespaces} sh -c "$0" boot "$@"', _BOOT, str(directory)),
+                *(each for pair in places.items() for each in pair),
+            ],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
         )
-        self._enter = ["nsenter", f"--target={self._first_process()}", "--mount", "--pid"]
-        self.systemctl = [*self._enter, "systemctl"]
-        self._wait_until_it_answers()
+        with closed_on_failure(self.close):
+            self._enter = ["nsenter", f"--target={self._first_process()}", "--mount", "--pid"]
+            self.systemctl = [*self._enter, "systemctl"]
+            self._wait_until_it_answers()
 
     def __enter__(self) -> Self:
         return self
@@ -85,7 +112,10 @@ class SystemdMachine:
                     time.sleep(0.02)
 
     def state(self, unit: str) -> str:
-        shown = [*self.systemctl, "show", "--value", "--property=ActiveState", unit]
+        return self.property(unit, "ActiveState")
+
+    def property(self, unit: str, name: str) -> str:
+        shown = [*self.systemctl, "show", "--value", f"--property={name}", unit]
         return subprocess.run(shown, check=True, capture_output=True, text=True, timeout=PATIENCE).stdout.strip()
 
     def call(self, *words: str) -> None:
@@ -115,4 +145,5 @@ class SystemdMachine:
 
     def _trouble(self) -> str:
         self._process.kill()
-        return self._process.communicate()[1].decode()
+        assert self._process.stderr is not None
+        return self._process.stderr.read().decode()

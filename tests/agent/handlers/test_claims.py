@@ -24,9 +24,10 @@ def test_no_claims_leave_no_trace(tmp_path: Path) -> None:
     assert not (tmp_path / "kept").exists()
 
 
-def test_damaged_claims_claim_nothing(tmp_path: Path) -> None:
+@pytest.mark.parametrize("content", [b'{"web/a": "rea', b'{"web/a": "\xff"}'])
+def test_damaged_claims_claim_nothing(tmp_path: Path, content: bytes) -> None:
     """Half a file is told with its path and the remedy, and not taken for an empty one."""
-    (tmp_path / "claims.json").write_text('{"web/a": "rea')
+    (tmp_path / "claims.json").write_bytes(content)
 
     with pytest.raises(OSError, match=r"claims\.json is damaged .*; look at what it names, then delete it"):
         Claims(tmp_path).read()

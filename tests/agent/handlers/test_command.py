@@ -167,6 +167,13 @@ def test_a_failure_tells_the_last_line_of_stderr(trial: CommandTrial) -> None:
     assert trial.do("echo 'no route' >&2; exit 7") == Failed("sh ended with exit code 7: no route")
 
 
+def test_a_failure_does_not_repeat_what_the_environment_holds(trial: CommandTrial) -> None:
+    """It goes into log and memory; what is short is a word, and stays."""
+    handler = trial.make(do=sh('echo "no $KEY $ZONE" >&2; exit 1'), environment={"KEY": "PLANTEDkey", "ZONE": "eu-1"})
+
+    assert handler.do(trial.task(Direction.DO)) == Failed("sh ended with exit code 1: no … eu-1")
+
+
 def test_a_missing_program_is_a_failure_that_names_it(trial: CommandTrial) -> None:
     """It is looked for when it is needed, so that a configuration can be checked anywhere."""
     answer = trial.make(do=["/no/such/program"]).do(trial.task(Direction.DO))

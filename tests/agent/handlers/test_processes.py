@@ -3,6 +3,7 @@
 import os
 import signal
 import subprocess
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from secrets import token_hex
@@ -26,8 +27,13 @@ def sleeper(tmp_path: Path, name: str) -> Iterator["subprocess.Popen[bytes]"]:
     program = tmp_path / name
     program.symlink_to("/bin/sleep")
     with subprocess.Popen([program, "3600"]) as process:
-        yield process
-        process.kill()
+        try:
+            # The kernel lets the parent go on a moment before it shows the new command line.
+            while name not in Path(f"/proc/{process.pid}/cmdline").read_text():
+                time.sleep(0.001)
+            yield process
+        finally:
+            process.kill()
 
 
 def test_found_by_file_by_name_and_by_words(sleeper: "subprocess.Popen[bytes]", name: str, tmp_path: Path) -> None:

@@ -257,7 +257,7 @@ def test_certificates_are_verified(trial: WebhookTrial, certificate: Path) -> No
 @pytest.mark.parametrize(
     ("settings", "sentence"),
     [
-        ({"url": "ftp://x"}, "setting 'url' of handler 'webhook': 'ftp://x' is no address"),
+        ({"url": "ftp://x"}, "setting 'url' of handler 'webhook': this is no address"),
         ({"url": "http://x:99999/"}, "setting 'url' of handler 'webhook'"),
         ({"url": "http://a b/"}, "setting 'url' of handler 'webhook'"),
         ({"undo_url": "x"}, "setting 'undo_url' of handler 'webhook'"),

@@ -1,11 +1,14 @@
 """What a look at libvirt changes in a fleet, and what it leaves as it is."""
 
+import libvirt
+import pytest
 from msgspec.structs import replace
 
 from forewarn.cli.importing.merging import Change, absent, merge
 from forewarn.control.difference import Declared, difference
 from forewarn.core.model import GroupKind, GroupTerms, Host, InstanceFacts, Interface, Vm
 from forewarn.drivers.libvirt.inventory import Inventory, Machine
+from forewarn.drivers.libvirt.places import Look
 
 WEB = Machine("web-0", "u-0", "52:54:00:00:00:01", "tap-web-0", "10.0.0.4")
 KNOWN = Vm(
@@ -36,7 +39,7 @@ def test_a_new_machine_stands_alone() -> None:
     assert plan.wish.groups == {"web-0": GroupTerms("web-0", GroupKind.STANDALONE)}
     vm = plan.wish.vms["web-0"]
     assert (vm.host, vm.address, vm.instance.vm_id) == ("h1", "10.0.0.4", "u-0")
-    assert vm.interface == Interface(tap="tap-web-0", mac_address="52:54:00:00:00:01")
+    assert vm.interface == Interface(tap="tap-web-0", mark=1, mac_address="52:54:00:00:00:01")
 
 
 def test_what_is_known_already_is_no_change() -> None:
@@ -83,11 +86,76 @@ def test_a_machine_is_known_by_its_name_else() -> None:
 
 
 def test_a_vm_that_forewarn_moved_stays_where_it_is() -> None:
-    """It stands where libvirt says; that is no news. Back again, it is a remark."""
+    """It stands where libvirt says, and that is no news; when it is back again, the fleet follows."""
     moved = Declared(FLEET.hosts | {"h2": Host("h2")}, FLEET.groups, {"web-0": replace(KNOWN, moved_to="h2")})
+    back = merge([found(WEB)], moved)
 
     assert merge([found(WEB, host="h2")], moved).changes == ()
-    assert merge([found(WEB)], moved).remarks == ("web-0: Forewarn moved it to h2, and libvirt has it on h1 again",)
+    assert back.changes == (Change("change", "vm", "web-0", "host h2 → h1"),)
+    assert back.moves == {"web-0": "h1"}
+
+
+OFF = Look(libvirt.VIR_DOMAIN_SHUTOFF, 0, -1)
+
+
+@pytest.mark.parametrize("order", [("h1", "h2"), ("h2", "h1")])
+@pytest.mark.parametrize("fleet", [FLEET, Declared()])
+def test_a_machine_that_two_hosts_have_is_taken_where_it_runs(fleet: Declared, order: tuple[str, str]) -> None:
+    """Whichever host is named last; the copy that is off is named with the command that removes it."""
+    plan = merge([found(replace(WEB, look=OFF) if host == "h1" else WEB, host=host) for host in order], fleet)
+
+    assert plan.wish.vms["web-0"].host == "h2"
+    assert plan.remarks == (
+        "web-0: it is taken from h2, but h1 defines it too; remove that: 'virsh -c qemu:///system undefine web-0'",
+    )
+
+
+def test_a_machine_that_runs_twice_is_refused() -> None:
+    """Nothing of it changes, and the sentence has the remedy."""
+    plan = merge([found(WEB), found(WEB, host="h2")], FLEET)
+
+    assert plan.wish.vms == FLEET.vms
+    assert len(plan.refused) == 1
+    assert plan.refused[0].startswith("web-0 runs on h1 and h2 at once; stop it with 'virsh destroy'")
+
+
+def test_a_machine_that_is_off_on_two_hosts_stays_where_it_was() -> None:
+    """One that the fleet does not have is refused."""
+    twice = [found(replace(WEB, look=OFF)), found(replace(WEB, look=OFF), host="h2")]
+
+    assert merge(twice, FLEET).wish.vms == FLEET.vms
+    assert merge(twice, FLEET).refused == ()
+    assert merge(twice, Declared()).wish.vms == {}
+    assert merge(twice, Declared()).refused[0].startswith("web-0 is off and defined on h1 and h2; undefine it")
+
+
+def test_a_copy_that_is_off_does_not_count_while_its_own_host_is_not_asked() -> None:
+    """The VM may run there."""
+    plan = merge([found(replace(WEB, look=OFF), host="h2")], FLEET)
+
+    assert plan.wish.vms == FLEET.vms
+    assert plan.refused == (
+        "web-0 is off on h2, and the fleet has it on h1, which was not looked at; import it with the URI of h1 too",
+    )
+    assert merge([found(WEB, host="h2")], FLEET).wish.vms["web-0"].host == "h2"
+
+
+def test_every_vm_gets_a_mark_of_its_own() -> None:
+    """New ones and known ones that have none; the marks of others are not given again."""
+    known = {"web-0": KNOWN, "db-0": Vm("db-0", "db-0", host="h1", interface=Interface(mark=1))}
+    fleet = Declared(FLEET.hosts, FLEET.groups, known)
+    plan = merge([found(WEB, Machine("a", "u-a"), Machine("b", "u-b"))], fleet)
+    again = merge([found(replace(WEB, uuid="u-1", name="c"))], Declared(vms={"c": Vm("c", "c", host="h1")}))
+
+    assert [plan.wish.vms[name].interface.mark for name in ("web-0", "db-0", "a", "b")] == [7, 1, 2, 3]
+    assert again.wish.vms["c"].interface.mark == 1
+
+
+def test_what_was_deleted_is_not_added_again() -> None:
+    """While libvirt still has it."""
+    plan = merge([found(WEB)], Declared(), deleted={"u-0"})
+
+    assert plan.wish.vms == {}
 
 
 def test_names_and_addresses_that_cannot_be_are_left_out() -> None:

@@ -53,7 +53,11 @@ def main() -> None:
                 for id_, event in shown.items():
                     if FAULT == "date":
                         parsedate_to_datetime(event["NotBefore"])
-                    if event["EventStatus"] == "Scheduled" and (VM in event["Resources"] or FAULT == "greedy"):
+                    if (
+                        FAULT != "shy"
+                        and event["EventStatus"] == "Scheduled"
+                        and (VM in event["Resources"] or FAULT == "greedy")
+                    ):
                         wanted[id_] = None
             for id_ in [each for each in wanted if each not in done]:
                 if FAULT != "early":

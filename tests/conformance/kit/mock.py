@@ -2,6 +2,8 @@
 
 NotBefore is in ISO 8601, each state of an event has an id of its own, neither header nor api-version are looked at,
 only the first StartRequest is read, and an id that names no event is answered 200 as long as there is one.
+There is no /metadata/instance. With ids in lower case it compares them letter by letter; a silent one answers 200 to
+every approval, and changes nothing where it does not know one of the ids.
 """
 
 import json
@@ -14,29 +16,36 @@ NOT_BEFORE = "2030-01-05T14:32:00Z"
 
 
 class Mock(ThreadingHTTPServer):
-    """One global event, which an approval starts and the next GETs see through."""
+    """Global events, each of which an approval starts and the next GETs see through."""
 
     daemon_threads = True
 
-    def __init__(self) -> None:
+    def __init__(
+        self, *, number: int = 1, source: str = "Platform", has_lower_ids: bool = False, is_silent: bool = False
+    ) -> None:
         super().__init__(("127.0.0.1", 0), _Handler)
         self.url = f"http://127.0.0.1:{self.server_address[1]}"
         self.incarnation = 1
-        self.event: dict[str, Any] | None = None
-        self.show("Scheduled")
+        self.source = source
+        self.has_lower_ids = has_lower_ids or is_silent
+        self.is_silent = is_silent
+        self.is_deaf = False
+        """It answers 200 and starts nothing."""
+        self.events = [self.event(index, "Scheduled") for index in range(number)]
         self._thread = threading.Thread(target=self.serve_forever, args=(0.05,), daemon=True)
 
-    def show(self, status: str) -> None:
+    def event(self, index: int, status: str) -> dict[str, Any]:
         self.incarnation += 1
-        self.event = {
-            "EventId": str(uuid4()).upper(),
+        id_ = f"a{str(uuid4())[1:]}"  # it has a letter
+        return {
+            "EventId": id_ if self.has_lower_ids else id_.upper(),
             "EventStatus": status,
             "EventType": "Freeze",
             "ResourceType": "VirtualMachine",
-            "Resources": ["web-0"],
+            "Resources": [f"web-{index}"],
             "NotBefore": NOT_BEFORE if status == "Scheduled" else "",
             "Description": "",
-            "EventSource": "Platform",
+            "EventSource": self.source,
             "DurationInSeconds": 5,
         }
 
@@ -54,19 +63,32 @@ class _Handler(BaseHTTPRequestHandler):
     server: Mock
 
     def do_GET(self) -> None:
-        events = [self.server.event] if self.server.event else []
-        self._answer(200, {"DocumentIncarnation": self.server.incarnation, "Events": events})
+        if "scheduledevents" not in self.path.lower():
+            self._answer(404, {"error": "Not found"})
+            return
+        self._answer(200, {"DocumentIncarnation": self.server.incarnation, "Events": self.server.events})
 
     def do_POST(self) -> None:
         body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
-        event = self.server.event
+        server = self.server
         try:
-            id_ = json.loads(body)["StartRequests"][0]["EventId"]
+            ids = [each["EventId"] for each in json.loads(body)["StartRequests"]]
+            id_ = ids[0]
         except (ValueError, LookupError, TypeError):
             self._answer(400, {"error": "Bad request"})
             return
-        if event and event["EventStatus"] == "Scheduled" and event["EventId"].lower() == id_.lower():
-            self.server.show("Started")
+        if server.is_deaf or (server.is_silent and not {each["EventId"] for each in server.events}.issuperset(ids)):
+            self._answer(200, {})
+            return
+        for index, event in enumerate(server.events):
+            is_it = event["EventId"] == (id_ if server.has_lower_ids else id_.upper())
+            if is_it and event["EventStatus"] == "Scheduled":
+                server.events[index] = server.event(index, "Started")
+                break
+        else:
+            if server.has_lower_ids:
+                self._answer(400, {"error": "Bad request"})
+                return
         self._answer(200, {})
 
     def log_message(self, format: str, *args: Any) -> None:

@@ -1,12 +1,16 @@
 """Servers are looked at from outside: ours keeps every rule, and what is wrong with another is found."""
 
+from typing import Any
+
+import msgspec
 import pytest
 
+from forewarn.conformance import evidence
 from forewarn.conformance.evidence import Plan
-from forewarn.conformance.inspection import MODULES, OUT_OF_SIGHT, inspect
-from forewarn.conformance.looks import Finding, Outcome
+from forewarn.conformance.inspection import MODULES, inspect
+from forewarn.conformance.looks import OUT_OF_SIGHT, Finding, Outcome, is_good
 from forewarn.conformance.rules import BY_NAME
-from forewarn.conformance.server import Server
+from forewarn.conformance.server import Reply, Server
 from forewarn.conformance.visit import CHECKS
 from forewarn.core.errors import BadInput, Unavailable
 from forewarn.emulator import Emulator
@@ -58,11 +62,84 @@ def test_our_own_service_breaks_no_rule(of_ours: dict[str, Finding]) -> None:
         ("only the first request is read", "approval-unreadable"),
         ("200 for an unknown id", "refused-body"),
         ("blanks", "one-line-of-json"),
+        ("no /metadata/instance", "instance-whole"),
     ],
 )
 def test_a_known_fault_is_found(fault: str, rule: str, of_mock: dict[str, Finding]) -> None:
     """Each by the rule that it breaks."""
     assert of_mock[rule].outcome is Outcome.BREACH, fault
+
+
+def test_an_id_is_sent_in_another_case_than_it_is_shown_in() -> None:
+    """Also where ids are shown in lower case: a server that compares letter by letter is found."""
+    with Mock(has_lower_ids=True) as mock:
+        (finding,) = inspect(Server(mock.url), Plan(approves=True), only=["approval-id-in-any-case"])
+
+    assert finding.outcome is Outcome.BREACH
+    assert finding.expected == "200 to an id in another case than it is shown in"
+
+
+def test_an_id_in_another_case_that_is_ignored_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A 200 alone proves nothing; the ids as shown then start the event."""
+    monkeypatch.setattr(evidence, "_PATIENCE", 1.0)
+    with Mock(is_silent=True) as mock:
+        rules = ["approval-id-in-any-case", "approval-starts-the-event"]
+        found = by_rule(inspect(Server(mock.url), Plan(approves=True), only=rules))
+
+    assert found["approval-starts-the-event"].outcome is Outcome.KEPT
+    assert found["approval-id-in-any-case"].outcome is Outcome.BREACH
+    assert found["approval-id-in-any-case"].seen == "answered 200, and ignored"
+
+
+@pytest.mark.parametrize(
+    ("source", "outcome"),
+    [("User", Outcome.BREACH), ("Platform", Outcome.NOT_SEEN)],
+)
+def test_a_second_request_that_is_not_read_is_found(
+    source: str, outcome: Outcome, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What a user asked for waits for nobody; maintenance may wait for its turn while another goes on."""
+    monkeypatch.setattr(evidence, "_PATIENCE", 1.0)
+    with Mock(number=2, source=source) as mock:
+        (finding,) = inspect(Server(mock.url), Plan(approves=True), only=["approval-of-several"])
+
+    assert finding.outcome is outcome
+    assert outcome is Outcome.NOT_SEEN or finding.seen == "request 2 of 2 did not"
+
+
+def test_a_turn_that_never_comes_is_found() -> None:
+    """Once it is the only event there is, an approved one waits for nothing."""
+    with Mock(number=2) as mock:
+        first, second = mock.events
+        seen = evidence.Evidence(approved=[first, second], approved_at=1)
+        both, alone = (shown(each) for each in ([first | {"EventStatus": "Started"}, second], [second]))
+        seen.documents = [shown([first, second]), both]
+        seen.after_approval = both
+
+        assert seen.may_still_wait(second)
+        seen.documents.append(alone)
+        assert not seen.may_still_wait(second)
+
+
+def shown(events: list[dict[str, Any]]) -> evidence.Shown:
+    body = msgspec.json.encode({"DocumentIncarnation": 1, "Events": events})
+    return evidence.Shown(Reply(200, (), body))
+
+
+def test_all_may_be_required_to_be_seen() -> None:
+    """What cannot be seen from outside is asked of nobody."""
+    unseen, out_of_sight, kept = (
+        Finding("rule", outcome, "", why)
+        for outcome, why in (
+            (Outcome.NOT_SEEN, "no event"),
+            (Outcome.NOT_SEEN, OUT_OF_SIGHT),
+            (Outcome.KEPT, ""),
+        )
+    )
+
+    assert is_good([unseen, out_of_sight, kept])
+    assert is_good([out_of_sight, kept], requires_all=True)
+    assert not is_good([unseen, kept], requires_all=True)
 
 
 def test_what_a_mock_does_right_is_not_held_against_it(of_mock: dict[str, Finding]) -> None:

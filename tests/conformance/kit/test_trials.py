@@ -66,14 +66,39 @@ def test_a_client_that_uses_a_proxy_is_seen_in_every_other_trial() -> None:
     assert [each.outcome for each in findings] == [Outcome.KEPT, Outcome.BREACH]
 
 
-def test_a_client_that_ends_at_once_is_not_called_good() -> None:
-    """Nothing was seen of it, and its last words are told."""
+def test_a_client_that_ends_at_once_fails() -> None:
+    """Nothing was seen of it but that, and its last words are told."""
     command = f"{PYTHON} -c 'raise SystemExit(\"no such VM\")'"
     (finding,) = try_out(command, only=["stands-500"], patience=10)
 
-    assert is_good([finding])
-    assert finding.outcome is Outcome.NOT_SEEN
+    assert not is_good([finding])
     assert finding.seen.endswith("it ended with 1: no such VM")
+
+
+def test_a_client_that_never_asks_fails() -> None:
+    """Though it runs."""
+    (finding,) = try_out(f"{PYTHON} -c 'import time; time.sleep(600)'", only=["asks-with-the-header"], patience=1)
+
+    assert not is_good([finding])
+    assert finding.seen == "the client did not ask for the document within 1 s; it runs"
+
+
+def test_a_client_that_asks_once_and_ends_fails() -> None:
+    """It would hear of nothing that is announced later."""
+    ask = "import sys, urllib.request as r; r.urlopen(r.Request(sys.argv[1], headers=dict(Metadata=str(True))))"
+    command = f"{PYTHON} -c {shlex.quote(ask)} {{url}}?api-version=2020-07-01"
+    findings = try_out(command, only=["approves-its-own", "leaves-others-alone"], patience=5)
+
+    assert [each.outcome for each in findings] == [Outcome.BREACH, Outcome.BREACH]
+
+
+def test_a_client_that_approves_nothing_is_not_wrong() -> None:
+    """What only its approvals would show is not seen; it may be required to be."""
+    (finding,) = try_out(f"{CLIENT} shy", only=["approves-its-own"], patience=2)
+
+    assert finding.outcome is Outcome.NOT_SEEN
+    assert is_good([finding])
+    assert not is_good([finding], requires_all=True)
 
 
 def test_a_client_that_cannot_be_run_is_wrong_usage() -> None:

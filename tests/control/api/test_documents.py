@@ -2,13 +2,16 @@
 
 import json
 import re
+from datetime import timedelta
 from html.parser import HTMLParser
+from typing import Any
 
 import msgspec
 
 from forewarn.control.access import PERMITTED
-from forewarn.control.api.app import RESOURCES
-from forewarn.control.api.openapi import describe, operations_of
+from forewarn.control.api.openapi import operations_of
+from forewarn.journal.port import JournalFailed
+from tests.control.api.document import DOCUMENT
 from tests.office import Office
 
 
@@ -18,12 +21,12 @@ def test_the_document_is_served_to_everybody(office: Office) -> None:
 
     assert said.status == 200
     assert said.json["openapi"].startswith("3.1")
-    assert said.json == json.loads(msgspec.json.encode(describe(RESOURCES)))
+    assert said.json == json.loads(msgspec.json.encode(DOCUMENT))
 
 
 def test_every_operation_is_told_apart_described_and_says_who_may() -> None:
     """By a name of its own, a sentence, and the roles of the table."""
-    operations = [operation for _, _, operation in operations_of(describe(RESOURCES))]
+    operations = [operation for _, _, operation in operations_of(DOCUMENT)]
     names = [operation["operationId"] for operation in operations]
 
     assert len(set(names)) == len(names)
@@ -33,7 +36,7 @@ def test_every_operation_is_told_apart_described_and_says_who_may() -> None:
 
 def test_every_reference_leads_to_a_record() -> None:
     """None is left hanging."""
-    document = describe(RESOURCES)
+    document = DOCUMENT
     wanted = set(re.findall(r"#/components/schemas/([\w.]+)", str(document)))
 
     assert wanted == set(document["components"]["schemas"])
@@ -41,7 +44,7 @@ def test_every_reference_leads_to_a_record() -> None:
 
 def test_bodies_say_that_they_take_nothing_else() -> None:
     """What is enforced is written down."""
-    schemas = describe(RESOURCES)["components"]["schemas"]
+    schemas = DOCUMENT["components"]["schemas"]
 
     assert all(not schema["additionalProperties"] for name, schema in schemas.items() if name.endswith("Body"))
 
@@ -82,10 +85,44 @@ def test_every_link_on_the_page_leads_somewhere(office: Office) -> None:
     page = Page(office.ask("GET", "/").body.decode())
 
     assert {link.removeprefix("#") for link in page.links if len(link) > 1 and link != "/openapi.json"} <= page.places
-    assert {operation["operationId"] for _, _, operation in operations_of(describe(RESOURCES))} <= page.places
+    assert {operation["operationId"] for _, _, operation in operations_of(DOCUMENT)} <= page.places
+
+
+def test_health_lists_what_needs_an_operator(office: Office) -> None:
+    """To operators and viewers, who may know the names in it; never to those without a token."""
+    office.node.warnings["reload"] = "the last reload failed: forewarn.toml, line 3: ..."
+
+    said = office.ask("GET", "/v1/health").json
+    assert said["warnings"] == ["the last reload failed: forewarn.toml, line 3: ..."]
+    assert office.ask("GET", "/v1/health", token="").status == 401
+    assert "warnings" not in office.ask("GET", "/v1/health/ready", token="").json
 
 
 def test_health_needs_no_token_and_tells_what_is_wrong(office: Office) -> None:
     """Live as long as it runs; ready as long as the journal can be used."""
     assert office.ask("GET", "/v1/health/live", token="").json["status"] == "live"
     assert office.ask("GET", "/v1/health/ready", token="").json == {"status": "ready", "revision": 1}
+
+
+def test_health_says_that_the_journal_cannot_be_written(office: Office) -> None:
+    """It lists the reason, also while the journal cannot even be read, until a write succeeds."""
+    journal, append, load = office.journal, office.journal.append, office.journal.load
+
+    def fail(*_: Any) -> Any:
+        raise JournalFailed("the disk is gone: check it")
+
+    def write() -> int:
+        return office.ask("PATCH", "/v1/fleet", {"hosts": [{"name": "h9"}]}).status
+
+    for way in ((fail, load), (fail, fail)):
+        journal.append, journal.load = way  # type: ignore[method-assign, assignment]
+        assert (write(), write()) == (503, 503)
+        said = office.ask("GET", "/v1/health")
+        assert (said.status, said.json["status"]) == (200, "unready")
+        (warning,) = said.json["warnings"]
+        assert warning.endswith("the disk is gone: check it")
+    journal.append, journal.load = append, load  # type: ignore[method-assign]
+    office.clock.advance(timedelta(minutes=1))
+    assert write() == 200
+    expected = {"status": "ready", "revision": 2, "warnings": [], "listeners": None}
+    assert office.ask("GET", "/v1/health").json == expected

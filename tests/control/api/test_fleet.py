@@ -53,6 +53,7 @@ def test_a_change_in_lines_is_one_change(office: Office) -> None:
         (b'{"vms": []}\n{"vms": [{"name": 1}]}', "line 2.vms[0].name"),
         (b'{"vms": []}\nx', "line 2"),
         (b'{"vm": []}', "line 1"),
+        (b'{"removed_vms": ["\xff"]}', "line 1"),
     ],
 )
 def test_a_line_that_does_not_fit_is_named(office: Office, body: bytes, place: str) -> None:
@@ -74,7 +75,7 @@ def test_a_change_is_refused_whole(office: Office) -> None:
 
 def test_a_body_that_is_too_large_is_to_be_sent_in_lines(office: Office, monkeypatch: pytest.MonkeyPatch) -> None:
     """And a line that is too long, in more of them."""
-    monkeypatch.setattr("forewarn.control.api.fleet._LONGEST_LINE", 100)
+    monkeypatch.setattr("forewarn.control.api.parts._LONGEST_LINE", 100)
     body = b'{"removed_vms": ["' + b"x" * 200 + b'"]}'
 
     assert "send it in lines" in office.ask("PATCH", "/v1/fleet", body).json["detail"]

@@ -53,7 +53,7 @@ def test_history_is_bounded_by_time(office: Office, client: Client) -> None:
     now = office.clock.now().isoformat()
 
     assert list(client.history(until=now)) == []
-    assert len(list(client.history(since=now))) == 4
+    assert len(list(client.history(since=now))) == 5
     with pytest.raises(BadInput, match="since"):
         list(client.history(since="2026-01-31T14:32:00"))
 

@@ -9,10 +9,11 @@ from collections.abc import Iterator
 import msgspec
 import pytest
 
-from forewarn.control.api.app import RESOURCES, make_app
-from forewarn.control.api.openapi import describe, operations_of
+from forewarn.control.api.app import make_app
+from forewarn.control.api.openapi import operations_of
 from forewarn.control.api.routing import ACTION, PUBLIC
 from forewarn.core.outsiders import Role
+from tests.control.api.document import DOCUMENT
 from tests.office import FLEET, Office, Said, opened
 
 OTHERS = """
@@ -63,7 +64,7 @@ ROUTES = [
         tuple(operation["x-roles"]),
         tuple(each["name"] for each in operation.get("parameters", ()) if each["in"] == "query"),
     )
-    for path, method, operation in operations_of(describe(RESOURCES))
+    for path, method, operation in operations_of(DOCUMENT)
 ]
 OWNED = [route for route in ROUTES if Role.OWNER in route.roles and route.name not in ENDLESS]
 FILTERS = (

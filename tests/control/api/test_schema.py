@@ -11,8 +11,7 @@ from schemathesis import Case
 from schemathesis.checks import not_a_server_error
 from schemathesis.specs.openapi import checks
 
-from forewarn.control.api.app import RESOURCES
-from forewarn.control.api.openapi import describe
+from tests.control.api.document import DOCUMENT as API_DOCUMENT
 from tests.office import Office, opened
 
 pytestmark = pytest.mark.end_to_end  # thorough, and slow for it
@@ -25,7 +24,7 @@ CHECKS = [
     checks.response_schema_conformance,
     checks.negative_data_rejection,
 ]
-DOCUMENT = deepcopy(describe(RESOURCES))
+DOCUMENT = deepcopy(API_DOCUMENT)
 # It sends JSON; that a change in lines is read the same way is held in test_fleet.py.
 del DOCUMENT["paths"]["/v1/fleet"]["patch"]["requestBody"]["content"]["application/jsonl"]
 schema = schemathesis.openapi.from_dict(DOCUMENT).exclude(path="/v1/changes")

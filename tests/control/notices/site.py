@@ -52,8 +52,8 @@ class Site:
 
     def __init__(self, journal: Journal, clock: ManualClock, mail: Mail) -> None:
         self.journal = journal
-        self.rig = Rig(journal)
-        self.clock = self.rig.clock = self.rig.node.clock = clock
+        self.rig = Rig(journal, clock)
+        self.clock = clock
         self.deliverer = Deliverer(self.rig.node, journal, mail, origin="site", timeout=5.0)
         self.rig.node.feed.subscribe(self.deliverer)
 

@@ -16,15 +16,17 @@ from forewarn.config.settings import Mail
 from forewarn.control.notices import worker as workers
 from forewarn.control.notices.delivery import Delivery, DeliveryState
 from forewarn.control.notices.window import Window
-from forewarn.core.errors import Unavailable
+from forewarn.core.commands import ChangeFleet
+from forewarn.core.errors import Refused, Unavailable
 from forewarn.core.facts import Delivered, Entry
 from forewarn.core.model import EventType
-from forewarn.core.outsiders import SubscriptionKind
+from forewarn.core.outsiders import Subscription, SubscriptionKind
 from forewarn.journal.memory import MemoryJournal
 from forewarn.journal.port import JournalFailed
 from forewarn.journal.sqlite import SqliteJournal
 from tests.control.notices.receivers import Answer, Received, Receiver, mail_sink
 from tests.control.notices.site import Site, play
+from tests.node.rig import OPERATOR
 
 SECOND = timedelta(seconds=1)
 MINUTE = timedelta(minutes=1)
@@ -381,7 +383,7 @@ class StumblingJournal(MemoryJournal):
             raise JournalFailed("the disk is tired")
 
 
-def test_what_became_durable_without_a_commit_is_told() -> None:
+def test_what_became_durable_although_the_append_failed_is_told() -> None:
     """The writer reads the journal anew, and so do those who tell."""
     journal = StumblingJournal()
 
@@ -390,8 +392,7 @@ def test_what_became_durable_without_a_commit_is_told() -> None:
         await site.subscribe(receiver.url)
         await site.rig.operate("freeze", "web-0")
         journal.stumbles = True
-        with pytest.raises(Unavailable):
-            await site.rig.operate("freeze", "web-1")
+        await site.rig.operate("freeze", "web-1")
         await site.rig.operate("freeze", "web-2")
         await site.settled()
 
@@ -624,6 +625,41 @@ def test_people_are_told_by_slack_teams_and_mail() -> None:
         play(story, mail=Mail(host="127.0.0.1", port=sink.port, tls="none", sender="forewarn@example.org"))
 
 
+def test_owners_are_told_that_their_vms_were_removed() -> None:
+    """Once for each group that lost some, also to one who was away; not to others, nor who wants some types only."""
+
+    async def story(site: Site) -> None:
+        await site.rig.add_fleet()
+        await site.subscribe(ours.url, name="ours", groups=("web",))
+        await site.subscribe(everything.url, name="all")
+        await site.subscribe(few.url, name="few", types=(EventType.REBOOT,))
+        await site.rig.node.submit(ChangeFleet(id="removal", by=OPERATOR, removed_vms=("web-0", "web-1")))
+        await site.settled()
+
+        for told in (ours.taken, everything.taken):
+            (removed,) = [each.json for each in told if each.json["type"] == "io.forewarn.vm.removed"]
+            assert (removed["subject"], removed["data"]["Resources"]) == ("web", ["web-0", "web-1"])
+            assert removed["data"]["By"] == str(OPERATOR)
+        assert few.taken == []
+
+    with Receiver() as ours, Receiver() as everything, Receiver() as few:
+        play(story)
+
+
+def test_a_subscription_by_mail_needs_a_mail_server() -> None:
+    """Without one it is refused, with the setting's name, before anything is recorded; other kinds need none."""
+
+    async def story(site: Site) -> None:
+        mail = Subscription("s1", "ops", SubscriptionKind.MAIL, "ops@example.org")
+        with pytest.raises(Refused, match=r"no mail server is set; write host and sender in \[mail\] of"):
+            site.deliverer.check(mail)
+        site.deliverer.check(Subscription("s2", "hook", SubscriptionKind.WEBHOOK, "http://example.org"))
+        site.deliverer.set_mail(Mail(host="mail.example.org", sender="forewarn@example.org"))
+        site.deliverer.check(mail)
+
+    play(story)
+
+
 def test_a_mail_without_a_mail_server_waits_and_says_what_to_set() -> None:
     """Until the settings name one."""
 
@@ -636,3 +672,24 @@ def test_a_mail_without_a_mail_server_waits_and_says_what_to_set() -> None:
         assert "write [mail] with host and sender" in site.delivery(ops).last_error
 
     play(story)
+
+
+def test_another_mail_server_gets_what_waits() -> None:
+    """As soon as it is set, and what was delivered already is not sent again."""
+
+    async def story(site: Site) -> None:
+        await site.rig.add_fleet()
+        ops = await site.subscribe("ops@example.org", SubscriptionKind.MAIL)
+        await site.rig.operate("restart", "web-0")
+        await site.settled()
+        assert site.delivery(ops).last_error
+
+        site.deliverer.set_mail(Mail(host="127.0.0.1", port=sink.port, tls="none", sender="forewarn@example.org"))
+        await site.settled()
+        assert (site.delivery(ops).last_error, len(sink.mails)) == ("", 1)
+        site.deliverer.set_mail(Mail())
+        await site.settled()
+        assert len(sink.mails) == 1
+
+    with mail_sink() as sink:
+        play(story)

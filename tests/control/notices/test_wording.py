@@ -2,7 +2,7 @@
 
 import pytest
 
-from forewarn.control.notices.messages import MessageType, missed_message, trial_message
+from forewarn.control.notices.messages import Message, MessageType, missed_message, trial_message
 from forewarn.control.notices.wording import headline, particulars
 from forewarn.core.model import EventStatus
 from tests.control.notices.samples import AT, message
@@ -54,3 +54,11 @@ def test_what_is_about_no_event_says_what_it_is() -> None:
     assert headline(trial_message("x", AT, "ops")) == "Test of a subscription"
     assert headline(missed_message(1, 2, AT)) == "Messages are missing"
     assert dict(particulars(missed_message(1, 2, AT))).keys() == {"Detail"}
+
+
+def test_removed_vms_are_named_with_their_group() -> None:
+    """And who removed them."""
+    told = Message("7-0-web", MessageType.VM_REMOVED, 7, AT, "ada", "why", group="web", vms=("web-0", "web-1"))
+
+    assert headline(told) == "web-0, web-1 of web left the fleet"
+    assert dict(particulars(told)) == {"Group": "web", "VMs": "web-0, web-1", "By": "ada", "Detail": "why"}

@@ -15,6 +15,7 @@ from demo.kernel import Kernel
 from forewarn.clocks import SystemClock
 from forewarn.drivers.libvirt import loop
 from forewarn.drivers.libvirt.driver import LibvirtDriver
+from tests.cleaning import closed_on_failure
 from tests.drivers.libvirt.hypervisor import QEMU_CONF, Guest, boot, wait_for
 
 NAMES = ("h1", "h2")
@@ -27,15 +28,41 @@ class Daemons:
         loop.run()
         self.root = Path(tempfile.mkdtemp(prefix="lv-"))
         self.records = self.root / "records"
-        self._processes = {name: self._start(name) for name in NAMES}
-        self._join()
         self.uris = {name: f"qemu+unix:///system?socket={self.root / name}/libvirt-sock" for name in NAMES}
-        for name in NAMES:
-            wait_for((self.root / name / "libvirt-sock").exists, f"libvirt on {name}")
-        self.connections = {name: libvirt.open(uri) for name, uri in self.uris.items()}
+        self.connections: dict[str, libvirt.virConnect] = {}
         self._made: list[LibvirtDriver] = []
+        self._processes: dict[str, subprocess.Popen[bytes]] = {}
+        """What holds the namespaces of each host."""
+        self._daemons: dict[str, subprocess.Popen[bytes]] = {}
+        with closed_on_failure(self.close):
+            for name in NAMES:
+                self._processes[name] = self._make(name)
+            self._join()
+            for name in NAMES:
+                self.start(name)
 
-    def _start(self, name: str) -> subprocess.Popen[bytes]:
+    def start(self, name: str) -> None:
+        """Start the daemon of a host, and connect to it."""
+        directory = self.root / name
+        (directory / "libvirt-sock").unlink(missing_ok=True)
+        with (directory / "stderr").open("ab") as stderr:
+            self._daemons[name] = subprocess.Popen(
+                [
+                    *("nsenter", "--target", str(self._processes[name].pid), "--net", "--mount", "--uts"),
+                    *("/usr/sbin/libvirtd", "--pid-file", str(directory / "libvirtd.pid")),
+                ],
+                stdin=subprocess.DEVNULL,
+                stderr=stderr,
+            )
+        wait_for((directory / "libvirt-sock").exists, f"libvirt on {name}")
+        self.connections[name] = libvirt.open(self.uris[name])
+
+    def kill(self, name: str) -> None:
+        """Let the daemon of a host die; its guests live on."""
+        self._daemons[name].kill()
+        self._daemons[name].wait(20)
+
+    def _make(self, name: str) -> subprocess.Popen[bytes]:
         directory = self.root / name
         directory.mkdir()
         (directory / "qemu.conf").write_text(QEMU_CONF)
@@ -50,7 +77,7 @@ class Daemons:
     def _join(self) -> None:
         """Lay a wire from one to the other; this machine's own network never sees it."""
         for name in NAMES:
-            wait_for((self.root / name / "hosts").exists, f"the namespaces of {name}")
+            wait_for((self.root / name / "ready").exists, f"the namespaces of {name}")
         one, other = (str(process.pid) for process in self._processes.values())
         _run("ip", "link", "add", "wire", "netns", one, "type", "veth", "peer", "name", "wire", "netns", other)
         for number, pid in enumerate((one, other), start=1):
@@ -86,10 +113,34 @@ class Daemons:
             if guest.name in [domain.name() for domain in connection.listAllDomains()]
         ]
 
+    def running(self, guest: Guest) -> list[str]:
+        """Return the hosts on which a guest runs, by what the daemons say; never more than one."""
+        found: list[str] = []
+        for name, connection in self.connections.items():
+            with suppress(libvirt.libvirtError):
+                domain = connection.lookupByName(guest.name)
+                found += [name] if int(domain.info()[0]) == libvirt.VIR_DOMAIN_RUNNING else []
+        return found
+
+    def migrate(self, guest: Guest, to: str = "h2", *, undefine: bool = True, bandwidth: int = 0) -> None:
+        """Move a guest as somebody else would, behind Forewarn's back; ``bandwidth`` is in MiB/s."""
+        # Unsafe: libvirt cannot know that both hosts see the disks, which are on no network file system.
+        flags = libvirt.VIR_MIGRATE_LIVE | libvirt.VIR_MIGRATE_PERSIST_DEST | libvirt.VIR_MIGRATE_UNSAFE
+        flags |= libvirt.VIR_MIGRATE_UNDEFINE_SOURCE if undefine else 0
+        source = next(name for name in NAMES if name != to)
+        parameters: dict[str, str | int] = {libvirt.VIR_MIGRATE_PARAM_URI: f"tcp://{to}"}
+        if bandwidth:
+            parameters[libvirt.VIR_MIGRATE_PARAM_BANDWIDTH] = bandwidth
+        domain = self.connections[source].lookupByName(guest.name)
+        domain.migrate3(self.connections[to], parameters, flags)  # type: ignore[arg-type]
+
     def clear(self) -> None:
-        """Leave no driver and no guest."""
+        """Leave no driver and no guest, and both daemons alive."""
         while self._made:
             self._made.pop().close()
+        for name, daemon in self._daemons.items():
+            if daemon.poll() is not None:
+                self.start(name)
         for connection in self.connections.values():
             for domain in connection.listAllDomains():
                 with suppress(libvirt.libvirtError):
@@ -101,7 +152,7 @@ class Daemons:
         self.clear()
         for connection in self.connections.values():
             connection.close()
-        for process in self._processes.values():
+        for process in (*self._daemons.values(), *self._processes.values()):
             process.terminate()
             process.wait(60)
         shutil.rmtree(self.root, ignore_errors=True)

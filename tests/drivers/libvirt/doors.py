@@ -3,6 +3,7 @@
 import subprocess
 from pathlib import Path
 
+from tests.cleaning import closed_on_failure
 from tests.drivers.libvirt.daemons import Daemons
 from tests.drivers.libvirt.hypervisor import wait_for
 from tests.ports import free_port
@@ -58,15 +59,23 @@ class SshDoor:
                 stdin=subprocess.DEVNULL,
                 stderr=log,
             )
-        wait_for(lambda: b"listening on" in (self._place / "log").read_bytes(), "sshd")
+        with closed_on_failure(self.close):
+            wait_for(lambda: b"listening on" in (self._place / "log").read_bytes(), "sshd")
 
     def cut(self) -> None:
         """End every conversation that goes on, and the door's keeper."""
-        inside = subprocess.run(["pgrep", "-P", str(self._sshd.pid)], capture_output=True, text=True, check=False)
+        inside = _descendants(str(self._sshd.pid))
         self.close()
-        for pid in inside.stdout.split():
+        for pid in inside:
             subprocess.run(["kill", "-9", pid], check=False, capture_output=True)
 
     def close(self) -> None:
         self._sshd.terminate()
         self._sshd.wait(20)
+
+
+def _descendants(pid: str) -> list[str]:
+    """Return the processes below one: newer versions of sshd hand a conversation on to a child of a child."""
+    told = subprocess.run(["pgrep", "-P", pid], capture_output=True, text=True, check=False)
+    children = told.stdout.split()
+    return [*children, *(below for child in children for below in _descendants(child))]

@@ -1,5 +1,5 @@
 #!/bin/sh
-# host.sh DIRECTORY NAME UUID: libvirtd as on a machine of its own; run it in new network, mount and UTS namespaces.
+# host.sh DIRECTORY NAME UUID: a machine of its own for libvirtd; run it in new network, mount and UTS namespaces.
 set -eu
 directory=$1 name=$2 uuid=$3
 
@@ -21,4 +21,5 @@ auth_unix_ro = "none"
 auth_unix_rw = "none"
 host_uuid = "$uuid"
 END
-exec /usr/sbin/libvirtd --pid-file "$directory/libvirtd.pid"
+touch "$directory/ready"
+exec tail -f /dev/null

@@ -158,7 +158,7 @@ def crash_at(machines: Machines, impact: Impact, steps: int, **settings: object)
     driver: Any = machines.driver(**settings)
     left = steps
 
-    def die(*_: object) -> None:
+    def die(*_: object, **__: object) -> None:
         raise Crash
 
     with driver._workshop._ledger.held(impact.event.id) as page:
@@ -168,7 +168,7 @@ def crash_at(machines: Machines, impact: Impact, steps: int, **settings: object)
         def count(name: str, vm: str = "", **seen: str) -> None:
             nonlocal left
             if left == 0:
-                driver._hosts.domain = die  # the dead touch nothing
+                driver._hosts.domain = driver._hosts.connection = die  # the dead touch nothing
                 die()
             left -= 1
             note(name, vm, **seen)

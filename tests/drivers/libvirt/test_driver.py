@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from forewarn.core.errors import BadInput
-from forewarn.core.model import EventType, Seen, Sighting
+from forewarn.core.model import EventType, Seen, Sighting, Vm
 from forewarn.node.driver import Done, Driver, Failed, Impact, NotBegun, Unknowable, Watching
 from forewarn.testing.driver_contract import DriverContract, DriverTrial
 from tests.drivers.impacts import carried_out
@@ -68,10 +68,9 @@ def test_libvirt_that_is_not_there_fails_with_its_sentence(machines: Machines, t
 
 
 def test_a_host_without_uri_fails_with_the_remedy(machines: Machines) -> None:
-    """Nothing is guessed."""
-    outcome = carried_out(
-        machines.driver(hosts={"h2": URI, "h3": URI}), machines.impact(EventType.REBOOT, machines.define())
-    )
+    """A machine that is on no other host either may be there, and nothing is guessed."""
+    vm = Vm("nowhere", "web", host="h1")
+    outcome = carried_out(machines.driver(hosts={"h2": URI, "h3": URI}), machines.impact(EventType.REBOOT, vm))
 
     assert outcome == Failed("host 'h1' has no URI; name it in 'hosts' of driver 'libvirt', or set 'uri' for all")
 

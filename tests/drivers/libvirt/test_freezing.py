@@ -34,10 +34,10 @@ def test_a_freeze_that_fails_for_one_leaves_none_paused(machines: Machines) -> N
     driver: Any = machines.driver()
     find = driver._hosts.domain
 
-    def find_all_but_one(host: str, name: str, uuid: str = "") -> libvirt.virDomain:
+    def find_all_but_one(host: str, name: str, uuid: str = "", *, by_name: bool = True) -> libvirt.virDomain:
         if name == gone.name:
             raise Trouble("it cannot be found")
-        found: libvirt.virDomain = find(host, name, uuid)
+        found: libvirt.virDomain = find(host, name, uuid, by_name=by_name)
         return found
 
     driver._hosts.domain = find_all_but_one

@@ -20,6 +20,8 @@ def shown(field: msgspec.structs.FieldInfo) -> str:
             return str(field.default).lower()
         case msgspec.NODEFAULT | "":
             return "empty"
+        case None:
+            return "none"
         case _:
             return str(field.default)
 

@@ -1,5 +1,7 @@
 """Guests that move between two real libvirt daemons while they run, and what happens when they cannot."""
 
+from concurrent.futures import ThreadPoolExecutor
+
 import libvirt
 import pytest
 
@@ -58,7 +60,7 @@ def test_a_target_that_is_too_small_is_not_tried(daemons: Daemons) -> None:
     failed = carried_out(daemons.driver(spare_memory=1 << 30), to_h2(guest))
 
     assert isinstance(failed, Failed)
-    assert failed.reason.startswith(f"no host has the 96 MiB that {guest.name} needs: h2 has -")
+    assert failed.reason.startswith(f"no host has the 96 MiB that {guest.name} needs: h2 has 0 MiB free")
     assert daemons.where(guest) == ["h1"]
     assert guest.still_runs
 
@@ -101,3 +103,16 @@ def test_a_host_that_does_not_answer_is_named(daemons: Daemons) -> None:
     assert "libvirt on h2 (qemu+unix:///system?socket=/no/such) cannot be reached" in failed.reason
     assert not isinstance(driver.outcome_of(to_h2(guest)), Underway)
     assert guest.still_runs
+
+
+def test_two_migrations_at_once_do_not_take_the_same_room(daemons: Daemons) -> None:
+    """Room is reserved while a migration is under way: the host may have one more CPU, and only one guest moves."""
+    guests = [daemons.boot(), daemons.boot()]
+    cpus = int(daemons.connections["h2"].getInfo()[2])
+    driver = daemons.driver(cpu_ratio=1.01 / cpus, bandwidth=30)
+    with ThreadPoolExecutor(2) as threads:
+        ended = list(threads.map(lambda guest: carried_out(driver, to_h2(guest)), guests))
+
+    (failed,) = [outcome for outcome in ended if isinstance(outcome, Failed)]
+    assert failed.reason.endswith("needs: h2 has room for 0 more; see cpu_ratio")
+    assert sorted(host for guest in guests for host in daemons.running(guest)) == ["h1", "h2"]

@@ -69,6 +69,16 @@ def test_a_disk_that_a_crash_left_deleted_is_made_from_the_record(machines: Mach
     assert machines.state(vm) == libvirt.VIR_DOMAIN_RUNNING
 
 
+def test_a_machine_that_is_off_stays_off_when_its_host_is_redeployed(machines: Machines) -> None:
+    """Where it cannot leave its host, nothing happens to it."""
+    vm = machines.define(starts=False)
+    asked = machines.impact(EventType.REDEPLOY, vm, operation="host redeploy")
+
+    done = carried_out(machines.driver(redeploy="restart"), asked)
+    assert done == Done(detail=f"{vm.name} did not run and stays off")
+    assert machines.state(vm) == libvirt.VIR_DOMAIN_SHUTOFF
+
+
 def test_a_machine_is_started_once_its_host_answers_again(
     machines: Machines, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -115,7 +115,7 @@ def test_a_guest_that_died_while_nobody_listened_is_seen_once(hypervisor: Hyperv
     wait_for(lambda: any(sight.vm == guest.name for sight in seen), "the dead to be seen")
     driver._see_the_dead("h1")
 
-    assert [sight.what for sight in seen if sight.vm == guest.name] == [Seen.CRASHED]
+    assert [(sight.what, sight.is_found) for sight in seen if sight.vm == guest.name] == [(Seen.CRASHED, True)]
 
 
 def test_an_evicted_guest_is_off(hypervisor: Hypervisor) -> None:

@@ -249,6 +249,23 @@ def test_a_machine_that_is_off_is_started_by_a_reboot(machines: Machines) -> Non
     assert machines.state(vm) == libvirt.VIR_DOMAIN_RUNNING
 
 
+@pytest.mark.parametrize("is_cut_off", [False, True])
+def test_a_machine_that_is_off_stays_off_when_its_host_reboots(
+    machines: Machines, monkeypatch: pytest.MonkeyPatch, *, is_cut_off: bool
+) -> None:
+    """Maintenance starts nothing that did not run; the others start over."""
+    off, running = machines.define(starts=False), machines.define()
+    asked = machines.impact(EventType.REBOOT, off, running, operation="host reboot")
+    if is_cut_off:
+        crash_after(machines.driver(), asked, 1, monkeypatch)
+
+    done = when_ended(machines.driver(), asked) if is_cut_off else carried_out(machines.driver(), asked)
+    assert done == Done(detail="" if is_cut_off else f"{off.name} did not run and stays off")
+    assert machines.state(off) == libvirt.VIR_DOMAIN_SHUTOFF
+    assert machines.times(off.name, *STARTED) == 0
+    assert machines.times(running.name, *STARTED) == 2
+
+
 @pytest.mark.parametrize("points", [1, 2, 3])
 def test_a_start_cut_off_is_no_reason_for_a_reboot(
     machines: Machines, points: int, monkeypatch: pytest.MonkeyPatch

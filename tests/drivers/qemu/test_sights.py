@@ -85,7 +85,9 @@ def test_a_machine_that_was_dead_before_anybody_listened_has_crashed_once() -> N
     dead = (set[Path](), {WEB_0})
 
     assert found(Watch(), dead) == []
-    assert found(Watch(), *[dead] * 5) == [("web-0", "its process on the host had died before anybody listened")]
+    watch = Watch()
+    assert found(watch, *[dead] * 5) == [("web-0", "its process on the host had died before anybody listened")]
+    assert watch.seen[0].is_found
 
 
 def test_a_machine_that_only_starts_is_not_dead() -> None:

@@ -25,7 +25,7 @@ class Claims:
             return _decoder.decode(self._file.read_bytes())
         except FileNotFoundError:
             return {}
-        except msgspec.DecodeError as error:
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
             # Nothing is claimed on the strength of a file that nobody can read.
             raise OSError(f"{self._file} is damaged ({error}); look at what it names, then delete it") from None
 
@@ -33,7 +33,7 @@ class Claims:
         """Replace all claims, durably."""
         if claims == self.read():
             return
-        self._directory.mkdir(parents=True, exist_ok=True)
+        self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         new = self._file.with_suffix(".new")
         with written(new) as file:
             file.write(msgspec.json.encode(claims))

@@ -19,6 +19,7 @@ from forewarn.agent.handler import Done, Failed, NotBegun, Outcome, Result, Task
 from forewarn.agent.handlers.program import Ended, NotRun, last_line, run
 from forewarn.config.tables import read_table
 from forewarn.core.errors import BadInput
+from forewarn.core.redaction import scrubbed, secrets_among
 from forewarn.wire.shown import shown_event
 
 _OWNER = "handler 'command'"
@@ -107,7 +108,7 @@ class CommandHandler:
         return Failed(f"{argv[0]} {ended.problem}") if ended.problem else _done(ended)
 
     def _run(self, argv: list[str], task: Task) -> Ended:
-        return run(
+        ended = run(
             argv,
             task,
             said=msgspec.json.encode(shown_event(task.event)),
@@ -115,6 +116,8 @@ class CommandHandler:
             directory=self._settings.directory,
             grace=self._settings.grace.total_seconds(),
         )
+        # Its complaint goes into log and memory, and may repeat a key from its environment.
+        return ended._replace(stderr=scrubbed(ended.stderr, secrets_among(self._settings.environment)))
 
 
 def told(task: Task) -> dict[str, str]:

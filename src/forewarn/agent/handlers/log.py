@@ -56,6 +56,7 @@ class Record(msgspec.Struct, frozen=True):
 class LogHandler:
     """Writes down what happens."""
 
+    prepares = False
     repeats = True
     shared = False
 

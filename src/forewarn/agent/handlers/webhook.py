@@ -60,6 +60,7 @@ class WebhookSettings(msgspec.Struct, frozen=True):
 class WebhookHandler:
     """Tells a web service."""
 
+    prepares = False
     repeats = True
 
     def __init__(self, settings: WebhookSettings, name: str) -> None:
@@ -190,6 +191,6 @@ def _check_url(name: str, url: str) -> None:
     except ValueError:
         is_good = False
     if not is_good or not url.isascii() or not url.isprintable() or " " in url:
-        raise BadInput(f"setting {name!r} of {_OWNER}: {url!r} is no address; write https://host/path")
+        raise BadInput(f"setting {name!r} of {_OWNER}: this is no address; write https://host/path")
     if "@" in parts.netloc:
         raise BadInput(f"setting {name!r} of {_OWNER}: a password does not belong there; give it in 'headers'")

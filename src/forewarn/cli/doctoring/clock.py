@@ -2,9 +2,16 @@
 
 import ctypes
 import sys
+from collections.abc import Iterable
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
 
 from forewarn.cli.doctoring.finding import Findings
 
+if TYPE_CHECKING:
+    from forewarn.control.views import EventView
+
+_FAR = timedelta(days=365)
 _UNSYNCHRONIZED = 5
 _SIZE = 1024
 """More than the kernel's record takes; all zero, it asks and changes nothing."""
@@ -18,6 +25,19 @@ def examine_clock(findings: Findings) -> None:
         findings.unsure("clock", "the kernel does not know it to be synchronized; run chrony or systemd-timesyncd")
     else:
         findings.ok("clock", "synchronized")
+
+
+def examine_events(events: "Iterable[EventView]", findings: Findings) -> None:
+    """List the events that a clock which was ahead may have announced: nobody waits for them for years."""
+    now = datetime.now(UTC)
+    for event in events:
+        if event.not_before is not None and event.not_before - now > _FAR:
+            findings.wrong(
+                "events",
+                f"event {event.id} of {', '.join(event.resources)} is not to start before "
+                f"{event.not_before:%Y-%m-%dT%H:%M:%SZ}, more than a year ahead; if a wrong clock announced it, "
+                f"take it back with: forewarn event cancel {event.id}",
+            )
 
 
 def _state() -> int | None:

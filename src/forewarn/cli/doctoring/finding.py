@@ -38,6 +38,9 @@ class Findings:
         return all(each.state is not State.WRONG for each in self.all)
 
     def ok(self, what: str, said: str) -> None:
+        """Say that a part is well, unless something else was found of it before."""
+        if any(each.what == what and each.state is not State.OK for each in self.all):
+            return
         self.all.append(Finding(State.OK, what, said))
 
     def unsure(self, what: str, said: str) -> None:

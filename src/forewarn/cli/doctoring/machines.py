@@ -5,35 +5,70 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, cast
 
+import msgspec
+
 from forewarn.cli.doctoring.finding import Findings
+from forewarn.cli.networking.guests import recorded_vms
 from forewarn.config.settings import Settings
-from forewarn.core.errors import Unavailable
+from forewarn.core.errors import BadInput, ForewarnError, Unavailable
 from forewarn.core.model import Vm
 
 if TYPE_CHECKING:
+    from forewarn.control.bodies import ListenerView
     from forewarn.node.driver import DriverType
 
+_NAMED = 5
 
-def find_vms(settings: Settings, findings: Findings) -> tuple[bool, tuple[Vm, ...]]:
-    """Return whether a service answers, and the VMs: the service's, else the fleet file's."""
+
+class Found(msgspec.Struct):
+    """What is known of the service and its VMs."""
+
+    is_running: bool = False
+    vms: tuple[Vm, ...] | None = None
+    """The service's, else those on record and in the fleet file; None where that cannot be read."""
+    listeners: "tuple[ListenerView, ...] | None" = None
+    """Where the service listens, in its own words; None where no service answers, or an older one."""
+
+
+def find_vms(settings: Settings, findings: Findings) -> Found:
+    """Ask the service; where none answers, look at what it would start with."""
+    from forewarn.cli.doctoring.clock import examine_events
     from forewarn.control.client import Client
     from forewarn.control.wish import read
 
-    vms: tuple[Vm, ...] = ()
-    is_running = False
+    found = Found()
+    is_readable = False
     with findings.looking("fleet"):
         if settings.fleet:
-            vms = tuple(read(settings.fleet).vms.values())
-            findings.ok("fleet", f"{settings.fleet} declares {_counted(vms)}")
+            declared = tuple(read(settings.fleet).vms.values())
+            findings.ok("fleet", f"{settings.fleet} declares {_counted(declared)}")
+        is_readable = True
     with findings.looking("service"):
         try:
             with Client.local(settings.data) as client:
-                vms = tuple(vm for page in client.declared() for vm in page.vms)
-            is_running = True
-            findings.ok("service", f"it answers in {settings.data}, and knows {_counted(vms)}")
-        except Unavailable:
-            findings.unsure("service", f"none answers in {settings.data}; start it with 'forewarn serve'")
-    return is_running, vms
+                client.me()  # answered also while the journal cannot be read
+                found.is_running = True
+                health = client.health()
+                found.listeners = health.listeners
+                found.vms = tuple(vm for page in client.declared() for vm in page.vms)
+                examine_events(client.events(), findings)
+                left = client.differences()
+            for warning in health.warnings:
+                findings.wrong("service", warning)
+            findings.ok("service", f"it answers in {settings.data}, and knows {_counted(found.vms)}")
+            if left.total:
+                named = ", ".join(f"{each.kind} {each.name}" for each in left.differences[:_NAMED])
+                more = f" and {left.total - _NAMED} more" if left.total > _NAMED else ""
+                file = left.source or "FILE"
+                findings.unsure("fleet", f"differs from {file}: {named}{more}; look at 'forewarn fleet diff {file}'")
+        except Unavailable as error:
+            if found.is_running:
+                findings.wrong("service", f"it runs in {settings.data}, but cannot answer: {error}")
+            else:
+                findings.unsure("service", f"none answers in {settings.data}; start it with 'forewarn serve'")
+    if is_readable and not found.is_running:
+        found.vms = recorded_vms(settings, lambda _: None)  # a journal that cannot be read is a finding already
+    return found
 
 
 def _counted(vms: Sequence[Vm]) -> str:
@@ -43,14 +78,22 @@ def _counted(vms: Sequence[Vm]) -> str:
 def examine_driver(settings: Settings, vms: Sequence[Vm], findings: Findings, *, is_running: bool) -> None:
     from forewarn import plugins
     from forewarn.node.driver import CheckingSettings
+    from forewarn.node.driver_calls import describe_error
 
     with findings.looking("driver"):
         kind = cast("DriverType", plugins.load("forewarn.drivers", settings.driver))
-        if isinstance(kind, CheckingSettings):
-            troubles = kind.check_settings(settings.driver_settings, is_running=is_running)
-            proof = ", and what it calls is there"
-        else:
-            troubles, proof = _ask_driver(kind, settings, vms)
+        try:
+            if isinstance(kind, CheckingSettings):
+                troubles = kind.check_settings(settings.driver_settings, is_running=is_running)
+                proof = ", and what it calls is there"
+            else:
+                troubles, proof = _ask_driver(kind, settings, vms)
+            troubles = msgspec.convert(troubles, tuple[str, ...])
+        except (ForewarnError, OSError):
+            raise
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - it is somebody else's code
+            place = f"driver {settings.driver!r}"
+            raise BadInput(f"{describe_error(place, kind, error)}; mend it, or name another") from None
         for trouble in troubles:
             findings.wrong("driver", trouble)
         if not troubles:
@@ -61,8 +104,10 @@ def _ask_driver(kind: "DriverType", settings: Settings, vms: Sequence[Vm]) -> tu
     """Return what a driver says of its machines, and what is proved if it says nothing."""
     from forewarn.clocks import SystemClock
     from forewarn.node.driver import Checking
+    from forewarn.node.driver_calls import check_driver
 
-    driver = kind.from_settings(settings.driver_settings, SystemClock(), settings.hurry)
+    made = kind.from_settings(settings.driver_settings, SystemClock(), settings.hurry)
+    driver = check_driver(settings.driver, made)
     try:
         if isinstance(driver, Checking):
             return driver.check(tuple(vms)), f", and reaches the machines of {_counted(vms)}"
@@ -71,21 +116,23 @@ def _ask_driver(kind: "DriverType", settings: Settings, vms: Sequence[Vm]) -> tu
         driver.close()
 
 
-def examine_network(settings: Settings, vms: Sequence[Vm], findings: Findings) -> None:
-    """Look at the wires, where guests come by some."""
-    if settings.metadata.is_loopback or sys.platform != "linux":
+def examine_network(settings: Settings, vms: Sequence[Vm] | None, findings: Findings) -> None:
+    """Look at the wires, where guests come by some and it is known by which."""
+    if vms is None or settings.metadata.is_loopback or sys.platform != "linux":
         return
     if os.geteuid() != 0:
         findings.unsure("network", "only root may look at packet filters; look as root")
         return
-    from forewarn.network import checking, machine
+    from forewarn.network import machine
+    from forewarn.network.checking import Survey
 
     with findings.looking("network"):
         machine.require(root=True)
-        steps = checking.missing(settings, vms)
-        for step in steps:
+        survey = Survey(settings, vms)
+        if absent := survey.absent():
+            findings.wrong("network", absent)
+        for step in survey.steps():
             findings.wrong("network", f"missing: {step.what}; run 'forewarn network setup'")
-        for note in checking.notes(settings, vms):
+        for note in survey.notes():
             findings.unsure("network", note)
-        if not steps:
-            findings.ok("network", "guests reach the service, and none can pretend to be another")
+        findings.ok("network", "the address of the service, the routes to VMs and the rules are in place")

@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import stat
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -25,21 +26,31 @@ def _examine_directory(directory: Path, findings: Findings) -> None:
     if not there.is_dir():
         findings.wrong("data", f"{there} is no directory; set data to one")
         return
+    if os.name == "posix" and os.statvfs(there).f_flag & os.ST_RDONLY:
+        findings.wrong(
+            "data", f"the file system of {there} is read-only; mount it for writing, or set data elsewhere"
+        )
+        return
     if not os.access(there, os.W_OK | os.X_OK):
         findings.wrong(
             "data", f"this user may not write to {there}; run the service as its owner, or set data elsewhere"
         )
         return
     free = shutil.disk_usage(there).free
+    is_sound = True
     if free < _LEAST:
+        is_sound = False
         findings.wrong(
             "data",
             f"only {free / _GIBIBYTE:.1f} GiB are free where {there} is, and a full disk stops every change;"
             " free some, or set data elsewhere",
         )
-        return
-    made = "" if there == directory.absolute() else ", made at the first start"
-    findings.ok("data", f"{directory}{made}; {free / _GIBIBYTE:.0f} GiB are free")
+    if os.name == "posix" and there == directory.absolute() and stat.S_IMODE(there.stat().st_mode) & 0o077:
+        findings.unsure("data", f"others may look into {directory}, which holds secrets; chmod 700 it")
+        is_sound = False
+    if is_sound:
+        made = "" if there == directory.absolute() else ", made at the first start"
+        findings.ok("data", f"{directory}{made}; {free / _GIBIBYTE:.0f} GiB are free")
 
 
 def _examine_journal(directory: Path, findings: Findings) -> None:
@@ -54,7 +65,7 @@ def _examine_journal(directory: Path, findings: Findings) -> None:
     with file.reading(place) as connection:
         file.check(connection, place)
         _, last = file.bounds(connection)
-        newest = [entry.at for entry in unpack(file.rows(connection, last - 1), place, last - 1)]
+        newest = [entry.at for entry in unpack(file.rows(connection, last - 1, 1), place, last - 1)]
     _examine_times(newest, findings)
     findings.ok("journal", f"whole up to revision {last}; 'forewarn journal verify' looks at every entry")
 

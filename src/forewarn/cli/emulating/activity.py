@@ -3,6 +3,7 @@
 from collections import deque
 from collections.abc import Callable, Iterator
 from datetime import datetime
+from typing import assert_never
 
 import msgspec
 
@@ -11,20 +12,37 @@ from forewarn.core.facts import (
     Announced,
     AnyFact,
     Approved,
+    Asked,
+    Attempted,
+    BroughtForward,
     Canceled,
+    ChangesHeld,
+    ClockStepped,
     Completed,
     Enrolled,
     Failed,
+    Fetched,
+    FleetChanged,
+    FleetDeclared,
+    GroupSet,
+    HostCordonSet,
+    HostStateSet,
+    IncarnationsRaised,
+    Observed,
+    OutsiderFact,
+    Postponed,
     Started,
     StartedAtOnce,
     SwitchedOff,
     VmDeallocated,
+    VmMoved,
     VmRemoved,
     VmStarted,
+    VmSwitched,
     Waiting,
 )
 from forewarn.core.fleet import Fleet
-from forewarn.core.model import CallerKind, Event
+from forewarn.core.model import CallerKind, Event, HostState
 from forewarn.emulator.faults import FaultKind
 from forewarn.emulator.requests import SentRequest
 from forewarn.node.feed import Commit
@@ -111,14 +129,26 @@ class Activity:
                 yield f"group {group} is on: {by} asked", "dim"
             case SwitchedOff(group=group):
                 yield f"group {group} is off: nobody asked for a day", "yellow"
+            case HostStateSet(host=host, state=state):
+                yield f"host {host} is {state}", "dim" if state is HostState.UP else "red"
+            case HostCordonSet(host=host, is_cordoned=is_cordoned):
+                yield f"host {host} receives {'no VMs any more' if is_cordoned else 'VMs again'}", "dim"
             case VmRemoved(vm=vm):
                 yield f"{vm} is gone", "dim"
             case VmDeallocated(vm=vm):
                 yield f"{vm} is deallocated", "dim"
             case VmStarted(vm=vm):
                 yield f"{vm} runs again", "dim"
-            case _:
+            case FleetChanged() | FleetDeclared() | ChangesHeld() | GroupSet() | IncarnationsRaised():
                 pass
+            case Waiting() | Postponed() | BroughtForward() | Attempted():
+                pass
+            case VmSwitched() | VmMoved() | Asked() | Fetched() | Observed() | ClockStepped():
+                pass
+            case _ if isinstance(fact, OutsiderFact):
+                pass
+            case _:
+                assert_never(fact)
 
     def _name(self, id: str) -> str:
         event = self._events[id]

@@ -10,6 +10,7 @@ import msgspec
 
 from forewarn.cli.emulating.activity import Activity
 from forewarn.cli.emulating.controls import Controls
+from forewarn.cli.emulating.json_lines import print_activity, print_listening
 from forewarn.cli.emulating.plain import print_beginning, print_line
 from forewarn.emulator.emulation import Emulation
 from forewarn.emulator.judging import Outcome, Verdict
@@ -33,18 +34,19 @@ class Result(msgspec.Struct, frozen=True):
 
 
 class Run:
-    """One run of the emulator: at a terminal, on a pipe, or silent."""
+    """One run of the emulator: at a terminal, on a pipe, or as JSON lines."""
 
     def __init__(
-        self, emulation: Emulation, scenario: Scenario | None, *, patience: float, stays: bool, is_silent: bool
+        self, emulation: Emulation, scenario: Scenario | None, *, patience: float, stays: bool, as_json: bool
     ) -> None:
         self._emulation = emulation
         self._player = Player(emulation, scenario) if scenario else None
         self._patience = patience
         self._stays = stays
-        self._is_silent = is_silent
-        self._is_interactive = not is_silent and sys.stdin.isatty() and sys.stdout.isatty()
-        self._activity = Activity() if is_silent or self._is_interactive else Activity(print_line)
+        self._as_json = as_json
+        self._is_interactive = not as_json and sys.stdin.isatty() and sys.stdout.isatty()
+        tell = print_activity if as_json else print_line
+        self._activity = Activity() if self._is_interactive else Activity(tell)
         self._controls = Controls(emulation)
         self._changed = asyncio.Event()
         self._began = monotonic()
@@ -55,12 +57,15 @@ class Run:
         emulation.watch(self._changed.set)
         emulation.watch_requests(self._activity.note)
         await emulation.start()
-        emulation.node.feed.subscribe(self._activity)
         try:
+            if self._as_json:
+                name = self._player.scenario.name if self._player else ""
+                print_listening({vm: emulation.url(vm) for vm in emulation.vms}, name)
+            emulation.node.feed.subscribe(self._activity)
             if self._is_interactive:
                 await self._interact()
             else:
-                if not self._is_silent:
+                if not self._as_json:
                     print_beginning(emulation, self._player)
                 await self._follow(lambda: None)
             return self._result()
@@ -101,7 +106,9 @@ class Run:
             draw()
             self._changed.clear()
             with suppress(TimeoutError):
-                await asyncio.wait_for(self._changed.wait(), _DRAW_EVERY)
+                # Not wait_for: until Python 3.12 it forgets a cancellation that comes together with the change.
+                async with asyncio.timeout(_DRAW_EVERY):
+                    await self._changed.wait()
 
     @property
     def _is_impatient(self) -> bool:

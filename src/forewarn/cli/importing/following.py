@@ -14,6 +14,8 @@ _SETTLES_WITHIN = 0.5
 """Seconds in which what belongs together is told by libvirt."""
 _LOOK_ANYWAY = 60.0
 """Seconds after which one looks without news: a connection may have died meanwhile."""
+_TRY_AGAIN = 5.0
+"""Seconds after which one looks again when the fleet was not changed, for an event may have been in the way."""
 
 
 class Import:
@@ -23,20 +25,31 @@ class Import:
         self._sources = sources
         self._target = target
         self._removes = removes
+        self._declared: set[str] = set()
+        """The UUIDs of VMs that the fleet has, or had while we followed and libvirt has still."""
 
     def plan(self) -> Plan:
         """Look, and return what would change."""
-        found, declared = self._sources.look(), self._target.read()
-        return merge(found, declared, absent(found, declared) if self._removes else ())
+        # Read first: a VM that is deleted after that makes the plan outdated, and it is refused.
+        declared = self._target.read()
+        found = self._sources.look()
+        known = {vm.instance.vm_id for vm in declared.vms.values()}
+        there = {machine.uuid for inventory in found for machine in inventory.machines}
+        # What the fleet had before, and has no more, was deleted; libvirt is just removing it.
+        deleted = (self._declared & there) - known
+        self._declared = known | deleted
+        return merge(found, declared, absent(found, declared) if self._removes else (), deleted)
 
     def write(self, plan: Plan) -> None:
-        self._target.write(plan.wish)
+        self._target.write(plan.wish, plan.moves)
 
     def follow(self, tell: Callable[[Plan], None], rounds: int | None = None) -> None:
         """Stay in step for ever, or for so many rounds; what is undefined while one looks goes too."""
         self._removes = True
+        look_after = _LOOK_ANYWAY
         while rounds is None or rounds > 0:
-            self._sources.news.wait(_LOOK_ANYWAY)
+            self._sources.news.wait(look_after)
+            look_after = _LOOK_ANYWAY
             if self._sources.news.is_set():
                 # What comes together is looked at together.
                 self._sources.news.clear()
@@ -48,5 +61,6 @@ class Import:
                     self.write(plan)
                     tell(plan)
             except ForewarnError as error:
-                log.warning("the import waits: %s", error)
+                log.warning("the import waits", extra={"fields": {"reason": str(error)}})
+                look_after = _TRY_AGAIN
             rounds = None if rounds is None else rounds - 1

@@ -1,19 +1,23 @@
 """What a look at libvirt changes in a fleet: machines are added and brought up to date, all else stays. Pure.
 
 A VM is known again by its UUID, else by its name. Group, update domain, fault domain and all that an operator decides
-stay as they are; host, address and wire are libvirt's to say. A new VM stands alone.
+stay as they are; host, address and wire are libvirt's to say. A new VM stands alone. A machine that several hosts
+have is taken where it runs; where that is in doubt it is refused. Every VM gets a mark.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from itertools import count
 
 import msgspec
 from msgspec.structs import replace
 
 from forewarn.control.difference import Declared
 from forewarn.control.wish import Wish
-from forewarn.core.declaration import NAME
 from forewarn.core.model import GroupKind, GroupTerms, Host, InstanceFacts, Interface, Vm
+from forewarn.core.terms import NAME
 from forewarn.drivers.libvirt.inventory import Inventory, Machine
+from forewarn.drivers.libvirt.places import Copy, Survey
+from forewarn.drivers.libvirt.problems import Trouble
 
 
 class Change(msgspec.Struct, frozen=True):
@@ -33,25 +37,51 @@ class Plan(msgspec.Struct, frozen=True):
     wish: Wish
     changes: tuple[Change, ...] = ()
     remarks: tuple[str, ...] = ()
+    refused: tuple[str, ...] = ()
+    """Machines that are in doubt, and the remedy."""
+    moves: dict[str, str] = {}
+    """VMs that are back on the host where they were declared, after they had been moved."""
 
 
-def merge(found: Sequence[Inventory], declared: Declared, gone: Iterable[str] = ()) -> Plan:
-    """Return what leads from the declared fleet to what was found; VMs named ``gone`` are taken out."""
+def merge(
+    found: Sequence[Inventory], declared: Declared, gone: Iterable[str] = (), deleted: Collection[str] = ()
+) -> Plan:
+    """Return what leads from the declared fleet to what was found; VMs named ``gone`` are taken out.
+
+    Machines with a UUID in ``deleted`` are left out: Forewarn has deleted their VMs.
+    """
     hosts, groups, vms = dict(declared.hosts), dict(declared.groups), dict(declared.vms)
     changes: list[Change] = []
     remarks: list[str] = []
+    refused: list[str] = []
+    moves: dict[str, str] = {}
+    marks = _free_marks(declared)
+    copies = _copies(found)
     for inventory in found:
-        if not NAME.fullmatch(inventory.host):
-            remarks.append(f"{inventory.uri}: {inventory.host!r} is no name of a host; write NAME={inventory.uri}")
+        host = inventory.host
+        if not NAME.fullmatch(host):
+            remarks.append(f"{inventory.uri}: {host!r} is no name of a host; write NAME={inventory.uri}")
             continue
-        if inventory.host not in hosts:
-            hosts[inventory.host] = Host(inventory.host)
-            changes.append(Change("add", "host", inventory.host, inventory.uri))
+        if host not in hosts:
+            hosts[host] = Host(host)
+            changes.append(Change("add", "host", host, inventory.uri))
         for machine in inventory.machines:
-            if not NAME.fullmatch(machine.name):
-                remarks.append(f"{inventory.host}: domain {machine.name!r} is left out; its name is none for a VM")
+            known = _known(machine, vms)
+            remark = _reason_to_skip(machine, inventory, deleted)
+            refusal, place = ("", "") if remark else _place(machine, host, known, copies[machine.uuid], found)
+            if not remark and not refusal and place != host:
+                command = f"'virsh -c {inventory.uri} undefine {machine.name}'"
+                remark = (
+                    f"{machine.name}: it is taken from {place}, but {host} defines it too; remove that: {command}"
+                )
+            if remark or refusal:
+                remarks += [remark] if remark else []
+                refused += [refusal] if refusal and refusal not in refused else []
                 continue
-            vm, change = _vm(machine, inventory.host, vms, remarks)
+            if known and known.moved_to and known.host == host:
+                moves[known.name] = host
+                changes.append(Change("change", "vm", known.name, f"host {known.moved_to} → {host}"))
+            vm, change = _vm(machine, host, vms, marks, remarks)
             vms[vm.name] = vm
             groups.setdefault(vm.group, GroupTerms(vm.group, GroupKind.STANDALONE))
             changes.extend(change)
@@ -61,7 +91,51 @@ def merge(found: Sequence[Inventory], declared: Declared, gone: Iterable[str] = 
             if vm.group == name or not any(other.group == vm.group for other in vms.values()):
                 groups.pop(vm.group, None)
             changes.append(Change("remove", "vm", name, f"libvirt on {vm.standing_on} has it no more"))
-    return Plan(Wish(hosts, groups, vms), tuple(changes), tuple(remarks))
+    return Plan(Wish(hosts, groups, vms), tuple(changes), tuple(remarks), tuple(refused), moves)
+
+
+def _reason_to_skip(machine: Machine, inventory: Inventory, deleted: Collection[str]) -> str:
+    if machine.uuid in deleted:
+        return (
+            f"{machine.name}: Forewarn has deleted it; it comes back once libvirt on {inventory.host} defines it anew"
+        )
+    if not NAME.fullmatch(machine.name):
+        return f"{inventory.host}: domain {machine.name!r} is left out; its name is none for a VM"
+    return ""
+
+
+def _place(
+    machine: Machine, host: str, known: Vm | None, copies: tuple[Copy, ...], found: Sequence[Inventory]
+) -> tuple[str, str]:
+    """Return why a machine is refused, or else on which host it is."""
+    recorded = known.standing_on if known else ""
+    try:
+        place = Survey(machine.name, copies).place(recorded)
+    except Trouble as error:
+        return f"{error}; then import it again", ""
+    is_looked_at = any(inventory.host == recorded for inventory in found)
+    if known and recorded and not is_looked_at and not (place and place.look.is_active):
+        reason = f"{machine.name} is off on {host}, and the fleet has it on {recorded}, which was not looked at"
+        return f"{reason}; import it with the URI of {recorded} too", ""
+    return "", place.host if place else host
+
+
+def _copies(found: Sequence[Inventory]) -> dict[str, tuple[Copy, ...]]:
+    """Return what the hosts have of each machine, by UUID."""
+    copies: dict[str, tuple[Copy, ...]] = {}
+    for inventory in found:
+        for each in inventory.machines:
+            copies[each.uuid] = (*copies.get(each.uuid, ()), Copy(inventory.host, each.uuid, each.look))
+    return copies
+
+
+def _known(machine: Machine, vms: dict[str, Vm]) -> Vm | None:
+    return next((vm for vm in vms.values() if vm.instance.vm_id == machine.uuid), vms.get(machine.name))
+
+
+def _free_marks(declared: Declared) -> Iterator[int]:
+    taken = {vm.interface.mark for vm in declared.vms.values()}
+    return (mark for mark in count(1) if mark not in taken)
 
 
 def absent(found: Sequence[Inventory], declared: Declared) -> list[str]:
@@ -75,8 +149,10 @@ def absent(found: Sequence[Inventory], declared: Declared) -> list[str]:
     ]
 
 
-def _vm(machine: Machine, host: str, vms: dict[str, Vm], remarks: list[str]) -> tuple[Vm, list[Change]]:
-    known = next((vm for vm in vms.values() if vm.instance.vm_id == machine.uuid), vms.get(machine.name))
+def _vm(
+    machine: Machine, host: str, vms: dict[str, Vm], marks: Iterator[int], remarks: list[str]
+) -> tuple[Vm, list[Change]]:
+    known = _known(machine, vms)
     address = machine.address
     owner = next((vm.name for vm in vms.values() if address and vm.address == address), "")
     if owner and owner != (known.name if known else machine.name):
@@ -89,7 +165,7 @@ def _vm(machine: Machine, host: str, vms: dict[str, Vm], remarks: list[str]) -> 
             host=host,
             address=address,
             instance=InstanceFacts(vm_id=machine.uuid),
-            interface=Interface(mac_address=machine.mac_address, tap=machine.tap),
+            interface=Interface(mac_address=machine.mac_address, tap=machine.tap, mark=next(marks)),
         )
         return vm, [
             Change("add", "vm", vm.name, ", ".join(filter(None, (f"on {host}", address, machine.mac_address))))
@@ -98,9 +174,8 @@ def _vm(machine: Machine, host: str, vms: dict[str, Vm], remarks: list[str]) -> 
         known.interface,
         mac_address=machine.mac_address or known.interface.mac_address,
         tap=machine.tap or known.interface.tap,
+        mark=known.interface.mark or next(marks),
     )
-    if known.moved_to and known.host == host:
-        remarks.append(f"{known.name}: Forewarn moved it to {known.moved_to}, and libvirt has it on {host} again")
     vm = replace(
         known,
         # One that was moved while it ran stands where libvirt says; only a move that we know nothing of is news.
@@ -120,6 +195,7 @@ def _differences(before: Vm, after: Vm) -> Iterator[str]:
         ("vm_id", before.instance.vm_id, after.instance.vm_id),
         ("mac_address", before.interface.mac_address, after.interface.mac_address),
         ("tap", before.interface.tap, after.interface.tap),
+        ("mark", before.interface.mark, after.interface.mark),
     ):
         if old != new:
             yield f"{what} {old or 'none'} → {new or 'none'}"

@@ -17,6 +17,8 @@ _NEWS = {
     libvirt.VIR_DOMAIN_EVENT_DEFINED,
     libvirt.VIR_DOMAIN_EVENT_UNDEFINED,
     libvirt.VIR_DOMAIN_EVENT_STARTED,
+    libvirt.VIR_DOMAIN_EVENT_RESUMED,
+    libvirt.VIR_DOMAIN_EVENT_STOPPED,
 }
 
 
@@ -33,7 +35,7 @@ class Sources:
                 raise BadInput(f"{each!r} is no URI; write it like qemu:///system or h1=qemu+ssh://root@h1/system")
             self._names[uri] = name
         self.news = threading.Event()
-        """Set when libvirt has defined, undefined or started a machine."""
+        """Set when libvirt has defined, undefined, started, stopped or moved a machine."""
         self._hosts = Hosts({uri: uri for uri in self._names})
         self._hosts.listen(self._hear)
 

@@ -1,13 +1,16 @@
 """Where an import goes: into a running service, or into a fleet file."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Protocol
 
 from forewarn.control import fleetfile, wish
+from forewarn.control.bodies import MoveBody
 from forewarn.control.client import Client
 from forewarn.control.difference import Declared, difference
 from forewarn.control.wish import Wish
+from forewarn.core.errors import BadInput
 from forewarn.files import sync_directory, written
 
 
@@ -19,8 +22,8 @@ class Target(Protocol):
     def read(self) -> Declared:
         """Return the fleet as it is."""
 
-    def write(self, wished: Wish) -> None:
-        """Make the fleet what is wished, or raise and change nothing."""
+    def write(self, wished: Wish, moves: Mapping[str, str] = {}) -> None:
+        """Make the fleet what is wished, or raise and change nothing; then record on which hosts VMs are again."""
 
 
 class FileTarget:
@@ -28,18 +31,20 @@ class FileTarget:
 
     def __init__(self, path: Path) -> None:
         self.name = str(path)
-        self._path = path
+        self._path = path.resolve()  # a link stays one
 
     def read(self) -> Declared:
         if not self._path.exists():
             return Declared()
+        if not self._path.is_file():
+            raise BadInput(f"{self.name} is no ordinary file; name another")
         found = wish.read(self._path)
         return Declared(found.hosts, found.groups, found.vms)
 
-    def write(self, wished: Wish) -> None:
+    def write(self, wished: Wish, moves: Mapping[str, str] = {}) -> None:
         text = "\n".join(fleetfile.lines(Declared(wished.hosts, wished.groups, wished.vms)))
         beside = self._path.with_name(f"{self._path.name}.new")
-        with written(beside) as file:
+        with written(beside, 0o644) as file:
             file.write(text.encode())
         beside.replace(self._path)
         sync_directory(self._path.absolute().parent)
@@ -50,7 +55,7 @@ class ServiceTarget:
 
     name = "the fleet"
 
-    def __init__(self, connect: Callable[[], Client]) -> None:
+    def __init__(self, connect: Callable[[], AbstractContextManager[Client]]) -> None:
         self._connect = connect
         self._seen = 0
         self._declared = Declared()
@@ -66,9 +71,11 @@ class ServiceTarget:
         )
         return self._declared
 
-    def write(self, wished: Wish) -> None:
+    def write(self, wished: Wish, moves: Mapping[str, str] = {}) -> None:
         change = difference(wished, self._declared)
-        if change:
-            with self._connect() as client:
+        with self._connect() as client:
+            if change:
                 # What others changed since it was read makes the number another, and the change is refused.
                 client.change_fleet(change, seen=self._seen)
+            for vm, host in moves.items():
+                client.move_vm(vm, MoveBody(host=host, record=True))

@@ -18,14 +18,14 @@ _PAGE_HEADERS = {"Content-Security-Policy": _POLICY, "X-Content-Type-Options": "
 async def openapi(request: Request[Any, Any, Any]) -> Response[bytes]:
     """Hand out the OpenAPI document; needs no token."""
     # It is made once, beside the event loop: VMs are not to wait for it.
-    document = await asyncio.to_thread(describe, request.app.state.resources)
+    document = await asyncio.to_thread(describe, request.app)
     return Response(msgspec.json.encode(document), media_type=MediaType.JSON)
 
 
 @reads("/", None, summary="The reference", tags=("Service",), include_in_schema=False)
 async def reference(request: Request[Any, Any, Any]) -> Response[str]:
     """Show the OpenAPI document as a page; needs no token."""
-    page = await asyncio.to_thread(lambda: render(describe(request.app.state.resources)))
+    page = await asyncio.to_thread(lambda: render(describe(request.app)))
     return Response(page, media_type=MediaType.HTML, headers=_PAGE_HEADERS)
 
 

@@ -4,7 +4,7 @@ from bisect import bisect_left
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from itertools import groupby, islice
-from typing import Annotated, Literal
+from typing import Annotated
 
 from litestar import Router
 from litestar.params import FromPath, FromQuery, JSONBody, QueryParameter
@@ -14,14 +14,15 @@ from forewarn.control.access import Action
 from forewarn.control.api.idempotency import IdempotencyKey
 from forewarn.control.api.paging import Cursor, Limit, no_cursor, page, read_cursor
 from forewarn.control.api.plane import Asking, Behind
+from forewarn.control.api.problems import known_word
 from forewarn.control.api.routing import reads, writes
 from forewarn.control.bodies import Page, PostponeBody
 from forewarn.control.record import MOST_FINISHED
 from forewarn.control.story import Outcome, Story
 from forewarn.core.commands import Approve, CancelEvent, Postponement
 from forewarn.core.fleet import DAWN, Fleet
-from forewarn.core.model import Event, EventStatus
-from forewarn.wire.words import STATUSES, TYPES
+from forewarn.core.model import Event, EventStatus, EventType
+from forewarn.wire.words import STATUSES, TYPES, read_status, read_type
 
 _TAGS = ("Events",)
 _Finished = Annotated[
@@ -30,8 +31,10 @@ _Finished = Annotated[
         ge=0, le=MOST_FINISHED, description="So many finished ones, the newest, go before the first page."
     ),
 ]
-_Type = Literal["Freeze", "Reboot", "Redeploy", "Preempt", "Terminate"]
-_Status = Literal["Scheduled", "Started", "Completed", "Canceled", "Failed"]
+_Type = Annotated[str | None, QueryParameter(schema_extra={"enum": [*TYPES.values()]}, description="In any case.")]
+_Status = Annotated[
+    str | None, QueryParameter(schema_extra={"enum": [*STATUSES.values()]}, description="In any case.")
+]
 
 
 @reads("/", Action.READ_VMS, summary="List events", tags=_TAGS)
@@ -42,20 +45,22 @@ async def list_events(
     cursor: Cursor = None,
     group: FromQuery[str | None] = None,
     vm: FromQuery[str | None] = None,
-    type: FromQuery[_Type | None] = None,
-    status: FromQuery[_Status | None] = None,
+    type: _Type = None,
+    status: _Status = None,
     finished: _Finished = 0,
 ) -> Page[views.EventView]:
     """List the unfinished events in the order of their announcement; finished ones where asked for."""
     begin = _read_key(cursor)
+    wanted_type = None if type is None else known_word(read_type(type), EventType, "query.type")
+    wanted_status = None if status is None else known_word(read_status(status), EventStatus, "query.status")
 
     def fits(event: Event, its_status: EventStatus) -> bool:
         return (
             bearer.sees(event.group)
             and group in (None, event.group)
             and (vm is None or vm in event.resources)
-            and type in (None, TYPES[event.type])
-            and status in (None, STATUSES[its_status])
+            and wanted_type in (None, event.type)
+            and wanted_status in (None, its_status)
         )
 
     def look(fleet: Fleet) -> Page[views.EventView]:
@@ -106,30 +111,27 @@ async def show_event(plane: Behind, bearer: Asking, id: FromPath[str]) -> Story:
 
 
 @writes("/{id:str}/approve", Action.APPROVE, summary="Approve an event", tags=_TAGS)
-async def approve(plane: Behind, bearer: Asking, id: FromPath[str], key: IdempotencyKey = None) -> views.Told:
+async def approve(plane: Behind, bearer: Asking, id: FromPath[str], key: IdempotencyKey) -> views.Told:
     """Let an event start now, in its VMs' place."""
     whole = await plane.record.whole_id(bearer, id)
-    command_id = plane.command_id(bearer, key, f"approve {whole}")
-    return await plane.operations.submit(Approve(id=command_id, by=bearer.caller, events=(whole,)))
+    return await plane.operations.submit(Approve(id=key.id, by=bearer.caller, events=(whole,)), key.fingerprint)
 
 
 @writes("/{id:str}/postpone", Action.POSTPONE, summary="Postpone an event", tags=_TAGS, body=PostponeBody)
 async def postpone(
-    plane: Behind, bearer: Asking, id: FromPath[str], data: JSONBody[PostponeBody], key: IdempotencyKey = None
+    plane: Behind, bearer: Asking, id: FromPath[str], data: JSONBody[PostponeBody], key: IdempotencyKey
 ) -> views.Told:
     """Ask for more time before an event, as far as its group's policy allows."""
     whole = await plane.record.whole_id(bearer, id)
-    command_id = plane.command_id(bearer, key, f"postpone {whole}", data)
-    wish = Postponement(whole, data.seconds, data.reason)
-    return await plane.operations.submit(Approve(id=command_id, by=bearer.caller, postponements=(wish,)))
+    command = Approve(id=key.id, by=bearer.caller, postponements=(Postponement(whole, data.seconds, data.reason),))
+    return await plane.operations.submit(command, key.fingerprint)
 
 
 @writes("/{id:str}/cancel", Action.CANCEL, summary="Cancel an event", tags=_TAGS)
-async def cancel(plane: Behind, bearer: Asking, id: FromPath[str], key: IdempotencyKey = None) -> views.Told:
+async def cancel(plane: Behind, bearer: Asking, id: FromPath[str], key: IdempotencyKey) -> views.Told:
     """Take an event back that has not started."""
     whole = await plane.record.whole_id(bearer, id)
-    command_id = plane.command_id(bearer, key, f"cancel {whole}")
-    return await plane.operations.submit(CancelEvent(id=command_id, by=bearer.caller, event=whole))
+    return await plane.operations.submit(CancelEvent(id=key.id, by=bearer.caller, event=whole), key.fingerprint)
 
 
 events = Router("/events", route_handlers=[list_events, show_event, approve, postpone, cancel])

@@ -1,5 +1,8 @@
 """Groups: what they are, their terms, and scaling a scale set in."""
 
+from collections.abc import Iterator, Mapping
+from typing import Any
+
 from litestar import Router, patch
 from litestar.params import FromPath, FromQuery, JSONBody
 from msgspec import UNSET, structs
@@ -12,8 +15,10 @@ from forewarn.control.api.plane import Asking, Behind, Plane
 from forewarn.control.api.routing import reads, writes
 from forewarn.control.bodies import Page, ScaleInBody, TermsBody
 from forewarn.core.commands import ScaleIn, SetGroup
+from forewarn.core.errors import Unknown
+from forewarn.core.facts import Entry, FleetChanged, GroupSet
 from forewarn.core.fleet import Fleet
-from forewarn.core.model import Group, GroupKind
+from forewarn.core.model import Group, GroupKind, GroupTerms
 
 _TAGS = ("Groups",)
 
@@ -49,6 +54,31 @@ async def show_group(plane: Behind, bearer: Asking, name: FromPath[str]) -> view
     return await _detail(plane, bearer, name)
 
 
+async def _detail_again(plane: Plane, given: Mapping[str, Any], entry: Entry) -> views.GroupDetail:
+    """Show a group as it is; one that is gone, with the terms that it had."""
+    name = given["name"]
+
+    def look(fleet: Fleet) -> Group | None:
+        return fleet.groups.get(name)
+
+    if await plane.node.look(look) is not None:
+        return await _detail(plane, given["bearer"], name)
+    known = await plane.node.history(f"group:{name}")
+    terms = [each for old in known if old.revision <= entry.revision for each in _terms_in(old) if each.name == name]
+    if not terms:
+        raise Unknown(f"group {name!r} is gone, and the journal no longer tells of its terms")
+    return views.detail_group(Fleet(), Group(terms[-1]), plane.last_asked, plane.node.rules.idle_after)
+
+
+def _terms_in(entry: Entry) -> Iterator[GroupTerms]:
+    for fact in entry.facts:
+        match fact:
+            case GroupSet(terms=terms):
+                yield terms
+            case FleetChanged(groups=groups):
+                yield from groups
+
+
 @writes(
     "/{name:str}",
     Action.SET_TERMS,
@@ -56,26 +86,26 @@ async def show_group(plane: Behind, bearer: Asking, name: FromPath[str]) -> view
     tags=_TAGS,
     body=TermsBody,
     method=patch,
+    replay=_detail_again,
 )
 async def set_terms(
-    plane: Behind, bearer: Asking, name: FromPath[str], data: JSONBody[TermsBody], key: IdempotencyKey = None
+    plane: Behind, bearer: Asking, name: FromPath[str], data: JSONBody[TermsBody], key: IdempotencyKey
 ) -> views.GroupDetail:
     """Change whose approval counts, what is approved automatically, postponement, quiet hours, and the rest."""
     await plane.node.look(lambda fleet: bearer.group(fleet, name))
-    command = SetGroup(id=plane.command_id(bearer, key, f"group {name}", data), by=bearer.caller, group=name)
     given = {term: value for term, value in structs.asdict(data).items() if value is not UNSET}
-    await plane.node.submit_once(structs.replace(command, **given))
+    await plane.operations.record(SetGroup(id=key.id, by=bearer.caller, group=name, **given), key.fingerprint)
     return await _detail(plane, bearer, name)
 
 
 @writes("/{name:str}/scale-in", Action.DELETE, summary="Scale a group in", tags=_TAGS, body=ScaleInBody)
 async def scale_in(
-    plane: Behind, bearer: Asking, name: FromPath[str], data: JSONBody[ScaleInBody], key: IdempotencyKey = None
+    plane: Behind, bearer: Asking, name: FromPath[str], data: JSONBody[ScaleInBody], key: IdempotencyKey
 ) -> views.Told:
     """Delete so many VMs of a scale set, so that the rest stays spread evenly; each says why it was chosen."""
     await plane.node.look(lambda fleet: bearer.group(fleet, name))
-    id_ = plane.command_id(bearer, key, f"scale-in {name}", data)
-    return await plane.operations.submit(ScaleIn(id=id_, by=bearer.caller, group=name, count=data.count))
+    command = ScaleIn(id=key.id, by=bearer.caller, group=name, count=data.count)
+    return await plane.operations.submit(command, key.fingerprint)
 
 
 async def _detail(plane: Plane, bearer: Bearer, name: str) -> views.GroupDetail:

@@ -3,18 +3,21 @@
 from litestar import Router
 from litestar.params import FromPath, JSONBody
 
-from forewarn.control.access import Action
+from forewarn.control.access import Action, Bearer
 from forewarn.control.api.idempotency import IdempotencyKey
 from forewarn.control.api.paging import Cursor, Limit, page, read_cursor
-from forewarn.control.api.plane import Asking, Behind
+from forewarn.control.api.plane import Asking, Behind, Plane
 from forewarn.control.api.routing import reads, writes
 from forewarn.control.bodies import HostOperationBody, Page
-from forewarn.control.views import HostView, Told
-from forewarn.core.commands import OperateHost
+from forewarn.control.views import DrainPlan, HostView, Told
+from forewarn.core.commands import Command, CordonHost, DrainHost, HostOperation, OperateHost, RepairHost
+from forewarn.core.errors import BadInput, PlanOutdated
 from forewarn.core.fleet import Fleet
 from forewarn.core.model import Host
 
 _TAGS = ("Hosts",)
+_ATTEMPTS = 3
+"""How often a drain is planned, where the fleet changes between plan and command."""
 
 
 @reads("/", Action.READ_HOSTS, summary="List hosts", tags=_TAGS)
@@ -28,8 +31,18 @@ async def list_hosts(plane: Behind, limit: Limit = 100, cursor: Cursor = None) -
 
 @reads("/{name:str}", Action.READ_HOSTS, summary="Show a host", tags=_TAGS)
 async def show_host(plane: Behind, bearer: Asking, name: FromPath[str]) -> HostView:
-    """Tell how many VMs stand on a host; ``/v1/vms?host=NAME`` lists them."""
+    """Tell the state of a host and how many VMs stand on it; ``/v1/vms?host=NAME`` lists them."""
     return await plane.node.look(lambda fleet: _view(fleet, bearer.host(fleet, name)))
+
+
+@reads("/{name:str}/drain", Action.MAINTAIN_HOSTS, summary="Plan the drain of a host", tags=_TAGS)
+async def plan_drain(plane: Behind, bearer: Asking, name: FromPath[str]) -> DrainPlan:
+    """Tell where a drain would move each VM of a host, and which cannot go, without doing anything.
+
+    Hosts that have failed or are cordoned take none; of the others the driver tells the room, where it can.
+    """
+    await plane.node.look(lambda fleet: bearer.host(fleet, name))
+    return await plane.drains.view(name, is_live=plane.operations.moves_live)
 
 
 @writes(
@@ -40,24 +53,67 @@ async def show_host(plane: Behind, bearer: Asking, name: FromPath[str]) -> HostV
     body=HostOperationBody,
 )
 async def operate_host(
-    plane: Behind, bearer: Asking, name: FromPath[str], data: JSONBody[HostOperationBody], key: IdempotencyKey = None
+    plane: Behind, bearer: Asking, name: FromPath[str], data: JSONBody[HostOperationBody], key: IdempotencyKey
 ) -> Told:
-    """Freeze, reboot or redeploy all VMs of a host after notice; or tell that it will fail (`degrade`), or has."""
+    """Freeze, reboot, redeploy or drain all VMs of a host after notice; or tell how it stands with the host.
+
+    `degrade`: it is expected to fail; `fail`: it has failed; `repaired`: it works again.
+    `cordon`: it receives no VMs; `uncordon`: it does again.
+    `drain` cordons it and moves each VM to a host with room; where one cannot go, it is refused and names those
+    that cannot, unless `leave_stuck`.
+    """
+    if data.leave_stuck and data.operation != "drain":
+        raise BadInput("leave_stuck is for drain; leave it out")
+    if data.operation in ("repaired", "cordon", "uncordon"):
+        if data != HostOperationBody(operation=data.operation):
+            raise BadInput(f"{data.operation} announces nothing; leave not_before, duration and description out")
+        return await plane.operations.submit(_plain(key.id, bearer, name, data.operation), key.fingerprint)
+    if data.operation == "drain":
+        return await _drain(plane, bearer, name, data, key)
     return await plane.operations.submit(
         OperateHost(
-            id=plane.command_id(bearer, key, f"host {name}", data),
+            id=key.id,
             by=bearer.caller,
-            operation=data.operation,
+            operation=HostOperation(data.operation),
             host=name,
             not_before=data.not_before,
             duration=data.duration,
             description=data.description,
-        )
+        ),
+        key.fingerprint,
     )
 
 
+async def _drain(plane: Plane, bearer: Bearer, name: str, data: HostOperationBody, key: IdempotencyKey) -> Told:
+    for attempt in range(_ATTEMPTS):
+        plan = await plane.drains.plan(name, leave_stuck=data.leave_stuck)
+        command = DrainHost(
+            id=key.id,
+            by=bearer.caller,
+            host=name,
+            placements=plan.placements,
+            left=plan.left,
+            cold=plan.cold,
+            not_before=data.not_before,
+            duration=data.duration,
+            description=data.description,
+        )
+        try:
+            return await plane.operations.submit(command, key.fingerprint)
+        except PlanOutdated:
+            if attempt == _ATTEMPTS - 1:
+                raise
+    raise PlanOutdated
+
+
+def _plain(id_: str, bearer: Bearer, name: str, operation: str) -> Command:
+    if operation == "repaired":
+        return RepairHost(id=id_, by=bearer.caller, host=name)
+    return CordonHost(id=id_, by=bearer.caller, host=name, is_cordoned=operation == "cordon")
+
+
 def _view(fleet: Fleet, host: Host) -> HostView:
-    return HostView(host.name, len(fleet.vms_on(host.name)))
+    return HostView(host.name, len(fleet.vms_on(host.name)), fleet.state_of(host.name), host.name in fleet.cordoned)
 
 
-hosts = Router("/hosts", route_handlers=[list_hosts, show_host, operate_host])
+hosts = Router("/hosts", route_handlers=[list_hosts, show_host, plan_drain, operate_host])

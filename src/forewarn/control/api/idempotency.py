@@ -1,62 +1,139 @@
-"""``Idempotency-Key``: a write that is sent again under its key happens once, and gets the same answer.
+"""``Idempotency-Key``: a write that is sent again under its key is carried out once, and gets the same answer.
 
-The key becomes the command's id, by which the journal knows it for as long as history is kept. An operator's UUID is
-taken as it is; whatever else is sent becomes one together with the name of who sent it, so that nobody can ask for
-another's answers.
+A key belongs to one principal: the token that bears it, by its id, or on the unix socket the user, by its number. The
+id of the command is made from both, so that nobody gets another's answer. What was carried out is recorded with a
+fingerprint of the request, even if it changed nothing; what was refused is not, and may be sent again.
 """
 
-from collections import OrderedDict
-from hashlib import sha256
-from typing import Annotated
-from uuid import UUID, uuid4, uuid5
+import asyncio
+from collections.abc import Awaitable, Callable
+from hashlib import blake2b
+from typing import Annotated, Any, TypeVar
+from uuid import UUID, uuid4
+from weakref import WeakValueDictionary
 
+from litestar import Request
+from litestar.di import NamedDependency
 from litestar.params import HeaderParameter
+from litestar.types import Message, Scope
 
 from forewarn.control.access import Bearer
 from forewarn.control.api.problems import Misshapen
 from forewarn.control.bodies import Misfit
-from forewarn.core.errors import Refused
-from forewarn.core.outsiders import Role
+from forewarn.core.errors import OutcomeUnknown, Refused, Unavailable
+from forewarn.core.facts import Entry
+from forewarn.node.node import Node
 
-_NAMESPACE = UUID("c1b1cf2c-60a2-5c54-9a3f-9b2f2f1d0f5e")
-_REMEMBERED = 10_000
+STREAMED = "streamed"
+"""Marks a route that reads its body itself, because it may be larger than memory."""
+_REPLAYED = (b"idempotent-replayed", b"true")
+_STATE = "forewarn.write"
+_Answer = TypeVar("_Answer")
 
-IdempotencyKey = Annotated[
+_Header = Annotated[
     str | None,
     HeaderParameter(
         name="Idempotency-Key",
-        max_length=200,
-        description="Send the same key with every repetition: it then happens once.",
+        max_length=255,
+        description="Send the same key with every repetition of a request: it is then carried out once.",
     ),
 ]
 
 
-class Keys:
-    """Remembers what keys were lately used for, so that one is not used for two things."""
+def command_id(bearer: Bearer, key: str) -> str:
+    """Return the id of the command that a principal's key stands for."""
+    kind, id_ = bearer.principal
+    return str(UUID(bytes=_hash(kind, id_, key).digest()))
+
+
+def _hash(*parts: str) -> "blake2b":
+    """Begin a hash of 128 bits with parts that cannot run into each other, each after its length."""
+    hashed = blake2b(digest_size=16)
+    for part in parts:
+        encoded = part.encode()
+        hashed.update(len(encoded).to_bytes(8, "big") + encoded)
+    return hashed
+
+
+class Locks:
+    """One lock for each key in use, so that a repetition waits for the answer to the first."""
 
     def __init__(self) -> None:
-        self._used: OrderedDict[str, bytes] = OrderedDict()
+        self._held: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
-    def command_id(self, bearer: Bearer, key: str | None, request: bytes) -> str:
-        """Return the id of the command that a request is; ``request`` is all that makes it this one."""
-        if key is None:
-            return str(uuid4())
-        id_ = _id(bearer, key)
-        print_ = sha256(request).digest()
-        if self._used.setdefault(id_, print_) != print_:
-            raise Refused("this Idempotency-Key was used for another request; take a new one for each")
-        self._used.move_to_end(id_)
-        while len(self._used) > _REMEMBERED:
-            self._used.popitem(last=False)
-        return id_
+    def of(self, id_: str) -> asyncio.Lock:
+        lock = self._held.get(id_)
+        if lock is None:
+            lock = self._held[id_] = asyncio.Lock()
+        return lock
 
 
-def _id(bearer: Bearer, key: str) -> str:
-    if not key.strip() or not key.isprintable():
-        raise Misshapen(Misfit("header.Idempotency-Key", "is empty or not printable; send a UUID"))
-    if bearer.role is Role.OPERATOR:
+class Write:
+    """One request that changes something, with its key."""
+
+    def __init__(self, bearer: Bearer, key: str | None, method: str, path: str) -> None:
+        key = key.strip() if key is not None else None  # the parser leaves the space after a field's value
+        if key is not None and not (key and key.isascii() and key.isprintable()):
+            raise Misshapen(Misfit("header.Idempotency-Key", "is empty or not printable ASCII; send a UUID"))
+        self.has_key = key is not None
+        self.id = str(uuid4()) if key is None else command_id(bearer, key)
+        """The id of its command."""
+        self._fingerprint = _hash(method, path)
+        self.is_replayed = False
+
+    def take(self, body: bytes) -> None:
+        """Take in a part of the body, byte for byte."""
+        self._fingerprint.update(body)
+
+    @property
+    def fingerprint(self) -> str:
+        return self._fingerprint.hexdigest()
+
+    async def once(
+        self,
+        node: Node,
+        locks: Locks,
+        carry_out: Callable[[], Awaitable[_Answer]],
+        replay: Callable[[Entry], Awaitable[_Answer]],
+    ) -> _Answer:
+        """Carry the request out, unless that was done under its key before: then give that answer again."""
+        if not self.has_key:
+            return await carry_out()
+        async with locks.of(self.id):
+            entry = await self._recorded(node)
+            if entry is None or entry.request is None:
+                return await carry_out()
+            if entry.request.fingerprint != self.fingerprint:
+                raise Refused("this Idempotency-Key was used for another request; use a new key for each request")
+            self.is_replayed = True
+            return await replay(entry)
+
+    async def _recorded(self, node: Node) -> Entry | None:
         try:
-            return str(UUID(key))
-        except ValueError:
-            pass
-    return str(uuid5(_NAMESPACE, f"{bearer.caller.kind}/{bearer.caller.name}/{key}"))
+            return await node.recorded(self.id)
+        except Unavailable as error:
+            raise OutcomeUnknown(
+                f"it is not known whether this was recorded before: {error}; ask again with the same key"
+            ) from None
+
+
+IdempotencyKey = NamedDependency[Write]
+"""The request of a route that changes something, with its key."""
+
+
+async def provide_write(
+    request: Request[Any, Any, Any], bearer: NamedDependency[Bearer], idempotency_key: _Header = None
+) -> Write:
+    """Hand a route its request."""
+    write = Write(bearer, idempotency_key, request.method, request.scope["path"])
+    if not request.route_handler.opt.get(STREAMED):
+        write.take(await request.body())
+    request.scope["state"][_STATE] = write
+    return write
+
+
+async def mark_replayed(message: Message, scope: Scope) -> None:
+    """Mark an answer that was given before, as it is sent."""
+    write = scope.get("state", {}).get(_STATE)
+    if message["type"] == "http.response.start" and write is not None and write.is_replayed:
+        message["headers"] = [*message["headers"], _REPLAYED]

@@ -3,21 +3,21 @@
 What records look like is asked of msgspec, which reads and writes them: the document says what is enforced.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from functools import cache
 from typing import Any, cast
 
 import msgspec
 from litestar import Litestar, Router
-from litestar.di import Provide
 from litestar.openapi import OpenAPIConfig
 from litestar.openapi.spec import Components, Schema, SecurityScheme, Tag
 from litestar.plugins import OpenAPISchemaPlugin
+from litestar.routes import BaseRoute
+from litestar.types import ControllerRouterHandler
 from litestar.typing import FieldDefinition
 
 from forewarn import __version__
 from forewarn.control.access import PERMITTED
-from forewarn.control.api.plane import provide_bearer, provide_plane
 from forewarn.control.api.routing import ACTION
 from forewarn.control.bodies import FleetBody
 
@@ -26,7 +26,8 @@ _ABOUT = """\
 Maintenance that asks first. Operators announce what is about to happen to VMs, owners look after their own groups.
 
 Over TCP every request bears a token (`Authorization: Bearer fw_...`); through the unix socket in the data directory
-none is needed. Writes take an `Idempotency-Key`. Lists come in pages: send `next` back as `cursor`. Errors are
+none is needed. Writes take an `Idempotency-Key`; a repetition gets the first answer again, with the header
+`Idempotent-Replayed: true`. Lists come in pages: send `next` back as `cursor`. Errors are
 problems (RFC 9457) whose `detail` says what to do.\
 """
 _TAGS = {
@@ -42,7 +43,16 @@ _TAGS = {
     "Tokens": "Who may come in.",
     "Service": "The service itself.",
 }
-_CONFIG = OpenAPIConfig(
+
+
+class _NoRoutes(Router):
+    """Keeps the framework from adding routes of its own: the document is handed out by ours."""
+
+    def register(self, value: ControllerRouterHandler) -> list[BaseRoute]:
+        return []
+
+
+CONFIG = OpenAPIConfig(
     title="Forewarn control API",
     version=__version__,
     description=_ABOUT,
@@ -50,6 +60,7 @@ _CONFIG = OpenAPIConfig(
     security=[{"token": []}],
     tags=[Tag(name, description) for name, description in _TAGS.items()],
     use_handler_docstrings=True,
+    openapi_router=_NoRoutes("/schema", route_handlers=[]),
 )
 
 
@@ -57,7 +68,7 @@ _MARK = "record:"
 """What stands in the document for a record until it is finished."""
 
 
-class _Records(OpenAPISchemaPlugin):
+class Records(OpenAPISchemaPlugin):
     """Says what records look like, as msgspec does."""
 
     def __init__(self) -> None:
@@ -82,18 +93,11 @@ class _Records(OpenAPISchemaPlugin):
 
 
 @cache
-def describe(routers: Sequence[Router]) -> Document:
-    """Return the document that describes what these routers answer."""
-    records = _Records()
-    parts = {"bearer": provide_bearer, "plane": provide_plane}
-    described = Litestar(
-        list(routers),
-        dependencies={name: Provide(provide, sync_to_thread=False) for name, provide in parts.items()},
-        openapi_config=_CONFIG,
-        plugins=[records],
-    )
-    document = described.openapi_schema.to_schema()
-    roles = _roles(described)
+def describe(app: Litestar) -> Document:
+    """Return the document that describes what the application answers."""
+    records = app.plugins.get(Records)
+    document = app.openapi_schema.to_schema()
+    roles = _roles(app)
     for path, method, operation in operations_of(document):
         operation["operationId"], operation["x-roles"] = roles[path, method]
         if not operation["x-roles"]:

@@ -1,10 +1,10 @@
 """Lists in pages: as many as asked for, after a cursor that says where the last page ended.
 
-    GET /v1/vms?limit=100                 {"items": [...], "next": "d2ViLTk5"}
-    GET /v1/vms?limit=100&cursor=d2ViLTk5
+    GET /v1/vms?limit=100                      {"items": [...], "next": "6QrX_XdlYi05OQ"}
+    GET /v1/vms?limit=100&cursor=6QrX_XdlYi05OQ
 
-A cursor holds the key of the last item and nothing else, so it stays good whatever comes and goes in between:
-everything that was there all the time is told once.
+A cursor holds the key of the last item, and a checksum by which one that was made up is refused. It stays good
+whatever comes and goes in between: everything that was there all the time is told once.
 """
 
 import asyncio
@@ -13,13 +13,25 @@ from bisect import bisect_right
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from heapq import merge
 from itertools import islice
-from typing import Annotated, Literal, TypeVar
+from typing import Annotated, Literal, TypeVar, assert_never
+from zlib import crc32
 
 from litestar.params import QueryParameter
 
 from forewarn.control.api.problems import Misshapen
 from forewarn.control.bodies import Misfit, Page
-from forewarn.core.facts import FleetChanged, VmRemoved
+from forewarn.core.facts import (
+    AnyFact,
+    ClockStepped,
+    DeclarationFact,
+    EnrolmentFact,
+    EventFact,
+    Fetched,
+    Observed,
+    OutsiderFact,
+    RecordChanged,
+    RecordSetChanged,
+)
 from forewarn.core.fleet import Fleet
 from forewarn.node.feed import Commit
 from forewarn.node.node import Node
@@ -37,7 +49,8 @@ Cursor = Annotated[str | None, QueryParameter(description="Where the last page e
 
 
 def write_cursor(key: str) -> str:
-    return urlsafe_b64encode(key.encode()).decode().rstrip("=")
+    written = key.encode()
+    return urlsafe_b64encode(crc32(written).to_bytes(4, "big") + written).decode().rstrip("=")
 
 
 def read_cursor(cursor: str | None) -> str:
@@ -45,9 +58,12 @@ def read_cursor(cursor: str | None) -> str:
     if not cursor:
         return ""
     try:
-        return urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)).decode()
+        key = urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4))[4:].decode()
     except ValueError:
         raise no_cursor() from None
+    if write_cursor(key) != cursor:
+        raise no_cursor()
+    return key
 
 
 def no_cursor() -> Misshapen:
@@ -70,7 +86,7 @@ class Names:
 
     def publish(self, commit: Commit) -> None:
         facts = (fact for entry in commit.entries for fact in entry.facts)
-        if any(isinstance(fact, FleetChanged | VmRemoved) for fact in facts):
+        if any(_changes_names(fact) for fact in facts):
             self._chunks = {}
 
     async def after(self, kind: Kind, key: str) -> Iterator[str]:
@@ -83,6 +99,19 @@ class Names:
             chunks = [chunk async for chunk in _sorted_chunks(names)]
             known[kind] = chunks
         return merge(*(islice(chunk, bisect_right(chunk, key), None) for chunk in chunks))
+
+
+def _changes_names(fact: AnyFact) -> bool:
+    """Tell whether hosts, groups or VMs were added or removed."""
+    match fact:
+        case _ if isinstance(fact, RecordSetChanged):
+            return True
+        case _ if isinstance(fact, (EventFact, Fetched, RecordChanged, DeclarationFact, EnrolmentFact)):
+            return False
+        case _ if isinstance(fact, (OutsiderFact, Observed, ClockStepped)):
+            return False
+        case _:
+            assert_never(fact)
 
 
 async def _sorted_chunks(names: list[str]) -> AsyncIterator[list[str]]:

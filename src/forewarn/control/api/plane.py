@@ -10,10 +10,11 @@ from litestar.di import NamedDependency
 from litestar.types import Scope
 
 from forewarn.control.access import Bearer
-from forewarn.control.api.idempotency import Keys
+from forewarn.control.api.idempotency import Locks
 from forewarn.control.api.paging import Names
-from forewarn.control.bodies import Sent
+from forewarn.control.bodies import ListenerView, Sent
 from forewarn.control.changes import Changes
+from forewarn.control.drains import Drains
 from forewarn.control.notices.delivery import Delivery
 from forewarn.control.operations import Operations
 from forewarn.control.record import Record
@@ -23,7 +24,16 @@ from forewarn.core.fleet import Fleet
 from forewarn.core.model import Caller
 from forewarn.core.outsiders import Role, Subscription
 from forewarn.journal.port import Journal
+from forewarn.node.driver import TellingCapacity
 from forewarn.node.node import Node
+
+
+class Peer(msgspec.Struct, frozen=True):
+    """The user at the other end of the unix socket."""
+
+    caller: Caller
+    uid: int
+
 
 PEER = "forewarn.peer"
 """Under which a connection through the unix socket says who is at its other end."""
@@ -32,6 +42,9 @@ _BEARER = "forewarn.bearer"
 
 class Deliveries(Protocol):
     """Whoever tells subscribers."""
+
+    def check(self, subscription: Subscription) -> None:
+        """Refuse a subscriber that nothing can be delivered to with the settings as they are."""
 
     def delivery_of(self, subscription: str) -> Delivery:
         """Say whether messages get through."""
@@ -50,6 +63,9 @@ class Plane:
         last_asked: LastAsked,
         *,
         moves_live: bool = False,
+        moves_to_host: bool = False,
+        switches: bool = False,
+        capacity: TellingCapacity | None = None,
         metrics: Callable[[], bytes] | None = None,
         deliveries: Deliveries | None = None,
     ) -> None:
@@ -57,10 +73,14 @@ class Plane:
         self.journal = journal
         self.last_asked = last_asked
         self.metrics = metrics
+        self.listeners: Callable[[], tuple[ListenerView, ...]] | None = None
         self.deliveries = deliveries
-        self.operations = Operations(node, last_asked, moves_live=moves_live)
+        self.operations = Operations(
+            node, last_asked, moves_live=moves_live, moves_to_host=moves_to_host, switches=switches
+        )
+        self.drains = Drains(node, capacity)
         self.record = Record(node, journal)
-        self.keys = Keys()
+        self.locks = Locks()
         self.names = Names(node)
         self.changes = Changes(node, journal)
         self.doorkeeper = Doorkeeper(node.clock.now, node.clock.seconds)
@@ -78,10 +98,6 @@ class Plane:
     def now(self) -> datetime:
         return self.node.clock.now()
 
-    def command_id(self, bearer: Bearer, key: str | None, what: str, data: msgspec.Struct | None = None) -> str:
-        """Return the id of the command that a request is, by its ``Idempotency-Key``."""
-        return self.keys.command_id(bearer, key, what.encode() + b"\n" + msgspec.json.encode(data))
-
 
 Behind = NamedDependency[Plane]
 """What a route is handed to work with."""
@@ -93,8 +109,8 @@ def admit(connection: ASGIConnection[Any, Any, Any, Any]) -> Bearer:
     """Find out who asks: the user at the other end of the unix socket, or whoever a token says."""
     plane = plane_of(connection.scope)
     peer = connection.scope["state"].get(PEER)
-    if isinstance(peer, Caller):
-        bearer = Bearer(peer, Role.OPERATOR)
+    if isinstance(peer, Peer):
+        bearer = Bearer(peer.caller, Role.OPERATOR, uid=peer.uid)
     else:
         client = connection.client
         bearer = plane.doorkeeper.admit(

@@ -2,8 +2,9 @@
 
 import logging
 import re
+from enum import StrEnum
 from http import HTTPStatus
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 from litestar import Request, Response
@@ -14,10 +15,13 @@ from forewarn.control.bodies import Misfit, Problem
 from forewarn.control.problems import MEDIA_TYPE, PREFIX, problem_of
 from forewarn.control.tokens import TooManyFailures, Unauthenticated
 from forewarn.core.errors import ForewarnError
+from forewarn.wire.words import show_word
+
+_Member = TypeVar("_Member", bound=StrEnum)
 
 log = logging.getLogger(__name__)
 
-_HEADERS = {"key": "Idempotency-Key", "last_event_id": "Last-Event-ID"}
+_HEADERS = {"idempotency_key": "Idempotency-Key", "last_event_id": "Last-Event-ID"}
 """What headers are called, by what routes call them."""
 _PLACE = re.compile(r"^(.*?)(?: - at `(.*)`)?$", re.DOTALL)
 
@@ -30,11 +34,21 @@ class Misshapen(Exception):
         self.errors = errors
 
     @classmethod
-    def of(cls, error: msgspec.DecodeError, what: str) -> "Misshapen":
+    def of(cls, error: msgspec.DecodeError | UnicodeDecodeError, what: str) -> "Misshapen":
         """Return what msgspec says, with the place as it stands in the request."""
+        if isinstance(error, UnicodeDecodeError):
+            return cls(Misfit(what, f"is not UTF-8: {error.reason}"))
         found = _PLACE.match(str(error))
         said, place = (found[1], found[2] or "$") if found else (str(error), "$")
         return cls(Misfit(place.replace("$", what, 1), said))
+
+
+def known_word(word: _Member | str, members: type[_Member], place: str) -> _Member:
+    """Return what a word of the wire means; one that means nothing is refused with its place."""
+    if isinstance(word, members):
+        return word
+    known = ", ".join(show_word(member) for member in members)
+    raise Misshapen(Misfit(place, f"{word!r} is not one of {known}"))
 
 
 def answer(problem: Problem, headers: dict[str, str] | None = None) -> Response[bytes]:
@@ -77,7 +91,8 @@ def answer_http(request: Request[Any, Any, Any], error: HTTPException) -> Respon
 
 
 def answer_unforeseen(request: Request[Any, Any, Any], error: Exception) -> Response[bytes]:
-    log.error("%s %s failed", request.method, request.url.path, exc_info=error)
+    fields = {"method": request.method, "path": request.url.path}
+    log.error("a request failed", exc_info=error, extra={"fields": fields})
     detail = "the service made a mistake; its log says more"
     return answer(Problem(type=PREFIX + "failed", title="Something went wrong", status=500, detail=detail))
 

@@ -3,24 +3,27 @@
 Every route names its action of the table in ``access.py``, or says that it is public; one guard holds all of them.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, TypeVar
+from functools import wraps
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import msgspec
 from litestar import get, post
 from litestar.connection import ASGIConnection
-from litestar.datastructures import MultiDict
+from litestar.datastructures import Headers, MultiDict
 from litestar.dto import AbstractDTO
 from litestar.handlers import BaseRouteHandler, HTTPRouteHandler
 from litestar.openapi.datastructures import ResponseSpec
 from litestar.typing import FieldDefinition
 
 from forewarn.control.access import Action
-from forewarn.control.api.plane import admit
+from forewarn.control.api.idempotency import STREAMED
+from forewarn.control.api.plane import Plane, admit
 from forewarn.control.api.problems import Misshapen
 from forewarn.control.bodies import Body, Misfit, Problem
 from forewarn.control.problems import MEDIA_TYPE
+from forewarn.core.facts import Entry
 
 if TYPE_CHECKING:
     from litestar._openapi.schema_generation import SchemaCreator
@@ -28,8 +31,11 @@ if TYPE_CHECKING:
 ACTION = "action"
 PUBLIC = "public"
 _Function = TypeVar("_Function", bound=Callable[..., Any])
+Replay = Callable[[Plane, Mapping[str, Any], Entry], Awaitable[Any]]
+"""Answers a repetition: from what the route was given, and what is recorded of the first request."""
 _GIVEN = frozenset({"bearer", "data", "key", "plane", "request"})
 """What a route is handed from elsewhere than the query."""
+_SINGLE_HEADERS = ("Authorization", "Idempotency-Key", "Last-Event-ID")
 _LARGEST_BODY = 16 * 1024 * 1024
 
 _PROBLEMS = {
@@ -51,10 +57,18 @@ def _responses(*statuses: int) -> Mapping[int, ResponseSpec]:
 
 
 def guard(connection: ASGIConnection[Any, Any, Any, Any], handler: BaseRouteHandler) -> None:
-    """Find out who asks, refuse what its role does not permit, and parameters that mean nothing."""
+    """Find out who asks, refuse what its role does not permit, and headers and parameters that mean nothing."""
+    _check_headers(connection.headers)
     if action := handler.opt.get(ACTION):
         admit(connection).require(action)
     _check_query(connection.query_params, handler)
+
+
+def _check_headers(headers: Headers) -> None:
+    """Refuse a header that is given twice: a proxy may have read the other one."""
+    for name in _SINGLE_HEADERS:
+        if len(headers.getall(name, [])) > 1:
+            raise Misshapen(Misfit(f"header.{name}", "is given more than once"))
 
 
 def _check_query(query: MultiDict[Any], handler: BaseRouteHandler) -> None:
@@ -69,6 +83,15 @@ def _check_query(query: MultiDict[Any], handler: BaseRouteHandler) -> None:
             raise Misshapen(Misfit(f"query.{name}", "is null; leave it out instead"))
         if "-" not in value and any(kind.annotation is datetime for kind in kinds):
             raise Misshapen(Misfit(f"query.{name}", "is no time; write it like 2026-01-31T14:32:00Z"))
+
+
+async def tell_again(plane: Plane, given: Mapping[str, Any], entry: Entry) -> Any:
+    """Tell what a request made happen when it was first sent."""
+    return await plane.operations.tell(entry)
+
+
+async def say_done(plane: Plane, given: Mapping[str, Any], entry: Entry) -> None:
+    """Answer a repetition of what is answered without a word."""
 
 
 def reads(
@@ -88,21 +111,39 @@ def writes(
     tags: tuple[str, ...],
     body: type[Body] | None = None,
     method: Callable[..., Any] = post,
+    replay: Replay = tell_again,
+    is_streamed: bool = False,
     **more: Any,
 ) -> Callable[[_Function], HTTPRouteHandler]:
-    """Declare a route that gives a command."""
+    """Declare a route that gives a command. It is carried out once under its key; ``replay`` answers a repetition.
+
+    One that reads its body as a stream sees to that itself.
+    """
     if body is not None:
         more["dto"] = strict(body)
     made: Callable[[_Function], HTTPRouteHandler] = method(
         path,
-        opt=_opt(action),
+        opt={**_opt(action), STREAMED: is_streamed},
         responses=_responses(400, 401, 403, 404, 409, 429, 503),
         summary=summary,
         tags=list(tags),
         request_max_body_size=more.pop("largest", _LARGEST_BODY),
         **_common(more),
     )
-    return made
+    return made if is_streamed else lambda function: made(_once(function, replay))
+
+
+def _once(function: _Function, replay: Replay) -> _Function:
+    """Have a route carried out once under its key."""
+
+    @wraps(function)
+    async def carry_out_once(**given: Any) -> Any:
+        plane, write = given["plane"], given["key"]
+        return await write.once(
+            plane.node, plane.locks, lambda: function(**given), lambda entry: replay(plane, given, entry)
+        )
+
+    return cast("_Function", carry_out_once)
 
 
 def _opt(action: Action | None) -> dict[str, Any]:
@@ -123,7 +164,7 @@ def strict(body: type[Body]) -> type[AbstractDTO[Any]]:
         def decode_bytes(self, value: bytes) -> Any:
             try:
                 return decode(value)
-            except msgspec.DecodeError as error:
+            except (msgspec.DecodeError, UnicodeDecodeError) as error:
                 raise Misshapen.of(error, "body") from None
 
         @classmethod

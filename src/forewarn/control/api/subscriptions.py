@@ -2,6 +2,8 @@
 
 import secrets
 from base64 import b64encode
+from collections.abc import Mapping
+from typing import Any
 from uuid import uuid4
 
 from litestar import Router, delete
@@ -12,14 +14,18 @@ from forewarn.control.access import Action
 from forewarn.control.api.idempotency import IdempotencyKey
 from forewarn.control.api.paging import Cursor, Limit, after, page, read_cursor
 from forewarn.control.api.plane import Asking, Behind, Plane
-from forewarn.control.api.routing import reads, writes
+from forewarn.control.api.problems import known_word
+from forewarn.control.api.routing import reads, say_done, writes
 from forewarn.control.bodies import NewSubscription, Page, Sent, SubscriptionBody, SubscriptionView
-from forewarn.core.commands import RemoveSubscription, SetSubscription
+from forewarn.core.commands import RecordTest, RemoveSubscription, SetSubscription
 from forewarn.core.errors import Unavailable, unknown
-from forewarn.core.facts import SubscriptionSet
+from forewarn.core.facts import Entry, SubscriptionSet
 from forewarn.core.fleet import Fleet
+from forewarn.core.model import EventType
 from forewarn.core.outsiders import Subscription, SubscriptionKind
+from forewarn.core.public_facts import shown_target
 from forewarn.signature import key_of
+from forewarn.wire.words import TYPES, read_id, read_type, show_id
 
 _TAGS = ("Subscriptions",)
 
@@ -41,38 +47,67 @@ async def show_subscription(plane: Behind, id: FromPath[str]) -> SubscriptionVie
     return await plane.node.look(lambda fleet: _view(plane, _subscription(fleet, id)))
 
 
-@writes("/", Action.KEEP_SUBSCRIPTIONS, summary="Add a subscription", tags=_TAGS, body=SubscriptionBody)
+async def _show_again(plane: Plane, given: Mapping[str, Any], entry: Entry) -> NewSubscription:
+    """Show a subscription as it was added, with the secret that the first answer may have been lost with."""
+    (made,) = (fact.subscription for fact in entry.facts if isinstance(fact, SubscriptionSet))
+    return NewSubscription(**asdict(_view(plane, made)), secret=made.secret)
+
+
+@writes(
+    "/",
+    Action.KEEP_SUBSCRIPTIONS,
+    summary="Add a subscription",
+    tags=_TAGS,
+    body=SubscriptionBody,
+    replay=_show_again,
+)
 async def add_subscription(
-    plane: Behind, bearer: Asking, data: JSONBody[SubscriptionBody], key: IdempotencyKey = None
+    plane: Behind, bearer: Asking, data: JSONBody[SubscriptionBody], key: IdempotencyKey
 ) -> NewSubscription:
     """Tell somebody from now on; a webhook's signing secret is told in this answer and never again."""
     if data.secret:
         key_of(data.secret)  # refused here rather than with the first message
     secret = data.secret or (_draw_secret() if data.kind is SubscriptionKind.WEBHOOK else "")
+    types = tuple(known_word(read_type(word), EventType, "body.types") for word in data.types)
     wished = Subscription(
-        str(uuid4()), data.name, data.kind, data.target, secret, data.groups, data.types, told=plane.node.revision
+        str(uuid4()), data.name, data.kind, data.target, secret, data.groups, types, told=plane.node.revision
     )
-    command_id = plane.command_id(bearer, key, "subscription", data)
-    facts = await plane.node.submit_once(SetSubscription(id=command_id, by=bearer.caller, subscription=wished))
-    made = next((fact.subscription for fact in facts if isinstance(fact, SubscriptionSet)), wished)
-    return NewSubscription(**asdict(_view(plane, made)), secret=made.secret)
+    if plane.deliveries is not None:
+        plane.deliveries.check(wished)
+    command = SetSubscription(id=key.id, by=bearer.caller, subscription=wished)
+    await plane.operations.record(command, key.fingerprint)
+    return NewSubscription(**asdict(_view(plane, wished)), secret=wished.secret)
 
 
-@writes("/{id:str}", Action.KEEP_SUBSCRIPTIONS, summary="Remove a subscription", tags=_TAGS, method=delete)
-async def remove_subscription(plane: Behind, bearer: Asking, id: FromPath[str], key: IdempotencyKey = None) -> None:
+@writes(
+    "/{id:str}",
+    Action.KEEP_SUBSCRIPTIONS,
+    summary="Remove a subscription",
+    tags=_TAGS,
+    method=delete,
+    replay=say_done,
+)
+async def remove_subscription(plane: Behind, bearer: Asking, id: FromPath[str], key: IdempotencyKey) -> None:
     """Tell somebody nothing any more."""
     found = await plane.node.look(lambda fleet: _subscription(fleet, id))
-    command_id = plane.command_id(bearer, key, f"remove {found.id}")
-    await plane.node.submit_once(RemoveSubscription(id=command_id, by=bearer.caller, subscription=found.id))
+    command = RemoveSubscription(id=key.id, by=bearer.caller, subscription=found.id)
+    await plane.operations.record(command, key.fingerprint)
 
 
-@writes("/{id:str}/test", Action.KEEP_SUBSCRIPTIONS, summary="Test a subscription", tags=_TAGS)
-async def test_subscription(plane: Behind, id: FromPath[str]) -> Sent:
+async def _sent_before(plane: Plane, given: Mapping[str, Any], entry: Entry) -> Sent:
+    return Sent(detail="the test was sent under this Idempotency-Key before, and arrived; it was not sent again")
+
+
+@writes("/{id:str}/test", Action.KEEP_SUBSCRIPTIONS, summary="Test a subscription", tags=_TAGS, replay=_sent_before)
+async def test_subscription(plane: Behind, bearer: Asking, id: FromPath[str], key: IdempotencyKey) -> Sent:
     """Send a message that says it is a test, and tell whether it arrived."""
     found = await plane.node.look(lambda fleet: _subscription(fleet, id))
     if plane.deliveries is None:
         raise Unavailable("this service tells nobody outside")
-    return await plane.deliveries.send_test(found)
+    sent = await plane.deliveries.send_test(found)
+    command = RecordTest(id=key.id, by=bearer.caller, subscription=found.id)
+    await plane.operations.record(command, key.fingerprint)
+    return sent
 
 
 def _draw_secret() -> str:
@@ -82,21 +117,21 @@ def _draw_secret() -> str:
 
 def _subscription(fleet: Fleet, given: str) -> Subscription:
     names = {each.name: each for each in fleet.subscriptions.values()}
-    found = fleet.subscriptions.get(given) or names.get(given)
+    found = fleet.subscriptions.get(read_id(given)) or names.get(given)
     if found is None:
-        raise unknown("subscription", given, [*fleet.subscriptions, *names])
+        raise unknown("subscription", given, [*map(show_id, fleet.subscriptions), *names])
     return found
 
 
 def _view(plane: Plane, each: Subscription) -> SubscriptionView:
     delivery = asdict(plane.deliveries.delivery_of(each.id)) if plane.deliveries else {}
     return SubscriptionView(
-        id=each.id,
+        id=show_id(each.id),
         name=each.name,
         kind=each.kind,
-        target=each.target,
+        target=shown_target(each),
         groups=each.groups,
-        types=each.types,
+        types=tuple(TYPES[type_] for type_ in each.types),
         told=each.told,
         **delivery,
     )

@@ -11,8 +11,8 @@ from forewarn.control.api.idempotency import IdempotencyKey
 from forewarn.control.api.paging import Cursor, Limit, after, page, read_cursor
 from forewarn.control.api.plane import Asking, Behind
 from forewarn.control.api.routing import reads, writes
-from forewarn.control.bodies import Page, VmOperationBody
-from forewarn.core.commands import Command, DeallocateVm, OperateVm, StartVm, VmOperation
+from forewarn.control.bodies import MoveBody, Page, VmOperationBody
+from forewarn.core.commands import Command, DeallocateVm, MoveVm, OperateVm, StartVm, VmOperation
 from forewarn.core.errors import BadInput
 from forewarn.core.fleet import Fleet
 from forewarn.core.model import Vm
@@ -77,14 +77,34 @@ async def show_vm(plane: Behind, bearer: Asking, name: FromPath[str]) -> views.V
     body=VmOperationBody,
 )
 async def operate_vm(
-    plane: Behind, bearer: Asking, name: FromPath[str], data: JSONBody[VmOperationBody], key: IdempotencyKey = None
+    plane: Behind, bearer: Asking, name: FromPath[str], data: JSONBody[VmOperationBody], key: IdempotencyKey
 ) -> views.Told:
     """Restart, redeploy, freeze, evict or delete a VM, after the notice it is owed; or start or deallocate it."""
     word = data.operation
     bearer.require(Action.ALLOCATE if word in _PLAIN else OPERATIONS[VmOperation(word)])
     vm = await plane.node.look(lambda fleet: bearer.vm(fleet, name))
-    id_ = plane.command_id(bearer, key, f"vm {vm.name}", data)
-    return await plane.operations.submit(_command(id_, bearer, vm.name, data))
+    return await plane.operations.submit(_command(key.id, bearer, vm.name, data), key.fingerprint)
+
+
+@writes("/{name:str}/move", Action.MOVE, summary="Move a VM", tags=_TAGS, body=MoveBody)
+async def move_vm(
+    plane: Behind, bearer: Asking, name: FromPath[str], data: JSONBody[MoveBody], key: IdempotencyKey
+) -> views.Told:
+    """Move a VM to a host after notice, where the driver can; else record that it stands there."""
+    vm = await plane.node.look(lambda fleet: bearer.vm(fleet, name))
+    return await plane.operations.submit(
+        MoveVm(
+            id=key.id,
+            by=bearer.caller,
+            vm=vm.name,
+            host=data.host,
+            record=data.record,
+            not_before=data.not_before,
+            duration=data.duration,
+            description=data.description,
+        ),
+        key.fingerprint,
+    )
 
 
 def _command(id_: str, bearer: Bearer, name: str, data: VmOperationBody) -> Command:
@@ -103,4 +123,4 @@ def _command(id_: str, bearer: Bearer, name: str, data: VmOperationBody) -> Comm
     )
 
 
-vms = Router("/vms", route_handlers=[list_vms, show_vm, operate_vm])
+vms = Router("/vms", route_handlers=[list_vms, show_vm, operate_vm, move_vm])

@@ -45,7 +45,16 @@ class Couriers:
         """The name of this service: what its messages come from."""
         self._now = now
         self._web = _Web(timeout, tls or ssl.create_default_context())
-        self._mail_server = MailServer(mail, timeout, self._web.tls)
+        self._timeout = timeout
+        self.set_mail(mail)
+
+    def set_mail(self, mail: Mail) -> None:
+        """Send mail by another server; couriers that were handed out keep theirs."""
+        self._mail_server = MailServer(mail, self._timeout, self._web.tls)
+
+    @property
+    def sends_mail(self) -> bool:
+        return bool(self._mail_server.host)
 
     def courier_for(self, subscription: Subscription) -> Courier:
         target = subscription.target

@@ -10,8 +10,9 @@ import logging
 import socket
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from datetime import datetime, timedelta
+from datetime import timedelta
 from random import Random
+from typing import assert_never
 from uuid import uuid4
 
 from forewarn.clocks import Timer
@@ -25,11 +26,24 @@ from forewarn.control.notices.posting import NotDelivered
 from forewarn.control.notices.tail import Tail
 from forewarn.control.notices.worker import Worker
 from forewarn.core.commands import RecordDelivered
-from forewarn.core.errors import ForewarnError, Unavailable
-from forewarn.core.facts import Delivered, Entry, SubscriptionRemoved, SubscriptionSet
+from forewarn.core.errors import ForewarnError, Refused, Unavailable
+from forewarn.core.facts import (
+    ClockStepped,
+    Delivered,
+    EnrolmentFact,
+    Entry,
+    EventFact,
+    Fetched,
+    FleetFact,
+    Observed,
+    SubscriptionRemoved,
+    SubscriptionSet,
+    TokenCreated,
+    TokenRevoked,
+)
 from forewarn.core.fleet import Fleet
 from forewarn.core.model import NODE, Event
-from forewarn.core.outsiders import Subscription
+from forewarn.core.outsiders import Subscription, SubscriptionKind
 from forewarn.journal.port import Journal
 from forewarn.node.feed import Commit
 from forewarn.node.node import Node
@@ -56,7 +70,7 @@ class Deliverer:
         self._workers: dict[str, Worker] = {}
         self._ending: set[asyncio.Task[None]] = set()
         self._timer: Timer | None = None
-        self._rings_at: datetime | None = None
+        self._rings_at: float | None = None
         self._recording: asyncio.Task[None] | None = None
         self._is_stopped = False
 
@@ -83,11 +97,29 @@ class Deliverer:
         self._follow(commit.entries)
         for entry in commit.entries:
             for fact in entry.facts:
-                if isinstance(fact, SubscriptionSet):
-                    self._known.update(commit.fleet.events)
-                    self._take(fact.subscription)
-                elif isinstance(fact, SubscriptionRemoved):
-                    self._drop(fact.subscription)
+                match fact:
+                    case SubscriptionSet(subscription=subscription):
+                        self._known.update(commit.fleet.events)
+                        self._take(subscription)
+                    case SubscriptionRemoved(subscription=id_):
+                        self._drop(id_)
+                    case ClockStepped():
+                        for worker in self._workers.values():
+                            worker.forget_times()
+                    case TokenCreated() | TokenRevoked() | Delivered() | Fetched() | Observed():
+                        pass
+                    case _ if isinstance(fact, (EventFact, FleetFact, EnrolmentFact)):
+                        pass
+                    case _:
+                        assert_never(fact)
+
+    def check(self, subscription: Subscription) -> None:
+        """Refuse a subscriber by mail where no mail server is set."""
+        if subscription.kind is SubscriptionKind.MAIL and not self._couriers.sends_mail:
+            raise Refused(
+                f"no mail can be sent to {subscription.target}: no mail server is set; write host and sender"
+                " in [mail] of forewarn.toml, and reload the service"
+            )
 
     def delivery_of(self, subscription: str) -> Delivery:
         """Say whether messages get through to a subscriber, and how many wait."""
@@ -112,6 +144,13 @@ class Deliverer:
         if worker := self._workers.get(subscription.id):
             worker.resume()
         return Sent(detail=said)
+
+    def set_mail(self, mail: Mail) -> None:
+        """Send mail by another server; what waits for subscribers by mail is tried anew at once."""
+        self._couriers.set_mail(mail)
+        for worker in list(self._workers.values()):
+            if worker.subscription.kind is SubscriptionKind.MAIL:
+                self._take(worker.subscription)
 
     async def stop(self) -> None:
         """Let deliveries under way end, for a moment, and record how far everybody was told."""
@@ -158,13 +197,14 @@ class Deliverer:
             ending.add_done_callback(self._ending.discard)
 
     def _expect_record(self, is_soon: bool) -> None:  # noqa: FBT001 - it is called with a literal only
-        when = self._node.clock.now() + (_RECORD_SOON if is_soon else _RECORD_RARELY)
-        if self._is_stopped or (self._rings_at and self._rings_at <= when):
+        wait = _RECORD_SOON if is_soon else _RECORD_RARELY
+        when = self._node.clock.seconds() + wait.total_seconds()
+        if self._is_stopped or (self._rings_at is not None and self._rings_at <= when):
             return
         if self._timer:
             self._timer.cancel()
         self._rings_at = when
-        self._timer = self._node.clock.call_at(when, self._ring)
+        self._timer = self._node.clock.call_later(wait, self._ring)
 
     def _ring(self) -> None:
         self._timer = self._rings_at = None
@@ -179,7 +219,7 @@ class Deliverer:
             if told:
                 await self._node.submit(RecordDelivered(id=uuid4().hex, by=NODE, revisions=told))
         except ForewarnError as error:
-            log.warning("how far subscribers were told was not recorded: %s", error)
+            log.warning("how far subscribers were told was not recorded", extra={"fields": {"reason": str(error)}})
             self._recording = None
             for worker in news.values():
                 worker.has_news = True

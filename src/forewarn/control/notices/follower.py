@@ -10,18 +10,19 @@ from collections import OrderedDict
 from collections.abc import Iterable, Mapping
 
 from forewarn.control.notices.messages import (
-    Life,
     Message,
     event_id,
     message_of,
     missed_message,
     next_record,
+    removal_messages,
 )
 from forewarn.control.notices.tail import Tail
-from forewarn.core.facts import Announced, Canceled, Completed, Entry, Failed, StartedAtOnce
+from forewarn.core.facts import Entry, EventCreated, EventEnded, EventFact
 from forewarn.core.model import Event
 from forewarn.journal.port import Journal
 from forewarn.node.node import Node
+from forewarn.wire.words import show_id
 
 log = logging.getLogger(__name__)
 
@@ -80,9 +81,7 @@ class Follower:
 
     async def _recall(self, entries: Iterable[Entry], position: int) -> None:
         """Remember what the events of these entries were, as far as they were announced before them."""
-        born = {
-            fact.event.id for entry in entries for fact in entry.facts if isinstance(fact, Announced | StartedAtOnce)
-        }
+        born = {fact.event.id for entry in entries for fact in entry.facts if isinstance(fact, EventCreated)}
         ids = {id_ for entry in entries for fact in entry.facts if (id_ := event_id(fact))}
         unknown = ids - born - self._events.keys()
         if not unknown:
@@ -95,7 +94,7 @@ class Follower:
             event = self._known.get(id_)
             for entry in history:
                 for fact in entry.facts:
-                    if isinstance(fact, Life) and event_id(fact) == id_:
+                    if isinstance(fact, EventFact) and event_id(fact) == id_:
                         event = next_record(event, fact)
             if event is not None:
                 self._remember(event)
@@ -103,14 +102,18 @@ class Follower:
     def _told(self, entries: Iterable[Entry]) -> Iterable[Message]:
         for entry in entries:
             for number, fact in enumerate(entry.facts):
-                if not isinstance(fact, Life):
+                if not isinstance(fact, EventFact):
+                    yield from removal_messages(entry, number)
                     continue
                 id_ = event_id(fact)
                 event = next_record(self._events.get(id_), fact)
                 if event is None:
-                    log.warning("nothing is told of event %s: the journal no longer holds what it was", id_)
+                    log.warning(
+                        "no notice of an event is sent: the journal no longer holds the event",
+                        extra={"fields": {"event": show_id(id_)}},
+                    )
                     continue
-                if isinstance(fact, Completed | Failed | Canceled):
+                if isinstance(fact, EventEnded):
                     del self._events[id_]
                 else:
                     self._remember(event)

@@ -40,6 +40,10 @@ class MailServer:
         self._tls = tls
 
     @property
+    def host(self) -> str:
+        return self._settings.host
+
+    @property
     def sender(self) -> str:
         return self._settings.sender
 

@@ -9,12 +9,15 @@
     Completed         io.forewarn.event.completed
     Failed            io.forewarn.event.failed
     Canceled          io.forewarn.event.canceled
+    FleetChanged      io.forewarn.vm.removed, for each group that VMs were removed from
 
 The id of a message is made of the revision and the number of its fact: told again, it is the same.
 """
 
+from collections.abc import Iterator
 from datetime import datetime
 from enum import StrEnum
+from typing import assert_never
 
 import msgspec
 from msgspec.structs import replace
@@ -24,16 +27,20 @@ from forewarn.core.facts import (
     Announced,
     AnyFact,
     Approved,
-    Attempted,
     BroughtForward,
     Canceled,
+    ClockStepped,
     Completed,
     Entry,
+    EventChanged,
+    EventFact,
+    EventlessFact,
     Failed,
+    Fetched,
+    FleetChanged,
     Postponed,
     Started,
     StartedAtOnce,
-    Waiting,
 )
 from forewarn.core.model import Event, EventStatus
 from forewarn.core.outsiders import Subscription
@@ -41,10 +48,6 @@ from forewarn.wire.notice import told_event
 from forewarn.wire.words import show_id
 
 CLOUD_EVENTS = "application/cloudevents+json; charset=utf-8"
-
-Birth = Announced | StartedAtOnce
-Life = Birth | Approved | Waiting | Postponed | BroughtForward | Started | Attempted | Completed | Failed | Canceled
-"""The facts that are about one event."""
 
 _ENDS = {
     Completed: EventStatus.COMPLETED,
@@ -64,6 +67,7 @@ class MessageType(StrEnum):
     COMPLETED = "io.forewarn.event.completed"
     FAILED = "io.forewarn.event.failed"
     CANCELED = "io.forewarn.event.canceled"
+    VM_REMOVED = "io.forewarn.vm.removed"
     MISSED = "io.forewarn.missed"
     TEST = "io.forewarn.test"
 
@@ -91,7 +95,10 @@ class Message(msgspec.Struct, frozen=True):
     by: str = ""
     reason: str = ""
     event: Event | None = None
-    """The event as the fact left it; none when the message is about the messages themselves."""
+    """The event as the fact left it; none when the message is about VMs, or about the messages themselves."""
+    group: str = ""
+    """The group that VMs were removed from."""
+    vms: tuple[str, ...] = ()
 
     @property
     def lane(self) -> str:
@@ -99,7 +106,7 @@ class Message(msgspec.Struct, frozen=True):
         return self.event.id if self.event else self.id
 
 
-def next_record(event: Event | None, fact: Life) -> Event | None:
+def next_record(event: Event | None, fact: EventFact) -> Event | None:
     """Return the event as the fact left it, with how it ended; None when it is not known."""
     match fact:
         case Announced(event=born) | StartedAtOnce(event=born):
@@ -115,20 +122,12 @@ def event_id(fact: AnyFact) -> str:
     match fact:
         case Announced(event=Event(id=id_)) | StartedAtOnce(event=Event(id=id_)):
             return id_
-        case (
-            Approved()
-            | Waiting()
-            | Postponed()
-            | BroughtForward()
-            | Started()
-            | Attempted()
-            | Completed()
-            | Failed()
-            | Canceled()
-        ):
+        case _ if isinstance(fact, EventChanged):
             return fact.event
-        case _:
+        case _ if isinstance(fact, (Fetched, ClockStepped, EventlessFact)):
             return ""
+        case _:
+            assert_never(fact)
 
 
 def message_of(entry: Entry, number: int, event: Event) -> Message | None:
@@ -139,6 +138,36 @@ def message_of(entry: Entry, number: int, event: Event) -> Message | None:
         return None
     by = fact.by if isinstance(fact, Approved | Postponed) else entry.by
     return Message(f"{entry.revision}-{number}", type_, entry.revision, entry.at, str(by), _reason(fact), event)
+
+
+def is_told(fact: AnyFact) -> bool:
+    """Tell whether a fact may be something to tell."""
+    return bool(event_id(fact)) or (isinstance(fact, FleetChanged) and bool(fact.removed_vms))
+
+
+def removal_messages(entry: Entry, number: int) -> Iterator[Message]:
+    """Yield what is told of a change that removed VMs: one message for each group that lost some."""
+    fact = entry.facts[number]
+    if not isinstance(fact, FleetChanged):
+        return
+    lost: dict[str, list[str]] = {}
+    gone = frozenset(fact.removed_vms)
+    for vm in fact.before_vms:
+        if vm.name in gone:
+            lost.setdefault(vm.group, []).append(vm.name)
+    for group, names in lost.items():
+        id_ = f"{entry.revision}-{number}-{group}"
+        reason = "removed from the fleet without an event"
+        yield Message(
+            id_,
+            MessageType.VM_REMOVED,
+            entry.revision,
+            entry.at,
+            str(entry.by),
+            reason,
+            group=group,
+            vms=tuple(names),
+        )
 
 
 def missed_message(first: int, last: int, at: datetime) -> Message:
@@ -159,6 +188,8 @@ def trial_message(id: str, at: datetime, subscription: str) -> Message:
 def is_wanted(message: Message, subscription: Subscription) -> bool:
     """Tell whether a subscriber asked for such messages."""
     event = message.event
+    if message.group:
+        return not subscription.types and (not subscription.groups or message.group in subscription.groups)
     return event is None or (
         (not subscription.groups or event.group in subscription.groups)
         and (not subscription.types or event.type in subscription.types)
@@ -173,12 +204,18 @@ def cloud_event(message: Message, source: str) -> bytes:
         "id": message.id,
         "source": source,
         "type": message.type,
-        **({"subject": show_id(event.id)} if event else {}),
+        **({"subject": show_id(event.id) if event else message.group} if event or message.group else {}),
         "time": message.at,
         "datacontenttype": "application/json",
-        "data": told_event(event, message.by, message.reason) if event else {"Detail": message.reason},
+        "data": told_event(event, message.by, message.reason) if event else _data(message),
     }
     return msgspec.json.encode(body)
+
+
+def _data(message: Message) -> dict[str, object]:
+    if not message.group:
+        return {"Detail": message.reason}
+    return {"Group": message.group, "Resources": message.vms, "By": message.by, "Detail": message.reason}
 
 
 def _reason(fact: AnyFact) -> str:

@@ -4,12 +4,12 @@ from collections import deque
 from collections.abc import Iterable
 from itertools import islice
 
-from forewarn.control.notices.messages import event_id
+from forewarn.control.notices.messages import is_told
 from forewarn.core.facts import Entry
 
 
 class Tail:
-    """As many of the newest entries as it may keep; those that are about no event are only counted."""
+    """As many of the newest entries as it may keep; those of which there is nothing to tell are only counted."""
 
     def __init__(self, size: int = 1_000) -> None:
         self._entries: deque[Entry | None] = deque(maxlen=size)
@@ -22,12 +22,12 @@ class Tail:
         self.head = revision
 
     def extend(self, entries: Iterable[Entry]) -> bool:
-        """Take entries in; tell whether any of them is about an event."""
+        """Take entries in; tell whether there is something to tell of any of them."""
         is_any = False
         for entry in entries:
-            is_told = any(event_id(fact) for fact in entry.facts)
-            is_any |= is_told
-            self._entries.append(entry if is_told else None)
+            is_news = any(map(is_told, entry.facts))
+            is_any |= is_news
+            self._entries.append(entry if is_news else None)
             self.head = entry.revision
         return is_any
 

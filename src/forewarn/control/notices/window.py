@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from datetime import datetime, timedelta
 from random import Random
 
-from forewarn.control.notices.messages import Message
+from forewarn.control.notices.messages import Message, MessageType
 
 _FIRST_WAIT = timedelta(seconds=1)
 _LONGEST_WAIT = timedelta(minutes=5)
@@ -34,7 +34,7 @@ class Pending:
         """How often it failed since it is known that the receiver takes others, but not this one."""
         self.not_before: datetime | None = None
         self.is_hopeless = False
-        self._refused_since: datetime | None = None
+        self.refused_since: datetime | None = None
         self._failed_at: int | None = None
 
     @property
@@ -49,9 +49,9 @@ class Pending:
         if others_passed or self.refusals:
             self.refusals += 1
             self.not_before = now + back_off(self.refusals, random)
-            self._refused_since = self._refused_since or now
+            self.refused_since = self.refused_since or now
             # A receiver that is down refuses nothing: what it did not take is kept, however long that lasts.
-            self.is_hopeless = others_passed and now - self._refused_since >= GIVEN_UP_AFTER
+            self.is_hopeless = others_passed and now - self.refused_since >= GIVEN_UP_AFTER
 
 
 class Window:
@@ -85,6 +85,12 @@ class Window:
         for each in self._pending.values():
             each.tries = 0
 
+    def forget_times(self) -> None:
+        """Let everything be tried now, and given up only a day later: the clock was set."""
+        self.begin_anew()
+        for each in self._pending.values():
+            each.not_before = each.refused_since = None
+
     def told(self, position: int) -> int:
         """Return the revision up to which nothing is pending, where everything up to ``position`` was read."""
         first = next(iter(self._pending.values()), None)
@@ -102,7 +108,7 @@ class Window:
     def _heads(self) -> Iterable[Pending]:
         lanes: dict[str, Pending] = {}
         for each in self._pending.values():
-            is_gap = each.message.event is None and not each.has_failed
+            is_gap = each.message.type is MessageType.MISSED and not each.has_failed
             if is_gap and lanes:
                 break
             lanes.setdefault(each.message.lane, each)

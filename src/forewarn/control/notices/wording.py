@@ -24,6 +24,8 @@ _SENTENCES = {
 def headline(message: Message) -> str:
     """Say in one line what happened."""
     event = message.event
+    if message.group:
+        return f"{_names(message.vms)} of {message.group} left the fleet"
     if event is None:
         return "Test of a subscription" if message.type is MessageType.TEST else "Messages are missing"
     said = _SENTENCES[message.type].format(when=_shown(event.not_before), by=message.by)
@@ -33,6 +35,10 @@ def headline(message: Message) -> str:
 def particulars(message: Message) -> Iterator[tuple[str, str]]:
     """Yield what else is to be known, each with its name."""
     event = message.event
+    if message.group:
+        yield "Group", message.group
+        yield "VMs", _names(message.vms)
+        yield "By", message.by
     if event is None:
         yield "Detail", message.reason
         return
@@ -51,8 +57,12 @@ def particulars(message: Message) -> Iterator[tuple[str, str]]:
 
 
 def _vms(event: Event) -> str:
-    named = ", ".join(event.resources[:_NAMED])
-    others = len(event.resources) - _NAMED
+    return _names(event.resources)
+
+
+def _names(vms: tuple[str, ...]) -> str:
+    named = ", ".join(vms[:_NAMED])
+    others = len(vms) - _NAMED
     return f"{named} and {others} more" if others > 0 else named
 
 

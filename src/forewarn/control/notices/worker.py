@@ -107,6 +107,12 @@ class Worker:
         self._get_through()
         self.stir()
 
+    def forget_times(self) -> None:
+        """Try again at once: the clock was set, and the times of the next attempts mean nothing any more."""
+        self._retry_at = None
+        self._window.forget_times()
+        self.stir()
+
     async def stop(self, patience: float = 0.0) -> None:
         """End; what is being delivered may end too, for so many seconds."""
         self._is_stopping = True
@@ -138,7 +144,7 @@ class Worker:
                 if await self._count_on():
                     continue
             except ForewarnError as error:
-                log.warning("subscription %s waits for the journal: %s", self.subscription.name, error)
+                log.warning("a subscription waits for the journal", extra={"fields": self._fields(error)})
                 await self._wait(self._clock.now() + _JOURNAL_RETRY)
             else:
                 await self._wait(self._next_try_at())
@@ -204,7 +210,7 @@ class Worker:
 
     def _get_through(self) -> None:
         if self._since:
-            log.info("subscription %s is told again", self.subscription.name)
+            log.info("deliveries to a subscription succeed again", extra={"fields": self._fields()})
         self._failures = 0
         self._is_gone = False
         self._retry_at = self._since = None
@@ -220,7 +226,7 @@ class Worker:
             return
         if self._since is None:
             self._since = now
-            log.warning("subscription %s waits: %s", self.subscription.name, error)
+            log.warning("deliveries to a subscription fail and are repeated", extra={"fields": self._fields(error)})
         self._is_gone = self._is_gone or error.is_gone
         if self._retry_at is None or self._retry_at <= now:  # what fails side by side is one failure
             self._failures += 1
@@ -230,17 +236,18 @@ class Worker:
     def _report(self, ended: asyncio.Task[None]) -> None:
         """Let no fault of our own go unseen."""
         if not ended.cancelled() and (error := ended.exception()):
-            log.error("subscription %s is told nothing more", self.subscription.name, exc_info=error)
+            log.error("deliveries to a subscription ended", exc_info=error, extra={"fields": self._fields()})
 
     def _give_up(self, pending: Pending) -> None:
         self._window.remove(pending)
         self._missed += 1
         log.error(
-            "subscription %s was never told %s: it refused that for a day, and took others (%s)",
-            self.subscription.name,
-            pending.message.id,
-            self._error,
+            "a message is given up: the subscriber refused it for a day, and took others",
+            extra={"fields": {**self._fields(self._error), "message_id": pending.message.id}},
         )
+
+    def _fields(self, reason: object = "") -> dict[str, str]:
+        return {"subscription": self.subscription.name} | ({"reason": str(reason)} if reason else {})
 
 
 def _span(message: Message) -> int:

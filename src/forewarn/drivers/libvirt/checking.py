@@ -10,9 +10,11 @@ import libvirt
 
 from forewarn.core.errors import ForewarnError
 from forewarn.core.model import Vm
-from forewarn.drivers.libvirt import volumes
-from forewarn.drivers.libvirt.guests import Guest
+from forewarn.core.redaction import shown_uri
+from forewarn.drivers.libvirt import places, volumes
+from forewarn.drivers.libvirt.guests import Guest, uuid_of
 from forewarn.drivers.libvirt.hosts import Hosts
+from forewarn.drivers.libvirt.places import Survey
 from forewarn.drivers.libvirt.problems import trouble
 from forewarn.drivers.libvirt.settings import LibvirtSettings
 
@@ -28,33 +30,101 @@ _MIB = 1024 * 1024
 
 
 def troubles(hosts: Hosts, vms: Iterable[Vm], settings: LibvirtSettings) -> Iterator[str]:
-    """Yield what keeps us from hosts, once each, and from machines that should run; then where room is scarce."""
-    reached: dict[str, bool] = {}
-    most = 0
-    for vm in islice((vm for vm in vms if not vm.deallocated), _LOOKED_AT):
-        host = vm.standing_on
+    """Yield what keeps us from hosts, once each, and from machines that should run; then where room is scarce.
+
+    No advice starts a machine that may run elsewhere.
+    """
+    looked_at = list(islice(vms, _LOOKED_AT))
+    known = _hosts_of(hosts, looked_at)
+    listings = places.list_all(hosts, [host for host in known if _EMBEDDED not in hosts.uri(host)])
+    reached = listings.machines
+    most, told = 0, set[str]()
+    for vm in looked_at:
+        host = hosts.called(vm.standing_on)
         try:
+            if host in known and _EMBEDDED in hosts.uri(host):
+                continue
+            survey = listings.survey(vm.name, uuid_of(vm), host)
+            if vm.deallocated:
+                yield from _second_copies(hosts, vm, survey)
+                continue
             if host not in reached:
-                reached[host] = False
-                reached[host] = _EMBEDDED not in hosts.uri(host) and bool(hosts.connection(host))
-            if reached[host]:
-                guest = Guest(hosts, vm)
-                if not guest.look().runs:
-                    yield (
-                        f"{vm.name} does not run on {host or 'its host'}; start it,"
-                        f" or 'forewarn vm deallocate {vm.name}' if it is not to run"
-                    )
-                    continue
-                if hosts.uri(host) == _HERE:
-                    most = max(most, guest.memory)
-                for path in _ephemeral(guest, settings):
-                    volumes.find(hosts, host, path)
+                hosts.uri(host)  # raises where it has none
+            if survey.silent and not survey.active:
+                yield from _doubt(vm, host, survey)
+                continue
+            trouble = _trouble(hosts, vm, host, survey)
+            yield from trouble
+            if trouble:
+                continue
+            guest = Guest(hosts, vm)
+            if hosts.uri(host) == _HERE:
+                most = max(most, guest.memory)
+            for path in _ephemeral(guest, settings):
+                volumes.find(hosts, host, path)
         except ForewarnError as error:
-            yield str(error)
-    for host in (host for host, is_reached in reached.items() if is_reached):
+            if str(error) not in told:
+                told.add(str(error))
+                yield str(error)
+    yield from listings.silent.values()
+    for host in reached:
         yield from _full_pools(hosts, host)
     if settings.evict == "save":
         yield from lack_of_room(SAVED, most)
+
+
+def _hosts_of(hosts: Hosts, vms: Iterable[Vm]) -> list[str]:
+    """Return the hosts that are configured, and those of machines that the pattern gives a URI; one for each URI."""
+    found = {hosts.uri(host): host for host in hosts.names()}
+    for vm in vms:
+        host = hosts.called(vm.standing_on)
+        if hosts.knows(host):
+            found.setdefault(hosts.uri(host), host)
+    return list(found.values())
+
+
+def _doubt(vm: Vm, host: str, survey: Survey) -> Iterator[str]:
+    """Yield that a machine may run on a host that is silent; where that is its own, the host's trouble says all."""
+    if host not in survey.silent:
+        silent = " and ".join(survey.silent)
+        yield (
+            f"{vm.name} does not run on {host}, and may run on {silent}, which cannot be asked;"
+            " do not start it before that host answers"
+        )
+
+
+def _trouble(hosts: Hosts, vm: Vm, host: str, survey: Survey) -> list[str]:
+    """Return what is wrong with where a machine is, and the remedy."""
+    place = survey.place(host)  # raises in doubt, with the remedy
+    if place is None or not place.look.is_active:
+        remedy = f"start it, or 'forewarn vm deallocate {vm.name}' if it is not to run"
+        return [f"{vm.name} does not run on {host or 'its host'}; {remedy}", *_second_copies(hosts, vm, survey)]
+    found = list(_second_copies(hosts, vm, survey))
+    if place.host != host:
+        found.append(
+            f"{vm.name} is on {place.host}, and the fleet has it on {host}; a service that reaches both hosts follows"
+            f" it by itself, else 'forewarn vm move {vm.name} {place.host} --record'"
+        )
+    elif not place.look.runs:
+        found.append(
+            f"{vm.name} is paused on {host}; 'virsh -c {shown_uri(hosts.uri(host))} resume {vm.name}' lets it go on"
+        )
+    return found
+
+
+def _second_copies(hosts: Hosts, vm: Vm, survey: Survey) -> Iterator[str]:
+    """Yield the hosts that define a machine beside the one where it is, with the command that removes that."""
+    if len(survey.copies) < 2:
+        return
+    place = survey.place(hosts.called(vm.standing_on))
+    for copy in survey.copies:
+        if place and copy.host != place.host:
+            virsh = f"virsh -c {shown_uri(hosts.uri(copy.host))}"
+            stop = f"{virsh} destroy {vm.name} && " if copy.look.is_active else ""
+            yield (
+                f"{vm.name} is on {place.host}, and {copy.host} defines it too, so that it could be started twice;"
+                f" remove that copy: '{stop}{virsh} undefine {vm.name}'"
+            )
 
 
 def _ephemeral(guest: Guest, settings: LibvirtSettings) -> list[str]:

@@ -14,26 +14,34 @@ from typing import Self
 from forewarn.clocks import Clock
 from forewarn.config.tables import read_table
 from forewarn.core.errors import ForewarnError
-from forewarn.core.model import EventType, Sighting, Vm
+from forewarn.core.model import EventType, Host, Seen, Sighting, Vm
+from forewarn.core.placement import Capacity
 from forewarn.drivers.ledger import Ending
-from forewarn.drivers.libvirt import checking
+from forewarn.drivers.libvirt import capacities, checking, switching
+from forewarn.drivers.libvirt.following import Follower
 from forewarn.drivers.libvirt.freezing import freeze
 from forewarn.drivers.libvirt.hosts import Happening, Hosts
 from forewarn.drivers.libvirt.moving import redeploy
 from forewarn.drivers.libvirt.problems import Trouble, Unreachable
 from forewarn.drivers.libvirt.rebooting import reboot
 from forewarn.drivers.libvirt.removing import remove
+from forewarn.drivers.libvirt.reservations import Reservations
 from forewarn.drivers.libvirt.settings import LibvirtSettings
 from forewarn.drivers.libvirt.sights import sighting
 from forewarn.drivers.libvirt.work import Work
+from forewarn.drivers.slots import Slots
+from forewarn.drivers.switching import Switches
 from forewarn.drivers.working import Interrupted, Job, Workshop
 from forewarn.node.driver import Failed, Impact, Outcome
+from forewarn.wire.words import show_id
 
 log = logging.getLogger(__name__)
 
 _RECONNECT = 10.0
 _LAST_WORDS = 5.0
 """Seconds that work under way may take to come to a point where it can be left."""
+_MAY_BE_A_MOVE = {Seen.CRASHED, Seen.GONE}
+"""What a migration leaves behind on the host that a machine left looks so too."""
 _ECHO = 1.0
 """Seconds after our own work within which what is seen of a machine is taken for its echo."""
 
@@ -42,16 +50,21 @@ class LibvirtDriver:
     """Does impacts through libvirt."""
 
     def __init__(self, settings: LibvirtSettings, clock: Clock, directory: Path | None) -> None:
-        self.moves_live = settings.redeploy == "migrate"
+        self.moves_live = self.moves_to_host = settings.redeploy == "migrate"
         self._settings = settings
         self._clock = clock
         self._workshop = Workshop("libvirt", directory, clock, self._do)
         self._hosts = Hosts(settings.hosts, settings.uri)
+        self._slots = Slots(settings.migrations)
+        self._reservations = Reservations()
+        self._switches = Switches("libvirt-switch", clock, self._switch)
+        self._follower = Follower(self._hosts, clock, self._workshop.closing)
         self._ours: dict[str, float] = {}
-        """Until when what happens to a machine is our own doing."""
+        """Until when what happens to a machine is our own doing, by its name and its UUID."""
         self._latest: dict[str, int] = {}
         """What was heard last of each machine."""
         self._report: Callable[[Sighting], None] | None = None
+        self._watched: set[str] = set()
 
     @classmethod
     def from_settings(
@@ -71,9 +84,31 @@ class LibvirtDriver:
 
     def watch(self, report: Callable[[Sighting], None]) -> None:
         self._report = report
+        self._follower.start(report, self._is_ours)
         self._hosts.listen(self._see)
-        for host in self._settings.hosts:
+        self._hosts.listen(self._hear_move)
+        for host in self._hosts.names():
+            self._begin_watch(host)
+
+    def know_hosts(self, names: tuple[str, ...]) -> None:
+        for host in self._hosts.know(names):
+            if self._report:
+                self._begin_watch(host)
+
+    def _begin_watch(self, host: str) -> None:
+        if host not in self._watched:
+            self._watched.add(host)
             threading.Thread(target=self._keep_watch, args=(host,), name=f"libvirt-{host}", daemon=True).start()
+
+    def _hear_move(self, happening: Happening) -> None:
+        if self._may_move:
+            self._follower.hear(happening)
+
+    def switch(self, vm: Vm, *, on: bool) -> Outcome:
+        return self._switches.switch(vm, on=on)
+
+    def capacity(self, vms: tuple[Vm, ...], hosts: tuple[Host, ...]) -> Capacity:
+        return capacities.capacity(self._hosts, self._settings, vms, hosts, self._reservations.standing()[1])
 
     def check(self, vms: tuple[Vm, ...]) -> tuple[str, ...]:
         return tuple(checking.troubles(self._hosts, vms, self._settings))
@@ -87,9 +122,10 @@ class LibvirtDriver:
     def _do(self, job: Job) -> Ending:
         if job.is_resumed:
             self._await_hosts(job)
-        names = [vm.name for vm in job.impact.vms]
+        machines = [(vm.name, vm.instance.vm_id.lower()) for vm in job.impact.vms]
+        names = [each for machine in machines for each in machine if each]
         self._ours |= dict.fromkeys(names, float("inf"))
-        work = Work(job, self._hosts, self._settings, self._clock)
+        work = Work(job, self._hosts, self._settings, self._clock, self._slots, self._reservations)
         try:
             return _carry_out(work)
         except ForewarnError as error:
@@ -98,6 +134,15 @@ class LibvirtDriver:
             return Failed(str(error), work.moved)
         finally:
             self._ours |= dict.fromkeys(names, time.monotonic() + _ECHO)
+            for machine in machines if self._may_move else ():
+                self._follower.ask(*machine)  # for somebody may have moved it meanwhile
+
+    def _switch(self, vm: Vm, *, on: bool) -> str:
+        self._ours[vm.name] = float("inf")
+        try:
+            return switching.start(self._hosts, vm) if on else switching.stop(self._hosts, vm, self._settings.grace)
+        finally:
+            self._ours[vm.name] = time.monotonic() + _ECHO
 
     def _await_hosts(self, job: Job) -> None:
         """Wait for hosts that do not answer yet, for nobody else can say what a crash left there."""
@@ -109,7 +154,8 @@ class LibvirtDriver:
             except Unreachable as error:
                 if waits_for != str(error):
                     waits_for = str(error)
-                    log.warning("event %s waits to be brought to its end: %s", job.impact.event.id, error)
+                    fields = {"event": show_id(job.impact.event.id), "reason": waits_for}
+                    log.warning("an event waits for a host", extra={"fields": fields})
                 job.tell(f"waiting for a host: {error}")
                 if job.closing.wait(_RECONNECT):
                     raise Interrupted from None
@@ -122,40 +168,55 @@ class LibvirtDriver:
         while not self._workshop.closing.is_set():
             try:
                 if ear != (ear := self._hosts.ear(host)):
+                    if self._may_move:
+                        self._follower.list_host(host)
                     self._see_the_dead(host)
                 if was_silent:
-                    log.info("libvirt on %s answers again", host)
+                    log.info("libvirt answers again", extra={"fields": {"host": host}})
                 was_silent = False
             except Trouble as error:
                 if not was_silent and not self._workshop.closing.is_set():
-                    log.warning("nothing is seen of the machines on %s: %s", host, error)
+                    fields = {"host": host, "reason": str(error)}
+                    log.warning("the machines of a host cannot be watched", extra={"fields": fields})
                 was_silent = True
             self._workshop.closing.wait(_RECONNECT)
 
     def _see_the_dead(self, host: str) -> None:
         for death in self._hosts.dead(host):
             if self._latest.get(death.domain) != death.event:
-                self._see(death)
+                self._see(death, is_found=True)
 
-    def _see(self, happening: Happening) -> None:
+    def _see(self, happening: Happening, *, is_found: bool = False) -> None:
         report = self._report
         self._latest[happening.domain] = happening.event
-        if report is None or self._ours.get(happening.domain, 0.0) > time.monotonic():
+        if report is None or self._is_ours(happening.domain, happening.uuid):
             return
-        seen = sighting(happening, self._clock.now())
-        if seen:
+        seen = sighting(happening, self._clock.now(), is_found=is_found)
+        if seen and seen.what in _MAY_BE_A_MOVE and self._may_move:
+            self._follower.ask(happening.domain, happening.uuid, seen, happening.host)
+        elif seen:
             report(seen)
+
+    @property
+    def _may_move(self) -> bool:
+        """Whether there is another host that a machine could be on."""
+        return len(self._hosts.names()) > 1
+
+    def _is_ours(self, name: str, uuid: str) -> bool:
+        """Tell whether what happens to a machine is our own doing."""
+        return max(self._ours.get(name, 0.0), self._ours.get(uuid, 0.0)) > time.monotonic()
 
 
 def _carry_out(work: Work) -> Ending:
+    if work.impact.event.type is EventType.FREEZE and not work.impact.moves:
+        return freeze(work)  # which lets go on what it has paused, also where a machine is not found
+    work.find_guests()
     if work.impact.moves:
         return redeploy(work)
     match work.impact.event.type:
-        case EventType.FREEZE:
-            return freeze(work)
         case EventType.REBOOT:
             return reboot(work)
-        case EventType.REDEPLOY:
+        case EventType.FREEZE | EventType.REDEPLOY:
             return redeploy(work)
         case EventType.PREEMPT | EventType.TERMINATE:
             return remove(work)

@@ -1,19 +1,23 @@
 """A VM as libvirt has it: what it is doing, and what can be done to it, with errors in our words."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
 from uuid import UUID
 from xml.etree import ElementTree as ET
 
 import libvirt
-import msgspec
 
 from forewarn.core.model import Vm
+from forewarn.drivers.libvirt import places
 from forewarn.drivers.libvirt.hosts import Hosts
-from forewarn.drivers.libvirt.problems import Absent, Trouble, Unsupported, trouble
+from forewarn.drivers.libvirt.places import Copy, Look, Survey
+from forewarn.drivers.libvirt.problems import Absent, Trouble, Unreachable, Unsupported, trouble
 
-_RUNNING = {libvirt.VIR_DOMAIN_RUNNING, libvirt.VIR_DOMAIN_BLOCKED, libvirt.VIR_DOMAIN_NOSTATE}
+_MIGRATIONS = {
+    libvirt.VIR_DOMAIN_JOB_OPERATION_MIGRATION_IN,
+    libvirt.VIR_DOMAIN_JOB_OPERATION_MIGRATION_OUT,
+}
 _LEFT_BEHIND = (
     libvirt.VIR_DOMAIN_UNDEFINE_MANAGED_SAVE
     | libvirt.VIR_DOMAIN_UNDEFINE_SNAPSHOTS_METADATA
@@ -21,52 +25,62 @@ _LEFT_BEHIND = (
 )
 
 
-class Look(msgspec.Struct, frozen=True):
-    """What a machine was doing when we looked."""
-
-    state: int = -1
-    reason: int = 0
-    id: int = -1
-    """Another one for each start of its process; -1 while there is none."""
-
-    @property
-    def is_there(self) -> bool:
-        return self.state != -1
-
-    @property
-    def runs(self) -> bool:
-        return self.state in _RUNNING
-
-    @property
-    def is_paused(self) -> bool:
-        return self.state == libvirt.VIR_DOMAIN_PAUSED
-
-
 class Guest:
-    """One VM on one host."""
+    """One VM on one host: the recorded one, until ``find`` has found it on another."""
 
-    def __init__(self, hosts: Hosts, vm: Vm, host: str | None = None) -> None:
+    def __init__(self, hosts: Hosts, vm: Vm, host: str | None = None, uuid: str = "") -> None:
         self.vm = vm
         self.name = vm.name
-        self.host = vm.standing_on if host is None else host
+        self.host = hosts.called(vm.standing_on) if host is None else host
         self._hosts = hosts
-        self._uuid = _uuid(vm.instance.vm_id)
+        self._is_known = bool(uuid)
+        """Whether its UUID is libvirt's, so that another machine of the same name is not taken for it."""
+        self._uuid = uuid or uuid_of(vm)
 
     def on(self, host: str) -> "Guest":
         """Return the same VM as it is, or will be, on another host."""
-        return Guest(self._hosts, self.vm, host)
+        return Guest(self._hosts, self.vm, host, self.uuid)
+
+    def find(self) -> Copy | None:
+        """Find out on which host it is, and stay with that; None where no host has it."""
+        copy = places.find(self._hosts, self.name, self._uuid, self.host)
+        if copy:
+            self.stay(copy.host, copy.uuid)
+        return copy
+
+    def stay(self, host: str, uuid: str) -> None:
+        """Be the machine of that UUID on that host."""
+        self.host, self._uuid, self._is_known = host, uuid or self._uuid, bool(uuid)
+
+    def survey(self) -> Survey:
+        """Return what every host says of it."""
+        return places.survey(self._hosts, self.name, self._uuid, self.host)
 
     def look(self) -> Look:
         try:
             domain = self.domain()
             with self._heard("look"):
-                state, reason = map(int, domain.state())
-                return Look(state, reason, domain.ID())
+                return places.look_at(domain)
         except Absent:
             return Look()
 
+    def is_off(self) -> bool:
+        """Tell whether its host knows it, and it has no process."""
+        look = self.look()
+        return look.is_there and look.id == -1
+
     def domain(self) -> libvirt.virDomain:
-        return self._hosts.domain(self.host, self.name, self._uuid)
+        return self._hosts.domain(self.host, self.name, self._uuid, by_name=not self._is_known)
+
+    @property
+    def uuid(self) -> str:
+        """What libvirt knows it by; empty while that is not known."""
+        if not self._is_known:
+            with suppress(Absent):
+                domain = self.domain()
+                with self._heard("look"):
+                    self.stay(self.host, domain.UUIDString())
+        return self._uuid
 
     @property
     def reboots(self) -> int:
@@ -79,14 +93,16 @@ class Guest:
         return self._hosts.ear(self.host)
 
     def suspend(self) -> None:
-        domain = self.domain()
-        with self._heard("suspend"):
-            domain.suspend()
+        with self._unless(lambda look: look.is_paused):
+            domain = self.domain()
+            with self._heard("suspend"):
+                domain.suspend()
 
     def resume(self) -> None:
-        domain = self.domain()
-        with self._heard("resume"):
-            domain.resume()
+        with self._unless(lambda look: look.runs):
+            domain = self.domain()
+            with self._heard("resume"):
+                domain.resume()
 
     def ask_to_reboot(self) -> None:
         """Press the power button, and have libvirt start the machine over when it has gone down."""
@@ -120,26 +136,33 @@ class Guest:
             domain.reset()
 
     def start(self) -> None:
-        domain = self.domain()
-        with self._heard("start"):
-            domain.create()
+        """Start it, once every host has answered that it is active nowhere."""
+        places.require_off(self._hosts, self.name, self._uuid, self.host)
+        with self._unless(lambda look: look.is_active):
+            domain = self.domain()
+            with self._heard("start"):
+                domain.create()
 
     def start_as(self, definition: str) -> None:
-        """Start it with what it ran with before; its lasting definition stays."""
-        connection = self._hosts.connection(self.host)
-        with self._heard("start"):
-            connection.createXML(definition)
+        """Start it like that with what it ran with before; its lasting definition stays."""
+        places.require_off(self._hosts, self.name, self._uuid, self.host)
+        with self._unless(lambda look: look.is_active):
+            connection = self._hosts.connection(self.host)
+            with self._heard("start"):
+                connection.createXML(definition)
 
     def destroy(self) -> None:
-        domain = self.domain()
-        with self._heard("destroy"):
-            domain.destroy()
+        with self._unless(lambda look: not look.is_active):
+            domain = self.domain()
+            with self._heard("destroy"):
+                domain.destroy()
 
     def save(self) -> None:
         """Write its memory to a file of libvirt's, from which the next start goes on."""
-        domain = self.domain()
-        with self._heard("save"):
-            domain.managedSave()
+        with self._unless(lambda look: look.is_there and not look.is_active):
+            domain = self.domain()
+            with self._heard("save"):
+                domain.managedSave()
 
     def undefine(self) -> None:
         """Have libvirt forget it, with all that libvirt keeps of it."""
@@ -164,6 +187,26 @@ class Guest:
         domain = self.domain()
         with self._heard("look"):
             return int(domain.maxMemory()) * 1024
+
+    def is_migrating(self) -> bool:
+        """Tell whether libvirt is just moving it, for us or for somebody else."""
+        try:
+            told: Any = self.domain().jobStats()
+        except (libvirt.libvirtError, Trouble):
+            return False
+        return told.get("operation") in _MIGRATIONS
+
+    @property
+    def cpus(self) -> int:
+        """How many virtual CPUs it has."""
+        domain = self.domain()
+        with self._heard("look"):
+            return int(domain.info()[3])
+
+    def start_post_copy(self) -> None:
+        """Let it run on the other host while the rest of its memory follows."""
+        with suppress(libvirt.libvirtError, Trouble):
+            self.domain().migrateStartPostCopy(0)
 
     def has_job(self) -> bool:
         """Tell whether libvirt is busy with it."""
@@ -203,6 +246,17 @@ class Guest:
         return found
 
     @contextmanager
+    def _unless(self, is_so: Callable[[Look], bool]) -> Iterator[None]:
+        """Take a refusal for success where the machine is as it was to be: an earlier call was still under way."""
+        try:
+            yield
+        except Unreachable:
+            raise
+        except Trouble:
+            if not is_so(self.look()):
+                raise
+
+    @contextmanager
     def _heard(self, what: str) -> Iterator[None]:
         try:
             yield
@@ -210,8 +264,9 @@ class Guest:
             raise trouble(self.host, error, f"{self.name}: {what}") from None
 
 
-def _uuid(given: str) -> str:
+def uuid_of(vm: Vm) -> str:
+    """Return the UUID that a VM is declared with; empty where it has none."""
     try:
-        return str(UUID(given))
+        return str(UUID(vm.instance.vm_id))
     except ValueError:
         return ""

@@ -2,7 +2,7 @@
 
 import threading
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from uuid import uuid4
 
@@ -10,6 +10,7 @@ import libvirt
 import msgspec
 
 from forewarn.core.errors import BadInput
+from forewarn.core.redaction import shown_uri
 from forewarn.drivers.libvirt import loop
 from forewarn.drivers.libvirt.problems import Absent, Unreachable, trouble, way_in, words
 
@@ -31,6 +32,7 @@ class Happening(msgspec.Struct, frozen=True):
     domain: str
     event: int
     detail: int = 0
+    uuid: str = ""
 
 
 class Hosts:
@@ -39,6 +41,8 @@ class Hosts:
     def __init__(self, uris: dict[str, str], pattern: str = "") -> None:
         self.uris = dict(uris)
         self._pattern = pattern
+        self._also: tuple[str, ...] = ()
+        """The hosts of the fleet that have their URI by the pattern."""
         self._locks: dict[str, threading.Lock] = {}
         self._open: dict[str, libvirt.virConnect] = {}
         self._listeners: list[Callable[[Happening], None]] = []
@@ -62,6 +66,24 @@ class Hosts:
     def knows(self, host: str) -> bool:
         return host in self.uris or bool(host and self._pattern)
 
+    def names(self, first: str = "") -> list[str]:
+        """Return every host that is configured, ``first`` before the others; one of those that share a URI."""
+        found: dict[str, str] = {}
+        for host in (*([first] if first and self.knows(first) else []), *self.uris, *self._also):
+            found.setdefault(self.uri(host), host)
+        return list(found.values())
+
+    def know(self, names: Iterable[str]) -> list[str]:
+        """Take the hosts of the fleet; return those that are new, and have their URI by the pattern."""
+        also = tuple(name for name in names if self._pattern and name and name not in self.uris)
+        new = [name for name in also if name not in self._also]
+        self._also = also
+        return new
+
+    def called(self, host: str) -> str:
+        """Return what a host is called; the only one that there is where it has no name."""
+        return host or (next(iter(self.uris)) if len(self.uris) == 1 else "")
+
     def listen(self, listener: Callable[[Happening], None]) -> None:
         """Have ``listener`` called for all that happens on hosts that are connected, in libvirt's thread."""
         self._listeners.append(listener)
@@ -81,14 +103,14 @@ class Hosts:
             self._open[host] = self._connect(host)
             return self._open[host]
 
-    def domain(self, host: str, name: str, uuid: str = "") -> libvirt.virDomain:
-        """Return a domain by its UUID, else by its name; raise Absent when there is none."""
+    def domain(self, host: str, name: str, uuid: str = "", *, by_name: bool = True) -> libvirt.virDomain:
+        """Return a domain by its UUID, else by its name where that counts too; raise Absent when there is none."""
         connection = self.connection(host)
-        if uuid:
+        if uuid and by_name:
             with suppress(libvirt.libvirtError):
                 return connection.lookupByUUIDString(uuid)
         try:
-            return connection.lookupByName(name)
+            return connection.lookupByName(name) if by_name else connection.lookupByUUIDString(uuid)
         except libvirt.libvirtError as error:
             problem = trouble(host, error)
             if isinstance(problem, Absent):
@@ -101,12 +123,12 @@ class Hosts:
         """Return the ends of the machines on a host that are off because they died, as far as libvirt remembers."""
         try:
             off = self.connection(host).listAllDomains(libvirt.VIR_CONNECT_LIST_DOMAINS_SHUTOFF)
-            why = {domain.name(): int(domain.state()[1]) for domain in off}
+            why = {(domain.name(), domain.UUIDString()): int(domain.state()[1]) for domain in off}
         except libvirt.libvirtError as error:
             raise trouble(host, error) from None
         return [
-            Happening(host, name, libvirt.VIR_DOMAIN_EVENT_STOPPED, _DEATHS[reason])
-            for name, reason in why.items()
+            Happening(host, name, libvirt.VIR_DOMAIN_EVENT_STOPPED, _DEATHS[reason], uuid)
+            for (name, uuid), reason in why.items()
             if reason in _DEATHS
         ]
 
@@ -127,7 +149,7 @@ class Hosts:
             connection = libvirt.open(self.uri(host))
         except libvirt.libvirtError as error:
             uri, said = self.uri(host), words(error)
-            place = f"on {host} ({uri})" if host != uri else f"at {uri}"
+            place = f"on {host} ({shown_uri(uri)})" if host != uri else f"at {shown_uri(uri)}"
             raise Unreachable(f"libvirt {place} cannot be reached: {said}; {way_in(said)}") from None
         # Only connections to elsewhere know signs of life; drivers that cannot tell events are used without.
         with suppress(libvirt.libvirtError):
@@ -139,12 +161,12 @@ class Hosts:
         return connection
 
     def _live(self, _: object, domain: libvirt.virDomain, event: int, detail: int, host: str) -> None:
-        self._tell(Happening(host, domain.name(), event, detail))
+        self._tell(Happening(host, domain.name(), event, detail, domain.UUIDString()))
 
     def _reboot(self, _: object, domain: libvirt.virDomain, heard: tuple[str, str]) -> None:
         host, ear = heard
         self.reboots[ear, domain.name()] += 1
-        self._tell(Happening(host, domain.name(), REBOOTED))
+        self._tell(Happening(host, domain.name(), REBOOTED, uuid=domain.UUIDString()))
 
     def _tell(self, happening: Happening) -> None:
         for listener in self._listeners:

@@ -9,6 +9,8 @@ from xml.etree import ElementTree as ET
 import libvirt
 import msgspec
 
+from forewarn.core.redaction import shown_uri
+from forewarn.drivers.libvirt.places import Look, look_at
 from forewarn.drivers.libvirt.problems import trouble
 
 _AGENT = "org.qemu.guest_agent.0"
@@ -23,6 +25,7 @@ class Machine(msgspec.Struct, frozen=True):
     tap: str = ""
     """What its host calls its wire, while it runs; empty where that is another one at each start."""
     address: str = ""
+    look: Look = Look(libvirt.VIR_DOMAIN_RUNNING, 0, 1)
 
 
 class Inventory(msgspec.Struct, frozen=True):
@@ -39,8 +42,8 @@ def take(connection: libvirt.virConnect, host: str, uri: str) -> Inventory:
         name = host or str(connection.getHostname()).partition(".")[0]
         found = sorted((_machine(domain) for domain in connection.listAllDomains()), key=lambda each: each.name)
     except libvirt.libvirtError as error:
-        raise trouble(host or uri, error, "its machines") from None
-    return Inventory(name, uri, tuple(found))
+        raise trouble(host or shown_uri(uri), error, "its machines") from None
+    return Inventory(name, shown_uri(uri), tuple(found))
 
 
 def _machine(domain: libvirt.virDomain) -> Machine:
@@ -55,6 +58,7 @@ def _machine(domain: libvirt.virDomain) -> Machine:
         # libvirt numbers vnet devices as they come; a name of the operator's own stays.
         tap="" if tap.startswith("vnet") else tap,
         address=_address(domain, root, mac_address),
+        look=look_at(domain),
     )
 
 

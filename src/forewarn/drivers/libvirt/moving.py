@@ -1,36 +1,76 @@
 """Redeploys machines: moves them to another host while they run, or starts them anew where they are.
 
-    moving (to) ─▶ moved                              steps in the ledger, for each machine
+    moving (to) ─▶ resuming ─▶ moved, or refused      steps in the ledger, for each machine; off ones stay off
     stopping (id) ─▶ emptying (disk) ─▶ emptied ─▶ started
 
 Where a machine runs is asked of libvirt on both hosts, so that a crash on the way is no riddle: it is there, or here.
 """
 
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from typing import Any
 
 import libvirt
 
+from forewarn.drivers.berths import say_no_berth
+from forewarn.drivers.ledger import Step
 from forewarn.drivers.libvirt import volumes
+from forewarn.drivers.libvirt.capacities import left_on
 from forewarn.drivers.libvirt.guests import Guest
-from forewarn.drivers.libvirt.problems import Trouble, Unreachable, sentence, trouble
+from forewarn.drivers.libvirt.problems import Absent, Trouble, Unreachable, sentence
+from forewarn.drivers.libvirt.reservations import Reservation
 from forewarn.drivers.libvirt.rooms import Room, choose, say_no_room
 from forewarn.drivers.libvirt.work import Work
-from forewarn.node.driver import Done
-
-_MIB = 1024 * 1024
+from forewarn.drivers.working import told
+from forewarn.node.driver import Berth, Done
 
 
 def redeploy(work: Work) -> Done:
-    """Move or restart the machines; raise Trouble when one can be neither."""
+    """Move the machines, several at once, or restart them; raise Trouble when one can be neither.
+
+    One that cannot be moved keeps none of the others.
+    """
+    to_move = [guest for guest in work.guests if not _is_settled(work, guest) and _is_to_move(work, guest)]
+    failures: dict[str, str] = {}
+    with ThreadPoolExecutor(max(1, len(to_move)), thread_name_prefix="libvirt-move") as threads:
+        moves = {guest.name: threads.submit(work.see_through, partial(_move, work, guest)) for guest in to_move}
+    for name, move in moves.items():
+        try:
+            move.result()
+        except Trouble as error:
+            failures[name] = str(error)
     for guest in work.guests:
-        if _is_to_move(work, guest):
-            _move(work, guest)
+        if guest.name in moves or _is_settled(work, guest):
+            continue
+        planned = work.impact.event.target or work.impact.event.placements.get(guest.name, "")
+        if planned and not work.impact.berths_of(guest.vm):
+            failures[guest.name] = say_no_berth(guest.vm, work.impact.event)
+        elif planned:
+            failures[guest.name] = (
+                f"{guest.name} cannot be moved to {planned}: it does not run, or libvirt on {planned} is not among "
+                "the hosts of the driver's settings"
+            )
+        elif work.impact.leaves_off and not work.page.step("stopping", guest.name) and guest.is_off():
+            work.remarks.append(f"{guest.name} did not run and stays off")
         else:
             work.see_through(partial(_restart, work, guest))
+    if failures:
+        raise Trouble(told(failures, len(work.guests)))
     return Done(work.moved, "; ".join(work.remarks))
+
+
+def _is_settled(work: Work, guest: Guest) -> bool:
+    """Tell whether a machine is where it is to be already: somebody else moved it."""
+    target = work.impact.event.target
+    if work.moved.get(guest.name, "") == target != "":
+        return True
+    is_settled = work.impact.is_failure and guest.name in work.moved and guest.look().runs
+    remark = f"{guest.name} runs on {guest.host}, and was left alone"
+    if is_settled and remark not in work.remarks:
+        work.remarks.append(remark)
+    return is_settled
 
 
 def _is_to_move(work: Work, guest: Guest) -> bool:
@@ -38,54 +78,132 @@ def _is_to_move(work: Work, guest: Guest) -> bool:
         return True
     if work.page.step("stopping", guest.name) or work.settings.redeploy == "restart" or work.impact.is_failure:
         return False
-    return any(work.hosts.knows(berth.host.name) for berth in work.impact.berths) and guest.look().runs
+    may_move = guest.look().runs or (work.impact.leaves_off and guest.is_off())
+    return may_move and any(work.hosts.knows(host) for host in _candidates(work, guest))
+
+
+def _candidates(work: Work, guest: Guest) -> dict[str, Berth]:
+    return {berth.host.name: berth for berth in work.impact.berths_of(guest.vm) if berth.host.name != guest.host}
 
 
 def _move(work: Work, guest: Guest) -> None:
     begun = work.page.step("moving", guest.name)
     if begun is not None:
-        work.await_job(guest)
-        if guest.on(begun.seen["to"]).look().runs and not guest.look().runs:
-            work.moved[guest.name] = begun.seen["to"]
+        guest.stay(guest.host, begun.seen.get("uuid", ""))
+        if _has_arrived(work, guest, begun):
             return
-    target = _target(work, guest)
-    work.page.note("moving", guest.name, to=target)
-    try:
-        _migrate(work, guest, target)
-    except Trouble:
-        _clean_up(guest, guest.on(target))
-        raise
-    work.page.note("moved", guest.name)
+        if failed := work.page.step("refused", guest.name):
+            raise Trouble(failed.seen["reason"])
+    with work.slots.taken(work.closed, partial(work.tell, vm=guest.name)), ExitStack() as parts:
+        target = _reserve(work, guest)
+        parts.callback(work.reservations.release, guest.uuid)
+        had = "yes" if guest.on(target).look().is_there else ""
+        off = "yes" if guest.is_off() else ""
+        may_run = "yes" if work.settings.post_copy is not None else ""
+        work.page.note("moving", guest.name, to=target, uuid=guest.uuid, had=had, off=off, may_run=may_run)
+        try:
+            _migrate(work, guest, target)
+        except Trouble as error:
+            # libvirt may have done it all the same, or half of it: both hosts are asked until they answer.
+            work.page.note("refused", guest.name, reason=str(error))
+            is_refused = True
+        else:
+            is_refused = False
+    if is_refused:
+        _move(work, guest)
+        return
     work.moved[guest.name] = target
+    begun = work.page.step("moving", guest.name)
+    if not off:
+        work.page.note("resuming", guest.name)
+        work.insist(guest.on(target).resume)
+    try:
+        # libvirt takes it for success also where the old host could not be told.
+        work.insist(lambda: _must(begun and _has_arrived(work, guest, begun)))
+    except Unreachable as error:
+        work.remarks.append(f"{guest.name} may still be defined on {guest.host}, see 'forewarn doctor': {error}")
 
 
-def _target(work: Work, guest: Guest) -> str:
+def _has_arrived(work: Work, guest: Guest, begun: Step) -> bool:
+    """Tell whether a machine is on the other host; leave it defined on one of both only, and let it go on there.
+
+    libvirt does not let it go on over there, so until that is written down ("resuming") it has run here only; with
+    post-copy it may have run there too, and what is not clear is left as it is.
+    """
+    source, target, page = guest, guest.on(begun.seen["to"]), work.page
+    had = begun.seen.get("had", "")
+    work.await_job(source)
+    work.await_job(target)
+    here, there = source.look(), target.look()
+    if begun.seen.get("off") and not here.is_active and not there.is_active:
+        return _has_gone_over(work, source, target, is_there=there.is_there and not (had and here.is_there))
+    both = f"{guest.name} is on {source.host} and {target.host} after a migration that was cut off; "
+    if here.runs and there.runs:
+        raise Trouble(f"{both}it runs on both: stop it with 'virsh destroy' where it must not run")
+    if not here.runs and (there.runs or (there.is_paused and not there.is_migrating)):
+        if page.step("resuming", guest.name) is None:
+            page.note("resuming", guest.name)
+        return _has_gone_over(work, source, target)
+    if page.step("resuming", guest.name):
+        raise Trouble(f"{guest.name} was moved to {target.host}, and does not run there")
+    if begun.seen.get("may_run") and not here.runs:
+        raise Trouble(f"{both}it runs on neither: see both with virsh domstate {guest.name} --reason")
+    if there.is_there and not had and (there.is_migrating or not there.is_active):
+        _remove_stale(target)
+    if here.is_migrating:
+        source.resume()
+    if not source.look().runs:
+        raise Trouble(f"{guest.name} does not run on {source.host} after a migration that was cut off")
+    return False
+
+
+def _has_gone_over(work: Work, source: Guest, target: Guest, *, is_there: bool = True) -> bool:
+    """Have the old host forget a machine that is on the new one; tell whether it is."""
+    if is_there:
+        _remove_stale(source, keeps=not target.is_persistent)
+        if target.look().is_paused:
+            work.insist(target.resume)
+        work.moved[source.name] = target.host
+        work.page.note("moved", source.name)
+    return is_there
+
+
+def _remove_stale(guest: Guest, *, keeps: bool = False) -> None:
+    """Have a host forget the copy that a migration left there; keep a definition that no other host has."""
+    if guest.look().is_active:
+        guest.destroy()
+    if not keeps:
+        with suppress(Absent):
+            guest.undefine()
+
+
+def _reserve(work: Work, guest: Guest) -> str:
+    """Choose the host that a machine moves to, and reserve its room there until the migration has ended."""
+    memory, cpus = (0, 0) if guest.is_off() else (guest.memory, guest.cpus)
+    while True:
+        changes, others = work.reservations.standing()
+        target = _target(work, guest, memory, cpus, others)
+        reservation = Reservation(guest.uuid, guest.name, target, memory, cpus, guest.percent_done)
+        if work.reservations.reserve(reservation, changes):
+            return target
+
+
+def _target(work: Work, guest: Guest, memory: int, cpus: int, others: Iterable[Reservation]) -> str:
     rooms, silent = [], []
-    for berth in work.impact.berths:
-        if work.hosts.knows(berth.host.name):
+    for host, berth in _candidates(work, guest).items():
+        if work.hosts.knows(host):
             try:
-                rooms.append(Room(berth, _free(work, berth.host.name)))
+                coming = (each for each in others if each.host == host)
+                left = left_on(work.hosts, work.settings, host).after(coming)
+                rooms.append(Room(berth, left.memory, left.cpus))
             except Trouble as error:
                 silent.append(str(error))
-    needed = guest.memory
-    room = choose(guest.vm, needed, rooms)
+    if not rooms and not silent:
+        raise Trouble(say_no_berth(guest.vm, work.impact.event))
+    room = choose(guest.vm, memory, rooms, cpus)
     if room is None:
-        raise Trouble("; ".join([say_no_room(guest.vm, needed, rooms), *silent]))
+        raise Trouble("; ".join([say_no_room(guest.vm, memory, rooms, cpus), *silent]))
     return room.host
-
-
-def _free(work: Work, host: str) -> int:
-    """Return the bytes that a machine may take on a host; what Linux uses as a cache is free."""
-    connection = work.hosts.connection(host)
-    try:
-        try:
-            told: Any = connection.getMemoryStats(libvirt.VIR_NODE_MEMORY_STATS_ALL_CELLS)
-            free = sum(int(told.get(kind, 0)) for kind in ("free", "buffers", "cached")) * 1024
-        except libvirt.libvirtError:
-            free = int(connection.getFreeMemory())
-    except libvirt.libvirtError as error:
-        raise trouble(host, error, "free memory") from None
-    return free - work.settings.spare_memory * _MIB
 
 
 def _migrate(work: Work, guest: Guest, target: str) -> None:
@@ -95,34 +213,45 @@ def _migrate(work: Work, guest: Guest, target: str) -> None:
         | libvirt.VIR_MIGRATE_PERSIST_DEST
         | libvirt.VIR_MIGRATE_UNDEFINE_SOURCE
         | libvirt.VIR_MIGRATE_ABORT_ON_ERROR
+        # Else a daemon that dies at the end may leave it running on both hosts: that is libvirt's own doing.
+        | libvirt.VIR_MIGRATE_PAUSED
     )
-    if work.settings.copy_disks:
+    if guest.is_off():
+        # Only its definition goes; it stays off.
+        flags = libvirt.VIR_MIGRATE_OFFLINE | libvirt.VIR_MIGRATE_PERSIST_DEST | libvirt.VIR_MIGRATE_UNDEFINE_SOURCE
+        work.remarks.append(f"{guest.name} did not run and stays off")
+    elif work.settings.copy_disks:
         flags |= libvirt.VIR_MIGRATE_NON_SHARED_DISK
     parameters: Any = {}  # libvirt's own types are wrong here and above
     if work.settings.migration_uri:
         parameters[libvirt.VIR_MIGRATE_PARAM_URI] = work.settings.migration_uri.replace("{host}", target)
+    if not guest.is_off():
+        flags, parameters = _tuned(work, flags, parameters)
+    late, hurry = work.settings.post_copy, guest.start_post_copy
     try:
         if work.settings.peer_to_peer:
             uri, flags = work.hosts.uri(target), flags | libvirt.VIR_MIGRATE_PEER2PEER
-            work.do_long(guest, lambda: _must(domain.migrateToURI3(uri, parameters, flags)), "moved")
+            work.do_long(guest, lambda: _must(domain.migrateToURI3(uri, parameters, flags)), "moved", late, hurry)
         else:
             there = work.hosts.connection(target)
-            work.do_long(guest, lambda: _must(domain.migrate3(there, parameters, flags)), "moved")
+            work.do_long(guest, lambda: _must(domain.migrate3(there, parameters, flags)), "moved", late, hurry)
     except libvirt.libvirtError as error:
         # Whatever could not be reached was the other host's door for machines, not libvirt itself.
         raise Trouble(sentence(guest.host, error, f"{guest.name}: migration to {target}")) from None
 
 
+def _tuned(work: Work, flags: int, parameters: dict[str, object]) -> tuple[int, dict[str, object]]:
+    """Add what limits and hastens the migration of a running machine."""
+    if work.settings.bandwidth:
+        parameters = {**parameters, libvirt.VIR_MIGRATE_PARAM_BANDWIDTH: work.settings.bandwidth}
+    if work.settings.post_copy is not None:
+        # It runs there before all of its memory is there.
+        flags = (flags | libvirt.VIR_MIGRATE_POSTCOPY) & ~libvirt.VIR_MIGRATE_PAUSED
+    return flags, parameters
+
+
 def _must(_: object) -> None:
     """Take no answer: what went wrong is raised."""
-
-
-def _clean_up(source: Guest, target: Guest) -> None:
-    """Leave nothing half-defined where a machine did not arrive."""
-    with suppress(Trouble):
-        left = target.look()
-        if source.look().is_there and left.is_there and left.id == -1:
-            target.undefine()
 
 
 def _restart(work: Work, guest: Guest) -> None:
@@ -136,6 +265,8 @@ def _restart(work: Work, guest: Guest) -> None:
             )
         for path in _ephemeral(work, guest):
             volumes.find(work.hosts, guest.host, path)  # raises now, while the machine runs
+        if silent := work.silent_hosts():
+            raise Unreachable(f"{guest.name} was not stopped, for it could not be started again: {_joined(silent)}")
         work.page.note("stopping", guest.name, id=str(look.id))
         stopping = work.page.step("stopping", guest.name)
     if stopping and look.id != -1 and str(look.id) != stopping.seen["id"]:
@@ -161,6 +292,10 @@ def _off(guest: Guest) -> Iterator[None]:
         raise
     except Trouble as error:
         raise Trouble(f"{error}; {guest.name} is off") from None
+
+
+def _joined(silent: dict[str, str]) -> str:
+    return "; ".join(silent.values())
 
 
 def _ephemeral(work: Work, guest: Guest) -> list[str]:

@@ -1,23 +1,27 @@
 """Reboots machines: asks them to go down by the power button and starts them anew; resets those that do not listen.
 
     asking ─▶ asked ─▶ starting ─▶ started            steps in the ledger, for each machine
+    left off                                          it was off, and maintenance of its host does not start it
                 └────▶ halting ─▶ resetting ─▶ reset  when its grace is over
 
 Each way leaves a trace in libvirt itself, so that a crash on the way is no riddle. A machine that went down is off,
 and after its start it has another id. One that is to be reset is paused first: as long as it is, a reset may be
 repeated, for the guest cannot tell two from one; once it goes on, it was reset.
 
-Only where a machine would lose something by being off, as one that libvirt does not keep, it starts over without its
-process ending. That is an event of libvirt's and nothing else: if nobody was connected when it came, nobody knows,
-and nothing is reset on suspicion.
+Only where a machine would lose something by being off, as one that libvirt does not keep, or where a host is silent
+so that it could not be started again, it starts over without its process ending. That is an event of libvirt's and
+nothing else: if nobody was connected when it came, nobody knows, and nothing is reset on suspicion.
 """
 
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from forewarn.drivers.libvirt.guests import Guest
+from forewarn.drivers.libvirt.places import Elsewhere
 from forewarn.drivers.libvirt.problems import Trouble, Unreachable
 from forewarn.drivers.libvirt.work import Work
 from forewarn.node.driver import Done, Unknowable
+
+_LEFT_OFF = "left off"
 
 
 class Lost(Exception):
@@ -42,22 +46,26 @@ def _reboot(work: Work) -> Done | Unknowable:
                 _give_up(work, guest)
     except Lost as error:
         return Unknowable(str(error))
-    return Done(detail="; ".join(work.remarks))
+    return Done(work.moved, "; ".join(work.remarks))
 
 
 def _ask(work: Work, guest: Guest) -> None:
     """Ask a machine to go down, unless it was asked already."""
     page, look = work.page, guest.look()
-    if page.step("asked", guest.name) or page.step("starting", guest.name):
+    if any(page.step(name, guest.name) for name in ("asked", "starting", _LEFT_OFF)):
         return
     asking = page.step("asking", guest.name)
     if asking is None:
+        if look.is_there and look.id == -1 and work.impact.leaves_off:
+            page.note(_LEFT_OFF, guest.name)
+            work.remarks.append(f"{guest.name} did not run and stays off")
+            return
         if look.is_there and look.id == -1:
             work.remarks.append(f"{guest.name} did not run and was started")
             _start(work, guest)
             return
         definition = guest.definition()
-        in_place = "" if guest.may_go_down(definition) else "yes"
+        in_place = "" if guest.may_go_down(definition) and _may_be_started_again(work, guest) else "yes"
         seen = {"in_place": in_place, "definition": "" if in_place else definition}
         page.note("asking", guest.name, id=str(look.id), ear=guest.ear, reboots=str(guest.reboots), **seen)
         asking = page.step("asking", guest.name)
@@ -82,11 +90,21 @@ def _ask(work: Work, guest: Guest) -> None:
         page.note("asked", guest.name, at=work.clock.now().isoformat())
 
 
+def _may_be_started_again(work: Work, guest: Guest) -> bool:
+    """Tell whether every host answers; else a machine that is down could not be started again, see places.py."""
+    silent = work.silent_hosts()
+    if silent:
+        hosts = " and ".join(sorted(silent))
+        work.remarks.append(f"{hosts} did not answer, so {guest.name} was rebooted without being off in between")
+    return not silent
+
+
 def _until(work: Work) -> float:
     """Return when the grace of the machine that was asked last is over."""
     asked = [step for guest in work.guests if (step := work.page.step("asked", guest.name))]
     last = max((datetime.fromisoformat(step.seen["at"]) for step in asked), default=work.clock.now())
-    return work.deadline(work.settings.grace - (work.clock.now() - last))
+    passed = max(work.clock.now() - last, timedelta())  # the clock may have been set back
+    return work.deadline(work.settings.grace - passed)
 
 
 def _have_all_started_over(work: Work) -> bool:
@@ -98,11 +116,15 @@ def _have_all_started_over(work: Work) -> bool:
 def _has_started_over(work: Work, guest: Guest) -> bool:
     """Tell whether a machine has; one that is off is started, and then it has."""
     page = work.page
-    if page.step("started", guest.name) or page.step("reset", guest.name):
+    if any(page.step(name, guest.name) for name in ("started", "reset", _LEFT_OFF)):
         return True
     look = guest.look()
     if not look.is_there:
-        guest.domain()  # raises: somebody took it away
+        copy = guest.find()
+        if copy is None:
+            guest.domain()  # raises: somebody took it away
+        else:
+            raise Elsewhere(f"somebody moved {guest.name} to {copy.host} while it was to be rebooted")
     if look.id == -1:
         _start(work, guest)
         return True
@@ -124,7 +146,7 @@ def _start(work: Work, guest: Guest) -> None:
             guest.start_as(definition)
         else:
             guest.start()
-    except Unreachable:
+    except (Unreachable, Elsewhere):
         raise
     except Trouble as error:
         if not definition:

@@ -20,7 +20,7 @@ def remove(work: Work) -> Done:
             _delete(work, guest)
         else:
             _stop(work, guest)
-    return Done(detail="; ".join(work.remarks))
+    return Done(work.moved, "; ".join(work.remarks))
 
 
 def _stop(work: Work, guest: Guest) -> None:
@@ -50,6 +50,15 @@ def _save(work: Work, guest: Guest) -> None:
         raise Trouble(f"{error}; {guest.name} {'runs on' if guest.look().runs else 'is paused'}") from None
 
 
+def _forget(guest: Guest) -> None:
+    """Have a host forget a machine."""
+    if guest.look().is_active:
+        guest.destroy()
+    # A machine that libvirt never kept is gone as soon as it is off.
+    with suppress(Absent):
+        guest.undefine()
+
+
 def _delete(work: Work, guest: Guest) -> None:
     look = guest.look()
     deleting = work.page.step("deleting", guest.name)
@@ -58,11 +67,11 @@ def _delete(work: Work, guest: Guest) -> None:
             work.remarks.append(f"{guest.name} was gone already")
             return
         work.page.note("deleting", guest.name, **(guest.disks() if work.settings.delete_disks else {}))
-    if look.id != -1:
-        guest.destroy()
-    # A machine that libvirt never kept is gone as soon as it is off.
-    with suppress(Absent):
-        guest.undefine()
+    # Also where a migration by hand left it defined; by its name alone it is not looked for elsewhere.
+    others = [copy.host for copy in guest.survey().copies if copy.host != guest.host] if guest.uuid else []
+    _forget(guest)
+    for host in others:
+        _forget(guest.on(host))
     deleting = work.page.step("deleting", guest.name)
     for path in deleting.seen.values() if deleting else ():
         try:

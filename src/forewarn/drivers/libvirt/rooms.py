@@ -16,22 +16,28 @@ class Room(msgspec.Struct, frozen=True):
 
     berth: Berth
     free: int
+    cpus: int = 1_000_000
+    """How many more virtual CPUs it may have."""
 
     @property
     def host(self) -> str:
         return self.berth.host.name
 
 
-def choose(vm: Vm, needed: int, rooms: Iterable[Room]) -> Room | None:
-    """Return the best host for a machine that needs so many bytes; None where none has room.
+def choose(vm: Vm, needed: int, rooms: Iterable[Room], cpus: int = 0) -> Room | None:
+    """Return the best host for a machine that needs so many bytes and CPUs; None where none has room.
 
     The fewer of its group's VMs of other fault or update domains stand there, the better; then the more is free.
     """
-    fitting = [room for room in rooms if room.free >= needed]
+    fitting = [room for room in rooms if room.free >= needed and room.cpus >= cpus]
     return min(fitting, key=lambda room: (*against(vm, room.berth), -room.free, room.host), default=None)
 
 
-def say_no_room(vm: Vm, needed: int, rooms: Iterable[Room]) -> str:
+def say_no_room(vm: Vm, needed: int, rooms: Iterable[Room], cpus: int = 0) -> str:
     """Say why no host takes a machine in."""
-    looked = [f"{room.host} has {room.free // _MIB} MiB free" for room in rooms]
+    rooms = list(rooms)
+    if any(room.free >= needed for room in rooms):
+        looked = [f"{room.host} has room for {max(0, room.cpus)} more" for room in rooms]
+        return f"no host may have the {cpus} CPUs that {vm.name} needs: {', '.join(looked)}; see cpu_ratio"
+    looked = [f"{room.host} has {max(0, room.free) // _MIB} MiB free" for room in rooms]
     return f"no host has the {needed // _MIB} MiB that {vm.name} needs: {', '.join(looked)}"

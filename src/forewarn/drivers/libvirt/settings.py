@@ -29,6 +29,17 @@ class LibvirtSettings(msgspec.Struct, frozen=True):
     """Whether a migration takes along the disks that the hosts do not share."""
     spare_memory: Annotated[int, msgspec.Meta(ge=0)] = 256
     """MiB that stay free on a host that takes a machine in."""
+    memory_ratio: Annotated[float, msgspec.Meta(gt=0, le=100)] = 1.0
+    """How much of a host's memory its machines may use at most, all together; above 1 it may run out."""
+    cpu_ratio: Annotated[float, msgspec.Meta(gt=0, le=1_000)] = 16.0
+    """How many virtual CPUs a host may have for each of its own."""
+    migrations: Annotated[int, msgspec.Meta(ge=1, le=1_000)] = 4
+    """How many migrations run at once."""
+    bandwidth: Annotated[int, msgspec.Meta(ge=0, le=1_000_000)] = 0
+    """MiB per second that each migration may take; without limit when 0."""
+    post_copy: timedelta | None = None
+    """After how long a migration that has not ended is switched to post-copy: it then ends soon, but the machine is
+    lost if a host or the network fails before it has ended. Never when left out."""
     evict: Literal["stop", "save"] = "stop"
     """Whether an evicted machine loses its memory, or libvirt saves it for the next start."""
     ephemeral_disks: list[str] = []

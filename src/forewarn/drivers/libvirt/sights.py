@@ -20,7 +20,7 @@ _STARTED = {
 }
 
 
-def sighting(happening: Happening, at: datetime) -> Sighting | None:
+def sighting(happening: Happening, at: datetime, *, is_found: bool = False) -> Sighting | None:
     """Return what was seen; None where it is of no concern, as a pause is, or a migration."""
     match happening.event:
         case _ if happening.event == REBOOTED:
@@ -35,4 +35,5 @@ def sighting(happening: Happening, at: datetime) -> Sighting | None:
             what, how = Seen.GONE, "somebody undefined it"
         case _:
             return None
-    return Sighting(happening.domain, what, at, f"{how}, says libvirt on {happening.host}")
+    detail = f"{how}, says libvirt on {happening.host}"
+    return Sighting(happening.domain, what, at, detail, vm_id=happening.uuid, is_found=is_found)

@@ -8,14 +8,19 @@ from datetime import timedelta
 from typing import TypeVar
 
 from forewarn.clocks import Clock
+from forewarn.drivers.libvirt import places
 from forewarn.drivers.libvirt.guests import Guest
 from forewarn.drivers.libvirt.hosts import Hosts
 from forewarn.drivers.libvirt.problems import Unreachable
+from forewarn.drivers.libvirt.reservations import Reservations
 from forewarn.drivers.libvirt.settings import LibvirtSettings
+from forewarn.drivers.slots import Slots
 from forewarn.drivers.working import Interrupted, Job
 
 Found = TypeVar("Found")
 
+FOUND = "found"
+"""The step that says on which other host than the recorded one a machine is."""
 LOOK_EVERY = 0.1
 TELL_EVERY = 0.5
 INSISTS_FOR = 60.0
@@ -27,7 +32,17 @@ TRY_AGAIN = 1.0
 class Work:
     """One impact that is being carried out."""
 
-    def __init__(self, job: Job, hosts: Hosts, settings: LibvirtSettings, clock: Clock) -> None:
+    def __init__(
+        self,
+        job: Job,
+        hosts: Hosts,
+        settings: LibvirtSettings,
+        clock: Clock,
+        slots: Slots,
+        reservations: Reservations,
+    ) -> None:
+        self.slots = slots
+        self.reservations = reservations
         self.impact = job.impact
         self.page = job.page
         self.closed = job.closing
@@ -38,6 +53,43 @@ class Work:
         self.guests = [Guest(hosts, vm) for vm in job.impact.vms]
         self.moved: dict[str, str] = {}
         self.remarks: list[str] = []
+        self._silent: dict[str, str] | None = None
+
+    def find_guests(self) -> None:
+        """Find out where the machines are, before anything is done to one; raise where that is in doubt.
+
+        A machine that an earlier process began with is looked at where that one found it. What is done to a host is
+        not done to machines that are elsewhere.
+        """
+        known = {guest: self.page.step(FOUND, guest.name) for guest in self.guests}
+        for guest, found in known.items():
+            if found:
+                guest.stay(found.seen["host"], found.seen["uuid"])
+        for guest, found in known.items():
+            if not found and not any(step.vm == guest.name for step in self.page.steps):
+                self._find(guest)
+            recorded = self.hosts.called(guest.vm.standing_on)
+            if guest.host == recorded:
+                continue
+            self.moved[guest.name] = guest.host
+            if self.impact.event.operation.startswith("host "):
+                self.remarks.append(f"{guest.name} is on {guest.host}, and was left alone")
+                self.guests.remove(guest)
+
+    def _find(self, guest: Guest) -> None:
+        recorded = guest.host
+        if self.hosts.knows(recorded):
+            # Somebody else moves it: where to, is known when that is over.
+            self.wait_until(lambda: not guest.is_migrating(), self.deadline(self.settings.longest))
+        guest.find()
+        if guest.host != recorded:
+            self.page.note(FOUND, guest.name, host=guest.host, uuid=guest.uuid)
+
+    def silent_hosts(self) -> dict[str, str]:
+        """Return the hosts that do not answer, and why; each event asks once."""
+        if self._silent is None:
+            self._silent = places.silent(self.hosts)
+        return self._silent
 
     def wait_until(self, is_so: Callable[[], bool], until: float) -> bool:
         """Look until it is so, or until then; tell whether it is. Raise Interrupted when the driver is closed."""
@@ -48,12 +100,21 @@ class Work:
                 raise Interrupted
         return True
 
-    def do_long(self, guest: Guest, call: Callable[[], None], what: str) -> None:
+    def do_long(
+        self,
+        guest: Guest,
+        call: Callable[[], None],
+        what: str,
+        after: timedelta | None = None,
+        then: Callable[[], None] = lambda: None,
+    ) -> None:
         """Make a call that may take minutes, and tell how much of a machine's memory is ``what``, such as ``moved``.
 
-        What takes too long is given up. Raise Interrupted when the driver is closed before it is over.
+        What takes longer than ``after`` has ``then`` done once, and what takes too long is given up. Raise
+        Interrupted when the driver is closed before it is over.
         """
         until = self.deadline(self.settings.longest)
+        then_at = self.deadline(after) if after is not None else None
         over: Future[None] = Future()
 
         def make_it() -> None:
@@ -71,6 +132,9 @@ class Work:
             if time.monotonic() >= tells_at:
                 self.tell(f"{guest.percent_done()} % of its memory is {what}", guest.name)
                 tells_at = time.monotonic() + TELL_EVERY
+                if then_at is not None and time.monotonic() >= then_at:
+                    then_at = None
+                    then()
                 if time.monotonic() >= until:
                     guest.abort_job()  # again and again, for libvirt may not have begun yet
         over.result()

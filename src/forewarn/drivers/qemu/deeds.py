@@ -22,6 +22,9 @@ from forewarn.drivers.working import Interrupted, Job
 LOOK_EVERY = 0.1
 """Seconds after which we look again, though no machine has said anything."""
 _LONGEST_RESET = 15.0
+_LEFT_OFF = "left off"
+_OFF = {GONE, "shutdown"}
+"""A guest that shut down, whether its process outlived it or not."""
 _STANDS_STILL = {"paused", "prelaunch", "shutdown"}
 
 
@@ -33,6 +36,8 @@ class Deed:
         self.clock = clock
         self.vm = vm
         self.closing = job.closing
+        self.event = job.impact.event
+        self.leaves_off = job.impact.leaves_off
         self._job = job
         self._monitors = monitors
         self.here = self.at(vm.standing_on)
@@ -47,15 +52,20 @@ class Deed:
     def note(self, step: str, **seen: str) -> None:
         self._job.page.note(step, self.vm.name, **seen)
 
+    @property
+    def has_begun(self) -> bool:
+        """Whether a step of this VM was written down."""
+        return any(step.vm == self.vm.name for step in self._job.page.steps)
+
     def noted(self, step: str) -> dict[str, str] | None:
         """Return what was seen when a step was noted; None when it never was."""
         found = self._job.page.step(step, self.vm.name)
         return None if found is None else found.seen
 
     def since(self, step: str) -> float:
-        """Return how many seconds ago a step was noted, by the wall clock."""
+        """Return how many seconds ago a step was noted, by the wall clock; none where that was set back since."""
         seen = self.noted(step) or {}
-        return (self.clock.now() - datetime.fromisoformat(seen["at"])).total_seconds()
+        return max(0.0, (self.clock.now() - datetime.fromisoformat(seen["at"])).total_seconds())
 
     def now(self) -> str:
         return self.clock.now().isoformat()
@@ -72,6 +82,17 @@ class Deed:
                 raise Interrupted
             words = self._monitors.words
         return True
+
+
+def is_left_off(deed: Deed) -> bool:
+    """Tell whether the machine was off when maintenance of its host began, and so stays off."""
+    if deed.noted(_LEFT_OFF) is not None:
+        return True
+    if not deed.leaves_off or deed.has_begun or deed.here.status() not in _OFF:
+        return False
+    deed.here.check_directory()
+    deed.note(_LEFT_OFF)
+    return True
 
 
 def freeze(deed: Deed, seconds: float) -> str:
@@ -167,8 +188,8 @@ def end(deed: Deed, *, deletes: bool) -> str:
     was_there = deed.here.status() != GONE
     if was_there:
         deed.here.quit()
-    elif not deed.here.path.parent.is_dir():
-        raise Trouble(f"there is no directory {deed.here.path.parent}; see that 'qmp' of driver 'qemu' is right")
+    else:
+        deed.here.check_directory()
     if deletes and deed.settings.delete:
         deed.here.run("delete", deed.settings.delete)
     return "" if was_there else "it was not running"

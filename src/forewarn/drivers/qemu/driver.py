@@ -12,11 +12,14 @@ from forewarn.clocks import Clock
 from forewarn.core.model import EventType, Sighting, Vm
 from forewarn.core.notice import MACHINE_FAILURE
 from forewarn.drivers.ledger import Ending
-from forewarn.drivers.qemu import checking, deeds, moves
+from forewarn.drivers.qemu import checking, deeds, moves, switching
 from forewarn.drivers.qemu.deeds import Deed
+from forewarn.drivers.qemu.machines import Machine
 from forewarn.drivers.qemu.monitors import Dead, Monitors, Trouble
 from forewarn.drivers.qemu.settings import QemuSettings, read
 from forewarn.drivers.qemu.sights import Sights
+from forewarn.drivers.slots import Slots
+from forewarn.drivers.switching import Switches
 from forewarn.drivers.working import Job, Workshop, told
 from forewarn.node.driver import Done, Failed, Impact, Outcome
 
@@ -31,6 +34,8 @@ UNANNOUNCED_FREEZE = 5.0
 class QemuDriver:
     """Does impacts to QEMU processes over their monitors."""
 
+    moves_to_host = True
+
     def __init__(self, settings: QemuSettings, clock: Clock, directory: Path | None) -> None:
         self.moves_live = bool(settings.receive)
         self._settings = settings
@@ -38,6 +43,8 @@ class QemuDriver:
         self._workshop = Workshop("qemu", directory, clock, self._do)
         self._sights = Sights(settings, clock)
         self._monitors = Monitors(self._sights.hear)
+        self._slots = Slots(settings.migrations)
+        self._switches = Switches("qemu-switch", clock, self._switch)
 
     @classmethod
     def from_settings(
@@ -58,6 +65,9 @@ class QemuDriver:
     def watch(self, report: Callable[[Sighting], None]) -> None:
         self._sights.report = report
         threading.Thread(target=self._look_for_machines, name="qemu-watch", daemon=True).start()
+
+    def switch(self, vm: Vm, *, on: bool) -> Outcome:
+        return self._switches.switch(vm, on=on)
 
     def check(self, vms: tuple[Vm, ...]) -> tuple[str, ...]:
         return tuple(checking.troubles(self._settings, vms))
@@ -89,6 +99,9 @@ class QemuDriver:
         """Do it to one VM; return the host it moved to, if it did, and what there is to say."""
         impact = job.impact
         deed = Deed(job, self._settings, self._monitors, self._clock, vm)
+        if deeds.is_left_off(deed):
+            host = moves.choose_host(deed, impact.berths_of(vm)) if impact.moves else ""
+            return host, "it did not run and stays off"
         match impact.event.type:
             case EventType.PREEMPT | EventType.TERMINATE:
                 return "", deeds.end(deed, deletes=impact.deletes)
@@ -99,9 +112,14 @@ class QemuDriver:
                 return "", deeds.freeze(deed, announced if announced >= 0 else UNANNOUNCED_FREEZE)
             case _ if impact.is_failure or not self.moves_live:
                 may_stay = impact.event.operation == MACHINE_FAILURE
-                return moves.rebuild(deed, impact.berths, may_stay=may_stay), "started anew"
+                return moves.rebuild(deed, impact.berths_of(vm), may_stay=may_stay), "started anew"
             case _:
-                return moves.move(deed, impact.berths, self._sights), "moved while it ran"
+                with self._slots.taken(job.closing, deed.tell):
+                    return moves.move(deed, impact.berths_of(vm), self._sights), "moved while it ran"
+
+    def _switch(self, vm: Vm, *, on: bool) -> str:
+        machine = Machine(self._settings, self._monitors, vm.name, vm.standing_on)
+        return switching.start(machine, self._settings) if on else switching.stop(machine, self._settings)
 
     def _look_for_machines(self) -> None:
         """Listen to every machine there is, and find new ones, until the driver is closed."""
@@ -114,7 +132,8 @@ class QemuDriver:
                 return  # it was closed meanwhile
             for path, trouble in silent.items():
                 if path not in puzzling:
-                    log.warning("nothing is heard from a machine: %s", trouble)
+                    fields = {"monitor": str(path), "reason": str(trouble)}
+                    log.warning("a machine cannot be watched", extra={"fields": fields})
             puzzling = set(silent)
             dead = {path for path, trouble in silent.items() if isinstance(trouble, Dead)}
             self._sights.look(found - dead, dead)

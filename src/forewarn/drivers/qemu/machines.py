@@ -44,6 +44,11 @@ class Machine:
         except Absent:
             return GONE
 
+    def check_directory(self) -> None:
+        """Refuse to take a machine for off where its monitor could not even be."""
+        if not self.path.parent.is_dir():
+            raise Trouble(f"there is no directory {self.path.parent}; see that 'qmp' of driver 'qemu' is right")
+
     def must_be(self, status: str) -> None:
         """Refuse to go on with a machine that does something else."""
         found = self.status()
@@ -76,8 +81,11 @@ class Machine:
         summary = self._monitors.execute(self.path, "query-memory-size-summary")
         return int(summary["base-memory"]) + int(summary.get("plugged-memory", 0))
 
-    def send_to(self, uri: str) -> None:
-        """Begin to send its memory; it says how far it is with that unasked."""
+    def send_to(self, uri: str, bandwidth: int = 0) -> None:
+        """Begin to send its memory, so many MiB per second; it says how far it is with that unasked."""
+        if bandwidth:
+            limit = {"max-bandwidth": bandwidth * 1024 * 1024}
+            self._monitors.execute(self.path, "migrate-set-parameters", **limit)
         tells = {"capability": "events", "state": True}
         self._monitors.execute(self.path, "migrate-set-capabilities", capabilities=[tells])
         self._monitors.execute(self.path, "migrate", uri=uri)

@@ -9,7 +9,7 @@ could not goes on. If it fails the guest runs where it ran, and nothing is left 
 
 from collections.abc import Sequence
 
-from forewarn.drivers.berths import by_preference
+from forewarn.drivers.berths import by_preference, say_no_berth
 from forewarn.drivers.qemu.deeds import Deed, start
 from forewarn.drivers.qemu.machines import GONE, Machine
 from forewarn.drivers.qemu.monitors import Trouble
@@ -21,6 +21,13 @@ _NOT_SENT = {"failed", "cancelled", "cancelling"}
 _SENDING = {"setup", "active", "device", "pre-switchover", "postcopy-active", "wait-unplug"}
 _LONGEST_LANDING = 15.0
 _MIB = 1024 * 1024
+
+
+def choose_host(deed: Deed, berths: Sequence[Berth]) -> str:
+    """Return the host on which a machine that is off is to start one day; end what is left of it here."""
+    host = _chosen(deed, "moving", berths, "")
+    deed.here.quit()
+    return host
 
 
 def move(deed: Deed, berths: Sequence[Berth], sights: Sights) -> str:
@@ -71,7 +78,7 @@ def _chosen(deed: Deed, step: str, berths: Sequence[Berth], own: str) -> str:
         return noted["host"]
     best = next((berth.host.name for berth in by_preference(deed.vm, berths)), own)
     if not best:
-        raise Trouble(f"there is no other host that {deed.vm.name} could be moved to; declare one in the fleet file")
+        raise Trouble(say_no_berth(deed.vm, deed.event))
     deed.note(step, host=best)
     return best
 
@@ -96,7 +103,7 @@ def _send(deed: Deed, there: Machine) -> None:
         deed.note("migrating")
     # What QEMU says of an earlier move stays until the next one begins.
     if is_new or (here.status() == "running" and here.sending().status not in _SENDING):
-        here.send_to(deed.settings.filled(deed.settings.incoming, deed.vm.name, there.host))
+        here.send_to(deed.settings.filled(deed.settings.incoming, deed.vm.name, there.host), deed.settings.bandwidth)
     deed.tell(f"moving to {there.host}")
     status = ""
 

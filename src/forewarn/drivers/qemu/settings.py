@@ -33,6 +33,11 @@ class QemuSettings(msgspec.Struct, frozen=True):
     timeout: Annotated[float, msgspec.Meta(gt=0, le=86_400)] = 300.0
     """Seconds for a migration, and for a command."""
 
+    migrations: Annotated[int, msgspec.Meta(ge=1, le=1_000)] = 4
+    """How many migrations run at once."""
+    bandwidth: Annotated[int, msgspec.Meta(ge=0, le=1_000_000)] = 0
+    """MiB per second that each migration may take; QEMU's own limit when 0."""
+
     def path(self, vm: str, host: str) -> Path:
         """Return where the monitor of a machine is."""
         return Path(self.filled(self.qmp, vm, host))

@@ -73,7 +73,9 @@ class Sights:
             still = self._dead_at_first.intersection(dead) - self._landing
             lost = set(map(self._settings.vm_at, still)) - set(map(self._settings.vm_at, alive)) - {""}
             for vm in sorted(lost):
-                self._tell(vm, Seen.CRASHED, "its process on the host had died before anybody listened")
+                self._tell(
+                    vm, Seen.CRASHED, "its process on the host had died before anybody listened", is_found=True
+                )
 
-    def _tell(self, vm: str, what: Seen, detail: str) -> None:
-        self.report(Sighting(vm, what, self._clock.now(), detail))
+    def _tell(self, vm: str, what: Seen, detail: str, *, is_found: bool = False) -> None:
+        self.report(Sighting(vm, what, self._clock.now(), detail, is_found=is_found))

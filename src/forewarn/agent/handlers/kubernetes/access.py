@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from forewarn.core.errors import BadInput, Unavailable
+from forewarn.core.redaction import shown_address
 
 SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 HERE = {"127.0.0.1", "::1", "localhost"}
@@ -54,7 +55,7 @@ class Access(msgspec.Struct, frozen=True, kw_only=True):
             good = False
         if not good:
             raise BadInput(
-                f"{self.url!r} is no address of an API server; write it like https://10.0.0.1:6443"
+                f"{shown_address(self.url)!r} is no address of an API server; write it like https://10.0.0.1:6443"
                 " (http is for this machine only)"
             )
 
@@ -124,7 +125,7 @@ def of_kubeconfig(path: Path) -> Access:
         raise BadInput(f"kubeconfig {path} cannot be read: {_why(error)}") from None
     except msgspec.ValidationError as error:
         raise BadInput(f"kubeconfig {path}: {error}; write it with {AS_JSON}") from None
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, UnicodeDecodeError):
         raise BadInput(f"kubeconfig {path} is not JSON; write it anew with {AS_JSON}") from None
     context = next((each.context for each in read.contexts if each.name == read.current_context), _Context())
     cluster = next((each.cluster for each in read.clusters if each.name == context.cluster), None)

@@ -68,7 +68,7 @@ class Api:
             raise of_answer(status, said, self._access.url)
         try:
             return msgspec.json.decode(said, type=into)
-        except msgspec.DecodeError as error:
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
             raise of_failure(error, self._access.url) from None
 
     def _is_ready(self) -> bool:

@@ -118,7 +118,7 @@ def _lacking(said: str) -> str:
 def _read(body: bytes) -> _Status:
     try:
         return msgspec.json.decode(body, type=_Status)
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, UnicodeDecodeError):
         return _Status()
 
 

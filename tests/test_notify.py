@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from forewarn.agent.notify import Notifier
+from forewarn.notify import Notifier
 
 
 class Manager:
@@ -51,6 +51,37 @@ def test_ready_status_and_stopping_are_told(manager: Manager, tmp_path: Path) ->
     assert manager.heard() == "READY=1\nSTATUS=listens to 169.254.169.254"
     assert manager.heard() == "STATUS=Reboot of web-0"
     assert manager.heard() == "STOPPING=1"
+
+
+def test_a_reload_is_told_with_its_time(manager: Manager, tmp_path: Path) -> None:
+    """The manager orders reloads by the monotonic clock; ready ends one."""
+    notifier = Notifier.from_environment({"NOTIFY_SOCKET": str(tmp_path / "notify")})
+    notifier.reloading()
+    notifier.ready()
+
+    first, second = manager.heard().splitlines()
+    assert first == "RELOADING=1"
+    assert second.removeprefix("MONOTONIC_USEC=").isdecimal()
+    assert manager.heard() == "READY=1"
+
+
+def test_no_sign_of_life_while_the_process_says_it_has_none(manager: Manager, tmp_path: Path) -> None:
+    """The loop turns, but what it must do does not; pings resume when that does."""
+    lives = [False]
+
+    async def live() -> None:
+        notifier = Notifier.from_environment({"NOTIFY_SOCKET": str(tmp_path / "notify"), "WATCHDOG_USEC": "20000"})
+        notifier.ready(is_alive=lambda: lives[0])
+        assert manager.heard() == "READY=1"
+        assert manager.is_silent()
+        assert notifier._next is not None
+        lives[0] = True
+        notifier._ping()
+        notifier.stopping()
+
+    asyncio.run(live())
+    manager._socket.settimeout(30)
+    assert manager.heard() == "WATCHDOG=1"
 
 
 def test_an_abstract_address_is_reached() -> None:

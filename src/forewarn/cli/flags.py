@@ -1,0 +1,57 @@
+"""What the service refuses, in the words of the command line: flags and arguments for the fields of a request."""
+
+import re
+from datetime import timedelta
+
+import click
+
+from forewarn.config.durations import show_duration
+
+_FIELD = re.compile(r"\b(?:body|query)\.(\w+)(?:\[[^]]*\])?: ")
+_NOT_BEFORE = re.compile(r"^not before (?=\d)")
+_LONGEST = re.compile(r"(\bbody\.(?:seconds|lasts|postpone_limit): )Expected `int(?: \| null)?` <= (\d+)")
+"""A duration that is sent in seconds, and given in whatever unit."""
+_PREFACE = "mend what is wrong and send it again: "
+_PLAIN = (
+    (re.compile(r"Expected `(?:int|float)(?: \| null)?` <= (\d+)"), r"it must be at most \1"),
+    (re.compile(r"Expected `(?:int|float)(?: \| null)?` >= (-?\d+)"), r"it must be at least \1"),
+    (re.compile(r"Expected `str(?: \| null)?` of length <= (\d+)"), r"it must have at most \1 characters"),
+    (re.compile(r"Expected `array(?: \| null)?` of length <= (\d+)"), r"it may be given at most \1 times"),
+    (re.compile(r"Expected `str(?: \| null)?` matching regex .*"), "it must be one line, without control characters"),
+)
+"""What the service says of a field's type and bounds, for people."""
+
+
+def in_flags(message: str, command: click.Command) -> str:
+    """Return what the service said to a command, naming the flags and arguments that were given to it."""
+    shown = {parameter.name: flag_of(parameter) for parameter in command.params}
+    if "not_before" in shown:
+        message = _NOT_BEFORE.sub(f"{shown['not_before']} ", message)
+    if not _FIELD.search(message):
+        return message
+    message = _LONGEST.sub(_show_longest, message.removeprefix(_PREFACE))
+    message = _FIELD.sub(lambda found: f"{shown.get(found[1], found[1])}: ", message)
+    for said, plain in _PLAIN:
+        message = said.sub(plain, message)
+    return message
+
+
+def _show_longest(found: re.Match[str]) -> str:
+    return f"{found[1]}it must be at most {show_duration(timedelta(seconds=int(found[2])))}"
+
+
+def flag_of(parameter: click.Parameter) -> str:
+    """Return what a parameter is called on the command line."""
+    if isinstance(parameter, click.Option):
+        return max(parameter.opts, key=len)
+    return parameter.human_readable_name
+
+
+class AnyCase(click.Choice[str]):
+    """One of some words, in any case; help and errors show them as they are spelled."""
+
+    def __init__(self, *words: str) -> None:
+        super().__init__(words, case_sensitive=False)
+
+    def get_invalid_choice_message(self, value: object, ctx: click.Context | None) -> str:
+        return f"{value!r} is not one of {', '.join(self.choices)}."

@@ -1,0 +1,47 @@
+"""Which VMs the network of this machine is for, whether or not a service runs."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+from forewarn.config.settings import Settings
+from forewarn.core.errors import ForewarnError, Unavailable
+from forewarn.core.model import Vm
+
+
+def known_vms(settings: Settings, tell: Callable[[str], None]) -> tuple[Vm, ...]:
+    """Return the VMs of the running service; where none runs, those on record and those of the fleet file."""
+    from forewarn.control.client import Client
+
+    try:
+        with Client.local(settings.data) as client:
+            return tuple(vm for page in client.declared() for vm in page.vms)
+    except Unavailable:
+        vms = recorded_vms(settings, tell)
+    if not vms and not settings.fleet:
+        tell(f"no service runs in {settings.data}, and the settings name no fleet file: no VM is guarded yet")
+    return vms
+
+
+def recorded_vms(settings: Settings, tell: Callable[[str], None]) -> tuple[Vm, ...]:
+    """Return the VMs that a start of the service would find: those of its journal, and new ones of the fleet file."""
+    from forewarn.control.wish import read
+
+    declared = read(settings.fleet).vms if settings.fleet else {}
+    try:
+        recorded = _in_journal(settings.data)
+    except (ForewarnError, OSError) as error:
+        tell(f"VMs that were added at run time are not known: {error}")
+        recorded = {}
+    return tuple((declared | recorded).values())
+
+
+def _in_journal(directory: Path) -> dict[str, Vm]:
+    from forewarn.journal import file
+    from forewarn.journal.recovery import recover
+
+    place = directory / file.NAME
+    if not place.exists():
+        return {}
+    file.recognise(place)
+    with file.reading(place) as connection:
+        return dict(recover(connection, directory).fleet.vms)

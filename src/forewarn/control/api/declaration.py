@@ -1,0 +1,145 @@
+"""The fleet file: the declaration last applied, what another one would change, and applying it."""
+
+from collections.abc import Iterable, Iterator
+from typing import Annotated, Any
+from uuid import uuid4
+
+import msgspec
+from litestar import Request, Router
+from litestar.params import QueryParameter
+
+from forewarn.control.access import Action
+from forewarn.control.api.idempotency import IdempotencyKey
+from forewarn.control.api.paging import Cursor, no_cursor, read_cursor, write_cursor
+from forewarn.control.api.paging import Kind as Part
+from forewarn.control.api.parts import LARGEST_CHANGE, joined, read_parts
+from forewarn.control.api.plane import Asking, Behind
+from forewarn.control.api.routing import reads, writes
+from forewarn.control.declaring import (
+    DeclarationBody,
+    DeclarationPage,
+    DifferencesView,
+    PlanView,
+)
+from forewarn.control.fleet_applier import note_applied
+from forewarn.control.planning import view_differences, view_plan
+from forewarn.control.views import Told
+from forewarn.core.declared_keys import Kind
+from forewarn.core.fleet import Fleet
+
+_TAGS = ("Fleet",)
+_KINDS = {"hosts": Kind.HOST, "groups": Kind.GROUP, "vms": Kind.VM}
+_ABSENT = "absent"
+"""What a cursor calls the records that are declared and not in the fleet; they come last."""
+_Limit = Annotated[int, QueryParameter(ge=1, le=10_000, description="How many records a page holds at most.")]
+_decode = msgspec.json.Decoder(DeclarationBody).decode
+
+
+@reads("/", Action.READ_FLEET, summary="Read the declaration last applied", tags=_TAGS)
+async def read_declaration(plane: Behind, limit: _Limit = 1_000, cursor: Cursor = None) -> DeclarationPage:
+    """Hand out what the fleet file that was applied last declares."""
+    at, _, key = (read_cursor(cursor) or "hosts/").partition("/")
+    if at == _ABSENT and key.isdecimal():
+        return await plane.node.look(lambda fleet: _absent_page(fleet, int(key), limit))
+    kinds: tuple[Part, ...] = ("hosts", "groups", "vms")
+    later = [each for number, each in enumerate(kinds) if at in kinds[: number + 1]]
+    if not later:
+        raise no_cursor()
+    names = [(each, await plane.names.after(each, key if each == at else "")) for each in later]
+    return await plane.node.look(
+        lambda fleet: _page(fleet, ((each, name) for each, them in names for name in them), limit)
+    )
+
+
+@reads("/differences", Action.READ_FLEET, summary="What differs from the declaration", tags=_TAGS)
+async def read_differences(plane: Behind) -> DifferencesView:
+    """Say what the fleet has otherwise than the fleet file, and which changes of it are held."""
+    return await plane.node.look(view_differences)
+
+
+@writes(
+    "/plan",
+    Action.READ_FLEET,
+    summary="What a fleet file would change",
+    tags=_TAGS,
+    status_code=200,
+    largest=LARGEST_CHANGE,
+    is_streamed=True,
+)
+async def plan_declaration(plane: Behind, bearer: Asking, request: Request[Any, Any, Any]) -> PlanView:
+    """Compare a fleet file with the fleet and with the declaration last applied; nothing is changed."""
+    body = joined(DeclarationBody(), await read_parts(request, _decode))
+    command = body.command(uuid4().hex, bearer.caller)
+    return await plane.node.look(lambda fleet: view_plan(fleet, command, plane.now()))
+
+
+@writes(
+    "/",
+    Action.CHANGE_FLEET,
+    summary="Apply a fleet file",
+    tags=_TAGS,
+    largest=LARGEST_CHANGE,
+    is_streamed=True,
+)
+async def apply_declaration(
+    plane: Behind, bearer: Asking, request: Request[Any, Any, Any], key: IdempotencyKey
+) -> Told:
+    """Carry out what a fleet file changes since the one before, all of it or nothing; an operator's changes stay.
+
+    A body that is too large is sent as lines (`application/jsonl`), each a part of the same shape.
+    """
+    body = joined(DeclarationBody(), await read_parts(request, _decode, key.take))
+    command = body.command(key.id, bearer.caller)
+
+    async def apply() -> Told:
+        is_first = await plane.node.look(lambda fleet: fleet.last_applied.is_missing)
+        told = await plane.operations.submit(command, key.fingerprint)
+        await note_applied(plane.node, command.source, is_first=is_first)
+        return told
+
+    return await key.once(plane.node, plane.locks, apply, plane.operations.tell)
+
+
+def _page(fleet: Fleet, names: Iterable[tuple[str, str]], limit: int) -> DeclarationPage:
+    found: dict[str, list[object]] = {each: [] for each in _KINDS}
+    last = f"{_ABSENT}/0"
+    for number, (each, name) in enumerate(names):
+        record = fleet.declared(_KINDS[each], name)
+        if record is not None:
+            found[each].append(record)
+        if number + 1 >= limit:
+            last = f"{each}/{name}"
+            break
+    return _head(fleet, found, last)
+
+
+def _absent_page(fleet: Fleet, begin: int, limit: int) -> DeclarationPage:
+    absent = list(_absent(fleet))
+    found: dict[str, list[object]] = {each: [] for each in _KINDS}
+    for each, record in absent[begin : begin + limit]:
+        found[each].append(record)
+    return _head(fleet, found, f"{_ABSENT}/{begin + limit}" if begin + limit < len(absent) else "")
+
+
+def _absent(fleet: Fleet) -> Iterator[tuple[str, object]]:
+    for each, kind in _KINDS.items():
+        present = getattr(fleet, each)
+        yield from ((each, record) for record in fleet.last_applied.absent(kind, present))
+
+
+def _head(fleet: Fleet, found: dict[str, list[object]], next_: str) -> DeclarationPage:
+    last = fleet.last_applied
+    page = DeclarationPage(
+        revision=last.revision,
+        digest=last.digest,
+        source=last.source,
+        is_missing=last.is_missing,
+        changes=fleet.changes,
+        next=write_cursor(next_) if next_ else None,
+    )
+    return msgspec.structs.replace(page, **{each: tuple(records) for each, records in found.items()})
+
+
+declaration = Router(
+    "/fleet/declaration", route_handlers=[read_declaration, read_differences, plan_declaration, apply_declaration]
+)

@@ -1,0 +1,140 @@
+"""Applying a fleet file, and later what of it was held."""
+
+from collections.abc import Iterable, Iterator
+from datetime import datetime
+from itertools import chain
+
+from forewarn.core.addresses import check_addresses
+from forewarn.core.commands import ApplyDeclaration
+from forewarn.core.declaration import declared
+from forewarn.core.declared_keys import DeclaredRecord, Kind, RecordName, declared_form, kind_of
+from forewarn.core.errors import Refused
+from forewarn.core.facts import AnyFact, ChangesHeld, FleetDeclared
+from forewarn.core.fleet import Fleet
+from forewarn.core.leaving import cancel_left
+from forewarn.core.model import EventStatus, GroupTerms, Host, Vm
+from forewarn.core.reconcile import Manner, Plan, Wanted, plan
+
+_SHOWN = 5
+"""How many reasons a refusal names."""
+
+
+def apply_declaration(fleet: Fleet, command: ApplyDeclaration, now: datetime) -> Iterator[AnyFact]:
+    """Carry out what changed in the file. At a start, whatever stands in the way is held or left out."""
+    made = plan_declaration(fleet, command)
+    if not command.is_start:
+        _refuse(made)
+    yield from _carry_out(fleet, made, now)
+    yield from _record(fleet, command, made)
+    yield from _hold(made)
+
+
+def plan_declaration(fleet: Fleet, command: ApplyDeclaration) -> Plan:
+    """Say what a file would change, without changing anything."""
+    revision = fleet.last_applied.revision
+    if command.seen != revision:
+        raise Refused(
+            f"another fleet file was applied in the meantime: the declaration has revision {revision}, "
+            f"not {command.seen}; look at it and apply again"
+        )
+    manner = Manner(
+        exact=command.exact, cancel_events=command.cancel_events, yes=command.yes, is_start=command.is_start
+    )
+    return plan(fleet, _wanted(fleet, command), manner)
+
+
+def retry_held(fleet: Fleet, now: datetime) -> Iterator[AnyFact]:
+    """Carry out the held changes that nothing is in the way of any more."""
+    made = plan(fleet, {}, Manner(is_retry=True))
+    yield from _carry_out(fleet, made, now)
+    yield from _hold(made)
+
+
+def _wanted(fleet: Fleet, command: ApplyDeclaration) -> Wanted:
+    """Return what the file has otherwise than the declaration last applied."""
+    check_addresses(declared("VM", command.vms))
+    wanted: Wanted = {}
+    given: Iterable[DeclaredRecord] = chain(
+        declared("host", command.hosts).values(), declared("group", command.groups).values(), command.vms
+    )
+    for record in given:
+        key = kind_of(record), record.name
+        form = declared_form(record)
+        if fleet.declared(*key) != form:
+            wanted[key] = form
+    removed = (
+        (Kind.HOST, command.removed_hosts),
+        (Kind.GROUP, command.removed_groups),
+        (Kind.VM, command.removed_vms),
+    )
+    for kind, names in removed:
+        for name in names:
+            if (kind, name) in wanted:
+                raise Refused(f"{kind} {name!r} is both declared and removed")
+            if fleet.declared(kind, name) is not None:
+                wanted[kind, name] = None
+    return wanted
+
+
+def _refuse(made: Plan) -> None:
+    said = [each.said for each in made.conflicts]
+    for blocked in made.blocked:
+        event = blocked.event
+        state = "which has started" if event.status is EventStatus.STARTED else "which is unfinished"
+        said.append(f"VM {blocked.vm!r} has event {event.id}, {state}; wait until it ends, or pass --cancel-events")
+    if said:
+        more = f"; and {len(said) - _SHOWN} more" if len(said) > _SHOWN else ""
+        raise Refused(f"nothing was changed: {'; '.join(said[:_SHOWN])}{more}")
+
+
+def _carry_out(fleet: Fleet, made: Plan, now: datetime) -> Iterator[AnyFact]:
+    yield from cancel_left(fleet, made.leaving, now, "the fleet file changed the VM's place")
+    if change := made.change.fact(fleet, at_run_time=False):
+        yield change
+
+
+def _record(fleet: Fleet, command: ApplyDeclaration, made: Plan) -> Iterator[FleetDeclared]:
+    last = fleet.last_applied
+    left_out = tuple(made.conflicts)
+    out = {(each.kind, each.name) for each in left_out}
+    wanted = {key: record for key, record in made.wanted.items() if key not in out}
+    if not last.covers_fleet:
+        wanted = dict(_unlike_fleet(fleet, made, wanted))
+    records = [record for record in wanted.values() if record is not None]
+    gone = [key for key, record in wanted.items() if record is None]
+    fact = FleetDeclared(
+        revision=last.revision + 1,
+        digest="" if left_out else command.digest,
+        source=command.source,
+        hosts=tuple(each for each in records if isinstance(each, Host)),
+        groups=tuple(each for each in records if isinstance(each, GroupTerms)),
+        vms=tuple(each for each in records if isinstance(each, Vm)),
+        removed_hosts=tuple(name for kind, name in gone if kind is Kind.HOST),
+        removed_groups=tuple(name for kind, name in gone if kind is Kind.GROUP),
+        removed_vms=tuple(name for kind, name in gone if kind is Kind.VM),
+        replaced=tuple(chain.from_iterable(made.replaced.values())),
+        left_out=left_out,
+    )
+    same = FleetDeclared(revision=last.revision + 1, digest=last.digest, source=last.source)
+    if fact != same or not last.revision:
+        yield fact
+
+
+def _unlike_fleet(
+    fleet: Fleet, made: Plan, wanted: Wanted
+) -> Iterator[tuple[tuple[Kind, str], DeclaredRecord | None]]:
+    """Yield what the first declaration has otherwise than the fleet that it leads to."""
+    change = made.change
+    for key, record in wanted.items():
+        after = made.change.record_of(fleet, *key)
+        if after is None or declared_form(after) != record:
+            yield key, record
+    for kind, names in ((Kind.HOST, fleet.hosts), (Kind.GROUP, fleet.groups), (Kind.VM, fleet.vms)):
+        for name in names:
+            if (kind, name) not in wanted and change.record_of(fleet, kind, name) is not None:
+                yield (kind, name), None
+
+
+def _hold(made: Plan) -> Iterator[ChangesHeld]:
+    if made.held or made.ended:
+        yield ChangesHeld(tuple(made.held.values()), tuple(RecordName(*key) for key in made.ended))

@@ -1,0 +1,129 @@
+"""What is done to hosts and told of them: maintenance of all their VMs, and whether they fail.
+
+    up --degrade--> degraded --fail--> failed          a host that is up may fail without warning
+    degraded | failed --repaired--> up
+
+Nothing is moved to a failed host, and no VM can be added there. The same goes for a cordoned one, whatever its state.
+"""
+
+from collections.abc import Collection, Iterator
+from datetime import datetime
+
+from forewarn.core import lifecycle
+from forewarn.core.commands import HostOperation, OperateHost, RepairHost
+from forewarn.core.errors import Refused, unknown
+from forewarn.core.facts import AnyFact, HostStateSet
+from forewarn.core.fleet import Fleet
+from forewarn.core.model import Event, EventStatus, HostState, Vm
+from forewarn.core.notice import HARDWARE_FAILURE, HOST_ANNOUNCEMENTS, LIVE_MIGRATION, Rules
+from forewarn.core.operations import earliest, event_for
+
+HARDWARE_FAILED = "hardware failure"
+_HOST_FAILED = "host failed"
+_STATES = {HostOperation.DEGRADE: HostState.DEGRADED, HostOperation.FAIL: HostState.FAILED}
+
+
+def operate_host(fleet: Fleet, command: OperateHost, now: datetime, rules: Rules) -> Iterator[AnyFact]:
+    """Announce the operation to all running VMs of the host, one event per group and update domain."""
+    check_host(fleet, command.host)
+    if command.operation is HostOperation.DEGRADE:
+        refuse_failed(fleet, command.host, "has failed already")
+    announcement = HOST_ANNOUNCEMENTS[command.operation]
+    if command.operation is HostOperation.REDEPLOY and command.live:
+        announcement = LIVE_MIGRATION
+    operation = f"host {command.operation}"
+    reason = HARDWARE_FAILED if operation == HARDWARE_FAILURE else ""
+    standing = unfinished(fleet, command.host, operation)
+    if standing and command.operation not in _STATES:
+        others = f" and {len(standing) - 1} more" if len(standing) > 1 else ""
+        raise Refused(
+            f"host {command.host} has an unfinished {command.operation} already: event {standing[0].id}{others}; "
+            "wait until it ends, or cancel it"
+        )
+    spared = {name for event in standing for name in event.vms if fleet.vms[name].standing_on == command.host}
+    events = [
+        event_for(fleet, command, number, vms, announcement, operation, now, rules, reason)
+        for number, vms in enumerate(_impacted_together(fleet, command.host, spared))
+    ]
+    if operation == HARDWARE_FAILURE:
+        yield from _end_all_on(fleet, command.host, {event.id for event in standing}, now)
+    state = _STATES.get(command.operation)
+    if state and fleet.state_of(command.host) is not state:
+        yield HostStateSet(command.host, state, now)
+    if command.operation is HostOperation.DEGRADE:
+        for event in standing:
+            expected = earliest(command, now + rules.minimum(event.type))
+            if event.status is EventStatus.SCHEDULED and expected < event.not_before:
+                yield lifecycle.bring_forward(event, now, expected)
+    for event in events:
+        yield lifecycle.start_at_once(event, now) if reason else lifecycle.announce(event)
+
+
+def repair_host(fleet: Fleet, command: RepairHost, now: datetime) -> Iterator[AnyFact]:
+    """End a host's failure, or the prediction of one: what is Scheduled because of it is canceled."""
+    check_host(fleet, command.host)
+    if fleet.state_of(command.host) is HostState.UP:
+        return
+    for event in unfinished(fleet, command.host, f"host {HostOperation.DEGRADE}"):
+        if event.status is EventStatus.SCHEDULED:
+            yield lifecycle.cancel(event, now, f"{command.host} was repaired")
+    yield HostStateSet(command.host, HostState.UP, now)
+
+
+def check_host(fleet: Fleet, host: str) -> None:
+    """Refuse a name that no host has."""
+    if host not in fleet.hosts:
+        raise unknown("host", host, fleet.hosts)
+
+
+def refuse_failed(fleet: Fleet, host: str, what: str = "has failed") -> None:
+    """Refuse to use a host that has failed."""
+    if fleet.state_of(host) is HostState.FAILED:
+        raise Refused(f"host {host} {what}; when it works again, say so first: forewarn host repaired {host}")
+
+
+def refuse_cordoned(fleet: Fleet, host: str) -> None:
+    """Refuse to send a VM to a host that receives none."""
+    if host in fleet.cordoned:
+        raise Refused(
+            f"host {host} is cordoned and receives no VMs; choose another host, "
+            f"or end that: forewarn host uncordon {host}"
+        )
+
+
+def unfinished(fleet: Fleet, host: str, operation: str) -> list[Event]:
+    """Return the unfinished events of an operation on a host."""
+    groups = dict.fromkeys(fleet.vms[name].group for name in sorted(fleet.vms_on(host)))
+    events = (event for group in groups for event in fleet.events_of(group))
+    return [event for event in events if event.operation == operation and event.host == host]
+
+
+def _impacted_together(fleet: Fleet, host: str, spared: Collection[str]) -> list[list[Vm]]:
+    together: dict[tuple[str, int], list[Vm]] = {}
+    for name in sorted(fleet.vms_on(host)):
+        vm = fleet.vms[name]
+        if not vm.deallocated and name not in spared:
+            together.setdefault((vm.group, vm.update_domain), []).append(vm)
+    return [together[key] for key in sorted(together)]
+
+
+def _end_all_on(fleet: Fleet, host: str, spared: Collection[str], now: datetime) -> Iterator[AnyFact]:
+    """End the events of the VMs that stand on the host: nothing that was planned for them will come about."""
+    ended = set(spared)
+    for name in sorted(fleet.vms_on(host)):
+        for event in fleet.events_on(name):
+            if event.id in ended:
+                continue
+            ended.add(event.id)
+            if event.status is EventStatus.STARTED:
+                yield lifecycle.fail(event, now, _HOST_FAILED)
+            elif event.host == host or _stands_wholly_on(fleet, event, host):
+                yield lifecycle.cancel(event, now, _HOST_FAILED)
+    for event in fleet.events.values():
+        if host in event.targets and event.status is EventStatus.SCHEDULED and event.id not in ended:
+            yield lifecycle.cancel(event, now, f"host {host} failed, to which it was to move its VMs")
+
+
+def _stands_wholly_on(fleet: Fleet, event: Event, host: str) -> bool:
+    """Tell whether all VMs of the event stand on the host by now, wherever they stood when it was announced."""
+    return all(fleet.vms[name].standing_on == host for name in event.vms)

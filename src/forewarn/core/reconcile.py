@@ -1,0 +1,353 @@
+"""What a fleet file changes: what differs in it from the declaration last applied, and nothing else.
+
+Three values of every key are compared:
+
+    declaration last applied   file   fleet      the fleet then has
+    a                          a      anything   what it has: the file did not change
+    a                          b      a          b
+    a                          b      c          b, and c is reported as replaced
+
+A change that an unfinished event is in the way of is *held* where the operator cannot be asked; what the fleet has
+no room for is left out then. Nothing here changes anything: ``applying`` makes facts of a plan.
+"""
+
+from collections.abc import Iterable, Iterator
+from functools import cached_property
+
+import msgspec
+
+from forewarn.core.declared_keys import (
+    Conflict,
+    DeclaredRecord,
+    HeldChange,
+    HoldReason,
+    Kind,
+    Replaced,
+    differing_keys,
+    keys_of,
+    with_keys,
+)
+from forewarn.core.fleet import Fleet
+from forewarn.core.model import Event, EventStatus, GroupKind, GroupTerms, Host, Vm
+from forewarn.core.proposal import Proposal
+
+Key = tuple[Kind, str]
+Keys = frozenset[str] | None
+"""Some keys of a record; None for all of them, or for the record itself."""
+Wanted = dict[Key, DeclaredRecord | None]
+"""What the file has otherwise than the declaration last applied; None where it has no entry any more."""
+
+_PLACE = frozenset({"group", "update_domain", "fault_domain"})
+"""The keys of a VM on which its unfinished events rest."""
+_NOTHING = object()
+_GUARD = 5
+"""A start removes at most one of so many VMs."""
+
+
+class Manner(msgspec.Struct, frozen=True, kw_only=True):
+    """How a file is applied."""
+
+    exact: bool = False
+    cancel_events: bool = False
+    yes: bool = False
+    is_start: bool = False
+    is_retry: bool = False
+    """Only what waits is tried again; the file stays what it was."""
+
+    @property
+    def is_unattended(self) -> bool:
+        """Tell whether no operator waits for the answer."""
+        return self.is_start or self.is_retry
+
+
+class Blocked(msgspec.Struct, frozen=True):
+    """A VM that cannot leave its place, and the event that is in the way."""
+
+    vm: str
+    event: Event
+
+
+class Plan(msgspec.Struct):
+    """What applying a file makes of the fleet."""
+
+    wanted: Wanted
+    change: Proposal
+    held: dict[Key, HeldChange] = {}
+    ended: list[Key] = []
+    """The records no change of which is held any more."""
+    leaving: dict[str, None] = {}
+    """The VMs whose Scheduled events are left."""
+    blocked: list[Blocked] = []
+    conflicts: list[Conflict] = []
+    """The entries that the fleet has no room for."""
+    replaced: dict[Key, list[Replaced]] = {}
+
+
+def plan(fleet: Fleet, wanted: Wanted, manner: Manner) -> Plan:
+    """Compare, and say what has to be done."""
+    return _Planner(fleet, wanted, manner).plan()
+
+
+class _Planner:
+    def __init__(self, fleet: Fleet, wanted: Wanted, manner: Manner) -> None:
+        self._fleet = fleet
+        self._last = fleet.last_applied
+        self._wanted = wanted
+        self._manner = manner
+        self._considered = dict(self._last.waiting)
+        if manner.yes or manner.exact:
+            self._considered |= self._last.guarded
+        self._considered |= {key: each for key, each in self._last.guarded.items() if key in wanted}
+        self._made = Plan(wanted, Proposal())
+        self._unheld = Proposal()
+        """The change as if nothing were held: what has no room in it either is left out, what has waits."""
+
+    def plan(self) -> Plan:
+        for (kind, name), keys in self._candidates().items():
+            self._aim(kind, name, keys)
+        self._provide_places()
+        self._unheld = self._made.change.copy()
+        self._mind_events()
+        if self._manner.is_start:
+            self._mind_guard()
+        self._mind_conflicts()
+        made = self._made
+        left_out = {(each.kind, each.name) for each in made.conflicts}
+        made.ended = [key for key in self._considered if key not in made.held and key not in left_out]
+        made.held = {key: held for key, held in made.held.items() if held != self._considered.get(key)}
+        return made
+
+    def _candidates(self) -> dict[Key, Keys]:
+        """Return what may have to change, with the keys in question."""
+        if self._manner.exact:
+            return dict.fromkeys(self._differing())
+        if self._last.is_missing and not self._fleet.is_empty:
+            return {}  # what was declared before is not known, so nothing is known to have changed
+        found: dict[Key, Keys] = {}
+        for key, record in self._wanted.items():
+            before = self._fleet.declared(*key)
+            found[key] = None if before is None or record is None else differing_keys(before, record)
+        for key, held in self._considered.items():
+            keys = found.get(key, frozenset())
+            found[key] = None if keys is None or not held.keys else keys | frozenset(held.keys)
+        return found
+
+    def _differing(self) -> Iterator[Key]:
+        yield from self._wanted
+        for kind, differing in self._last.differing.items():
+            yield from ((kind, name) for name in sorted(differing))  # their order is no part of the fleet
+        if not self._last.covers_fleet:
+            fleet = self._fleet
+            for kind, names in ((Kind.HOST, fleet.hosts), (Kind.GROUP, fleet.groups), (Kind.VM, fleet.vms)):
+                yield from ((kind, name) for name in names)
+
+    def _declared(self, kind: Kind, name: str) -> DeclaredRecord | None:
+        """Return what the file has of a name."""
+        key = kind, name
+        return self._wanted[key] if key in self._wanted else self._fleet.declared(kind, name)
+
+    def _aim(self, kind: Kind, name: str, keys: Keys) -> None:
+        """Propose what brings a record to what the file has."""
+        record, change = self._declared(kind, name), self._made.change
+        match kind:
+            case Kind.HOST if record is None and name in self._fleet.hosts:
+                change.gone_hosts[name] = None
+            case Kind.HOST if isinstance(record, Host) and name not in self._fleet.hosts:
+                change.hosts[name] = record
+            case Kind.GROUP:
+                self._aim_group(name, record, keys)
+            case Kind.VM if record is None and name in self._fleet.vms:
+                change.gone_vms[name] = None
+            case Kind.VM if isinstance(record, Vm):
+                current = self._fleet.vms.get(name)
+                if current is None:
+                    change.vms[name] = record
+                else:
+                    # A VM stays on its host, whatever the file says: only a move carries it to another.
+                    changed = (differing_keys(current, record) if keys is None else keys) - {"host"}
+                    if (aimed := with_keys(current, record, changed)) != current:
+                        change.vms[name] = aimed  # one that stays as it is is in no other's way
+                    self._note_replaced(kind, current, record, changed)
+
+    def _aim_group(self, name: str, record: DeclaredRecord | None, keys: Keys) -> None:
+        current, change = self._fleet.terms_of(name), self._made.change
+        if current is None and isinstance(record, GroupTerms):
+            if record.kind is not GroupKind.STANDALONE:  # that one comes with its VM
+                change.groups[name] = record
+        elif current is not None and record is None:
+            if current.kind is not GroupKind.STANDALONE:  # that one leaves with its VM
+                change.gone_groups[name] = None
+        elif current is not None and isinstance(record, GroupTerms):
+            changed = differing_keys(current, record) if keys is None else keys
+            if (aimed := with_keys(current, record, changed)) != current:
+                change.groups[name] = aimed
+            self._note_replaced(Kind.GROUP, current, record, changed)
+
+    def _note_replaced(
+        self, kind: Kind, current: DeclaredRecord, record: DeclaredRecord, keys: Iterable[str]
+    ) -> None:
+        """Note the values from run time that the file's replace."""
+        if held := self._considered.get((kind, current.name)):
+            keys = frozenset(keys) - frozenset(held.keys)
+        before = self._fleet.declared(kind, current.name)
+        old, mine, new = keys_of(before) if before else {}, keys_of(current), keys_of(record)
+        lost = [
+            Replaced(kind, current.name, key, msgspec.json.encode(mine[key]).decode())
+            for key in sorted(keys)
+            if mine[key] not in (new[key], old.get(key, _NOTHING))
+        ]
+        if lost:
+            self._made.replaced[kind, current.name] = lost
+
+    def _provide_places(self) -> None:
+        """Propose the declared groups and hosts that VMs need and the fleet does not hold."""
+        change = self._made.change
+        for vm in change.vms.values():
+            if vm.group not in self._fleet.groups and vm.group not in change.groups:
+                terms = self._declared(Kind.GROUP, vm.group)
+                if isinstance(terms, GroupTerms):
+                    change.groups[vm.group] = terms
+            if vm.host and vm.host not in self._fleet.hosts and vm.host not in change.hosts:
+                host = self._declared(Kind.HOST, vm.host)
+                if isinstance(host, Host):
+                    change.hosts[vm.host] = host
+
+    def _moving(self) -> Iterator[str]:
+        """Yield the VMs that leave the fleet, or their place in it, by what is proposed."""
+        change = self._made.change
+        yield from change.gone_vms
+        for name, vm in change.vms.items():
+            if (old := self._fleet.vms.get(name)) and any(getattr(old, key) != getattr(vm, key) for key in _PLACE):
+                yield name
+
+    def _mind_events(self) -> None:
+        """Hold back what an unfinished event is in the way of."""
+        for name in list(self._moving()):
+            events = self._fleet.events_on(name)
+            earlier = self._considered.get((Kind.VM, name))
+            is_canceling = self._manner.cancel_events or (earlier is not None and earlier.cancel_events)
+            started = [event for event in events if event.status is EventStatus.STARTED]
+            if is_canceling and events:
+                self._made.leaving[name] = None
+            in_the_way = started if is_canceling else events
+            if not in_the_way:
+                continue
+            if is_canceling or self._manner.is_unattended:
+                event = in_the_way[0].id
+                self._hold(Kind.VM, name, HoldReason.EVENT, event, _PLACE, cancel_events=is_canceling)
+            else:
+                self._made.blocked += [Blocked(name, event) for event in in_the_way]
+
+    def _mind_guard(self) -> None:
+        """Hold back all removals where they are too many for a start."""
+        removals = [
+            *self._made.change.gone_vms,
+            *(held.name for held in self._made.held.values() if held.kind is Kind.VM and held.is_removal),
+        ]
+        if len(removals) * _GUARD > len(self._fleet.vms):
+            because = f"{len(removals)} of {len(self._fleet.vms)} VMs would be removed"
+            for name in removals:
+                self._hold(Kind.VM, name, HoldReason.TOO_MANY, because)
+
+    def _mind_conflicts(self) -> None:
+        """Hold back or leave out what the fleet has no room for, and what falls with it."""
+        change = self._made.change
+        while found := [each for each in change.conflicts(self._fleet) if self._is_proposed(each)]:
+            # A VM that is held in its place was there first: what comes there is in the way, not the VM.
+            coming = [each for each in found if (each.kind, each.name) not in self._made.held]
+            own = {(each.kind, each.name) for each in self._unheld.conflicts(self._fleet)}
+            for conflict in [each for each in coming if (each.kind, each.name) in own] or coming or found:
+                if not self._is_proposed(conflict):
+                    continue
+                kind, name = conflict.kind, conflict.name
+                if kind is Kind.GROUP and self._comes_with_its_vm(name):
+                    change.drop(kind, name)
+                    continue
+                is_removal = name in (change.gone_hosts if kind is Kind.HOST else change.gone_groups)
+                is_waiting = (
+                    self._manner.is_retry or not coming or self._is_held(conflict.other) or (kind, name) not in own
+                )
+                if (kind is not Kind.VM and is_removal) or is_waiting:
+                    self._hold(kind, name, HoldReason.IN_USE, conflict.said)
+                elif kind is Kind.GROUP and self._manner.is_start and self._fleet.events_of(name):
+                    self._hold(kind, name, HoldReason.EVENT, self._fleet.events_of(name)[0].id)
+                else:
+                    self._made.conflicts.append(conflict)
+                    self._made.change.drop(kind, name)
+                if (kind, name) in own:
+                    self._unheld.drop(kind, name)
+
+    def _comes_with_its_vm(self, group: str) -> bool:
+        """Tell whether a standalone group is to be new together with a VM, which alone is named then."""
+        terms = self._made.change.groups.get(group)
+        is_alone = terms is not None and terms.kind is GroupKind.STANDALONE
+        return is_alone and group not in self._fleet.groups and group in self._wanted_groups
+
+    @cached_property
+    def _wanted_groups(self) -> frozenset[str]:
+        """The groups of the VMs that are new or different."""
+        vms = (self._declared(*key) for key in (*self._wanted, *self._considered) if key[0] is Kind.VM)
+        return frozenset(vm.group for vm in vms if isinstance(vm, Vm))
+
+    def _is_held(self, vm: str) -> bool:
+        key = Kind.VM, vm
+        return key in self._made.held or key in self._last.guarded
+
+    def _is_proposed(self, conflict: Conflict) -> bool:
+        change, name = self._made.change, conflict.name
+        match conflict.kind:
+            case Kind.HOST:
+                return name in change.hosts or name in change.gone_hosts
+            case Kind.GROUP:
+                return name in change.groups or name in change.gone_groups
+            case Kind.VM:
+                return name in change.vms or name in change.gone_vms
+
+    def _hold(
+        self,
+        kind: Kind,
+        name: str,
+        reason: HoldReason,
+        because: str,
+        some: frozenset[str] | None = None,
+        *,
+        cancel_events: bool = False,
+    ) -> None:
+        """Hold back a change: all of it, or some of its keys."""
+        current, proposed = self._fleet.record_of(kind, name), self._proposed(kind, name)
+        keys: frozenset[str] = frozenset()
+        if current is not None and proposed is not None:
+            keys = differing_keys(current, proposed)
+            keys &= some or keys
+        earlier = self._made.held.get((kind, name))
+        if earlier and proposed is not None:
+            keys |= frozenset(earlier.keys)
+        self._made.held[kind, name] = HeldChange(
+            kind,
+            name,
+            reason,
+            tuple(sorted(keys)),
+            because,
+            is_removal=self._declared(kind, name) is None,
+            cancel_events=cancel_events,
+        )
+        if proposed is None or current is None or not some:
+            self._made.change.drop(kind, name)
+        elif isinstance(proposed, Vm) and isinstance(current, Vm):
+            if (left_over := with_keys(proposed, current, keys)) == current:
+                self._made.change.drop(kind, name)
+            else:
+                self._made.change.vms[name] = left_over
+            lost = self._made.replaced.pop((kind, name), [])
+            if left := [each for each in lost if each.key not in keys]:
+                self._made.replaced[kind, name] = left
+
+    def _proposed(self, kind: Kind, name: str) -> DeclaredRecord | None:
+        change = self._made.change
+        match kind:
+            case Kind.HOST:
+                return change.hosts.get(name)
+            case Kind.GROUP:
+                return change.groups.get(name)
+            case Kind.VM:
+                return change.vms.get(name)

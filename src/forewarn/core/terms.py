@@ -1,0 +1,70 @@
+"""What may be said of a group, and how hosts, groups and VMs may be called."""
+
+import re
+
+from forewarn.core import quiet
+from forewarn.core.errors import Refused
+from forewarn.core.model import ApprovalRule, GroupKind, GroupTerms
+
+NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,79}")
+"""How a host, a group or a VM may be called."""
+
+_POSTPONE_LIMIT = range(30 * 24 * 3600 + 1)
+_TERMINATE_NOTICE = range(5 * 60, 15 * 60 + 1)
+
+
+def check_name(kind: str, name: str) -> None:
+    """Refuse a name that could not stand in a document, a file or a command."""
+    if not NAME.fullmatch(name):
+        raise Refused(
+            f"{kind} {name!r} is no good name: use up to 80 letters, digits, '.', '_' and '-', "
+            "beginning with a letter, a digit or '_'"
+        )
+
+
+def check_terms(terms: GroupTerms) -> None:
+    """Refuse terms that contradict each other."""
+    check_name("group", terms.name)
+    _check_policy(terms)
+    if terms.terminate_notice is None:
+        return
+    if terms.kind is not GroupKind.SCALE_SET:
+        raise Refused(f"group {terms.name!r}: terminate_notice is for scale-set groups; this is {terms.kind}")
+    if terms.terminate_notice not in _TERMINATE_NOTICE:
+        raise Refused(f"group {terms.name!r}: terminate_notice must be from PT5M to PT15M")
+
+
+def check_quorum(terms: GroupTerms, members: int) -> None:
+    """Refuse a quorum that the group can never reach."""
+    if terms.policy.quorum > members:
+        raise Refused(
+            f"group {terms.name!r}: a quorum of {terms.policy.quorum} is more than its {members} VMs can reach"
+        )
+
+
+def _check_policy(terms: GroupTerms) -> None:
+    policy = terms.policy
+    if (terms.approval is ApprovalRule.QUORUM) != (policy.quorum > 0):
+        raise Refused(
+            f"group {terms.name!r}: approval = quorum and quorum = N (1 or more) go together; "
+            "another approval rule has no quorum"
+        )
+    if policy.postpone_limit not in _POSTPONE_LIMIT:
+        raise Refused(f"group {terms.name!r}: postpone_limit must be from 0 to {_POSTPONE_LIMIT[-1]} s")
+    try:
+        quiet.check(policy.quiet_hours)
+    except Refused as refused:
+        raise Refused(f"group {terms.name!r}: {refused}") from None
+
+
+def as_clients_compare(name: str) -> str:
+    """Return what is the same for VMs that clients take for one.
+
+    Azure: names are compared without regard to case, and 2017-03-01 shows them with an underscore before them.
+    """
+    return name.removeprefix("_").lower()
+
+
+def difference_of(name: str, other: str) -> str:
+    """Say by how little two such names differ."""
+    return "in upper and lower case" if name.lower() == other.lower() else "in a leading underscore or in case"

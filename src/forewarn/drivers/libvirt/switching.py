@@ -1,0 +1,82 @@
+"""Starts and stops one machine as its operator asked. What it is already, it stays."""
+
+from collections.abc import Callable
+from datetime import timedelta
+from time import monotonic, sleep
+from typing import Any
+
+import libvirt
+
+from forewarn.core.model import Vm
+from forewarn.drivers.libvirt.guests import Guest
+from forewarn.drivers.libvirt.hosts import Hosts
+from forewarn.drivers.libvirt.problems import Trouble, Unreachable, trouble
+
+_LOOK_EVERY = 0.1
+_DEFINITION = libvirt.VIR_MIGRATE_OFFLINE | libvirt.VIR_MIGRATE_PERSIST_DEST | libvirt.VIR_MIGRATE_UNDEFINE_SOURCE
+"""What moves the definition of a machine that is off."""
+
+
+def start(hosts: Hosts, vm: Vm) -> str:
+    """Start a machine that is off, on the host that is recorded; return what there is to say."""
+    guest, recorded = _found(hosts, vm), hosts.called(vm.standing_on)
+    look = guest.look()
+    if look.runs:
+        return "it ran already" + ("" if guest.host == recorded else f", on {guest.host}")
+    if look.id != -1:
+        raise Trouble(f"{vm.name} is paused on {guest.host}; see why with virsh domstate {vm.name} --reason")
+    said = ""
+    if guest.host != recorded:
+        said = f"its definition was on {guest.host}, and was moved"
+        guest = _brought(hosts, guest, recorded)
+    guest.start()
+    return said
+
+
+def stop(hosts: Hosts, vm: Vm, grace: timedelta) -> str:
+    """Ask a machine to go down, and destroy it when its grace is over."""
+    guest = _found(hosts, vm)
+    if guest.look().id == -1:
+        return "it did not run"
+    if not guest.is_persistent:
+        raise Trouble(
+            f"{vm.name} could not be started again: libvirt on {guest.host} does not keep its definition; it runs on"
+        )
+    try:
+        guest.ask_to_go_down()
+    except Unreachable:
+        raise
+    except Trouble as error:
+        guest.destroy()
+        return f"{error}; it was destroyed"
+    if _is_so(lambda: guest.look().id == -1, grace.total_seconds()):
+        return ""
+    guest.destroy()
+    return f"it did not go down within {grace.total_seconds():g} s, and was destroyed"
+
+
+def _found(hosts: Hosts, vm: Vm) -> Guest:
+    guest = Guest(hosts, vm)
+    if guest.find() is None:
+        guest.domain()  # raises, and says what to do
+    return guest
+
+
+def _brought(hosts: Hosts, guest: Guest, host: str) -> Guest:
+    """Move the definition of a machine that is off, as where its VM was recorded elsewhere meanwhile."""
+    there, domain = hosts.connection(host), guest.domain()
+    parameters: Any = {}  # libvirt's own types are wrong here
+    try:
+        domain.migrate3(there, parameters, _DEFINITION)
+    except libvirt.libvirtError as error:
+        raise trouble(guest.host, error, f"{guest.name}: its definition to {host}") from None
+    return guest.on(host)
+
+
+def _is_so(look: Callable[[], bool], seconds: float) -> bool:
+    until = monotonic() + seconds
+    while not look():
+        if monotonic() >= until:
+            return False
+        sleep(_LOOK_EVERY)
+    return True

@@ -1,0 +1,54 @@
+"""Starts and stops one machine as its operator asked. What it is already, it stays."""
+
+from collections.abc import Callable
+from time import monotonic, sleep
+
+from forewarn.drivers.qemu.machines import GONE, Machine
+from forewarn.drivers.qemu.monitors import Trouble
+from forewarn.drivers.qemu.settings import QemuSettings
+
+_LOOK_EVERY = 0.1
+_STILL = {"paused", "prelaunch"}
+
+
+def start(machine: Machine, settings: QemuSettings) -> str:
+    """Run the command that starts a machine, unless there is one; return what there is to say."""
+    status = machine.status()
+    if status == "running":
+        return "it ran already"
+    if status != GONE:
+        if status != "shutdown":
+            raise Trouble(f"{machine.vm} is {status}; see at {machine.path} who did that")
+        machine.quit()  # its guest shut down, and its process waits for nothing
+    _must_be_startable(machine, settings)
+    machine.run("start", settings.start)
+    if not _is_so(lambda: machine.status() == "running", settings.timeout):
+        raise Trouble(f"'start' said that it started {machine.vm}, but it is {machine.status()} at {machine.path}")
+    return ""
+
+
+def stop(machine: Machine, settings: QemuSettings) -> str:
+    """Let the guest shut down, and end its process, at the latest when its grace is over."""
+    machine.check_directory()
+    if machine.status() == GONE:
+        return "it did not run"
+    _must_be_startable(machine, settings)
+    if machine.status() == "running" and settings.grace:
+        machine.press_power_button()
+    went_down = _is_so(lambda: machine.status() in {"shutdown", GONE, *_STILL}, settings.grace)
+    machine.quit()
+    return "" if went_down else f"it did not shut down within {settings.grace:g} s, and was ended"
+
+
+def _must_be_startable(machine: Machine, settings: QemuSettings) -> None:
+    if not settings.start:
+        raise Trouble(f"nobody said how {machine.vm} is started; set 'start' of driver 'qemu'")
+
+
+def _is_so(look: Callable[[], bool], seconds: float) -> bool:
+    until = monotonic() + seconds
+    while not look():
+        if monotonic() >= until:
+            return False
+        sleep(_LOOK_EVERY)
+    return True

@@ -1,0 +1,203 @@
+"""Calls into a driver, which may be somebody else's code: whatever is wrong with it becomes a ``Failed`` outcome.
+
+Each call has a daemon thread of its own, so that one that never returns keeps neither others nor the end of the
+process waiting.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from contextlib import suppress
+from inspect import iscoroutine
+from threading import Thread
+from traceback import walk_tb
+from typing import Any, TypeVar
+
+import msgspec
+
+from forewarn.core.errors import BadInput, Unavailable
+from forewarn.core.model import Host, Vm
+from forewarn.core.placement import Capacity
+from forewarn.node.driver import (
+    Done,
+    Driver,
+    Failed,
+    Impact,
+    NotBegun,
+    Outcome,
+    TellingCapacity,
+    Underway,
+    Unknowable,
+)
+from forewarn.wire.words import show_id
+
+log = logging.getLogger(__name__)
+_Answer = TypeVar("_Answer")
+
+EXPECTED_CALL = 30.0
+"""Seconds within which a call returns by the contract; one that takes longer keeps no other call waiting."""
+LONGEST_CALL = 600.0
+"""Seconds after which a call that has not returned ends its event."""
+LONGEST_CLOSE = 30.0
+"""Seconds that the end of the process waits for a driver to be closed."""
+_MEMBERS = ("perform", "outcome_of", "close")
+
+
+def check_driver(name: str, driver: object) -> Driver:
+    """Refuse what cannot be a driver, before anything depends on it."""
+    missing = [each for each in _MEMBERS if not callable(_member(driver, each))]
+    missing += [] if isinstance(_member(driver, "moves_live"), bool) else ["moves_live"]
+    if missing:
+        raise BadInput(
+            f"driver {name!r} made {place_of(driver)}, which lacks {', '.join(missing)}: mend it, or name another"
+        )
+    return driver  # type: ignore[return-value]  # that is what was looked at
+
+
+def _member(driver: object, name: str) -> object:
+    try:
+        return getattr(driver, name, None)
+    except Exception:
+        log.exception("the driver failed", extra={"fields": {"call": f"{place_of(driver)}.{name}"}})
+        return None
+
+
+class DriverCalls:
+    """Asks a driver, so many calls at a time."""
+
+    def __init__(self, driver: Driver, at_once: int) -> None:
+        self._driver = driver
+        self._free = asyncio.Semaphore(at_once)
+
+    async def perform(self, impact: Impact) -> Outcome:
+        return await self._ask("perform", impact)
+
+    async def outcome_of(self, impact: Impact) -> Outcome:
+        return await self._ask("outcome_of", impact)
+
+    async def switch(self, vm: Vm, *, on: bool) -> Outcome:
+        """Have a VM started or stopped, by a driver that does that."""
+        return await self._run("switch", {"vm": vm.name}, lambda member: member(vm, on=on))
+
+    async def close(self) -> None:
+        """Close the driver; what goes wrong there is logged, and ends nothing else."""
+        fields = {"driver": place_of(self._driver)}
+        try:
+            closed = _in_thread(self._close)
+        except RuntimeError:  # no thread can be started
+            self._close()
+            return
+        done, _ = await asyncio.wait([closed], timeout=LONGEST_CLOSE)
+        if not done:
+            log.error("the driver was not closed in time", extra={"fields": fields})
+
+    def _close(self) -> None:
+        try:
+            self._driver.close()
+        except BaseException:
+            log.exception("the driver was not closed well", extra={"fields": {"driver": place_of(self._driver)}})
+
+    async def _ask(self, name: str, impact: Impact) -> Outcome:
+        return await self._run(name, {"event": show_id(impact.event.id)}, lambda member: member(impact))
+
+    async def _run(self, name: str, fields: dict[str, str], call: Callable[[Any], object]) -> Outcome:
+        place = f"{place_of(self._driver)}.{name}"
+        async with self._free:
+            try:
+                answered = _in_thread(lambda: _call(self._driver, name, fields, call))
+            except RuntimeError as error:
+                return Unknowable(f"{place} cannot be called: {error}; see how many threads the service may have")
+            done, _ = await asyncio.wait([answered], timeout=min(EXPECTED_CALL, LONGEST_CALL))
+        if not done:
+            # Its place is free for others meanwhile.
+            done, _ = await asyncio.wait([answered], timeout=max(0.0, LONGEST_CALL - EXPECTED_CALL))
+        if not done:
+            answered.cancel()
+            return Failed(f"{place} did not return within {LONGEST_CALL:.0f} s")
+        return answered.result()
+
+
+async def ask_capacity(driver: TellingCapacity, vms: tuple[Vm, ...], hosts: tuple[Host, ...]) -> Capacity:
+    """Ask a driver what VMs take and what hosts have left; raise Unavailable where it does not tell."""
+    place = f"{place_of(driver)}.capacity"
+
+    def ask() -> Capacity | str:
+        try:
+            told = driver.capacity(vms, hosts)
+            return msgspec.convert(msgspec.to_builtins(told), Capacity)
+        except BaseException as error:
+            log.exception("the driver failed", extra={"fields": {"call": place}})
+            return describe_error(place, driver, error)
+
+    answered = _in_thread(ask)
+    done, _ = await asyncio.wait([answered], timeout=EXPECTED_CALL)
+    if not done:
+        answered.cancel()
+        raise Unavailable(f"{place} did not return within {EXPECTED_CALL:.0f} s; ask again")
+    told = answered.result()
+    if isinstance(told, str):
+        raise Unavailable(told)
+    return told
+
+
+def _in_thread(call: Callable[[], _Answer]) -> "asyncio.Future[_Answer]":
+    loop = asyncio.get_running_loop()
+    answered: asyncio.Future[_Answer] = loop.create_future()
+
+    def settle(answer: _Answer) -> None:
+        if not answered.done():
+            answered.set_result(answer)
+
+    def run() -> None:
+        answer = call()
+        with suppress(RuntimeError):  # the loop may have ended meanwhile
+            loop.call_soon_threadsafe(settle, answer)
+
+    Thread(target=run, name="driver", daemon=True).start()
+    return answered
+
+
+def _call(driver: Driver, name: str, fields: dict[str, str], call: Callable[[Any], object]) -> Outcome:
+    place = f"{place_of(driver)}.{name}"
+    try:
+        return checked(place, call(getattr(driver, name)))
+    except BaseException as error:
+        log.exception("the driver failed", extra={"fields": {**fields, "call": place}})
+        return Failed(describe_error(place, driver, error))
+
+
+def describe_error(place: str, driver: object, error: BaseException) -> str:
+    """Say what a call raised, and where: in the driver's own package, if it was raised there or on its behalf."""
+    try:
+        words = str(error).encode(errors="backslashreplace").decode()  # fit for the journal
+    except Exception:  # noqa: BLE001 - it is somebody else's code, too
+        words = ""
+    frames = [(str(frame.f_globals.get("__name__")), line) for frame, line in walk_tb(error.__traceback__)]
+    package = type(driver).__module__.partition(".")[0]
+    own = [each for each in frames if each[0].partition(".")[0] == package]
+    raised_at = "".join(f" at {module}:{line}" for module, line in (own or frames)[-1:])
+    return f"{place} raised {type(error).__name__}{': ' + words if words else ''}{raised_at}"
+
+
+def checked(place: str, answer: object) -> Outcome:
+    """Return an answer that is an outcome, with fields of the right types; else a failure that says what it is."""
+    if not isinstance(answer, Done | Failed | Underway | NotBegun | Unknowable):
+        if iscoroutine(answer):
+            answer.close()
+            return Failed(
+                f"{place} returned a coroutine, which is no outcome: drivers are plain functions, not async"
+            )
+        said = answer.__name__ + ", a class" if isinstance(answer, type) else repr(answer)[:100]
+        return Failed(f"{place} returned {said}, which is no outcome")
+    try:
+        msgspec.convert(msgspec.structs.asdict(answer), type(answer))
+        msgspec.json.encode(answer)  # the journal holds no text that is not Unicode
+    except (msgspec.ValidationError, TypeError, UnicodeEncodeError) as error:
+        return Failed(f"{place} returned a {type(answer).__name__} that is wrong: {error}")
+    if isinstance(answer, Underway) and answer.check_at.tzinfo is None:
+        return Failed(f"{place} returned an Underway whose check_at has no time zone")
+    return answer
+
+
+def place_of(driver: object) -> str:
+    return f"{type(driver).__module__}.{type(driver).__qualname__}"

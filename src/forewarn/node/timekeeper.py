@@ -1,0 +1,163 @@
+"""What time it is for the rules, and what a wall clock that was set must not bring about.
+
+Wall time is compared with the last fact and with the time that has really passed. A clock a little behind the last
+fact counts as that fact's time. A larger difference is a *step*: it is recorded, and the present clock counts. For a
+day after a step nothing is compacted and no group is switched off, and no event starts by its deadline before its
+notice has really passed.
+"""
+
+import logging
+from collections.abc import Iterable, Iterator
+from datetime import datetime, timedelta
+from typing import assert_never
+
+from forewarn.clocks import Clock
+from forewarn.core.facts import (
+    Announced,
+    AnyFact,
+    Approved,
+    Attempted,
+    BroughtForward,
+    Canceled,
+    ClockStepped,
+    Completed,
+    Entry,
+    EventlessFact,
+    Failed,
+    Fetched,
+    Postponed,
+    Started,
+    StartedAtOnce,
+    Waiting,
+)
+from forewarn.core.fleet import DAWN, Fleet
+from forewarn.core.lifecycle import LONGEST_ABSENCE, after_step
+from forewarn.core.model import Event
+from forewarn.core.notice import SECOND
+
+log = logging.getLogger(__name__)
+
+TOLERANCE = timedelta(seconds=60)
+"""A difference up to this is no step; not scaled by ``hurry``."""
+CAUTION = timedelta(hours=24)
+"""How long nothing is compacted after a step; not scaled by ``hurry`` either."""
+_EXACT = 0.001
+"""Seconds; a time in floating point is no better."""
+
+
+class Timekeeper:
+    """Reads the clock for the node. ``seconds`` pass whatever is done to the wall clock."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._seen_at = clock.now()
+        self._seen_seconds = clock.seconds()
+        self._expected: datetime | None = None
+        self._cautious_until = 0.0
+        self._offset = 0.0
+        """Seconds minus wall time when this process began; what was announced before is measured by it."""
+        self._offsets: dict[str, float] = {}
+        """The same for events that were announced since, or before a step: seconds minus wall time then."""
+        self.stepped_seconds: float | None = None
+        """When the last step was seen, in ``seconds``."""
+
+    @property
+    def unrecorded(self) -> datetime | None:
+        """The time that was expected at a step that is not recorded yet."""
+        return self._expected
+
+    @property
+    def is_cautious(self) -> bool:
+        """Tell whether the clock stepped less than a day ago, so that no decision about old entries goes by it."""
+        return self._clock.seconds() < self._cautious_until
+
+    def start(self, fleet: Fleet) -> None:
+        """Begin with what is recorded; note a clock that is far from it."""
+        now, seconds = self._clock.now(), self._clock.seconds()
+        self._offset = seconds - max(now, fleet.last_at).timestamp()
+        self._offsets = dict(_shifted(fleet, now, seconds))
+        if fleet.last_at != DAWN and now - fleet.last_at > LONGEST_ABSENCE:
+            # Perhaps nobody was here for so long, perhaps the clock is wrong: whoever is to be warned is warned anew.
+            self._offsets = {id_: seconds - event.announced_at.timestamp() for id_, event in fleet.events.items()}
+            self._step(fleet.last_at, now)
+        elif fleet.clock_step and timedelta() <= (since := max(now, fleet.last_at) - fleet.clock_step.at) < CAUTION:
+            self._cautious_until = seconds + (CAUTION - since).total_seconds()
+        self.read(fleet.last_at)
+
+    def reload(self, fleet: Fleet) -> None:
+        """Forget events that the journal does not hold."""
+        self._offsets = {id_: offset for id_, offset in self._offsets.items() if id_ in fleet.events}
+
+    def read(self, last_at: datetime) -> datetime:
+        """Return the time that the next facts have; note a step."""
+        now, seconds = self._clock.now(), self._clock.seconds()
+        expected = self._seen_at + timedelta(seconds=seconds - self._seen_seconds)
+        self._seen_at, self._seen_seconds = now, seconds
+        if abs(now - expected) > TOLERANCE:
+            self._step(expected, now)
+        elif self._expected is None and last_at - now > TOLERANCE:
+            self._step(last_at, now)
+        return max(now, last_at) if self._expected is None else now
+
+    def follow(self, facts: Iterable[AnyFact]) -> None:
+        """Take in what was decided: whose notice begins, and whose matters no more."""
+        for fact in facts:
+            match fact:
+                case Announced(event=event):
+                    self._offsets[event.id] = self._seen_seconds - event.announced_at.timestamp()
+                case Postponed(event=id_, at=at) if fact.not_before - timedelta(seconds=fact.seconds) - at < SECOND:
+                    self._offsets[id_] = self._seen_seconds - at.timestamp()  # it counts from now, by this clock
+                case Started(event=id_) | Completed(event=id_) | Failed(event=id_) | Canceled(event=id_):
+                    self._offsets.pop(id_, None)
+                case StartedAtOnce() | Approved() | Waiting() | Postponed() | BroughtForward() | Attempted():
+                    pass  # these change nothing about when an event's notice began
+                case _ if isinstance(fact, (Fetched, ClockStepped, EventlessFact)):
+                    pass
+                case _:
+                    assert_never(fact)
+
+    def note_recorded(self, entries: Iterable[Entry]) -> None:
+        """Take in what is durable: a step that is recorded need not be recorded again."""
+        if any(isinstance(fact, ClockStepped) for entry in entries for fact in entry.facts):
+            self._expected = None
+
+    def has_passed(self, event: Event) -> bool:
+        """Tell whether the notice of an event had really passed when the clock was last read."""
+        return self._left(event, self._seen_seconds) <= _EXACT
+
+    def due_at(self, event: Event) -> datetime:
+        """Return when the event is due, by the wall clock as it goes now."""
+        left = self._left(event, self._clock.seconds())
+        if left <= _EXACT:
+            return event.not_before
+        return max(event.not_before, self._clock.now() + timedelta(seconds=left))
+
+    def _left(self, event: Event, seconds: float) -> float:
+        return self._offsets.get(event.id, self._offset) + event.not_before.timestamp() - seconds
+
+    def _step(self, expected: datetime, now: datetime) -> None:
+        self._expected = self._expected or expected
+        self.stepped_seconds = self._clock.seconds()
+        self._cautious_until = self.stepped_seconds + CAUTION.total_seconds()
+        log.warning(
+            "the clock stepped: check that the time is right",
+            extra={"fields": {"expected": expected.isoformat(), "now": now.isoformat()}},
+        )
+
+
+def _shifted(fleet: Fleet, now: datetime, seconds: float) -> Iterator[tuple[str, float]]:
+    """Yield the offsets of events that were announced before the clock was set ahead, at a start."""
+    is_behind = fleet.last_at - now > TOLERANCE
+    base = seconds - (now if is_behind else max(now, fleet.last_at)).timestamp()
+    for id_, event in fleet.events.items():
+        after = after_step(event, ClockStepped(now, fleet.last_at)) if is_behind else event
+        if after.clock_shift > 0:
+            yield id_, base + after.clock_shift
+
+
+def warning_of(step: ClockStepped) -> str:
+    """Return what an operator is told of a step."""
+    return (
+        f"the clock showed {step.at:%Y-%m-%dT%H:%M:%SZ} when {step.expected:%Y-%m-%dT%H:%M:%SZ} was expected: "
+        "check that the time is right and run chrony or systemd-timesyncd; for a day nothing is compacted"
+    )

@@ -1,0 +1,85 @@
+"""Facts as they are shown outside: with ids, types, statuses and sources as Azure spells them."""
+
+import re
+from collections.abc import Callable, Mapping
+from enum import StrEnum
+from typing import TypeVar
+
+import msgspec
+
+from forewarn.core.declared_keys import HeldChange, HoldReason, Kind
+from forewarn.core.public_facts import public_fields
+from forewarn.wire.words import SOURCES, STATUSES, TYPES, show_id
+
+_Member = TypeVar("_Member", bound=StrEnum)
+_KINDS = {Kind.HOST: "host", Kind.GROUP: "group", Kind.VM: "VM"}
+_GUID = re.compile(r"\b[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b")
+
+
+def show_ids(text: str) -> str:
+    """Return a sentence with the ids in it as they are shown."""
+    return _GUID.sub(lambda found: show_id(found[0]), text)
+
+
+def describe_held(held: HeldChange) -> str:
+    """Say what is held and until when."""
+    what = f"{_KINDS[held.kind]} {held.name}: {held.action}"
+    match held.reason:
+        case HoldReason.EVENT:
+            return f"{what} waits until event {show_id(held.because)} ends"
+        case HoldReason.IN_USE:
+            return f"{what} waits: {show_ids(held.because)}"
+        case HoldReason.TOO_MANY:
+            return f"{what} waits for 'forewarn fleet apply FILE --yes': {held.because}"
+
+
+def show_record(record: msgspec.Struct) -> dict[str, object]:
+    """Return a fact, or a record in one, as JSON has it, without secrets."""
+    return _fields(public_fields(record))
+
+
+def _fields(record: Mapping[str, object]) -> dict[str, object]:
+    return {key: _SPELLED.get(key, _inside)(value) for key, value in record.items()}
+
+
+def _inside(value: object) -> object:
+    match value:
+        case dict():
+            return _fields(value)
+        case list() | tuple():
+            return [_inside(each) for each in value]
+        case _:
+            return value
+
+
+def _id(value: object) -> object:
+    """Return an id as it is shown; a key of that name may also hold a record, or an id that is no GUID."""
+    return show_ids(value) if isinstance(value, str) else _inside(value)
+
+
+def _word(words: Mapping[str, str]) -> Callable[[object], object]:
+    return lambda value: words.get(value, value) if isinstance(value, str) else _inside(value)
+
+
+def _by_value(words: Mapping[_Member, str]) -> dict[str, str]:
+    return {member.value: word for member, word in words.items()}
+
+
+def _first_ids(value: object) -> object:
+    """Return rows that begin with the id of an event."""
+    return [[_id(row[0]), *row[1:]] for row in value] if isinstance(value, list | tuple) else value
+
+
+def _ids_of_keys(value: object) -> object:
+    return {show_id(key): each for key, each in value.items()} if isinstance(value, dict) else value
+
+
+_SPELLED: dict[str, Callable[[object], object]] = {
+    **dict.fromkeys(("id", "event", "behind", "waits_for", "subscription", "because", "request"), _id),
+    "type": _word(_by_value(TYPES)),
+    "types": lambda value: [_SPELLED["type"](each) for each in value] if isinstance(value, list | tuple) else value,
+    "status": _word(_by_value(STATUSES)),
+    "source": _word(_by_value(SOURCES)),
+    "fetches": _first_ids,
+    "revisions": _ids_of_keys,
+}

@@ -1,0 +1,53 @@
+"""``forewarn history``: the record as a table."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Forewarn
+
+FLEET = """
+[[host]]
+name = "h1"
+[[group]]
+name = "web"
+kind = "availability-set"
+approval = "APPROVAL"
+[[vm]]
+name = "web-0"
+group = "web"
+host = "h1"
+address = "10.0.0.1"
+tags = { role = "ROLE" }
+"""
+
+
+@pytest.mark.usefixtures("office")
+def test_details_are_words(forewarn: Forewarn, tmp_path: Path) -> None:
+    """Keys and values of records, truths and what is empty are written as people do, not as Python does."""
+    file = tmp_path / "fleet.toml"
+    for role in ("front", "back"):
+        file.write_text(FLEET.replace("ROLE", role).replace("APPROVAL", "any"))
+        assert forewarn("fleet", "apply", "fleet.toml", "--exact").code == 0, role
+    forewarn("group", "set", "web", "approval=all", "approve_user_reboot=true")
+    file.write_text(FLEET.replace("ROLE", "back").replace("APPROVAL", "all"))
+    forewarn("fleet", "apply", "fleet.toml", "--exact")
+
+    told = forewarn("history").out
+
+    assert "web-0.instance.tags: role=front → role=back" in told
+    assert "policy.approve_user_reboot: false → true" in told
+    assert "kind=group name=web key=approve_user_reboot value=true" in told
+    assert "{'" not in told
+
+
+@pytest.mark.usefixtures("office")
+def test_a_host_is_named_where_no_event_is(forewarn: Forewarn) -> None:
+    """Of a move, and of a host's state."""
+    forewarn("vm", "move", "web-0", "h2")
+    forewarn("host", "fail", "h1")
+
+    told = forewarn("history").out
+
+    assert "host: h2, from:" in told
+    assert "host: h1, state: failed" in told

@@ -1,0 +1,147 @@
+"""A host's VMs are planned all at once: within what hosts have, apart by group, and those that cannot go named."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from forewarn.core.facts import FleetChanged, HostCordonSet, HostStateSet, StartedAtOnce, VmDeallocated
+from forewarn.core.fleet import DAWN, Fleet
+from forewarn.core.model import Event, EventSource, EventStatus, EventType, GroupKind, GroupTerms, Host, HostState, Vm
+from forewarn.core.placement import Capacity, HostCapacity, Plan, VmDemand, plan_drain
+
+GIB = 1024**3
+
+
+def fleet_of(*vms: Vm, hosts: int = 4) -> Fleet:
+    fleet = Fleet()
+    groups = dict.fromkeys(vm.group for vm in vms)
+    fleet.evolve(
+        FleetChanged(
+            hosts=tuple(Host(f"h{number}") for number in range(1, hosts + 1)),
+            groups=tuple(GroupTerms(name, GroupKind.AVAILABILITY_SET) for name in groups),
+            vms=vms,
+        )
+    )
+    return fleet
+
+
+def vms_on(host: str, *names: str, group: str = "web") -> tuple[Vm, ...]:
+    return tuple(Vm(name, group, host, update_domain=number) for number, name in enumerate(names))
+
+
+def test_vms_of_one_group_are_kept_apart() -> None:
+    """Each goes where none of another update domain stands, as far as there are hosts."""
+    fleet = fleet_of(*vms_on("h1", "a", "b"), Vm("c", "web", "h2", update_domain=2))
+
+    assert plan_drain(fleet, "h1", Capacity()).placements == {"a": "h3", "b": "h4"}
+
+
+def test_vms_that_nothing_tells_apart_are_spread_by_number() -> None:
+    """Without a driver that tells capacity no host gets all of them."""
+    fleet = fleet_of(*(Vm(name, name, "h1") for name in "abcdef"))
+    placed = list(plan_drain(fleet, "h1", Capacity()).placements.values())
+
+    assert sorted(placed) == ["h2", "h2", "h3", "h3", "h4", "h4"]
+
+
+def test_failed_cordoned_and_degraded_hosts_take_none() -> None:
+    """One that is expected to fail is taken only where no other is left."""
+    fleet = fleet_of(*vms_on("h1", "a"))
+    fleet.evolve(HostStateSet("h2", HostState.FAILED, DAWN))
+    fleet.evolve(HostCordonSet("h3", True, DAWN))
+    assert plan_drain(fleet, "h1", Capacity()).placements == {"a": "h4"}
+
+    fleet.evolve(HostStateSet("h4", HostState.DEGRADED, DAWN))
+    assert plan_drain(fleet, "h1", Capacity()).placements == {"a": "h4"}
+
+    fleet.evolve(HostCordonSet("h4", True, DAWN))
+    assert plan_drain(fleet, "h1", Capacity()).left == {"a": "no other host is up and not cordoned"}
+
+
+def test_who_cannot_go_is_named_with_the_reason() -> None:
+    """What keeps it, host by host."""
+    fleet = fleet_of(*vms_on("h1", "small", "large", "wide", "tied"), hosts=3)
+    capacity = Capacity(
+        {"h2": HostCapacity(2 * GIB, 4)},
+        {
+            "small": VmDemand(1 * GIB, 1, unfit={"h2": "it has no active network lan"}),
+            "large": VmDemand(4 * GIB, 1),
+            "wide": VmDemand(1 * GIB, 8),
+            "tied": VmDemand(obstacle="a device of its host is passed through to it"),
+        },
+        {"h3": "it does not answer"},
+    )
+
+    assert plan_drain(fleet, "h1", capacity) == Plan(
+        left={
+            "small": "h2: it has no active network lan; h3: it does not answer",
+            "large": "h2 has 2048 MiB left, and it needs 4096 MiB; h3: it does not answer",
+            "wide": "h2 has room for 4 more CPUs, and it needs 8; h3: it does not answer",
+            "tied": "a device of its host is passed through to it",
+        }
+    )
+
+
+def test_where_spreading_leaves_some_behind_all_are_packed() -> None:
+    """Two that would each take the freest host leave no room for the large one elsewhere."""
+    fleet = fleet_of(*(Vm(name, name, "h1") for name in ("a", "b", "c")), hosts=3)
+    sizes = {"a": 3, "b": 3, "c": 2}
+    capacity = Capacity(
+        {"h2": HostCapacity(5, 9), "h3": HostCapacity(3, 9)}, {name: VmDemand(size) for name, size in sizes.items()}
+    )
+    plan = plan_drain(fleet, "h1", capacity)
+
+    assert not plan.left
+    assert plan.placements in ({"a": "h2", "b": "h3", "c": "h2"}, {"a": "h3", "b": "h2", "c": "h2"})
+
+
+def test_what_other_moves_will_bring_counts() -> None:
+    """A VM that an unfinished event moves there has its room already."""
+    fleet = fleet_of(Vm("a", "a", "h1"), Vm("b", "b", "h2"), hosts=3)
+    event = Event(
+        "e",
+        EventType.FREEZE,
+        EventSource.PLATFORM,
+        "b",
+        ("b",),
+        EventStatus.STARTED,
+        DAWN,
+        DAWN,
+        "vm move",
+        target="h3",
+    )
+    fleet.evolve(StartedAtOnce(event))
+    capacity = Capacity(
+        {"h2": HostCapacity(0, 9), "h3": HostCapacity(10, 9)}, {"a": VmDemand(6, 1), "b": VmDemand(6, 1)}
+    )
+
+    assert plan_drain(fleet, "h1", capacity).left == {
+        "a": "h2 has 0 MiB left, and it needs 0 MiB; h3 has 0 MiB left, and it needs 0 MiB"
+    }
+
+
+def test_deallocated_vms_stay_and_cold_ones_are_told() -> None:
+    """The first hold nothing of the host; the others are announced as what they will feel."""
+    fleet = fleet_of(*vms_on("h1", "a", "b"))
+    fleet.evolve(VmDeallocated("a", "x"))
+    plan = plan_drain(fleet, "h1", Capacity(vms={"b": VmDemand(is_live=False)}))
+
+    assert (plan.deallocated, plan.cold, list(plan.placements)) == (("a",), ("b",), ["b"])
+
+
+@given(
+    rooms=st.lists(st.tuples(st.integers(-2, 20), st.integers(0, 12)), min_size=1, max_size=4),
+    demands=st.lists(st.tuples(st.integers(0, 12), st.integers(0, 6)), max_size=12),
+)
+def test_no_host_gets_more_than_it_has(rooms: list[tuple[int, int]], demands: list[tuple[int, int]]) -> None:
+    """Every VM is placed or left with a reason, and what is placed fits."""
+    vms = {f"v{number}": VmDemand(*demand) for number, demand in enumerate(demands)}
+    fleet = fleet_of(*(Vm(name, name, "h1") for name in vms), hosts=len(rooms) + 1)
+    hosts = {f"h{number}": HostCapacity(*room) for number, room in enumerate(rooms, 2)}
+    plan = plan_drain(fleet, "h1", Capacity(hosts, vms))
+
+    assert plan.placements.keys() | plan.left.keys() == vms.keys()
+    assert all(plan.left.values())
+    for host, room in hosts.items():
+        there = [vms[name] for name, target in plan.placements.items() if target == host]
+        assert sum(vm.memory for vm in there) <= max(0, room.memory)
+        assert sum(vm.cpus for vm in there) <= room.cpus

@@ -1,0 +1,80 @@
+"""A machine is started and stopped as asked, and one that is there already is left alone."""
+
+import threading
+
+import libvirt
+import pytest
+
+from forewarn.core.model import Vm
+from forewarn.drivers.libvirt.driver import LibvirtDriver
+from forewarn.drivers.libvirt.guests import Guest
+from forewarn.node.driver import Done, Failed, Outcome, Underway
+from tests.drivers.libvirt.machines import Machines
+
+STARTED = libvirt.VIR_DOMAIN_EVENT_STARTED, libvirt.VIR_DOMAIN_EVENT_STARTED_BOOTED
+
+
+def switched(driver: LibvirtDriver, vm: Vm, *, on: bool) -> Outcome:
+    outcome = driver.switch(vm, on=on)
+    while isinstance(outcome, Underway):
+        threading.Event().wait(0.01)
+        outcome = driver.switch(vm, on=on)
+    return outcome
+
+
+def test_a_machine_is_stopped_and_started(machines: Machines) -> None:
+    """Asked again, nothing is done a second time."""
+    vm, driver = machines.define(), machines.driver()
+
+    assert switched(driver, vm, on=False) == Done()
+    assert machines.state(vm) == libvirt.VIR_DOMAIN_SHUTOFF
+    assert switched(driver, vm, on=False) == Done(detail="it did not run")
+    assert switched(driver, vm, on=True) == Done()
+    assert machines.state(vm) == libvirt.VIR_DOMAIN_RUNNING
+    assert switched(driver, vm, on=True) == Done(detail="it ran already")
+    assert machines.times(vm.name, *STARTED) == 2
+
+
+def test_a_machine_that_does_not_listen_is_destroyed(machines: Machines, monkeypatch: pytest.MonkeyPatch) -> None:
+    """When its grace is over."""
+    monkeypatch.setattr(Guest, "ask_to_go_down", lambda _: None)
+    vm = machines.define()
+
+    done = switched(machines.driver(grace="0s"), vm, on=False)
+    assert done == Done(detail="it did not go down within 0 s, and was destroyed")
+    assert machines.state(vm) == libvirt.VIR_DOMAIN_SHUTOFF
+
+
+def test_a_machine_that_could_not_be_started_again_is_not_stopped(machines: Machines) -> None:
+    """Libvirt forgets a transient one when it goes down."""
+    vm = machines.define()
+    machines.domain(vm).undefine()
+
+    failed = switched(machines.driver(), vm, on=False)
+    assert failed == Failed(
+        f"{vm.name} could not be started again: libvirt on h1 does not keep its definition; it runs on"
+    )
+    assert machines.state(vm) == libvirt.VIR_DOMAIN_RUNNING
+
+
+def test_what_cannot_be_started_says_why(machines: Machines) -> None:
+    """One that nobody knows, and one that is paused."""
+    paused, driver = machines.define(), machines.driver()
+    machines.domain(paused).suspend()
+
+    absent = switched(driver, Vm("nobody", "web", "h1"), on=True)
+    assert absent == Failed("libvirt on h1 has no domain nobody; see what it has with virsh list --all")
+    failed = switched(driver, paused, on=True)
+    assert failed == Failed(f"{paused.name} is paused on h1; see why with virsh domstate {paused.name} --reason")
+
+
+def test_what_the_driver_does_itself_is_no_sighting(machines: Machines) -> None:
+    """Nobody else stopped it."""
+    vm, driver = machines.define(), machines.driver()
+    machines.settle(vm)
+    seen: list[object] = []
+    driver.watch(seen.append)
+    switched(driver, vm, on=False)
+    switched(driver, vm, on=True)
+
+    assert seen == []

@@ -1,0 +1,57 @@
+"""What the qemu driver does with machines that do not run; the others are in ``tests/guests``."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from forewarn.clocks import SystemClock
+from forewarn.core.model import EventType, Host
+from forewarn.drivers.qemu.driver import QemuDriver
+from forewarn.node.driver import Berth, Done, Failed
+from tests.drivers.impacts import carried_out, impact
+
+
+@pytest.fixture
+def driver(tmp_path: Path) -> Iterator[QemuDriver]:
+    driver = QemuDriver.from_settings({"qmp": f"{tmp_path}/{{vm}}.qmp"}, SystemClock(), 1.0, tmp_path / "driver")
+    yield driver
+    driver.close()
+
+
+@pytest.mark.parametrize(
+    ("type_", "operation"), [(EventType.REBOOT, "host reboot"), (EventType.FREEZE, "host freeze")]
+)
+def test_a_machine_that_is_off_stays_off_through_maintenance(
+    driver: QemuDriver, type_: EventType, operation: str
+) -> None:
+    """Maintenance of its host is no reason to start it, and does not fail for it."""
+    done = carried_out(driver, impact(type_, operation=operation))
+
+    assert done == Done(detail="it did not run and stays off")
+
+
+def test_a_machine_that_is_off_leaves_its_host_with_the_others(driver: QemuDriver) -> None:
+    """It is recorded on another host, and starts there one day."""
+    moved = impact(EventType.REDEPLOY, operation="host redeploy", berths=(Berth(Host("h2")),))
+
+    assert carried_out(driver, moved) == Done({"web-0": "h2"}, "it did not run and stays off")
+
+
+def test_a_restart_of_a_machine_that_is_off_fails(driver: QemuDriver) -> None:
+    """Who asks for it wants it to run."""
+    failed = carried_out(driver, impact(EventType.REBOOT, operation="vm restart"))
+
+    assert isinstance(failed, Failed)
+    assert "there is no machine at" in failed.reason
+
+
+def test_a_machine_is_not_taken_for_off_where_its_monitor_cannot_be(tmp_path: Path) -> None:
+    """A wrong path must not look like maintenance that went well."""
+    settings: dict[str, object] = {"qmp": f"{tmp_path}/wrong/{{vm}}.qmp"}
+    driver = QemuDriver.from_settings(settings, SystemClock(), 1.0, tmp_path / "driver")
+    failed = carried_out(driver, impact(EventType.REBOOT, operation="host reboot"))
+    driver.close()
+
+    assert isinstance(failed, Failed)
+    assert failed.reason == f"there is no directory {tmp_path}/wrong; see that 'qmp' of driver 'qemu' is right"

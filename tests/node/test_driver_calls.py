@@ -1,0 +1,145 @@
+"""Sixteen ways in which somebody else's driver can be wrong: each ends its own event, and nothing else."""
+
+import asyncio
+import inspect
+import threading
+from datetime import timedelta
+from itertools import pairwise
+
+import pytest
+
+from forewarn.core.errors import BadInput
+from forewarn.core.facts import Completed, Failed
+from forewarn.node import driver_calls
+from forewarn.node.driver import Done, Impact, Outcome
+from forewarn.node.driver import Failed as FailedOutcome
+from forewarn.node.driver_calls import check_driver
+from forewarn.node.performer import Performer
+from tests.node.rig import Rig, run
+from tests.node.wrong_drivers import ANSWERS, INCOMPLETE, RELEASED, Hurried, WrongDriver, hang
+
+
+@pytest.mark.parametrize("way", ANSWERS)
+def test_a_wrong_answer_ends_its_event_as_failed(way: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With the driver's name and place; the next event is carried out, and the service stops when it is told to."""
+    answer, said = ANSWERS[way]
+    RELEASED.clear()
+    if answer is hang:
+        monkeypatch.setattr(driver_calls, "LONGEST_CALL", 0.05)
+
+    async def story(rig: Rig) -> None:
+        performer = Performer(rig.node, WrongDriver(answer), threads=1)
+        rig.node.feed.subscribe(performer)
+        await rig.add_fleet(enrolled=False)
+        failed, completed = rig.next(Failed), rig.next(Completed)
+        await rig.operate("restart", "web-0")
+        reason = (await failed).reason
+        await rig.operate("restart", "web-1")
+        await completed
+        await performer.stop()
+
+        assert "tests.node.wrong_drivers.WrongDriver.perform" in reason
+        assert said in reason
+
+    run(story)
+    RELEASED.set()
+
+
+def test_calls_that_never_return_keep_no_other_event_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A call that takes longer than the contract allows gives its place to the next; the end does not wait for it."""
+    monkeypatch.setattr(driver_calls, "EXPECTED_CALL", 0.05)
+    hanging, released = threading.Semaphore(0), threading.Event()
+
+    class Hanging(WrongDriver):
+        def perform(self, impact: Impact) -> Outcome:
+            if impact.vms[0].name != "web-2":
+                hanging.release()
+                released.wait(20)
+            return Done()
+
+        def close(self) -> None:
+            released.wait(20)
+
+    monkeypatch.setattr(driver_calls, "LONGEST_CLOSE", 0.05)
+
+    async def story(rig: Rig) -> None:
+        performer = Performer(rig.node, Hanging(Done), threads=2)
+        rig.node.feed.subscribe(performer)
+        await rig.add_fleet(enrolled=False)
+        for vm in ("web-0", "web-1"):
+            await rig.operate("restart", vm)
+            await asyncio.to_thread(hanging.acquire)
+        completed = rig.next(Completed)
+        await rig.operate("restart", "web-2")
+        await completed
+        await performer.stop()
+        assert not released.is_set()
+
+    run(story)
+    released.set()
+
+
+def test_a_driver_that_is_async_is_told_so() -> None:
+    """Nothing is left that nobody awaits."""
+
+    async def perform() -> Outcome:
+        return Done()
+
+    answer = perform()
+
+    assert driver_calls.checked("its.perform", answer) == FailedOutcome(
+        "its.perform returned a coroutine, which is no outcome: drivers are plain functions, not async"
+    )
+    assert inspect.getcoroutinestate(answer) == inspect.CORO_CLOSED
+
+
+def test_an_error_that_cannot_be_shown_is_reported_all_the_same() -> None:
+    """Neither an error without a readable text nor an answer without one is lost."""
+
+    class Unspeakable(RuntimeError):
+        def __str__(self) -> str:
+            raise ValueError
+
+        __repr__ = __str__
+
+    def fail() -> None:
+        raise Unspeakable
+
+    async def story(rig: Rig) -> None:
+        performer = Performer(rig.node, WrongDriver(fail))
+        rig.node.feed.subscribe(performer)
+        await rig.add_fleet(enrolled=False)
+        failed = rig.next(Failed)
+        await rig.operate("restart", "web-0")
+        assert "raised Unspeakable at tests.node.test_driver_calls:" in (await failed).reason
+        await performer.stop()
+
+    run(story)
+
+
+def test_a_driver_that_is_always_in_a_hurry_is_asked_once_a_second() -> None:
+    """The fourteenth way: a time to ask again that has always passed must not keep everybody busy."""
+
+    async def story(rig: Rig) -> None:
+        driver = Hurried(rig.clock.now)
+        performer = Performer(rig.node, driver)
+        rig.node.feed.subscribe(performer)
+        await rig.add_fleet(enrolled=False)
+        completed = rig.next(Completed)
+        await rig.operate("restart", "web-0")
+        while not completed.done():
+            rig.clock.advance(timedelta(seconds=1))
+            await asyncio.sleep(0)
+        await performer.stop()
+
+        assert len(driver.asked_at) == 5
+        assert all(later - earlier >= timedelta(seconds=1) for earlier, later in pairwise(driver.asked_at[1:]))
+
+    run(story)
+
+
+@pytest.mark.parametrize("way", INCOMPLETE)
+def test_what_lacks_a_part_of_a_driver_is_refused_at_the_start(way: str) -> None:
+    """The fifteenth and sixteenth: a driver that was not made, and one with a part missing."""
+    with pytest.raises(BadInput, match=r"driver 'mine' made .* which lacks .*outcome_of, close.*mend it"):
+        check_driver("mine", INCOMPLETE[way])

@@ -1,0 +1,261 @@
+"""A real service with a fleet file: killed, started again, and asked what it made of it."""
+
+import asyncio
+import signal
+import subprocess
+import sys
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from time import monotonic, sleep
+from uuid import uuid4
+
+import pytest
+
+from forewarn.clocks import ManualClock
+from forewarn.config.settings import Settings
+from forewarn.config.values import Endpoint
+from forewarn.control.bodies import TermsBody, VmOperationBody
+from forewarn.control.client import Client
+from forewarn.control.difference import Difference
+from forewarn.control.fleet_applier import TOPIC, FileReport
+from forewarn.core.commands import ChangeFleet, OperateVm, Report, Result, SetGroup, VmOperation
+from forewarn.core.errors import BadInput, Unavailable
+from forewarn.core.facts import Entry, FleetChanged
+from forewarn.core.model import NODE, Caller, CallerKind, GroupKind, GroupTerms, Vm
+from forewarn.drivers.simulated import SimulatedDriver
+from forewarn.journal.port import Journal
+from forewarn.journal.sqlite import SqliteJournal
+from forewarn.node.held import TOPIC as HELD
+from forewarn.wiring import Assembly
+
+ANN = Caller(CallerKind.OPERATOR, "ann")
+VMS = tuple(f"web-{number}" for number in range(6))
+
+
+def file_of(*vms: str, more: str = "") -> str:
+    return (
+        '[[group]]\nname = "web"\nkind = "availability-set"\n'
+        + more
+        + "".join(f'[[vm]]\nname = "{name}"\ngroup = "web"\n' for name in vms)
+    )
+
+
+class Site:
+    """One directory in which a service starts again and again."""
+
+    def __init__(self, directory: Path) -> None:
+        self.file = directory / "fleet.toml"
+        self.data = directory / "data"
+
+    def start(self, story: Callable[[Assembly], Awaitable[None]], *, strict: bool = False) -> None:
+        """Start, let a story happen, and stop without a word."""
+
+        async def play() -> None:
+            settings = Settings(metadata=Endpoint("127.0.0.1", 0), fleet=self.file, strict=strict)
+            clock = ManualClock()
+            driver = SimulatedDriver.from_settings({}, clock, 1.0)
+            journal: Journal = SqliteJournal(self.data)
+            assembly = Assembly(settings, clock, journal, driver)
+            async with asyncio.timeout(30):
+                await assembly.start()
+                try:
+                    await story(assembly)
+                finally:
+                    await assembly.stop()
+
+        asyncio.run(play())
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Site:
+    found = Site(tmp_path)
+    found.data.mkdir()
+    found.file.write_text(file_of(*VMS))
+    return found
+
+
+async def nothing(assembly: Assembly) -> None:
+    """Let nothing happen."""
+
+
+def test_what_was_done_at_run_time_survives_a_start(site: Site) -> None:
+    """Terms stay set, and deleted VMs gone."""
+
+    async def change(assembly: Assembly) -> None:
+        await assembly.node.submit(SetGroup(id=uuid4().hex, by=ANN, group="web", quiet_hours=("22:00-06:00",)))
+        delete = OperateVm(id=uuid4().hex, by=ANN, operation=VmOperation.DELETE, vm="web-1")
+        await assembly.node.submit(delete)
+        (event,) = assembly.node.fleet.events
+        await assembly.node.submit(Report(id=uuid4().hex, by=NODE, event=event, result=Result.DONE))
+
+    async def look(assembly: Assembly) -> None:
+        assert assembly.node.fleet.groups["web"].terms.policy.quiet_hours == ("22:00-06:00",)
+        assert "web-1" not in assembly.node.fleet.vms
+        assert assembly.node.warnings == {}
+
+    site.start(change)
+    site.start(look)
+    site.file.write_text("# a remark\n" + file_of(*VMS))
+    site.start(look)
+
+
+def test_a_held_removal_waits_over_restarts_and_snapshots(site: Site) -> None:
+    """It is named until the event ends, and then carried out in the same append."""
+
+    async def restart(assembly: Assembly) -> None:
+        await assembly.node.submit(OperateVm(id=uuid4().hex, by=ANN, operation=VmOperation.RESTART, vm="web-0"))
+
+    async def look(assembly: Assembly) -> None:
+        assert "web-0: removal waits until event" in assembly.node.warnings[HELD]
+        await asyncio.to_thread(assembly.journal.take_snapshot)
+
+    async def end(assembly: Assembly) -> None:
+        (event,) = assembly.node.fleet.events
+        await assembly.node.submit(Report(id=uuid4().hex, by=NODE, event=event, result=Result.DONE))
+        assert "web-0" not in assembly.node.fleet.vms
+        assert assembly.node.warnings == {}
+
+    site.start(restart)
+    site.file.write_text(file_of(*VMS[1:]))
+    site.start(look)
+    site.start(look)
+    site.start(end)
+
+
+def test_a_start_does_not_remove_more_than_a_fifth(site: Site) -> None:
+    """Health says what to do."""
+    site.start(nothing)
+    site.file.write_text(file_of(*VMS[2:]))
+
+    async def look(assembly: Assembly) -> None:
+        assert list(assembly.node.fleet.vms) == list(VMS)
+        assert "fleet apply FILE --yes" in assembly.node.warnings[HELD]
+
+    site.start(look)
+    site.start(look)
+
+
+def test_a_wrong_file_does_not_keep_a_recorded_fleet_from_its_guests(site: Site) -> None:
+    """On an empty journal it is refused, and with strict always."""
+    good = site.file.read_text()
+    site.file.write_text(good.replace("kind", "kin"))
+    with pytest.raises(BadInput, match="there is no key 'kin'"):
+        site.start(nothing)
+    site.file.write_text(good)
+    site.start(nothing)
+    site.file.write_text(good.replace("kind", "kin"))
+
+    async def look(assembly: Assembly) -> None:
+        assert list(assembly.node.fleet.vms) == list(VMS)
+        assert "there is no key 'kin'" in assembly.node.warnings[TOPIC]
+
+    site.start(look)
+    with pytest.raises(BadInput, match="there is no key 'kin'"):
+        site.start(nothing, strict=True)
+    site.file.unlink()
+    site.start(lambda assembly: _says(assembly, "cannot be read"))
+
+
+async def _says(assembly: Assembly, said: str) -> None:
+    assert said in assembly.node.warnings[TOPIC]
+
+
+def test_an_unchanged_file_is_not_even_parsed(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is recognised by its digest."""
+    site.start(nothing)
+
+    def wrong(_: object) -> None:
+        raise AssertionError("parsed")
+
+    monkeypatch.setattr("forewarn.control.fleet_applier.wish_of", wrong)
+
+    async def again(assembly: Assembly) -> None:
+        assert await assembly.apply_fleet_file(site.file) == FileReport(source=str(site.file), is_unchanged=True)
+
+    site.start(again)
+
+
+def test_an_entry_without_room_is_left_out_and_tried_again(site: Site) -> None:
+    """It is named at each start, until there is room."""
+    taken = Vm("z", "web", address="10.0.0.1")
+
+    async def take(assembly: Assembly) -> None:
+        await assembly.node.submit(ChangeFleet(id=uuid4().hex, by=ANN, vms=(taken,)))
+
+    async def give_back(assembly: Assembly) -> None:
+        assert "address 10.0.0.1 belongs to VM 'z' already" in assembly.node.warnings[TOPIC]
+        assert "b" not in assembly.node.fleet.vms
+        await assembly.node.submit(ChangeFleet(id=uuid4().hex, by=ANN, removed_vms=("z",)))
+
+    async def look(assembly: Assembly) -> None:
+        assert assembly.node.fleet.vms["b"].address == "10.0.0.1"
+        assert assembly.node.warnings == {}
+
+    site.start(take)
+    site.file.write_text(file_of(*VMS) + '[[vm]]\nname = "b"\naddress = "10.0.0.1"\n')
+    site.start(give_back)
+    site.start(look)
+
+
+@contextmanager
+def served(site: Site) -> Iterator["subprocess.Popen[bytes]"]:
+    """Run the service as a process of its own, until it answers; kill it in the end."""
+    command = [sys.executable, "-m", "forewarn", "--data", str(site.data), "serve", "--fleet", str(site.file)]
+    process = subprocess.Popen([*command, "--metadata", "127.0.0.1:0", "--control", "off"])
+    try:
+        deadline = monotonic() + 60
+        while True:
+            try:
+                with Client.local(site.data) as client:
+                    client.me()
+                break
+            except Unavailable:
+                assert process.poll() is None, "the service ended"
+                assert monotonic() < deadline
+                sleep(0.1)
+        yield process
+    finally:
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+
+
+@pytest.mark.end_to_end
+def test_a_killed_service_starts_again_whatever_is_recorded(site: Site) -> None:
+    """A VM that was added and is being restarted is not in the file; it stays, and so does what was set."""
+    with served(site), Client.local(site.data) as client:
+        client.change_fleet(Difference(groups=(GroupTerms("x", GroupKind.STANDALONE),), vms=(Vm("x", "x"),)))
+        client.operate_vm("x", VmOperationBody(operation="restart"))
+        client.operate_vm("web-0", VmOperationBody(operation="restart"))
+        client.set_terms("web", TermsBody(quiet_hours=("22:00-06:00",)))
+    site.file.write_text(file_of(*VMS[1:]))
+    with served(site), Client.local(site.data) as client:
+        assert client.group("web").policy.quiet_hours == ("22:00-06:00",)
+        assert {"x", "web-0"} <= {vm.name for vm in client.vms()}
+        (warning,) = client.health().warnings
+        assert "web-0: removal waits" in warning
+
+
+def test_the_first_start_on_an_older_journal_records_the_file_and_logs_every_difference(
+    site: Site, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Such a journal holds no declaration, so nothing is known to have changed in the file."""
+    site.file.write_text(file_of("web-0", "web-1"), encoding="utf-8")
+    with closing(SqliteJournal(site.data)) as journal:
+        journal.load()
+        web = GroupTerms("web", GroupKind.AVAILABILITY_SET)
+        change = FleetChanged(groups=(web,), vms=(Vm("web-0", "web", zone="2"), Vm("x", "web")))
+        journal.append(0, [Entry(1, ManualClock().now(), uuid4().hex, ANN, (change,))])
+
+    async def story(assembly: Assembly) -> None:
+        assert sorted(assembly.node.fleet.vms) == ["web-0", "x"]
+        assert "--exact" in assembly.node.warnings[TOPIC]
+
+    site.start(story)
+
+    told = [line.partition("file=")[2].partition(" ")[2] for line in caplog.text.splitlines() if "differs" in line]
+    assert sorted(told) == [
+        'vm=web-0 zone=2 zone_in_file=""',
+        'vm=web-1 reason="it is in the file only"',
+        'vm=x reason="it is not in the file"',
+    ]

@@ -1,0 +1,116 @@
+"""How a log line reads: a constant message and fields, in both formats, and never a Python repr."""
+
+import ast
+import json
+import logging
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import forewarn
+from forewarn.logs import HumanFormatter, JsonFormatter
+
+FIELDS = {
+    "event": "8E5B",
+    "reason": 'it said "no"\x1b',
+    "detail": "out of the balancer",
+    "vms": ("web-0", "web-1"),
+    "terms": {"name": "web", "policy": {"quorum": 2}},
+    "durable": True,
+    "nothing": None,
+    "empty": "",
+}
+
+
+@pytest.fixture
+def record() -> logging.LogRecord:
+    """Return a record with fields of every kind."""
+    record = logging.LogRecord("forewarn", logging.WARNING, "", 1, "an event waits", (), None)
+    record.fields = FIELDS
+    return record
+
+
+def test_fields_are_told_as_key_and_value(record: logging.LogRecord) -> None:
+    """Records within are told field by field; others' words stay on the line and do not speak to the terminal."""
+    line = HumanFormatter().format(record)
+
+    assert line.split(" ", 1)[1] == (
+        'warning: an event waits event=8E5B reason="it said \\"no\\"\\u001b" detail="out of the balancer" '
+        'vms=web-0,web-1 terms.name=web terms.policy.quorum=2 durable=true nothing=null empty=""'
+    )
+
+
+def test_json_has_the_same_fields(record: logging.LogRecord) -> None:
+    """As values of their own types, beside time, level and message."""
+    line = json.loads(JsonFormatter().format(record))
+
+    assert (line["message"], line["level"]) == ("an event waits", "warning")
+    assert {key: line[key] for key in FIELDS} == {**FIELDS, "vms": ["web-0", "web-1"]}
+
+
+@pytest.mark.parametrize("formatter", [HumanFormatter(), JsonFormatter()])
+def test_no_line_is_lost_for_what_is_in_it(formatter: logging.Formatter, record: logging.LogRecord) -> None:
+    """A file name that is no UTF-8, or a value of another type, is written as text."""
+    record.fields = {"file": Path(os.fsdecode(b"/srv/\xff.toml")), "reason": OSError("disk is full")}
+    line = formatter.format(record)
+
+    line.encode()
+    assert "/srv/\\udcff.toml" in line
+    assert "disk is full" in line
+
+
+SOURCE = Path(forewarn.__file__).parent
+LEVELS = ("debug", "info", "warning", "error", "exception", "critical", "log")
+FROM_A_TABLE = {"said", "_CHANGES[change.kind]", "fact.__struct_config__.tag", "what"}
+"""Messages that are chosen among constants elsewhere."""
+PROSE = {"client/trouble_log.py"}
+"""The client library's: a program's own logging shows the message and no fields."""
+
+
+def logging_calls(tree: ast.AST) -> Iterator[ast.Call]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in LEVELS:
+            called = ast.unparse(node.func.value)
+            if called.lower().strip("_").endswith(("log", "logger", "logger()", "logging")) or "getLogger(" in called:
+                yield node
+
+
+def is_constant(call: ast.Call) -> bool:
+    assert isinstance(call.func, ast.Attribute)
+    message, *values = call.args[1:] if call.func.attr == "log" else call.args
+    is_text = isinstance(message, ast.Constant) and "%" not in str(message.value)
+    return not values and (is_text or ast.unparse(message) in FROM_A_TABLE)
+
+
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        ('log.info("a", extra={"fields": fields})', True),
+        ('log.info("a %s", b)', False),
+        ('log.info("a %(b)s", {"b": b})', False),
+        ('log.info(f"a {b}")', False),
+        ('log.info("a %s" % b)', False),
+        ('log.info("a" + b)', False),
+        ('log.info("a {}".format(b))', False),
+        ('log.log(level, "a %s", b)', False),
+        ("log.info(sentence)", False),
+        ('logging.getLogger("a").info("a %s", b)', False),
+    ],
+)
+def test_a_message_with_values_is_recognised(call: str, said: bool) -> None:  # noqa: FBT001
+    """Whatever puts them there."""
+    assert [is_constant(each) for each in logging_calls(ast.parse(call))] == [said]
+
+
+def test_every_message_is_constant() -> None:
+    """What varies is a field: nothing that the package logs has values in its message."""
+    calls = [
+        (str(path.relative_to(SOURCE)), call)
+        for path in SOURCE.rglob("*.py")
+        for call in logging_calls(ast.parse(path.read_text(encoding="utf-8")))
+    ]
+
+    assert len(calls) > 50
+    assert [f"{path}:{call.lineno}" for path, call in calls if path not in PROSE and not is_constant(call)] == []

@@ -1,0 +1,233 @@
+"""A reload of a running service: what changes, what waits, and that a mistake changes nothing."""
+
+import asyncio
+import logging
+import socket
+from collections.abc import Awaitable, Callable
+from datetime import timedelta
+from pathlib import Path
+from ssl import SSLContext
+
+import msgspec
+import pytest
+
+from forewarn.clocks import ManualClock
+from forewarn.config.settings import Mail, Notice, Settings
+from forewarn.config.values import Endpoint
+from forewarn.core.errors import BadInput
+from forewarn.drivers.simulated import SimulatedDriver
+from forewarn.journal.memory import MemoryJournal
+from forewarn.reloading import Reloader
+from forewarn.wiring import Assembly
+
+FLEET = """
+[[vm]]
+name = "web-0"
+address = "127.0.0.11"
+"""
+
+
+class KeepingJournal(MemoryJournal):
+    """Notes how long it is to keep history."""
+
+    kept = timedelta(0)
+
+    def keep_history(self, history: timedelta) -> None:
+        self.kept = history
+
+
+class Site:
+    """A service, and the configuration it reads."""
+
+    def __init__(self, settings: Settings, clock: ManualClock) -> None:
+        self.wanted: Settings | BadInput = settings
+        self.journal = KeepingJournal()
+        self.assembly = Assembly(settings, clock, self.journal, SimulatedDriver.from_settings({}, clock, 1.0))
+        self.mail: list[Mail] = []
+        self.certificates: list[SSLContext] = []
+        self.reloader = Reloader(self.read, self.assembly, self)
+        self.reloader.secured = self
+
+    def read(self) -> Settings:
+        if isinstance(self.wanted, BadInput):
+            raise self.wanted
+        return self.wanted
+
+    def set_mail(self, mail: Mail) -> None:
+        self.mail.append(mail)
+
+    def renew_certificate(self, context: SSLContext) -> None:
+        self.certificates.append(context)
+
+    async def reload(self, **given: object) -> None:
+        self.wanted = msgspec.structs.replace(self.assembly.settings, **given)
+        await self.reloader.reload()
+
+    @property
+    def warnings(self) -> dict[str, str]:
+        return self.assembly.node.warnings
+
+    @property
+    def vms(self) -> list[str]:
+        return sorted(self.assembly.node.fleet.vms)
+
+
+def run(tmp_path: Path, story: Callable[[Site], Awaitable[None]]) -> None:
+    (tmp_path / "fleet.toml").write_text(FLEET, encoding="utf-8")
+
+    async def play() -> None:
+        settings = Settings(metadata=Endpoint("127.0.0.1", 0), fleet=tmp_path / "fleet.toml")
+        site = Site(settings, ManualClock())
+        async with asyncio.timeout(20):
+            await site.assembly.start()
+            try:
+                await story(site)
+            finally:
+                await site.assembly.stop()
+
+    asyncio.run(play())
+
+
+def test_what_can_change_while_running_changes(tmp_path: Path) -> None:
+    """Rules, limits, callers, history, mail and the log: each part works by the new settings."""
+
+    async def story(site: Site) -> None:
+        await site.reload(
+            rate_limit=1.0,
+            rate_burst=1,
+            connections=7,
+            answer_ttl=1,
+            allowed_hosts=("meta.example.org",),
+            connections_per_caller=3,
+            default_vm="web-0",
+            user_operation_limit=9,
+            history=timedelta(days=5),
+            notice=Notice(freeze=timedelta(hours=1)),
+            mail=Mail(host="mail.example", sender="f@example"),
+            log_level="warning",
+        )
+        assembly = site.assembly
+        assert assembly.node.rules.freeze_notice == timedelta(hours=1)
+        assert assembly.node.rules.user_operation_limit == 9
+        assert assembly._edge is not None
+        assert assembly._edge.limits.connections == 7
+        assert assembly._edge.limits.connections_per_caller == 3
+        assert assembly._edge.memo.read_alone(b"GET /x HTTP/1.1\r\nHost: meta.example.org\r\n\r\n") is not None
+        assert assembly.metadata._rate.interval == 1.0
+        assert assembly._listener is not None
+        (listening,) = assembly._listener._sockets
+        assert listening.getsockopt(socket.IPPROTO_IP, socket.IP_TTL) == 1
+        seat = assembly._callers.seat_of("127.0.0.99")
+        assert seat is not None
+        assert seat.vm.name == "web-0"
+        assert site.journal.kept == timedelta(days=5)
+        assert site.mail == [Mail(host="mail.example", sender="f@example")]
+        assert logging.getLogger().level == logging.WARNING
+        assert (site.warnings, site.reloader.last.is_successful, site.reloader.status) == ({}, True, "reloaded")
+
+    run(tmp_path, story)
+
+
+def test_the_fleet_file_is_applied_again(tmp_path: Path) -> None:
+    """With what changed in it, in the name of the reload."""
+
+    async def story(site: Site) -> None:
+        assert site.vms == ["web-0"]
+        (tmp_path / "fleet.toml").write_text(FLEET + FLEET.replace("web-0", "web-1").replace(".11", ".12"))
+        await site.reload()
+        assert site.vms == ["web-0", "web-1"]
+
+    run(tmp_path, story)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [("[[vm]\n", "fleet.toml, line 1"), ('[[vm]]\nnam = "x"\n', "fleet.toml, line 2: "), (None, "cannot be read")],
+)
+def test_a_broken_fleet_file_changes_nothing(tmp_path: Path, text: str | None, said: str) -> None:
+    """Neither the fleet nor any setting; health says where the mistake is until a reload succeeds."""
+
+    async def story(site: Site) -> None:
+        if text is None:
+            (tmp_path / "fleet.toml").unlink()
+        else:
+            (tmp_path / "fleet.toml").write_text(text)
+        await site.reload(rate_limit=1.0)
+        assert said in site.warnings["reload"]
+        assert said in site.reloader.status
+        assert not site.reloader.last.is_successful
+        assert site.assembly.settings.rate_limit == 5.0
+        assert site.vms == ["web-0"]
+
+        (tmp_path / "fleet.toml").write_text(FLEET)
+        await site.reload(rate_limit=1.0)
+        assert (site.warnings, site.assembly.settings.rate_limit) == ({}, 1.0)
+
+    run(tmp_path, story)
+
+
+def test_broken_settings_change_nothing(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """Nor is the fleet file applied; the log has the place."""
+
+    async def story(site: Site) -> None:
+        site.wanted = BadInput("forewarn.toml, line 3: rate_limit is 'fast', expected a number, 0 or more")
+        (tmp_path / "fleet.toml").write_text("")
+        await site.reloader.reload()
+        assert site.vms == ["web-0"]
+        assert "forewarn.toml, line 3" in site.warnings["reload"]
+
+    run(tmp_path, story)
+    assert 'reload failed effect="changed nothing" reason="forewarn.toml, line 3' in caplog.text
+
+
+def test_what_waits_for_a_restart_is_named_until_it_is_changed_back(tmp_path: Path) -> None:
+    """The running value stays in force."""
+
+    async def story(site: Site) -> None:
+        await site.reload(hurry=60.0, rate_limit=2.0)
+        assert site.warnings["restart"].endswith(": hurry")
+        assert (site.assembly.settings.hurry, site.assembly.settings.rate_limit) == (1.0, 2.0)
+        await site.reload(hurry=1.0)
+        assert site.warnings == {}
+
+    run(tmp_path, story)
+
+
+def test_a_change_that_is_safe_only_after_a_restart_is_refused(tmp_path: Path) -> None:
+    """A default VM beside a listener that still is open to others would let anybody speak for it."""
+
+    async def story(site: Site) -> None:
+        site.assembly.settings = msgspec.structs.replace(site.assembly.settings, metadata=Endpoint("0.0.0.0", 80))
+        await site.reload(metadata=Endpoint("127.0.0.1", 80), default_vm="web-0")
+        assert "default_vm speaks for callers on this machine only" in site.warnings["reload"]
+        assert "because metadata cannot change while it runs" in site.warnings["reload"]
+        assert site.assembly._callers.default_vm == ""
+
+    run(tmp_path, story)
+
+
+def test_a_default_vm_that_is_nowhere_is_warned_of_until_it_is_there(tmp_path: Path) -> None:
+    """It may come with the fleet file; where it was deleted meanwhile, a reload is not refused for it."""
+
+    async def story(site: Site) -> None:
+        await site.reload(default_vm="web-7")
+        assert "'web-7', but the fleet has no such VM; did you mean 'web-0'?" in site.warnings["default_vm"]
+        (tmp_path / "fleet.toml").write_text(FLEET + FLEET.replace("web-0", "web-7").replace(".11", ".17"))
+        await site.reload(default_vm="web-7")
+        assert site.warnings == {}
+
+    run(tmp_path, story)
+
+
+def test_a_certificate_that_cannot_be_used_changes_nothing(tmp_path: Path) -> None:
+    """The one in use stays in use."""
+
+    async def story(site: Site) -> None:
+        broken = tmp_path / "broken.pem"
+        broken.write_text("no certificate")
+        site.assembly.settings = msgspec.structs.replace(site.assembly.settings, control_certificate=broken)
+        await site.reload(rate_limit=1.0)
+        assert "broken.pem" in site.warnings["reload"]
+        assert (site.certificates, site.assembly.settings.rate_limit) == ([], 5.0)
+
+    run(tmp_path, story)

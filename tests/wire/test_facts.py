@@ -1,0 +1,79 @@
+"""Facts as they are shown outside."""
+
+import re
+from datetime import UTC, datetime
+from uuid import uuid4
+
+import msgspec
+
+from forewarn.core.facts import (
+    Announced,
+    Canceled,
+    Delivered,
+    Fetch,
+    Fetched,
+    SubscriptionRemoved,
+    SubscriptionSet,
+    TokenRevoked,
+    VmMoved,
+    VmSwitched,
+    Waiting,
+)
+from forewarn.core.model import Event, EventSource, EventStatus, EventType, InstanceFacts, Vm
+from forewarn.core.outsiders import Subscription, SubscriptionKind
+from forewarn.wire.facts import show_ids, show_record
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+ID, OTHER = str(uuid4()), str(uuid4())
+EVENT = Event(
+    ID, EventType.FREEZE, EventSource.PLATFORM, "web", ("web-0",), EventStatus.SCHEDULED, NOW, NOW, "vm freeze",
+    waits_for=OTHER,
+)  # fmt: skip
+SUBSCRIPTION = Subscription(ID, "ops", SubscriptionKind.WEBHOOK, "https://example.org", types=(EventType.PREEMPT,))
+
+
+def test_an_event_in_a_fact_is_spelled_as_its_vms_read_it() -> None:
+    """Id, type, status and source."""
+    shown = show_record(Announced(EVENT))["event"]
+
+    assert isinstance(shown, dict)
+    assert {key: shown[key] for key in ("id", "type", "status", "source", "waits_for")} == {
+        "id": ID.upper(),
+        "type": "Freeze",
+        "status": "Scheduled",
+        "source": "Platform",
+        "waits_for": OTHER.upper(),
+    }
+
+
+def test_every_id_in_a_fact_is_shown_in_one_case() -> None:
+    """Wherever it stands in it."""
+    facts = [
+        Announced(EVENT),
+        Canceled(ID, NOW, f"after {OTHER}"),
+        Waiting(ID, NOW, OTHER),
+        Fetched((Fetch(ID, "web-0", NOW),)),
+        SubscriptionSet(SUBSCRIPTION),
+        SubscriptionRemoved(ID),
+        Delivered({ID: 4}),
+        VmSwitched("web-0", ID, on=True, at=NOW),
+    ]
+    text = msgspec.json.encode([show_record(fact) for fact in facts]).decode()
+
+    assert ID.upper() in text
+    assert not re.search(r"[0-9a-f]{8}-[0-9a-f]{4}-", text.replace(ID.upper(), "").replace(OTHER.upper(), ""))
+    assert show_record(SubscriptionSet(SUBSCRIPTION))["subscription"]["types"] == ["Preempt"]  # type: ignore[index]
+
+
+def test_what_is_no_id_of_ours_stays_as_it_was_given() -> None:
+    """A VM's own id is the operator's, and a name may look like anything."""
+    vm = Vm(ID, "web", instance=InstanceFacts(vm_id=ID))
+
+    assert show_record(vm) == msgspec.to_builtins(vm)
+    assert show_record(VmMoved(ID, "h1"))["vm"] == ID
+    assert show_record(TokenRevoked("0123abcd"))["token"] == "0123abcd"  # noqa: S105
+
+
+def test_a_sentence_shows_the_ids_in_it_in_one_case() -> None:
+    """The rules write them as the journal keeps them."""
+    assert show_ids(f"event {ID} has started") == f"event {ID.upper()} has started"
