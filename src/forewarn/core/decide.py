@@ -218,11 +218,11 @@ def _wake(fleet: Fleet, command: Wake, now: datetime, has_passed: HasPassed) -> 
 def _may_free(fact: AnyFact) -> bool:
     """Tell whether a held change may be carried out after the fact."""
     match fact:
-        case FleetChanged() | GroupSet() | VmRemoved() | VmMoved() | HostStateSet():
+        case FleetChanged() | GroupSet() | VmRemoved() | VmMoved() | HostStateSet() | HostCordonSet():
             return True
         case _ if isinstance(fact, EventEnded):
             return True
-        case FleetDeclared() | ChangesHeld() | IncarnationsRaised() | HostCordonSet():
+        case FleetDeclared() | ChangesHeld() | IncarnationsRaised():
             return False
         case VmDeallocated() | VmStarted() | VmSwitched() | Observed() | Fetched() | ClockStepped():
             return False

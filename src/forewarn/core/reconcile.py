@@ -113,7 +113,9 @@ class _Planner:
         self._mind_conflicts()
         made = self._made
         left_out = {(each.kind, each.name) for each in made.conflicts}
-        made.ended = [key for key in self._considered if key not in made.held and key not in left_out]
+        # What was held for an earlier file ends with it, also where the entry of this file is left out.
+        staying = left_out - self._wanted.keys()
+        made.ended = [key for key in self._considered if key not in made.held and key not in staying]
         made.held = {key: held for key, held in made.held.items() if held != self._considered.get(key)}
         return made
 
@@ -274,6 +276,7 @@ class _Planner:
                 else:
                     self._made.conflicts.append(conflict)
                     self._made.change.drop(kind, name)
+                    self._made.replaced.pop((kind, name), None)
                 if (kind, name) in own:
                     self._unheld.drop(kind, name)
 
