@@ -24,7 +24,7 @@ from forewarn.core.errors import BadInput, Unavailable
 from forewarn.core.facts import Entry, FleetChanged
 from forewarn.core.model import NODE, Caller, CallerKind, GroupKind, GroupTerms, Vm
 from forewarn.drivers.simulated import SimulatedDriver
-from forewarn.journal.port import Journal
+from forewarn.journal.port import Journal, NotWritten
 from forewarn.journal.sqlite import SqliteJournal
 from forewarn.node.held import TOPIC as HELD
 from forewarn.wiring import Assembly
@@ -155,6 +155,27 @@ def test_a_wrong_file_does_not_keep_a_recorded_fleet_from_its_guests(site: Site)
         site.start(nothing, strict=True)
     site.file.unlink()
     site.start(lambda assembly: _says(assembly, "cannot be read"))
+
+
+def test_a_file_that_cannot_be_recorded_does_not_keep_a_recorded_fleet_from_its_guests(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With a full disk the service starts with what is recorded, and says so."""
+    site.start(nothing)
+    site.file.write_text(file_of(*VMS, "new"))
+
+    def refuse(*_: object) -> None:
+        raise NotWritten("the disk is full")
+
+    with monkeypatch.context() as full:
+        full.setattr(SqliteJournal, "append", refuse)
+        site.start(lambda assembly: _says(assembly, "the disk is full"))
+
+    async def look(assembly: Assembly) -> None:
+        assert "new" in assembly.node.fleet.vms
+        assert TOPIC not in assembly.node.warnings
+
+    site.start(look)
 
 
 async def _says(assembly: Assembly, said: str) -> None:

@@ -39,6 +39,7 @@ from forewarn.node.keeper import Keeper
 from forewarn.node.log import FactLog
 from forewarn.node.node import Node
 from forewarn.node.performer import Performer
+from forewarn.node.quiet_warnings import QuietWarnings
 from forewarn.node.switcher import Switcher
 from forewarn.node.waker import Waker
 from forewarn.node.watcher import Watcher
@@ -98,7 +99,7 @@ class Assembly:
         self.keeper = Keeper(self.node)
         self.recorder = Recorder(self.node, self.records)
         leading = (self.waker, self.performer, self.switcher, self.keeper)
-        for listener in (FactLog(), HeldWarnings(self.node), self.desk, *leading):
+        for listener in (FactLog(), HeldWarnings(self.node), QuietWarnings(self.node), self.desk, *leading):
             self.node.feed.subscribe(listener)
         self.port = 0
         """Where VMs are answered, once it has started."""

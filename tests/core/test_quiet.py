@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from forewarn.core.errors import Refused
-from forewarn.core.quiet import check, quiet_until
+from forewarn.core.quiet import check, quiet_until, unreadable
 
 
 def at(written: str) -> datetime:
@@ -174,6 +174,19 @@ def test_a_minute_a_week_is_time_enough() -> None:
 def test_what_an_old_journal_holds_can_be_read() -> None:
     """A range of three days was taken for one from the first to the last."""
     assert quiet_until(("Mon-Wed-Fri 08:00-09:00",), at("Thu 08:30")) == at("Thu 09:00")
+
+
+def test_a_recorded_time_zone_that_this_machine_does_not_know_is_quiet() -> None:
+    """The journal may come from a machine that knew it; nothing is refused for what is recorded."""
+    written = ("08:00-09:00 Europe/Atlantis",)
+
+    until = quiet_until(written, at("Mon 12:00"))
+
+    assert until
+    assert until > at("Sun 12:00")
+    assert quiet_until(written, at("Mon 13:00")) == until
+    assert "no time zone 'Europe/Atlantis' on this machine" in unreadable(written)
+    assert not unreadable(("08:00-09:00 Europe/Berlin",))
 
 
 def test_twenty_periods_are_kept_and_no_more() -> None:

@@ -15,7 +15,7 @@ from forewarn.control.wish import Wish, wish_of
 from forewarn.core.commands import ApplyDeclaration
 from forewarn.core.declared_keys import Conflict, HeldChange, RecordDifference, Replaced
 from forewarn.core.differences import differences
-from forewarn.core.errors import BadInput, Refused
+from forewarn.core.errors import BadInput, ForewarnError, Refused
 from forewarn.core.facts import AnyFact, Canceled, ChangesHeld, FleetChanged, FleetDeclared
 from forewarn.core.model import Caller
 from forewarn.node.node import Node
@@ -53,14 +53,14 @@ class FleetApplier:
         self._node = node
 
     async def apply_file(self, path: Path, by: Caller, *, strict: bool = False) -> FileReport:
-        """Apply a file; raise BadInput for one that is wrong where the fleet is empty, or where ``strict`` is set.
+        """Apply a file; raise what is wrong with it where the fleet is empty, or where ``strict`` is set.
 
-        On a fleet that is not empty a wrong file changes nothing; log, health and doctor say so.
+        On a fleet that is not empty a file that cannot be applied changes nothing; log, health and doctor say so.
         """
         try:
             content = await asyncio.to_thread(_content, path)
             report = await self._apply(content, str(path), by)
-        except BadInput as wrong:
+        except ForewarnError as wrong:
             if strict or self._node.fleet.is_empty:
                 raise
             report = FileReport(source=str(path), problem=str(wrong))

@@ -20,7 +20,7 @@ from forewarn.core.model import (
     Interface,
     Vm,
 )
-from forewarn.core.terms import NAME, check_terms
+from forewarn.core.terms import DOMAINS, NAME, check_terms
 
 _IPV4 = re.compile(r"(?:(?:25[0-5]|2[0-4]\d|1\d\d|[1-9]?\d)\.){3}(?:25[0-5]|2[0-4]\d|1\d\d|[1-9]?\d)", re.ASCII)
 _TAP = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,14}")
@@ -53,8 +53,8 @@ def text(given: object) -> str:
 
 
 def domain(given: object) -> int:
-    if not isinstance(given, int) or isinstance(given, bool) or not 0 <= given < 2**31:
-        _expect(given, "a whole number, 0 or more")
+    if not isinstance(given, int) or isinstance(given, bool) or given not in DOMAINS:
+        _expect(given, f"a whole number from 0 to {DOMAINS[-1]}")
     return given
 
 

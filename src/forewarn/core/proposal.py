@@ -15,10 +15,9 @@ from forewarn.core.errors import Refused, unknown
 from forewarn.core.facts import FleetChanged
 from forewarn.core.fleet import Fleet
 from forewarn.core.model import GroupKind, GroupTerms, Host, HostState, Vm
-from forewarn.core.terms import as_clients_compare, check_quorum, check_terms, difference_of
+from forewarn.core.terms import DOMAINS, as_clients_compare, check_quorum, check_terms, difference_of
 
 _Record = TypeVar("_Record", Host, GroupTerms, Vm)
-_DOMAINS = range(10_000)
 
 
 class Proposal(msgspec.Struct):
@@ -131,8 +130,9 @@ class Proposal(msgspec.Struct):
                 f"or end that: forewarn host uncordon {vm.standing_on}"
             )
             yield Conflict(Kind.VM, vm.name, said)
-        if vm.update_domain not in _DOMAINS or vm.fault_domain not in _DOMAINS:
-            raise Refused(f"VM {vm.name!r}: update_domain and fault_domain must be from 0 to {_DOMAINS[-1]}")
+        if vm.update_domain not in DOMAINS or vm.fault_domain not in DOMAINS:
+            said = f"VM {vm.name!r}: update_domain and fault_domain must be from 0 to {DOMAINS[-1]}"
+            yield Conflict(Kind.VM, vm.name, said)
 
     def _member_conflicts(self, fleet: Fleet) -> Iterator[Conflict]:
         joining: dict[str, list[str]] = {}

@@ -8,7 +8,8 @@ A period belongs to the day on which it begins. Several may overlap or follow ea
 
 It begins and ends when clocks there show it. Where they are put back, what they show twice is quiet from the first
 time to the second; where they are put forward, a beginning that they skip is when they are, and an end that they skip
-is as late as it would have been. So whatever is in doubt is quiet.
+is as late as it would have been. So whatever is in doubt is quiet, and so is a period that is recorded and whose time
+zone is not known on this machine: the time zones of machines differ, and names are retired.
 """
 
 import re
@@ -74,11 +75,28 @@ def quiet_until(written: tuple[str, ...], now: datetime) -> datetime | None:
     """Return when the quiet hours that ``now`` falls into are over; None when it falls into none."""
     end = now
     while end - now <= _LONGEST:
-        later = [there for each in written if (there := read(each).end_of(end))]
+        later = [there for each in written if (there := _end_of(each, end))]
         if not later:
             break
         end = max(later)
     return end if end > now else None
+
+
+def unreadable(written: tuple[str, ...]) -> str:
+    """Say why one of the periods cannot be read on this machine; empty when all can."""
+    for each in written:
+        try:
+            read(each)
+        except Refused as refused:
+            return str(refused)
+    return ""
+
+
+def _end_of(written: str, now: datetime) -> datetime | None:
+    try:
+        return read(written).end_of(now)
+    except Refused:
+        return datetime.combine(now.date() + _ONE_DAY, time(), UTC)  # of a day: the wait is noted once on each
 
 
 @lru_cache(maxsize=10_000)  # it takes milliseconds, and thousands of groups may share the same hours
@@ -132,7 +150,8 @@ def read(written: str) -> Period:
         place = ZoneInfo(zone)
     except (KeyError, ValueError, OSError):
         raise Refused(
-            f"quiet hours {written!r}: there is no time zone {zone!r}; write it like Europe/Berlin"
+            f"quiet hours {written!r}: there is no time zone {zone!r} on this machine; write it like Europe/Berlin, "
+            "or install the system's time zones (Debian: tzdata, and tzdata-legacy for names that are retired)"
         ) from None
     return Period(frozenset(_days(days)), time(int(found[2]), int(found[3])), lasts, place)
 

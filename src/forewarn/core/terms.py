@@ -8,6 +8,8 @@ from forewarn.core.model import ApprovalRule, GroupKind, GroupTerms
 
 NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,79}")
 """How a host, a group or a VM may be called."""
+DOMAINS = range(10_000)
+"""The numbers that update domains and fault domains may have."""
 
 _POSTPONE_LIMIT = range(30 * 24 * 3600 + 1)
 _TERMINATE_NOTICE = range(5 * 60, 15 * 60 + 1)
