@@ -74,8 +74,11 @@ class Timekeeper:
     def start(self, fleet: Fleet) -> None:
         """Begin with what is recorded; note a clock that is far from it."""
         now, seconds = self._clock.now(), self._clock.seconds()
-        self._offset = seconds - max(now, fleet.last_at).timestamp()
-        self._offsets = dict(_shifted(fleet, now, seconds))
+        # A clock far behind the last fact is a step, after which the present clock counts.
+        is_behind = fleet.last_at - now > TOLERANCE
+        self._offset = seconds - (now if is_behind else max(now, fleet.last_at)).timestamp()
+        step = ClockStepped(now, fleet.last_at) if is_behind else None
+        self._offsets = dict(_shifted(fleet, step, self._offset))
         if fleet.last_at != DAWN and now - fleet.last_at > LONGEST_ABSENCE:
             # Perhaps nobody was here for so long, perhaps the clock is wrong: whoever is to be warned is warned anew.
             self._offsets = {id_: seconds - event.announced_at.timestamp() for id_, event in fleet.events.items()}
@@ -145,14 +148,12 @@ class Timekeeper:
         )
 
 
-def _shifted(fleet: Fleet, now: datetime, seconds: float) -> Iterator[tuple[str, float]]:
+def _shifted(fleet: Fleet, step: ClockStepped | None, offset: float) -> Iterator[tuple[str, float]]:
     """Yield the offsets of events that were announced before the clock was set ahead, at a start."""
-    is_behind = fleet.last_at - now > TOLERANCE
-    base = seconds - (now if is_behind else max(now, fleet.last_at)).timestamp()
     for id_, event in fleet.events.items():
-        after = after_step(event, ClockStepped(now, fleet.last_at)) if is_behind else event
+        after = after_step(event, step) if step else event
         if after.clock_shift > 0:
-            yield id_, base + after.clock_shift
+            yield id_, offset + after.clock_shift
 
 
 def warning_of(step: ClockStepped) -> str:
