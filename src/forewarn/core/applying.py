@@ -7,7 +7,15 @@ from itertools import chain
 from forewarn.core.addresses import check_addresses
 from forewarn.core.commands import ApplyDeclaration
 from forewarn.core.declaration import declared
-from forewarn.core.declared_keys import DeclaredRecord, Kind, RecordName, declared_form, kind_of
+from forewarn.core.declared_keys import (
+    DeclaredRecord,
+    HeldChange,
+    Kind,
+    RecordName,
+    declared_form,
+    kind_of,
+    with_keys,
+)
 from forewarn.core.errors import Refused
 from forewarn.core.facts import AnyFact, ChangesHeld, FleetDeclared
 from forewarn.core.fleet import Fleet
@@ -98,6 +106,9 @@ def _record(fleet: Fleet, command: ApplyDeclaration, made: Plan) -> Iterator[Fle
     left_out = tuple(made.conflicts)
     out = {(each.kind, each.name) for each in left_out}
     wanted = {key: record for key, record in made.wanted.items() if key not in out}
+    wanted |= {
+        key: _as_it_stands(fleet, held) for key in out & made.wanted.keys() if (held := last.held_change(*key))
+    }
     if not last.covers_fleet:
         wanted = dict(_unlike_fleet(fleet, made, wanted))
     records = [record for record in wanted.values() if record is not None]
@@ -118,6 +129,17 @@ def _record(fleet: Fleet, command: ApplyDeclaration, made: Plan) -> Iterator[Fle
     same = FleetDeclared(revision=last.revision + 1, digest=last.digest, source=last.source)
     if fact != same or not last.revision:
         yield fact
+
+
+def _as_it_stands(fleet: Fleet, held: HeldChange) -> DeclaredRecord | None:
+    """Return what is declared of a record whose held change ends undone, so that the next file changes it again."""
+    match fleet.declared(*held.key), fleet.record_of(*held.key):
+        case Vm() as declared_vm, Vm() as vm if held.keys:
+            return with_keys(declared_vm, vm, held.keys)
+        case GroupTerms() as declared_terms, GroupTerms() as terms if held.keys:
+            return with_keys(declared_terms, terms, held.keys)
+        case _, current:
+            return None if current is None else declared_form(current)
 
 
 def _unlike_fleet(

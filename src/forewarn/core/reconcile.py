@@ -234,7 +234,7 @@ class _Planner:
             in_the_way = started if is_canceling else events
             if not in_the_way:
                 continue
-            if is_canceling or self._manner.is_unattended:
+            if is_canceling or self._waits_already(Kind.VM, name) or self._manner.is_unattended:
                 event = in_the_way[0].id
                 self._hold(Kind.VM, name, HoldReason.EVENT, event, _PLACE, cancel_events=is_canceling)
             else:
@@ -267,7 +267,11 @@ class _Planner:
                     continue
                 is_removal = name in (change.gone_hosts if kind is Kind.HOST else change.gone_groups)
                 is_waiting = (
-                    self._manner.is_retry or not coming or self._is_held(conflict.other) or (kind, name) not in own
+                    self._waits_already(kind, name)
+                    or self._manner.is_retry
+                    or not coming
+                    or self._is_held(conflict.other)
+                    or (kind, name) not in own
                 )
                 if (kind is not Kind.VM and is_removal) or is_waiting:
                     self._hold(kind, name, HoldReason.IN_USE, conflict.said)
@@ -279,6 +283,10 @@ class _Planner:
                     self._made.replaced.pop((kind, name), None)
                 if (kind, name) in own:
                     self._unheld.drop(kind, name)
+
+    def _waits_already(self, kind: Kind, name: str) -> bool:
+        """Tell whether a change is held that this file did not bring: it goes on waiting, and refuses nothing."""
+        return (kind, name) in self._considered and (kind, name) not in self._wanted and not self._manner.exact
 
     def _comes_with_its_vm(self, group: str) -> bool:
         """Tell whether a standalone group is to be new together with a VM, which alone is named then."""
