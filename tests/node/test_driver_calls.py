@@ -3,15 +3,16 @@
 import asyncio
 import inspect
 import threading
-from datetime import timedelta
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 
 import pytest
 
 from forewarn.core.errors import BadInput
-from forewarn.core.facts import Completed, Failed
+from forewarn.core.facts import Attempted, Completed, Failed
 from forewarn.node import driver_calls
-from forewarn.node.driver import Done, Impact, Outcome
+from forewarn.node.driver import Done, Impact, Outcome, Underway, Unknowable
 from forewarn.node.driver import Failed as FailedOutcome
 from forewarn.node.driver_calls import check_driver
 from forewarn.node.performer import Performer
@@ -134,6 +135,56 @@ def test_a_driver_that_is_always_in_a_hurry_is_asked_once_a_second() -> None:
 
         assert len(driver.asked_at) == 5
         assert all(later - earlier >= timedelta(seconds=1) for earlier, later in pairwise(driver.asked_at[1:]))
+
+    run(story)
+
+
+def test_a_driver_that_names_a_time_far_ahead_is_asked_within_the_hour() -> None:
+    """Its event does not stay Started for ever because of a time that was computed wrongly."""
+
+    class Patient(WrongDriver):
+        def outcome_of(self, impact: Impact) -> Outcome:
+            return Done(detail=impact.event.id)
+
+    async def story(rig: Rig) -> None:
+        performer = Performer(rig.node, Patient(lambda: Underway(datetime.max.replace(tzinfo=UTC))))
+        rig.node.feed.subscribe(performer)
+        await rig.add_fleet(enrolled=False)
+        attempted, completed = rig.next(Attempted), rig.next(Completed)
+        await rig.operate("restart", "web-0")
+        await attempted
+        async with asyncio.timeout(20):
+            while not completed.done():
+                rig.clock.advance(timedelta(minutes=1))
+                await asyncio.sleep(0)
+        await performer.stop()
+
+    run(story)
+
+
+WORDS = "one\ntwo\x00 \x1b[31mred" + "x" * 1_000_000
+
+
+def _fail() -> None:
+    raise RuntimeError(WORDS)
+
+
+@pytest.mark.parametrize("answer", [lambda: FailedOutcome(WORDS), lambda: Unknowable(WORDS), _fail])
+def test_words_are_one_line_that_ends(answer: Callable[[], Outcome]) -> None:
+    """They stand in the journal, in the log, in notifications and on operators' terminals."""
+
+    async def story(rig: Rig) -> None:
+        performer = Performer(rig.node, WrongDriver(answer))
+        rig.node.feed.subscribe(performer)
+        await rig.add_fleet(enrolled=False)
+        failed = rig.next(Failed)
+        await rig.operate("restart", "web-0")
+        words = (await failed).reason
+        await performer.stop()
+
+        assert "one two   [31mredxxx" in words
+        assert len(words) < 2000
+        assert words.isprintable()
 
     run(story)
 

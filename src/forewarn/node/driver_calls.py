@@ -40,6 +40,8 @@ LONGEST_CALL = 600.0
 """Seconds after which a call that has not returned ends its event."""
 LONGEST_CLOSE = 30.0
 """Seconds that the end of the process waits for a driver to be closed."""
+_LONGEST_WORDS = 1000
+"""Characters kept of what a driver says; they stand in the journal, in the log and in notifications."""
 _MEMBERS = ("perform", "outcome_of", "close")
 
 
@@ -160,7 +162,7 @@ def _in_thread(call: Callable[[], _Answer]) -> "asyncio.Future[_Answer]":
 def _call(driver: Driver, name: str, fields: dict[str, str], call: Callable[[Any], object]) -> Outcome:
     place = f"{place_of(driver)}.{name}"
     try:
-        return checked(place, call(getattr(driver, name)))
+        return _legible(checked(place, call(getattr(driver, name))))
     except BaseException as error:
         log.exception("the driver failed", extra={"fields": {**fields, "call": place}})
         return Failed(describe_error(place, driver, error))
@@ -169,7 +171,7 @@ def _call(driver: Driver, name: str, fields: dict[str, str], call: Callable[[Any
 def describe_error(place: str, driver: object, error: BaseException) -> str:
     """Say what a call raised, and where: in the driver's own package, if it was raised there or on its behalf."""
     try:
-        words = str(error).encode(errors="backslashreplace").decode()  # fit for the journal
+        words = _in_a_line(str(error).encode(errors="backslashreplace").decode())  # fit for the journal
     except Exception:  # noqa: BLE001 - it is somebody else's code, too
         words = ""
     frames = [(str(frame.f_globals.get("__name__")), line) for frame, line in walk_tb(error.__traceback__)]
@@ -197,6 +199,23 @@ def checked(place: str, answer: object) -> Outcome:
     if isinstance(answer, Underway) and answer.check_at.tzinfo is None:
         return Failed(f"{place} returned an Underway whose check_at has no time zone")
     return answer
+
+
+def _legible(answer: Outcome) -> Outcome:
+    """Return an outcome with its words in one line."""
+    match answer:
+        case Done(detail=words):
+            return msgspec.structs.replace(answer, detail=_in_a_line(words))
+        case Failed(reason=words) | Unknowable(reason=words):
+            return msgspec.structs.replace(answer, reason=_in_a_line(words))
+        case Underway(progress=words):
+            return msgspec.structs.replace(answer, progress=_in_a_line(words))
+    return answer
+
+
+def _in_a_line(words: str) -> str:
+    """Return a driver's words such that they end no line, do not speak to the terminal and do not go on for ever."""
+    return "".join(each if each.isprintable() else " " for each in " ".join(words[:_LONGEST_WORDS].split()))
 
 
 def place_of(driver: object) -> str:

@@ -53,6 +53,8 @@ from forewarn.wire.words import show_id
 log = logging.getLogger(__name__)
 
 _PAUSE = timedelta(seconds=1)
+_LONGEST_PAUSE = timedelta(hours=1)
+"""After so long a driver is asked again, even if it named a later time, perhaps by mistake."""
 _NOT_REPEATED = "unknown outcome, not repeated"
 
 
@@ -139,7 +141,7 @@ class Performer:
                     if in_a_row > 1:  # a driver that is always in a hurry must not keep everybody busy
                         await self._sleep(lambda wake: self._node.clock.call_later(_PAUSE, wake))
                     else:
-                        await self._sleep_until(check_at)
+                        await self._sleep_until(min(check_at, self._node.clock.now() + _LONGEST_PAUSE))
                     outcome = await self._ask(self._driver.outcome_of, id_)
                 case Done(hosts=hosts, detail=detail):
                     await self._report(id_, Result.DONE, detail, hosts)
