@@ -51,3 +51,19 @@ def test_a_host_is_named_where_no_event_is(forewarn: Forewarn) -> None:
 
     assert "host: h2, from:" in told
     assert "host: h1, state: failed" in told
+
+
+@pytest.mark.usefixtures("office")
+def test_a_narrow_terminal_is_shown_the_vms(forewarn: Forewarn, monkeypatch: pytest.MonkeyPatch) -> None:
+    """At least one by name, and how many more; who did what is worth little without to which VM."""
+    names = [f"payments-database-{number}" for number in range(3)]
+    for name in names:
+        forewarn("vm", "add", name, "--group", "web", "--host", "h1")
+    forewarn("host", "freeze", "h1")
+    monkeypatch.setattr("forewarn.cli.output._is_at_terminal", lambda: True)
+    monkeypatch.setenv("COLUMNS", "80")
+
+    told = forewarn("history", "--limit", "2").out
+
+    assert "payments-database-0 and 3 more" in told
+    assert ", ".join(names) in forewarn("history", "--limit", "2", "--wide").out

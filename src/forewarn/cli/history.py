@@ -17,8 +17,9 @@ if TYPE_CHECKING:
 
 _PAGE = 1_000
 _HEADERS = ("RECORDED", "WHO", "WHAT", "EVENT", "VMS", "GROUP", "DETAIL")
-_DROP = ("GROUP", "EVENT", "VMS")
-_SHOWN_VMS = 3
+_DROP = ("GROUP", "EVENT")
+_LONGEST_VMS = 30
+"""Characters of VMs' names that a line shows at a terminal, unless the first name alone has more."""
 
 
 @refuse_empty
@@ -98,7 +99,9 @@ def _print_parts(lines: "Iterable[Line]", *, as_csv: bool) -> None:
 
 
 def _row(line: "Line") -> tuple[str, ...]:
-    shown = len(line.vms) if is_wide() else _SHOWN_VMS
+    shown = len(line.vms) if is_wide() else 1
+    while shown < len(line.vms) and len(", ".join(line.vms[: shown + 1])) <= _LONGEST_VMS:
+        shown += 1
     more = f" and {len(line.vms) - shown} more" if len(line.vms) > shown else ""
     return (
         f"{line.at.astimezone():%Y-%m-%d %H:%M:%S}",
