@@ -19,6 +19,7 @@ from forewarn.drivers.webhook import WebhookDriver
 from forewarn.node.driver import Done, Driver, Failed, Impact, NotBegun, Outcome, Underway, Unknowable, can_switch
 from forewarn.signature import sign
 from forewarn.testing.driver_contract import DriverContract, DriverTrial
+from forewarn.wire.words import show_id
 from tests.drivers import receiver as receiver_module
 from tests.drivers.impacts import impact as impact_at
 from tests.drivers.receiver import SECRET, Receiver
@@ -216,6 +217,16 @@ def test_the_receiver_calls_back(site: Site) -> None:
     assert call_back(driver, said | {"outcome": "failed"}) == 204
     assert driver.outcome_of(asked) == Done({"web-0": "h9"}, "moved")
     assert len(site.receiver.messages) == 1
+
+
+def test_a_callback_may_write_the_id_as_everybody_else_sees_it(site: Site) -> None:
+    """In upper case, as in the document, in the record and in the log."""
+    site.receiver.answers = [(202, b'{"outcome": "underway", "check_after": 3600}')]
+    driver, asked = site.driver(callback="127.0.0.1:0"), impact()
+    driver.perform(asked)
+
+    assert call_back(driver, {"event": show_id(asked.event.id), "outcome": "done"}) == 204
+    assert driver.outcome_of(asked) == Done()
 
 
 def test_a_stranger_s_callback_changes_nothing(site: Site) -> None:

@@ -28,6 +28,7 @@ from forewarn.drivers.record import KEPT_FOR, Locked
 from forewarn.drivers.webhook_answers import Unclear
 from forewarn.node.driver import Done, Failed, Impact, NotBegun, Outcome, Underway, Unknowable
 from forewarn.posting import NoReply, Reply
+from forewarn.wire.words import read_id
 
 CHECK_AGAIN = timedelta(seconds=1)
 TAKEN = "taken"
@@ -293,17 +294,18 @@ class WebhookDriver:
         raise Unavailable("the event is busy; send it again")
 
     def _write_down(self, said: Callback) -> None:
-        if "/" in said.event or self._ledger.read(said.event).begun is None:
+        event = read_id(said.event)
+        if "/" in event or self._ledger.read(event).begun is None:
             raise unknown("event", said.event, ())
-        with self._ledger.held(said.event) as page:
+        with self._ledger.held(event) as page:
             if page.ending:
                 return
             outcome = webhook_answers.outcome_of(said, _names(page.begun), self._clock.now())
             if isinstance(outcome, Underway):
                 if page.step(TAKEN) is None:
                     page.note(TAKEN)
-                before, _ = self._awaited.get(said.event, (0.0, ""))
-                self._awaited[said.event] = max(before, self._seconds_at(outcome)), outcome.progress
+                before, _ = self._awaited.get(event, (0.0, ""))
+                self._awaited[event] = max(before, self._seconds_at(outcome)), outcome.progress
             elif not isinstance(outcome, NotBegun):
                 page.end(outcome)
 
