@@ -90,3 +90,13 @@ def test_a_command_whose_outcome_was_unknown_is_repeated_with_its_key(office: Of
     assert (first.code, again.out) == (0, first.out)
     assert len(office.node.fleet.events) == 1
     assert (other.code, "used for another request" in other.err) == (1, True)
+
+
+def test_a_vm_is_added_once_under_its_key(office: Office, forewarn: Forewarn) -> None:
+    """Who was told to ask again with the key gets the first answer again; another VM of that name is refused."""
+    add = ("--idempotency-key", "monday", "vm", "add", "web-7", "--group", "web")
+
+    assert forewarn(*add).out == forewarn(*add).out == "web-7 was added to group web\n"
+    assert "web-7" in office.node.fleet.vms
+    assert "there is a VM 'web-7' already" in forewarn(*add, "--spot").err
+    assert "there is a VM 'web-7' already" in forewarn(*add[2:]).err

@@ -29,6 +29,12 @@ def commands(command: click.Command, context: click.Context, path: str) -> dict[
 
 
 COMMANDS = commands(cli, click.Context(cli), "")
+OPERATORS = {
+    name
+    for title in ("Describe the fleet", "Restart and maintain", "Access and notifications")
+    for name in root._SECTIONS[title]
+} - {"login"}
+"""The commands that speak to a control plane; ``login`` only saves its address."""
 
 
 @pytest.mark.parametrize(
@@ -130,6 +136,12 @@ TABLES = re.compile(
 def test_every_command_that_prints_a_table_takes_wide(path: str) -> None:
     """Nothing that a narrow terminal leaves out is out of reach."""
     assert "--wide" in [option for parameter in COMMANDS[path].params for option in parameter.opts]
+
+
+@pytest.mark.parametrize("path", [path for path in COMMANDS if path.split()[0] in OPERATORS])
+def test_every_command_of_operators_takes_the_service_last(path: str) -> None:
+    """``--url`` and ``--data`` may stand after the command, as the help of all commands says."""
+    assert {"--url", "--data"} <= {flag for each in COMMANDS[path].params for flag in each.opts}
 
 
 @pytest.mark.parametrize("path", [path for path in COMMANDS if " " in path])

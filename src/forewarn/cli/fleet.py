@@ -7,7 +7,7 @@ import click
 
 from forewarn.cli.operating import connect
 from forewarn.cli.output import json_option, print_json
-from forewarn.cli.root import Ordered
+from forewarn.cli.root import Operating
 
 if TYPE_CHECKING:
     from forewarn.control.bodies import DeclaredPage
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 _WORDS = {"hosts": ("host", "hosts"), "groups": ("group", "groups"), "vms": ("VM", "VMs")}
 
 
-@click.group(cls=Ordered)
+@click.group(cls=Operating)
 def fleet() -> None:
     """Apply a fleet file, compare with one, or show the fleet as one."""
 

@@ -158,11 +158,12 @@ def add(context: click.Context, /, name: str, as_json: bool, tags: tuple[str, ..
         raise click.UsageError(said, context) from None
     with connect(context) as client:
         (declared,) = client.declared(name)
-        if declared.vms:
+        if declared.vms and not (client.key and declared.vms == (wished,)):
             raise Refused(f"there is a VM {name!r} already; change it in a fleet file and apply that")
-        is_alone = wished.group == name and not declared.groups
-        groups = (GroupTerms(name, GroupKind.STANDALONE),) if is_alone else ()
-        client.change_fleet(Difference(groups=groups, vms=(wished,)), seen=declared.changes)
+        if not declared.vms:  # else the command is repeated with its key, and was carried out before
+            is_alone = wished.group == name and not declared.groups
+            groups = (GroupTerms(name, GroupKind.STANDALONE),) if is_alone else ()
+            client.change_fleet(Difference(groups=groups, vms=(wished,)), seen=declared.changes)
         detail = client.vm(name)
     if as_json:
         print_json(detail)
