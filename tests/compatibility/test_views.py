@@ -1,0 +1,44 @@
+"""What operators, owners, viewers, subscribers and VMs are shown of a journal that an earlier version wrote."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.compatibility import views
+from tests.compatibility.comparing import differences, stored
+from tests.office import Office
+
+
+def test_the_api_answers_as_it_did(office: Office, recorded: Path) -> None:
+    """Events and their stories, operations, history, fleet, hosts, groups, VMs, tokens and subscriptions."""
+    assert differences(stored(recorded / "answers.json"), views.answers(office)) == []
+
+
+def test_each_role_reads_its_part_of_the_record(office: Office, recorded: Path) -> None:
+    """An owner and a viewer are shown the lines that they were shown, and no others."""
+    assert differences(stored(recorded / "lines.json"), views.lines(office)) == []
+
+
+def test_the_stream_of_changes_is_what_it_was(office: Office, recorded: Path) -> None:
+    """Whoever reads from the beginning gets the same ids, names of facts and data, by role."""
+    assert differences(stored(recorded / "changes.json"), views.changes(office)) == []
+
+
+@pytest.mark.parametrize("what", [views.notices, views.metrics], ids=lambda what: what.__name__)
+def test_what_follows_from_the_entries_is_what_it_was(office: Office, recorded: Path, what: Any) -> None:
+    """Notices to subscribers, and what a service counts that sees the entries committed."""
+    assert differences(stored(recorded / f"{what.__name__}.json"), what(office)) == []
+
+
+def test_vms_are_shown_the_documents_that_they_were_shown(office: Office, recorded: Path) -> None:
+    """In every api-version."""
+    assert differences(stored(recorded / "documents.json"), views.documents(office.node.fleet)) == []
+
+
+def test_a_request_is_recognised_by_its_key(office: Office, recorded: Path) -> None:
+    """A request that the earlier version carried out is answered again, and not carried out twice."""
+    revision = office.node.revision
+
+    assert differences(stored(recorded / "replayed.json"), views.replayed(office)) == []
+    assert office.node.revision == revision
