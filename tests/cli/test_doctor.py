@@ -375,6 +375,32 @@ def test_what_a_driver_says_of_its_machines_is_told(
     ]
 
 
+class Asking(SimulatedDriver):
+    """A driver that tells which hosts it would ask for a machine."""
+
+    def know_hosts(self, names: tuple[str, ...]) -> None:
+        self.names = names
+
+    def check(self, vms: tuple[Vm, ...]) -> tuple[str, ...]:
+        return self.names
+
+
+@pytest.mark.parametrize("is_running", [False, True])
+def test_a_driver_looks_for_machines_on_every_host_of_the_fleet(
+    forewarn: Forewarn, office: Office, monkeypatch: pytest.MonkeyPatch, *, is_running: bool
+) -> None:
+    """Also on one where no VM stands; else the advice would be to start what runs there."""
+    monkeypatch.setattr(plugins, "load", lambda *_: Asking)
+    if not is_running:
+        Path("fleet.toml").write_text('[[host]]\nname = "h8"\n\n[[host]]\nname = "h9"\n')
+        monkeypatch.setenv("FOREWARN_FLEET", "fleet.toml")
+        monkeypatch.setenv("FOREWARN_DATA", "elsewhere")
+    ran = forewarn("doctor", "--json")
+
+    hosts = sorted(said for what, said in wrong(ran) if what == "driver")
+    assert hosts == (sorted(office.node.fleet.hosts) if is_running else ["h8", "h9"])
+
+
 class Unclosable(SimulatedDriver):
     """A driver that raises where it is closed."""
 

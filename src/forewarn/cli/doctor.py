@@ -65,6 +65,6 @@ def _examine(context: click.Context, config: str | None, findings: "Findings") -
         )
     if settings.control:
         examine_endpoint("control", settings.control, found, findings)
-    examine_driver(settings, found.vms or (), findings, is_running=found.is_running)
+    examine_driver(settings, found, findings)
     examine_network(settings, found.vms, findings)
     examine_clock(findings)

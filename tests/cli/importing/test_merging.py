@@ -50,6 +50,15 @@ def test_what_is_known_already_is_no_change() -> None:
     assert not difference(plan.wish, FLEET)
 
 
+def test_a_uuid_is_known_again_in_any_case() -> None:
+    """Also where the VM is called otherwise than the machine: it is neither added twice nor removed."""
+    vm = replace(KNOWN, name="shop", instance=replace(KNOWN.instance, vm_id="U-0"))
+    declared = Declared(FLEET.hosts, FLEET.groups, {"shop": vm})
+
+    assert merge([found(WEB)], declared).changes == ()
+    assert absent([found(WEB)], declared) == []
+
+
 def test_an_operator_s_decisions_stay() -> None:
     """Group, domains, size and mark are not libvirt's; address, host and wire are."""
     plan = merge([found(replace(WEB, address="10.0.0.9", mac_address="52:54:00:00:00:09"), host="h2")], FLEET)

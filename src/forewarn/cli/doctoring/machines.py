@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, cast
 import msgspec
 
 from forewarn.cli.doctoring.finding import Findings
-from forewarn.cli.networking.guests import recorded_vms
+from forewarn.cli.networking.guests import recorded
 from forewarn.config.settings import Settings
 from forewarn.core.errors import BadInput, ForewarnError, Unavailable
 from forewarn.core.model import Vm
@@ -26,6 +26,8 @@ class Found(msgspec.Struct):
     is_running: bool = False
     vms: tuple[Vm, ...] | None = None
     """The service's, else those on record and in the fleet file; None where that cannot be read."""
+    hosts: tuple[str, ...] = ()
+    """The names of the fleet's hosts."""
     listeners: "tuple[ListenerView, ...] | None" = None
     """Where the service listens, in its own words; None where no service answers, or an older one."""
 
@@ -50,7 +52,9 @@ def find_vms(settings: Settings, findings: Findings) -> Found:
                 found.is_running = True
                 health = client.health()
                 found.listeners = health.listeners
-                found.vms = tuple(vm for page in client.declared() for vm in page.vms)
+                pages = list(client.declared())
+                found.vms = tuple(vm for page in pages for vm in page.vms)
+                found.hosts = tuple(host.name for page in pages for host in page.hosts)
                 examine_events(client.events(), findings)
                 left = client.differences()
             for warning in health.warnings:
@@ -67,7 +71,8 @@ def find_vms(settings: Settings, findings: Findings) -> Found:
             else:
                 findings.unsure("service", f"none answers in {settings.data}; start it with 'forewarn serve'")
     if is_readable and not found.is_running:
-        found.vms = recorded_vms(settings, lambda _: None)  # a journal that cannot be read is a finding already
+        # A journal that cannot be read is a finding already.
+        found.vms, found.hosts = recorded(settings, lambda _: None)
     return found
 
 
@@ -75,7 +80,7 @@ def _counted(vms: Sequence[Vm]) -> str:
     return "1 VM" if len(vms) == 1 else f"{len(vms)} VMs"
 
 
-def examine_driver(settings: Settings, vms: Sequence[Vm], findings: Findings, *, is_running: bool) -> None:
+def examine_driver(settings: Settings, found: Found, findings: Findings) -> None:
     from forewarn import plugins
     from forewarn.node.driver import CheckingSettings
     from forewarn.node.driver_calls import describe_error
@@ -84,10 +89,10 @@ def examine_driver(settings: Settings, vms: Sequence[Vm], findings: Findings, *,
         kind = cast("DriverType", plugins.load("forewarn.drivers", settings.driver))
         try:
             if isinstance(kind, CheckingSettings):
-                troubles = kind.check_settings(settings.driver_settings, is_running=is_running)
+                troubles = kind.check_settings(settings.driver_settings, is_running=found.is_running)
                 proof = ", and what it calls is there"
             else:
-                troubles, proof = _ask_driver(kind, settings, vms)
+                troubles, proof = _ask_driver(kind, settings, found)
             troubles = msgspec.convert(troubles, tuple[str, ...])
         except (ForewarnError, OSError):
             raise
@@ -100,17 +105,20 @@ def examine_driver(settings: Settings, vms: Sequence[Vm], findings: Findings, *,
             findings.ok("driver", f"{settings.driver} can be used{proof}")
 
 
-def _ask_driver(kind: "DriverType", settings: Settings, vms: Sequence[Vm]) -> tuple[tuple[str, ...], str]:
+def _ask_driver(kind: "DriverType", settings: Settings, found: Found) -> tuple[tuple[str, ...], str]:
     """Return what a driver says of its machines, and what is proved if it says nothing."""
     from forewarn.clocks import SystemClock
-    from forewarn.node.driver import Checking
+    from forewarn.node.driver import Checking, Locating
     from forewarn.node.driver_calls import check_driver
 
     made = kind.from_settings(settings.driver_settings, SystemClock(), settings.hurry)
     driver = check_driver(settings.driver, made)
     try:
         if isinstance(driver, Checking):
-            return driver.check(tuple(vms)), f", and reaches the machines of {_counted(vms)}"
+            vms = found.vms or ()
+            if isinstance(driver, Locating):
+                driver.know_hosts(found.hosts)  # a machine may be on a host where no VM of the fleet stands
+            return driver.check(vms), f", and reaches the machines of {_counted(vms)}"
         return (), ""
     finally:
         driver.close()

@@ -3,7 +3,7 @@
 import logging
 from collections.abc import Callable
 
-from forewarn.cli.importing.merging import Plan, absent, merge
+from forewarn.cli.importing.merging import Plan, absent, merge, uuid_of
 from forewarn.cli.importing.sources import Sources
 from forewarn.cli.importing.targets import Target
 from forewarn.core.errors import ForewarnError
@@ -33,7 +33,7 @@ class Import:
         # Read first: a VM that is deleted after that makes the plan outdated, and it is refused.
         declared = self._target.read()
         found = self._sources.look()
-        known = {vm.instance.vm_id for vm in declared.vms.values()}
+        known = {uuid_of(vm) for vm in declared.vms.values()}
         there = {machine.uuid for inventory in found for machine in inventory.machines}
         # What the fleet had before, and has no more, was deleted; libvirt is just removing it.
         deleted = (self._declared & there) - known

@@ -129,8 +129,13 @@ def _copies(found: Sequence[Inventory]) -> dict[str, tuple[Copy, ...]]:
     return copies
 
 
+def uuid_of(vm: Vm) -> str:
+    """Return a VM's UUID as libvirt spells it, in lower case."""
+    return vm.instance.vm_id.lower()
+
+
 def _known(machine: Machine, vms: dict[str, Vm]) -> Vm | None:
-    return next((vm for vm in vms.values() if vm.instance.vm_id == machine.uuid), vms.get(machine.name))
+    return next((vm for vm in vms.values() if uuid_of(vm) == machine.uuid), vms.get(machine.name))
 
 
 def _free_marks(declared: Declared) -> Iterator[int]:
@@ -145,7 +150,7 @@ def absent(found: Sequence[Inventory], declared: Declared) -> list[str]:
     return [
         vm.name
         for vm in declared.vms.values()
-        if vm.instance.vm_id and vm.standing_on in hosts and not {vm.instance.vm_id, vm.name} & there
+        if vm.instance.vm_id and vm.standing_on in hosts and not {uuid_of(vm), vm.name} & there
     ]
 
 
@@ -181,7 +186,7 @@ def _vm(
         # One that was moved while it ran stands where libvirt says; only a move that we know nothing of is news.
         host=known.host if known.standing_on == host else host,
         address=address or known.address,
-        instance=replace(known.instance, vm_id=machine.uuid),
+        instance=known.instance if uuid_of(known) == machine.uuid else replace(known.instance, vm_id=machine.uuid),
         interface=interface,
     )
     told = ", ".join(_differences(known, vm))

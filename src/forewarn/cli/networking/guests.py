@@ -5,6 +5,7 @@ from pathlib import Path
 
 from forewarn.config.settings import Settings
 from forewarn.core.errors import ForewarnError, Unavailable
+from forewarn.core.fleet import Fleet
 from forewarn.core.model import Vm
 
 
@@ -24,24 +25,33 @@ def known_vms(settings: Settings, tell: Callable[[str], None]) -> tuple[Vm, ...]
 
 def recorded_vms(settings: Settings, tell: Callable[[str], None]) -> tuple[Vm, ...]:
     """Return the VMs that a start of the service would find: those of its journal, and new ones of the fleet file."""
+    return recorded(settings, tell)[0]
+
+
+def recorded(settings: Settings, tell: Callable[[str], None]) -> tuple[tuple[Vm, ...], tuple[str, ...]]:
+    """Return the VMs that a start of the service would find, and the names of the hosts."""
     from forewarn.control.wish import read
 
-    declared = read(settings.fleet).vms if settings.fleet else {}
+    vms: dict[str, Vm] = {}
+    hosts: dict[str, object] = {}
+    if settings.fleet:
+        wished = read(settings.fleet)
+        vms, hosts = dict(wished.vms), dict(wished.hosts)
     try:
-        recorded = _in_journal(settings.data)
+        if fleet := _in_journal(settings.data):
+            vms, hosts = vms | fleet.vms, hosts | fleet.hosts
     except (ForewarnError, OSError) as error:
         tell(f"VMs that were added at run time are not known: {error}")
-        recorded = {}
-    return tuple((declared | recorded).values())
+    return tuple(vms.values()), tuple(hosts)
 
 
-def _in_journal(directory: Path) -> dict[str, Vm]:
+def _in_journal(directory: Path) -> Fleet | None:
     from forewarn.journal import file
     from forewarn.journal.recovery import recover
 
     place = directory / file.NAME
     if not place.exists():
-        return {}
+        return None
     file.recognise(place)
     with file.reading(place) as connection:
-        return dict(recover(connection, directory).fleet.vms)
+        return recover(connection, directory).fleet
