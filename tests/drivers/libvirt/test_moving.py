@@ -1,15 +1,20 @@
 """A redeploy in place starts machines anew, with empty ephemeral disks."""
 
+from pathlib import Path
+
 import libvirt
 import pytest
+from msgspec.structs import replace
 
-from forewarn.core.model import EventType
+from forewarn.core.model import EventType, Vm
 from forewarn.core.notice import FAILURES
+from forewarn.drivers.libvirt import moving
 from forewarn.drivers.libvirt.guests import Guest
 from forewarn.drivers.libvirt.problems import Unreachable
 from forewarn.node.driver import Done, Failed
-from tests.drivers.impacts import carried_out
+from tests.drivers.impacts import carried_out, impact
 from tests.drivers.libvirt.machines import FELT, Machines, crash_at, when_ended
+from tests.drivers.libvirt.two_hosts import two_hosts
 
 
 def test_a_redeploy_in_place_makes_ephemeral_disks_anew(machines: Machines) -> None:
@@ -116,3 +121,22 @@ def test_a_machine_that_libvirt_does_not_keep_is_not_stopped(machines: Machines)
 
     assert failed == Failed(f"{vm.name} cannot be started anew: libvirt on h1 does not keep its definition")
     assert machines.state(vm) == libvirt.VIR_DOMAIN_RUNNING
+
+
+def test_a_disk_of_a_machine_that_runs_elsewhere_is_not_made_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another client migrated it after a crash of the service, and it uses the disk on its new host."""
+    emptied: list[object] = []
+    monkeypatch.setattr(moving, "_ephemeral", lambda *_: ["/disks/scratch"])
+    monkeypatch.setattr(moving, "_empty", lambda *given: emptied.append(given))
+    driver = two_hosts(tmp_path, "off", "runs", redeploy="restart")
+    asked = replace(impact(EventType.REDEPLOY, operation="vm redeploy"), vms=(Vm("web-0", "web", host="h1"),))
+    with driver._workshop._ledger.held(asked.event.id) as page:
+        page.begin(asked)
+        page.note("stopping", "web-0", id="1")
+
+    failed = when_ended(driver, asked)
+    assert failed == Failed("web-0 is active on h2, and is not started a second time on h1")
+    assert emptied == []
+    driver.close()

@@ -85,6 +85,18 @@ def test_a_machine_is_found_on_every_host_of_the_fleet(tmp_path: Path, h1: str, 
     driver.close()
 
 
+@pytest.mark.parametrize("type", [EventType.FREEZE, EventType.PREEMPT, EventType.TERMINATE, EventType.REBOOT])
+def test_a_machine_is_found_under_another_uuid_than_the_declared_one(tmp_path: Path, type: EventType) -> None:
+    """Its host knows it by its name, and so its UUID; by that it is looked for on the other hosts."""
+    driver = two_hosts(tmp_path, "off", "runs")
+    asked = impact(type, duration=0, operation="vm x")
+    vm = Vm("web-0", "web", host="h1", instance=InstanceFacts(vm_id="11111111-2222-4333-8444-555555555555"))
+
+    done = carried_out(driver, replace(asked, vms=(vm,), deletes=type is EventType.TERMINATE))
+    assert done == Done({"web-0": "h2"})
+    driver.close()
+
+
 def test_a_machine_that_is_active_elsewhere_is_not_started(tmp_path: Path) -> None:
     """Whoever asks for it, whatever was found before."""
     driver = two_hosts(tmp_path, "off", "runs")

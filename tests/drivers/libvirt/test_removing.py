@@ -1,14 +1,18 @@
 """An evicted machine is off and kept, a deleted one is gone."""
 
+from pathlib import Path
+
 import libvirt
 import pytest
+from msgspec.structs import replace
 
-from forewarn.core.model import EventType
+from forewarn.core.model import EventType, InstanceFacts, Vm
 from forewarn.drivers.libvirt.guests import Guest
 from forewarn.drivers.libvirt.problems import Trouble
 from forewarn.node.driver import Done, Failed
-from tests.drivers.impacts import carried_out
+from tests.drivers.impacts import carried_out, impact
 from tests.drivers.libvirt.machines import Machines, when_ended
+from tests.drivers.libvirt.two_hosts import UUID, two_hosts
 
 
 def test_an_evicted_machine_is_off_and_kept(machines: Machines) -> None:
@@ -79,3 +83,28 @@ def test_disks_are_deleted_where_asked(machines: Machines) -> None:
     assert f"a disk stayed: disk /default-pool/{vm.name}-swap.img is in no storage pool of h1" in done.detail
     pool = machines.connection.storagePoolLookupByName("default-pool")
     assert f"{vm.name}.img" not in pool.listVolumes()
+
+
+@pytest.mark.parametrize("uuid", ["", UUID])
+@pytest.mark.parametrize("h1", ["off", "gone"])
+@pytest.mark.parametrize("deletes", [False, True])
+def test_a_machine_that_was_moved_after_a_crash_is_not_called_gone(
+    tmp_path: Path, h1: str, uuid: str, *, deletes: bool
+) -> None:
+    """Another client migrated it before it was stopped: it is deleted where it is, or the eviction fails."""
+    driver = two_hosts(tmp_path, h1, "runs")
+    asked = impact(EventType.TERMINATE if deletes else EventType.PREEMPT, operation="vm x")
+    vm = Vm("web-0", "web", host="h1", instance=InstanceFacts(vm_id=uuid))
+    asked = replace(asked, vms=(vm,), deletes=deletes)
+    with driver._workshop._ledger.held(asked.event.id) as page:
+        page.begin(asked)
+        page.note("deleting" if deletes else "stopping", "web-0", uuid=UUID, **({} if deletes else {"id": "1"}))
+
+    ended = when_ended(driver, asked)
+    there = [domain.name() for domain in driver._hosts.connection("h2").listAllDomains()]
+    if deletes:
+        assert (ended, there) == (Done(), [])
+    else:
+        reason = "web-0 was moved to h2 while it was to be stopped, and is active there"
+        assert (ended, there) == (Failed(reason, {"web-0": "h2"}), ["web-0"])
+    driver.close()

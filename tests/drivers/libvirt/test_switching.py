@@ -1,15 +1,17 @@
 """A machine is started and stopped as asked, and one that is there already is left alone."""
 
 import threading
+from pathlib import Path
 
 import libvirt
 import pytest
 
-from forewarn.core.model import Vm
+from forewarn.core.model import InstanceFacts, Vm
 from forewarn.drivers.libvirt.driver import LibvirtDriver
 from forewarn.drivers.libvirt.guests import Guest
 from forewarn.node.driver import Done, Failed, Outcome, Underway
 from tests.drivers.libvirt.machines import Machines
+from tests.drivers.libvirt.two_hosts import UUID, two_hosts
 
 STARTED = libvirt.VIR_DOMAIN_EVENT_STARTED, libvirt.VIR_DOMAIN_EVENT_STARTED_BOOTED
 
@@ -78,3 +80,31 @@ def test_what_the_driver_does_itself_is_no_sighting(machines: Machines) -> None:
     switched(driver, vm, on=True)
 
     assert seen == []
+
+
+def test_where_a_machine_is_that_was_switched_is_asked_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It may run elsewhere already, and the request explains what is seen while it stands."""
+    driver, asked = two_hosts(tmp_path, "off", "runs"), list[tuple[str, ...]]()
+    monkeypatch.setattr(driver._follower, "ask", lambda *machine: asked.append(machine))
+    vm = Vm("web-0", "web", host="h1", instance=InstanceFacts(vm_id=UUID))
+
+    assert switched(driver, vm, on=True) == Done(detail="it ran already, on h2")
+    assert asked == [("web-0", UUID)]
+    driver.close()
+
+
+def test_a_machine_that_is_moved_while_it_is_stopped_is_not_called_off(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another client migrated it instead: its old host has it no more, and it runs on."""
+    driver = two_hosts(tmp_path, "runs", "off")
+
+    def migrate(guest: Guest) -> None:
+        driver._hosts.connection("h2").lookupByName("web-0").create()
+        guest.domain().destroy()
+
+    monkeypatch.setattr(Guest, "ask_to_go_down", migrate)
+    failed = switched(driver, Vm("web-0", "web", host="h1"), on=False)
+
+    assert failed == Failed("web-0 was moved to h2 while it was to be stopped, and is active there")
+    driver.close()

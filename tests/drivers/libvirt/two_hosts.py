@@ -13,14 +13,14 @@ NODE = """\
 UUID = "5f0c1f7a-1d2c-4f0e-9a53-0f6f2b8d9a01"
 
 
-def two_hosts(place: Path, h1: str, h2: str, *, by_pattern: bool = False) -> LibvirtDriver:
+def two_hosts(place: Path, h1: str, h2: str, *, by_pattern: bool = False, **more: object) -> LibvirtDriver:
     """Return a driver for h1 and h2, on which web-0 runs, is off or is gone."""
     hosts = {}
     for name in ("h1", "h2"):
         (place / f"{name}.xml").write_text(NODE.format(uuid=UUID))
         hosts[name] = f"test://{place}/{name}.xml"
     settings: dict[str, object] = {"uri": f"test://{place}/{{host}}.xml"} if by_pattern else {"hosts": hosts}
-    driver = LibvirtDriver.from_settings(settings, SystemClock(), 1.0, place / "records")
+    driver = LibvirtDriver.from_settings(settings | more, SystemClock(), 1.0, place / "records")
     for name, state in (("h1", h1), ("h2", h2)):
         domain = driver._hosts.connection(name).lookupByName("web-0")
         if state != "runs":

@@ -138,11 +138,15 @@ class LibvirtDriver:
                 self._follower.ask(*machine)  # for somebody may have moved it meanwhile
 
     def _switch(self, vm: Vm, *, on: bool) -> str:
-        self._ours[vm.name] = float("inf")
+        machine = vm.name, vm.instance.vm_id.lower()
+        names = [each for each in machine if each]
+        self._ours |= dict.fromkeys(names, float("inf"))
         try:
             return switching.start(self._hosts, vm) if on else switching.stop(self._hosts, vm, self._settings.grace)
         finally:
-            self._ours[vm.name] = time.monotonic() + _ECHO
+            self._ours |= dict.fromkeys(names, time.monotonic() + _ECHO)
+            if self._may_move:
+                self._follower.ask(*machine)  # for it may be on another host than the recorded one
 
     def _await_hosts(self, job: Job) -> None:
         """Wait for hosts that do not answer yet, for nobody else can say what a crash left there."""

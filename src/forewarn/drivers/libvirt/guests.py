@@ -135,9 +135,13 @@ class Guest:
         with self._heard("reset"):
             domain.reset()
 
+    def require_off(self) -> None:
+        """Raise unless every host answers that it is active nowhere."""
+        places.require_off(self._hosts, self.name, self._uuid, self.host)
+
     def start(self) -> None:
         """Start it, once every host has answered that it is active nowhere."""
-        places.require_off(self._hosts, self.name, self._uuid, self.host)
+        self.require_off()
         with self._unless(lambda look: look.is_active):
             domain = self.domain()
             with self._heard("start"):
@@ -145,7 +149,7 @@ class Guest:
 
     def start_as(self, definition: str) -> None:
         """Start it like that with what it ran with before; its lasting definition stays."""
-        places.require_off(self._hosts, self.name, self._uuid, self.host)
+        self.require_off()
         with self._unless(lambda look: look.is_active):
             connection = self._hosts.connection(self.host)
             with self._heard("start"):

@@ -274,6 +274,7 @@ def _restart(work: Work, guest: Guest) -> None:
     if look.id != -1:
         guest.destroy()
     if work.page.step("emptied", guest.name) is None:
+        guest.require_off()  # else a disk would be made anew that it uses on another host
         with _off(guest):
             for path in _ephemeral(work, guest):
                 _empty(work, guest, path)

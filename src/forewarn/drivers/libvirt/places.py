@@ -135,8 +135,12 @@ def survey(hosts: Hosts, name: str, uuid: str = "", recorded: str = "") -> Surve
     if recorded and not first:
         silent[recorded] = _no_uri(hosts, recorded)
     elif first and uuid and not copies and not silent:
-        # It was defined anew on its host, under another UUID.
+        # It was defined anew on its host, under another UUID; that one may be elsewhere too.
         copies = _ask(hosts, first, name, "").copies
+        others = [host for host in hosts.names(recorded) if host not in first]
+        for copy in copies:
+            rest = _ask(hosts, others, name, copy.uuid)
+            copies, silent = (*copies, *rest.copies), rest.silent
     if len({copy.uuid for copy in copies}) > 1:
         raise Trouble(
             f"{_listed(copy.host for copy in copies)} each have a different machine named {name}; "

@@ -50,6 +50,9 @@ def stop(hosts: Hosts, vm: Vm, grace: timedelta) -> str:
         guest.destroy()
         return f"{error}; it was destroyed"
     if _is_so(lambda: guest.look().id == -1, grace.total_seconds()):
+        others = [copy.host for copy in guest.survey().active]
+        if others:
+            raise Trouble(f"{vm.name} was moved to {others[0]} while it was to be stopped, and is active there")
         return ""
     guest.destroy()
     return f"it did not go down within {grace.total_seconds():g} s, and was destroyed"
