@@ -1,5 +1,6 @@
 """The agent against an endpoint that is not well: its clock differs, its document is too large or cannot be read."""
 
+import asyncio
 import json
 import logging
 import threading
@@ -11,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from forewarn import plugins
+from forewarn.agent import loop
 from forewarn.agent.handler import Done, Outcome, Result, Task, Unknowable
 from forewarn.agent.limit import MOST_EVENTS
 from forewarn.agent.loop import Agent
@@ -54,12 +56,19 @@ class Endpoint:
         self.events: list[dict[str, object]] = []
         self.incarnation = 1
         self.approved: list[str] = []
+        self.answers = 1_000_000
+        """How many documents are shown before it falls silent."""
+        self.closed = threading.Event()
         endpoint = self
 
         class Handler(BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"
 
             def do_GET(self) -> None:
+                if "instance" not in self.path:
+                    endpoint.answers -= 1
+                    if endpoint.answers < 0:
+                        endpoint.closed.wait()
                 self._answer(b"web-0" if "instance" in self.path else endpoint.document())
 
             def do_POST(self) -> None:
@@ -105,6 +114,7 @@ def endpoint(monkeypatch: pytest.MonkeyPatch) -> Iterator[Endpoint]:
     monkeypatch.setattr(plugins, "load", lambda *_: Noting)
     made = Endpoint()
     yield made
+    made.closed.set()
     made.server.shutdown()
     made.server.server_close()
     made.thread.join()
@@ -143,6 +153,22 @@ def test_a_vm_whose_clock_is_an_hour_off_prepares_and_approves(
     endpoint.ahead = timedelta(0)  # somebody has set the clock meanwhile
     play(settings(tmp_path, endpoint), put_back)
     assert [str(task.direction) for task in Noting.tasks] == ["do", "undo"]
+
+
+def test_an_endpoint_that_falls_silent_while_its_clock_is_sampled_keeps_the_agent_from_nothing(
+    tmp_path: Path, endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What it has shown is prepared for, by this VM's clock."""
+    monkeypatch.setattr(loop, "_SAMPLES_WITHIN", 0.5)
+    endpoint.ahead, endpoint.answers = timedelta(hours=1), 1
+    endpoint.show(endpoint.event())
+
+    async def prepare(agent: Agent) -> None:
+        async with asyncio.timeout(8):  # less than a request of the client may take
+            await until(lambda: bool(Noting.tasks))
+        assert agent.status().clock_offset == 0
+
+    play(settings(tmp_path, endpoint), prepare)
 
 
 def test_a_bad_event_of_a_neighbour_does_not_make_the_agent_deaf(

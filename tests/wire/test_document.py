@@ -335,6 +335,9 @@ def test_garbage_is_refused_with_what_is_wrong(body: bytes, named: str) -> None:
         (fields(DurationInSeconds=9.5), "a-1", "DurationInSeconds"),
         (fields(DurationInSeconds="9"), "a-1", "DurationInSeconds"),
         (fields(Description="\xff").replace("\xff".encode(), b"\xff"), "a-1", "utf-8"),
+        (fields(Description="#").replace(b"#", b"\\ud800"), "a-1", ""),
+        (fields(EventId="#").replace(b"#", b"\\ud800"), "?", "surrogate"),
+        (fields(DurationInSeconds=77).replace(b"77", b"NaN"), "a-1", "malformed"),
     ],
 )
 def test_an_event_that_cannot_be_read_hides_no_other(bad: bytes, id: str, named: str) -> None:

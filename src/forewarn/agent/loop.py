@@ -47,6 +47,8 @@ TRY_AGAIN = 2.0
 """Seconds after which what could not be kept or learnt is tried again."""
 _SAMPLE_AGAIN = 1.1
 """Seconds between two samples of the endpoint's clock: a Date, which has whole seconds, differs after that."""
+_SAMPLES_WITHIN = 8.0
+"""Seconds after which the samples are given up: an endpoint that is silent must not keep the agent from deciding."""
 _FAREWELL = 5.0
 """Seconds that handlers have to return when the agent stops."""
 
@@ -281,12 +283,14 @@ class Agent:
 
     async def _sample_clock(self, check: ClockCheck) -> None:
         """Ask for more Dates, so that it is soon known which clock counts."""
-        for _ in range(SAMPLES):
-            if not check.is_unsure:
-                break
-            await asyncio.sleep(_SAMPLE_AGAIN)
-            with suppress(Refused, Unavailable):
-                await self._client.ask()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_SAMPLES_WITHIN):
+                for _ in range(SAMPLES):
+                    if not check.is_unsure:
+                        break
+                    await asyncio.sleep(_SAMPLE_AGAIN)
+                    with suppress(Refused, Unavailable):
+                        await self._client.ask()
         if check.is_unsure:
             check.give_up()
         self._sampling = False

@@ -1,5 +1,6 @@
 """The document of ``/metadata/scheduledevents`` in every api-version: rendered for VMs, parsed by clients."""
 
+import json
 from collections.abc import Sequence
 from datetime import datetime
 
@@ -141,7 +142,13 @@ def parse(body: bytes) -> Document:
 
     Each event is judged for itself: one that cannot be read is in ``unreadable``.
     """
-    wire = read_body(_read_document, body, "document")
+    try:
+        wire = read_body(_read_document, body, "document")
+    except BadBody:
+        lenient = _read_leniently(body)
+        if lenient is None:
+            raise
+        wire = lenient
     try:
         incarnation = int(wire.document_incarnation)
     except ValueError:
@@ -152,6 +159,19 @@ def parse(body: bytes) -> Document:
         tuple(event for event in read if isinstance(event, ScheduledEvent)),
         tuple(event for event in read if isinstance(event, UnreadableEvent)),
     )
+
+
+def _read_leniently(body: bytes) -> _RawDocument | None:
+    """Read a document in which a text or a number is none, as half a surrogate pair or NaN; None if it is none.
+
+    What is wrong stays so: it is found again where the event that holds it is read.
+    """
+    try:
+        document = json.loads(body.decode("utf-8-sig", errors="replace"), strict=False)
+        events = tuple(msgspec.Raw(json.dumps(event).encode()) for event in document["Events"])
+        return msgspec.convert({**document, "Events": events}, _RawDocument)
+    except (ValueError, TypeError, KeyError, RecursionError):
+        return None
 
 
 def keep_unreadable(before: Document | None, after: Document) -> Document:
@@ -194,4 +214,9 @@ def _id_of(raw: msgspec.Raw) -> str:
     try:
         return read_id(_read_text.decode(_read_keys.decode(raw)["EventId"]))
     except (KeyError, ValueError, msgspec.DecodeError):
+        pass
+    try:
+        found = json.loads(bytes(raw).decode(errors="replace"))["EventId"]
+        return read_id(found.encode(errors="replace").decode())
+    except (KeyError, TypeError, AttributeError, ValueError, RecursionError):
         return ""
