@@ -206,6 +206,14 @@ def test_misuse_is_told_in_words(
         ((), {"patience": "30s"}, "patience is '30s', expected a number above 0 such as 30.0"),
         ((), {"seed": "x"}, "seed is 'x', expected a whole number"),
         ((), {"fleet": "nowhere.toml"}, "nowhere.toml"),
+        ((), {"fleet": 5}, "fleet is 5, expected a fleet file"),
+        ((), {"scenario": 5}, "scenario is 5, expected a name or a file"),
+        ((), {"notice": "5m"}, "notice is '5m', expected Notice(reboot="),
+        ((), {"faults": ["429"]}, "a fault is '429', expected a Fault; one by its name is given to add_fault"),
+        ((), {"faults": "429"}, "a fault is '429', expected a Fault"),
+        ((), {"now": "2026-01-01"}, "now is '2026-01-01', expected a time in UTC"),
+        ((), {"now": datetime(2026, 1, 1)}, "expected a time in UTC"),  # noqa: DTZ001 - that is the mistake
+        ((), {"host": 5}, "host is 5, expected an address"),
         (("web-0", "web-0"), {}, "the names of VMs differ from each other"),
     ],
 )

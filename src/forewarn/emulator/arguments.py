@@ -1,11 +1,13 @@
 """What tests give to the emulator, checked, so that a mistake is told in the words of the test."""
 
 from collections.abc import Iterable
-from datetime import timedelta
+from datetime import datetime, timedelta
+from typing import TypeVar
 
 from forewarn.config.durations import read_duration
 from forewarn.core.errors import BadInput, nearest
 
+Item = TypeVar("Item")
 Duration = str | float | timedelta
 """``"15m"``, seconds, or a timedelta."""
 _CLOCKS = ("manual", "system")
@@ -49,3 +51,24 @@ def check_whole(what: str, given: object) -> None:
     """Raise BadInput unless it is a whole number, or None."""
     if given is not None and (isinstance(given, bool) or not isinstance(given, int)):
         raise BadInput(f"{what} is {given!r}, expected a whole number such as 5")
+
+
+def check_kind(what: str, given: object, kinds: tuple[type, ...], expected: str) -> None:
+    """Raise BadInput unless it is of one of these kinds, or None."""
+    if given is not None and not isinstance(given, kinds):
+        raise BadInput(f"{what} is {given!r}, expected {expected}")
+
+
+def several(what: str, given: object, kind: type[Item], expected: str) -> tuple[Item, ...]:
+    """Return what is given, item by item; BadInput names one that is of another kind."""
+    items = tuple(given) if isinstance(given, Iterable) and not isinstance(given, str) else (given,)
+    for item in items:
+        if not isinstance(item, kind):
+            raise BadInput(f"{what} is {item!r}, expected {expected}")
+    return items
+
+
+def check_now(now: object) -> None:
+    """Raise BadInput unless it is a time in UTC, or None."""
+    if now is not None and not (isinstance(now, datetime) and now.utcoffset() == timedelta()):
+        raise BadInput(f"now is {now!r}, expected a time in UTC such as datetime(2026, 1, 1, tzinfo=UTC)")

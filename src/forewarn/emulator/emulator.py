@@ -15,7 +15,17 @@ from forewarn.config.settings import Notice
 from forewarn.control import wish
 from forewarn.control.wish import Wish
 from forewarn.core.errors import BadInput, unknown
-from forewarn.emulator.arguments import Duration, check_clock, check_names, check_number, check_whole, duration_of
+from forewarn.emulator.arguments import (
+    Duration,
+    check_clock,
+    check_kind,
+    check_names,
+    check_now,
+    check_number,
+    check_whole,
+    duration_of,
+    several,
+)
 from forewarn.emulator.chronicle import Life
 from forewarn.emulator.emulation import Emulation
 from forewarn.emulator.faults import Fault, fault_kind
@@ -69,6 +79,12 @@ class Emulator:
         check_number("patience", patience, "30.0")
         check_whole("seed", seed)
         check_whole("port", port)
+        check_now(now)
+        check_kind("fleet", fleet, (Wish, Path, str), "a fleet file such as 'fleet.toml'")
+        check_kind("scenario", scenario, (Scenario, str), "a name or a file such as 'reboot'")
+        check_kind("host", host, (str,), "an address such as '127.0.0.1'")
+        check_kind("notice", notice, (Notice,), "Notice(reboot=timedelta(minutes=5)), from forewarn.config.settings")
+        faults = several("a fault", faults, Fault, "a Fault; one by its name is given to add_fault(…)")
         self._scenario = load(scenario) if isinstance(scenario, str) else scenario
         stage = self._scenario.stage if self._scenario else Stage(fleet=_fleet(fleet, vms))
         stage = msgspec.structs.replace(stage, faults=(*stage.faults, *faults), notice=notice or stage.notice)
