@@ -16,7 +16,7 @@ from bench.processes import Effort, effort_of, memory_of, running, with_bytecode
 from bench.rounds import say
 from bench.starting import starting
 from forewarn.control.bodies import VmOperationBody
-from forewarn.control.client import Client
+from forewarn.control.client import ControlClient
 
 _FLEET = 1_000
 _MEBIBYTE = 2**20
@@ -88,7 +88,7 @@ def _reaction(data: Path, bell: Bell, *, events: int) -> Figure:
     """Announce restarts, one after another, and wait for the handler each time; then take the restart back."""
     vm, _ = fleets.mixed(0)
     since_answered, since_sent, of_shell = [], [], []
-    with Client.local(data) as client:
+    with ControlClient.local(data) as client:
         for number in range(events):
             say(f"event {number + 1} of {events}")
             of_shell.append(_start_of_shell(bell))

@@ -20,7 +20,7 @@ from forewarn.core.decide import enact
 from forewarn.core.facts import Announced, Entry
 from forewarn.core.model import Caller, CallerKind
 from forewarn.core.notice import Rules
-from forewarn.journal.sqlite import SqliteJournal
+from forewarn.journal.sqlite.journal import SqliteJournal
 from forewarn.wire import approval
 
 _IN_FLIGHT = 64

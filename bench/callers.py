@@ -44,7 +44,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     wants_etags: bool = False
 
 
-class Done(msgspec.Struct, frozen=True):
+class CallersResult(msgspec.Struct, frozen=True):
     """What was asked, what it cost the server, and the ETags in the order of the callers."""
 
     requests: int
@@ -60,10 +60,10 @@ class Done(msgspec.Struct, frozen=True):
         return self.cpu / self.requests * 1e6
 
 
-def run(core: int, plan: Plan) -> Done:
+def run(core: int, plan: Plan) -> CallersResult:
     """Carry out a plan in a process of its own, on its own core."""
     printed = run_on(core, python("bench.callers"), 600, given=msgspec.json.encode(plan))
-    done = msgspec.json.decode(printed, type=Done)
+    done = msgspec.json.decode(printed, type=CallersResult)
     if done.failed:
         raise SystemExit(f"{done.failed} of {done.requests} requests were answered wrongly.")
     return done
@@ -165,7 +165,7 @@ class _Crowd:
         return _is_good(answer)
 
 
-def ask(plan: Plan) -> Done:
+def ask(plan: Plan) -> CallersResult:
     """Carry out a plan."""
     with select.epoll() as poll:
         crowd = _Crowd(plan, poll)
@@ -177,7 +177,7 @@ def ask(plan: Plan) -> Done:
     etags = [asker.etag for asker in crowd.askers] if plan.wants_etags else []
     for asker in crowd.askers:
         asker.close()
-    return Done(requests, failed, seconds, cpu, etags)
+    return CallersResult(requests, failed, seconds, cpu, etags)
 
 
 if __name__ == "__main__":

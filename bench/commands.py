@@ -27,8 +27,8 @@ from forewarn.core.commands import CancelEvent, OperateVm, VmOperation
 from forewarn.core.facts import Announced
 from forewarn.core.model import Caller, CallerKind
 from forewarn.core.notice import Rules
-from forewarn.journal import file
-from forewarn.journal.sqlite import SqliteJournal
+from forewarn.journal.sqlite import database
+from forewarn.journal.sqlite.journal import SqliteJournal
 from forewarn.node.node import Node
 
 _CALLERS = 64
@@ -106,21 +106,21 @@ def _posted(directory: Path, rounds: int, seconds: float, approvals: int) -> Fig
 
 def _bodies(data: Path) -> list[bytes]:
     """Return the newest rows of a journal."""
-    with file.reading(data / file.NAME) as connection:
-        _, last = file.bounds(connection)
-        return [body for _, _, body in file.rows(connection, max(0, last - 2_000))]
+    with database.reading(data / database.NAME) as connection:
+        _, last = database.bounds(connection)
+        return [body for _, _, body in database.rows(connection, max(0, last - 2_000))]
 
 
 def _commit_rows(path: Path, bodies: list[bytes], seconds: float) -> float:
     """Commit rows with these bodies, 64 at a time, to a journal's table; return rows per second."""
     if not path.exists():
-        file.create(path)
-    with closing(file.open_writer(path)) as connection:
+        database.create(path)
+    with closing(database.open_writer(path)) as connection:
         return _commit_all(connection, bodies, seconds)
 
 
 def _commit_all(connection: sqlite3.Connection, bodies: list[bytes], seconds: float) -> float:
-    _, revision = file.bounds(connection)
+    _, revision = database.bounds(connection)
     rest = cycle(bodies)
     done = 0
     began = perf_counter()

@@ -12,7 +12,7 @@ from bench.approvals import announce_restarts, post_approvals
 from bench.figures import Figure
 from bench.machine import cores
 from forewarn.core.facts import Approved, Entry
-from forewarn.journal.sqlite import SqliteJournal
+from forewarn.journal.sqlite.journal import SqliteJournal
 
 _CROWD = 100_000
 _AT_ONCE = 5_000

@@ -14,8 +14,8 @@ from msgspec.structs import replace
 from bench import fleets
 from bench.machine import cores
 from forewarn.control.bodies import VmOperationBody
-from forewarn.control.client import Client
-from forewarn.control.difference import Difference
+from forewarn.control.client import ControlClient
+from forewarn.fleetfile.diff import FleetDiff
 
 WRITES = 200
 """Commands per second."""
@@ -28,7 +28,7 @@ Disturb = Callable[[Path, Signal], None]
 
 def write(data: Path, stop: Signal) -> None:
     """Announce restarts and take them back."""
-    with Client.local(data) as client:
+    with ControlClient.local(data) as client:
         for number in _beats(WRITES // 2, stop):
             vm, _ = fleets.mixed(1_000 + number % 400)
             told = client.operate_vm(vm.name, VmOperationBody(operation="restart"))
@@ -39,7 +39,7 @@ def take_snapshots(data: Path, stop: Signal) -> None:
     """Fold one snapshot after another as the service does it: a process of low priority, on the service's core."""
     core, _ = cores()
     vm, _ = fleets.mixed(2_000)
-    with Client.local(data) as client:
+    with ControlClient.local(data) as client:
         while not stop.is_set():
             client.operate_vm(vm.name, VmOperationBody(operation="deallocate"))
             client.operate_vm(vm.name, VmOperationBody(operation="start"))
@@ -48,7 +48,7 @@ def take_snapshots(data: Path, stop: Signal) -> None:
 
 def change_fleet(data: Path, stop: Signal) -> None:
     """Add 1,000 VMs and remove them again."""
-    with Client.local(data) as client:
+    with ControlClient.local(data) as client:
         for _ in _beats(CHANGES // 2, stop):
             client.change_fleet(addition(1_000))
             stop.wait(1 / CHANGES)
@@ -69,17 +69,17 @@ def beside(data: Path, *disturb: Disturb) -> Iterator[None]:
         each.result()
 
 
-def addition(size: int) -> Difference:
+def addition(size: int) -> FleetDiff:
     """Return a change that adds standalone VMs."""
     members = [fleets.standalone(_BEYOND + number) for number in range(size)]
-    return Difference(
+    return FleetDiff(
         groups=tuple(terms for _, terms in members), vms=tuple(replace(vm, host="") for vm, _ in members)
     )
 
 
-def removal(size: int) -> Difference:
+def removal(size: int) -> FleetDiff:
     """Return the change that takes them away again."""
-    return Difference(removed_vms=tuple(fleets.standalone(_BEYOND + number)[0].name for number in range(size)))
+    return FleetDiff(removed_vms=tuple(fleets.standalone(_BEYOND + number)[0].name for number in range(size)))
 
 
 def _beats(rate: int, stop: Signal) -> Iterator[int]:

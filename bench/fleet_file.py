@@ -18,7 +18,7 @@ from forewarn.clocks import SystemClock
 from forewarn.config.settings import Settings
 from forewarn.config.values import Endpoint
 from forewarn.drivers.simulated import SimulatedDriver
-from forewarn.journal.sqlite import SqliteJournal
+from forewarn.journal.sqlite.journal import SqliteJournal
 from forewarn.wiring import Assembly
 
 async def main():

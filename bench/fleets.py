@@ -18,7 +18,7 @@ from uuid import UUID
 from bench.processes import python
 from forewarn.core.facts import AnyFact, Enrolled, Entry, FleetChanged
 from forewarn.core.model import NODE, GroupKind, GroupTerms, Host, InstanceFacts, Vm
-from forewarn.journal.sqlite import DEFAULT_HISTORY, SqliteJournal
+from forewarn.journal.sqlite.journal import DEFAULT_HISTORY, SqliteJournal
 
 _BLOCK = 1_000
 _PER_HOST = 20
@@ -130,4 +130,4 @@ def kept_journal(directory: Path, size: int, member: Member = mixed) -> Path:
 
 def fold_command(directory: Path) -> list[str]:
     """Return the command by which the service has a snapshot taken."""
-    return python("forewarn.journal.fold", str(directory), str(DEFAULT_HISTORY.total_seconds()))
+    return python("forewarn.journal.sqlite.snapshot_process", str(directory), str(DEFAULT_HISTORY.total_seconds()))

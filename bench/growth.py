@@ -15,7 +15,7 @@ from bench.processes import memory_of
 from bench.server import Server
 from bench.wrk import TARGET
 from forewarn.control.bodies import VmOperationBody
-from forewarn.control.client import Client
+from forewarn.control.client import ControlClient
 from forewarn.core.errors import Refused
 
 _VMS = 2_000
@@ -74,7 +74,7 @@ def _samples(data: Path, server: Server, minutes: float) -> Iterator[Sample]:
     began = time.monotonic()
     sampled = began
     yield Sample(0.0, 0, memory_of(server.pid).resident)
-    with Client.local(data) as client:
+    with ControlClient.local(data) as client:
         for number in count():
             _operate(client, server, number)
             now = time.monotonic()
@@ -86,7 +86,7 @@ def _samples(data: Path, server: Server, minutes: float) -> Iterator[Sample]:
             time.sleep(max(0.0, began + (number + 1) / _RATE - now))
 
 
-def _operate(client: Client, server: Server, number: int) -> None:
+def _operate(client: ControlClient, server: Server, number: int) -> None:
     """Restart one VM; it asks for its document, and every second one approves."""
     vm = number * _STRIDE % _VMS
     member, _ = fleets.mixed(vm)

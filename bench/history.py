@@ -16,16 +16,16 @@ from uuid import UUID
 from zlib import crc32
 
 from bench.figures import Figure, percentile, spread_of
-from forewarn.control.access import Bearer
-from forewarn.control.history import Question, answer
-from forewarn.control.lines import as_json_lines
+from forewarn.audit.history import HistoryQuery, read_history_page
+from forewarn.audit.history_lines import as_json_lines
+from forewarn.core.access import Principal
+from forewarn.core.credentials import Role
 from forewarn.core.facts import Announced, AnyFact, Approved, Attempted, Completed, Entry, Started
 from forewarn.core.fleet import Fleet
 from forewarn.core.model import NODE, Caller, CallerKind, Event, EventSource, EventStatus, EventType
-from forewarn.core.outsiders import Role
-from forewarn.journal import file, index
 from forewarn.journal.codec import Row, pack
-from forewarn.journal.sqlite import SqliteJournal
+from forewarn.journal.sqlite import database, index
+from forewarn.journal.sqlite.journal import SqliteJournal
 
 _VMS = 100_000
 _LIVES = 20
@@ -73,7 +73,9 @@ def history(directory: Path, *, quick: bool) -> Iterator[Figure]:
 def _ask(journal: SqliteJournal, last: int, vm: int) -> float:
     """Return the milliseconds that a question takes."""
     began = perf_counter()
-    found = answer(journal, Fleet(), last, Question(vm=_name(vm), limit=1_000), Bearer(_OPERATOR, Role.OPERATOR))
+    found = read_history_page(
+        journal, Fleet(), last, HistoryQuery(vm=_name(vm), limit=1_000), Principal(_OPERATOR, Role.OPERATOR)
+    )
     as_json_lines(found.lines)
     took = (perf_counter() - began) * 1_000
     assert len(found.lines) == _LIVES * _FACTS
@@ -86,7 +88,7 @@ def _write(directory: Path, vms: int) -> int:
     journal.load()
     journal.close()
     last = vms * _LIVES * _ENTRIES
-    with closing(sqlite3.connect(directory / file.NAME, isolation_level=None)) as written:
+    with closing(sqlite3.connect(directory / database.NAME, isolation_level=None)) as written:
         _fill(written, "entries VALUES (?, ?, ?)", _rows(vms))
         checksum = written.execute("SELECT checksum FROM entries WHERE revision = ?", (last,)).fetchone()[0]
         with closing(index.open_writer(directory, written)) as subjects:

@@ -23,8 +23,8 @@ from bench.machine import cores, staying_on
 from bench.pacer import Pace
 from bench.rounds import alternate
 from bench.server import Server
-from forewarn.control.client import Client
-from forewarn.control.difference import Difference
+from forewarn.control.client import ControlClient
+from forewarn.fleetfile.diff import FleetDiff
 
 _FLEET = 100_000
 _QUICK_FLEET = 10_000
@@ -96,6 +96,6 @@ def _pause(ours: Server, data: Path, size: int, *, times: int) -> Figure:
     )
 
 
-def _apply(change: Difference, data: Path, _: Signal) -> None:
-    with Client.local(data) as client:
+def _apply(change: FleetDiff, data: Path, _: Signal) -> None:
+    with ControlClient.local(data) as client:
         client.change_fleet(change)

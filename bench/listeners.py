@@ -19,7 +19,7 @@ from bench.figures import Figure, spread_of
 from bench.machine import cores
 from bench.processes import python, run_on
 from forewarn.control.bodies import TermsBody
-from forewarn.control.client import Client
+from forewarn.control.client import ControlClient
 from forewarn.core.errors import Unavailable
 from forewarn.metadata.limits import Limits, provide_files
 
@@ -56,7 +56,7 @@ def listeners(directory: Path, *, quick: bool) -> Iterator[Figure]:
     )
 
 
-class _Ears:
+class _Receipts:
     """What all listeners together have heard."""
 
     def __init__(self, listeners: int) -> None:
@@ -82,7 +82,7 @@ class _Ears:
 class _Listener(asyncio.Protocol):
     """One end; what comes together is one message here, and all of them are small."""
 
-    def __init__(self, ears: _Ears) -> None:
+    def __init__(self, ears: _Receipts) -> None:
         self._ears = ears
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -94,14 +94,14 @@ class _Listener(asyncio.Protocol):
 
 
 async def _listen(plan: _Plan) -> list[float]:
-    ears = _Ears(plan.listeners)
+    ears = _Receipts(plan.listeners)
     loop = asyncio.get_running_loop()
     path = str(Path(plan.data) / "control.sock")
     transports = [
         (await loop.create_unix_connection(lambda: _Listener(ears), path))[0] for _ in range(plan.listeners)
     ]
     await ears.spread()  # all of them listen
-    with Client.local(Path(plan.data)) as client:
+    with ControlClient.local(Path(plan.data)) as client:
         group = next(client.groups()).name
         times = []
         for number in range(plan.changes):
@@ -117,7 +117,7 @@ def _wait_for_service(data: Path) -> None:
     until = time.monotonic() + _PATIENCE
     while True:
         try:
-            with Client.local(data) as client:
+            with ControlClient.local(data) as client:
                 client.me()
         except Unavailable:
             if time.monotonic() > until:

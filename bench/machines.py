@@ -9,16 +9,16 @@ from statistics import median
 
 from bench.approver import Approver
 from bench.figures import Figure, spread_of
-from bench.ledgers import Ledger
 from bench.machine import cores, staying_on
 from bench.monitor import Monitor
 from bench.moves import moves
+from bench.record_watch import RecordWatch
 from bench.rounds import say
 from bench.sites import BRIDGE_ADDRESS, FLEET, VM, booted, end, settings
 from demo.service import Service, ended
 from demo.site import Site
 from forewarn.control.bodies import VmOperationBody
-from forewarn.control.client import Client
+from forewarn.control.client import ControlClient
 
 _LARGE = "large-0"
 _FROZEN = 1
@@ -48,9 +48,9 @@ def machines(directory: Path, *, quick: bool) -> Iterator[Figure]:
         yield moves(site, directory / "driver", _LARGE, "384 MiB in use", rounds=1 if quick else 8)
 
 
-def _freezes(site: Site, data: Path, client: Client, *, rounds: int) -> Iterator[Figure]:
+def _freezes(site: Site, data: Path, client: ControlClient, *, rounds: int) -> Iterator[Figure]:
     (data / "driver").mkdir(mode=0o700, exist_ok=True)
-    ledger = Ledger(data / "driver")
+    ledger = RecordWatch(data / "driver")
     approver = Approver(site, BRIDGE_ADDRESS)
     called, after_answer, stopped, too_long = [], [], [], []
     with Monitor(site.place(VM, "h1", "kit")) as monitor:

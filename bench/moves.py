@@ -21,9 +21,9 @@ from bench.rounds import alternate
 from bench.sites import HOSTS, settings
 from demo.site import Site
 from forewarn.clocks import SystemClock
-from forewarn.core.model import Event, EventSource, EventStatus, EventType, Host, Sighting, Vm
+from forewarn.core.model import Event, EventSource, EventStatus, EventType, Host, Observation, Vm
 from forewarn.drivers.qemu.driver import QemuDriver
-from forewarn.node.driver import Berth, Done, Impact, Underway
+from forewarn.node.driver import CandidateHost, Impact, ImpactDone, ImpactUnderway
 
 _BETWEEN = 1.5
 """Seconds between two moves, in which the driver finds the machine where it is."""
@@ -39,9 +39,9 @@ def moves(site: Site, directory: Path, vm: str, told: str, *, rounds: int) -> Fi
     def ours(here: str, there: str) -> None:
         impact = _impact(vm, here, there)
         done = driver.perform(impact)
-        while isinstance(done, Underway):
+        while isinstance(done, ImpactUnderway):
             done = driver.outcome_of(impact)
-        if not isinstance(done, Done):
+        if not isinstance(done, ImpactDone):
             raise SystemExit(f"The driver could not move the guest: {done}")
 
     def plain(here: str, there: str) -> None:
@@ -69,7 +69,7 @@ def moves(site: Site, directory: Path, vm: str, told: str, *, rounds: int) -> Fi
     )
 
 
-def _ignore(_: Sighting) -> None:
+def _ignore(_: Observation) -> None:
     """Take no notice of moves that the driver did not make itself."""
 
 
@@ -125,4 +125,4 @@ def _impact(vm: str, here: str, there: str) -> Impact:
         attempted_at=now,
         attempts=1,
     )
-    return Impact(event, (Vm(vm, "web", host=here),), now, deletes=False, berths=(Berth(Host(there)),))
+    return Impact(event, (Vm(vm, "web", host=here),), now, deletes=False, candidates=(CandidateHost(Host(there)),))

@@ -7,7 +7,7 @@ from string import Template
 
 from bench.processes import free_port, running, wait_until_listening
 from bench.server import Server
-from forewarn.wire import problems
+from forewarn.wire import error_responses
 from forewarn.wire.bodies import JSON
 from forewarn.wire.versions import API_VERSIONS, SCHEDULED_EVENTS
 
@@ -69,7 +69,7 @@ def render_config(prefix: Path, port: int, etags: Mapping[str, str], body: bytes
     The Content-Type is made longer or shorter by ``stretch`` bytes, which is the one way for both servers to send
     equally many that costs nginx nothing.
     """
-    invalid = problems.version_invalid(SCHEDULED_EVENTS.newest)
+    invalid = error_responses.version_invalid(SCHEDULED_EVENTS.newest)
     return _CONFIG.substitute(
         prefix=prefix,
         port=port,
@@ -77,11 +77,11 @@ def render_config(prefix: Path, port: int, etags: Mapping[str, str], body: bytes
         versions="\n".join(f"        api-version={version.name} 1;" for version in API_VERSIONS),
         content_type=(JSON + "." * stretch)[: len(JSON) + stretch],
         body=body.decode(),
-        forbidden=problems.FORBIDDEN.body.decode(),
-        header_missing=problems.METADATA_HEADER_MISSING.body.decode(),
-        forwarded=problems.FORWARDED.body.decode(),
+        forbidden=error_responses.FORBIDDEN.body.decode(),
+        header_missing=error_responses.METADATA_HEADER_MISSING.body.decode(),
+        forwarded=error_responses.FORWARDED.body.decode(),
         version_invalid=invalid.body.decode(),
-        not_found=problems.NOT_FOUND.body.decode(),
+        not_found=error_responses.NOT_FOUND.body.decode(),
     )
 
 

@@ -21,7 +21,7 @@ _STANDARD = "import argparse, http.client, json"
 _REQUEST = """
 import sys, time
 import forewarn.client.client
-from forewarn.cli.listening import name_of, service
+from forewarn.cli.vm_commands import name_of, service
 began = time.perf_counter()
 with service(sys.argv[1], None) as client:
     client.document()

@@ -15,16 +15,16 @@ from contextlib import suppress
 from types import FrameType
 
 from demo import needs, traces
-from demo.cloud import Cloud, Trouble
+from demo.cloud import Cloud, DemoProblem
 from demo.initramfs import NoInitramfs
 from demo.kernel import NoKernel, cache, has_kernel
-from demo.story import Broken, Play
+from demo.scenes import ClaimFailed, DemoRun
 from demo.view import View
 from forewarn.core.errors import ForewarnError
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _INTERRUPTED = 130
-_EXPECTED = (Broken, Trouble, NoKernel, NoInitramfs, ForewarnError, RuntimeError, TimeoutError, OSError)
+_EXPECTED = (ClaimFailed, DemoProblem, NoKernel, NoInitramfs, ForewarnError, RuntimeError, TimeoutError, OSError)
 """What can go wrong on a machine; each says so in a sentence."""
 
 
@@ -46,7 +46,7 @@ def _run(view: View, *, stays: bool) -> int:
     traces.sweep()
     directory = traces.make_directory()
     cloud = Cloud(directory, view)
-    play = Play(cloud, view)
+    play = DemoRun(cloud, view)
     code = 1
     ending = ""
     # Two, so that an interruption in the first "finally" still meets the second.

@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Protocol
 
 from demo.guest import Guest
-from demo.record import Record
+from demo.guest_observer import HOSTS, GuestObservations, GuestObserver
+from demo.journal_printer import JournalPrinter
 from demo.service import Service
 from demo.site import Site
-from demo.watching import HOSTS, Seen, Watcher
-from forewarn.control.client import Client
-from forewarn.control.story import Story
+from forewarn.audit.timeline import Timeline
+from forewarn.control.client import ControlClient
 
 NAMES = ("web-0", "web-1", "web-2")
 SPOT = "web-1"
@@ -26,7 +26,7 @@ _GRACE = 15.0
 """Seconds that a guest has to shut down by itself, on a machine that does much else."""
 
 
-class Trouble(Exception):
+class DemoProblem(Exception):
     """The demo cannot go on."""
 
 
@@ -36,7 +36,7 @@ class Listener(Protocol):
     def say(self, text: str) -> None:
         """Tell what the demo does."""
 
-    def tell_heard(self, guest: Seen, words: str) -> None:
+    def tell_heard(self, guest: GuestObservations, words: str) -> None:
         """Tell what a guest said."""
 
     def tell_recorded(self, text: str) -> None:
@@ -46,12 +46,12 @@ class Listener(Protocol):
 class Cloud:
     """All that runs; what is open is closed in ``close``, however far it came."""
 
-    client: Client
-    _record: Record
+    client: ControlClient
+    _record: JournalPrinter
 
     def __init__(self, directory: Path, listener: Listener) -> None:
         self.site = Site(directory / "site")
-        self.guests = [Seen(name, "", number) for number, name in enumerate(NAMES)]
+        self.guests = [GuestObservations(name, "", number) for number, name in enumerate(NAMES)]
         self._directory = directory
         self._listener = listener
         self._may_end: set[str] = set()
@@ -63,7 +63,7 @@ class Cloud:
         self._open.enter_context(self.site)
         for guest in self.guests:
             guest.address = self.site.describe(guest.name, guest.update_domain, approve="self", memory=MEMORY)
-        watcher = Watcher(self.site, self.guests, self._listener.tell_heard)
+        watcher = GuestObserver(self.site, self.guests, self._listener.tell_heard)
         self._open.callback(watcher.close)
         self._listener.say("three guests boot, in software emulation")
         for guest in self.guests:
@@ -71,7 +71,7 @@ class Cloud:
         service = Service(self.site, self._directory / "service", self._fleet(), **self._settings())
         self._open.callback(service.kill)
         self.client = self._open.enter_context(service.begin())
-        self._record = Record(self.data, self._listener.tell_recorded)
+        self._record = JournalPrinter(self.data, self._listener.tell_recorded)
         self._open.callback(self._record.close)
         self._listener.say("forewarn serve answers on 169.254.169.254, with driver qemu")
         for guest in self.guests:
@@ -89,7 +89,7 @@ class Cloud:
         """Where the service keeps its data, by which commands find it."""
         return self._directory / "service" / "data"
 
-    def guest(self, name: str) -> Seen:
+    def guest(self, name: str) -> GuestObservations:
         return next(guest for guest in self.guests if guest.name == name)
 
     def let_end(self, name: str) -> None:
@@ -109,7 +109,7 @@ class Cloud:
         finally:
             guest.close()
 
-    def ended(self, event: str) -> Story:
+    def ended(self, event: str) -> Timeline:
         """Wait for the end of an event, and until it is told; return its story."""
         self.wait_for(f"the end of event {event}", lambda: event in self._record.over)
         return self.client.story(event)
@@ -119,12 +119,12 @@ class Cloud:
         ending = time.monotonic() + seconds
         while not is_so():
             if failure := self._record.failure:
-                raise Trouble(f"the service is lost: {failure}")
+                raise DemoProblem(f"the service is lost: {failure}")
             for guest in self.guests:
                 if guest.state == "ended" and guest.name not in self._may_end:
-                    raise Trouble(f"the machine of {guest.name} has ended, though nobody asked for it")
+                    raise DemoProblem(f"the machine of {guest.name} has ended, though nobody asked for it")
             if time.monotonic() > ending:
-                raise Trouble(f"waited {seconds:.0f} s for {what}, in vain")
+                raise DemoProblem(f"waited {seconds:.0f} s for {what}, in vain")
             time.sleep(0.05)
 
     def _fleet(self) -> str:

@@ -12,7 +12,7 @@ from time import monotonic, sleep
 from typing import Any
 
 from demo.site import Site
-from forewarn.drivers.qemu.monitors import Absent, Monitors
+from forewarn.drivers.qemu.monitors import MonitorAbsent, Monitors
 
 BOOT_TAKES = 180.0
 """Seconds after which a guest counts as lost, on a machine that does much else."""
@@ -52,7 +52,7 @@ class Guest:
 
     def stop(self) -> None:
         """End the machine, if it is there."""
-        with suppress(Absent):
+        with suppress(MonitorAbsent):
             self.execute("quit")
             self._monitors.await_end(self.monitor, 10)
 
@@ -85,7 +85,7 @@ class Guest:
         """Return what QEMU says of the machine; ``gone`` when there is none."""
         try:
             return str(self.execute("query-status")["status"])
-        except Absent:
+        except MonitorAbsent:
             return "gone"
 
     def order(self, line: str) -> None:

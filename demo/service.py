@@ -10,7 +10,7 @@ from time import monotonic, sleep
 from typing import Any
 
 from demo.site import METADATA, Site
-from forewarn.control.client import Client
+from forewarn.control.client import ControlClient
 
 _PATIENCE = 180.0
 _ENDED = {"Completed", "Failed", "Canceled"}
@@ -33,7 +33,7 @@ class Service:
             lines += [f"[drivers.{driver}]", *(f"{key} = {json.dumps(value)}" for key, value in table.items())]
         (directory / "forewarn.toml").write_text("\n".join(lines) + "\n", encoding="utf-8")
 
-    def begin(self) -> Client:
+    def begin(self) -> ControlClient:
         """Start it; return a client of its control socket once it answers."""
         self._begun += 1
         with (self._directory / "log").open("ab") as log:
@@ -46,7 +46,7 @@ class Service:
                 stderr=log,
             )
         wait_for("the service to answer", self._answers)
-        return Client.local(self._directory / "data")
+        return ControlClient.local(self._directory / "data")
 
     def kill(self) -> None:
         """End it without a word."""
@@ -73,7 +73,7 @@ def wait_for(what: str, is_so: Callable[[], bool], seconds: float = _PATIENCE) -
         sleep(0.02)
 
 
-def ended(client: Client, event: str) -> str:
+def ended(client: ControlClient, event: str) -> str:
     """Wait for the end of an event; return how it ended, and what was said then."""
     wait_for(f"the end of event {event}", lambda: client.story(event).status in _ENDED)
     story = client.story(event)

@@ -17,7 +17,7 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
-from demo.watching import Seen
+from demo.guest_observer import GuestObservations
 
 _STYLES = {
     "booting": "yellow",
@@ -46,12 +46,12 @@ class View:
             self._console = Console(file=self._console.file, force_terminal=False, color_system=None, highlight=False)
         self._began = time.monotonic()
         self._scene = "Forewarn with real guests"
-        self._guests: Sequence[Seen] = ()
+        self._guests: Sequence[GuestObservations] = ()
         self._is_over = False
         self._recorded: deque[tuple[float, str]] = deque(maxlen=_MOST_LINES)
         self._open = ExitStack()
 
-    def show(self, guests: Sequence[Seen]) -> None:
+    def show(self, guests: Sequence[GuestObservations]) -> None:
         """Show these guests from now on."""
         self._guests = guests
         self._print(Text(self._scene, style="bold"))
@@ -101,7 +101,7 @@ class View:
         mark, style = ("✓", "green") if holds else ("✗", "bold red")
         self._print(Text.assemble(("  " + mark, style), f" {text}"))
 
-    def tell_heard(self, guest: Seen, words: str) -> None:
+    def tell_heard(self, guest: GuestObservations, words: str) -> None:
         if not self._is_live and not self._is_over:
             self._print(Text(f"    {self.elapsed:5.1f} s  {guest.name} says: {words}"))
 

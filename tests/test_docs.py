@@ -9,14 +9,14 @@ from typing import TypeVar
 
 import pytest
 
-from forewarn.agent import assembly
 from forewarn.agent import settings as agent_settings
+from forewarn.agent.runtime import assembly
 from forewarn.config import settings
-from forewarn.control import tables
 from forewarn.core import commands, errors, facts, notice
+from forewarn.fleetfile import tables
 from forewarn.metadata import request
-from forewarn.wire import problems, versions
-from forewarn.wire.words import SOURCES, TYPES
+from forewarn.wire import error_responses, versions
+from forewarn.wire.azure_names import SOURCES, TYPES
 from tools import reference
 
 ROOT = Path(__file__).parents[1]
@@ -99,8 +99,8 @@ def test_every_flag_that_is_named_exists() -> None:
 def test_every_refusal_is_described() -> None:
     """Each body that a VM can be given stands on the page of the protocol, with its status."""
     page = text(DOCS / "reference" / "azure.md")
-    known = [each for each in vars(problems).values() if isinstance(each, problems.Problem)]
-    known.append(problems.version_invalid(versions.SCHEDULED_EVENTS.newest))
+    known = [each for each in vars(error_responses).values() if isinstance(each, error_responses.ErrorResponse)]
+    known.append(error_responses.version_invalid(versions.SCHEDULED_EVENTS.newest))
 
     assert [each.body for each in known if each.body.decode() not in page or str(each.status) not in page] == []
 
@@ -108,7 +108,7 @@ def test_every_refusal_is_described() -> None:
 def test_every_route_and_version_is_described() -> None:
     """Each route, and each api-version of the document, stands on the page of the protocol."""
     page = text(DOCS / "reference" / "azure.md")
-    routes = [each for each in vars(request).values() if isinstance(each, request.Route) and each.methods]
+    routes = [each for each in vars(request).values() if isinstance(each, request.MetadataRoute) and each.methods]
 
     assert len(routes) >= 3
     assert [each.path for each in routes if f"GET  {each.path}" not in page] == []

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from forewarn.files import InUse, Lock, private_directory, restrict_files, sync_directory, written
+from forewarn.files import FileLock, InUse, private_directory, restrict_files, sync_directory, write_atomically
 
 
 def test_the_holder_is_named(tmp_path: Path) -> None:
     """Who comes second learns the holder's process id and what to do."""
-    first, second = Lock(tmp_path / "lock"), Lock(tmp_path / "lock")
+    first, second = FileLock(tmp_path / "lock"), FileLock(tmp_path / "lock")
     first.acquire()
     first.acquire()
 
@@ -31,7 +31,7 @@ def test_the_holder_is_named(tmp_path: Path) -> None:
 def test_a_place_that_cannot_hold_a_lock_is_refused(tmp_path: Path) -> None:
     """A missing directory is named."""
     with pytest.raises(FileNotFoundError):
-        Lock(tmp_path / "missing" / "lock").acquire()
+        FileLock(tmp_path / "missing" / "lock").acquire()
 
 
 @pytest.mark.end_to_end
@@ -51,19 +51,19 @@ def test_the_lock_of_a_killed_process_is_free(tmp_path: Path) -> None:
         assert holder.stdout is not None
         assert holder.stdout.readline() == b"held\n"
         with pytest.raises(InUse, match=f"id {holder.pid}:"):
-            Lock(tmp_path / "lock").acquire()
+            FileLock(tmp_path / "lock").acquire()
         holder.send_signal(signal.SIGKILL)
 
-    lock = Lock(tmp_path / "lock")
+    lock = FileLock(tmp_path / "lock")
     lock.acquire()
     lock.release()
 
 
 def test_a_file_is_whole_or_not_there(tmp_path: Path) -> None:
     """What fails half-way leaves nothing behind."""
-    with written(tmp_path / "whole") as file:
+    with write_atomically(tmp_path / "whole") as file:
         file.write(b"all of it")
-    with pytest.raises(ValueError, match="closed file"), written(tmp_path / "half") as file:
+    with pytest.raises(ValueError, match="closed file"), write_atomically(tmp_path / "half") as file:
         file.close()
     sync_directory(tmp_path)
 
@@ -80,10 +80,10 @@ def test_what_is_written_is_for_its_owner_alone(tmp_path: Path) -> None:
     path.write_text("loose")
     path.chmod(0o644)
 
-    with written(path):
+    with write_atomically(path):
         pass
-    Lock(tmp_path / "lock").acquire()
-    with written(tmp_path / "fleet.toml", 0o644):
+    FileLock(tmp_path / "lock").acquire()
+    with write_atomically(tmp_path / "fleet.toml", 0o644):
         pass
 
     assert (mode(path), mode(tmp_path / "lock"), mode(tmp_path / "fleet.toml")) == (0o600, 0o600, 0o644)

@@ -14,19 +14,19 @@ import pytest
 
 from forewarn.clocks import ManualClock
 from forewarn.config.settings import Settings
-from forewarn.config.values import Endpoint
+from forewarn.config.values import ListenAddress
 from forewarn.control.bodies import TermsBody, VmOperationBody
-from forewarn.control.client import Client
-from forewarn.control.difference import Difference
-from forewarn.control.fleet_applier import TOPIC, FileReport
-from forewarn.core.commands import ChangeFleet, OperateVm, Report, Result, SetGroup, VmOperation
+from forewarn.control.client import ControlClient
+from forewarn.control.server.fleet_applier import TOPIC, FleetFileReport
+from forewarn.core.commands import ChangeFleet, ImpactResult, OperateVm, ReportImpact, SetGroup, VmOperation
 from forewarn.core.errors import BadInput, Unavailable
 from forewarn.core.facts import Entry, FleetChanged
 from forewarn.core.model import NODE, Caller, CallerKind, GroupKind, GroupTerms, Vm
 from forewarn.drivers.simulated import SimulatedDriver
+from forewarn.fleetfile.diff import FleetDiff
 from forewarn.journal.port import Journal, NotWritten
-from forewarn.journal.sqlite import SqliteJournal
-from forewarn.node.held import TOPIC as HELD
+from forewarn.journal.sqlite.journal import SqliteJournal
+from forewarn.node.held_changes import TOPIC as HELD
 from forewarn.wiring import Assembly
 
 ANN = Caller(CallerKind.OPERATOR, "ann")
@@ -41,7 +41,7 @@ def file_of(*vms: str, more: str = "") -> str:
     )
 
 
-class Site:
+class FleetFileHarness:
     """One directory in which a service starts again and again."""
 
     def __init__(self, directory: Path) -> None:
@@ -52,7 +52,7 @@ class Site:
         """Start, let a story happen, and stop without a word."""
 
         async def play() -> None:
-            settings = Settings(metadata=Endpoint("127.0.0.1", 0), fleet=self.file, strict=strict)
+            settings = Settings(metadata=ListenAddress("127.0.0.1", 0), fleet=self.file, strict=strict)
             clock = ManualClock()
             driver = SimulatedDriver.from_settings({}, clock, 1.0)
             journal: Journal = SqliteJournal(self.data)
@@ -68,8 +68,8 @@ class Site:
 
 
 @pytest.fixture
-def site(tmp_path: Path) -> Site:
-    found = Site(tmp_path)
+def harness(tmp_path: Path) -> FleetFileHarness:
+    found = FleetFileHarness(tmp_path)
     found.data.mkdir()
     found.file.write_text(file_of(*VMS))
     return found
@@ -79,7 +79,7 @@ async def nothing(assembly: Assembly) -> None:
     """Let nothing happen."""
 
 
-def test_what_was_done_at_run_time_survives_a_start(site: Site) -> None:
+def test_what_was_done_at_run_time_survives_a_start(harness: FleetFileHarness) -> None:
     """Terms stay set, and deleted VMs gone."""
 
     async def change(assembly: Assembly) -> None:
@@ -87,20 +87,20 @@ def test_what_was_done_at_run_time_survives_a_start(site: Site) -> None:
         delete = OperateVm(id=uuid4().hex, by=ANN, operation=VmOperation.DELETE, vm="web-1")
         await assembly.node.submit(delete)
         (event,) = assembly.node.fleet.events
-        await assembly.node.submit(Report(id=uuid4().hex, by=NODE, event=event, result=Result.DONE))
+        await assembly.node.submit(ReportImpact(id=uuid4().hex, by=NODE, event=event, result=ImpactResult.DONE))
 
     async def look(assembly: Assembly) -> None:
         assert assembly.node.fleet.groups["web"].terms.policy.quiet_hours == ("22:00-06:00",)
         assert "web-1" not in assembly.node.fleet.vms
         assert assembly.node.warnings == {}
 
-    site.start(change)
-    site.start(look)
-    site.file.write_text("# a remark\n" + file_of(*VMS))
-    site.start(look)
+    harness.start(change)
+    harness.start(look)
+    harness.file.write_text("# a remark\n" + file_of(*VMS))
+    harness.start(look)
 
 
-def test_a_held_removal_waits_over_restarts_and_snapshots(site: Site) -> None:
+def test_a_held_removal_waits_over_restarts_and_snapshots(harness: FleetFileHarness) -> None:
     """It is named until the event ends, and then carried out in the same append."""
 
     async def restart(assembly: Assembly) -> None:
@@ -112,92 +112,94 @@ def test_a_held_removal_waits_over_restarts_and_snapshots(site: Site) -> None:
 
     async def end(assembly: Assembly) -> None:
         (event,) = assembly.node.fleet.events
-        await assembly.node.submit(Report(id=uuid4().hex, by=NODE, event=event, result=Result.DONE))
+        await assembly.node.submit(ReportImpact(id=uuid4().hex, by=NODE, event=event, result=ImpactResult.DONE))
         assert "web-0" not in assembly.node.fleet.vms
         assert assembly.node.warnings == {}
 
-    site.start(restart)
-    site.file.write_text(file_of(*VMS[1:]))
-    site.start(look)
-    site.start(look)
-    site.start(end)
+    harness.start(restart)
+    harness.file.write_text(file_of(*VMS[1:]))
+    harness.start(look)
+    harness.start(look)
+    harness.start(end)
 
 
-def test_a_start_does_not_remove_more_than_a_fifth(site: Site) -> None:
+def test_a_start_does_not_remove_more_than_a_fifth(harness: FleetFileHarness) -> None:
     """Health says what to do."""
-    site.start(nothing)
-    site.file.write_text(file_of(*VMS[2:]))
+    harness.start(nothing)
+    harness.file.write_text(file_of(*VMS[2:]))
 
     async def look(assembly: Assembly) -> None:
         assert list(assembly.node.fleet.vms) == list(VMS)
         assert "fleet apply FILE --yes" in assembly.node.warnings[HELD]
 
-    site.start(look)
-    site.start(look)
+    harness.start(look)
+    harness.start(look)
 
 
-def test_a_wrong_file_does_not_keep_a_recorded_fleet_from_its_guests(site: Site) -> None:
+def test_a_wrong_file_does_not_keep_a_recorded_fleet_from_its_guests(harness: FleetFileHarness) -> None:
     """On an empty journal it is refused, and with strict always."""
-    good = site.file.read_text()
-    site.file.write_text(good.replace("kind", "kin"))
+    good = harness.file.read_text()
+    harness.file.write_text(good.replace("kind", "kin"))
     with pytest.raises(BadInput, match="there is no key 'kin'"):
-        site.start(nothing)
-    site.file.write_text(good)
-    site.start(nothing)
-    site.file.write_text(good.replace("kind", "kin"))
+        harness.start(nothing)
+    harness.file.write_text(good)
+    harness.start(nothing)
+    harness.file.write_text(good.replace("kind", "kin"))
 
     async def look(assembly: Assembly) -> None:
         assert list(assembly.node.fleet.vms) == list(VMS)
         assert "there is no key 'kin'" in assembly.node.warnings[TOPIC]
 
-    site.start(look)
+    harness.start(look)
     with pytest.raises(BadInput, match="there is no key 'kin'"):
-        site.start(nothing, strict=True)
-    site.file.unlink()
-    site.start(lambda assembly: _says(assembly, "cannot be read"))
+        harness.start(nothing, strict=True)
+    harness.file.unlink()
+    harness.start(lambda assembly: _says(assembly, "cannot be read"))
 
 
 def test_a_file_that_cannot_be_recorded_does_not_keep_a_recorded_fleet_from_its_guests(
-    site: Site, monkeypatch: pytest.MonkeyPatch
+    harness: FleetFileHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With a full disk the service starts with what is recorded, and says so."""
-    site.start(nothing)
-    site.file.write_text(file_of(*VMS, "new"))
+    harness.start(nothing)
+    harness.file.write_text(file_of(*VMS, "new"))
 
     def refuse(*_: object) -> None:
         raise NotWritten("the disk is full")
 
     with monkeypatch.context() as full:
         full.setattr(SqliteJournal, "append", refuse)
-        site.start(lambda assembly: _says(assembly, "the disk is full"))
+        harness.start(lambda assembly: _says(assembly, "the disk is full"))
 
     async def look(assembly: Assembly) -> None:
         assert "new" in assembly.node.fleet.vms
         assert TOPIC not in assembly.node.warnings
 
-    site.start(look)
+    harness.start(look)
 
 
 async def _says(assembly: Assembly, said: str) -> None:
     assert said in assembly.node.warnings[TOPIC]
 
 
-def test_an_unchanged_file_is_not_even_parsed(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unchanged_file_is_not_even_parsed(harness: FleetFileHarness, monkeypatch: pytest.MonkeyPatch) -> None:
     """It is recognised by its digest."""
-    site.start(nothing)
+    harness.start(nothing)
 
     def wrong(_: object) -> None:
         raise AssertionError("parsed")
 
-    monkeypatch.setattr("forewarn.control.fleet_applier.wish_of", wrong)
+    monkeypatch.setattr("forewarn.control.server.fleet_applier.parse_fleet", wrong)
 
     async def again(assembly: Assembly) -> None:
-        assert await assembly.apply_fleet_file(site.file) == FileReport(source=str(site.file), is_unchanged=True)
+        assert await assembly.apply_fleet_file(harness.file) == FleetFileReport(
+            source=str(harness.file), is_unchanged=True
+        )
 
-    site.start(again)
+    harness.start(again)
 
 
-def test_an_entry_without_room_is_left_out_and_tried_again(site: Site) -> None:
+def test_an_entry_without_room_is_left_out_and_tried_again(harness: FleetFileHarness) -> None:
     """It is named at each start, until there is room."""
     taken = Vm("z", "web", address="10.0.0.1")
 
@@ -213,22 +215,22 @@ def test_an_entry_without_room_is_left_out_and_tried_again(site: Site) -> None:
         assert assembly.node.fleet.vms["b"].address == "10.0.0.1"
         assert assembly.node.warnings == {}
 
-    site.start(take)
-    site.file.write_text(file_of(*VMS) + '[[vm]]\nname = "b"\naddress = "10.0.0.1"\n')
-    site.start(give_back)
-    site.start(look)
+    harness.start(take)
+    harness.file.write_text(file_of(*VMS) + '[[vm]]\nname = "b"\naddress = "10.0.0.1"\n')
+    harness.start(give_back)
+    harness.start(look)
 
 
 @contextmanager
-def served(site: Site) -> Iterator["subprocess.Popen[bytes]"]:
+def served(harness: FleetFileHarness) -> Iterator["subprocess.Popen[bytes]"]:
     """Run the service as a process of its own, until it answers; kill it in the end."""
-    command = [sys.executable, "-m", "forewarn", "--data", str(site.data), "serve", "--fleet", str(site.file)]
+    command = [sys.executable, "-m", "forewarn", "--data", str(harness.data), "serve", "--fleet", str(harness.file)]
     process = subprocess.Popen([*command, "--metadata", "127.0.0.1:0", "--control", "off"])
     try:
         deadline = monotonic() + 60
         while True:
             try:
-                with Client.local(site.data) as client:
+                with ControlClient.local(harness.data) as client:
                     client.me()
                 break
             except Unavailable:
@@ -242,15 +244,15 @@ def served(site: Site) -> Iterator["subprocess.Popen[bytes]"]:
 
 
 @pytest.mark.end_to_end
-def test_a_killed_service_starts_again_whatever_is_recorded(site: Site) -> None:
+def test_a_killed_service_starts_again_whatever_is_recorded(harness: FleetFileHarness) -> None:
     """A VM that was added and is being restarted is not in the file; it stays, and so does what was set."""
-    with served(site), Client.local(site.data) as client:
-        client.change_fleet(Difference(groups=(GroupTerms("x", GroupKind.STANDALONE),), vms=(Vm("x", "x"),)))
+    with served(harness), ControlClient.local(harness.data) as client:
+        client.change_fleet(FleetDiff(groups=(GroupTerms("x", GroupKind.STANDALONE),), vms=(Vm("x", "x"),)))
         client.operate_vm("x", VmOperationBody(operation="restart"))
         client.operate_vm("web-0", VmOperationBody(operation="restart"))
         client.set_terms("web", TermsBody(quiet_hours=("22:00-06:00",)))
-    site.file.write_text(file_of(*VMS[1:]))
-    with served(site), Client.local(site.data) as client:
+    harness.file.write_text(file_of(*VMS[1:]))
+    with served(harness), ControlClient.local(harness.data) as client:
         assert client.group("web").policy.quiet_hours == ("22:00-06:00",)
         assert {"x", "web-0"} <= {vm.name for vm in client.vms()}
         (warning,) = client.health().warnings
@@ -258,11 +260,11 @@ def test_a_killed_service_starts_again_whatever_is_recorded(site: Site) -> None:
 
 
 def test_the_first_start_on_an_older_journal_records_the_file_and_logs_every_difference(
-    site: Site, caplog: pytest.LogCaptureFixture
+    harness: FleetFileHarness, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Such a journal holds no declaration, so nothing is known to have changed in the file."""
-    site.file.write_text(file_of("web-0", "web-1"), encoding="utf-8")
-    with closing(SqliteJournal(site.data)) as journal:
+    harness.file.write_text(file_of("web-0", "web-1"), encoding="utf-8")
+    with closing(SqliteJournal(harness.data)) as journal:
         journal.load()
         web = GroupTerms("web", GroupKind.AVAILABILITY_SET)
         change = FleetChanged(groups=(web,), vms=(Vm("web-0", "web", zone="2"), Vm("x", "web")))
@@ -272,7 +274,7 @@ def test_the_first_start_on_an_older_journal_records_the_file_and_logs_every_dif
         assert sorted(assembly.node.fleet.vms) == ["web-0", "x"]
         assert "--exact" in assembly.node.warnings[TOPIC]
 
-    site.start(story)
+    harness.start(story)
 
     told = [line.partition("file=")[2].partition(" ")[2] for line in caplog.text.splitlines() if "differs" in line]
     assert sorted(told) == [

@@ -65,7 +65,7 @@ SOURCE = Path(forewarn.__file__).parent
 LEVELS = ("debug", "info", "warning", "error", "exception", "critical", "log")
 FROM_A_TABLE = {"said", "_CHANGES[change.kind]", "fact.__struct_config__.tag", "what"}
 """Messages that are chosen among constants elsewhere."""
-PROSE = {"client/trouble_log.py"}
+PROSE = {"client/problem_log.py"}
 """The client library's: a program's own logging shows the message and no fields."""
 
 

@@ -12,8 +12,8 @@ import msgspec
 import pytest
 
 from forewarn.clocks import ManualClock
-from forewarn.config.settings import Mail, Notice, Settings
-from forewarn.config.values import Endpoint
+from forewarn.config.settings import MailSettings, NoticeSettings, Settings
+from forewarn.config.values import ListenAddress
 from forewarn.core.errors import BadInput
 from forewarn.drivers.simulated import SimulatedDriver
 from forewarn.journal.memory import MemoryJournal
@@ -36,14 +36,14 @@ class KeepingJournal(MemoryJournal):
         self.kept = history
 
 
-class Site:
+class ReloadHarness:
     """A service, and the configuration it reads."""
 
     def __init__(self, settings: Settings, clock: ManualClock) -> None:
         self.wanted: Settings | BadInput = settings
         self.journal = KeepingJournal()
         self.assembly = Assembly(settings, clock, self.journal, SimulatedDriver.from_settings({}, clock, 1.0))
-        self.mail: list[Mail] = []
+        self.mail: list[MailSettings] = []
         self.certificates: list[SSLContext] = []
         self.reloader = Reloader(self.read, self.assembly, self)
         self.reloader.secured = self
@@ -53,7 +53,7 @@ class Site:
             raise self.wanted
         return self.wanted
 
-    def set_mail(self, mail: Mail) -> None:
+    def set_mail(self, mail: MailSettings) -> None:
         self.mail.append(mail)
 
     def renew_certificate(self, context: SSLContext) -> None:
@@ -72,18 +72,18 @@ class Site:
         return sorted(self.assembly.node.fleet.vms)
 
 
-def run(tmp_path: Path, story: Callable[[Site], Awaitable[None]]) -> None:
+def run(tmp_path: Path, story: Callable[[ReloadHarness], Awaitable[None]]) -> None:
     (tmp_path / "fleet.toml").write_text(FLEET, encoding="utf-8")
 
     async def play() -> None:
-        settings = Settings(metadata=Endpoint("127.0.0.1", 0), fleet=tmp_path / "fleet.toml")
-        site = Site(settings, ManualClock())
+        settings = Settings(metadata=ListenAddress("127.0.0.1", 0), fleet=tmp_path / "fleet.toml")
+        harness = ReloadHarness(settings, ManualClock())
         async with asyncio.timeout(20):
-            await site.assembly.start()
+            await harness.assembly.start()
             try:
-                await story(site)
+                await story(harness)
             finally:
-                await site.assembly.stop()
+                await harness.assembly.stop()
 
     asyncio.run(play())
 
@@ -91,8 +91,8 @@ def run(tmp_path: Path, story: Callable[[Site], Awaitable[None]]) -> None:
 def test_what_can_change_while_running_changes(tmp_path: Path) -> None:
     """Rules, limits, callers, history, mail and the log: each part works by the new settings."""
 
-    async def story(site: Site) -> None:
-        await site.reload(
+    async def story(harness: ReloadHarness) -> None:
+        await harness.reload(
             rate_limit=1.0,
             rate_burst=1,
             connections=7,
@@ -102,28 +102,35 @@ def test_what_can_change_while_running_changes(tmp_path: Path) -> None:
             default_vm="web-0",
             user_operation_limit=9,
             history=timedelta(days=5),
-            notice=Notice(freeze=timedelta(hours=1)),
-            mail=Mail(host="mail.example", sender="f@example"),
+            notice=NoticeSettings(freeze=timedelta(hours=1)),
+            mail=MailSettings(host="mail.example", sender="f@example"),
             log_level="warning",
         )
-        assembly = site.assembly
+        assembly = harness.assembly
         assert assembly.node.rules.freeze_notice == timedelta(hours=1)
         assert assembly.node.rules.user_operation_limit == 9
-        assert assembly._edge is not None
-        assert assembly._edge.limits.connections == 7
-        assert assembly._edge.limits.connections_per_caller == 3
-        assert assembly._edge.memo.read_alone(b"GET /x HTTP/1.1\r\nHost: meta.example.org\r\n\r\n") is not None
+        assert assembly._registry is not None
+        assert assembly._registry.limits.connections == 7
+        assert assembly._registry.limits.connections_per_caller == 3
+        assert (
+            assembly._registry.request_cache.read_single(b"GET /x HTTP/1.1\r\nHost: meta.example.org\r\n\r\n")
+            is not None
+        )
         assert assembly.metadata._rate.interval == 1.0
         assert assembly._listener is not None
         (listening,) = assembly._listener._sockets
         assert listening.getsockopt(socket.IPPROTO_IP, socket.IP_TTL) == 1
-        seat = assembly._callers.seat_of("127.0.0.99")
-        assert seat is not None
-        assert seat.vm.name == "web-0"
-        assert site.journal.kept == timedelta(days=5)
-        assert site.mail == [Mail(host="mail.example", sender="f@example")]
+        vm_entry = assembly._callers.entry_of("127.0.0.99")
+        assert vm_entry is not None
+        assert vm_entry.vm.name == "web-0"
+        assert harness.journal.kept == timedelta(days=5)
+        assert harness.mail == [MailSettings(host="mail.example", sender="f@example")]
         assert logging.getLogger().level == logging.WARNING
-        assert (site.warnings, site.reloader.last.is_successful, site.reloader.status) == ({}, True, "reloaded")
+        assert (harness.warnings, harness.reloader.last.is_successful, harness.reloader.status) == (
+            {},
+            True,
+            "reloaded",
+        )
 
     run(tmp_path, story)
 
@@ -131,11 +138,11 @@ def test_what_can_change_while_running_changes(tmp_path: Path) -> None:
 def test_the_fleet_file_is_applied_again(tmp_path: Path) -> None:
     """With what changed in it, in the name of the reload."""
 
-    async def story(site: Site) -> None:
-        assert site.vms == ["web-0"]
+    async def story(harness: ReloadHarness) -> None:
+        assert harness.vms == ["web-0"]
         (tmp_path / "fleet.toml").write_text(FLEET + FLEET.replace("web-0", "web-1").replace(".11", ".12"))
-        await site.reload()
-        assert site.vms == ["web-0", "web-1"]
+        await harness.reload()
+        assert harness.vms == ["web-0", "web-1"]
 
     run(tmp_path, story)
 
@@ -147,21 +154,21 @@ def test_the_fleet_file_is_applied_again(tmp_path: Path) -> None:
 def test_a_broken_fleet_file_changes_nothing(tmp_path: Path, text: str | None, said: str) -> None:
     """Neither the fleet nor any setting; health says where the mistake is until a reload succeeds."""
 
-    async def story(site: Site) -> None:
+    async def story(harness: ReloadHarness) -> None:
         if text is None:
             (tmp_path / "fleet.toml").unlink()
         else:
             (tmp_path / "fleet.toml").write_text(text)
-        await site.reload(rate_limit=1.0)
-        assert said in site.warnings["reload"]
-        assert said in site.reloader.status
-        assert not site.reloader.last.is_successful
-        assert site.assembly.settings.rate_limit == 5.0
-        assert site.vms == ["web-0"]
+        await harness.reload(rate_limit=1.0)
+        assert said in harness.warnings["reload"]
+        assert said in harness.reloader.status
+        assert not harness.reloader.last.is_successful
+        assert harness.assembly.settings.rate_limit == 5.0
+        assert harness.vms == ["web-0"]
 
         (tmp_path / "fleet.toml").write_text(FLEET)
-        await site.reload(rate_limit=1.0)
-        assert (site.warnings, site.assembly.settings.rate_limit) == ({}, 1.0)
+        await harness.reload(rate_limit=1.0)
+        assert (harness.warnings, harness.assembly.settings.rate_limit) == ({}, 1.0)
 
     run(tmp_path, story)
 
@@ -169,12 +176,12 @@ def test_a_broken_fleet_file_changes_nothing(tmp_path: Path, text: str | None, s
 def test_broken_settings_change_nothing(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """Nor is the fleet file applied; the log has the place."""
 
-    async def story(site: Site) -> None:
-        site.wanted = BadInput("forewarn.toml, line 3: rate_limit is 'fast', expected a number, 0 or more")
+    async def story(harness: ReloadHarness) -> None:
+        harness.wanted = BadInput("forewarn.toml, line 3: rate_limit is 'fast', expected a number, 0 or more")
         (tmp_path / "fleet.toml").write_text("")
-        await site.reloader.reload()
-        assert site.vms == ["web-0"]
-        assert "forewarn.toml, line 3" in site.warnings["reload"]
+        await harness.reloader.reload()
+        assert harness.vms == ["web-0"]
+        assert "forewarn.toml, line 3" in harness.warnings["reload"]
 
     run(tmp_path, story)
     assert 'reload failed effect="changed nothing" reason="forewarn.toml, line 3' in caplog.text
@@ -183,12 +190,12 @@ def test_broken_settings_change_nothing(tmp_path: Path, caplog: pytest.LogCaptur
 def test_what_waits_for_a_restart_is_named_until_it_is_changed_back(tmp_path: Path) -> None:
     """The running value stays in force."""
 
-    async def story(site: Site) -> None:
-        await site.reload(hurry=60.0, rate_limit=2.0)
-        assert site.warnings["restart"].endswith(": hurry")
-        assert (site.assembly.settings.hurry, site.assembly.settings.rate_limit) == (1.0, 2.0)
-        await site.reload(hurry=1.0)
-        assert site.warnings == {}
+    async def story(harness: ReloadHarness) -> None:
+        await harness.reload(hurry=60.0, rate_limit=2.0)
+        assert harness.warnings["restart"].endswith(": hurry")
+        assert (harness.assembly.settings.hurry, harness.assembly.settings.rate_limit) == (1.0, 2.0)
+        await harness.reload(hurry=1.0)
+        assert harness.warnings == {}
 
     run(tmp_path, story)
 
@@ -196,12 +203,14 @@ def test_what_waits_for_a_restart_is_named_until_it_is_changed_back(tmp_path: Pa
 def test_a_change_that_is_safe_only_after_a_restart_is_refused(tmp_path: Path) -> None:
     """A default VM beside a listener that still is open to others would let anybody speak for it."""
 
-    async def story(site: Site) -> None:
-        site.assembly.settings = msgspec.structs.replace(site.assembly.settings, metadata=Endpoint("0.0.0.0", 80))
-        await site.reload(metadata=Endpoint("127.0.0.1", 80), default_vm="web-0")
-        assert "default_vm speaks for callers on this machine only" in site.warnings["reload"]
-        assert "because metadata cannot change while it runs" in site.warnings["reload"]
-        assert site.assembly._callers.default_vm == ""
+    async def story(harness: ReloadHarness) -> None:
+        harness.assembly.settings = msgspec.structs.replace(
+            harness.assembly.settings, metadata=ListenAddress("0.0.0.0", 80)
+        )
+        await harness.reload(metadata=ListenAddress("127.0.0.1", 80), default_vm="web-0")
+        assert "default_vm speaks for callers on this machine only" in harness.warnings["reload"]
+        assert "because metadata cannot change while it runs" in harness.warnings["reload"]
+        assert harness.assembly._callers.default_vm == ""
 
     run(tmp_path, story)
 
@@ -209,12 +218,12 @@ def test_a_change_that_is_safe_only_after_a_restart_is_refused(tmp_path: Path) -
 def test_a_default_vm_that_is_nowhere_is_warned_of_until_it_is_there(tmp_path: Path) -> None:
     """It may come with the fleet file; where it was deleted meanwhile, a reload is not refused for it."""
 
-    async def story(site: Site) -> None:
-        await site.reload(default_vm="web-7")
-        assert "'web-7', but the fleet has no such VM; did you mean 'web-0'?" in site.warnings["default_vm"]
+    async def story(harness: ReloadHarness) -> None:
+        await harness.reload(default_vm="web-7")
+        assert "'web-7', but the fleet has no such VM; did you mean 'web-0'?" in harness.warnings["default_vm"]
         (tmp_path / "fleet.toml").write_text(FLEET + FLEET.replace("web-0", "web-7").replace(".11", ".17"))
-        await site.reload(default_vm="web-7")
-        assert site.warnings == {}
+        await harness.reload(default_vm="web-7")
+        assert harness.warnings == {}
 
     run(tmp_path, story)
 
@@ -222,12 +231,12 @@ def test_a_default_vm_that_is_nowhere_is_warned_of_until_it_is_there(tmp_path: P
 def test_a_certificate_that_cannot_be_used_changes_nothing(tmp_path: Path) -> None:
     """The one in use stays in use."""
 
-    async def story(site: Site) -> None:
+    async def story(harness: ReloadHarness) -> None:
         broken = tmp_path / "broken.pem"
         broken.write_text("no certificate")
-        site.assembly.settings = msgspec.structs.replace(site.assembly.settings, control_certificate=broken)
-        await site.reload(rate_limit=1.0)
-        assert "broken.pem" in site.warnings["reload"]
-        assert (site.certificates, site.assembly.settings.rate_limit) == ([], 5.0)
+        harness.assembly.settings = msgspec.structs.replace(harness.assembly.settings, control_certificate=broken)
+        await harness.reload(rate_limit=1.0)
+        assert "broken.pem" in harness.warnings["reload"]
+        assert (harness.certificates, harness.assembly.settings.rate_limit) == ([], 5.0)
 
     run(tmp_path, story)

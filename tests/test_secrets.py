@@ -19,10 +19,10 @@ from threading import Thread
 import pytest
 
 from forewarn.control.bodies import SubscriptionBody, TokenBody
-from forewarn.control.client import Client
-from forewarn.control.server import ARRIVAL
-from forewarn.core.outsiders import Role, SubscriptionKind
-from tests.office import FLEET
+from forewarn.control.client import ControlClient
+from forewarn.control.server.http_server import ARRIVAL
+from forewarn.core.credentials import Role, SubscriptionKind
+from tests.harness import FLEET
 from tests.ports import free_port
 
 pytestmark = pytest.mark.end_to_end
@@ -113,7 +113,7 @@ def write_settings(directory: Path, receiver: str, log_format: str) -> None:
     )
 
 
-class Site:
+class SecretsHarness:
     """A service with planted secrets, and all that was printed so far."""
 
     def __init__(self, directory: Path, receiver: str) -> None:
@@ -127,7 +127,7 @@ class Site:
             assert self.service.poll() is None, self.log
             assert time.monotonic() < deadline, self.log
             time.sleep(0.05)
-        self.client = Client.local(directory / "data")
+        self.client = ControlClient.local(directory / "data")
 
     @property
     def log(self) -> str:
@@ -171,113 +171,113 @@ class Site:
         return said
 
 
-def plant(site: Site) -> str:
+def plant(harness: SecretsHarness) -> str:
     """Add subscriptions and a token, which are shown their secrets once; return the token."""
-    add = site.client.add_subscription
+    add = harness.client.add_subscription
     for name, kind, target in (
         (
             "hook",
             SubscriptionKind.WEBHOOK,
-            f"http://ada:PLANTEDpassword@{site.receiver}/in/PLANTEDpath?k=PLANTEDquery",
+            f"http://ada:PLANTEDpassword@{harness.receiver}/in/PLANTEDpath?k=PLANTEDquery",
         ),
-        ("slack", SubscriptionKind.SLACK, f"http://{site.receiver}/services/T0PLANTED/B0PLANTED/PLANTEDkey"),
-        ("teams", SubscriptionKind.TEAMS, f"http://{site.receiver}/workflows/PLANTEDid?sig=PLANTED%2Bsignature"),
+        ("slack", SubscriptionKind.SLACK, f"http://{harness.receiver}/services/T0PLANTED/B0PLANTED/PLANTEDkey"),
+        ("teams", SubscriptionKind.TEAMS, f"http://{harness.receiver}/workflows/PLANTEDid?sig=PLANTED%2Bsignature"),
         ("mail", SubscriptionKind.MAIL, "ops@example.org"),
     ):
         secret = SIGNING if kind is SubscriptionKind.WEBHOOK else ""
         add(SubscriptionBody(name=name, kind=kind, target=target, secret=secret))
-    return site.client.create_token(TokenBody(name="ci", role=Role.OPERATOR)).token
+    return harness.client.create_token(TokenBody(name="ci", role=Role.OPERATOR)).token
 
 
-def exercise(site: Site, token: str) -> None:
+def exercise(harness: SecretsHarness, token: str) -> None:
     """Run every kind of command and route, with success and without."""
-    site.run("vm", "restart", "web-0")
-    site.run("host", "freeze", "h1", "--json")
+    harness.run("vm", "restart", "web-0")
+    harness.run("host", "freeze", "h1", "--json")
     for name in ("hook", "slack", "teams", "mail"):
-        site.run("subscription", "test", name)
+        harness.run("subscription", "test", name)
     deadline = time.monotonic() + PATIENCE
-    while "Failed" not in site.run("event", "list", "--all").stdout:
-        assert time.monotonic() < deadline, site.log
+    while "Failed" not in harness.run("event", "list", "--all").stdout:
+        assert time.monotonic() < deadline, harness.log
         time.sleep(0.2)
     for command in (
         "vm list", "vm show web-0", "group list", "group show web", "host list", "host show h1", "event list --all",
         "event show last", "history", "history --vm web-0", "history --group web", "history --oldest-first",
         "subscription list", "token list", "fleet show", "journal verify", "doctor", "whoami",
     ):  # fmt: skip
-        site.run(*command.split())
-        site.run(*command.split(), "--json")
-    site.run("history", "--csv")
-    url = f"https://ada:PLANTEDpassword@{site.receiver}/PLANTEDpath?key=PLANTEDquery"
+        harness.run(*command.split())
+        harness.run(*command.split(), "--json")
+    harness.run("history", "--csv")
+    url = f"https://ada:PLANTEDpassword@{harness.receiver}/PLANTEDpath?key=PLANTEDquery"
     for refused in (url.replace("https", "ftp"), "no-scheme/PLANTEDpath", "http://[PLANTED", "http:///PLANTED"):
-        site.run("subscription", "add", "x", refused)
+        harness.run("subscription", "add", "x", refused)
         if "@" in refused:
-            site.run("subscription", "add", "x", f"{refused} ", "--kind", "slack")
-            site.run("--url", refused, "vm", "list")
-            site.run("login", refused, given=token)
-            site.run("events", "--url", refused)
-            site.run("agent", "--url", refused, "--dry-run")
-            site.run("login", "--url", refused, given=token)
-            site.run("conformance", "--url", refused)
-    site.run("--url", url, "vm", "list", FOREWARN_TOKEN=token)
-    site.run("login", "--url", f"http://{site.control}", given=WRONG_TOKEN)
-    site.run("--url", f"http://{site.control}", "vm", "list", FOREWARN_TOKEN=WRONG_TOKEN)
-    site.run("--url", f"http://{site.control}", "vm", "list", FOREWARN_TOKEN=f"{WRONG_TOKEN}\n\x01é")
-    site.run("login", "--url", f"http://{site.control}", given=token)
-    site.run("subscription", "add", "hook", f"http://{site.receiver}/PLANTEDother")
-    site.run("agent", "check", "--json")
-    site.run("agent", "test", "freeze", "--notice", "2s")
-    site.run("agent", "test", "freeze", "--notice", "2s", "--json")
+            harness.run("subscription", "add", "x", f"{refused} ", "--kind", "slack")
+            harness.run("--url", refused, "vm", "list")
+            harness.run("login", refused, given=token)
+            harness.run("events", "--url", refused)
+            harness.run("agent", "--url", refused, "--dry-run")
+            harness.run("login", "--url", refused, given=token)
+            harness.run("conformance", "--url", refused)
+    harness.run("--url", url, "vm", "list", FOREWARN_TOKEN=token)
+    harness.run("login", "--url", f"http://{harness.control}", given=WRONG_TOKEN)
+    harness.run("--url", f"http://{harness.control}", "vm", "list", FOREWARN_TOKEN=WRONG_TOKEN)
+    harness.run("--url", f"http://{harness.control}", "vm", "list", FOREWARN_TOKEN=f"{WRONG_TOKEN}\n\x01é")
+    harness.run("login", "--url", f"http://{harness.control}", given=token)
+    harness.run("subscription", "add", "hook", f"http://{harness.receiver}/PLANTEDother")
+    harness.run("agent", "check", "--json")
+    harness.run("agent", "test", "freeze", "--notice", "2s")
+    harness.run("agent", "test", "freeze", "--notice", "2s", "--json")
     bearer = {"Authorization": f"Bearer {token}"}
-    routes = json.loads(site.ask("GET", "/openapi.json", {}))["paths"]
+    routes = json.loads(harness.ask("GET", "/openapi.json", {}))["paths"]
     known = {"name": "web-0", "id": "hook"}
     for path in (path for path, methods in routes.items() if "get" in methods and not path.endswith("/changes")):
         filled = path
         for name, value in known.items():
             filled = filled.replace(f"{{{name}}}", value)
-        site.ask("GET", filled, bearer)
-        site.ask("GET", filled, {})
-    site.ask("GET", "/v1/changes?after=1", bearer)
+        harness.ask("GET", filled, bearer)
+        harness.ask("GET", filled, {})
+    harness.ask("GET", "/v1/changes?after=1", bearer)
     for headers in (
         {"Authorization": f"Bearer {WRONG_TOKEN}"},
         {"Authorization": "Basic PLANTED"},
         bearer | {"Idempotency-Key": "a key"},
     ):
         for body in (b"PLANTED", b'{"name": "x", "secret": "PLANTED"}'):
-            site.ask("POST", "/v1/subscriptions", headers, body)
+            harness.ask("POST", "/v1/subscriptions", headers, body)
     for secret in ("PLANTED", SIGNING[:20]):
         fields = {"name": "y", "kind": "webhook", "target": url, "secret": secret}
-        site.ask("POST", "/v1/subscriptions", bearer, json.dumps(fields).encode())
-    site.ask("GET", "/v1/subscriptions/hook", bearer)
+        harness.ask("POST", "/v1/subscriptions", bearer, json.dumps(fields).encode())
+    harness.ask("GET", "/v1/subscriptions/hook", bearer)
 
 
 @pytest.mark.parametrize("log_format", ["human", "json"])
 def test_no_planted_secret_is_seen(tmp_path: Path, receiver: str, log_format: str) -> None:
     """At the level debug, over the socket, over the port, by commands and by the agent, well and refused."""
     write_settings(tmp_path, receiver, log_format)
-    site = Site(tmp_path, receiver)
+    harness = SecretsHarness(tmp_path, receiver)
     try:
-        token = plant(site)
+        token = plant(harness)
         secret = token.split("_", 2)[2]
-        exercise(site, token)
-        site.client.rotate_token("ci")
-        site.run("history", "--json", "--limit", "1000")
+        exercise(harness, token)
+        harness.client.rotate_token("ci")
+        harness.run("history", "--json", "--limit", "1000")
         modes = {path: stat.S_IMODE(path.stat().st_mode) for path in (tmp_path / "data").rglob("*")}
     finally:
-        site.client.close()
-        site.service.send_signal(signal.SIGTERM)
-        site.service.wait(PATIENCE + ARRIVAL)
-    site.printed["the log"] = site.log
-    assert "subscription-set" in site.log
-    assert "token-created" in site.printed["forewarn history --json"]
-    assert any("event: subscription-set" in text for where, text in site.printed.items() if "/changes" in where)
+        harness.client.close()
+        harness.service.send_signal(signal.SIGTERM)
+        harness.service.wait(PATIENCE + ARRIVAL)
+    harness.printed["the log"] = harness.log
+    assert "subscription-set" in harness.log
+    assert "token-created" in harness.printed["forewarn history --json"]
+    assert any("event: subscription-set" in text for where, text in harness.printed.items() if "/changes" in where)
 
     seen = {
         (where, secret_)
-        for where, text in site.printed.items()
+        for where, text in harness.printed.items()
         for secret_ in (*PLANTED, secret, hashlib.sha256(secret.encode()).hexdigest())
         if secret_ in text
     }
 
-    assert not seen, "\n".join(f"{where}: {site.printed[where]}" for where, _ in seen)
+    assert not seen, "\n".join(f"{where}: {harness.printed[where]}" for where, _ in seen)
     assert {mode for path, mode in modes.items() if path.is_dir()} <= {0o700}
     assert {mode for path, mode in modes.items() if not path.is_dir()} == {0o600}

@@ -18,10 +18,10 @@ from urllib.request import Request, urlopen
 
 import pytest
 
-from forewarn.control.client import Client
+from forewarn.control.client import ControlClient
 from tests.control.test_tls import CERTIFY
 from tests.ports import free_port
-from tests.test_notify import Manager
+from tests.test_systemd_notify import Manager
 
 pytestmark = pytest.mark.end_to_end
 
@@ -34,7 +34,7 @@ address = "127.0.0.1"
 DOCUMENT = "/metadata/scheduledevents?api-version=2020-07-01"
 
 
-class Service:
+class ServingHarness:
     """A service with a manager at the other end of its socket, and the files it reads."""
 
     def __init__(self, directory: Path) -> None:
@@ -104,8 +104,8 @@ class Service:
 
 
 @contextmanager
-def a_service(directory: Path) -> Iterator[Service]:
-    made = Service(directory)
+def a_service(directory: Path) -> Iterator[ServingHarness]:
+    made = ServingHarness(directory)
     try:
         yield made
     finally:
@@ -117,19 +117,19 @@ def a_service(directory: Path) -> Iterator[Service]:
 
 
 @pytest.fixture
-def service(tmp_path: Path) -> Iterator[Service]:
+def service(tmp_path: Path) -> Iterator[ServingHarness]:
     with a_service(tmp_path) as made:
         yield made
 
 
-def test_the_manager_hears_of_every_step(service: Service) -> None:
+def test_the_manager_hears_of_every_step(service: ServingHarness) -> None:
     """Ready when both planes answer; reloading, and ready again; signs of life; stopping, and the end."""
     service.start(WATCHDOG_USEC="400000")
     ready = service.heard("READY=1")
     assert f"STATUS=answering VMs on http://127.0.0.1:{service.metadata}" in ready
     for port in (service.metadata, service.control):
         socket.create_connection(("127.0.0.1", port)).close()
-    with Client.local(service.directory / "forewarn-data") as client:
+    with ControlClient.local(service.directory / "forewarn-data") as client:
         assert client.health().warnings == ()
     service.heard("WATCHDOG=1")
     assert service.reload().endswith("; reloaded")
@@ -138,7 +138,7 @@ def test_the_manager_hears_of_every_step(service: Service) -> None:
     assert service.wait() == 0
 
 
-def test_a_reload_says_what_waits_and_what_is_wrong(service: Service) -> None:
+def test_a_reload_says_what_waits_and_what_is_wrong(service: ServingHarness) -> None:
     """To the manager, in the log, in health and in the metrics; a mistake leaves the service as it was."""
     service.start()
     service.heard("READY=1")
@@ -147,21 +147,21 @@ def test_a_reload_says_what_waits_and_what_is_wrong(service: Service) -> None:
     assert "in force only after a restart of the service: hurry" in service.reload()
     logged = [json.loads(line) for line in service.log.splitlines() if line.startswith("{")]
     assert [each["changed"] for each in logged if each["message"] == "reloaded"] == [["log_format"]]
-    with Client.local(service.directory / "forewarn-data") as client:
+    with ControlClient.local(service.directory / "forewarn-data") as client:
         assert [vm.name for vm in client.vms()] == ["web-0", "web-1"]
 
     service.configure("hurry = fast")
     assert "the last reload failed and changed nothing: forewarn.toml, line 4" in service.reload()
-    with Client.local(service.directory / "forewarn-data") as client:
+    with ControlClient.local(service.directory / "forewarn-data") as client:
         assert "forewarn.toml, line 4" in " ".join(client.health().warnings)
 
     service.configure()
     assert service.reload().endswith("; reloaded")
-    with Client.local(service.directory / "forewarn-data") as client:
+    with ControlClient.local(service.directory / "forewarn-data") as client:
         assert client.health().warnings == ()
 
 
-def test_a_settings_file_that_is_gone_fails_the_reload(service: Service) -> None:
+def test_a_settings_file_that_is_gone_fails_the_reload(service: ServingHarness) -> None:
     """Also the one that was found without being named: its settings do not fall back to the defaults."""
     service.start()
     service.heard("READY=1")
@@ -171,7 +171,7 @@ def test_a_settings_file_that_is_gone_fails_the_reload(service: Service) -> None
     assert service.reload().endswith("; reloaded")
 
 
-def test_a_renewed_certificate_is_used_at_once(service: Service) -> None:
+def test_a_renewed_certificate_is_used_at_once(service: ServingHarness) -> None:
     """By new connections; one that is open goes on, and a broken file leaves the old one in use."""
     first = service.renew_certificate()
     service.configure('control_certificate = "certificate.pem"', 'control_key = "key.pem"')
@@ -199,7 +199,7 @@ def test_a_renewed_certificate_is_used_at_once(service: Service) -> None:
     assert service.shown_certificate() == second
 
 
-def test_whoever_waits_is_not_disturbed_by_a_reload(service: Service) -> None:
+def test_whoever_waits_is_not_disturbed_by_a_reload(service: ServingHarness) -> None:
     """A long poll, a request that has half arrived and an idle connection live on, and are answered."""
     service.start()
     service.heard("READY=1")
@@ -228,7 +228,7 @@ def test_whoever_waits_is_not_disturbed_by_a_reload(service: Service) -> None:
     assert service.wait() == 0
 
 
-def test_floods_on_both_ports_keep_no_local_operator_out(service: Service) -> None:
+def test_floods_on_both_ports_keep_no_local_operator_out(service: ServingHarness) -> None:
     """Few files, many half-open connections of VMs, strangers and operators: commands and reloads work meanwhile."""
     service.start("prlimit", "--nofile=200")
     service.heard("READY=1")
@@ -240,14 +240,14 @@ def test_floods_on_both_ports_keep_no_local_operator_out(service: Service) -> No
                 with suppress(OSError):  # it may be turned away
                     caller.connect(("127.0.0.1", port))
                     caller.sendall(b"GET / HTTP/1.1\r\n")
-        with Client.local(service.directory / "forewarn-data") as client:
+        with ControlClient.local(service.directory / "forewarn-data") as client:
             assert [vm.name for vm in client.vms()] == ["web-0"]
         assert service.reload().endswith("; reloaded")
     assert "counts as 100" in service.log
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_a_second_signal_ends_it_at_once(service: Service, number: signal.Signals) -> None:
+def test_a_second_signal_ends_it_at_once(service: ServingHarness, number: signal.Signals) -> None:
     """Even while answers are owed; the next start goes on from there."""
     service.start()
     service.heard("READY=1")
@@ -265,7 +265,7 @@ def test_a_second_signal_ends_it_at_once(service: Service, number: signal.Signal
     service.heard("READY=1")
 
 
-def test_a_second_signal_ends_process_1_of_a_container(service: Service) -> None:
+def test_a_second_signal_ends_process_1_of_a_container(service: ServingHarness) -> None:
     """Which the kernel lets no unhandled signal end."""
     service.start("unshare", "--fork", "--pid", "--mount-proc", "--kill-child")
     service.heard("READY=1")
@@ -296,7 +296,7 @@ def test_a_signal_while_it_starts_ends_the_start(tmp_path: Path, number: signal.
         service.heard("READY=1")
 
 
-def test_a_hangup_while_it_starts_is_a_reload_afterwards(service: Service) -> None:
+def test_a_hangup_while_it_starts_is_a_reload_afterwards(service: ServingHarness) -> None:
     """The process is not ended by it."""
     service.start()
     wait_for_main(service)
@@ -308,14 +308,14 @@ def test_a_hangup_while_it_starts_is_a_reload_afterwards(service: Service) -> No
     service.heard("READY=1")
 
 
-def wait_for_main(service: Service) -> None:
+def wait_for_main(service: ServingHarness) -> None:
     """Wait until Python has come to our own code, which no longer lets a hangup end it."""
     deadline = time.monotonic() + 60
     while not is_set(service, "SigIgn", signal.SIGHUP) and not is_set(service, "SigCgt", signal.SIGHUP):
         assert time.monotonic() < deadline
 
 
-def is_set(service: Service, mask: str, number: signal.Signals) -> bool:
+def is_set(service: ServingHarness, mask: str, number: signal.Signals) -> bool:
     """Tell what the kernel knows of a process and a signal."""
     assert service.process is not None
     status = Path(f"/proc/{service.process.pid}/status").read_text()
@@ -323,7 +323,7 @@ def is_set(service: Service, mask: str, number: signal.Signals) -> bool:
     return bool(int(bits, 16) >> (number - 1) & 1)
 
 
-def test_passed_sockets_are_used(service: Service) -> None:
+def test_passed_sockets_are_used(service: ServingHarness) -> None:
     """As systemd passes them: what came before the start is answered, and a reload renews the certificate on them."""
     data = service.directory / "forewarn-data"
     data.mkdir(mode=0o700)
@@ -342,7 +342,7 @@ def test_passed_sockets_are_used(service: Service) -> None:
     service.heard("READY=1")
     early.join(60)
     assert answer == ['"web-0-1"']
-    with Client.local(data) as client:
+    with ControlClient.local(data) as client:
         assert [vm.name for vm in client.vms()] == ["web-0"]
     assert service.shown_certificate() == first
     second = service.renew_certificate()
@@ -362,7 +362,7 @@ def test_passed_sockets_are_used(service: Service) -> None:
     ],
 )
 def test_a_passed_socket_that_cannot_be_used_is_refused(
-    service: Service, names: str, settings: list[str], said: str
+    service: ServingHarness, names: str, settings: list[str], said: str
 ) -> None:
     """In one sentence, with the remedy."""
     service.configure(*settings)

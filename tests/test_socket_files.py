@@ -83,7 +83,7 @@ def test_a_server_that_is_closed_leaves_the_file_to_its_maker(
 
     async def serve() -> None:
         loop = asyncio.get_running_loop()
-        server = await loop.create_unix_server(asyncio.Protocol, sock=made(path), **socket_files.KEPT)
+        server = await loop.create_unix_server(asyncio.Protocol, sock=made(path), **socket_files.KEEP_SOCKET_FILE)
         server.close()
         await server.wait_closed()
 

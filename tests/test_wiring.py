@@ -10,24 +10,24 @@ import pytest
 
 from forewarn.clocks import ManualClock
 from forewarn.config.settings import Settings
-from forewarn.config.values import Endpoint
-from forewarn.control.wish import Wish
+from forewarn.config.values import ListenAddress
 from forewarn.core.commands import OperateVm, VmOperation
 from forewarn.core.errors import BadInput
 from forewarn.core.model import Caller, CallerKind, GroupKind, GroupTerms, Host, Vm
 from forewarn.drivers.simulated import SimulatedDriver
+from forewarn.fleetfile.parser import DesiredFleet
 from forewarn.journal.memory import MemoryJournal
-from forewarn.metadata.service import Service
-from forewarn.wiring import Assembly, Entrance
+from forewarn.metadata.service import MetadataService
+from forewarn.wiring import Assembly, MetadataServer
 
 OPERATOR = Caller(CallerKind.OPERATOR, "root")
-FLEET = Wish(
+FLEET = DesiredFleet(
     {}, {"web": GroupTerms("web", GroupKind.AVAILABILITY_SET)}, {"web-0": Vm("web-0", "web", address="127.0.0.1")}
 )
-SETTINGS = Settings(metadata=Endpoint("127.0.0.1", 0))
+SETTINGS = Settings(metadata=ListenAddress("127.0.0.1", 0))
 
 
-class Hatch:
+class RecordingServer:
     """An entrance that only notes what is asked of it."""
 
     port = 4711
@@ -44,12 +44,12 @@ class Hatch:
 
 def run(
     story: Callable[[Assembly, ManualClock], Awaitable[None]],
-    entrance: Callable[[Service], Entrance] | None = None,
+    server: Callable[[MetadataService], MetadataServer] | None = None,
 ) -> None:
     async def play() -> None:
         clock = ManualClock()
         driver = SimulatedDriver.from_settings({}, clock, 1.0)
-        assembly = Assembly(SETTINGS, clock, MemoryJournal(), driver, entrance)
+        assembly = Assembly(SETTINGS, clock, MemoryJournal(), driver, server)
         async with asyncio.timeout(20):
             await assembly.start()
             try:
@@ -99,7 +99,7 @@ def test_a_quiet_service_leaves_the_clock_alone() -> None:
 
 def test_callers_arrive_where_the_service_is_told() -> None:
     """Any entrance will do; it is opened last and closed first."""
-    hatch = Hatch()
+    hatch = RecordingServer()
 
     async def story(assembly: Assembly, _: ManualClock) -> None:
         assert assembly.port == 4711
@@ -123,7 +123,7 @@ def test_a_start_is_not_refused_for_a_default_vm_that_was_deleted() -> None:
             await made(settings).start()
         first = made(SETTINGS)
         await first.start()
-        await first.declare(Wish({"h": Host("h")}), OPERATOR)
+        await first.declare(DesiredFleet({"h": Host("h")}), OPERATOR)
         await first.stop()
         second = made(settings)
         await second.start()

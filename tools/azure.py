@@ -3,13 +3,13 @@
 from pathlib import Path
 from string import Template
 
+from forewarn.conformance.checks import CheckTiming
 from forewarn.conformance.inspection import MODULES
-from forewarn.conformance.looks import When
-from forewarn.conformance.rules import RULES, Rule
-from forewarn.conformance.visit import CHECKS
+from forewarn.conformance.inspection_context import CHECKS
+from forewarn.conformance.rules import RULES, ProtocolRule
 
 _TEMPLATE = Path(__file__).with_name("azure.template")
-_SEEN = {When.ALWAYS: "always", When.ON_AN_EVENT: "on an event", When.ON_REQUEST: "on request"}
+_SEEN = {CheckTiming.ALWAYS: "always", CheckTiming.ON_AN_EVENT: "on an event", CheckTiming.ON_REQUEST: "on request"}
 
 
 def azure_page() -> str:
@@ -26,20 +26,20 @@ def azure_page() -> str:
     return Template(_TEMPLATE.read_text(encoding="utf-8")).substitute(tables)
 
 
-def _rules(rules: list[Rule]) -> str:
+def _rules(rules: list[ProtocolRule]) -> str:
     return _table("rule", rows=[(rule, rule.promise) for rule in rules])
 
 
-def _version(rule: Rule) -> str:
+def _version(rule: ProtocolRule) -> str:
     return rule.name.removeprefix("version-")
 
 
-def _refusal(rule: Rule) -> tuple[str, str, str]:
+def _refusal(rule: ProtocolRule) -> tuple[str, str, str]:
     assert rule.problem  # noqa: S101 - only those that have one are told here
     return rule.promise, str(rule.problem.status), f"`{rule.problem.body.decode()}`"
 
 
-def _table(*headers: str, rows: list[tuple[Rule, *tuple[str, ...]]]) -> str:
+def _table(*headers: str, rows: list[tuple[ProtocolRule, *tuple[str, ...]]]) -> str:
     lines = [("row", *headers, "by", "seen"), ("---",) * (len(headers) + 3)]
     for rule, *cells in rows:
         seen = _SEEN[CHECKS[rule.name].when] if rule.name in CHECKS else ""

@@ -14,17 +14,16 @@ from typing import get_args, get_type_hints
 import click
 import msgspec
 
-from forewarn.agent import plan, rules
 from forewarn.agent import settings as agent_settings
+from forewarn.agent.decision import plan, rules
 from forewarn.cli.root import cli
 from forewarn.config import settings
 from forewarn.config.durations import show_duration
-from forewarn.config.keys import Key
+from forewarn.config.setting_keys import SettingKey
 from forewarn.conformance import openapi
-from forewarn.core import facts, model, outsiders
+from forewarn.core import credentials, facts, model
 from forewarn.drivers import command, simulated
-from forewarn.emulator import faults, scenario
-from forewarn.emulator import tables as scenario_tables
+from forewarn.emulator import faults, scenario, scenario_tables
 from tools.azure import azure_page
 
 FOLDER = Path(__file__).parents[1] / "docs" / "reference"
@@ -35,12 +34,12 @@ _NESTED = (
     model.Vm,
     model.InstanceFacts,
     model.Host,
-    model.Sighting,
+    model.Observation,
     model.GroupTerms,
     model.Policy,
     model.Caller,
-    outsiders.Token,
-    outsiders.Subscription,
+    credentials.Token,
+    credentials.Subscription,
 )
 _WORDS = {
     "str": "a text",
@@ -159,7 +158,7 @@ What `forewarn network` works on; see [set up link-local](../how-to/set-up-link-
 
 ## [drivers.command]
 
-{_driver_table(command, command.CommandSettings)}
+{_driver_table(command, command.CommandDriverSettings)}
 
 How to write the program is told in [drive machines with a command](../how-to/drive-machines-with-a-command.md).
 
@@ -173,8 +172,8 @@ Their settings stand on their own pages:
 
 def agent_page() -> str:
     usual = agent_settings.AgentSettings()
-    rule = rules.Rule(name="")
-    terms = plan.Terms()
+    rule = rules.EventRule(name="")
+    terms = plan.HandlerTerms()
     defaults: dict[str, object] = {"handlers": (), "kind": ""}
     flags = _key_table(agent_settings.KEYS, lambda name: getattr(usual, name))
     of_rules = _key_table(agent_settings.RULE_KEYS, lambda name: defaults.get(name, getattr(rule, name, "")))
@@ -210,7 +209,7 @@ Each handler that a rule names. Its own settings stand in the same table; every 
 """
 
 
-def _key_table(keys: dict[str, Key], default: Callable[[str], object]) -> str:
+def _key_table(keys: dict[str, SettingKey], default: Callable[[str], object]) -> str:
     rows = (
         (f"`{name}`", _default(default(name)), _cell(key.help), _cell(key.kind.expected))
         for name, key in keys.items()
@@ -218,7 +217,7 @@ def _key_table(keys: dict[str, Key], default: Callable[[str], object]) -> str:
     return _table(("setting", "default", "meaning", "expected"), rows)
 
 
-def _change(key: Key) -> str:
+def _change(key: SettingKey) -> str:
     return "reload" if key.reloadable else "restart"
 
 
@@ -227,7 +226,7 @@ def _settings_table(usual: msgspec.Struct, before: str = "") -> str:
         (f"`{name}`", _default(getattr(usual, name)), _cell(before + key.help))
         for name, hint in get_type_hints(type(usual), include_extras=True).items()
         for key in get_args(hint)
-        if isinstance(key, Key)
+        if isinstance(key, SettingKey)
     )
     return _table(("setting", "default", "meaning"), rows)
 
@@ -256,7 +255,7 @@ Fields that have their default are left out of the JSON.
 
 
 def scenarios_page() -> str:
-    def keys(table: dict[str, scenario_tables.Key]) -> str:
+    def keys(table: dict[str, scenario_tables.ScenarioKey]) -> str:
         rows = (
             (
                 f"`{name}`" + " (required)" * key.is_needed,
@@ -331,7 +330,7 @@ def _fields(kind: type[msgspec.Struct], docs: dict[str, str]) -> str:
     hints = ast_hints(kind)
     told = {field.name: field for field in msgspec.structs.fields(kind)}
     return "\n".join(
-        f"- `{name}`: {_plainly(hints[name])}{'' if field.required else ' (optional)'}"
+        f"- `{field.encode_name}`: {_plainly(hints[name])}{'' if field.required else ' (optional)'}"
         + (f". {_cell(docs[name])}" if name in docs else "")
         for name, field in told.items()
     )
@@ -369,7 +368,7 @@ def _driver_table(module: ModuleType, kind: type[msgspec.Struct]) -> str:
     docs = _field_docs(ast.parse(inspect.getsource(module)), kind.__name__)
     rows = (
         (
-            f"`{field.name}`",
+            f"`{field.encode_name}`",
             "required" if field.required else _default(_usual(field)),
             _cell(docs.get(field.name, "")),
         )

@@ -7,7 +7,7 @@ from uuid import uuid4
 
 import msgspec
 
-from forewarn.agent.handler import Direction, Done, Failed, Result, Task
+from forewarn.agent.handler import Direction, HandlerDone, HandlerFailed, HandlerResult, Task
 from forewarn.agent.handlers.kubernetes.handler import KubernetesHandler
 from forewarn.core.model import EventSource, EventStatus, EventType
 from forewarn.wire.document import ScheduledEvent
@@ -53,24 +53,26 @@ def task(direction: Direction, of: ScheduledEvent | None = None, seconds: float 
     )
 
 
-def do(handler: KubernetesHandler, of: ScheduledEvent | None = None, seconds: float = 20) -> Result:
+def do(handler: KubernetesHandler, of: ScheduledEvent | None = None, seconds: float = 20) -> HandlerResult:
     return handler.do(task(Direction.DO, of, seconds))
 
 
-def undo(handler: KubernetesHandler, of: ScheduledEvent | None = None, kept: dict[str, str] | None = None) -> Result:
+def undo(
+    handler: KubernetesHandler, of: ScheduledEvent | None = None, kept: dict[str, str] | None = None
+) -> HandlerResult:
     return handler.undo(task(Direction.UNDO, of, kept=kept or {}))
 
 
-def done(result: Result) -> Done:
-    assert isinstance(result, Done), result
+def done(result: HandlerResult) -> HandlerDone:
+    assert isinstance(result, HandlerDone), result
     return result
 
 
-def detail(result: Result) -> str:
+def detail(result: HandlerResult) -> str:
     return done(result).detail
 
 
-def reason(result: Result) -> str:
-    assert isinstance(result, Failed), result
+def reason(result: HandlerResult) -> str:
+    assert isinstance(result, HandlerFailed), result
     assert "\n" not in result.reason
     return result.reason

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from forewarn.agent.handler import Direction, Done, Failed
+from forewarn.agent.handler import Direction, HandlerDone, HandlerFailed
 from forewarn.agent.handlers.kubernetes.handler import KubernetesHandler
 from slow.kubernetes.calls import detail, do, handler_for, reason, settings_for, task, undo
 from slow.kubernetes.cluster import AGENT, NOBODY, Cluster, NodeUnderTest, new_name
@@ -21,7 +21,7 @@ def test_a_missing_right_is_named(node: NodeUnderTest) -> None:
     answer = do(handler_for(node, NOBODY))
 
     assert reason(answer) == ('nobody may not get nodes; add the verb "get" on "nodes" (API group "") to its role')
-    assert isinstance(answer, Failed)
+    assert isinstance(answer, HandlerFailed)
     assert answer.final
 
 
@@ -107,7 +107,7 @@ def test_the_node_is_found_by_the_name_of_the_vm(cluster: Cluster) -> None:
 
     result = KubernetesHandler.from_settings(settings, Path("unused")).do(task(Direction.DO, vm=f"{prefix}_18"))
 
-    assert isinstance(result, Done)
+    assert isinstance(result, HandlerDone)
     assert result.kept["node"] == node.name
     assert node.is_cordoned()
 

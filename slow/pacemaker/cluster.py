@@ -13,7 +13,7 @@ import threading
 from collections.abc import Callable
 from pathlib import Path
 
-from forewarn.agent.handlers.pacemaker_tools import Resource, read_resources
+from forewarn.agent.handlers.pacemaker_tools import ClusterResource, read_resources
 
 TOOLS = ("crm_attribute", "crm_mon", "crm_node")
 
@@ -164,7 +164,7 @@ class Cluster:
             found.setdefault(each.id, []).extend(each.nodes if each.role == "Started" else ())
         return {name: sorted(nodes) for name, nodes in found.items()}
 
-    def resources(self) -> list[Resource]:
+    def resources(self) -> list[ClusterResource]:
         return read_resources(self.run("crm_mon", "--one-shot", "--output-as=xml", node="n2"))
 
     def _both_online(self) -> bool:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from forewarn.agent.handler import Direction, Done, Failed, Result
+from forewarn.agent.handler import Direction, HandlerDone, HandlerFailed, HandlerResult
 from forewarn.agent.handlers.pacemaker import PacemakerHandler
 from forewarn.testing.handler_contract import HandlerContract, HandlerTrial
 from slow.pacemaker.cluster import Cluster
@@ -42,10 +42,10 @@ class PacemakerTrial(HandlerTrial):
         self.cluster.run("crm_attribute", "--node", "n1", "--name", "standby", "--update", "on")
         return True
 
-    def do(self, *, seconds: float = 60, **more: object) -> Result:
+    def do(self, *, seconds: float = 60, **more: object) -> HandlerResult:
         return self.make(**more).do(self.task(Direction.DO, seconds=seconds))
 
-    def undo(self, *, seconds: float = 60, kept: dict[str, str] | None = None) -> Result:
+    def undo(self, *, seconds: float = 60, kept: dict[str, str] | None = None) -> HandlerResult:
         return self.make().undo(self.task(Direction.UNDO, seconds=seconds, kept=kept))
 
 
@@ -76,8 +76,8 @@ class TestPacemakerHandler(HandlerContract):
         return PacemakerTrial(tmp_path / "kept", cluster)
 
 
-def reason(answer: Result) -> str:
-    assert isinstance(answer, Failed), answer
+def reason(answer: HandlerResult) -> str:
+    assert isinstance(answer, HandlerFailed), answer
     return answer.reason
 
 
@@ -85,21 +85,21 @@ def test_done_means_that_everything_runs_elsewhere(trial: PacemakerTrial) -> Non
     """What is slow to stop and to start has arrived at the other node, and comes home afterwards."""
     answer = trial.do()
 
-    assert answer == Done({"n1": "off"}, "nothing runs on n1")
+    assert answer == HandlerDone({"n1": "off"}, "nothing runs on n1")
     assert trial.cluster.where() == {"web": ["n2"], "database": ["n2"], "watcher": ["n2"]}
-    assert trial.undo(kept=answer.kept) == Done(detail="standby ended: n1")
+    assert trial.undo(kept=answer.kept) == HandlerDone(detail="standby ended: n1")
     trial.cluster.settle()
 
 
 def test_a_standby_outlives_the_reboot_and_is_ended_after_it(trial: PacemakerTrial) -> None:
     """The node comes back in standby; undo, called before the cluster is up, waits for it."""
     answer = trial.do()
-    assert isinstance(answer, Done)
+    assert isinstance(answer, HandlerDone)
     trial.cluster.cut_power()
     assert reason(trial.undo(kept=answer.kept, seconds=1))
     trial.cluster.start()
 
-    assert trial.undo(kept=answer.kept) == Done(detail="standby ended: n1")
+    assert trial.undo(kept=answer.kept) == HandlerDone(detail="standby ended: n1")
     assert not trial.cluster.is_standby()
 
 
@@ -113,5 +113,5 @@ def test_what_stays_is_named(trial: PacemakerTrial) -> None:
 def test_a_node_may_be_named(trial: PacemakerTrial) -> None:
     """The cluster is not asked for the name then; a wrong one is told in its own words."""
     assert "Could not map name=n9" in reason(trial.do(node="n9"))
-    assert isinstance(trial.do(node="n1"), Done)
+    assert isinstance(trial.do(node="n1"), HandlerDone)
     assert trial.is_ready()

@@ -40,7 +40,7 @@ PRIVATE = 0o600
 
 
 @contextmanager
-def written(path: Path, mode: int = PRIVATE) -> Iterator[BinaryIO]:
+def write_atomically(path: Path, mode: int = PRIVATE) -> Iterator[BinaryIO]:
     """Yield a new file that is on the disk when the block ends, and gone when it fails."""
     try:
         path.unlink(missing_ok=True)
@@ -96,7 +96,7 @@ def _restrict(path: Path, mode: int) -> None:
         pass  # it was removed meanwhile, or is another user's, who has to see to it
 
 
-class Lock:
+class FileLock:
     """The right to work in a directory, held from ``acquire`` to ``release``."""
 
     def __init__(self, path: Path) -> None:

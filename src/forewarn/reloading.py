@@ -12,9 +12,9 @@ from typing import Protocol
 import msgspec
 
 from forewarn import logs
-from forewarn.config.changes import Changes, compare
-from forewarn.config.settings import Mail, Settings, check
-from forewarn.control.sockets import load_certificate, most_connections
+from forewarn.config.setting_changes import SettingChanges, compare
+from forewarn.config.settings import MailSettings, Settings, check
+from forewarn.control.server.sockets import load_certificate, most_connections
 from forewarn.core.errors import BadInput, ForewarnError, OutcomeUnknown
 from forewarn.metadata.limits import provide_files
 from forewarn.wiring import Assembly, limits_of
@@ -25,14 +25,14 @@ _RELOAD = "reload"
 _RESTART = "restart"
 
 
-class Mailing(Protocol):
+class SupportsMailSettings(Protocol):
     """What sends mail to subscribers."""
 
-    def set_mail(self, mail: Mail) -> None:
+    def set_mail(self, mail: MailSettings) -> None:
         """Send mail by another server."""
 
 
-class Secured(Protocol):
+class SupportsCertificateRenewal(Protocol):
     """What speaks TLS to operators."""
 
     def renew_certificate(self, context: SSLContext) -> None:
@@ -50,8 +50,8 @@ class LastReload(msgspec.Struct, frozen=True):
 class Reloader:
     """Applies changed settings and the fleet file. One reload at a time."""
 
-    def __init__(self, read: Callable[[], Settings], assembly: Assembly, mailing: Mailing) -> None:
-        self.secured: Secured | None = None
+    def __init__(self, read: Callable[[], Settings], assembly: Assembly, mailing: SupportsMailSettings) -> None:
+        self.secured: SupportsCertificateRenewal | None = None
         self._read = read
         self._assembly = assembly
         self._mailing = mailing
@@ -86,7 +86,7 @@ class Reloader:
             )
             log.warning("restart needed for changed settings", extra={"fields": {"settings": list(changes.waiting)}})
 
-    async def _apply(self) -> Changes:
+    async def _apply(self) -> SettingChanges:
         running = self._assembly.settings
         changes = compare(running, fit_connections(self._read(), running.connections))
         settings = changes.settings
@@ -103,7 +103,7 @@ class Reloader:
             self.secured.renew_certificate(context)
         return changes
 
-    def _check(self, settings: Settings, changes: Changes) -> None:
+    def _check(self, settings: Settings, changes: SettingChanges) -> None:
         """Refuse a configuration that is sound, but not while some of it waits for a restart."""
         try:
             check(settings)

@@ -13,26 +13,26 @@ from typing import TYPE_CHECKING, Literal, cast
 
 import msgspec
 
-from forewarn import activation, extras, logs, plugins
-from forewarn.activation import Passed
+from forewarn import extras, logs, plugin_loader, socket_activation
 from forewarn.clocks import Clock, SystemClock
 from forewarn.config.settings import Settings, check
-from forewarn.config.values import Endpoint
-from forewarn.control.notices.deliverer import Deliverer
-from forewarn.control.tally import Tally
+from forewarn.config.values import ListenAddress
+from forewarn.control.notifications.dispatcher import Dispatcher
+from forewarn.control.server.event_counters import EventCounters
 from forewarn.core.errors import BadInput, ForewarnError
 from forewarn.journal.port import Journal
-from forewarn.node.driver import Driver, DriverType, TellingCapacity, can_switch, moves_to_host
+from forewarn.node.driver import Driver, DriverType, SupportsCapacity, can_switch, moves_to_host
 from forewarn.node.driver_calls import check_driver
 from forewarn.node.node import Node
-from forewarn.notify import Notifier
 from forewarn.reloading import Reloader, fit_connections
 from forewarn.signals import Signals
+from forewarn.socket_activation import PassedSockets
+from forewarn.systemd_notify import SystemdNotifier
 from forewarn.wiring import Assembly
 
 if TYPE_CHECKING:
     from forewarn.control.bodies import ListenerView
-    from forewarn.control.entrance import Entrance
+    from forewarn.control.server.control_plane import ControlPlane
 
 log = logging.getLogger(__name__)
 
@@ -45,7 +45,7 @@ def serve(
     ``read`` returns the settings; it is called again when the service reloads.
     """
     extras.require("server", "the service")
-    passed = activation.from_environment(os.environ)
+    passed = socket_activation.from_environment(os.environ)
     read = _at(passed, read)
     settings = read()
     logs.set_up(sys.stderr, settings.log_level, settings.log_format)
@@ -62,30 +62,36 @@ def serve(
 
 
 async def _serve(
-    settings: Settings, read: Callable[[], Settings], passed: Passed, on_ready: Callable[[], None], signals: Signals
+    settings: Settings,
+    read: Callable[[], Settings],
+    passed: PassedSockets,
+    on_ready: Callable[[], None],
+    signals: Signals,
 ) -> None:
     signals.attach()
-    notifier = Notifier.from_environment(os.environ)
+    notifier = SystemdNotifier.from_environment(os.environ)
     clock = SystemClock()
     driver = _driver(settings, clock)
     assembly = Assembly(settings, clock, _journal(settings), driver, sockets=passed.metadata)
-    deliverer = Deliverer(assembly.node, assembly.journal, settings.mail)
-    tally = Tally()
-    assembly.node.feed.subscribe(deliverer)
-    assembly.node.feed.subscribe(tally)
+    dispatcher = Dispatcher(assembly.node, assembly.journal, settings.mail)
+    event_counters = EventCounters()
+    assembly.node.feed.subscribe(dispatcher)
+    assembly.node.feed.subscribe(event_counters)
     async with AsyncExitStack() as parts:
         with signals.interruptible():
             gc.disable()  # nothing that is loaded is garbage
-            await assembly.start(_spare_the_fleet)
+            await assembly.start(_exempt_fleet_from_collection)
             parts.push_async_callback(assembly.stop)
-            parts.push_async_callback(deliverer.stop)
-            reloader = Reloader(read, assembly, deliverer)
+            parts.push_async_callback(dispatcher.stop)
+            reloader = Reloader(read, assembly, dispatcher)
             # The framework of the control plane takes longest to load; VMs are answered meanwhile.
-            control = await asyncio.to_thread(_control, settings, passed, assembly, deliverer, tally, reloader)
+            control = await asyncio.to_thread(
+                _control, settings, passed, assembly, dispatcher, event_counters, reloader
+            )
             await control.open()
             parts.push_async_callback(control.close)
             reloader.secured = control
-            metadata, operators = _places(settings)
+            metadata, operators = _describe_listeners(settings)
             where = f"answering VMs on {metadata}, operators on {' and '.join(operators)}"
             log.info("serving", extra={"fields": {"metadata": metadata, "control": operators}})
             on_ready()
@@ -100,14 +106,14 @@ async def _serve(
         notifier.stopping()
 
 
-def _places(settings: Settings) -> tuple[str, list[str]]:
+def _describe_listeners(settings: Settings) -> tuple[str, list[str]]:
     """Return where VMs are answered, and where operators are."""
     scheme = "https" if settings.control_certificate else "http"
     over_network = [f"{scheme}://{settings.control}"] if settings.control else []
     return f"http://{settings.metadata}", [str(settings.data / "control.sock"), *over_network]
 
 
-def _is_alive(node: Node, notifier: Notifier) -> bool:
+def _is_alive(node: Node, notifier: SystemdNotifier) -> bool:
     """Tell whether the writer is: the event loop, which asks this, turns, and no append is stuck."""
     if node.append_age < notifier.period:
         return True
@@ -115,7 +121,7 @@ def _is_alive(node: Node, notifier: Notifier) -> bool:
     return False
 
 
-def _at(passed: Passed, read: Callable[[], Settings]) -> Callable[[], Settings]:
+def _at(passed: PassedSockets, read: Callable[[], Settings]) -> Callable[[], Settings]:
     """Return what reads the settings where passed sockets say where to listen; check that it is safe there."""
 
     def read_there() -> Settings:
@@ -129,41 +135,46 @@ def _at(passed: Passed, read: Callable[[], Settings]) -> Callable[[], Settings]:
         return settings
 
     passed_at = {
-        "metadata": [Endpoint(*each.getsockname()[:2]) for each in passed.metadata],
-        "control": [Endpoint(*each.getsockname()[:2]) for each in passed.control],
+        "metadata": [ListenAddress(*each.getsockname()[:2]) for each in passed.metadata],
+        "control": [ListenAddress(*each.getsockname()[:2]) for each in passed.control],
     }
     return read_there
 
 
 def _control(
-    settings: Settings, passed: Passed, assembly: Assembly, deliverer: Deliverer, tally: Tally, reloader: Reloader
-) -> "Entrance":
-    from forewarn.control.api.plane import Plane  # noqa: PLC0415 - see its caller
-    from forewarn.control.entrance import Entrance  # noqa: PLC0415
-    from forewarn.control.metrics import Metrics, Sources  # noqa: PLC0415
+    settings: Settings,
+    passed: PassedSockets,
+    assembly: Assembly,
+    dispatcher: Dispatcher,
+    event_counters: EventCounters,
+    reloader: Reloader,
+) -> "ControlPlane":
+    from forewarn.control.api.context import ApiContext  # noqa: PLC0415 - see its caller
+    from forewarn.control.server.control_plane import ControlPlane  # noqa: PLC0415
+    from forewarn.control.server.metrics import Metrics, MetricSources  # noqa: PLC0415
 
-    plane = Plane(
+    plane = ApiContext(
         assembly.node,
         assembly.journal,
         assembly.records.last_asked,
         moves_live=assembly.driver.moves_live,
         moves_to_host=moves_to_host(assembly.driver),
         switches=can_switch(assembly.driver),
-        capacity=assembly.driver if isinstance(assembly.driver, TellingCapacity) else None,
-        deliveries=deliverer,
+        capacity=assembly.driver if isinstance(assembly.driver, SupportsCapacity) else None,
+        deliveries=dispatcher,
     )
     metadata = assembly.metadata
-    sources = Sources(
+    sources = MetricSources(
         documents=metadata.documents,
-        refusals=lambda: metadata.letterhead.refusals,
-        control_refusals=lambda: plane.doorkeeper.refused,
+        refusals=lambda: metadata.common_headers.refusals,
+        control_refusals=lambda: plane.authenticator.refused,
         connections=lambda: assembly.connections,
-        enrolled=lambda: len(assembly.desk.enrolled),
-        outbox=deliverer,
+        enrolled=lambda: len(assembly.document_cache.enrolled),
+        outbox=dispatcher,
         reload=lambda: (reloader.last.at, reloader.last.is_successful),
     )
-    plane.metrics = Metrics(assembly.node, tally, sources).render
-    entrance = Entrance(
+    plane.metrics = Metrics(assembly.node, event_counters, sources).render
+    entrance = ControlPlane(
         plane, settings.data, settings.control, settings.control_certificate, settings.control_key, passed
     )
     plane.listeners = lambda: (
@@ -177,11 +188,11 @@ def _listeners(part: Literal["metadata", "control"], sockets: Iterable[socket]) 
     from forewarn.control.bodies import ListenerView  # noqa: PLC0415 - see _control
 
     for each in sockets:
-        address = Endpoint(*each.getsockname()[:2])
+        address = ListenAddress(*each.getsockname()[:2])
         yield ListenerView(part=part, address=str(address), inode=os.fstat(each.fileno()).st_ino)
 
 
-def _spare_the_fleet() -> None:
+def _exempt_fleet_from_collection() -> None:
     """Keep the garbage collector from the fleet: it lives as long as the process, and is large."""
     gc.collect()
     gc.freeze()
@@ -189,7 +200,7 @@ def _spare_the_fleet() -> None:
 
 
 def _driver(settings: Settings, clock: Clock) -> Driver:
-    kind = cast("DriverType", plugins.load("forewarn.drivers", settings.driver))
+    kind = cast("DriverType", plugin_loader.load("forewarn.drivers", settings.driver))
     try:
         made = kind.from_settings(settings.driver_settings, clock, settings.hurry, settings.data / "driver")
     except ForewarnError:
@@ -201,7 +212,7 @@ def _driver(settings: Settings, clock: Clock) -> Driver:
 
 
 def _journal(settings: Settings) -> Journal:
-    kind = cast("Callable[..., Journal]", plugins.load("forewarn.journals", "sqlite"))
+    kind = cast("Callable[..., Journal]", plugin_loader.load("forewarn.journals", "sqlite"))
     return kind(settings.data, history=settings.kept_history)
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from forewarn.core.errors import BadInput, Unavailable
 
-KEPT: dict[str, Any] = {"cleanup_socket": False} if sys.version_info >= (3, 13) else {}
+KEEP_SOCKET_FILE: dict[str, Any] = {"cleanup_socket": False} if sys.version_info >= (3, 13) else {}
 """Options of ``create_unix_server``: the maker of a socket's file removes it, and systemd is the maker of some.
 
 Without them Python 3.13 removes the file when the server is closed.

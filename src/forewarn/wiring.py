@@ -15,40 +15,40 @@ from uuid import uuid4
 
 from forewarn.clocks import Clock
 from forewarn.config.settings import Settings
-from forewarn.control.fleet_applier import FileReport, FleetApplier, apply_wish
-from forewarn.control.wish import Wish
+from forewarn.control.server.fleet_applier import FleetApplier, FleetFileReport, apply_desired_fleet
 from forewarn.core.commands import Approve, Enrol
 from forewarn.core.errors import BadInput, nearest
 from forewarn.core.model import Caller, CallerKind
 from forewarn.core.notice import Rules
+from forewarn.fleetfile.parser import DesiredFleet
 from forewarn.journal.port import Journal, KeepsHistory
-from forewarn.metadata.caller import Callers
-from forewarn.metadata.desk import Desk
-from forewarn.metadata.edge import Edge
-from forewarn.metadata.hosts import AllowedHosts
+from forewarn.metadata.allowed_hosts import AllowedHosts
+from forewarn.metadata.caller import CallerResolver
+from forewarn.metadata.connections import ConnectionRegistry
+from forewarn.metadata.document_cache import DocumentCache
 from forewarn.metadata.identity import Identity
+from forewarn.metadata.interface_listeners import make_listener
 from forewarn.metadata.limits import Limits
-from forewarn.metadata.listener import Listener
-from forewarn.metadata.recorder import Recorder
-from forewarn.metadata.records import Records
-from forewarn.metadata.service import Service
-from forewarn.metadata.wires import listener_of
+from forewarn.metadata.listener import MetadataListener
+from forewarn.metadata.request_recorder import RequestRecorder
+from forewarn.metadata.request_records import RequestRecords
+from forewarn.metadata.service import MetadataService
+from forewarn.node.deadlines import DeadlineScheduler
 from forewarn.node.driver import Driver
-from forewarn.node.held import HeldWarnings
-from forewarn.node.keeper import Keeper
-from forewarn.node.log import FactLog
+from forewarn.node.fact_log import FactLog
+from forewarn.node.held_changes import HeldChangeWarnings
 from forewarn.node.node import Node
+from forewarn.node.observer import Observer
 from forewarn.node.performer import Performer
+from forewarn.node.power import PowerController
 from forewarn.node.quiet_warnings import QuietWarnings
-from forewarn.node.switcher import Switcher
-from forewarn.node.waker import Waker
-from forewarn.node.watcher import Watcher
+from forewarn.node.snapshots import SnapshotScheduler
 from forewarn.wire.approval import Approval
 
 log = logging.getLogger(__name__)
 
 
-class Entrance(Protocol):
+class MetadataServer(Protocol):
     """Where callers arrive."""
 
     @property
@@ -71,7 +71,7 @@ class Assembly:
         clock: Clock,
         journal: Journal,
         driver: Driver,
-        entrance: Callable[[Service], Entrance] | None = None,
+        server: Callable[[MetadataService], MetadataServer] | None = None,
         sockets: Sequence[socket] = (),
     ) -> None:
         self.settings = settings
@@ -79,11 +79,11 @@ class Assembly:
         self.driver = driver
         self.node = Node(journal, clock, rules_of(settings))
         identity = Identity(settings.identity)
-        self.desk = Desk(clock.seconds, identity)
-        self.records = Records(self.desk, self.node.rules, clock.seconds, clock.now)
-        self._callers = Callers(self.desk, settings.default_vm, identity)
-        self.metadata = Service(
-            self.desk,
+        self.document_cache = DocumentCache(clock.seconds, identity)
+        self.records = RequestRecords(self.document_cache, self.node.rules, clock.seconds, clock.now)
+        self._callers = CallerResolver(self.document_cache, settings.default_vm, identity)
+        self.metadata = MetadataService(
+            self.document_cache,
             self._callers,
             self.records,
             limits_of(settings),
@@ -92,21 +92,27 @@ class Assembly:
             seconds=clock.seconds,
             now=clock.now,
         )
-        self.waker = Waker(self.node)
+        self.deadlines = DeadlineScheduler(self.node)
         self.performer = Performer(self.node, driver)
-        self.switcher = Switcher(self.node, driver)
-        self.watcher = Watcher(self.node, driver)
-        self.keeper = Keeper(self.node)
-        self.recorder = Recorder(self.node, self.records)
-        leading = (self.waker, self.performer, self.switcher, self.keeper)
-        for listener in (FactLog(), HeldWarnings(self.node), QuietWarnings(self.node), self.desk, *leading):
+        self.power = PowerController(self.node, driver)
+        self.observer = Observer(self.node, driver)
+        self.snapshots = SnapshotScheduler(self.node)
+        self.recorder = RequestRecorder(self.node, self.records)
+        leading = (self.deadlines, self.performer, self.power, self.snapshots)
+        for listener in (
+            FactLog(),
+            HeldChangeWarnings(self.node),
+            QuietWarnings(self.node),
+            self.document_cache,
+            *leading,
+        ):
             self.node.feed.subscribe(listener)
         self.port = 0
         """Where VMs are answered, once it has started."""
-        self._open = entrance or self._listen
+        self._open = server or self._listen
         self._sockets = sockets
-        self._edge: Edge | None = None
-        self._listener: Listener | None = None
+        self._registry: ConnectionRegistry | None = None
+        self._listener: MetadataListener | None = None
         self._parts = AsyncExitStack()
 
     async def start(self, on_loaded: Callable[[], None] = lambda: None) -> None:
@@ -117,23 +123,23 @@ class Assembly:
         async with AsyncExitStack() as parts:
             parts.callback(self.journal.close)
             parts.push_async_callback(self.node.stop)
-            parts.push_async_callback(self.keeper.stop)
+            parts.push_async_callback(self.snapshots.stop)
             parts.push_async_callback(self.performer.stop)
-            parts.push_async_callback(self.switcher.stop)
-            parts.push_async_callback(self.waker.stop)
+            parts.push_async_callback(self.power.stop)
+            parts.push_async_callback(self.deadlines.stop)
             await self.node.start()
-            entrance = self._open(self.metadata)
-            parts.push_async_callback(entrance.stop)
+            server = self._open(self.metadata)
+            parts.push_async_callback(server.stop)
             if self.settings.fleet:
                 await self.apply_fleet_file(self.settings.fleet, strict=self.settings.strict)
             self.check_default_vm(is_start=True)
-            self.watcher.start()
-            parts.push_async_callback(self.watcher.stop)
+            self.observer.start()
+            parts.push_async_callback(self.observer.stop)
             on_loaded()
             self.recorder.start()
             parts.push_async_callback(self.recorder.stop)
-            await entrance.start()
-            self.port = entrance.port
+            await server.start()
+            self.port = server.port
             self._parts = parts.pop_all()
 
     async def stop(self) -> None:
@@ -146,10 +152,10 @@ class Assembly:
         self.node.rules = rules_of(settings)
         limits = limits_of(settings)
         self.metadata.set_limits(limits)
-        if self._edge is not None and self._listener is not None:
-            self._edge.limits = limits
+        if self._registry is not None and self._listener is not None:
+            self._registry.limits = limits
             if settings.allowed_hosts != before.allowed_hosts:
-                self._edge.memo.set_hosts(hosts_of(settings))
+                self._registry.request_cache.set_hosts(hosts_of(settings))
             if settings.answer_ttl != before.answer_ttl:
                 self._listener.set_ttl(settings.answer_ttl)
         self._callers.default_vm = settings.default_vm
@@ -157,11 +163,11 @@ class Assembly:
         if isinstance(self.journal, KeepsHistory):
             self.journal.keep_history(settings.kept_history)
 
-    async def declare(self, wished: Wish, by: Caller) -> None:
+    async def declare(self, desired: DesiredFleet, by: Caller) -> None:
         """Apply a declaration; raise what it is refused for."""
-        await apply_wish(self.node, wished, by)
+        await apply_desired_fleet(self.node, desired, by)
 
-    async def apply_fleet_file(self, path: Path, by: str = "serve", *, strict: bool = False) -> FileReport:
+    async def apply_fleet_file(self, path: Path, by: str = "serve", *, strict: bool = False) -> FleetFileReport:
         """Apply a fleet file as a start does, at start or later; say what was done, held, left out and found wrong.
 
         What is recorded never makes it fail. A file that is wrong in itself raises BadInput where the fleet is empty
@@ -173,7 +179,7 @@ class Assembly:
     @property
     def connections(self) -> int:
         """How many connections VMs have open."""
-        return 0 if self._edge is None else len(self._edge)
+        return 0 if self._registry is None else len(self._registry)
 
     @property
     def listening(self) -> Sequence[socket]:
@@ -188,17 +194,17 @@ class Assembly:
     @property
     def busy(self) -> list[str]:
         """The parts that have something under way."""
-        leading = (self.waker, self.watcher, self.performer, self.switcher, self.keeper)
+        leading = (self.deadlines, self.observer, self.performer, self.power, self.snapshots)
         parts = (self.node, *leading, self.recorder, self.metadata)
         return [type(part).__name__.lower() for part in parts if not part.is_idle]
 
-    def _listen(self, service: Service) -> Entrance:
+    def _listen(self, service: MetadataService) -> MetadataServer:
         settings = self.settings
-        self._edge = Edge(service, limits_of(settings), hosts_of(settings))
+        self._registry = ConnectionRegistry(service, limits_of(settings), hosts_of(settings))
         identity = Identity(settings.identity)
-        taps = self.desk.seats.keys()
-        self._listener = listener_of(
-            identity, self._edge, settings.metadata, taps, settings.answer_ttl, self._sockets
+        taps = self.document_cache.vm_entries.keys()
+        self._listener = make_listener(
+            identity, self._registry, settings.metadata, taps, settings.answer_ttl, self._sockets
         )
         return self._listener
 

@@ -9,9 +9,9 @@ import sys
 from collections.abc import Iterable
 from pathlib import Path
 
-from forewarn.agent import assembly
-from forewarn.agent.facts import Fact
-from forewarn.agent.memory_file import MemoryFile
+from forewarn.agent.decision.facts import AgentFact
+from forewarn.agent.runtime import assembly
+from forewarn.agent.runtime.memory_file import MemoryFile
 from forewarn.agent.settings import load
 
 _append = MemoryFile.append
@@ -20,7 +20,7 @@ _append = MemoryFile.append
 def main(number: int, moment: str, config: Path) -> None:
     count = 0
 
-    def append(self: MemoryFile, facts: Iterable[Fact]) -> None:
+    def append(self: MemoryFile, facts: Iterable[AgentFact]) -> None:
         nonlocal count
         facts = tuple(facts)
         count += 1
@@ -34,11 +34,11 @@ def main(number: int, moment: str, config: Path) -> None:
     assembly.run(load({}, os.environ, config))
 
 
-def _die(facts: tuple[Fact, ...]) -> None:
+def _die(facts: tuple[AgentFact, ...]) -> None:
     """Say what was being kept, in words such as ``ended first do``, and end."""
     for fact in facts:
         told = (getattr(fact, field, "") for field in ("handler", "direction"))
-        print(type(fact).__name__.lower(), *told, flush=True)  # noqa: T201 - the test reads it
+        print(type(fact).__struct_config__.tag, *told, flush=True)  # noqa: T201 - the test reads it
     os.kill(os.getpid(), signal.SIGKILL)
 
 

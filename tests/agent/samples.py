@@ -3,10 +3,17 @@
 from datetime import UTC, datetime, timedelta
 
 from forewarn.agent.handler import Direction
-from forewarn.agent.status import ApprovalState, EventStatusView, HoldView, Status, StepState, StepView
+from forewarn.agent.observation.status import (
+    AgentStatus,
+    ApprovalState,
+    EventStatusView,
+    HoldView,
+    StepState,
+    StepView,
+)
 from forewarn.core.model import EventSource, EventStatus, EventType
 from forewarn.wire.document import ScheduledEvent
-from forewarn.wire.shown import shown_event
+from forewarn.wire.event_json import make_event_json
 
 NOW = datetime(2026, 3, 5, 6, 53, 9, tzinfo=UTC)
 REBOOT = ScheduledEvent(
@@ -22,7 +29,7 @@ SHOWN_ID = "F020BA2E-3BC0-4C40-A10B-86575A9EABD5"
 
 def view(event: ScheduledEvent = REBOOT, approval: ApprovalState = ApprovalState.WAITING) -> EventStatusView:
     return EventStatusView(
-        event=shown_event(event),
+        event=make_event_json(event),
         concerns_me="web-0" in event.resources,
         rule="reboots",
         steps=(StepView(handler="lb", direction=Direction.DO, state=StepState.RUNNING, began_at=NOW, attempt=1),),
@@ -31,8 +38,8 @@ def view(event: ScheduledEvent = REBOOT, approval: ApprovalState = ApprovalState
     )
 
 
-def status(*events: EventStatusView, trouble: str = "", memory_trouble: str = "", listeners: int = 0) -> Status:
-    return Status(
+def status(*events: EventStatusView, trouble: str = "", memory_trouble: str = "", listeners: int = 0) -> AgentStatus:
+    return AgentStatus(
         version="1.2.3",
         vm="web-0",
         endpoint="http://169.254.169.254",

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from forewarn.agent.memory_file import MemoryFile
+from forewarn.agent.runtime.memory_file import MemoryFile
 from forewarn.core.model import EventStatus
 from forewarn.emulator import Emulator
 from forewarn.emulator.handles import EventHandle

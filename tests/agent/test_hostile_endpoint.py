@@ -11,15 +11,15 @@ from pathlib import Path
 
 import pytest
 
-from forewarn import plugins
-from forewarn.agent import loop
-from forewarn.agent.handler import Done, Outcome, Result, Task, Unknowable
-from forewarn.agent.limit import MOST_EVENTS
-from forewarn.agent.loop import Agent
+from forewarn import plugin_loader
+from forewarn.agent.decision.event_limit import MOST_EVENTS
+from forewarn.agent.handler import HandlerDone, HandlerOutcome, HandlerResult, HandlerUnknown, Task
+from forewarn.agent.observation.status import ApprovalState
+from forewarn.agent.runtime import loop
+from forewarn.agent.runtime.loop import Agent
 from forewarn.agent.settings import AgentSettings, load
-from forewarn.agent.status import ApprovalState
 from forewarn.wire.dates import show_time
-from tests.agent.test_loop import play, until
+from tests.agent.runtime.test_loop import play, until
 
 pytestmark = pytest.mark.end_to_end
 
@@ -35,14 +35,14 @@ class Noting:
     def from_settings(cls, settings: dict[str, object], directory: Path) -> "Noting":
         return cls()
 
-    def do(self, task: Task) -> Result:
+    def do(self, task: Task) -> HandlerResult:
         Noting.tasks.append(task)
-        return Done()
+        return HandlerDone()
 
     undo = do
 
-    def outcome_of(self, task: Task) -> Outcome:
-        return Unknowable()
+    def outcome_of(self, task: Task) -> HandlerOutcome:
+        return HandlerUnknown()
 
     def close(self) -> None:
         pass
@@ -111,7 +111,7 @@ class Endpoint:
 @pytest.fixture
 def endpoint(monkeypatch: pytest.MonkeyPatch) -> Iterator[Endpoint]:
     Noting.tasks = []
-    monkeypatch.setattr(plugins, "load", lambda *_: Noting)
+    monkeypatch.setattr(plugin_loader, "load", lambda *_: Noting)
     made = Endpoint()
     yield made
     made.closed.set()

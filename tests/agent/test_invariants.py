@@ -6,12 +6,12 @@ import msgspec
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from forewarn.agent.facts import Begun, Ended, Fact, Forgotten, Joined, Shown
-from forewarn.agent.handler import Direction, Done, Failed, NotBegun
-from forewarn.agent.plan import OnFailure, Terms
-from forewarn.agent.reaction import Traits
+from forewarn.agent.decision.facts import AgentFact, CallBegun, CallEnded, CallShared, DocumentShown, EventForgotten
+from forewarn.agent.decision.plan import HandlerTerms, OnFailure
+from forewarn.agent.decision.reaction import HandlerTraits
+from forewarn.agent.handler import Direction, HandlerDone, HandlerFailed, HandlerNotBegun
 from forewarn.core.model import EventStatus
-from tests.agent.world import World, agenda, event, started
+from tests.agent.harness import DecisionHarness, decision_settings, event, started
 
 EVENTS = ("e1", "e2", "e3")
 HANDLERS = ("drain", "switch", "tell", "log")
@@ -22,18 +22,18 @@ class AgentLife(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.world = World(
-            agenda(
+        self.harness = DecisionHarness(
+            decision_settings(
                 "drain",
                 ("switch", "tell"),
                 "log",
                 terms={
-                    "drain": Terms(retries=1),
-                    "switch": Terms(on_failure=OnFailure.HOLD, takes=timedelta(seconds=30)),
+                    "drain": HandlerTerms(retries=1),
+                    "switch": HandlerTerms(on_failure=OnFailure.HOLD, takes=timedelta(seconds=30)),
                 },
                 traits={
-                    "drain": Traits(repeats=True, shared=True),
-                    "switch": Traits(repeats=False, shared=False),
+                    "drain": HandlerTraits(repeats=True, shared=True),
+                    "switch": HandlerTraits(repeats=False, shared=False),
                 },
             )
         )
@@ -41,89 +41,89 @@ class AgentLife(RuleBasedStateMachine):
         self.done: set[tuple[str, str]] = set()
         self.is_drained = False
         """Whether the shared handler has really been called, and has not been called to put it back since."""
-        self.world.show()
+        self.harness.show()
 
     @rule(shown=st.dictionaries(st.sampled_from(EVENTS), st.booleans()), notice=st.sampled_from([None, 20, 60, 900]))
     def show(self, shown: dict[str, bool], notice: int | None) -> None:
         """Show some events, some of them started, perhaps all of them moved."""
-        present = {each.id: each for each in self.world.document.events} if self.world.document else {}
+        present = {each.id: each for each in self.harness.document.events} if self.harness.document else {}
         events = []
         for name, has_started in shown.items():
-            known = present.get(name) or event(name, not_before=self.world.now + timedelta(minutes=15))
+            known = present.get(name) or event(name, not_before=self.harness.now + timedelta(minutes=15))
             if notice or known.not_before is None:
-                not_before = self.world.now + timedelta(seconds=notice or 900)
+                not_before = self.harness.now + timedelta(seconds=notice or 900)
                 known = msgspec.structs.replace(known, status=EventStatus.SCHEDULED, not_before=not_before)
             events.append(started(known) if has_started else known)
-        self.world.show(*events)
+        self.harness.show(*events)
 
     @rule(seconds=st.sampled_from([1, 3, 30, 600, 2_000]))
     def wait(self, seconds: int) -> None:
         """Let time pass."""
-        self.world.pass_time(seconds=seconds)
+        self.harness.pass_time(seconds=seconds)
 
-    @precondition(lambda self: self.world.running)
+    @precondition(lambda self: self.harness.running)
     @rule(data=st.data(), is_well=st.booleans())
     def end(self, data: st.DataObject, is_well: bool) -> None:  # noqa: FBT001 - drawn
         """Let a handler return."""
-        name, handler = data.draw(st.sampled_from(sorted(self.world.running)))
-        self.world.end(handler, Done() if is_well else Failed("no"), name)
+        name, handler = data.draw(st.sampled_from(sorted(self.harness.running)))
+        self.harness.end(handler, HandlerDone() if is_well else HandlerFailed("no"), name)
 
-    @precondition(lambda self: self.world.asked)
-    @rule(data=st.data(), outcome=st.sampled_from([Done(), Failed("no"), NotBegun()]))
-    def answer(self, data: st.DataObject, outcome: Done | Failed | NotBegun) -> None:
+    @precondition(lambda self: self.harness.asked)
+    @rule(data=st.data(), outcome=st.sampled_from([HandlerDone(), HandlerFailed("no"), HandlerNotBegun()]))
+    def answer(self, data: st.DataObject, outcome: HandlerDone | HandlerFailed | HandlerNotBegun) -> None:
         """Let a handler say what came of a call."""
-        name, handler = data.draw(st.sampled_from(sorted(self.world.asked)))
-        self.world.end(handler, outcome, name)
+        name, handler = data.draw(st.sampled_from(sorted(self.harness.asked)))
+        self.harness.end(handler, outcome, name)
 
     @rule(reboot=st.booleans())
     def crash(self, reboot: bool) -> None:  # noqa: FBT001 - drawn
         """Kill the agent, perhaps with its VM."""
-        self.world.crash(reboot=reboot)
+        self.harness.crash(reboot=reboot)
 
     @invariant()
     def each_step_follows(self) -> None:
         """No handler is run again once it is done, nor undone before it was begun."""
-        facts: list[Fact] = self.world.facts
+        facts: list[AgentFact] = self.harness.facts
         for fact in facts[self.checked :]:
             match fact:
-                case Ended(handler="drain", direction=Direction.DO, result=Done()):
+                case CallEnded(handler="drain", direction=Direction.DO, result=HandlerDone()):
                     self.is_drained = True
-                case Begun(handler="drain", direction=Direction.UNDO):
+                case CallBegun(handler="drain", direction=Direction.UNDO):
                     self.is_drained = False
             match fact:
-                case Begun(id, handler, Direction.DO):
+                case CallBegun(id, handler, Direction.DO):
                     assert (id, handler) not in self.done
-                case Ended(id, handler, Direction.DO, Done()) | Joined(id, handler):
+                case CallEnded(id, handler, Direction.DO, HandlerDone()) | CallShared(id, handler):
                     self.done.add((id, handler))
-                case Begun(id, handler, Direction.UNDO) | Ended(id, handler, Direction.UNDO):
+                case CallBegun(id, handler, Direction.UNDO) | CallEnded(id, handler, Direction.UNDO):
                     self.done.discard((id, handler))
-                case Forgotten(id):
+                case EventForgotten(id):
                     assert not any(each == id for each, _ in self.done)
-                case Shown():
+                case DocumentShown():
                     pass
         self.checked = len(facts)
 
     @invariant()
     def what_is_shared_holds_as_long_as_anybody_needs_it(self) -> None:
         """Who counts on the shared handler finds its work done, and it is put back when nobody does."""
-        steps = [known.steps["drain"] for known in self.world.memory.events.values() if "drain" in known.steps]
+        steps = [known.steps["drain"] for known in self.harness.memory.events.values() if "drain" in known.steps]
         if any(step.is_in_force for step in steps):
             assert self.is_drained
-        if not self.world.memory.events:
+        if not self.harness.memory.events:
             assert not self.is_drained
 
     @invariant()
     def handlers_run_one_at_a_time(self) -> None:
         """A handler never has two calls under way."""
-        busy = [handler for _, handler in self.world.running]
+        busy = [handler for _, handler in self.harness.running]
         assert len(busy) == len(set(busy))
 
     @invariant()
     def approvals_are_earned(self) -> None:
         """Nothing is approved while a handler is to come or under way, or while one that holds has not succeeded."""
-        for said in self.world.said():
+        for said in self.harness.said():
             if said.startswith("approve "):
-                known = self.world.memory.events[said.removeprefix("approve ")]
+                known = self.harness.memory.events[said.removeprefix("approve ")]
                 assert known.event.status is EventStatus.SCHEDULED
                 for handler in HANDLERS:
                     step = known.steps[handler]
@@ -136,9 +136,9 @@ class AgentLife(RuleBasedStateMachine):
     @invariant()
     def nothing_is_left_behind(self) -> None:
         """Whoever is gone and has nothing under way is forgotten, or waits for a retry or another event."""
-        for known in self.world.memory.events.values():
-            if known.is_gone and not self.world.running and not self.world.asked:
-                assert self.world.wake_at is not None
+        for known in self.harness.memory.events.values():
+            if known.is_gone and not self.harness.running and not self.harness.asked:
+                assert self.harness.wake_at is not None
 
 
 TestAgentLife = AgentLife.TestCase

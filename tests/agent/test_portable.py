@@ -31,7 +31,8 @@ from importlib import import_module
 for package in (forewarn.agent, forewarn.client):
     for module in pkgutil.walk_packages(package.__path__, package.__name__ + "."):
         import_module(module.name)
-import forewarn.cli.agent, forewarn.cli.trial, forewarn.cli.events, forewarn.cli.approve, forewarn.cli.whoami
+import forewarn.cli.agent, forewarn.cli.agent_simulation
+import forewarn.cli.events, forewarn.cli.approve, forewarn.cli.whoami
 print("well")
 """
 

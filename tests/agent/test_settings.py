@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from forewarn.agent.approving import Approver
-from forewarn.agent.plan import OnFailure, Terms
-from forewarn.agent.rules import Approval, Concern, Rule
+from forewarn.agent.decision.approval_turn import Approver
+from forewarn.agent.decision.plan import HandlerTerms, OnFailure
+from forewarn.agent.decision.rules import ApprovalMode, Concern, EventRule
 from forewarn.agent.settings import AgentSettings, load
-from forewarn.config.values import Endpoint
+from forewarn.config.values import ListenAddress
 from forewarn.core.errors import BadInput
 from forewarn.core.model import EventSource, EventType
 
@@ -68,18 +68,18 @@ def test_everything_can_be_said(tmp_path: Path) -> None:
     """Each key arrives as what it means; what a handler does not share with others is left to it."""
     settings = read(tmp_path, WHOLE)
 
-    assert settings.socket == Endpoint("127.0.0.1", 9255)
+    assert settings.socket == ListenAddress("127.0.0.1", 9255)
     assert settings.http is None
     assert (settings.dry_run, settings.takeover) == (True, timedelta(minutes=2))
     assert (settings.approver, settings.coordinator) == (Approver.COORDINATOR, ("/bin/decide", "--now"))
     assert settings.rules == (
-        Rule(
+        EventRule(
             name="short freezes pass",
             types=(EventType.FREEZE,),
             duration_at_most=timedelta(seconds=10),
-            approval=Approval.NEVER,
+            approval=ApprovalMode.NEVER,
         ),
-        Rule(
+        EventRule(
             name="rule 2",
             types=(EventType.REBOOT, EventType.REDEPLOY),
             source=EventSource.PLATFORM,
@@ -92,7 +92,7 @@ def test_everything_can_be_said(tmp_path: Path) -> None:
     )
     lb = settings.handlers["lb"]
     assert (lb.kind, lb.settings) == ("haproxy", {"servers": ["web/vm-0"]})
-    assert lb.terms == Terms(
+    assert lb.terms == HandlerTerms(
         timeout=timedelta(seconds=90),
         takes=timedelta(seconds=20),
         importance=3,

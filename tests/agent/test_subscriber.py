@@ -11,22 +11,22 @@ from pathlib import Path
 
 import pytest
 
-from forewarn.agent.place import Place, listen
-from forewarn.agent.status import Status
+from forewarn.agent.local.address import LocalAddress, listen
+from forewarn.agent.observation.status import AgentStatus
 from forewarn.agent.subscriber import AgentSocket
 from forewarn.client.changes import Change, ChangeKind
-from forewarn.config.values import Endpoint
+from forewarn.config.values import ListenAddress
 from forewarn.core.errors import BadInput, Refused, Unavailable
+from tests.agent.local.test_server import FakeAgent
 from tests.agent.samples import NOW, REBOOT, SHOWN_ID
-from tests.agent.test_listeners import Agent
 
 NEW = Change(ChangeKind.NEW, REBOOT)
 
 
-class Running:
+class LocalServerHarness:
     """An agent that listens in a thread."""
 
-    def __init__(self, agent: Agent, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self, agent: FakeAgent, loop: asyncio.AbstractEventLoop) -> None:
         self.agent = agent
         self._loop = loop
 
@@ -37,20 +37,20 @@ class Running:
         asyncio.run_coroutine_threadsafe(self.agent.listeners.close(), self._loop).result(30)
 
     @property
-    def place(self) -> Place:
+    def place(self) -> LocalAddress:
         port = self.agent.listeners.port
-        return Endpoint("127.0.0.1", port) if port else self.agent.path
+        return ListenAddress("127.0.0.1", port) if port else self.agent.path
 
 
 @contextmanager
-def running(directory: Path, place: Place | None = None) -> Iterator[Running]:
-    begun: Future[Running] = Future()
+def running(directory: Path, place: LocalAddress | None = None) -> Iterator[LocalServerHarness]:
+    begun: Future[LocalServerHarness] = Future()
 
     async def listen_on() -> None:
-        agent = Agent(directory, place)
+        agent = FakeAgent(directory, place)
         await agent.listeners.open()
         stop = asyncio.Event()
-        begun.set_result(Running(agent, asyncio.get_running_loop()))
+        begun.set_result(LocalServerHarness(agent, asyncio.get_running_loop()))
         stops.append(stop)
         await stop.wait()
         await agent.listeners.close()
@@ -67,18 +67,18 @@ def running(directory: Path, place: Place | None = None) -> Iterator[Running]:
 
 
 @pytest.fixture(params=["file", "port"])
-def agent(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Running]:
-    with running(tmp_path, Endpoint("127.0.0.1", 0) if request.param == "port" else None) as found:
+def agent(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[LocalServerHarness]:
+    with running(tmp_path, ListenAddress("127.0.0.1", 0) if request.param == "port" else None) as found:
         yield found
 
 
 @pytest.fixture
-def program(agent: Running) -> Iterator[AgentSocket]:
+def program(agent: LocalServerHarness) -> Iterator[AgentSocket]:
     with AgentSocket(agent.place, token_file=agent.agent.token_file) as found:
         yield found
 
 
-def test_changes_begin_with_what_is_there(agent: Running, program: AgentSocket) -> None:
+def test_changes_begin_with_what_is_there(agent: LocalServerHarness, program: AgentSocket) -> None:
     """Then each comes as it is told."""
     agent.agent.events = (REBOOT,)
     changes = program.changes()
@@ -89,7 +89,7 @@ def test_changes_begin_with_what_is_there(agent: Running, program: AgentSocket) 
     assert next(changes).change == "changed"
 
 
-def test_a_program_holds_and_is_ready(agent: Running, program: AgentSocket) -> None:
+def test_a_program_holds_and_is_ready(agent: LocalServerHarness, program: AgentSocket) -> None:
     """While it reads changes, without mixing up what it asked for and what it is told."""
     assert program.hold("database", timedelta(minutes=2)) == ()
     changes = program.changes()
@@ -104,12 +104,12 @@ def test_a_program_holds_and_is_ready(agent: Running, program: AgentSocket) -> N
     assert next(changes).change == "changed"
 
 
-def test_the_status_comes_whole(agent: Running, program: AgentSocket) -> None:
+def test_the_status_comes_whole(agent: LocalServerHarness, program: AgentSocket) -> None:
     """As the record that the agent made."""
     agent.agent.events = (REBOOT,)
     told = program.status()
 
-    assert isinstance(told, Status)
+    assert isinstance(told, AgentStatus)
     assert (told.vm, told.events[0].rule, told.listeners) == ("web-0", "reboots", 0)
 
 
@@ -120,7 +120,7 @@ def test_what_the_agent_refuses_is_raised(program: AgentSocket) -> None:
     assert program.hold("database", "120s", "Reboot") == ()
 
 
-def test_an_agent_that_ends_is_told(agent: Running, program: AgentSocket) -> None:
+def test_an_agent_that_ends_is_told(agent: LocalServerHarness, program: AgentSocket) -> None:
     """Whoever waits for changes is not left waiting."""
     changes = program.changes()
     agent.tell(NEW)
@@ -145,7 +145,7 @@ def test_without_a_socket_there_is_nobody_to_ask() -> None:
 
 def test_a_port_without_its_token_stays_closed(tmp_path: Path) -> None:
     """The agent's sentence names the file."""
-    with running(tmp_path, Endpoint("127.0.0.1", 0)) as found:
+    with running(tmp_path, ListenAddress("127.0.0.1", 0)) as found:
         wrong = tmp_path / "wrong"
         wrong.write_text("wrong\n")
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from bench.agents import Bell, render_config
-from forewarn.agent.assembly import make_handlers
+from forewarn.agent.runtime.assembly import make_handlers
 from forewarn.agent.settings import load
 
 

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from forewarn.cli.root import run
-from tests.office import Office, opened
+from tests.harness import ApiHarness, open_harness
 
 
 class Ran(msgspec.Struct, frozen=True):
@@ -28,9 +28,9 @@ Forewarn = Callable[..., Ran]
 
 
 @pytest.fixture
-def office(tmp_path: Path) -> Iterator[Office]:
-    with opened(tmp_path) as office:
-        yield office
+def harness(tmp_path: Path) -> Iterator[ApiHarness]:
+    with open_harness(tmp_path) as harness:
+        yield harness
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import Forewarn
-from tests.office import Office
+from tests.harness import ApiHarness
 
 PASTED = "fw_0123456789abcdef_" + "PLANTEDx" * 5 + "abc"
 
@@ -23,29 +23,29 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return home
 
 
-def url(office: Office) -> str:
-    return f"http://127.0.0.1:{office.entrance.port}"
+def url(harness: ApiHarness) -> str:
+    return f"http://127.0.0.1:{harness.control_plane.port}"
 
 
-def test_a_token_is_printed_alone_so_that_it_can_be_kept(office: Office, forewarn: Forewarn) -> None:
+def test_a_token_is_printed_alone_so_that_it_can_be_kept(harness: ApiHarness, forewarn: Forewarn) -> None:
     """What is said about it goes elsewhere."""
     ran = forewarn("token", "create", "ada", "--role", "owner", "--group", "web", "--expires-in", "90d")
 
-    assert office.ask("GET", "/v1/me", token=ran.out.strip()).json["groups"] == ["web"]
+    assert harness.ask("GET", "/v1/me", token=ran.out.strip()).json["groups"] == ["web"]
     assert "it is shown only this once" in ran.err
 
 
-def test_tokens_are_listed_rotated_and_revoked(office: Office, forewarn: Forewarn) -> None:
+def test_tokens_are_listed_rotated_and_revoked(harness: ApiHarness, forewarn: Forewarn) -> None:
     """By name or id."""
     first = forewarn("token", "create", "ada", "--role", "viewer", "--json").json
     assert forewarn("token", "list").out.splitlines()[1].split()[:3] == [first["id"], "ada", "viewer"]
 
     second = forewarn("token", "rotate", "ada", "--json").json
-    assert office.ask("GET", "/v1/me", token=first["token"]).status == 401
-    assert office.ask("GET", "/v1/me", token=second["token"]).status == 200
+    assert harness.ask("GET", "/v1/me", token=first["token"]).status == 401
+    assert harness.ask("GET", "/v1/me", token=second["token"]).status == 200
 
     assert forewarn("token", "revoke", second["id"]).code == 0
-    assert office.ask("GET", "/v1/me", token=second["token"]).status == 401
+    assert harness.ask("GET", "/v1/me", token=second["token"]).status == 401
     assert forewarn("token", "list").out.startswith("no tokens yet")
     assert forewarn("token", "revoke", "ada").code == 1
 
@@ -57,35 +57,35 @@ def test_a_token_that_makes_no_sense_is_wrong_usage(forewarn: Forewarn, argument
 
 
 def test_after_a_login_commands_speak_to_that_service(
-    office: Office, forewarn: Forewarn, home: Path, monkeypatch: pytest.MonkeyPatch
+    harness: ApiHarness, forewarn: Forewarn, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Where none is named and none runs in the data directory; the token is nobody else's to read."""
     monkeypatch.delenv("FOREWARN_DATA")
-    Path("token").write_text(office.token("ada", "owner", "web") + "\n", encoding="utf-8")
-    office.run(lambda: _close_unix(office))
+    Path("token").write_text(harness.token("ada", "owner", "web") + "\n", encoding="utf-8")
+    harness.run(lambda: _close_unix(harness))
 
-    ran = forewarn("login", "--url", url(office), "--token-file", "token")
-    assert ran.out.startswith(f"logged in to {url(office)} as ada, owner of web")
+    ran = forewarn("login", "--url", url(harness), "--token-file", "token")
+    assert ran.out.startswith(f"logged in to {url(harness)} as ada, owner of web")
     assert stat.S_IMODE((home / "forewarn" / "logins.json").stat().st_mode) == 0o600
 
     assert [vm["name"] for vm in forewarn("vm", "list", "--json").json] == ["web-0", "web-1"]
     assert forewarn("host", "list").code == 1
 
 
-async def _close_unix(office: Office) -> None:
-    office.entrance._unix.remove()
+async def _close_unix(harness: ApiHarness) -> None:
+    harness.control_plane._unix.remove()
 
 
 def test_the_command_line_names_a_service_before_the_environment(
-    office: Office, forewarn: Forewarn, monkeypatch: pytest.MonkeyPatch
+    harness: ApiHarness, forewarn: Forewarn, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """--url, then FOREWARN_URL; a token may come from the environment."""
-    monkeypatch.setenv("FOREWARN_TOKEN", office.token("eve", "viewer"))
+    monkeypatch.setenv("FOREWARN_TOKEN", harness.token("eve", "viewer"))
     monkeypatch.setenv("FOREWARN_URL", "http://127.0.0.1:1")
 
     assert forewarn("vm", "list").code == 3
-    assert forewarn("--url", url(office), "vm", "restart", "web-0").code == 1
-    assert forewarn("--data", str(office.directory), "vm", "restart", "web-0").code == 0
+    assert forewarn("--url", url(harness), "vm", "restart", "web-0").code == 1
+    assert forewarn("--data", str(harness.directory), "vm", "restart", "web-0").code == 0
     assert forewarn("--data", "x", "--url", "y", "vm", "list").code == 2
 
 
@@ -97,10 +97,10 @@ def test_a_service_without_a_token_says_how_to_get_in(forewarn: Forewarn) -> Non
     assert "log in with 'forewarn login --url https://forewarn.example.org'" in ran.err
 
 
-def test_a_token_that_is_no_good_is_not_kept(office: Office, forewarn: Forewarn, home: Path) -> None:
+def test_a_token_that_is_no_good_is_not_kept(harness: ApiHarness, forewarn: Forewarn, home: Path) -> None:
     """It is tried first."""
     Path("token").write_text("fw_nonsense", encoding="utf-8")
-    ran = forewarn("login", "--url", url(office), "--token-file", "token")
+    ran = forewarn("login", "--url", url(harness), "--token-file", "token")
 
     assert (ran.code, "the service does not accept this token: it is unknown, expired or revoked" in ran.err) == (
         1,
@@ -118,18 +118,18 @@ def test_a_token_is_not_sent_in_the_clear_unless_allowed(forewarn: Forewarn) -> 
 
 
 def test_a_token_may_come_through_a_pipe(
-    office: Office, forewarn: Forewarn, home: Path, monkeypatch: pytest.MonkeyPatch
+    harness: ApiHarness, forewarn: Forewarn, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Without a prompt or a warning; nothing in the pipe is said to be nothing."""
-    monkeypatch.setattr("sys.stdin", io.StringIO(office.token("eve") + "\n"))
-    ran = forewarn("login", "--url", url(office))
+    monkeypatch.setattr("sys.stdin", io.StringIO(harness.token("eve") + "\n"))
+    ran = forewarn("login", "--url", url(harness))
     assert (ran.code, ran.err) == (0, "")
     assert ran.out == (
-        f"logged in to {url(office)} as eve, operator; the token is kept in {home / 'forewarn' / 'logins.json'}\n"
+        f"logged in to {url(harness)} as eve, operator; the token is kept in {home / 'forewarn' / 'logins.json'}\n"
     )
 
     monkeypatch.setattr("sys.stdin", io.StringIO(""))
-    ran = forewarn("login", "--url", url(office))
+    ran = forewarn("login", "--url", url(harness))
     assert (ran.code, "standard input holds no token" in ran.err) == (2, True)
 
 
@@ -143,27 +143,27 @@ def test_a_file_of_logins_that_cannot_be_read_is_named(forewarn: Forewarn, home:
 
 
 def test_a_second_login_replaces_the_first_to_the_same_service(
-    office: Office, forewarn: Forewarn, home: Path, monkeypatch: pytest.MonkeyPatch
+    harness: ApiHarness, forewarn: Forewarn, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One token per service."""
     for name in ("ada", "eve"):
-        monkeypatch.setenv("FOREWARN_TOKEN", office.token(name, "viewer"))
-        assert forewarn("login", "--url", url(office) + "/").code == 0
+        monkeypatch.setenv("FOREWARN_TOKEN", harness.token(name, "viewer"))
+        assert forewarn("login", "--url", url(harness) + "/").code == 0
 
     kept = json.loads((home / "forewarn" / "logins.json").read_bytes())["logins"]
-    assert [each["url"] for each in kept] == [url(office)]
+    assert [each["url"] for each in kept] == [url(harness)]
 
 
 def test_the_service_may_be_named_after_the_command(
-    office: Office, forewarn: Forewarn, monkeypatch: pytest.MonkeyPatch
+    harness: ApiHarness, forewarn: Forewarn, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As people type it; two services at once are refused wherever they are named."""
-    monkeypatch.setenv("FOREWARN_TOKEN", office.token("eve", "viewer"))
+    monkeypatch.setenv("FOREWARN_TOKEN", harness.token("eve", "viewer"))
     monkeypatch.delenv("FOREWARN_DATA")
 
-    assert forewarn("vm", "list", "--url", url(office), "--json").code == 0
-    assert forewarn("history", "--url", url(office)).code == 0
-    assert forewarn("vm", "list", "--data", str(office.directory)).code == 0
+    assert forewarn("vm", "list", "--url", url(harness), "--json").code == 0
+    assert forewarn("history", "--url", url(harness)).code == 0
+    assert forewarn("vm", "list", "--data", str(harness.directory)).code == 0
     assert forewarn("--data", "x", "vm", "list", "--url", "y").code == 2
 
 
@@ -179,14 +179,14 @@ def test_an_empty_name_of_a_service_is_no_name(forewarn: Forewarn) -> None:
         assert (ran.code, "'--url': it is empty; give a value" in ran.err) == (2, True)
 
 
-def test_a_login_needs_a_service(office: Office, forewarn: Forewarn, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_login_needs_a_service(harness: ApiHarness, forewarn: Forewarn, monkeypatch: pytest.MonkeyPatch) -> None:
     """From the flag, wherever it stands, or from FOREWARN_URL."""
-    monkeypatch.setenv("FOREWARN_TOKEN", office.token("eve", "viewer"))
+    monkeypatch.setenv("FOREWARN_TOKEN", harness.token("eve", "viewer"))
 
     assert "no service is named; give --url URL, or set FOREWARN_URL" in forewarn("login").err
-    assert forewarn("--url", url(office), "login").code == 0
-    monkeypatch.setenv("FOREWARN_URL", url(office))
-    assert forewarn("login").out.startswith(f"logged in to {url(office)} as eve")
+    assert forewarn("--url", url(harness), "login").code == 0
+    monkeypatch.setenv("FOREWARN_URL", url(harness))
+    assert forewarn("login").out.startswith(f"logged in to {url(harness)} as eve")
 
 
 def test_a_token_on_the_command_line_is_refused_and_not_repeated(forewarn: Forewarn) -> None:
@@ -208,7 +208,7 @@ def test_a_token_on_the_command_line_is_refused_and_not_repeated(forewarn: Forew
         [PASTED],
     ],
 )
-@pytest.mark.usefixtures("office")
+@pytest.mark.usefixtures("harness")
 def test_a_token_in_the_place_of_a_name_is_not_repeated(forewarn: Forewarn, words: list[str]) -> None:
     """Errors show its id alone."""
     ran = forewarn(*words)
@@ -232,9 +232,9 @@ def test_what_works_on_this_machine_takes_no_url(forewarn: Forewarn) -> None:
     assert (ran.code, "doctor works on this machine; leave --url out" in ran.err) == (2, True)
 
 
-def test_a_removed_group_is_marked_where_a_token_names_it(office: Office, forewarn: Forewarn) -> None:
+def test_a_removed_group_is_marked_where_a_token_names_it(harness: ApiHarness, forewarn: Forewarn) -> None:
     """So that its name is not given away while the token is in force."""
-    office.token("shop", "owner", "db")
-    office.ask("PATCH", "/v1/fleet", {"removed_groups": ["db"], "removed_vms": ["db"]})
+    harness.token("shop", "owner", "db")
+    harness.ask("PATCH", "/v1/fleet", {"removed_groups": ["db"], "removed_vms": ["db"]})
 
     assert "db (removed)" in forewarn("token", "list").out

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from forewarn import plugins
+from forewarn import plugin_loader
 from forewarn.cli.root import run
 
 CONFIG = """
@@ -142,7 +142,7 @@ def test_check_refuses_a_handler_that_lacks_a_member(
     module.write_text(f"{FAULTLESS}{body}")
     made: dict[str, object] = {}
     exec(compile(module.read_text(), module, "exec"), made)  # noqa: S102 - written above
-    monkeypatch.setattr(plugins, "load", lambda *_: made["Handler"])
+    monkeypatch.setattr(plugin_loader, "load", lambda *_: made["Handler"])
     path = tmp_path / "agent.toml"
     path.write_text("[[rules]]\nhandlers = ['leave']\n\n[handlers.leave]\ntimeout = '5s'\nkind = 'faulty'\n")
 

@@ -3,7 +3,7 @@
 from datetime import datetime
 from pathlib import Path
 
-from forewarn.journal.sqlite import SqliteJournal
+from forewarn.journal.sqlite.journal import SqliteJournal
 from forewarn.testing.journal_contract import hosts
 from tests.cli.conftest import Forewarn
 

@@ -14,23 +14,23 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from forewarn import plugins
+from forewarn import plugin_loader
+from forewarn.audit.timeline import EventView
 from forewarn.cli.doctoring import clock, storage
 from forewarn.cli.doctoring.clock import examine_clock, examine_events
-from forewarn.cli.doctoring.finding import Findings, State
-from forewarn.cli.doctoring.listening import examine_endpoint
-from forewarn.cli.doctoring.machines import Found
+from forewarn.cli.doctoring.endpoints import examine_endpoint
+from forewarn.cli.doctoring.finding import DoctorReport, FindingState
+from forewarn.cli.doctoring.machines import ServiceState
 from forewarn.cli.doctoring.storage import examine_storage
-from forewarn.config.values import Endpoint
+from forewarn.config.values import ListenAddress
 from forewarn.control.bodies import ListenerView
-from forewarn.control.views import EventView
 from forewarn.core.errors import Unavailable
 from forewarn.core.model import Vm
 from forewarn.drivers.simulated import SimulatedDriver
 from tests.cli.conftest import Forewarn, Ran
+from tests.harness import ApiHarness
 from tests.network.namespaces import hypervisor
 from tests.network.test_link_local import FLEET
-from tests.office import Office
 
 
 @pytest.fixture(autouse=True)
@@ -59,7 +59,7 @@ def test_a_machine_on_which_all_is_well(forewarn: Forewarn) -> None:
 
 def test_events_more_than_a_year_ahead_are_listed() -> None:
     """A clock that was ahead may have announced them; whoever wants them back gets the command."""
-    findings = Findings()
+    findings = DoctorReport()
     near, far = (datetime.now(UTC) + timedelta(days=days) for days in (364, 3650))
     examine_events(
         [
@@ -70,7 +70,7 @@ def test_events_more_than_a_year_ahead_are_listed() -> None:
     )
 
     (found,) = findings.all
-    assert (found.state, found.what) == (State.WRONG, "events")
+    assert (found.state, found.what) == (FindingState.WRONG, "events")
     assert found.said.endswith("take it back with: forewarn event cancel B")
 
 
@@ -109,7 +109,7 @@ def test_a_fleet_file_that_cannot_be_read_is_found(forewarn: Forewarn, monkeypat
     assert "driver" in {each["what"] for each in ran.json["findings"]}
 
 
-def test_a_running_service_is_asked(forewarn: Forewarn, office: Office, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_running_service_is_asked(forewarn: Forewarn, harness: ApiHarness, monkeypatch: pytest.MonkeyPatch) -> None:
     """It knows its VMs; where it should listen and does not, its settings are others."""
     monkeypatch.setenv("FOREWARN_METADATA", "127.0.0.1:65432")
     ran = forewarn("doctor", "--json")
@@ -124,25 +124,25 @@ def test_a_running_service_is_asked(forewarn: Forewarn, office: Office, monkeypa
         )
     ]
     (said,) = (each["said"] for each in ran.json["findings"] if each["what"] == "service")
-    assert f"knows {len(office.node.fleet.vms)} VMs" in said
+    assert f"knows {len(harness.node.fleet.vms)} VMs" in said
 
 
-def test_what_the_service_warns_of_is_wrong(forewarn: Forewarn, office: Office) -> None:
+def test_what_the_service_warns_of_is_wrong(forewarn: Forewarn, harness: ApiHarness) -> None:
     """The doctor repeats what health says."""
-    office.node.warnings["restart"] = "hurry waits for a restart"
+    harness.node.warnings["restart"] = "hurry waits for a restart"
 
     assert wrong(forewarn("doctor", "--json"))[0] == ("service", "hurry waits for a restart")
 
 
 def test_a_service_that_cannot_read_its_journal_is_not_said_to_be_down(
-    forewarn: Forewarn, office: Office, monkeypatch: pytest.MonkeyPatch
+    forewarn: Forewarn, harness: ApiHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It runs, and says why it cannot answer: to start another one is no remedy."""
 
     async def look(_: object) -> object:
         raise Unavailable("the disk is full: free some space")
 
-    monkeypatch.setattr(office.node, "look", look)
+    monkeypatch.setattr(harness.node, "look", look)
 
     place, said = wrong(forewarn("doctor", "--json"))[0]
     assert place == "service"
@@ -152,25 +152,25 @@ def test_a_service_that_cannot_read_its_journal_is_not_said_to_be_down(
 @pytest.mark.parametrize("host", ["127.0.0.1", "::1"])
 def test_only_a_listener_that_the_service_calls_its_own_is_vouched_for(host: str) -> None:
     """The kernel's number of the socket counts: the address alone could be that of another network."""
-    findings = Findings()
+    findings = DoctorReport()
     with socket.create_server((host, 0), family=socket.AF_INET6 if ":" in host else socket.AF_INET) as listening:
-        endpoint = Endpoint(host, int(listening.getsockname()[1]))
+        endpoint = ListenAddress(host, int(listening.getsockname()[1]))
         own, other = (
             ListenerView(part="metadata", address=str(endpoint), inode=inode)
             for inode in (os.fstat(listening.fileno()).st_ino, 1)
         )
         for found in (
-            Found(is_running=True, listeners=(other, own)),
-            Found(is_running=True, listeners=(other,)),
-            Found(is_running=True, listeners=()),
-            Found(is_running=True),
-            Found(),
+            ServiceState(is_running=True, listeners=(other, own)),
+            ServiceState(is_running=True, listeners=(other,)),
+            ServiceState(is_running=True, listeners=()),
+            ServiceState(is_running=True),
+            ServiceState(),
         ):
-            examine_endpoint("metadata", endpoint, found, looked := Findings())
+            examine_endpoint("metadata", endpoint, found, looked := DoctorReport())
             findings.all += looked.all
 
     assert [each.state for each in findings.all] == [
-        State.OK, State.WRONG, State.WRONG, State.UNSURE, State.WRONG,
+        FindingState.OK, FindingState.WRONG, FindingState.WRONG, FindingState.UNSURE, FindingState.WRONG,
     ]  # fmt: skip
     assert f"process {os.getpid()} (" in findings.all[1].said
     assert f"and the service listens on {endpoint}" in findings.all[1].said
@@ -178,7 +178,7 @@ def test_only_a_listener_that_the_service_calls_its_own_is_vouched_for(host: str
 
 def test_nothing_is_called_well_below_a_finding_about_it() -> None:
     """A clock that is behind the journal is not called synchronized afterwards."""
-    findings = Findings()
+    findings = DoctorReport()
     findings.unsure("clock", "it is behind")
     findings.ok("clock", "synchronized")
     findings.ok("driver", "it can be used")
@@ -189,13 +189,18 @@ def test_nothing_is_called_well_below_a_finding_about_it() -> None:
 @pytest.mark.parametrize(
     ("code", "host", "state", "said"),
     [
-        (errno.EADDRNOTAVAIL, "169.254.169.254", State.WRONG, "run 'forewarn network setup'"),
-        (errno.EADDRNOTAVAIL, "10.0.0.1", State.WRONG, "no interface of this machine has the address 10.0.0.1"),
-        (errno.EACCES, "127.0.0.1", State.UNSURE, "look as root"),
+        (errno.EADDRNOTAVAIL, "169.254.169.254", FindingState.WRONG, "run 'forewarn network setup'"),
+        (
+            errno.EADDRNOTAVAIL,
+            "10.0.0.1",
+            FindingState.WRONG,
+            "no interface of this machine has the address 10.0.0.1",
+        ),
+        (errno.EACCES, "127.0.0.1", FindingState.UNSURE, "look as root"),
     ],
 )
 def test_what_keeps_the_service_from_its_address_is_said(
-    monkeypatch: pytest.MonkeyPatch, code: int, host: str, state: State, said: str
+    monkeypatch: pytest.MonkeyPatch, code: int, host: str, state: FindingState, said: str
 ) -> None:
     """With the remedy."""
 
@@ -204,8 +209,8 @@ def test_what_keeps_the_service_from_its_address_is_said(
             raise OSError(code, os.strerror(code))
 
     monkeypatch.setattr(socket, "socket", Refusing)
-    findings = Findings()
-    examine_endpoint("metadata", Endpoint(host, 80), Found(), findings)
+    findings = DoctorReport()
+    examine_endpoint("metadata", ListenAddress(host, 80), ServiceState(), findings)
 
     assert findings.all[0].state is state
     assert said in findings.all[0].said
@@ -214,18 +219,18 @@ def test_what_keeps_the_service_from_its_address_is_said(
 @pytest.mark.parametrize("is_running", [True, False])
 def test_taps_that_are_to_come_are_no_trouble(monkeypatch: pytest.MonkeyPatch, *, is_running: bool) -> None:
     """A service that listens on each tap by itself needs none to run, and the address comes with them."""
-    findings = Findings()
-    found = Found(is_running=is_running)
-    examine_endpoint("metadata", Endpoint("127.0.0.1", 0), found, findings, by_tap=True)
+    findings = DoctorReport()
+    found = ServiceState(is_running=is_running)
+    examine_endpoint("metadata", ListenAddress("127.0.0.1", 0), found, findings, by_tap=True)
 
     class Refusing(socket.socket):
         def bind(self, _: Any) -> None:
             raise OSError(errno.EADDRNOTAVAIL, "")
 
     monkeypatch.setattr(socket, "socket", Refusing)
-    examine_endpoint("metadata", Endpoint("127.0.0.1", 80), found, findings, by_tap=True)
+    examine_endpoint("metadata", ListenAddress("127.0.0.1", 80), found, findings, by_tap=True)
 
-    assert [each.state for each in findings.all] == [State.OK, State.OK]
+    assert [each.state for each in findings.all] == [FindingState.OK, FindingState.OK]
 
 
 def test_a_damaged_journal_is_found(forewarn: Forewarn) -> None:
@@ -237,11 +242,11 @@ def test_a_damaged_journal_is_found(forewarn: Forewarn) -> None:
 
 def test_a_journal_from_the_future_is_found() -> None:
     """Its clock was set back, and events would wait for ever."""
-    findings = Findings()
+    findings = DoctorReport()
     storage._examine_times([datetime.now(UTC) + timedelta(hours=1)], findings)
     assert not findings.is_well
 
-    findings = Findings()
+    findings = DoctorReport()
     storage._examine_times([datetime.now(UTC)], findings)
     assert findings.is_well
 
@@ -255,7 +260,7 @@ class Usage(NamedTuple):
 def test_a_disk_that_is_nearly_full_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """While there is still room to mend it."""
     monkeypatch.setattr(shutil, "disk_usage", lambda _: Usage(1 << 20))
-    findings = Findings()
+    findings = DoctorReport()
     examine_storage(tmp_path, findings)
 
     assert not findings.is_well
@@ -266,7 +271,7 @@ def test_a_full_disk_does_not_hide_an_open_directory(tmp_path: Path, monkeypatch
     """Everything that is wrong with the directory is told at once."""
     monkeypatch.setattr(shutil, "disk_usage", lambda _: Usage(1 << 20))
     tmp_path.chmod(0o750)
-    findings = Findings()
+    findings = DoctorReport()
     examine_storage(tmp_path, findings)
 
     assert [each.said.partition(" ")[0] for each in findings.all if each.what == "data"] == ["only", "others"]
@@ -275,7 +280,7 @@ def test_a_full_disk_does_not_hide_an_open_directory(tmp_path: Path, monkeypatch
 def test_a_read_only_file_system_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Another owner would not help."""
     monkeypatch.setattr(os, "statvfs", lambda _: SimpleNamespace(f_flag=os.ST_RDONLY))
-    findings = Findings()
+    findings = DoctorReport()
     examine_storage(tmp_path, findings)
 
     assert "is read-only; mount it for writing" in findings.all[0].said
@@ -284,7 +289,7 @@ def test_a_read_only_file_system_is_named(tmp_path: Path, monkeypatch: pytest.Mo
 def test_a_data_directory_that_others_may_read_is_found(tmp_path: Path) -> None:
     """The journal holds secrets."""
     tmp_path.chmod(0o750)
-    findings = Findings()
+    findings = DoctorReport()
     examine_storage(tmp_path, findings)
 
     assert findings.all[0].said == f"others may look into {tmp_path}, which holds secrets; chmod 700 it"
@@ -293,19 +298,21 @@ def test_a_data_directory_that_others_may_read_is_found(tmp_path: Path) -> None:
 def test_a_data_directory_that_is_a_file_is_found(tmp_path: Path) -> None:
     """The remedy is a setting."""
     (tmp_path / "file").touch()
-    findings = Findings()
+    findings = DoctorReport()
     examine_storage(tmp_path / "file" / "data", findings)
 
     assert "is no directory; set data to one" in findings.all[0].said
 
 
-@pytest.mark.parametrize(("state", "found"), [(0, State.OK), (5, State.UNSURE), (None, State.UNSURE)])
+@pytest.mark.parametrize(
+    ("state", "found"), [(0, FindingState.OK), (5, FindingState.UNSURE), (None, FindingState.UNSURE)]
+)
 def test_a_clock_that_nobody_keeps_right_is_told(
-    monkeypatch: pytest.MonkeyPatch, state: int | None, found: State
+    monkeypatch: pytest.MonkeyPatch, state: int | None, found: FindingState
 ) -> None:
     """It is not wrong yet, so it does not fail the look."""
     monkeypatch.setattr(clock, "_state", lambda: state)
-    findings = Findings()
+    findings = DoctorReport()
     examine_clock(findings)
 
     assert [each.state for each in findings.all] == [found]
@@ -341,7 +348,7 @@ def test_what_a_program_is_run_by_is_looked_for(forewarn: Forewarn, tmp_path: Pa
 
 
 def test_the_callbacks_of_a_running_service_are_no_trouble(
-    forewarn: Forewarn, office: Office, tmp_path: Path
+    forewarn: Forewarn, harness: ApiHarness, tmp_path: Path
 ) -> None:
     """Its port is taken because it works."""
     secret = tmp_path / "secret"
@@ -352,7 +359,7 @@ def test_the_callbacks_of_a_running_service_are_no_trouble(
         driven_by("webhook", url=f"http://{url}", secret_file=str(secret), callback=callback)
         ran = forewarn("doctor", "--json")
 
-    assert office.node.fleet.vms
+    assert harness.node.fleet.vms
     assert [what for what, _ in wrong(ran) if what == "driver"] == []
 
 
@@ -364,14 +371,14 @@ class Lost(SimulatedDriver):
 
 
 def test_what_a_driver_says_of_its_machines_is_told(
-    forewarn: Forewarn, office: Office, monkeypatch: pytest.MonkeyPatch
+    forewarn: Forewarn, harness: ApiHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each sentence is a line."""
-    monkeypatch.setattr(plugins, "load", lambda *_: Lost)
+    monkeypatch.setattr(plugin_loader, "load", lambda *_: Lost)
     troubles = [said for what, said in wrong(forewarn("doctor", "--json")) if what == "driver"]
 
     assert sorted(troubles) == [
-        f"the monitor of {vm} does not answer; start the VM" for vm in sorted(office.node.fleet.vms)
+        f"the monitor of {vm} does not answer; start the VM" for vm in sorted(harness.node.fleet.vms)
     ]
 
 
@@ -387,10 +394,10 @@ class Asking(SimulatedDriver):
 
 @pytest.mark.parametrize("is_running", [False, True])
 def test_a_driver_looks_for_machines_on_every_host_of_the_fleet(
-    forewarn: Forewarn, office: Office, monkeypatch: pytest.MonkeyPatch, *, is_running: bool
+    forewarn: Forewarn, harness: ApiHarness, monkeypatch: pytest.MonkeyPatch, *, is_running: bool
 ) -> None:
     """Also on one where no VM stands; else the advice would be to start what runs there."""
-    monkeypatch.setattr(plugins, "load", lambda *_: Asking)
+    monkeypatch.setattr(plugin_loader, "load", lambda *_: Asking)
     if not is_running:
         Path("fleet.toml").write_text('[[host]]\nname = "h8"\n\n[[host]]\nname = "h9"\n')
         monkeypatch.setenv("FOREWARN_FLEET", "fleet.toml")
@@ -398,7 +405,7 @@ def test_a_driver_looks_for_machines_on_every_host_of_the_fleet(
     ran = forewarn("doctor", "--json")
 
     hosts = sorted(said for what, said in wrong(ran) if what == "driver")
-    assert hosts == (sorted(office.node.fleet.hosts) if is_running else ["h8", "h9"])
+    assert hosts == (sorted(harness.node.fleet.hosts) if is_running else ["h8", "h9"])
 
 
 class Unclosable(SimulatedDriver):
@@ -431,7 +438,7 @@ def test_a_driver_that_is_wrong_ends_only_the_look_at_it(
     forewarn: Forewarn, monkeypatch: pytest.MonkeyPatch, kind: type, said: str
 ) -> None:
     """It is named, and everything else is looked at."""
-    monkeypatch.setattr(plugins, "load", lambda *_: kind)
+    monkeypatch.setattr(plugin_loader, "load", lambda *_: kind)
     ran = forewarn("doctor", "--json")
 
     ((what, told),) = wrong(ran)

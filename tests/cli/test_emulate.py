@@ -19,16 +19,16 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from forewarn.cli.emulating.activity import Activity
+from forewarn.cli.emulating.activity import ActivityLog
 from forewarn.cli.emulating.controls import KEYS, Controls
 from forewarn.cli.emulating.guide import to_try
 from forewarn.cli.emulating.screen import Screen
 from forewarn.emulator.emulation import Emulation
 from forewarn.emulator.fleets import fleet_of
-from forewarn.emulator.player import Player
+from forewarn.emulator.player import ScenarioPlayer
 from forewarn.emulator.requests import SentRequest
 from forewarn.emulator.scenario import load, shipped
-from forewarn.emulator.stage import Stage
+from forewarn.emulator.setup import EmulationSetup
 from tests.cli.conftest import Forewarn
 from tests.ports import free_port
 
@@ -40,11 +40,11 @@ RECORDING = rb"""{"forewarn_recording":1,"vm":"web-0","api_version":"2020-07-01"
 HURRIED = ("--hurry", "6000", "--port", "0", "--patience", "0s")
 
 
-def emulated(story: Callable[[Emulation], Awaitable[None]], stage: Stage | None = None) -> None:
+def emulated(story: Callable[[Emulation], Awaitable[None]], setup: EmulationSetup | None = None) -> None:
     """Play a story on an emulation in virtual time."""
 
     async def play() -> None:
-        emulation = Emulation(stage or Stage(fleet=fleet_of(["web-0", "web-1"])), virtual_time=True)
+        emulation = Emulation(setup or EmulationSetup(fleet=fleet_of(["web-0", "web-1"])), virtual_time=True)
         await emulation.start()
         try:
             await story(emulation)
@@ -177,7 +177,7 @@ def test_what_happens_is_told_in_sentences() -> None:
     told: list[str] = []
 
     async def story(emulation: Emulation) -> None:
-        emulation.node.feed.subscribe(Activity(lambda line: told.append(line.text)))
+        emulation.node.feed.subscribe(ActivityLog(lambda line: told.append(line.text)))
         controls = Controls(emulation)
         for key in ("r", "a", "J", "p", "J", "s", "c"):
             await controls.press(key)
@@ -217,7 +217,7 @@ def test_a_key_makes_an_event_happen(key: str, announced: str) -> None:
     told: list[str] = []
 
     async def story(emulation: Emulation) -> None:
-        emulation.node.feed.subscribe(Activity(lambda line: told.append(line.text)))
+        emulation.node.feed.subscribe(ActivityLog(lambda line: told.append(line.text)))
         await Controls(emulation).press(key)
 
     emulated(story)
@@ -245,7 +245,7 @@ def test_keys_choose_and_leave() -> None:
 def test_a_request_that_repeats_itself_is_counted() -> None:
     """A poller does not fill the screen; another VM, another status or an approval is told anew."""
     told: list[str] = []
-    activity = Activity(lambda line: told.append(line.text))
+    activity = ActivityLog(lambda line: told.append(line.text))
 
     async def story(emulation: Emulation) -> None:
         def sent(vm: str, status: int, method: str = "GET") -> SentRequest:
@@ -276,8 +276,8 @@ def test_the_screen_fits_its_terminal(height: int, name: str) -> None:
     scenario = load(name) if name else None
 
     async def story(emulation: Emulation) -> None:
-        player = Player(emulation, scenario) if scenario else None
-        activity = Activity()
+        player = ScenarioPlayer(emulation, scenario) if scenario else None
+        activity = ActivityLog()
         emulation.node.feed.subscribe(activity)
         screen = Screen(emulation, player, activity, Controls(emulation))
         if player:
@@ -293,7 +293,7 @@ def test_the_screen_fits_its_terminal(height: int, name: str) -> None:
             assert any(line.startswith("f Freeze") for line in lines)
         assert any("is announced" in line for line in lines)
 
-    emulated(story, scenario.stage if scenario else None)
+    emulated(story, scenario.setup if scenario else None)
 
 
 def test_what_to_type_fits_a_line_and_names_the_event() -> None:

@@ -3,7 +3,7 @@
 import pytest
 
 from tests.cli.conftest import Forewarn
-from tests.office import Office
+from tests.harness import ApiHarness
 
 LONG = "x" * 600
 WRONG = [
@@ -46,9 +46,11 @@ WRONG = [
 
 
 @pytest.mark.parametrize(("typed", "said"), WRONG, ids=[typed[:60].replace("\n", " ") for typed, _ in WRONG])
-def test_an_error_names_the_flag_that_was_given(office: Office, forewarn: Forewarn, typed: str, said: str) -> None:
+def test_an_error_names_the_flag_that_was_given(
+    harness: ApiHarness, forewarn: Forewarn, typed: str, said: str
+) -> None:
     """And nothing that only a request has."""
-    office.ask("POST", "/v1/vms/db/operations", {"operation": "freeze"})
+    harness.ask("POST", "/v1/vms/db/operations", {"operation": "freeze"})
     answer = forewarn(*typed.split(" "))
 
     assert said in answer.err

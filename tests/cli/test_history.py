@@ -22,7 +22,7 @@ tags = { role = "ROLE" }
 """
 
 
-@pytest.mark.usefixtures("office")
+@pytest.mark.usefixtures("harness")
 def test_details_are_words(forewarn: Forewarn, tmp_path: Path) -> None:
     """Keys and values of records, truths and what is empty are written as people do, not as Python does."""
     file = tmp_path / "fleet.toml"
@@ -41,7 +41,7 @@ def test_details_are_words(forewarn: Forewarn, tmp_path: Path) -> None:
     assert "{'" not in told
 
 
-@pytest.mark.usefixtures("office")
+@pytest.mark.usefixtures("harness")
 def test_a_host_is_named_where_no_event_is(forewarn: Forewarn) -> None:
     """Of a move, and of a host's state."""
     forewarn("vm", "move", "web-0", "h2")
@@ -53,7 +53,7 @@ def test_a_host_is_named_where_no_event_is(forewarn: Forewarn) -> None:
     assert "host: h1, state: failed" in told
 
 
-@pytest.mark.usefixtures("office")
+@pytest.mark.usefixtures("harness")
 def test_a_narrow_terminal_is_shown_the_vms(forewarn: Forewarn, monkeypatch: pytest.MonkeyPatch) -> None:
     """At least one by name, and how many more; who did what is worth little without to which VM."""
     names = [f"payments-database-{number}" for number in range(3)]

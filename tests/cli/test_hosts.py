@@ -3,10 +3,10 @@
 import pytest
 
 from tests.cli.conftest import Forewarn
-from tests.office import Office
+from tests.harness import ApiHarness
 
 
-def test_the_state_of_a_host_is_told_until_it_is_repaired(office: Office, forewarn: Forewarn) -> None:
+def test_the_state_of_a_host_is_told_until_it_is_repaired(harness: ApiHarness, forewarn: Forewarn) -> None:
     """In the list, in its own page, and in JSON; what was Scheduled because of it is canceled."""
     assert forewarn("host", "degrade", "h1", "--fails-within", "7d").code == 0
     assert forewarn("host", "fail", "h2").code == 0
@@ -39,10 +39,10 @@ def test_the_state_of_a_host_is_told_until_it_is_repaired(office: Office, forewa
     assert forewarn("host", "repaired", "h2", "--json").json["state"] == "up"
     assert forewarn("host", "repaired", "h2").out == "h2 is up\n"
     assert forewarn("host", "repaired", "h3").code == 1
-    assert office.ask("POST", "/v1/hosts/h2/operations", {"operation": "repaired", "duration": 3}).status == 400
+    assert harness.ask("POST", "/v1/hosts/h2/operations", {"operation": "repaired", "duration": 3}).status == 400
 
 
-def test_no_vm_is_added_to_a_failed_host(office: Office, forewarn: Forewarn) -> None:
+def test_no_vm_is_added_to_a_failed_host(harness: ApiHarness, forewarn: Forewarn) -> None:
     """The refusal says what to do instead."""
     forewarn("host", "fail", "h2")
 
@@ -50,10 +50,10 @@ def test_no_vm_is_added_to_a_failed_host(office: Office, forewarn: Forewarn) -> 
 
     assert refused.code == 1
     assert "has failed; choose another host, or tell that it works again: forewarn host repaired h2" in refused.err
-    assert "new" not in office.node.fleet.vms
+    assert "new" not in harness.node.fleet.vms
 
 
-@pytest.mark.usefixtures("office")
+@pytest.mark.usefixtures("harness")
 def test_a_longer_prediction_tells_what_stands(forewarn: Forewarn) -> None:
     """Not that no VM runs there."""
     first = forewarn("host", "degrade", "h1", "--fails-within", "2d", "--json").json
@@ -65,7 +65,7 @@ def test_a_longer_prediction_tells_what_stands(forewarn: Forewarn) -> None:
     assert nearer[0]["not_before"] < first[0]["not_before"]
 
 
-@pytest.mark.usefixtures("office")
+@pytest.mark.usefixtures("harness")
 @pytest.mark.parametrize("operation", ["freeze", "reboot", "redeploy"])
 def test_maintenance_that_is_unfinished_is_not_announced_again(forewarn: Forewarn, operation: str) -> None:
     """The refusal names the event that stands."""
@@ -78,7 +78,7 @@ def test_maintenance_that_is_unfinished_is_not_announced_again(forewarn: Forewar
     assert said.lower() in refused.err.lower()
 
 
-def test_an_announcement_in_quiet_hours_says_when_it_can_start(office: Office, forewarn: Forewarn) -> None:
+def test_an_announcement_in_quiet_hours_says_when_it_can_start(harness: ApiHarness, forewarn: Forewarn) -> None:
     """Of one VM and of a host, and in the API; what takes no turns is not held up."""
     forewarn("group", "set", "web", "quiet_hours=00:00-06:30")
 
@@ -86,16 +86,16 @@ def test_an_announcement_in_quiet_hours_says_when_it_can_start(office: Office, f
     assert ", when quiet hours end, unless approved before them" in one.out
     several = forewarn("host", "reboot", "h1")
     assert several.out.count("at the earliest: quiet hours of web") == 1
-    told = office.ask("POST", "/v1/vms/web-1/operations", {"operation": "freeze"}).json
+    told = harness.ask("POST", "/v1/vms/web-1/operations", {"operation": "freeze"}).json
     assert told["announcements"][0]["earliest_start"] == "2026-01-01T06:30:00Z"
     event = told["announcements"][0]["event"]["id"]
-    assert office.ask("GET", f"/v1/events/{event}").json["earliest_start"] == "2026-01-01T06:30:00Z"
-    office.enrol("web", "web-1")
-    told = office.ask("POST", "/v1/vms/web-1/operations", {"operation": "restart"}).json
+    assert harness.ask("GET", f"/v1/events/{event}").json["earliest_start"] == "2026-01-01T06:30:00Z"
+    harness.enrol("web", "web-1")
+    told = harness.ask("POST", "/v1/vms/web-1/operations", {"operation": "restart"}).json
     assert told["announcements"][0]["earliest_start"] is None
 
 
-@pytest.mark.usefixtures("office")
+@pytest.mark.usefixtures("harness")
 def test_a_quorum_can_be_left_again(forewarn: Forewarn) -> None:
     """Another rule has none."""
     assert forewarn("group", "set", "web", "approval=quorum", "quorum=2").code == 0
@@ -105,7 +105,7 @@ def test_a_quorum_can_be_left_again(forewarn: Forewarn) -> None:
     assert (left["approval"], left["policy"].get("quorum")) == ("any", None)
 
 
-@pytest.mark.usefixtures("office")
+@pytest.mark.usefixtures("harness")
 def test_only_spot_vms_are_evicted(forewarn: Forewarn) -> None:
     """Any other is refused with what can be done instead."""
     refused = forewarn("vm", "evict", "web-0")
@@ -113,18 +113,18 @@ def test_only_spot_vms_are_evicted(forewarn: Forewarn) -> None:
     assert (refused.code, "web-0 is not a spot VM" in refused.err) == (1, True)
 
 
-def test_a_drain_prints_its_plan_and_its_events(office: Office, forewarn: Forewarn) -> None:
+def test_a_drain_prints_its_plan_and_its_events(harness: ApiHarness, forewarn: Forewarn) -> None:
     """The plan changes nothing; the drain cordons the host and announces what the plan said."""
     planned = forewarn("host", "drain", "h1", "--dry-run")
     assert planned.out.splitlines()[0].split() == ["VM", "GROUP", "TO", "LIVE", "MEMORY", "CPUS"]
     assert planned.out.splitlines()[1].split() == ["pool_0", "pool", "h2", "no", "-", "-"]
     plan = forewarn("host", "drain", "h1", "--dry-run", "--json").json
     assert [(each["vm"], each["host"]) for each in plan["placements"]] == [("pool_0", "h2"), ("web-0", "h2")]
-    assert not office.node.fleet.cordoned
+    assert not harness.node.fleet.cordoned
 
     drained = forewarn("host", "drain", "h1", "--json").json
     assert [event["resources"] for event in drained] == [["pool_0"], ["web-0"]]
-    assert [event.placements for event in office.node.fleet.events.values()] == [{"pool_0": "h2"}, {"web-0": "h2"}]
+    assert [event.placements for event in harness.node.fleet.events.values()] == [{"pool_0": "h2"}, {"web-0": "h2"}]
     assert forewarn("host", "list").out.splitlines()[1].split() == ["h1", "up,", "cordoned", "2"]
     assert forewarn("host", "show", "h1", "--json").json["cordoned"] is True
 
@@ -134,14 +134,14 @@ def test_a_drain_prints_its_plan_and_its_events(office: Office, forewarn: Forewa
     assert forewarn("host", "uncordon", "h1").out == "h1 is up\n"
 
 
-def test_who_cannot_go_is_named_before_anything_moves(office: Office, forewarn: Forewarn) -> None:
+def test_who_cannot_go_is_named_before_anything_moves(harness: ApiHarness, forewarn: Forewarn) -> None:
     """The refusal names the flag that goes on without them; then they are told again, and recorded."""
     assert forewarn("host", "cordon", "h2").out == "h2 is up, cordoned\n"
     refused = forewarn("host", "drain", "h1")
     assert refused.code == 1
     assert "these VMs cannot leave h1: pool_0 (no other host is up and not cordoned), web-0 (" in refused.err
     assert refused.err.rstrip().endswith("make room for them, or go on without them: --leave-stuck")
-    assert list(office.node.fleet.cordoned) == ["h2"]
+    assert list(harness.node.fleet.cordoned) == ["h2"]
     assert "web-0 cannot leave h1: no other host" in forewarn("host", "drain", "h1", "--dry-run").out
 
     drained = forewarn("host", "drain", "h1", "--leave-stuck")
@@ -154,7 +154,7 @@ def test_who_cannot_go_is_named_before_anything_moves(office: Office, forewarn: 
     assert "host-cordon-set" in forewarn("history", "--vm", "web-0").out
 
 
-def test_nothing_comes_to_a_cordoned_host(office: Office, forewarn: Forewarn) -> None:
+def test_nothing_comes_to_a_cordoned_host(harness: ApiHarness, forewarn: Forewarn) -> None:
     """The refusal says how to end that; what was moved by hand is recorded all the same."""
     forewarn("vm", "deallocate", "web-0")
     forewarn("host", "cordon", "h1")
@@ -163,14 +163,14 @@ def test_nothing_comes_to_a_cordoned_host(office: Office, forewarn: Forewarn) ->
         assert refused.code == 1
         assert refused.err.rstrip().endswith("forewarn host uncordon h1")
     assert forewarn("vm", "move", "db", "h1", "--record").code == 0
-    assert office.node.fleet.vms["db"].standing_on == "h1"
-    assert office.ask("POST", "/v1/hosts/h1/operations", {"operation": "cordon", "leave_stuck": True}).status == 400
+    assert harness.node.fleet.vms["db"].standing_on == "h1"
+    assert harness.ask("POST", "/v1/hosts/h1/operations", {"operation": "cordon", "leave_stuck": True}).status == 400
 
 
-def test_deallocated_vms_stay_when_their_host_is_drained(office: Office, forewarn: Forewarn) -> None:
+def test_deallocated_vms_stay_when_their_host_is_drained(harness: ApiHarness, forewarn: Forewarn) -> None:
     """They are told, so that nobody waits for them."""
     forewarn("vm", "deallocate", "web-0")
 
     assert "deallocated, and stay recorded on h1: web-0" in forewarn("host", "drain", "h1", "--dry-run").out
     assert "deallocated VMs that stay recorded on h1: 1" in forewarn("host", "drain", "h1").out
-    assert office.node.fleet.vms["web-0"].standing_on == "h1"
+    assert harness.node.fleet.vms["web-0"].standing_on == "h1"

@@ -9,16 +9,16 @@ from uuid import uuid4
 import libvirt
 import pytest
 
-from forewarn.cli.importing.following import Import
-from forewarn.cli.importing.merging import Plan
-from forewarn.cli.importing.sources import Sources
+from forewarn.cli.importing.libvirt_import import LibvirtImport
+from forewarn.cli.importing.merging import ImportPlan
+from forewarn.cli.importing.sources import LibvirtSources
 from forewarn.cli.importing.targets import FileTarget
-from forewarn.control.wish import Wish
 from forewarn.core.commands import MoveVm
 from forewarn.core.errors import BadInput
 from forewarn.core.model import NODE
+from forewarn.fleetfile.parser import DesiredFleet
 from tests.cli.conftest import Forewarn
-from tests.office import Office
+from tests.harness import ApiHarness
 
 URI = "test:///default"
 TEST = "6695eb01-f6a4-8304-79aa-97f2502e193f"
@@ -45,26 +45,26 @@ def test_the_plan_comes_before_anything_is_written(forewarn: Forewarn, tmp_path:
     )
 
 
-def test_a_service_takes_it_over(office: Office, forewarn: Forewarn) -> None:
+def test_a_service_takes_it_over(harness: ApiHarness, forewarn: Forewarn) -> None:
     """Beside what its fleet has already; as JSON for programs."""
-    before = set(office.node.fleet.vms)
+    before = set(harness.node.fleet.vms)
     told = forewarn("import", "libvirt", f"h1={URI}", "--yes", "--json").json
 
     assert [(each["what"], each["kind"], each["name"]) for each in told["changes"]] == [("add", "vm", "test")]
     assert told["written"] is True
-    assert set(office.node.fleet.vms) == before | {"test"}
-    assert office.node.fleet.vms["test"].instance.vm_id == TEST
+    assert set(harness.node.fleet.vms) == before | {"test"}
+    assert harness.node.fleet.vms["test"].instance.vm_id == TEST
 
 
-def test_a_vm_that_is_back_is_recorded_there(office: Office, forewarn: Forewarn) -> None:
+def test_a_vm_that_is_back_is_recorded_there(harness: ApiHarness, forewarn: Forewarn) -> None:
     """It had been moved to h2, and libvirt has it on h1 again."""
     forewarn("import", "libvirt", f"h1={URI}", "--yes")
-    office.do(MoveVm(id=uuid4().hex, by=NODE, vm="test", host="h2", record=True))
-    assert office.node.fleet.vms["test"].standing_on == "h2"
+    harness.do(MoveVm(id=uuid4().hex, by=NODE, vm="test", host="h2", record=True))
+    assert harness.node.fleet.vms["test"].standing_on == "h2"
     shown = forewarn("import", "libvirt", f"h1={URI}", "--yes")
 
     assert shown.out.splitlines()[0] == "~ vm test  host h2 → h1"
-    assert office.node.fleet.vms["test"].standing_on == "h1"
+    assert harness.node.fleet.vms["test"].standing_on == "h1"
 
 
 def test_a_doubt_is_refused(forewarn: Forewarn, tmp_path: Path) -> None:
@@ -81,15 +81,15 @@ def test_a_doubt_is_refused(forewarn: Forewarn, tmp_path: Path) -> None:
 def test_what_is_being_deleted_is_not_added_again(tmp_path: Path) -> None:
     """The fleet has forgotten it before libvirt has; when it is defined anew later, it comes back."""
     target = FileTarget(tmp_path / "fleet.toml")
-    with Sources([f"h1={URI}"]) as sources:
+    with LibvirtSources([f"h1={URI}"]) as sources:
         connection = libvirt.open(URI)
         domain = connection.defineXML(MACHINE.format(name="deleted"))
-        work = Import(sources, target)
+        work = LibvirtImport(sources, target)
         work.write(work.plan())
         work.plan()
         fleet = target.read()
         kept = {name: vm for name, vm in fleet.vms.items() if name != "deleted"}
-        target.write(Wish(fleet.hosts, {name: fleet.groups[name] for name in kept}, kept))
+        target.write(DesiredFleet(fleet.hosts, {name: fleet.groups[name] for name in kept}, kept))
         during = work.plan()
         domain.undefine()
         work.plan()
@@ -140,9 +140,9 @@ def test_two_hosts_of_one_name_are_told_apart(tmp_path: Path) -> None:
     """By the names that the operator gives them."""
     (tmp_path / "node.xml").write_text("<node/>")
     other = f"test://{tmp_path}/node.xml"
-    with Sources([URI, other]) as sources, pytest.raises(BadInput, match="name them apart"):
+    with LibvirtSources([URI, other]) as sources, pytest.raises(BadInput, match="name them apart"):
         sources.look()
-    with Sources([f"h1={URI}", f"h2={other}"]) as sources:
+    with LibvirtSources([f"h1={URI}", f"h2={other}"]) as sources:
         assert [(each.host, len(each.machines)) for each in sources.look()] == [("h1", 1), ("h2", 0)]
 
 
@@ -170,10 +170,10 @@ def test_a_link_stays_and_what_is_no_file_is_refused(forewarn: Forewarn, tmp_pat
 
 def test_it_stays_in_step(tmp_path: Path) -> None:
     """A machine that is defined while it follows comes in, and goes when it is undefined."""
-    told: list[Plan] = []
+    told: list[ImportPlan] = []
     target = FileTarget(tmp_path / "fleet.toml")
-    with Sources([f"h1={URI}"]) as sources:
-        work = Import(sources, target)
+    with LibvirtSources([f"h1={URI}"]) as sources:
+        work = LibvirtImport(sources, target)
         work.write(work.plan())
         following = threading.Thread(target=work.follow, args=(told.append, 2), daemon=True)
         following.start()
@@ -193,7 +193,7 @@ def test_it_stays_in_step(tmp_path: Path) -> None:
     assert set(target.read().vms) == {"test"}
 
 
-def wait_for(told: list[Plan], times: int) -> None:
+def wait_for(told: list[ImportPlan], times: int) -> None:
     for _ in range(6000):
         if len(told) >= times:
             return

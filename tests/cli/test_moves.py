@@ -5,22 +5,22 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import Forewarn
-from tests.office import FLEET, Office, opened
+from tests.harness import FLEET, ApiHarness, open_harness
 
 
-def test_a_move_is_recorded(office: Office, forewarn: Forewarn) -> None:
+def test_a_move_is_recorded(harness: ApiHarness, forewarn: Forewarn) -> None:
     """Where the driver cannot carry it out; a second time it changes nothing."""
     assert forewarn("vm", "move", "web-0", "h2").out == "web-0 is on host h2\n"
     assert forewarn("vm", "move", "web-0", "h2", "--json").json["host"] == "h2"
-    assert office.node.fleet.vms["web-0"].standing_on == "h2"
-    assert office.node.fleet.events == {}
+    assert harness.node.fleet.vms["web-0"].standing_on == "h2"
+    assert harness.node.fleet.events == {}
     refused = forewarn("vm", "move", "web-0", "h1", "--duration", "3")
     assert (refused.code, "only recorded" in refused.err) == (1, True)
     assert forewarn("vm", "move", "web-0", "h9").code == 1
     assert forewarn("vm", "move", "nobody", "h1").code == 1
 
 
-@pytest.mark.usefixtures("office")
+@pytest.mark.usefixtures("harness")
 def test_a_move_is_refused_while_an_event_depends_on_the_place(forewarn: Forewarn) -> None:
     """The refusal names the event."""
     (event,) = forewarn("host", "freeze", "h2", "--json").json[:1]
@@ -32,8 +32,8 @@ def test_a_move_is_refused_while_an_event_depends_on_the_place(forewarn: Forewar
 
 def test_a_driver_moves_the_guest_after_notice(tmp_path: Path, forewarn: Forewarn) -> None:
     """Announced as a live migration, to that host; with --record nothing is announced."""
-    with opened(tmp_path, moves_live=True, moves_to_host=True) as office:
-        office.declare(FLEET)
+    with open_harness(tmp_path, moves_live=True, moves_to_host=True) as harness:
+        harness.declare(FLEET)
 
         event = forewarn("vm", "move", "web-0", "h2", "--json").json
         again = forewarn("vm", "move", "web-0", "h2")
@@ -42,6 +42,6 @@ def test_a_driver_moves_the_guest_after_notice(tmp_path: Path, forewarn: Forewar
         assert (event["type"], event["not_before"]) == ("Freeze", "2026-01-01T00:15:00Z")
         assert (again.code, event["id"].lower() in again.err.lower()) == (1, True)
         assert recorded.out == "db is on host h1\n"
-        story = office.ask("GET", f"/v1/events/{event['id']}").json
+        story = harness.ask("GET", f"/v1/events/{event['id']}").json
         assert (story["target"], story["operation"], story["source"]) == ("h2", "vm move", "Platform")
-        assert office.node.fleet.vms["web-0"].standing_on == "h1"
+        assert harness.node.fleet.vms["web-0"].standing_on == "h1"

@@ -14,7 +14,7 @@ from forewarn.cli import root
 from forewarn.cli.root import cli, run
 from forewarn.core.errors import BadInput, ForewarnError, LimitReached, Refused, Unavailable, Unknown
 from tests.cli.conftest import Forewarn
-from tests.office import Office
+from tests.harness import ApiHarness
 
 
 def commands(command: click.Command, context: click.Context, path: str) -> dict[str, click.Command]:
@@ -159,14 +159,14 @@ def test_every_option_says_what_it_means(path: str) -> None:
 
 
 def test_where_the_data_is_goes_by_flag_then_environment_then_file(
-    office: Office, forewarn: Forewarn, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    harness: ApiHarness, forewarn: Forewarn, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """The one rule of all settings holds for commands too."""
-    Path("forewarn.toml").write_text(f'data = "{office.directory}"\n', encoding="utf-8")
+    Path("forewarn.toml").write_text(f'data = "{harness.directory}"\n', encoding="utf-8")
 
     monkeypatch.setenv("FOREWARN_DATA", str(tmp_path / "absent"))
     assert forewarn("vm", "list").code == 3
-    assert forewarn("--data", str(office.directory), "vm", "list").code == 0
+    assert forewarn("--data", str(harness.directory), "vm", "list").code == 0
     monkeypatch.delenv("FOREWARN_DATA")
     assert forewarn("vm", "list").code == 0
 

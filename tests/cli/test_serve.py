@@ -18,10 +18,10 @@ from pathlib import Path
 import pytest
 
 from forewarn.control.bodies import VmOperationBody
-from forewarn.control.client import Client
-from forewarn.control.place import reachable
+from forewarn.control.client import ControlClient
+from forewarn.control.socket_path import short_path
 from forewarn.core.errors import Unavailable
-from tests.office import FLEET
+from tests.harness import FLEET
 from tests.ports import free_port
 
 pytestmark = pytest.mark.end_to_end
@@ -67,7 +67,7 @@ def running(*arguments: str, cwd: Path, until: Path) -> Iterator["subprocess.Pop
 def answers(path: Path) -> bool:
     if not path.exists():
         return False
-    with socket.socket(socket.AF_UNIX) as probe, reachable(path) as name:
+    with socket.socket(socket.AF_UNIX) as probe, short_path(path) as name:
         return probe.connect_ex(name) == 0
 
 
@@ -186,7 +186,7 @@ def test_nothing_that_was_acknowledged_is_lost_by_a_kill_under_load(tmp_path: Pa
     chance = random.Random(0)
 
     def freeze_for_ever() -> None:
-        with suppress(Unavailable), Client.local(tmp_path / "data") as client:
+        with suppress(Unavailable), ControlClient.local(tmp_path / "data") as client:
             while True:
                 told = client.operate_vm("web-0", VmOperationBody(operation="freeze"))
                 acknowledged.extend(each.event.id for each in told.announcements)
@@ -207,7 +207,7 @@ def test_nothing_that_was_acknowledged_is_lost_by_a_kill_under_load(tmp_path: Pa
 
     with (
         running(*arguments, cwd=tmp_path, until=tmp_path / "data"),
-        Client.local(tmp_path / "data") as client,
+        ControlClient.local(tmp_path / "data") as client,
     ):
         kept = {event.id for event in client.events()}
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import click
 import pytest
 
-from forewarn.cli.root import Chosen, cli
+from forewarn.cli.root import ServiceChoice, cli
 from tests.cli.conftest import Forewarn
 from tests.cli.test_root import COMMANDS
 
@@ -96,7 +96,7 @@ def test_an_option_that_does_not_exist_is_wrong_usage(forewarn: Forewarn, path: 
 def test_json_may_stand_last(path: str) -> None:
     """After everything that the command needs."""
     context = COMMANDS[path].make_context(
-        path, [*words(path)[len(path.split()) :], "--json"], parent=click.Context(cli, obj=Chosen())
+        path, [*words(path)[len(path.split()) :], "--json"], parent=click.Context(cli, obj=ServiceChoice())
     )
 
     assert context.params["as_json"] is True

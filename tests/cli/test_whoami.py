@@ -13,7 +13,7 @@ from tests.conformance.kit.mock import Mock
 def test_a_vm_learns_its_name_and_its_service(forewarn: Forewarn, monkeypatch: pytest.MonkeyPatch) -> None:
     """How it was found, in which version it is asked, whether it holds questions, whom else events name."""
     # The emulator's clock stands still, so it holds a question until nobody waits for the answer.
-    monkeypatch.setattr("forewarn.client.conversation._HOLDING", 0.05)
+    monkeypatch.setattr("forewarn.client.session._HOLDING", 0.05)
     with Emulator("web-0", "web-1") as emulator:
         monkeypatch.setenv("SCHEDULED_EVENTS_URL", emulator.url)
         emulator.vm("web-1").reboot()
@@ -39,7 +39,7 @@ def test_a_vm_learns_its_name_and_its_service(forewarn: Forewarn, monkeypatch: p
 @pytest.fixture
 def mock(monkeypatch: pytest.MonkeyPatch) -> Iterator[Mock]:
     """A service that tells no names, asked by a VM with the host name app-7."""
-    monkeypatch.setattr("forewarn.client.conversation.gethostname", lambda: "app-7.example.org")
+    monkeypatch.setattr("forewarn.client.session.gethostname", lambda: "app-7.example.org")
     with Mock() as mock:
         monkeypatch.setenv("SCHEDULED_EVENTS_URL", mock.url)
         yield mock
@@ -63,7 +63,7 @@ def test_a_name_from_the_host_name_is_called_a_guess(forewarn: Forewarn) -> None
 @pytest.mark.usefixtures("mock")
 def test_an_event_that_names_the_host_is_evidence(forewarn: Forewarn, monkeypatch: pytest.MonkeyPatch) -> None:
     """It stays a guess: another VM may have that name."""
-    monkeypatch.setattr("forewarn.client.conversation.gethostname", lambda: "WEB-0")
+    monkeypatch.setattr("forewarn.client.session.gethostname", lambda: "WEB-0")
     told = forewarn("whoami", "--json").json
 
     assert (told["name"], told["name_is_guess"]) == ("web-0", True)

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from forewarn.control.bodies import HostOperationBody
-from forewarn.control.client import Client
+from forewarn.control.client import ControlClient
 from tests.cli import test_serve
 from tests.cli.test_serve import FOREWARN, PATIENCE, running
-from tests.office import FLEET
+from tests.harness import FLEET
 from tests.ports import free_port
 
 pytestmark = pytest.mark.end_to_end
@@ -36,7 +36,7 @@ def test_a_start_ten_years_ahead_leaves_nothing_behind_but_its_record(
     def visit(program: Path | str) -> tuple[list[datetime | None], tuple[str, ...]]:
         monkeypatch.setattr(test_serve, "FOREWARN", str(program))
         with running(*arguments, cwd=tmp_path, until=data) as service:
-            with Client.local(data) as client:
+            with ControlClient.local(data) as client:
                 events = [event.not_before for event in client.events()]
                 warnings = client.health().warnings
             service.send_signal(signal.SIGTERM)
@@ -44,7 +44,7 @@ def test_a_start_ten_years_ahead_leaves_nothing_behind_but_its_record(
         return events, warnings
 
     with running(*arguments, cwd=tmp_path, until=data) as service:
-        with Client.local(data) as client:
+        with ControlClient.local(data) as client:
             client.operate_host("h1", HostOperationBody(operation="freeze"))
         service.send_signal(signal.SIGTERM)
         assert service.wait(PATIENCE) == 0

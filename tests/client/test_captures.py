@@ -6,10 +6,10 @@ from datetime import UTC, datetime
 import pytest
 
 from forewarn.client.changes import ChangeKind, Ending, changes
-from forewarn.client.steps import Answer
+from forewarn.client.steps import HttpResponse
 from forewarn.core.model import EventSource, EventStatus, EventType
 from forewarn.wire.document import Document, ScheduledEvent
-from tests.client.stage import Stage
+from tests.client.harness import SessionHarness
 
 REBOOT = "Virtual machine is going to be restarted as requested by authorized user."
 LIVE = "Virtual machine is being paused because of a memory-preserving Live Migration operation."
@@ -140,13 +140,13 @@ CAPTURES = {
 def test_a_recorded_document_is_understood(name: str) -> None:
     """Word for word."""
     body, expected = CAPTURES[name]
-    stage = Stage(Answer(200, {}, body.encode()))
+    harness = SessionHarness(HttpResponse(200, {}, body.encode()))
 
-    assert stage.play(stage.conversation().document()) == expected
+    assert harness.play(harness.session().document()) == expected
 
 
-def _live_migration(incarnation: int, status: str, not_before: str) -> Answer:
-    return Answer(
+def _live_migration(incarnation: int, status: str, not_before: str) -> HttpResponse:
+    return HttpResponse(
         200,
         {},
         (
@@ -161,14 +161,14 @@ def _live_migration(incarnation: int, status: str, not_before: str) -> Answer:
 def test_a_recorded_live_migration_is_followed_through_its_life() -> None:
     """Announced, started, completed: 1, 2, 3, 4."""
     empty = '{{"DocumentIncarnation":{},"Events":[]}}'
-    stage = Stage(
-        Answer(200, {}, empty.format(1).encode()),
+    harness = SessionHarness(
+        HttpResponse(200, {}, empty.format(1).encode()),
         _live_migration(2, "Scheduled", "Mon, 11 Apr 2022 22:26:58 GMT"),
         _live_migration(3, "Started", ""),
-        Answer(200, {}, empty.format(4).encode()),
+        HttpResponse(200, {}, empty.format(4).encode()),
     )
-    conversation = stage.conversation()
-    shown = [stage.play(conversation.document()) for _ in range(4)]
+    session = harness.session()
+    shown = [harness.play(session.document()) for _ in range(4)]
     told = [change for before, after in itertools.pairwise(shown) for change in changes(before, after)]
 
     assert [(each.kind, each.ending) for each in told] == [
@@ -180,7 +180,7 @@ def test_a_recorded_live_migration_is_followed_through_its_life() -> None:
 
 def test_a_recorded_poller_that_missed_the_start_is_not_told_a_tale() -> None:
     """It saw incarnation 2 with a reboot, and then 4 without it."""
-    stage = Stage(_live_migration(2, "Scheduled", "Mon, 11 Apr 2022 22:26:58 GMT"))
-    seen = stage.play(stage.conversation().document())
+    harness = SessionHarness(_live_migration(2, "Scheduled", "Mon, 11 Apr 2022 22:26:58 GMT"))
+    seen = harness.play(harness.session().document())
 
     assert [each.ending for each in changes(seen, Document(4, ()))] == [Ending.UNKNOWN]

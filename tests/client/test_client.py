@@ -15,7 +15,7 @@ from forewarn.emulator import Emulator
 from forewarn.emulator.faults import FaultKind
 from forewarn.testing.scheduled_events import ScheduledEvents
 from forewarn.wire.versions import SCHEDULED_EVENTS
-from tests.client.hostile import Hostile, Said, whole
+from tests.client.hostile_server import CannedResponse, HostileServer, whole
 
 
 @pytest.fixture
@@ -132,7 +132,7 @@ def test_more_time_is_given_where_the_group_allows_it(tmp_path: Path) -> None:
 
 def test_who_waits_in_another_thread_ends_with_the_client() -> None:
     """And what is asked afterwards says why it is not answered."""
-    with Hostile(whole(), Said(then="hang")) as server, Client(server.url) as client:
+    with HostileServer(whole(), CannedResponse(then="hang")) as server, Client(server.url) as client:
         documents = client.documents()
         next(documents)
         ended: list[object] = []
@@ -168,8 +168,8 @@ def test_every_fault_that_the_emulator_knows_is_stood(
     kind: FaultKind, scheduled_events: ScheduledEvents, client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Asked, named, approved and followed all the same."""
-    monkeypatch.setattr("forewarn.client.patience._LONGEST", 0.001)
-    monkeypatch.setattr("forewarn.client.trouble._LONGEST_WISH", 0.001)
+    monkeypatch.setattr("forewarn.client.backoff._LONGEST", 0.001)
+    monkeypatch.setattr("forewarn.client.endpoint_problem._LONGEST_WISH", 0.001)
     for times in (1, 3):
         event = scheduled_events.vms[0].reboot()
         scheduled_events.add_fault(kind, times=times)
@@ -183,15 +183,17 @@ def test_every_fault_that_the_emulator_knows_is_stood(
 
 
 HOSTILE = {
-    "garbage": Said(b"\x00garbage\r\n\r\n"),
-    "half a body": Said(b'HTTP/1.1 200 OK\r\nContent-Length: 99\r\n\r\n{"Doc'),
+    "garbage": CannedResponse(b"\x00garbage\r\n\r\n"),
+    "half a body": CannedResponse(b'HTTP/1.1 200 OK\r\nContent-Length: 99\r\n\r\n{"Doc'),
     "a redirect": whole(b"", "Location: http://127.0.0.1:1/", status="301 Moved Permanently"),
     "a page": whole(b"<!doctype html><title>Sign in</title>", "Content-Type: text/html"),
-    "nothing": Said(),
-    "silence": Said(then="hang"),
-    "endless heads": Said(b"HTTP/1.1 200 OK\r\n" + b"X: y\r\n" * 20_000),
-    "a wrong length": Said(b'HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\n{"DocumentIncarnation":1}', then="close"),
-    "bad chunks": Said(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n{}\r\n"),
+    "nothing": CannedResponse(),
+    "silence": CannedResponse(then="hang"),
+    "endless heads": CannedResponse(b"HTTP/1.1 200 OK\r\n" + b"X: y\r\n" * 20_000),
+    "a wrong length": CannedResponse(
+        b'HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\n{"DocumentIncarnation":1}', then="close"
+    ),
+    "bad chunks": CannedResponse(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n{}\r\n"),
     "an empty body": whole(b""),
     "a list": whole(b"[]"),
     "no number": whole(b'{"DocumentIncarnation":"x","Events":[]}'),
@@ -199,7 +201,7 @@ HOSTILE = {
     "too much": whole(b" " * 1_200_000),
     "an error": whole(b"{}", status="500 Oops"),
     "a teapot": whole(b"short and stout", status="418 I'm a teapot"),
-    "a reset": Said(then="reset"),
+    "a reset": CannedResponse(then="reset"),
 }
 
 
@@ -209,12 +211,12 @@ def test_a_hostile_service_is_survived_and_logged_once(
 ) -> None:
     """Over real sockets, twenty times in a row; then its next document is seen."""
     caplog.set_level(logging.INFO, "forewarn.client")
-    monkeypatch.setattr("forewarn.client.patience._LONGEST", 0.001)
-    monkeypatch.setattr("forewarn.client.following._POLL", 0.001)
+    monkeypatch.setattr("forewarn.client.backoff._LONGEST", 0.001)
+    monkeypatch.setattr("forewarn.client.document_follower._POLL", 0.001)
     if name == "silence":  # elsewhere a busy machine would make a second trouble of a late answer
-        monkeypatch.setattr("forewarn.client.conversation._LATER", 0.05)
+        monkeypatch.setattr("forewarn.client.session._LATER", 0.05)
     news = whole(b'\xef\xbb\xbf{"DocumentIncarnation":2,"Events":[]}')
-    with Hostile(whole(), *[HOSTILE[name]] * 20, news) as server, Client(server.url) as client:
+    with HostileServer(whole(), *[HOSTILE[name]] * 20, news) as server, Client(server.url) as client:
         documents = client.documents()
 
         assert [next(documents).incarnation, next(documents).incarnation] == [1, 2]
@@ -230,7 +232,7 @@ def test_a_service_that_is_hostile_from_the_start_is_an_error_in_one_sentence() 
         ("nothing", forewarn.NoAnswer),
         ("an error", forewarn.NotReady),
     ):
-        with Hostile(HOSTILE[name]) as server, Client(server.url, patience=timedelta(0)) as client:
+        with HostileServer(HOSTILE[name]) as server, Client(server.url, patience=timedelta(0)) as client:
             with pytest.raises(error) as raised:
                 client.document()
             assert str(raised.value).startswith(f"{server.url}/metadata/scheduledevents ")

@@ -3,44 +3,47 @@
 import pytest
 
 from forewarn.client import discovery
-from forewarn.client.discovery import Found, Source, find
+from forewarn.client.discovery import AddressSource, FoundEndpoint, find_endpoint
+from forewarn.client.endpoint_url import EndpointUrl
 from forewarn.client.errors import NotFound
-from forewarn.client.places import Place
-from forewarn.client.steps import Answer, Silence
+from forewarn.client.steps import HttpResponse, NoResponse
 from forewarn.core.errors import BadInput
-from tests.client.stage import REFUSED, RESET, TIMED_OUT, Stage, document, problem, version_problem
+from tests.client.harness import REFUSED, RESET, TIMED_OUT, SessionHarness, document, problem, version_problem
 
-HTML = Answer(200, {"content-type": "text/html"}, b"<html>")
-LINK_LOCAL = Place("169.254.169.254")
-
-
-def sources(*addresses: str) -> tuple[Source, ...]:
-    return (Source("a lease", "no lease names one", lambda: addresses),)
+HTML = HttpResponse(200, {"content-type": "text/html"}, b"<html>")
+LINK_LOCAL = EndpointUrl("169.254.169.254")
 
 
-def looked_for(stage: Stage, environment: dict[str, str] | None = None, *addresses: str) -> Found:
-    stage.found = addresses
-    return stage.play(find(environment or {}, 125.0, lambda: sources(*addresses)))
+def sources(*addresses: str) -> tuple[AddressSource, ...]:
+    return (AddressSource("a lease", "no lease names one", lambda: addresses),)
+
+
+def looked_for(harness: SessionHarness, environment: dict[str, str] | None = None, *addresses: str) -> FoundEndpoint:
+    harness.found = addresses
+    return harness.play(find_endpoint(environment or {}, 125.0, lambda: sources(*addresses)))
 
 
 def test_the_environments_url_is_believed() -> None:
     """Without a question."""
-    stage = Stage(REFUSED)
+    harness = SessionHarness(REFUSED)
 
-    assert looked_for(stage, {"SCHEDULED_EVENTS_URL": "http://127.0.0.1:1/metadata/scheduledevents"}) == Found(
-        Place("127.0.0.1", 1), "the environment (SCHEDULED_EVENTS_URL)", is_discovered=False
-    )
-    assert stage.sent == []
+    assert looked_for(
+        harness, {"SCHEDULED_EVENTS_URL": "http://127.0.0.1:1/metadata/scheduledevents"}
+    ) == FoundEndpoint(EndpointUrl("127.0.0.1", 1), "the environment (SCHEDULED_EVENTS_URL)", is_discovered=False)
+    assert harness.sent == []
 
 
 def test_the_environments_address_is_tried_first_on_both_ports() -> None:
     """Azure's samples use 80 in one language and 8080 in another; a port that is given is the only one."""
-    stage = Stage(REFUSED, document())
+    harness = SessionHarness(REFUSED, document())
 
-    assert looked_for(stage, {"SCHEDULEDEVENTSIP": "168.63.129.16"}).place == Place("168.63.129.16", 8080)
-    assert [each.place for each in stage.sent] == [Place("168.63.129.16"), Place("168.63.129.16", 8080)]
-    given = Stage(REFUSED, document())
-    assert looked_for(given, {"SCHEDULEDEVENTSIP": "10.0.0.1:99"}).place == LINK_LOCAL
+    assert looked_for(harness, {"SCHEDULEDEVENTSIP": "168.63.129.16"}).endpoint == EndpointUrl("168.63.129.16", 8080)
+    assert [each.endpoint for each in harness.sent] == [
+        EndpointUrl("168.63.129.16"),
+        EndpointUrl("168.63.129.16", 8080),
+    ]
+    given = SessionHarness(REFUSED, document())
+    assert looked_for(given, {"SCHEDULEDEVENTSIP": "10.0.0.1:99"}).endpoint == LINK_LOCAL
 
 
 @pytest.mark.parametrize(
@@ -53,35 +56,35 @@ def test_the_environments_address_is_tried_first_on_both_ports() -> None:
         problem(410),
         problem(429),
         problem(500),
-        Answer(503, {}),
+        HttpResponse(503, {}),
         TIMED_OUT,
     ],
 )
-def test_what_answers_like_a_service_is_one(reply: Answer | Silence) -> None:
+def test_what_answers_like_a_service_is_one(reply: HttpResponse | NoResponse) -> None:
     """Ready or not; also one that takes two minutes for its first answer."""
-    stage = Stage(reply)
+    harness = SessionHarness(reply)
 
-    assert looked_for(stage) == Found(LINK_LOCAL, "its usual address")
-    assert stage.sent[0].seconds == 125.0
+    assert looked_for(harness) == FoundEndpoint(LINK_LOCAL, "its usual address")
+    assert harness.sent[0].seconds == 125.0
 
 
 @pytest.mark.parametrize(
     "reply",
-    [REFUSED, RESET, HTML, problem(404), Answer(302, {}), Answer(200, {}, b"{}"), Answer(200, {}, b"hello"),
-     Answer(500, {"content-type": "text/html"}), Answer(403, {}, b"no")],
+    [REFUSED, RESET, HTML, problem(404), HttpResponse(302, {}), HttpResponse(200, {}, b"{}"),
+     HttpResponse(200, {}, b"hello"), HttpResponse(500, {"content-type": "text/html"}), HttpResponse(403, {}, b"no")],
 )  # fmt: skip
-def test_what_does_not_is_passed_over(reply: Answer | Silence) -> None:
+def test_what_does_not_is_passed_over(reply: HttpResponse | NoResponse) -> None:
     """The next place is asked: here one that a lease names."""
-    stage = Stage(reply, document())
+    harness = SessionHarness(reply, document())
 
-    assert looked_for(stage, {}, "168.63.129.16") == Found(Place("168.63.129.16"), "a lease")
+    assert looked_for(harness, {}, "168.63.129.16") == FoundEndpoint(EndpointUrl("168.63.129.16"), "a lease")
 
 
 def test_when_nothing_is_found_all_that_was_tried_is_named() -> None:
     """With what was seen there, and what to do."""
-    stage = Stage(REFUSED, problem(404), HTML, REFUSED)
+    harness = SessionHarness(REFUSED, problem(404), HTML, REFUSED)
     with pytest.raises(NotFound) as raised:
-        looked_for(stage, {"SCHEDULEDEVENTSIP": "10.0.0.1"}, "10.0.0.2")
+        looked_for(harness, {"SCHEDULEDEVENTSIP": "10.0.0.1"}, "10.0.0.2")
 
     assert str(raised.value) == (
         "no Scheduled Events service was found: http://10.0.0.1 cannot be reached (connection refused); "
@@ -94,9 +97,9 @@ def test_when_nothing_is_found_all_that_was_tried_is_named() -> None:
 
 def test_a_place_that_names_nothing_says_so() -> None:
     """Nobody is asked in vain."""
-    stage = Stage(REFUSED)
+    harness = SessionHarness(REFUSED)
     with pytest.raises(NotFound, match=r"; no lease names one\. Give"):
-        looked_for(stage)
+        looked_for(harness)
 
 
 @pytest.mark.parametrize(("platform", "is_looked_at"), [("win32", True), ("linux", False)])
@@ -114,4 +117,4 @@ def test_the_registry_is_spoken_of_where_there_is_one(
 def test_a_wrong_address_in_the_environment_is_refused() -> None:
     """Rather than passed over in silence."""
     with pytest.raises(BadInput, match="'https://a' is no address"):
-        looked_for(Stage(REFUSED), {"SCHEDULED_EVENTS_URL": "https://a"})
+        looked_for(SessionHarness(REFUSED), {"SCHEDULED_EVENTS_URL": "https://a"})

@@ -7,17 +7,19 @@ from h11 import SERVER, Connection, Data, EndOfMessage, InformationalResponse, R
 from hypothesis import given
 from hypothesis import strategies as st
 
-from forewarn.client.http import Garbled, Line
-from forewarn.client.places import Place
-from forewarn.client.steps import Answer, Send
-from tests.client.hostile import DOCUMENT, whole
+from forewarn.client.endpoint_url import EndpointUrl
+from forewarn.client.http import HttpCodec, MalformedResponse
+from forewarn.client.steps import HttpResponse, SendRequest
+from tests.client.hostile_server import DOCUMENT, whole
 
-GET = Send(place=Place("::1", 8254), target="/metadata/scheduledevents?api-version=2020-07-01", seconds=1)
+GET = SendRequest(
+    endpoint=EndpointUrl("::1", 8254), target="/metadata/scheduledevents?api-version=2020-07-01", seconds=1
+)
 
 
 def test_a_question_is_spelled_out() -> None:
     """With the header that every service wants, and no more than it needs."""
-    assert Line().say(GET) == (
+    assert HttpCodec().say(GET) == (
         b"GET /metadata/scheduledevents?api-version=2020-07-01 HTTP/1.1\r\n"
         b"Host: [::1]:8254\r\nMetadata: true\r\nUser-Agent: forewarn\r\n\r\n"
     )
@@ -25,15 +27,15 @@ def test_a_question_is_spelled_out() -> None:
 
 def test_an_approval_has_its_length() -> None:
     """And says that it is JSON, which every service ignores."""
-    post = Send(place=Place("a"), method="POST", target="/x", body=b"{}", seconds=1)
+    post = SendRequest(endpoint=EndpointUrl("a"), method="POST", target="/x", body=b"{}", seconds=1)
 
-    assert Line().say(post).endswith(b"\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{}")
+    assert HttpCodec().say(post).endswith(b"\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{}")
 
 
 @given(st.lists(st.integers(1, 40), max_size=20))
 def test_an_answer_is_whole_however_it_is_cut(cuts: list[int]) -> None:
     """And the line is open for the next question then."""
-    line = Line()
+    line = HttpCodec()
     data = whole(DOCUMENT, 'ETag: "g-1"').data
     for _ in range(2):
         line.say(GET)
@@ -44,13 +46,13 @@ def test_an_answer_is_whole_however_it_is_cut(cuts: list[int]) -> None:
                 assert answer is None
                 answer = line.hear(piece)
 
-        assert answer == Answer(200, {"etag": '"g-1"', "content-length": "37"}, DOCUMENT)
+        assert answer == HttpResponse(200, {"etag": '"g-1"', "content-length": "37"}, DOCUMENT)
         assert line.is_open
 
 
 def test_a_chunked_answer_and_one_that_ends_with_the_connection_are_whole() -> None:
     """Services behind other servers answer so."""
-    chunked, ended = Line(), Line()
+    chunked, ended = HttpCodec(), HttpCodec()
     chunked.say(GET)
     ended.say(GET)
 
@@ -93,25 +95,25 @@ def test_a_chunked_answer_and_one_that_ends_with_the_connection_are_whole() -> N
 )
 def test_what_is_no_http_or_too_much_of_it_is_garbled(data: bytes) -> None:
     """It is said before memory is full."""
-    line = Line()
+    line = HttpCodec()
     line.say(GET)
     pieces = (data[start : start + 65_536] for start in range(0, len(data), 65_536))
-    with pytest.raises(Garbled, match=r"does not speak HTTP|sends more than 4 MiB"):
+    with pytest.raises(MalformedResponse, match=r"does not speak HTTP|sends more than 4 MiB"):
         list(map(line.hear, pieces))
 
 
 def test_lines_may_end_with_less_than_they_should() -> None:
     """As those of a service do that somebody wrote in a shell."""
-    line = Line()
+    line = HttpCodec()
     line.say(GET)
 
-    assert line.hear(b"HTTP/1.1 200 OK\nContent-Length: 2\n\n{}") == Answer(200, {"content-length": "2"}, b"{}")
+    assert line.hear(b"HTTP/1.1 200 OK\nContent-Length: 2\n\n{}") == HttpResponse(200, {"content-length": "2"}, b"{}")
 
 
 @pytest.mark.parametrize("status", [204, 304])
 def test_some_answers_have_no_body_whatever_they_say_of_its_length(status: int) -> None:
     """The next answer must not be taken for it."""
-    line = Line()
+    line = HttpCodec()
     line.say(GET)
 
     heard = line.hear(b"HTTP/1.1 %d None\r\nContent-Length: 37\r\n\r\n" % status)
@@ -130,7 +132,7 @@ def test_some_answers_have_no_body_whatever_they_say_of_its_length(status: int) 
 )
 def test_a_line_that_is_not_kept_is_not_used_again(data: bytes) -> None:
     """Neither one on which more came than was asked for."""
-    line = Line()
+    line = HttpCodec()
     line.say(GET)
 
     heard = line.hear(data)
@@ -143,7 +145,7 @@ def test_half_an_answer_is_none() -> None:
     """Wherever the connection ended."""
     data = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n\r\n"
     for end in range(len(data)):
-        line = Line()
+        line = HttpCodec()
         line.say(GET)
 
         assert line.hear(data[:end]) is None
@@ -173,7 +175,7 @@ def test_what_another_implementation_writes_is_read(
     cuts: list[int],
 ) -> None:
     """However it is framed, and however it is cut."""
-    line, server = Line(), Connection(SERVER)
+    line, server = HttpCodec(), Connection(SERVER)
     server.receive_data(line.say(GET))
     assert isinstance(server.next_event(), Request)
     parts = [] if status in (204, 304) else parts
@@ -207,7 +209,7 @@ def test_what_another_implementation_writes_is_read(
 def test_any_bytes_are_heard_without_harm(data: bytes) -> None:
     """An answer, none yet, or garbled."""
     for beginning in (b"", b"HTTP/1.1 200 OK\r\n", b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"):
-        line = Line()
+        line = HttpCodec()
         line.say(GET)
-        with suppress(Garbled):
-            assert isinstance(line.hear(beginning + data), Answer | None)
+        with suppress(MalformedResponse):
+            assert isinstance(line.hear(beginning + data), HttpResponse | None)

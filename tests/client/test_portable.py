@@ -21,7 +21,7 @@ import asyncio
 import forewarn.client.leases
 from forewarn import AsyncClient, Client
 from forewarn.cli.root import run
-from forewarn.client.shouting import offered_endpoints
+from forewarn.client.dhcp_discovery import offered_endpoints
 from forewarn.emulator import Emulator
 
 async def name_of(url):

@@ -8,7 +8,7 @@ import pytest
 
 from tests.compatibility import views
 from tests.compatibility.write import RECORDED
-from tests.office import Office
+from tests.harness import ApiHarness
 
 
 @pytest.fixture(scope="session", params=sorted(path.name for path in RECORDED.glob("[0-9]*")))
@@ -24,8 +24,8 @@ def data(recorded: Path, tmp_path: Path) -> Path:
 
 
 @pytest.fixture(scope="module")
-def office(recorded: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Office]:
+def harness(recorded: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApiHarness]:
     """Return a service that runs on a copy of the data directory."""
     place = tmp_path_factory.mktemp("service")
-    with views.opened(place, shutil.copytree(recorded / "journal", place / "data")) as office:
-        yield office
+    with views.opened(place, shutil.copytree(recorded / "journal", place / "data")) as harness:
+        yield harness

@@ -14,12 +14,12 @@ from forewarn.clocks import ManualClock
 from forewarn.core.facts import Announced, StartedAtOnce
 from forewarn.core.model import EventStatus, Host, Vm
 from forewarn.drivers.command import CommandDriver
-from forewarn.drivers.ledger import Ledger, Page
 from forewarn.drivers.libvirt.driver import LibvirtDriver
+from forewarn.drivers.progress_store import ProgressFile, ProgressStore
 from forewarn.drivers.qemu.driver import QemuDriver
 from forewarn.drivers.webhook import WebhookDriver
-from forewarn.journal.sqlite import SqliteJournal
-from forewarn.node.driver import Berth, Done, Driver, Failed, Impact, Unknowable
+from forewarn.journal.sqlite.journal import SqliteJournal
+from forewarn.node.driver import CandidateHost, Driver, Impact, ImpactDone, ImpactFailed, ImpactUnknown
 from tests.drivers.impacts import carried_out
 
 DRIVERS: dict[str, Callable[..., Driver]] = {
@@ -92,7 +92,7 @@ def write(directory: Path, journal: Path) -> dict[str, list[Kept]]:
     kept["qemu"].append(_write_left_off(directory / "qemu", impacts["host redeploy"]))
     for name, records in kept.items():
         for each in records:
-            if name == "command" or Page((directory / name / each.impact.event.id).read_bytes()).ending:
+            if name == "command" or ProgressFile((directory / name / each.impact.event.id).read_bytes()).ending:
                 each.outcome = outcome(name, directory / name, each.impact)
     return kept
 
@@ -103,7 +103,8 @@ def outcome(name: str, directory: Path, impact: Impact) -> Any:
         driver = DRIVERS[name](settings(name, Path(place)), clock_of(impact), 1.0, directory)
         with closing(driver):
             found = driver.outcome_of(impact)
-    return {"outcome": type(found).__name__, **msgspec.to_builtins(found)}
+    kind = type(found).__name__.removeprefix("Impact").replace("Unknown", "Unknowable")  # as 0.1.0 named the classes
+    return {"outcome": kind, **msgspec.to_builtins(found)}
 
 
 def _impacts(journal: Path) -> dict[str, Impact]:
@@ -117,9 +118,13 @@ def _impacts(journal: Path) -> dict[str, Impact]:
             at = fact.event.not_before + timedelta(seconds=1)
             event = msgspec.structs.replace(fact.event, status=EventStatus.STARTED, started_at=at, attempts=1)
             vms = tuple(Vm(name, event.group, event.host, event.update_domain) for name in event.resources)
-            berths = (Berth(Host("h4"), vms[:1]),) if event.operation.endswith(("move", "drain", "redeploy")) else ()
+            berths = (
+                (CandidateHost(Host("h4"), vms[:1]),)
+                if event.operation.endswith(("move", "drain", "redeploy"))
+                else ()
+            )
             deletes = event.operation == "vm delete"
-            found[event.operation] = Impact(event, vms, at, deletes=deletes, berths=berths)
+            found[event.operation] = Impact(event, vms, at, deletes=deletes, candidates=berths)
     return found
 
 
@@ -144,13 +149,13 @@ def _write_command(directory: Path, impacts: dict[str, Impact]) -> list[Kept]:
     return [_kept(impacts[operation]) for operation in (*run, *contents)]
 
 
-_Writing = Callable[[Page, Impact], object]
+_Writing = Callable[[ProgressFile, Impact], object]
 
 
 def _write_ledger(directory: Path, impacts: dict[str, Impact], pages: dict[str, _Writing]) -> list[Kept]:
     for operation, fill in pages.items():
         impact = impacts[operation]
-        with Ledger(directory, clock_of(impact)).held(impact.event.id) as page:
+        with ProgressStore(directory, clock_of(impact)).held(impact.event.id) as page:
             page.begin(impact)
             fill(page, impact)
     torn = impacts[next(iter(pages))]
@@ -164,7 +169,7 @@ def _write_left_off(directory: Path, impact: Impact) -> Kept:
     with TemporaryDirectory() as place:
         driver = QemuDriver.from_settings(settings("qemu", Path(place)), clock_of(impact), 1.0, directory)
         with closing(driver):
-            assert isinstance(carried_out(driver, impact), Done)
+            assert isinstance(carried_out(driver, impact), ImpactDone)
     return _kept(impact)
 
 
@@ -184,36 +189,36 @@ def _webhook_pages() -> dict[str, _Writing]:
     return {
         "vm fail": lambda page, _: page.note("taken"),
         "host reboot": lambda page, _: page.note("taken"),
-        "vm restart": lambda page, _: (page.note("taken"), page.end(Done(detail="restarted"))),
-        "vm move": lambda page, impact: page.end(Done({_vm(impact): "h4"})),
-        "vm delete": lambda page, _: page.end(Failed("the receiver did not begin")),
-        "vm evict": lambda page, impact: page.end(Failed("not all", {_vm(impact): "h5"})),
-        "host freeze": lambda page, _: page.end(Unknowable("http://127.0.0.1:9/ gives no answer: refused")),
+        "vm restart": lambda page, _: (page.note("taken"), page.end(ImpactDone(detail="restarted"))),
+        "vm move": lambda page, impact: page.end(ImpactDone({_vm(impact): "h4"})),
+        "vm delete": lambda page, _: page.end(ImpactFailed("the receiver did not begin")),
+        "vm evict": lambda page, impact: page.end(ImpactFailed("not all", {_vm(impact): "h5"})),
+        "host freeze": lambda page, _: page.end(ImpactUnknown("http://127.0.0.1:9/ gives no answer: refused")),
     }
 
 
 def _qemu_pages() -> dict[str, _Writing]:
-    def note(page: Page, impact: Impact, *steps: str, **seen: str) -> None:
+    def note(page: ProgressFile, impact: Impact, *steps: str, **seen: str) -> None:
         for step in steps:
             page.note(step, _vm(impact), **seen)
 
-    def freeze(page: Page, impact: Impact) -> None:
+    def freeze(page: ProgressFile, impact: Impact) -> None:
         note(page, impact, "freezing")
         note(page, impact, "frozen", at=_at(impact))
 
-    def reboot(page: Page, impact: Impact) -> None:
+    def reboot(page: ProgressFile, impact: Impact) -> None:
         note(page, impact, "powering-down", at=_at(impact))
         note(page, impact, "resetting", "reset")
-        page.end(Done(detail="it did not shut down by itself, and was reset"))
+        page.end(ImpactDone(detail="it did not shut down by itself, and was reset"))
 
-    def move(page: Page, impact: Impact) -> None:
+    def move(page: ProgressFile, impact: Impact) -> None:
         note(page, impact, "moving", host="h4")
         note(page, impact, "migrating", "moved")
-        page.end(Done({_vm(impact): "h4"}, "moved while it ran"))
+        page.end(ImpactDone({_vm(impact): "h4"}, "moved while it ran"))
 
-    def rebuild(page: Page, impact: Impact) -> None:
+    def rebuild(page: ProgressFile, impact: Impact) -> None:
         note(page, impact, "rebuilding", "starting", host="h4")
-        page.end(Failed(f"nobody said how {_vm(impact)} is started; set 'start' of driver 'qemu'"))
+        page.end(ImpactFailed(f"nobody said how {_vm(impact)} is started; set 'start' of driver 'qemu'"))
 
     return {
         "host freeze": freeze,
@@ -221,71 +226,71 @@ def _qemu_pages() -> dict[str, _Writing]:
         "vm restart": reboot,
         "vm move": move,
         "vm fail": rebuild,
-        "vm evict": lambda page, _: page.end(Done(detail="it was not running")),
+        "vm evict": lambda page, _: page.end(ImpactDone(detail="it was not running")),
     }
 
 
 def _libvirt_pages() -> dict[str, _Writing]:
     uuid = "6f1c2e5a-0000-4000-8000-000000000010"
 
-    def found(page: Page, impact: Impact) -> None:
+    def found(page: ProgressFile, impact: Impact) -> None:
         for vm in impact.vms:
             page.note("found", vm.name, host="h1", uuid=uuid)
 
-    def freeze(page: Page, impact: Impact) -> None:
+    def freeze(page: ProgressFile, impact: Impact) -> None:
         found(page, impact)
         page.note("freezing", _vm(impact), id="7", uuid=uuid, host="h1")
         page.note("frozen", at=_at(impact))
 
-    def thaw(page: Page, impact: Impact) -> None:
+    def thaw(page: ProgressFile, impact: Impact) -> None:
         freeze(page, impact)
         page.note("thawed")
-        page.end(Done())
+        page.end(ImpactDone())
 
-    def ask(page: Page, impact: Impact) -> None:
+    def ask(page: ProgressFile, impact: Impact) -> None:
         found(page, impact)
         page.note("asking", _vm(impact), id="7", ear="1", reboots="0", in_place="", definition="<domain/>")
         page.note("asked", _vm(impact), at=_at(impact))
 
-    def restart(page: Page, impact: Impact) -> None:
+    def restart(page: ProgressFile, impact: Impact) -> None:
         ask(page, impact)
         page.note("starting", _vm(impact))
         page.note("started", _vm(impact))
-        page.end(Done())
+        page.end(ImpactDone())
 
-    def reset(page: Page, impact: Impact) -> None:
+    def reset(page: ProgressFile, impact: Impact) -> None:
         ask(page, impact)
         page.note("halting", _vm(impact), id="7")
         page.note("resetting", _vm(impact), is_halted="yes")
         page.note("reset", _vm(impact))
-        page.end(Done(detail="it did not go down by itself, and was reset"))
+        page.end(ImpactDone(detail="it did not go down by itself, and was reset"))
 
-    def left_off(page: Page, impact: Impact) -> None:
+    def left_off(page: ProgressFile, impact: Impact) -> None:
         found(page, impact)
         page.note("left off", _vm(impact))
 
-    def move(page: Page, impact: Impact) -> None:
+    def move(page: ProgressFile, impact: Impact) -> None:
         found(page, impact)
         page.note("moving", _vm(impact), to="h4", uuid=uuid, had="", off="", may_run="yes")
         page.note("resuming", _vm(impact))
         page.note("moved", _vm(impact))
-        page.end(Done({_vm(impact): "h4"}))
+        page.end(ImpactDone({_vm(impact): "h4"}))
 
-    def refuse(page: Page, impact: Impact) -> None:
+    def refuse(page: ProgressFile, impact: Impact) -> None:
         found(page, impact)
         page.note("moving", _vm(impact), to="h4", uuid=uuid, had="yes", off="yes", may_run="")
         page.note("refused", _vm(impact), reason="unable to connect to server at 'h4:49152'")
-        page.end(Failed("unable to connect to server at 'h4:49152'"))
+        page.end(ImpactFailed("unable to connect to server at 'h4:49152'"))
 
-    def rebuild(page: Page, impact: Impact) -> None:
+    def rebuild(page: ProgressFile, impact: Impact) -> None:
         found(page, impact)
         page.note("stopping", _vm(impact), id="7")
         page.note("emptying /var/lib/vdb.img", _vm(impact), pool="default", written="<volume/>")
         page.note("emptied", _vm(impact))
         page.note("started", _vm(impact))
-        page.end(Done(detail="disk /var/lib/vdb.img now takes space only as it is written"))
+        page.end(ImpactDone(detail="disk /var/lib/vdb.img now takes space only as it is written"))
 
-    def delete(page: Page, impact: Impact) -> None:
+    def delete(page: ProgressFile, impact: Impact) -> None:
         found(page, impact)
         page.note("stopping", _vm(impact), id="7")
         page.note("deleting", _vm(impact), vda="/var/lib/vda.img")

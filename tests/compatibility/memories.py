@@ -8,23 +8,23 @@ from typing import Any
 
 import msgspec
 
-from forewarn.agent.facts import (
-    Approved,
-    Begun,
-    Consulted,
-    Ended,
-    Fact,
-    Forgotten,
-    Held,
-    Joined,
-    LeftOut,
-    NotApproved,
-    Released,
-    Shown,
-    Withdrawn,
+from forewarn.agent.decision.facts import (
+    AgentFact,
+    ApprovalFailed,
+    ApprovalGiven,
+    CallBegun,
+    CallEnded,
+    CallShared,
+    CallWithdrawn,
+    CoordinatorConsulted,
+    DocumentShown,
+    EventForgotten,
+    HandlerSkipped,
+    HoldPlaced,
+    HoldReleased,
 )
-from forewarn.agent.handler import Direction, Done, Failed
-from forewarn.agent.memory_file import MemoryFile
+from forewarn.agent.handler import Direction, HandlerDone, HandlerFailed
+from forewarn.agent.runtime.memory_file import MemoryFile
 from forewarn.wire import document
 
 NAMES = ("memory-young", "memory", "memory-torn", "memory-damaged")
@@ -73,7 +73,7 @@ def read(path: Path) -> dict[str, Any]:
     }
 
 
-def _facts() -> tuple[tuple[Fact, ...], tuple[Fact, ...]]:
+def _facts() -> tuple[tuple[AgentFact, ...], tuple[AgentFact, ...]]:
     """Return what happened before and after a restart of the agent."""
     hour = _AT + timedelta(hours=1)
     first = _document(
@@ -82,36 +82,36 @@ def _facts() -> tuple[tuple[Fact, ...], tuple[Fact, ...]]:
     second = _document(8, _event(_SECOND, "Freeze", "web-0", "web-1", status="Started"), _event(_FOURTH, "Redeploy"))
     third = _document(9, _event(_FOURTH, "Redeploy"), _event(_FIFTH, "Terminate"))
     do, undo = Direction.DO, Direction.UNDO
-    earlier: tuple[Fact, ...] = (
-        Shown(first, _AT, "3f6c"),
-        Begun(_FIRST, "drain", do, 1, _AT),
-        Ended(_FIRST, "drain", do, Done({"was": "réady"}, "drained"), _AT + timedelta(seconds=3)),
-        Begun(_FIRST, "cordon", do, 1, _AT),
-        Ended(_FIRST, "cordon", do, Failed("no answer", final=False), _AT + timedelta(seconds=9)),
-        Begun(_FIRST, "cordon", do, 2, _AT + timedelta(seconds=10)),
-        Withdrawn(_FIRST, "cordon", do),
-        LeftOut(_FIRST, "cordon", "it does not fit before NotBefore", _AT + timedelta(seconds=11)),
-        Joined(_SECOND, "drain", _FIRST, _AT + timedelta(seconds=12)),
-        Held(_FIRST, "database", hour),
-        Held(_SECOND, "database", hour),
-        Released(_FIRST, "database"),
-        Consulted(_FIRST, False, _AT + timedelta(seconds=13), "another VM is away"),
-        Consulted(_FIRST, True, _AT + timedelta(seconds=23)),
-        NotApproved(_FIRST, 1, _AT + timedelta(seconds=24), "connection refused"),
-        NotApproved(_SECOND, 1, _AT + timedelta(seconds=25), "404: no such event", refused=True),
-        Approved(_FIRST, _AT + timedelta(seconds=26)),
+    earlier: tuple[AgentFact, ...] = (
+        DocumentShown(first, _AT, "3f6c"),
+        CallBegun(_FIRST, "drain", do, 1, _AT),
+        CallEnded(_FIRST, "drain", do, HandlerDone({"was": "réady"}, "drained"), _AT + timedelta(seconds=3)),
+        CallBegun(_FIRST, "cordon", do, 1, _AT),
+        CallEnded(_FIRST, "cordon", do, HandlerFailed("no answer", final=False), _AT + timedelta(seconds=9)),
+        CallBegun(_FIRST, "cordon", do, 2, _AT + timedelta(seconds=10)),
+        CallWithdrawn(_FIRST, "cordon", do),
+        HandlerSkipped(_FIRST, "cordon", "it does not fit before NotBefore", _AT + timedelta(seconds=11)),
+        CallShared(_SECOND, "drain", _FIRST, _AT + timedelta(seconds=12)),
+        HoldPlaced(_FIRST, "database", hour),
+        HoldPlaced(_SECOND, "database", hour),
+        HoldReleased(_FIRST, "database"),
+        CoordinatorConsulted(_FIRST, False, _AT + timedelta(seconds=13), "another VM is away"),
+        CoordinatorConsulted(_FIRST, True, _AT + timedelta(seconds=23)),
+        ApprovalFailed(_FIRST, 1, _AT + timedelta(seconds=24), "connection refused"),
+        ApprovalFailed(_SECOND, 1, _AT + timedelta(seconds=25), "404: no such event", refused=True),
+        ApprovalGiven(_FIRST, _AT + timedelta(seconds=26)),
     )
-    later: tuple[Fact, ...] = (
-        Shown(second, hour, "77aa"),
-        Begun(_FIRST, "drain", undo, 1, hour),
-        Ended(_FIRST, "drain", undo, Done(), hour + timedelta(seconds=2)),
-        Forgotten(_FIRST, ("drain",), ("cordon",)),
-        Forgotten(_THIRD),
-        Begun(_FOURTH, "drain", do, 1, hour + timedelta(seconds=3)),
-        Shown(third, hour + timedelta(seconds=4)),
-        Ended(_SECOND, "drain", undo, Failed("gone", final=True), hour + timedelta(seconds=5)),
-        Held(_FIFTH, "backup", hour + timedelta(minutes=5)),
-        Begun(_FIFTH, "drain", do, 1, hour + timedelta(seconds=6)),
+    later: tuple[AgentFact, ...] = (
+        DocumentShown(second, hour, "77aa"),
+        CallBegun(_FIRST, "drain", undo, 1, hour),
+        CallEnded(_FIRST, "drain", undo, HandlerDone(), hour + timedelta(seconds=2)),
+        EventForgotten(_FIRST, ("drain",), ("cordon",)),
+        EventForgotten(_THIRD),
+        CallBegun(_FOURTH, "drain", do, 1, hour + timedelta(seconds=3)),
+        DocumentShown(third, hour + timedelta(seconds=4)),
+        CallEnded(_SECOND, "drain", undo, HandlerFailed("gone", final=True), hour + timedelta(seconds=5)),
+        HoldPlaced(_FIFTH, "backup", hour + timedelta(minutes=5)),
+        CallBegun(_FIFTH, "drain", do, 1, hour + timedelta(seconds=6)),
     )
     return earlier, later
 

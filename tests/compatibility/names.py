@@ -16,32 +16,31 @@ import msgspec
 
 import forewarn
 from forewarn import testing
-from forewarn.agent import facts as agent_facts
-from forewarn.agent import metrics as agent_metrics
 from forewarn.agent import settings as agent_settings
+from forewarn.agent.decision import facts as agent_facts
+from forewarn.agent.decision.memory import AgentMemory
+from forewarn.agent.decision.run_counters import RunCounters
 from forewarn.agent.handlers import command, haproxy, log, pacemaker, signal, systemd, webhook
 from forewarn.agent.handlers.kubernetes.settings import KubernetesSettings
-from forewarn.agent.memory import Memory
-from forewarn.agent.tally import Tally
+from forewarn.agent.observation import metrics as agent_metrics
+from forewarn.audit.history_lines import COLUMNS
 from forewarn.cli.root import EXIT_CODES
 from forewarn.config import settings
-from forewarn.control import tables
-from forewarn.control.lines import COLUMNS
-from forewarn.control.notices.messages import MessageType
+from forewarn.control.notifications.notification import NotificationType
+from forewarn.core.chunks import FleetChunk
 from forewarn.core.facts import AnyFact, Entry
-from forewarn.core.parts import Part
 from forewarn.drivers import command as command_driver
-from forewarn.drivers import ledger, simulated
+from forewarn.drivers import progress_store, simulated
 from forewarn.drivers import webhook as webhook_driver
 from forewarn.drivers.libvirt.settings import LibvirtSettings
 from forewarn.drivers.qemu.settings import QemuSettings
-from forewarn.emulator import faults, scenario
-from forewarn.emulator import tables as scenario_tables
-from forewarn.journal.snapshot import Header
+from forewarn.emulator import faults, scenario, scenario_tables
+from forewarn.fleetfile import tables
+from forewarn.journal.sqlite.snapshot_files import SnapshotHeader
 from forewarn.node.driver import Impact
 from forewarn.testing import plugin
 from tests.agent.samples import status
-from tests.office import Office
+from tests.harness import ApiHarness
 from tools import reference
 
 Names = dict[str, Any]
@@ -55,7 +54,7 @@ def names() -> Names:
         "records": {kind: records_of(each) for kind, each in _RECORDS.items()},
         "api": api(),
         "history columns": [*COLUMNS],
-        "notices": [*MessageType],
+        "notices": [*NotificationType],
         "settings": {kind: [*keys] for kind, keys in _settings().items()},
         "commands": {context.command_path: sorted(_parameters(context.command)) for context in reference.contexts()},
         "exit codes": {kind.__name__: code for kind, code in EXIT_CODES.items()},
@@ -99,22 +98,22 @@ def _parameters(command_: click.Command) -> Iterator[str]:
 
 def _settings() -> dict[str, Iterable[str]]:
     structs: dict[str, type[msgspec.Struct]] = {
-        "service.notice": settings.Notice,
-        "service.mail": settings.Mail,
-        "service.network": settings.Network,
-        "driver command": command_driver.CommandSettings,
+        "service.notice": settings.NoticeSettings,
+        "service.mail": settings.MailSettings,
+        "service.network": settings.NetworkSettings,
+        "driver command": command_driver.CommandDriverSettings,
         "driver libvirt": LibvirtSettings,
         "driver qemu": QemuSettings,
         "driver simulated": simulated.SimulatedSettings,
-        "driver webhook": webhook_driver.WebhookSettings,
-        "handler command": command.CommandSettings,
+        "driver webhook": webhook_driver.WebhookDriverSettings,
+        "handler command": command.CommandHandlerSettings,
         "handler haproxy": haproxy.HaproxySettings,
         "handler kubernetes": KubernetesSettings,
         "handler log": log.LogSettings,
         "handler pacemaker": pacemaker.PacemakerSettings,
         "handler signal": signal.SignalSettings,
         "handler systemd": systemd.SystemdSettings,
-        "handler webhook": webhook.WebhookSettings,
+        "handler webhook": webhook.WebhookHandlerSettings,
     }
     return {kind: each.__struct_encode_fields__ for kind, each in structs.items()} | {
         "service keys": settings.KEYS,
@@ -141,7 +140,7 @@ def _public(of: object) -> list[str]:
 
 
 def _agent_metrics() -> Iterator[str]:
-    tally = Tally()
+    tally = RunCounters()
     for line in agent_metrics.render(tally, status(), ["drain"]).decode().splitlines():
         if line.startswith("# TYPE "):
             yield line.removeprefix("# TYPE ")
@@ -150,13 +149,13 @@ def _agent_metrics() -> Iterator[str]:
 _RECORDS: dict[str, Any] = {
     "entry": Entry,
     "fact": AnyFact,
-    "snapshot header": Header,
-    "snapshot part": Part,
-    "agent fact": agent_facts.Fact,
-    "agent memory": Memory,
-    "driver ledger": ledger.Begun | ledger.Step | ledger.Ended,
+    "snapshot header": SnapshotHeader,
+    "snapshot part": FleetChunk,
+    "agent fact": agent_facts.AgentFact,
+    "agent memory": AgentMemory,
+    "driver ledger": progress_store.WorkBegun | progress_store.WorkStep | progress_store.WorkEnded,
     "driver program": Impact,
-    "driver webhook": webhook_driver.Message,
+    "driver webhook": webhook_driver.ImpactMessage,
     "driver webhook switch": webhook_driver.SwitchMessage,
 }
 
@@ -218,13 +217,13 @@ class _Shape:
 def api() -> dict[str, list[str]]:
     """Return, for every operation of the control API, its parameters and the fields of its bodies."""
     with TemporaryDirectory() as place:
-        office = Office(Path(place))
-        office.start()
+        harness = ApiHarness(Path(place))
+        harness.start()
         try:
-            office.open()
-            document = json.loads(office.ask("GET", "/openapi.json").body)
+            harness.open()
+            document = json.loads(harness.ask("GET", "/openapi.json").body)
         finally:
-            office.stop()
+            harness.stop()
     found: dict[str, list[str]] = {}
     problems: set[str] = set()
     for path, operations in document["paths"].items():

@@ -11,30 +11,30 @@ from uuid import UUID
 from msgspec.structs import asdict, replace
 
 from forewarn.config import toml
-from forewarn.control.difference import Declared, difference
-from forewarn.control.wish import wish_of
 from forewarn.core.commands import (
     ApplyDeclaration,
     Approve,
     Command,
     CreateToken,
-    Observe,
+    ImpactResult,
     Postponement,
     RecordDelivered,
+    RecordObservation,
     RecordTest,
     RemoveSubscription,
-    Report,
-    ReportSwitch,
-    Result,
+    ReportImpact,
+    ReportPowerSwitch,
     RevokeToken,
     SetSubscription,
 )
-from forewarn.core.facts import Announced, Request, StartedAtOnce
-from forewarn.core.model import NODE, Caller, CallerKind, EventStatus, EventType, Seen, Sighting
-from forewarn.core.outsiders import Role, Subscription, SubscriptionKind, Token
+from forewarn.core.credentials import Role, Subscription, SubscriptionKind, Token
+from forewarn.core.facts import Announced, RecordedRequest, StartedAtOnce
+from forewarn.core.model import NODE, Caller, CallerKind, EventStatus, EventType, Observation, ObservationKind
+from forewarn.fleetfile.diff import CurrentFleet, diff_fleet
+from forewarn.fleetfile.parser import parse_fleet
 from tests.core.sentences import Reader
 from tests.core.words import Labels
-from tests.office import Office, Said
+from tests.harness import ApiHarness, ApiResponse
 
 FLEET = """
 host = [{name="h1"}, {name="h2"}, {name="h3"}, {name="h4"}, {name="h5"}, {name="h6"}, {name="h7"}, {name="spare"}]
@@ -276,9 +276,9 @@ def token_of(id: str) -> str:
     return f"fw_{id}_{SECRET}"
 
 
-def restart(office: Office) -> Said:
+def restart(harness: ApiHarness) -> ApiResponse:
     """Ask for the restart of a VM, always under the same key."""
-    return office.ask(
+    return harness.ask(
         "POST",
         f"/v1/vms/{RESTARTED}/operations",
         {"operation": "restart"},
@@ -290,11 +290,11 @@ def restart(office: Office) -> Said:
 class Story:
     """Carries out sentences and commands, seven seconds between two of them."""
 
-    def __init__(self, office: Office) -> None:
-        self._office = office
+    def __init__(self, harness: ApiHarness) -> None:
+        self._office = harness
         self._labels = Labels()
-        self._reader = Reader(office.node.fleet, self._labels)
-        self._reader._count = office.node.revision  # ids of commands are used once
+        self._reader = Reader(harness.node.fleet, self._labels)
+        self._reader._count = harness.node.revision  # ids of commands are used once
         self._count = 0
 
     @property
@@ -317,7 +317,7 @@ class Story:
             named = tuple(each for each in (getattr(command, "event", ""),) if each)
             fingerprint = hashlib.blake2b(sentence.encode(), digest_size=16).hexdigest()
             events = command.events if isinstance(command, Approve) else named
-            command = replace(command, request=Request(fingerprint, events))
+            command = replace(command, request=RecordedRequest(fingerprint, events))
         facts = self._office.do(command)
         born = []
         for fact in facts:
@@ -357,14 +357,14 @@ class Story:
             source="/etc/forewarn/fleet.toml",
             is_start=is_start,
             cancel_events=cancel_events,
-            **asdict(difference(wish_of(toml.parse(text, "fleet.toml")), Declared.last_applied(fleet))),
+            **asdict(diff_fleet(parse_fleet(toml.parse(text, "fleet.toml")), CurrentFleet.last_applied(fleet))),
         )
         self.do(command, text)
 
-    def report_switch(self, vm: str, result: Result, detail: str) -> None:
+    def report_switch(self, vm: str, result: ImpactResult, detail: str) -> None:
         """Let the driver tell whether it started or stopped a VM."""
         asked = self._office.node.fleet.power_requests[vm].id
-        self.do(ReportSwitch(id=self.id(), by=NODE, vm=vm, asked=asked, result=result, detail=detail))
+        self.do(ReportPowerSwitch(id=self.id(), by=NODE, vm=vm, asked=asked, result=result, detail=detail))
 
     def unfinished(self, operation: str, vm: str = "") -> list[str]:
         """Return the labels of the unfinished events of an operation."""
@@ -390,10 +390,10 @@ class Story:
         return by if by == NODE else replace(by, origin="control.sock")
 
 
-def tell(office: Office, take_snapshot: Callable[[], object]) -> None:
+def tell(harness: ApiHarness, take_snapshot: Callable[[], object]) -> None:
     """Tell the whole story; the snapshot is taken where a fleet has something of everything."""
-    office.declare(FLEET)
-    story = Story(office)
+    harness.declare(FLEET)
+    story = Story(harness)
     _tell_access(story)
     _tell_enrolment(story)
     _tell_approvals(story)
@@ -406,7 +406,7 @@ def tell(office: Office, take_snapshot: Callable[[], object]) -> None:
     _tell_power(story)
     _tell_clock(story)
     _tell_declarations(story, take_snapshot)
-    _tell_requests(office, story)
+    _tell_requests(harness, story)
 
 
 def _operator(name: str = "ada") -> Caller:
@@ -608,10 +608,14 @@ def _tell_machines(story: Story) -> None:
         story.say(f"the driver sees {vm} {what} saying by virsh")
     story.say("the driver sees queue-1 moved to h4 saying runs there")
     story.wait(timedelta(minutes=1))
-    sighting = Sighting("web-0", Seen.CRASHED, story.now(), "found dead", is_found=True)
-    failure = story.do(Observe(id=story.id(), by=NODE, sighting=sighting))
+    sighting = Observation("web-0", ObservationKind.CRASHED, story.now(), "found dead", is_found=True)
+    failure = story.do(RecordObservation(id=story.id(), by=NODE, observation=sighting))
     story.say(f"the driver begins {failure}")
-    story.do(Report(id=story.id(), by=NODE, event=story.event(failure), result=Result.DONE, detail="it runs again"))
+    story.do(
+        ReportImpact(
+            id=story.id(), by=NODE, event=story.event(failure), result=ImpactResult.DONE, detail="it runs again"
+        )
+    )
 
 
 def _tell_drains(story: Story) -> None:
@@ -630,9 +634,9 @@ def _tell_power(story: Story) -> None:
     story.say("ada deallocates web-1 by driver")
     story.say("the driver stopped web-1, as asked")
     story.say("ada starts web-1 by driver")
-    story.report_switch("web-1", Result.FAILED, "")
+    story.report_switch("web-1", ImpactResult.FAILED, "")
     story.say("ada starts web-1 by driver")
-    story.report_switch("web-1", Result.DONE, "took 3 s")
+    story.report_switch("web-1", ImpactResult.DONE, "took 3 s")
     story.say("ada deallocates queue-2 by driver")
     story.say("the driver cannot stop queue-2: no such machine")
     story.say("ada starts batch_0 by driver")
@@ -712,7 +716,7 @@ def _tell_unfinished(story: Story) -> None:
     story.say("ada declares: no vm pair-1; cancel events")  # the event stays for the other
 
 
-def _tell_requests(office: Office, story: Story) -> None:
+def _tell_requests(harness: ApiHarness, story: Story) -> None:
     """A request to the API under an Idempotency-Key, by the owner of the VM."""
     story.wait(timedelta(seconds=7))
-    assert restart(office).status == 201
+    assert restart(harness).status == 201

@@ -7,7 +7,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from forewarn.agent.facts import Fact
+from forewarn.agent.decision.facts import AgentFact
 from tests.compatibility.comparing import differences, stored
 from tests.compatibility.memories import NAMES, read
 
@@ -40,7 +40,7 @@ def test_an_opened_memory_is_begun_anew_with_the_same_names(recorded: Path, tmp_
 def test_every_fact_is_written_again_as_it_was(recorded: Path) -> None:
     """A line that is decoded and encoded has the same bytes and the same checksum."""
     for line in facts(recorded):
-        again = msgspec.json.encode(msgspec.json.decode(line[9:], type=Fact))
+        again = msgspec.json.encode(msgspec.json.decode(line[9:], type=AgentFact))
 
         assert b"%08x %b" % (zlib.crc32(again), again) == line
 

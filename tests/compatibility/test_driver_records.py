@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 import forewarn
-from forewarn.drivers.ledger import Ledger, Page
+from forewarn.drivers.progress_store import ProgressFile, ProgressStore
 from forewarn.node.driver import Impact
 from tests.compatibility import driver_records
 from tests.compatibility.comparing import differences, stored
@@ -44,9 +44,9 @@ def test_a_record_is_written_again_as_it_was(recorded: Path, tmp_path: Path, nam
     """Impact, steps and end that are read and written have the same bytes; a line that was cut off is dropped."""
     for impact, _ in kept(recorded, name):
         content = (recorded / "drivers" / name / impact.event.id).read_bytes()
-        read = Page(content)
+        read = ProgressFile(content)
         assert read.begun == impact
-        with Ledger(tmp_path / name, driver_records.clock_of(impact)).held(impact.event.id) as page:
+        with ProgressStore(tmp_path / name, driver_records.clock_of(impact)).held(impact.event.id) as page:
             page.begin(read.begun)
             for step in read.steps:
                 page.note(step.name, step.vm, **step.seen)
@@ -70,7 +70,7 @@ def test_every_step_is_still_known(recorded: Path, name: str) -> None:
     steps = {
         word
         for impact, _ in kept(recorded, name)
-        for step in Page((recorded / "drivers" / name / impact.event.id).read_bytes()).steps
+        for step in ProgressFile((recorded / "drivers" / name / impact.event.id).read_bytes()).steps
         for word in (step.name.partition("/")[0], *step.seen)
     }
 

@@ -13,11 +13,11 @@ import pytest
 from forewarn.core.errors import Refused
 from forewarn.core.facts import Announced, Entry, StartedAtOnce
 from forewarn.core.fleet import Fleet
-from forewarn.journal import snapshot
 from forewarn.journal.codec import pack, unpack
-from forewarn.journal.fold import fold
-from forewarn.journal.sqlite import SqliteJournal
-from forewarn.journal.verify import verify
+from forewarn.journal.sqlite import snapshot_files
+from forewarn.journal.sqlite.journal import SqliteJournal
+from forewarn.journal.sqlite.snapshot_process import take_snapshot
+from forewarn.journal.sqlite.verification import verify
 from tests.compatibility import views
 from tests.compatibility.comparing import differences, stored
 from tests.compatibility.story import CAUSES, OPERATIONS, Story
@@ -49,7 +49,7 @@ def written_facts(data: Path) -> list[dict[str, Any]]:
 
 def taken(data: Path) -> Path:
     """Return the snapshot."""
-    ((_, path),) = snapshot.snapshots(data)
+    ((_, path),) = snapshot_files.list_snapshots(data)
     return path
 
 
@@ -81,17 +81,17 @@ def test_a_snapshot_is_the_fold_of_the_entries_before_it(data: Path, recorded: P
     """Its parts are those that the version recorded beside it, and those of the fleet at that revision."""
     fleet, path = Fleet(), taken(data)
     for entry in entries(data):
-        if entry.revision <= snapshot.read_header(path).revision:
+        if entry.revision <= snapshot_files.read_header(path).revision:
             fleet.enter(entry)
 
-    assert snapshot.holds(path, fleet)
+    assert snapshot_files.holds(path, fleet)
     assert differences(stored(recorded / "snapshot.json"), views.parts(fleet)) == []
 
 
 def test_a_snapshot_is_written_again_as_it_was(data: Path, tmp_path: Path) -> None:
     """Header and parts that are decoded and encoded give the same file."""
     path = taken(data)
-    again = snapshot.write(tmp_path, snapshot.read_header(path), snapshot.read_parts(path))
+    again = snapshot_files.write(tmp_path, snapshot_files.read_header(path), snapshot_files.read_chunks(path))
 
     assert again.read_bytes() == path.read_bytes()
 
@@ -103,7 +103,7 @@ def test_a_snapshot_that_is_taken_of_the_same_entries_is_the_same(data: Path) ->
     path.unlink()
     with closing(sqlite3.connect(data / "journal.sqlite3")) as connection, connection:
         connection.execute("DELETE FROM entries WHERE revision > ?", (path.name.removeprefix("snapshot-"),))
-    fold(data, None)
+    take_snapshot(data, None)
 
     assert path.read_bytes() == content
 
@@ -118,10 +118,10 @@ def test_a_journal_is_verified(data: Path) -> None:
 
 def test_a_journal_is_verified_after_more_was_written(data: Path, tmp_path: Path) -> None:
     """An append, a snapshot and the index go on where the version stopped."""
-    with views.opened(tmp_path, data) as office:
-        before = office.node.revision
-        office.enrol("batch", "batch_0")
-    fold(data, None)
+    with views.opened(tmp_path, data) as harness:
+        before = harness.node.revision
+        harness.enrol("batch", "batch_0")
+    take_snapshot(data, None)
 
     report = verify(data)
     assert report.problems == ()
@@ -144,14 +144,14 @@ def test_an_unfinished_event_is_known_by_its_operation(
     data: Path, tmp_path: Path, sentence: str, refusal: str
 ) -> None:
     """The rules take an event that the version announced for what it was."""
-    with views.opened(tmp_path, data) as office, pytest.raises(Refused, match=refusal):
-        Story(office).say(sentence)
+    with views.opened(tmp_path, data) as harness, pytest.raises(Refused, match=refusal):
+        Story(harness).say(sentence)
 
 
 def test_the_end_of_a_cordon_cancels_the_drain(data: Path, tmp_path: Path) -> None:
     """Events that a drain had announced in the version end with it."""
-    with views.opened(tmp_path, data) as office:
-        story = Story(office)
+    with views.opened(tmp_path, data) as harness:
+        story = Story(harness)
         assert len(story.unfinished("host drain", "db-0")) == 1
         story.say("ada uncordons host h1")
 

@@ -7,38 +7,38 @@ import pytest
 
 from tests.compatibility import views
 from tests.compatibility.comparing import differences, stored
-from tests.office import Office
+from tests.harness import ApiHarness
 
 
-def test_the_api_answers_as_it_did(office: Office, recorded: Path) -> None:
+def test_the_api_answers_as_it_did(harness: ApiHarness, recorded: Path) -> None:
     """Events and their stories, operations, history, fleet, hosts, groups, VMs, tokens and subscriptions."""
-    assert differences(stored(recorded / "answers.json"), views.answers(office)) == []
+    assert differences(stored(recorded / "answers.json"), views.answers(harness)) == []
 
 
-def test_each_role_reads_its_part_of_the_record(office: Office, recorded: Path) -> None:
+def test_each_role_reads_its_part_of_the_record(harness: ApiHarness, recorded: Path) -> None:
     """An owner and a viewer are shown the lines that they were shown, and no others."""
-    assert differences(stored(recorded / "lines.json"), views.lines(office)) == []
+    assert differences(stored(recorded / "lines.json"), views.lines(harness)) == []
 
 
-def test_the_stream_of_changes_is_what_it_was(office: Office, recorded: Path) -> None:
+def test_the_stream_of_changes_is_what_it_was(harness: ApiHarness, recorded: Path) -> None:
     """Whoever reads from the beginning gets the same ids, names of facts and data, by role."""
-    assert differences(stored(recorded / "changes.json"), views.changes(office)) == []
+    assert differences(stored(recorded / "changes.json"), views.changes(harness)) == []
 
 
 @pytest.mark.parametrize("what", [views.notices, views.metrics], ids=lambda what: what.__name__)
-def test_what_follows_from_the_entries_is_what_it_was(office: Office, recorded: Path, what: Any) -> None:
+def test_what_follows_from_the_entries_is_what_it_was(harness: ApiHarness, recorded: Path, what: Any) -> None:
     """Notices to subscribers, and what a service counts that sees the entries committed."""
-    assert differences(stored(recorded / f"{what.__name__}.json"), what(office)) == []
+    assert differences(stored(recorded / f"{what.__name__}.json"), what(harness)) == []
 
 
-def test_vms_are_shown_the_documents_that_they_were_shown(office: Office, recorded: Path) -> None:
+def test_vms_are_shown_the_documents_that_they_were_shown(harness: ApiHarness, recorded: Path) -> None:
     """In every api-version."""
-    assert differences(stored(recorded / "documents.json"), views.documents(office.node.fleet)) == []
+    assert differences(stored(recorded / "documents.json"), views.documents(harness.node.fleet)) == []
 
 
-def test_a_request_is_recognised_by_its_key(office: Office, recorded: Path) -> None:
+def test_a_request_is_recognised_by_its_key(harness: ApiHarness, recorded: Path) -> None:
     """A request that the earlier version carried out is answered again, and not carried out twice."""
-    revision = office.node.revision
+    revision = harness.node.revision
 
-    assert differences(stored(recorded / "replayed.json"), views.replayed(office)) == []
-    assert office.node.revision == revision
+    assert differences(stored(recorded / "replayed.json"), views.replayed(harness)) == []
+    assert harness.node.revision == revision

@@ -13,19 +13,19 @@ from typing import Any
 import msgspec
 from prometheus_client.parser import text_string_to_metric_families
 
-from forewarn.control.metrics import Metrics, Sources
-from forewarn.control.notices.follower import Follower
-from forewarn.control.notices.messages import cloud_event
-from forewarn.control.notices.tail import Tail
-from forewarn.control.tally import Tally
+from forewarn.control.notifications.journal_follower import JournalFollower
+from forewarn.control.notifications.notification import cloud_event
+from forewarn.control.notifications.recent_entries import RecentEntries
+from forewarn.control.server.event_counters import EventCounters
+from forewarn.control.server.metrics import Metrics, MetricSources
 from forewarn.core.facts import Announced, Canceled, StartedAtOnce
 from forewarn.core.fleet import Fleet
-from forewarn.journal.sqlite import SqliteJournal
+from forewarn.journal.sqlite.journal import SqliteJournal
 from forewarn.node.feed import Commit
 from forewarn.wire import document
 from forewarn.wire.versions import API_VERSIONS
 from tests.compatibility.story import OLGA, VERA, restart, token_of
-from tests.office import Office
+from tests.harness import ApiHarness
 
 READERS: dict[str, str | None] = {"operator": None, "owner": token_of(OLGA), "viewer": token_of(VERA)}
 """Who reads, by the token that is shown; the operator comes through the unix socket."""
@@ -58,26 +58,26 @@ _NOT_OF_THE_JOURNAL = ("process_", "forewarn_info", "forewarn_journal_append_sec
 
 
 @contextmanager
-def opened(directory: Path, journal: Path) -> Iterator[Office]:
+def opened(directory: Path, journal: Path) -> Iterator[ApiHarness]:
     """Open a service on a recorded journal, a minute after its last entry."""
     recorded = SqliteJournal(journal)
     last_at = recorded.load().fleet.last_at
     recorded.close()
-    office = Office(directory, journal=recorded)
-    office.clock.advance_to(last_at + timedelta(minutes=1))
-    office.start()
+    harness = ApiHarness(directory, journal=recorded)
+    harness.clock.advance_to(last_at + timedelta(minutes=1))
+    harness.start()
     try:
-        office.open()
-        yield office
+        harness.open()
+        yield harness
     finally:
-        office.stop()
+        harness.stop()
         recorded.close()
 
 
-def answers(office: Office) -> dict[str, dict[str, Any]]:
+def answers(harness: ApiHarness) -> dict[str, dict[str, Any]]:
     """Return what each reader is answered, by path."""
     events, commands = [], []
-    for entry in office.journal.entries():
+    for entry in harness.journal.entries():
         born = [fact.event.id for fact in entry.facts if isinstance(fact, Announced | StartedAtOnce)]
         events += born
         commands += [entry.command] if born or any(isinstance(fact, Canceled) for fact in entry.facts) else []
@@ -92,15 +92,15 @@ def answers(office: Office) -> dict[str, dict[str, Any]]:
         "owner": _FOR_ALL,
         "viewer": (*_FOR_ALL, *_FOR_ALL_BUT_OWNERS),
     }
-    return {reader: {path: _answer(office, path, READERS[reader]) for path in paths[reader]} for reader in READERS}
+    return {reader: {path: _answer(harness, path, READERS[reader]) for path in paths[reader]} for reader in READERS}
 
 
-def lines(office: Office) -> dict[str, list[dict[str, Any]]]:
+def lines(harness: ApiHarness) -> dict[str, list[dict[str, Any]]]:
     """Return what is read in the record by others, or about one thing, where it differs from the whole record."""
-    whole = _answer(office, _WHOLE_HISTORY, None)["items"]
-    read = {reader: _answer(office, _WHOLE_HISTORY, READERS[reader])["items"] for reader in ("owner", "viewer")}
+    whole = _answer(harness, _WHOLE_HISTORY, None)["items"]
+    read = {reader: _answer(harness, _WHOLE_HISTORY, READERS[reader])["items"] for reader in ("owner", "viewer")}
     for question in ("group=pool", "group=web", "vm=queue-1", "vm=web-1", "host=h1"):
-        read[question] = _answer(office, f"{_WHOLE_HISTORY}&{question}", None)["items"]
+        read[question] = _answer(harness, f"{_WHOLE_HISTORY}&{question}", None)["items"]
     return {reader: _differing(told, whole, "revision", "number") for reader, told in read.items()}
 
 
@@ -109,16 +109,16 @@ def _differing(own: list[Any], known: list[Any], *keys: str) -> list[Any]:
     return [{key: each[key] for key in keys} if each in known else each for each in own]
 
 
-def _answer(office: Office, path: str, token: str | None) -> Any:
-    said = office.ask("GET", path, token=token)
+def _answer(harness: ApiHarness, path: str, token: str | None) -> Any:
+    said = harness.ask("GET", path, token=token)
     is_json = said.headers["content-type"].split(";")[0] in ("application/json", "application/problem+json")
     body = json.loads(said.body) if is_json else said.body.decode()
     return body if said.status == 200 else {"status": said.status, "body": body}
 
 
-def changes(office: Office) -> dict[str, list[dict[str, Any]]]:
+def changes(harness: ApiHarness) -> dict[str, list[dict[str, Any]]]:
     """Return the stream of changes as each reader gets it; a message is whole where it is the first of its kind."""
-    streams = {reader: list(_changes(office, token)) for reader, token in READERS.items()}
+    streams = {reader: list(_changes(harness, token)) for reader, token in READERS.items()}
     first: dict[tuple[str, ...], dict[str, Any]] = {}
     for message in streams["operator"]:
         fact = message["data"]["fact"]
@@ -132,16 +132,16 @@ def changes(office: Office) -> dict[str, list[dict[str, Any]]]:
     }
 
 
-def _changes(office: Office, token: str | None) -> Iterator[dict[str, Any]]:
-    connection = office.connect(token)
+def _changes(harness: ApiHarness, token: str | None) -> Iterator[dict[str, Any]]:
+    connection = harness.connect(token)
     bearing = {"Authorization": f"Bearer {token}"} if token else {}
     connection.request("GET", "/v1/changes", headers={"Last-Event-ID": "0", **bearing})
     answer = connection.getresponse()
 
     async def end() -> None:
-        office.plane.changes.close()  # the past is sent to its end all the same
+        harness.context.changes.close()  # the past is sent to its end all the same
 
-    office.run(end)
+    harness.run(end)
     for message in answer.read().decode().split("\n\n"):
         fields = dict(line.split(": ", 1) for line in message.splitlines() if not line.startswith(":"))
         if fields:
@@ -149,17 +149,17 @@ def _changes(office: Office, token: str | None) -> Iterator[dict[str, Any]]:
     connection.close()
 
 
-def replayed(office: Office) -> dict[str, Any]:
+def replayed(harness: ApiHarness) -> dict[str, Any]:
     """Repeat the request that the journal holds under an Idempotency-Key."""
-    said = restart(office)
+    said = restart(harness)
     return {"status": said.status, "replayed": said.headers.get("idempotent-replayed"), "body": said.json}
 
 
-def notices(office: Office) -> list[dict[str, Any]]:
+def notices(harness: ApiHarness) -> list[dict[str, Any]]:
     """Return what subscribers to everything are sent, from the first entry on: the first of each type and reason."""
-    tail = Tail()
-    tail.begin(office.node.revision)
-    follower = Follower(office.node, office.journal, tail, {}, 0)
+    tail = RecentEntries()
+    tail.begin(harness.node.revision)
+    follower = JournalFollower(harness.node, harness.journal, tail, {}, 0)
 
     async def read() -> list[dict[str, Any]]:
         found: dict[tuple[str, str], dict[str, Any]] = {}
@@ -168,15 +168,15 @@ def notices(office: Office) -> list[dict[str, Any]]:
                 found.setdefault((message.type, message.reason), json.loads(cloud_event(message, "forewarn")))
         return [*found.values()]
 
-    return office.run(read)
+    return harness.run(read)
 
 
-def metrics(office: Office) -> dict[str, float]:
+def metrics(harness: ApiHarness) -> dict[str, float]:
     """Return what a service has counted that saw every entry committed."""
-    tally = Tally()
+    tally = EventCounters()
     tally.load(Fleet())
-    tally.publish(Commit(tuple(office.journal.entries()), office.node.fleet))
-    text = Metrics(office.node, tally, Sources()).render().decode()
+    tally.publish(Commit(tuple(harness.journal.entries()), harness.node.fleet))
+    text = Metrics(harness.node, tally, MetricSources()).render().decode()
     return {
         " ".join((sample.name, *(f"{key}={value}" for key, value in sorted(sample.labels.items())))): sample.value
         for family in text_string_to_metric_families(text)

@@ -11,11 +11,11 @@ from typing import Any
 import msgspec
 
 import forewarn
-from forewarn.journal import snapshot
-from forewarn.journal.fold import fold
-from forewarn.journal.sqlite import SqliteJournal
+from forewarn.journal.sqlite import snapshot_files
+from forewarn.journal.sqlite.journal import SqliteJournal
+from forewarn.journal.sqlite.snapshot_process import take_snapshot
 from tests.compatibility import driver_records, memories, names, story, views
-from tests.office import Office
+from tests.harness import ApiHarness
 
 RECORDED = Path(__file__).parent
 """Holds one directory for each version."""
@@ -35,29 +35,29 @@ def write(directory: Path) -> None:
 def _write_journal(directory: Path) -> None:
     with TemporaryDirectory() as place:
         journal = SqliteJournal(directory)
-        office = Office(Path(place), journal=journal)
-        office.start()
+        harness = ApiHarness(Path(place), journal=journal)
+        harness.start()
         try:
-            office.open()
-            story.tell(office, lambda: fold(directory, None))
+            harness.open()
+            story.tell(harness, lambda: take_snapshot(directory, None))
         finally:
-            office.stop()
+            harness.stop()
             journal.close()
 
 
 def _write_views(directory: Path) -> None:
     journal = directory / "journal"
-    ((_, taken),) = snapshot.snapshots(journal)
-    with TemporaryDirectory() as place, views.opened(Path(place), journal) as office:
-        _store(directory / "fleet.json", views.parts(office.node.fleet))
-        _store(directory / "snapshot.json", msgspec.to_builtins(list(snapshot.read_parts(taken))))
-        _store(directory / "answers.json", views.answers(office))
-        _store(directory / "changes.json", views.changes(office))
-        _store(directory / "notices.json", views.notices(office))
-        _store(directory / "metrics.json", views.metrics(office))
-        _store(directory / "documents.json", views.documents(office.node.fleet))
-        _store(directory / "replayed.json", views.replayed(office))
-        _store(directory / "lines.json", views.lines(office))
+    ((_, taken),) = snapshot_files.list_snapshots(journal)
+    with TemporaryDirectory() as place, views.opened(Path(place), journal) as harness:
+        _store(directory / "fleet.json", views.parts(harness.node.fleet))
+        _store(directory / "snapshot.json", msgspec.to_builtins(list(snapshot_files.read_chunks(taken))))
+        _store(directory / "answers.json", views.answers(harness))
+        _store(directory / "changes.json", views.changes(harness))
+        _store(directory / "notices.json", views.notices(harness))
+        _store(directory / "metrics.json", views.metrics(harness))
+        _store(directory / "documents.json", views.documents(harness.node.fleet))
+        _store(directory / "replayed.json", views.replayed(harness))
+        _store(directory / "lines.json", views.lines(harness))
     for path in list(journal.iterdir()):
         if path.name not in ("journal.sqlite3", "history.sqlite3", taken.name):
             assert path.suffix != ".sqlite3-wal" or not path.stat().st_size

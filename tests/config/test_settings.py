@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from forewarn.config import settings as settings_module
-from forewarn.config.settings import KEYS, LEAST_HISTORY, Mail, Notice, Settings, load
-from forewarn.config.values import Endpoint
+from forewarn.config.settings import KEYS, LEAST_HISTORY, MailSettings, NoticeSettings, Settings, load
+from forewarn.config.values import ListenAddress
 from forewarn.core.errors import BadInput
 from forewarn.core.notice import Rules
 
@@ -32,7 +32,7 @@ def test_a_flag_goes_before_the_environment_and_that_before_the_file(tmp_path: P
 
 SAMPLES = {
     "data": ("/srv/forewarn", Path("/srv/forewarn")),
-    "metadata": ("[::1]:80", Endpoint("::1", 80)),
+    "metadata": ("[::1]:80", ListenAddress("::1", 80)),
     "control": ("off", None),
     "control_certificate": ("control.pem", Path("control.pem")),
     "control_key": ("control.key", Path("control.key")),
@@ -191,7 +191,7 @@ def test_mail_has_a_table_of_its_own(tmp_path: Path) -> None:
     """What is left out keeps its default."""
     file = written(tmp_path, '[mail]\nhost = "mx.example.org"\nsender = "forewarn@example.org"\nport = 25\n')
 
-    assert load({}, {}, file).mail == Mail(host="mx.example.org", sender="forewarn@example.org", port=25)
+    assert load({}, {}, file).mail == MailSettings(host="mx.example.org", sender="forewarn@example.org", port=25)
 
 
 def test_the_file_beside_us_counts_unless_another_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -210,7 +210,7 @@ def test_the_file_beside_us_counts_unless_another_is_named(tmp_path: Path, monke
 
 def test_the_default_notices_are_those_of_the_rules() -> None:
     """They are written down twice, and must not drift apart."""
-    notice, rules = Notice(), Rules()
+    notice, rules = NoticeSettings(), Rules()
 
     assert (notice.freeze, notice.reboot, notice.redeploy, notice.preempt) == (
         rules.freeze_notice,

@@ -6,17 +6,17 @@ from pathlib import Path
 import pytest
 
 from forewarn.config.values import (
+    BOOLEAN,
+    DURATION,
     ENDPOINT,
     ENDPOINT_OR_OFF,
     FILE,
+    INTEGER,
     NUMBER,
-    PERIOD,
     RATE,
     TEXT,
-    TRUTH,
-    WHOLE,
-    Endpoint,
-    Kind,
+    ListenAddress,
+    ValueType,
     choice,
 )
 
@@ -31,23 +31,23 @@ COLOUR = choice("red", "green")
         (NUMBER, 0, 0.0),
         (NUMBER, "2.5", 2.5),
         (RATE, "0.001", 0.001),
-        (WHOLE, 0, 0),
-        (WHOLE, str(2**31 - 1), 2**31 - 1),
-        (PERIOD, "1m30s", timedelta(seconds=90)),
-        (PERIOD, 90, timedelta(seconds=90)),
-        (PERIOD, "36500d", timedelta(days=36_500)),
-        (ENDPOINT, "127.0.0.1:0", Endpoint("127.0.0.1", 0)),
-        (ENDPOINT, "web.example.org:65535", Endpoint("web.example.org", 65_535)),
-        (ENDPOINT, "[::1]:8254", Endpoint("::1", 8254)),
-        (ENDPOINT_OR_OFF, "127.0.0.1:80", Endpoint("127.0.0.1", 80)),
+        (INTEGER, 0, 0),
+        (INTEGER, str(2**31 - 1), 2**31 - 1),
+        (DURATION, "1m30s", timedelta(seconds=90)),
+        (DURATION, 90, timedelta(seconds=90)),
+        (DURATION, "36500d", timedelta(days=36_500)),
+        (ENDPOINT, "127.0.0.1:0", ListenAddress("127.0.0.1", 0)),
+        (ENDPOINT, "web.example.org:65535", ListenAddress("web.example.org", 65_535)),
+        (ENDPOINT, "[::1]:8254", ListenAddress("::1", 8254)),
+        (ENDPOINT_OR_OFF, "127.0.0.1:80", ListenAddress("127.0.0.1", 80)),
         (ENDPOINT_OR_OFF, "off", None),
         (ENDPOINT_OR_OFF, "", None),
-        (TRUTH, True, True),
-        (TRUTH, False, False),
+        (BOOLEAN, True, True),
+        (BOOLEAN, False, False),
         (COLOUR, "green", "green"),
     ],
 )
-def test_what_fits_is_read(kind: Kind, given: object, read: object) -> None:
+def test_what_fits_is_read(kind: ValueType, given: object, read: object) -> None:
     """From a file as it is, from a flag or the environment as a text."""
     assert kind.read(given) == read
 
@@ -55,13 +55,13 @@ def test_what_fits_is_read(kind: Kind, given: object, read: object) -> None:
 @pytest.mark.parametrize("word", ["true", "Yes", "1"])
 def test_a_yes_has_three_spellings(word: str) -> None:
     """In any case; a variable has no other way to say it."""
-    assert TRUTH.read(word) is True
+    assert BOOLEAN.read(word) is True
 
 
 @pytest.mark.parametrize("word", ["false", "NO", "0"])
 def test_a_no_has_three_spellings(word: str) -> None:
     """In any case."""
-    assert TRUTH.read(word) is False
+    assert BOOLEAN.read(word) is False
 
 
 @pytest.mark.parametrize(
@@ -75,13 +75,13 @@ def test_a_no_has_three_spellings(word: str) -> None:
         (NUMBER, "nan"),
         (NUMBER, True),
         (RATE, 0),
-        (WHOLE, -1),
-        (WHOLE, 2**31),
-        (WHOLE, 1.5),
-        (WHOLE, True),
-        (PERIOD, "soon"),
-        (PERIOD, True),
-        (PERIOD, "36501d"),
+        (INTEGER, -1),
+        (INTEGER, 2**31),
+        (INTEGER, 1.5),
+        (INTEGER, True),
+        (DURATION, "soon"),
+        (DURATION, True),
+        (DURATION, "36501d"),
         (ENDPOINT, "127.0.0.1"),
         (ENDPOINT, ":80"),
         (ENDPOINT, "127.0.0.1:65536"),
@@ -91,12 +91,12 @@ def test_a_no_has_three_spellings(word: str) -> None:
         (ENDPOINT, "::1]:80"),
         (ENDPOINT, "[web]:80"),
         (ENDPOINT, "off"),
-        (TRUTH, "maybe"),
-        (TRUTH, 1),
+        (BOOLEAN, "maybe"),
+        (BOOLEAN, 1),
         (COLOUR, "blue"),
     ],
 )
-def test_what_does_not_fit_is_one_error(kind: Kind, given: object) -> None:
+def test_what_does_not_fit_is_one_error(kind: ValueType, given: object) -> None:
     """Whoever reads it says where it stands, and what was expected."""
     with pytest.raises(ValueError):  # noqa: PT011 - it says nothing
         kind.read(given)
@@ -117,7 +117,7 @@ def test_what_does_not_fit_is_one_error(kind: Kind, given: object) -> None:
 )
 def test_loopback_is_what_only_this_machine_can_reach(host: str, *, is_loopback: bool) -> None:
     """What is allowed there without a certificate, or in a VM's name, is allowed nowhere else."""
-    assert Endpoint(host, 80).is_loopback is is_loopback
+    assert ListenAddress(host, 80).is_loopback is is_loopback
 
 
 @pytest.mark.parametrize("written", ["127.0.0.1:80", "[::1]:80"])

@@ -5,19 +5,19 @@ from pathlib import Path
 
 import pytest
 
-from tests.conformance.cloud import Cloud
+from tests.conformance.harness import ServiceHarness
 
 
 @pytest.fixture
-def cloud(tmp_path: Path) -> Iterator[Cloud]:
+def harness(tmp_path: Path) -> Iterator[ServiceHarness]:
     """Yield a running service whose groups are all switched on."""
-    with Cloud(tmp_path) as cloud:
-        cloud.enrol()
-        yield cloud
+    with ServiceHarness(tmp_path) as harness:
+        harness.enrol()
+        yield harness
 
 
 @pytest.fixture
-def fresh_cloud(tmp_path: Path) -> Iterator[Cloud]:
+def fresh_harness(tmp_path: Path) -> Iterator[ServiceHarness]:
     """Yield a running service that nobody has asked yet."""
-    with Cloud(tmp_path) as cloud:
-        yield cloud
+    with ServiceHarness(tmp_path) as harness:
+        yield harness

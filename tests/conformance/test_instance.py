@@ -1,6 +1,6 @@
 """Rows of ``docs/reference/azure.md``: what a VM knows of itself."""
 
-from tests.conformance.cloud import Cloud
+from tests.conformance.harness import ServiceHarness
 
 KEYS = [
     "location", "name", "osType", "platformFaultDomain", "platformUpdateDomain", "resourceGroupName",
@@ -8,74 +8,74 @@ KEYS = [
 ]  # fmt: skip
 
 
-def compute(cloud: Cloud, vm: str = "web-0", version: str = "2021-02-01") -> dict[str, object]:
+def compute(harness: ServiceHarness, vm: str = "web-0", version: str = "2021-02-01") -> dict[str, object]:
     """Return what a VM reads about itself."""
-    found: dict[str, object] = cloud.get(f"/metadata/instance/compute?api-version={version}", vm).json
+    found: dict[str, object] = harness.get(f"/metadata/instance/compute?api-version={version}", vm).json
     return found
 
 
-def text(cloud: Cloud, path: str, vm: str = "web-0") -> str:
+def text(harness: ServiceHarness, path: str, vm: str = "web-0") -> str:
     """Return a part as text."""
-    reply = cloud.get(f"/metadata/instance/{path}?api-version=2021-02-01&format=text", vm)
+    reply = harness.get(f"/metadata/instance/{path}?api-version=2021-02-01&format=text", vm)
     assert reply.header("Content-Type") == "text/plain; charset=utf-8"
     return reply.body.decode()
 
 
-def test_instance_whole(cloud: Cloud) -> None:
+def test_instance_whole(harness: ServiceHarness) -> None:
     """Every key is there, in the order of the alphabet."""
-    whole = cloud.get("/metadata/instance?api-version=2021-02-01").json
+    whole = harness.get("/metadata/instance?api-version=2021-02-01").json
 
     assert list(whole) == ["compute", "network"]
-    assert whole["compute"] == compute(cloud)
-    assert list(compute(cloud)) == KEYS
-    assert compute(cloud, "workers_0")["vmScaleSetName"] == "workers"
+    assert whole["compute"] == compute(harness)
+    assert list(compute(harness)) == KEYS
+    assert compute(harness, "workers_0")["vmScaleSetName"] == "workers"
 
 
-def test_instance_values_are_text(cloud: Cloud) -> None:
+def test_instance_values_are_text(harness: ServiceHarness) -> None:
     """Domains are numbers written as text; tags are one text, and a list beside it."""
-    found = compute(cloud)
+    found = compute(harness)
 
     assert found.pop("tagsList") == [{"name": "role", "value": "web"}, {"name": "tier", "value": "1"}]
     assert {type(value) for value in found.values()} == {str}
     assert (found["platformUpdateDomain"], found["tags"]) == ("0", "role:web;tier:1")
 
 
-def test_instance_by_path(cloud: Cloud) -> None:
+def test_instance_by_path(harness: ServiceHarness) -> None:
     """A path leads to a part, in any case."""
-    tags = cloud.get("/metadata/Instance/COMPUTE/tagslist?api-version=2021-02-01").json
+    tags = harness.get("/metadata/Instance/COMPUTE/tagslist?api-version=2021-02-01").json
 
     assert tags[1] == {"name": "tier", "value": "1"}
 
 
-def test_instance_as_text(cloud: Cloud) -> None:
+def test_instance_as_text(harness: ServiceHarness) -> None:
     """A value as it is, else a list of names."""
-    assert text(cloud, "compute/name") == "web-0"
-    assert text(cloud, "compute/zone") == "2"
-    assert text(cloud, "") == "compute/\nnetwork/"
-    assert text(cloud, "compute").split("\n") == [key + "/" * (key == "tagsList") for key in KEYS]
+    assert text(harness, "compute/name") == "web-0"
+    assert text(harness, "compute/zone") == "2"
+    assert text(harness, "") == "compute/\nnetwork/"
+    assert text(harness, "compute").split("\n") == [key + "/" * (key == "tagsList") for key in KEYS]
 
 
-def test_instance_by_version(cloud: Cloud) -> None:
+def test_instance_by_version(harness: ServiceHarness) -> None:
     """Older versions show fewer keys."""
-    assert not {"resourceGroupName", "subscriptionId", "tags"} & compute(cloud, version="2017-04-02").keys()
-    assert {"resourceGroupName", "subscriptionId", "tags"} <= compute(cloud, version="2017-08-01").keys()
-    assert not {"zone", "vmScaleSetName"} & compute(cloud, version="2017-10-01").keys()
-    assert {"zone", "vmScaleSetName"} <= compute(cloud, version="2017-12-01").keys()
-    assert "tagsList" not in compute(cloud, version="2019-06-01")
-    assert "tagsList" in compute(cloud, version="2019-06-04")
+    assert not {"resourceGroupName", "subscriptionId", "tags"} & compute(harness, version="2017-04-02").keys()
+    assert {"resourceGroupName", "subscriptionId", "tags"} <= compute(harness, version="2017-08-01").keys()
+    assert not {"zone", "vmScaleSetName"} & compute(harness, version="2017-10-01").keys()
+    assert {"zone", "vmScaleSetName"} <= compute(harness, version="2017-12-01").keys()
+    assert "tagsList" not in compute(harness, version="2019-06-01")
+    assert "tagsList" in compute(harness, version="2019-06-04")
 
 
-def test_instance_id_of_its_own(cloud: Cloud) -> None:
+def test_instance_id_of_its_own(harness: ServiceHarness) -> None:
     """Whoever was given no id has one all the same, and always the same."""
-    ids = {text(cloud, "compute/vmId", vm) for vm in ("web-0", "web-1", "web-0")}
+    ids = {text(harness, "compute/vmId", vm) for vm in ("web-0", "web-1", "web-0")}
 
     assert len(ids) == 2
     assert all(len(each) == 36 for each in ids)
 
 
-def test_instance_network(cloud: Cloud) -> None:
+def test_instance_network(harness: ServiceHarness) -> None:
     """The addresses of its interface, as far as they are declared."""
-    shown = cloud.get("/metadata/instance/network?api-version=2021-02-01").json
+    shown = harness.get("/metadata/instance/network?api-version=2021-02-01").json
     subnet = {"address": "127.0.1.0", "prefix": "24"}
 
     assert shown == {
@@ -90,14 +90,14 @@ def test_instance_network(cloud: Cloud) -> None:
             }
         ]
     }
-    assert text(cloud, "network/interface/0/ipv4/ipAddress/0/privateIpAddress") == "127.0.1.10"
-    assert text(cloud, "network/interface/0/ipv4/ipAddress/0/privateIpAddress", "web-1") == "127.0.1.11"
-    assert text(cloud, "network/interface/0/macAddress", "web-1") == ""
+    assert text(harness, "network/interface/0/ipv4/ipAddress/0/privateIpAddress") == "127.0.1.10"
+    assert text(harness, "network/interface/0/ipv4/ipAddress/0/privateIpAddress", "web-1") == "127.0.1.11"
+    assert text(harness, "network/interface/0/macAddress", "web-1") == ""
 
 
-def test_instance_network_first_version(cloud: Cloud) -> None:
+def test_instance_network_first_version(harness: ServiceHarness) -> None:
     """Its words are others, and were soon given up."""
-    shown = cloud.get("/metadata/instance/network/interface/0?api-version=2017-03-01").json
+    shown = harness.get("/metadata/instance/network/interface/0?api-version=2017-03-01").json
 
     assert shown == {
         "ipv4": {

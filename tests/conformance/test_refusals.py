@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from forewarn.journal.port import JournalFailed
-from tests.conformance.cloud import EVENTS, NEWEST, Cloud, Reply
+from tests.conformance.harness import EVENTS, NEWEST, Reply, ServiceHarness
 from tests.conformance.test_azure import PAGE
 
 TARGET = f"{EVENTS}?api-version={NEWEST}".encode()
@@ -41,126 +41,126 @@ def said(reply: Reply) -> tuple[int, str]:
         b"hello\r\n\r\n",
     ],
 )
-def test_refused_http(cloud: Cloud, request_: bytes) -> None:
+def test_refused_http(harness: ServiceHarness, request_: bytes) -> None:
     """What is no request is refused, and its connection closed."""
-    answer = cloud.send(request_)
+    answer = harness.send(request_)
 
     assert told(answer) == promised("refused-http")
     assert b"Connection: close" in answer
 
 
-def test_refused_slow(cloud: Cloud) -> None:
+def test_refused_slow(harness: ServiceHarness) -> None:
     """Half a request is waited for, but not for ever."""
-    with cloud.connect() as connection:
+    with harness.connect() as connection:
         connection.sendall(HEAD)
         # The answer to a second connection shows that the first one's bytes have arrived.
-        cloud.get()
-        cloud.pass_time(seconds=12)
+        harness.get()
+        harness.pass_time(seconds=12)
         answer = connection.recv(65_536)
 
     assert told(answer) == promised("refused-slow")
 
 
-def test_refused_large_body(cloud: Cloud) -> None:
+def test_refused_large_body(harness: ServiceHarness) -> None:
     """One byte more than 64 KiB is too much; 64 KiB are not."""
-    assert said(cloud.post(b" " * 65_537)) == promised("refused-large-body")
-    assert cloud.post(b'{"StartRequests":[]}'.ljust(65_536)).status == 200
+    assert said(harness.post(b" " * 65_537)) == promised("refused-large-body")
+    assert harness.post(b'{"StartRequests":[]}'.ljust(65_536)).status == 200
 
 
-def test_refused_long_line(cloud: Cloud) -> None:
+def test_refused_long_line(harness: ServiceHarness) -> None:
     """A line without end is not read to its end."""
-    assert told(cloud.send(b"GET /" + b"x" * 9_000)) == promised("refused-long-line")
+    assert told(harness.send(b"GET /" + b"x" * 9_000)) == promised("refused-long-line")
 
 
-def test_refused_expectation(cloud: Cloud) -> None:
+def test_refused_expectation(harness: ServiceHarness) -> None:
     """Nothing else can be expected than to be asked for the body."""
-    assert told(cloud.send(HEAD + b"Expect: tea\r\n\r\n")) == promised("refused-expectation")
+    assert told(harness.send(HEAD + b"Expect: tea\r\n\r\n")) == promised("refused-expectation")
 
 
-def test_refused_large_head(cloud: Cloud) -> None:
+def test_refused_large_head(harness: ServiceHarness) -> None:
     """Neither long fields nor many of them."""
-    assert told(cloud.send(HEAD + b"X: " + b"x" * 17_000)) == promised("refused-large-head")
-    assert told(cloud.send(HEAD + b"X: x\r\n" * 100 + b"\r\n")) == promised("refused-large-head")
+    assert told(harness.send(HEAD + b"X: " + b"x" * 17_000)) == promised("refused-large-head")
+    assert told(harness.send(HEAD + b"X: x\r\n" * 100 + b"\r\n")) == promised("refused-large-head")
 
 
-def test_refused_coding(cloud: Cloud) -> None:
+def test_refused_coding(harness: ServiceHarness) -> None:
     """No compression."""
-    assert told(cloud.send(HEAD + b"Transfer-Encoding: gzip, chunked\r\n\r\n")) == promised("refused-coding")
+    assert told(harness.send(HEAD + b"Transfer-Encoding: gzip, chunked\r\n\r\n")) == promised("refused-coding")
 
 
-def test_refused_http_version(cloud: Cloud) -> None:
+def test_refused_http_version(harness: ServiceHarness) -> None:
     """HTTP/2 begins otherwise."""
     request = HEAD.replace(b"HTTP/1.1", b"HTTP/2.0") + b"\r\n"
 
-    assert told(cloud.send(request)) == promised("refused-http-version")
+    assert told(harness.send(request)) == promised("refused-http-version")
 
 
-def test_refused_stranger(cloud: Cloud) -> None:
+def test_refused_stranger(harness: ServiceHarness) -> None:
     """An address that no VM has gets nothing."""
-    assert said(cloud.get(vm="127.0.9.9")) == promised("refused-stranger")
+    assert said(harness.get(vm="127.0.9.9")) == promised("refused-stranger")
 
 
-def test_refused_deallocated(cloud: Cloud) -> None:
+def test_refused_deallocated(harness: ServiceHarness) -> None:
     """A VM that is deallocated is told so, and what brings it back; once started it may ask again."""
-    cloud.deallocate("web-0")
+    harness.deallocate("web-0")
 
-    assert said(cloud.get(vm="web-0")) == promised("refused-deallocated")
+    assert said(harness.get(vm="web-0")) == promised("refused-deallocated")
 
 
 def test_refused_rate(tmp_path: Path) -> None:
     """Twenty at once, then five a second; the answer says when to come again."""
-    with Cloud(tmp_path, rate_limit=5.0) as cloud:
-        assert [cloud.get().status for _ in range(20)] == [200] * 20
-        refused = cloud.get()
+    with ServiceHarness(tmp_path, rate_limit=5.0) as harness:
+        assert [harness.get().status for _ in range(20)] == [200] * 20
+        refused = harness.get()
         assert said(refused) == promised("refused-rate")
         assert refused.header("Retry-After") == "1"
-        assert cloud.get(vm="web-1").status == 200
-        cloud.pass_time(seconds=1)
-        assert [cloud.get().status for _ in range(6)] == [200] * 5 + [429]
+        assert harness.get(vm="web-1").status == 200
+        harness.pass_time(seconds=1)
+        assert [harness.get().status for _ in range(6)] == [200] * 5 + [429]
 
 
 def test_refused_host(tmp_path: Path) -> None:
     """A name with a dot that is not configured; before the caller and the rate, of which it takes nothing."""
-    with Cloud(tmp_path, rate_limit=5.0, rate_burst=5, allowed_hosts=("meta.example.org",)) as cloud:
-        cloud.enrol()
-        cloud.pass_time(seconds=60)
+    with ServiceHarness(tmp_path, rate_limit=5.0, rate_burst=5, allowed_hosts=("meta.example.org",)) as harness:
+        harness.enrol()
+        harness.pass_time(seconds=60)
         for vm in ("web-0", "127.9.9.9"):
-            assert [said(cloud.get(vm=vm, Host="evil.example")) for _ in range(9)] == [promised("refused-host")] * 9
-        names = (cloud.host, f"{cloud.host}:1", "localhost", "meta.example.org", "META.example.org.:80")
-        assert [cloud.get(Host=name).status for name in names] == [200] * 5
-        assert cloud.get().status == 429
-        assert said(cloud.post(b"{}", Host="evil.example")) == promised("refused-host")
+            assert [said(harness.get(vm=vm, Host="evil.example")) for _ in range(9)] == [promised("refused-host")] * 9
+        names = (harness.host, f"{harness.host}:1", "localhost", "meta.example.org", "META.example.org.:80")
+        assert [harness.get(Host=name).status for name in names] == [200] * 5
+        assert harness.get().status == 429
+        assert said(harness.post(b"{}", Host="evil.example")) == promised("refused-host")
 
 
 @pytest.mark.parametrize("value", ["", "false", "1", "true, true"])
-def test_refused_without_header(cloud: Cloud, value: str) -> None:
+def test_refused_without_header(harness: ServiceHarness, value: str) -> None:
     """The header keeps out what was sent here by mistake."""
-    assert said(cloud.get(Metadata=value)) == promised("refused-without-header")
+    assert said(harness.get(Metadata=value)) == promised("refused-without-header")
 
 
-def test_refused_forwarded(cloud: Cloud) -> None:
+def test_refused_forwarded(harness: ServiceHarness) -> None:
     """A proxy must not speak for a VM."""
-    assert said(cloud.get(X_Forwarded_For="10.0.0.1")) == promised("refused-forwarded")
+    assert said(harness.get(X_Forwarded_For="10.0.0.1")) == promised("refused-forwarded")
 
 
-def test_refused_duplicate(cloud: Cloud) -> None:
+def test_refused_duplicate(harness: ServiceHarness) -> None:
     """Of two values, neither is taken."""
     target = f"{EVENTS}?api-version={NEWEST}&api-version={NEWEST}"
 
-    assert said(cloud.get(target)) == promised("refused-duplicate")
+    assert said(harness.get(target)) == promised("refused-duplicate")
 
 
-def test_refused_version(cloud: Cloud) -> None:
+def test_refused_version(harness: ServiceHarness) -> None:
     """The refusal names the newest of the route."""
-    assert said(cloud.get(EVENTS)) == promised("refused-version")
-    assert said(cloud.get(f"{EVENTS}?api-version=2016-01-01")) == promised("refused-version")
-    assert cloud.get("/metadata/instance").json["newest-versions"] == ["2025-04-07", "2024-07-17", "2024-03-15"]
+    assert said(harness.get(EVENTS)) == promised("refused-version")
+    assert said(harness.get(f"{EVENTS}?api-version=2016-01-01")) == promised("refused-version")
+    assert harness.get("/metadata/instance").json["newest-versions"] == ["2025-04-07", "2024-07-17", "2024-03-15"]
 
 
-def test_refused_route(cloud: Cloud) -> None:
+def test_refused_route(harness: ServiceHarness) -> None:
     """What is not there is not found."""
     for path in ("/metadata/nonsense", "/", "/control", "/metadata/instance/compute/colour"):
-        assert said(cloud.get(f"{path}?api-version=2019-08-01")) == promised("refused-route")
+        assert said(harness.get(f"{path}?api-version=2019-08-01")) == promised("refused-route")
 
 
 @pytest.mark.parametrize(
@@ -172,75 +172,75 @@ def test_refused_route(cloud: Cloud) -> None:
         ("/metadata/versions", "POST", "GET, HEAD"),
     ],
 )
-def test_refused_method(cloud: Cloud, path: str, method: str, allowed: str) -> None:
+def test_refused_method(harness: ServiceHarness, path: str, method: str, allowed: str) -> None:
     """The refusal names what can be done."""
-    reply = cloud.get(f"{path}?api-version=2019-08-01", method=method)
+    reply = harness.get(f"{path}?api-version=2019-08-01", method=method)
 
     assert said(reply) == promised("refused-method")
     assert reply.header("Allow") == allowed
 
 
-def test_refused_body(cloud: Cloud) -> None:
+def test_refused_body(harness: ServiceHarness) -> None:
     """The refusal names the event."""
     status, body = promised("refused-body")
     event = "11111111-2222-3333-4444-555555555555"
 
-    assert said(cloud.approve(event)) == (status, body.replace("...", event))
+    assert said(harness.approve(event)) == (status, body.replace("...", event))
 
 
-def test_refused_format(cloud: Cloud) -> None:
+def test_refused_format(harness: ServiceHarness) -> None:
     """There are two formats."""
-    reply = cloud.get("/metadata/instance?api-version=2021-02-01&format=xml")
+    reply = harness.get("/metadata/instance?api-version=2021-02-01&format=xml")
 
     assert said(reply) == promised("refused-format")
 
 
-def test_refused_leaf_as_json(cloud: Cloud) -> None:
+def test_refused_leaf_as_json(harness: ServiceHarness) -> None:
     """A single value has no JSON form."""
-    reply = cloud.get("/metadata/instance/compute/name?api-version=2021-02-01")
+    reply = harness.get("/metadata/instance/compute/name?api-version=2021-02-01")
 
     assert said(reply) == promised("refused-leaf-as-json")
 
 
-def test_refused_while_failing(cloud: Cloud, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_refused_while_failing(harness: ServiceHarness, monkeypatch: pytest.MonkeyPatch) -> None:
     """What could not be recorded was not done, and may be tried again; reading goes on."""
-    event = cloud.operate("restart", "web-0")
+    event = harness.operate("restart", "web-0")
 
     def fail(*_: object) -> None:
         raise JournalFailed("the disk is full")
 
     with monkeypatch.context() as broken:
-        broken.setattr(cloud.assembly.journal, "append", fail)
-        assert said(cloud.approve(event)) == promised("refused-while-failing")
-        assert cloud.events()[0]["EventStatus"] == "Scheduled"
-    assert cloud.approve(event).status == 200
-    assert cloud.events()[0]["EventStatus"] == "Started"
+        broken.setattr(harness.assembly.journal, "append", fail)
+        assert said(harness.approve(event)) == promised("refused-while-failing")
+        assert harness.events()[0]["EventStatus"] == "Scheduled"
+    assert harness.approve(event).status == 200
+    assert harness.events()[0]["EventStatus"] == "Started"
 
 
 def test_refused_when_full(tmp_path: Path) -> None:
     """When all connections are taken, the next is told so."""
-    with Cloud(tmp_path, connections=1) as cloud, cloud.connect() as taken:
+    with ServiceHarness(tmp_path, connections=1) as harness, harness.connect() as taken:
         taken.sendall(HEAD + b"\r\n")
         assert told(taken.recv(65_536))[0] == 200
-        with cloud.connect("web-1") as refused:
+        with harness.connect("web-1") as refused:
             refused.sendall(HEAD + b"\r\n")
             assert told(b"".join(iter(lambda: refused.recv(65_536), b""))) == promised("refused-when-full")
 
 
 def test_check_order(tmp_path: Path) -> None:
     """A request in which everything is wrong is refused for one thing after the other, as each is put right."""
-    with Cloud(tmp_path, rate_limit=0.001, rate_burst=7) as cloud:
-        stranger = cloud.get("/metadata/x", "127.0.9.9", "PUT", b"{", Metadata="", X_Forwarded_For="y")
+    with ServiceHarness(tmp_path, rate_limit=0.001, rate_burst=7) as harness:
+        stranger = harness.get("/metadata/x", "127.0.9.9", "PUT", b"{", Metadata="", X_Forwarded_For="y")
         wrong = [
             stranger,
-            cloud.get("/metadata/x?a=1&a=2", "web-0", "PUT", b"{", Metadata="", X_Forwarded_For="y"),
-            cloud.get("/metadata/x?a=1&a=2", "web-0", "PUT", b"{", X_Forwarded_For="y"),
-            cloud.get("/metadata/x?a=1&a=2", "web-0", "PUT", b"{"),
-            cloud.get("/metadata/x?a=1", "web-0", "PUT", b"{"),
-            cloud.get("/metadata/x?api-version=2020-07-01", "web-0", "PUT", b"{"),
-            cloud.get(f"{EVENTS}?api-version=2020-07-01", "web-0", "PUT", b"{"),
-            cloud.get(f"{EVENTS}?api-version=2020-07-01", "web-0", "POST", b"{"),
-            cloud.get("/metadata/x?a=1&a=2", "web-0", "PUT", b"{", Metadata="", X_Forwarded_For="y"),
+            harness.get("/metadata/x?a=1&a=2", "web-0", "PUT", b"{", Metadata="", X_Forwarded_For="y"),
+            harness.get("/metadata/x?a=1&a=2", "web-0", "PUT", b"{", X_Forwarded_For="y"),
+            harness.get("/metadata/x?a=1&a=2", "web-0", "PUT", b"{"),
+            harness.get("/metadata/x?a=1", "web-0", "PUT", b"{"),
+            harness.get("/metadata/x?api-version=2020-07-01", "web-0", "PUT", b"{"),
+            harness.get(f"{EVENTS}?api-version=2020-07-01", "web-0", "PUT", b"{"),
+            harness.get(f"{EVENTS}?api-version=2020-07-01", "web-0", "POST", b"{"),
+            harness.get("/metadata/x?a=1&a=2", "web-0", "PUT", b"{", Metadata="", X_Forwarded_For="y"),
         ]
 
     assert [reply.status for reply in wrong] == [403, 400, 400, 400, 400, 404, 405, 400, 429]
@@ -251,17 +251,17 @@ def test_check_order(tmp_path: Path) -> None:
     assert "approval cannot be read" in wrong[7].error
 
 
-def test_root_without_version(cloud: Cloud) -> None:
+def test_root_without_version(harness: ServiceHarness) -> None:
     """The root takes the versions of both routes."""
-    reply = cloud.get("/metadata")
+    reply = harness.get("/metadata")
 
     assert (reply.status, reply.json["newest-versions"][0]) == (400, "2025-04-07")
-    assert cloud.get("/metadata?api-version=2020-07-01").status == 404
+    assert harness.get("/metadata?api-version=2020-07-01").status == 404
 
 
 def test_refusals_are_free(tmp_path: Path) -> None:
     """Knocking too often does not keep the door shut."""
-    with Cloud(tmp_path, rate_limit=5.0, rate_burst=5) as cloud:
-        assert [cloud.get().status for _ in range(50)] == [200] * 5 + [429] * 45
-        cloud.pass_time(seconds=1)
-        assert [cloud.get().status for _ in range(5)] == [200] * 5
+    with ServiceHarness(tmp_path, rate_limit=5.0, rate_burst=5) as harness:
+        assert [harness.get().status for _ in range(50)] == [200] * 5 + [429] * 45
+        harness.pass_time(seconds=1)
+        assert [harness.get().status for _ in range(5)] == [200] * 5

@@ -5,17 +5,17 @@ from pathlib import Path
 
 import pytest
 
-from forewarn.control.client import Client
-from tests.office import Office, opened
+from forewarn.control.client import ControlClient
+from tests.harness import ApiHarness, open_harness
 
 
 @pytest.fixture
-def office(tmp_path: Path) -> Iterator[Office]:
-    with opened(tmp_path) as office:
-        yield office
+def harness(tmp_path: Path) -> Iterator[ApiHarness]:
+    with open_harness(tmp_path) as harness:
+        yield harness
 
 
 @pytest.fixture
-def client(office: Office) -> Iterator[Client]:
-    with Client.local(office.directory) as client:
+def client(harness: ApiHarness) -> Iterator[ControlClient]:
+    with ControlClient.local(harness.directory) as client:
         yield client

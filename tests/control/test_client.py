@@ -12,15 +12,22 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from forewarn.control.bodies import Misfit, Problem, SubscriptionBody, TermsBody, TokenBody, VmOperationBody
-from forewarn.control.client import Client
-from forewarn.control.difference import Difference
+from forewarn.control.bodies import (
+    FieldError,
+    ProblemDetails,
+    SubscriptionBody,
+    TermsBody,
+    TokenBody,
+    VmOperationBody,
+)
+from forewarn.control.client import ControlClient
 from forewarn.control.problems import KINDS, error_of, problem_of
-from forewarn.control.tokens import TooManyFailures, Unauthenticated
+from forewarn.control.server.authentication import TooManyFailures, Unauthenticated
+from forewarn.core.credentials import Role, SubscriptionKind
 from forewarn.core.errors import BadInput, ForewarnError, NotAllowed, OutcomeUnknown, Refused, Unavailable, Unknown
 from forewarn.core.model import Vm
-from forewarn.core.outsiders import Role, SubscriptionKind
-from tests.office import Office
+from forewarn.fleetfile.diff import FleetDiff
+from tests.harness import ApiHarness
 
 
 @contextmanager
@@ -51,7 +58,7 @@ def test_a_service_that_is_not_there_is_said_so_with_the_remedy(tmp_path: Path) 
     """One sentence that names the directory and what to type."""
     with (
         pytest.raises(Unavailable, match=f"no service answers in {tmp_path}; start one with 'forewarn serve"),
-        Client.local(tmp_path) as client,
+        ControlClient.local(tmp_path) as client,
     ):
         client.me()
 
@@ -62,7 +69,7 @@ def test_a_service_elsewhere_that_is_not_there_is_named() -> None:
         probe.bind(("127.0.0.1", 0))
         url = f"http://127.0.0.1:{probe.getsockname()[1]}"
         with pytest.raises(Unavailable, match=f"no service answers at {url}: Connection refused"):
-            Client.remote(url, "fw_x").me()
+            ControlClient.remote(url, "fw_x").me()
 
 
 @pytest.mark.parametrize("said", [b"", b"HTTP/1.1 200 OK\r\nContent-Length: 50\r\n\r\n{"])
@@ -71,7 +78,7 @@ def test_a_service_that_goes_away_leaves_it_open_what_was_done(tmp_path: Path, s
     with (
         answering(tmp_path, said),
         pytest.raises(Unavailable, match="may have been done or not: look with 'forewarn event list"),
-        Client.local(tmp_path) as client,
+        ControlClient.local(tmp_path) as client,
     ):
         client.approve("last")
 
@@ -85,7 +92,7 @@ def test_what_became_of_a_request_is_asked_again_under_the_same_key(
     """A service that does not know whether it recorded something is asked until it does."""
     monkeypatch.setattr("forewarn.control.client._ASK_AGAIN", (0.0, 0.0))
     unsure = answer(UNSURE, "503 Service Unavailable")
-    with answering(tmp_path, unsure, unsure, answer(b"")), Client.local(tmp_path) as client:
+    with answering(tmp_path, unsure, unsure, answer(b"")), ControlClient.local(tmp_path) as client:
         client.revoke_token("ada")
 
 
@@ -98,7 +105,7 @@ def test_a_request_that_stays_unknown_names_its_key(tmp_path: Path, monkeypatch:
         pytest.raises(
             OutcomeUnknown, match=r"same key \(monday; on the command line: forewarn --idempotency-key monday"
         ),
-        Client.local(tmp_path) as client,
+        ControlClient.local(tmp_path) as client,
     ):
         client.revoke_token("ada", key="monday")
 
@@ -106,7 +113,7 @@ def test_a_request_that_stays_unknown_names_its_key(tmp_path: Path, monkeypatch:
 def test_a_connection_that_was_closed_in_between_is_made_anew(tmp_path: Path) -> None:
     """A kept connection may end while nobody uses it; the request is sent once more."""
     page = answer(b'{"items":[{"name":"h1","vms":0}],"next":null}')
-    with answering(tmp_path, page, page), Client.local(tmp_path) as client:
+    with answering(tmp_path, page, page), ControlClient.local(tmp_path) as client:
         assert [host.name for host in client.hosts()] == ["h1"]
         assert [host.name for host in client.hosts()] == ["h1"]
 
@@ -117,7 +124,7 @@ def test_an_answer_that_makes_no_sense_is_said_to_be_one(tmp_path: Path, said: b
     with (
         answering(tmp_path, said),
         pytest.raises(Unavailable, match=r"makes no sense|perhaps no Forewarn"),
-        Client.local(tmp_path) as client,
+        ControlClient.local(tmp_path) as client,
     ):
         list(client.hosts())
 
@@ -126,7 +133,7 @@ def test_an_answer_that_makes_no_sense_is_said_to_be_one(tmp_path: Path, said: b
 def test_an_address_that_is_none_is_refused(url: str) -> None:
     """With an example of a good one."""
     with pytest.raises(BadInput, match="write it like https://"):
-        Client.remote(url, "")
+        ControlClient.remote(url, "")
 
 
 @pytest.mark.parametrize("family", KINDS)
@@ -148,15 +155,15 @@ def test_a_token_that_is_not_accepted_comes_with_the_remedy() -> None:
 
 def test_what_is_wrong_with_a_request_is_said_once() -> None:
     """The detail of a problem has its errors already."""
-    misfit = Misfit("body.count", "Expected `int` <= 7")
-    told = Problem(
+    misfit = FieldError("body.count", "Expected `int` <= 7")
+    told = ProblemDetails(
         type="bad-input", title="", status=400, detail="mend: body.count: Expected `int` <= 7", errors=(misfit,)
     )
 
     assert str(error_of(told)) == "mend: body.count: Expected `int` <= 7"
 
 
-def test_a_name_with_a_slash_is_found_by_its_id(client: Client) -> None:
+def test_a_name_with_a_slash_is_found_by_its_id(client: ControlClient) -> None:
     """No path can hold it; a token that was created can be revoked, and what cannot exist is not there."""
     client.create_token(TokenBody(name="a/b", role=Role.VIEWER))
     client.add_subscription(
@@ -178,75 +185,77 @@ def test_a_name_with_a_slash_is_found_by_its_id(client: Client) -> None:
 def test_a_token_that_no_header_can_hold_is_refused(token: str) -> None:
     """Before it is sent."""
     with pytest.raises(BadInput, match="copy it again, in one line"):
-        Client.remote("https://forewarn.example.org", token)
+        ControlClient.remote("https://forewarn.example.org", token)
 
 
-def test_refusals_are_raised(office: Office, client: Client) -> None:
+def test_refusals_are_raised(harness: ApiHarness, client: ControlClient) -> None:
     """Unknown names, rules, and what a role may not."""
     with pytest.raises(Unknown, match="there is no VM 'web-9'; did you mean"):
         client.vm("web-9")
     with pytest.raises(Refused, match="too early"):
         client.operate_vm("web-0", VmOperationBody(operation="restart", not_before=datetime(2020, 1, 1, tzinfo=UTC)))
-    viewer = Client.remote(f"http://127.0.0.1:{office.entrance.port}", office.token("eve", "viewer"))
+    viewer = ControlClient.remote(f"http://127.0.0.1:{harness.control_plane.port}", harness.token("eve", "viewer"))
     with viewer, pytest.raises(NotAllowed, match="a viewer may not"):
         viewer.approve("last")
 
 
-def test_names_are_sent_as_they_are(client: Client) -> None:
+def test_names_are_sent_as_they_are(client: ControlClient) -> None:
     """Slashes, spaces and question marks reach the service as a name."""
     for name in ("a/b", "a b?c=d", "..", "%2e", "", "ü"):
         with pytest.raises((Unknown, BadInput)):
             client.vm(name)
 
 
-def test_lists_are_read_page_by_page(office: Office, client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_lists_are_read_page_by_page(
+    harness: ApiHarness, client: ControlClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Everything comes once, in order."""
     monkeypatch.setattr("forewarn.control.client._PAGE", 7)
     text = "".join(f'[[vm]]\nname = "vm-{number:03}"\n' for number in range(50))
-    office.declare(text)
+    harness.declare(text)
 
     assert [vm.name for vm in client.vms()] == [f"vm-{number:03}" for number in range(50)]
     assert sum(len(page.vms) for page in client.declared()) == 50
 
 
 def test_a_change_of_any_size_is_sent_in_lines(
-    office: Office, client: Client, monkeypatch: pytest.MonkeyPatch
+    harness: ApiHarness, client: ControlClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """And happens as one."""
     monkeypatch.setattr("forewarn.control.client._SLICE", 2)
     vms = tuple(Vm(f"new-{number}", "web") for number in range(5))
-    told = client.change_fleet(Difference(vms=vms, removed_vms=("db",)))
+    told = client.change_fleet(FleetDiff(vms=vms, removed_vms=("db",)))
 
     assert (told.changed["vms"], told.changed["removed_vms"]) == (5, 1)
-    assert {"new-4", "web-0"} <= office.node.fleet.vms.keys()
+    assert {"new-4", "web-0"} <= harness.node.fleet.vms.keys()
 
 
-def test_a_change_that_met_another_fleet_is_refused(client: Client) -> None:
+def test_a_change_that_met_another_fleet_is_refused(client: ControlClient) -> None:
     """Somebody else changed it in between."""
     (page,) = client.declared()
     client.set_terms("web", TermsBody(postpone_limit=60))
     with pytest.raises(Refused, match="changed by somebody else in the meantime"):
-        client.change_fleet(Difference(removed_vms=("db",)), seen=page.changes)
+        client.change_fleet(FleetDiff(removed_vms=("db",)), seen=page.changes)
 
 
-def test_the_same_key_does_it_once(office: Office, client: Client) -> None:
+def test_the_same_key_does_it_once(harness: ApiHarness, client: ControlClient) -> None:
     """And tells the same."""
-    office.enrol("web", "web-0")
+    harness.enrol("web", "web-0")
     body = VmOperationBody(operation="restart")
 
     assert client.operate_vm("web-0", body, "mine") == client.operate_vm("web-0", body, "mine")
-    assert len(office.node.fleet.events) == 1
+    assert len(harness.node.fleet.events) == 1
 
 
-def test_a_token_is_created_rotated_and_revoked(office: Office, client: Client) -> None:
+def test_a_token_is_created_rotated_and_revoked(harness: ApiHarness, client: ControlClient) -> None:
     """The old one opens nothing once it is rotated."""
-    url = f"http://127.0.0.1:{office.entrance.port}"
+    url = f"http://127.0.0.1:{harness.control_plane.port}"
     first = client.create_token(TokenBody(name="ada", role=Role.VIEWER, lasts=3_600))
     second = client.rotate_token("ada")
 
-    with Client.remote(url, first.token) as old, pytest.raises(NotAllowed):
+    with ControlClient.remote(url, first.token) as old, pytest.raises(NotAllowed):
         old.me()
-    with Client.remote(url, second.token) as new:
+    with ControlClient.remote(url, second.token) as new:
         assert new.me().name == "ada"
         client.revoke_token(second.id)
         with pytest.raises(NotAllowed):

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.test_serve import answers
-from tests.office import FLEET
+from tests.harness import FLEET
 from tests.ports import free_port
 
 pytestmark = pytest.mark.end_to_end

@@ -2,26 +2,26 @@
 
 from pathlib import Path
 
-from forewarn.control.client import Client
-from tests.office import opened
+from forewarn.control.client import ControlClient
+from tests.harness import open_harness
 
 
 def test_a_group_that_is_on_says_until_when(tmp_path: Path) -> None:
     """A day after one of its VMs last asked; in the list as in the detail."""
-    with opened(tmp_path) as office, Client.local(tmp_path) as client:
-        office.enrol("web", "web-1")
+    with open_harness(tmp_path) as harness, ControlClient.local(tmp_path) as client:
+        harness.enrol("web", "web-1")
         detail = client.group("web")
         listed = {group.name: group for group in client.groups()}
 
         assert (detail.enrolled, detail.asked_by) == (True, "web-1")
-        assert detail.enrolled_at == detail.asked_at == office.clock.now()
-        assert detail.switches_off_at == office.clock.now() + office.node.rules.idle_after
+        assert detail.enrolled_at == detail.asked_at == harness.clock.now()
+        assert detail.switches_off_at == harness.clock.now() + harness.node.rules.idle_after
         assert listed["web"].switches_off_at == detail.switches_off_at
 
 
 def test_a_group_that_is_off_does_not_switch_off(tmp_path: Path) -> None:
     """None of its VMs ever asked."""
-    with opened(tmp_path), Client.local(tmp_path) as client:
+    with open_harness(tmp_path), ControlClient.local(tmp_path) as client:
         detail = client.group("pool")
 
         assert (detail.enrolled, detail.enrolled_at, detail.switches_off_at) == (False, None, None)

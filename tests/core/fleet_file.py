@@ -2,36 +2,36 @@
 
 from msgspec.structs import asdict, replace
 
-from forewarn.control.difference import Declared, difference
-from forewarn.control.wish import Wish
 from forewarn.core.commands import ApplyDeclaration, ChangeFleet
-from forewarn.core.declared_keys import Kind, keys_of
+from forewarn.core.declared_keys import RecordKind, keys_of
 from forewarn.core.facts import AnyFact, FleetChanged, FleetDeclared
 from forewarn.core.fleet import Fleet
 from forewarn.core.model import Caller, CallerKind
+from forewarn.fleetfile.diff import CurrentFleet, diff_fleet
+from forewarn.fleetfile.parser import DesiredFleet
 
 _ANN = Caller(CallerKind.OPERATOR, "ann")
 
 
 def declaration(fleet: Fleet, file: ChangeFleet, id_: str, **manner: bool) -> ApplyDeclaration:
     """Return the command that applies a file."""
-    wish = Wish(
+    wish = DesiredFleet(
         {host.name: host for host in file.hosts},
         {terms.name: terms for terms in file.groups},
         {vm.name: vm for vm in file.vms},
     )
-    change = asdict(difference(wish, Declared.last_applied(fleet)))
+    change = asdict(diff_fleet(wish, CurrentFleet.last_applied(fleet)))
     return replace(ApplyDeclaration(id=id_, by=_ANN, seen=fleet.last_applied.revision), **change, **manner)
 
 
 def check_applied(before: Fleet, after: Fleet, file: ChangeFleet, *, exact: bool) -> None:
     """Check a file that was not refused: it is the declaration, and changed nothing that it did not change itself."""
     for terms in file.groups:
-        assert after.declared(Kind.GROUP, terms.name) == terms
+        assert after.declared(RecordKind.GROUP, terms.name) == terms
     names = {vm.name: vm for vm in file.vms}
-    held = {each.name for each in after.last_applied.held if each.kind is Kind.VM}
+    held = {each.name for each in after.last_applied.held if each.kind is RecordKind.VM}
     for name in {*before.vms, *after.vms, *names}:
-        assert after.declared(Kind.VM, name) == names.get(name)
+        assert after.declared(RecordKind.VM, name) == names.get(name)
         old, new = before.vms.get(name), after.vms.get(name)
         if old and new:
             assert old.standing_on == new.standing_on, "a file moves nobody to another host"
@@ -41,7 +41,7 @@ def check_applied(before: Fleet, after: Fleet, file: ChangeFleet, *, exact: bool
             if new:
                 wanted, has = keys_of(names[name]), keys_of(new)
                 assert {**wanted, "host": ""} == {**has, "host": ""}, "what is exact equals the file but for hosts"
-        elif not exact and before.declared(Kind.VM, name) == names.get(name) and not _was_held(before, name):
+        elif not exact and before.declared(RecordKind.VM, name) == names.get(name) and not _was_held(before, name):
             assert old == new, "what the file did not change stays as it is"
 
 
@@ -54,7 +54,7 @@ def check_started(before: Fleet, after: Fleet, facts: tuple[AnyFact, ...]) -> No
         new = after.vms.get(name)
         if new is None or new == old or _was_held(before, name):
             continue
-        declared, now = before.declared(Kind.VM, name), after.declared(Kind.VM, name)
+        declared, now = before.declared(RecordKind.VM, name), after.declared(RecordKind.VM, name)
         assert file is not None
         assert now is not None
         changed = {key for key, value in keys_of(old).items() if keys_of(new)[key] != value}
@@ -64,4 +64,4 @@ def check_started(before: Fleet, after: Fleet, facts: tuple[AnyFact, ...]) -> No
 
 
 def _was_held(fleet: Fleet, name: str) -> bool:
-    return any(each.name == name and each.kind is Kind.VM for each in fleet.last_applied.held)
+    return any(each.name == name and each.kind is RecordKind.VM for each in fleet.last_applied.held)

@@ -3,7 +3,7 @@
 from datetime import datetime, timedelta
 from itertools import combinations
 
-from forewarn.core.commands import MoveVm, Observe, Report, StartVm, SwitchOff
+from forewarn.core.commands import MoveVm, RecordObservation, ReportImpact, StartVm, SwitchOff
 from forewarn.core.facts import (
     Announced,
     Approved,
@@ -22,8 +22,8 @@ from forewarn.core.facts import (
     Waiting,
 )
 from forewarn.core.model import CallerKind, Event, EventStatus, EventType
+from tests.core.invariant_checker import MINIMUM_NOTICE, Moment, OfFact
 from tests.core.relations import exclude_each_other, is_quiet, must_wait_for_failure, rank, takes_turns
-from tests.core.witness import MINIMUM_NOTICE, Moment, OfFact
 
 OF_FACTS: list[OfFact] = []
 
@@ -260,7 +260,9 @@ def nothing_is_sent_to_a_cordoned_host(moment: Moment) -> None:
     cordoned = moment.memory.cordoned
     for event in moment.after.events.values():
         assert event.targets.isdisjoint(cordoned)
-    if isinstance(moment.command, Report | Observe) or (isinstance(moment.command, MoveVm) and moment.command.record):
+    if isinstance(moment.command, ReportImpact | RecordObservation) or (
+        isinstance(moment.command, MoveVm) and moment.command.record
+    ):
         return
     for name, vm in moment.after.vms.items():
         old = moment.before.vms.get(name)

@@ -3,6 +3,7 @@
 from forewarn.core.commands import Approve, CancelEvent, OperateVm, ScaleIn
 from forewarn.core.facts import Announced, Approved, Completed, StartedAtOnce, VmDeallocated, VmRemoved, Waiting
 from forewarn.core.model import CallerKind, EventStatus, EventType
+from tests.core.invariant_checker import OfStep, Step, derived, foreign_ids, packed
 from tests.core.relations import (
     exclude_each_other,
     is_ready,
@@ -11,7 +12,6 @@ from tests.core.relations import (
     takes_turns,
     user_operations,
 )
-from tests.core.witness import OfStep, Step, derived, foreign_ids, packed
 
 OF_STEPS: list[OfStep] = []
 

@@ -3,7 +3,7 @@
 from datetime import datetime, timedelta
 
 from forewarn.core.model import Event, EventStatus, EventType
-from tests.core.witness import Memory, Sight, Step
+from tests.core.invariant_checker import FleetSnapshot, Memory, Step
 
 
 def takes_turns(event: Event) -> bool:
@@ -58,5 +58,5 @@ def is_ready(event: Event, step: Step) -> bool:
     return event.not_before <= step.now or step.memory.is_approved(event, step.after)
 
 
-def user_operations(sight: Sight) -> int:
+def user_operations(sight: FleetSnapshot) -> int:
     return sum(event.source == "user" and event.status is EventStatus.SCHEDULED for event in sight.events.values())

@@ -29,38 +29,36 @@ from uuid import UUID
 
 import msgspec
 
-from forewarn.control.difference import Declared, difference
-from forewarn.control.wish import Wish
 from forewarn.core.commands import (
     ApplyDeclaration,
     Approve,
-    Attempt,
     CancelEvent,
     ChangeFleet,
+    CheckDeadlines,
     Command,
     CordonHost,
     DeallocateVm,
     DrainHost,
     Enrol,
     HostOperation,
+    ImpactResult,
     MoveVm,
-    Observe,
     OperateHost,
     OperateVm,
     Postponement,
     ReclaimSpot,
     RecordAsked,
+    RecordAttempt,
     RecordFetched,
+    RecordObservation,
     RepairHost,
-    Report,
-    ReportSwitch,
-    Result,
+    ReportImpact,
+    ReportPowerSwitch,
     ScaleIn,
     SetGroup,
     StartVm,
     SwitchOff,
     VmOperation,
-    Wake,
 )
 from forewarn.core.facts import Fetch, Mark
 from forewarn.core.fleet import Fleet
@@ -74,12 +72,14 @@ from forewarn.core.model import (
     GroupKind,
     GroupTerms,
     Host,
+    Observation,
+    ObservationKind,
     Policy,
-    Seen,
-    Sighting,
     Vm,
 )
-from forewarn.core.placement import Capacity, Plan, plan_drain
+from forewarn.core.placement import Capacity, DrainPlan, plan_drain
+from forewarn.fleetfile.diff import CurrentFleet, diff_fleet
+from forewarn.fleetfile.parser import DesiredFleet
 from tests.core.words import Labels, read_time
 
 _TIME = r"(?:(?:[A-Z][a-z]{2}|\d{4}-\d\d-\d\d) )?[\d:.]+"
@@ -137,7 +137,9 @@ class Reader:
 
     def drain(self, match: re.Match[str], now: datetime) -> Command:
         """Drain a host: by a plan that is given, or by the planner's where nothing is known of capacity."""
-        plan = plan_drain(self._fleet, match["host"], Capacity()) if match["host"] in self._fleet.hosts else Plan()
+        plan = (
+            plan_drain(self._fleet, match["host"], Capacity()) if match["host"] in self._fleet.hosts else DrainPlan()
+        )
         return DrainHost(
             id=self.id,
             by=self.caller(match["who"]),
@@ -154,12 +156,12 @@ class Reader:
 
     def report_switch(self, match: re.Match[str], now: datetime) -> Command:
         request = self._fleet.power_requests.get(match["vm"])
-        return ReportSwitch(
+        return ReportPowerSwitch(
             id=self.id,
             by=NODE,
             vm=match["vm"],
             asked=request.id if request else "",
-            result=Result.FAILED if match["reason"] else Result.DONE,
+            result=ImpactResult.FAILED if match["reason"] else ImpactResult.DONE,
             detail=match["reason"] or "",
         )
 
@@ -235,7 +237,7 @@ class Reader:
 
     def apply(self, match: re.Match[str], now: datetime) -> Command:
         wishes = [wish.strip() for wish in match["wishes"].split(";")]
-        wish = Wish(
+        wish = DesiredFleet(
             {name: Host(name) for (name,) in _find(r"host (\S+)", wishes)},
             {name: _terms(name, kind, words) for name, kind, words in _find(r"group (\S+) (\S+)(.*)", wishes)},
             {
@@ -254,7 +256,7 @@ class Reader:
             cancel_events="cancel events" in wishes,
             yes="yes" in wishes,
             is_start=who is None,
-            **msgspec.structs.asdict(difference(wish, Declared.last_applied(self._fleet))),
+            **msgspec.structs.asdict(diff_fleet(wish, CurrentFleet.last_applied(self._fleet))),
         )
 
     def ask(self, match: re.Match[str], now: datetime) -> Command:
@@ -267,7 +269,9 @@ class Reader:
 
     def wake(self, match: re.Match[str], now: datetime) -> Command:
         due = (e for e in self._fleet.events.values() if (e.waits_until or e.not_before) <= now)
-        return Wake(id=self.id, by=NODE, events=tuple(e.id for e in due if e.status is EventStatus.SCHEDULED))
+        return CheckDeadlines(
+            id=self.id, by=NODE, events=tuple(e.id for e in due if e.status is EventStatus.SCHEDULED)
+        )
 
     def record_asked(self, match: re.Match[str], now: datetime) -> Command:
         vm = match["vm"]
@@ -277,28 +281,30 @@ class Reader:
         return SwitchOff(id=self.id, by=NODE, marks=(Mark(match["group"], read_time(match["at"]), ""),))
 
     def attempt(self, match: re.Match[str], now: datetime) -> Command:
-        return Attempt(id=self.id, by=NODE, event=self._labels.id_of(match["event"]))
+        return RecordAttempt(id=self.id, by=NODE, event=self._labels.id_of(match["event"]))
 
     def report_done(self, match: re.Match[str], now: datetime) -> Command:
         moves = _moves(match["moves"])
         event = self._labels.id_of(match["event"])
-        return Report(id=self.id, by=NODE, event=event, result=Result.DONE, hosts=moves)
+        return ReportImpact(id=self.id, by=NODE, event=event, result=ImpactResult.DONE, hosts=moves)
 
     def report_failed(self, match: re.Match[str], now: datetime) -> Command:
         moves = _moves(match["moves"])
         event = self._labels.id_of(match["event"])
-        return Report(id=self.id, by=NODE, event=event, result=Result.FAILED, detail=match["reason"], hosts=moves)
+        return ReportImpact(
+            id=self.id, by=NODE, event=event, result=ImpactResult.FAILED, detail=match["reason"], hosts=moves
+        )
 
     def observe(self, match: re.Match[str], now: datetime) -> Command:
-        seen = Sighting(
+        seen = Observation(
             match["vm"],
-            Seen(match["what"]),
+            ObservationKind(match["what"]),
             now,
             match["detail"] or "",
             host=match["host"] or "",
             is_found=match["how"] == "finds",
         )
-        return Observe(id=self.id, by=NODE, sighting=seen)
+        return RecordObservation(id=self.id, by=NODE, observation=seen)
 
 
 _SENTENCES: tuple[tuple[str, Callable[[Reader, re.Match[str], datetime], Command]], ...] = (

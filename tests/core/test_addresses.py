@@ -4,8 +4,8 @@ import pytest
 
 from forewarn.core.errors import Refused
 from forewarn.core.model import Interface, Vm
-from tests.core.asking import Asking
-from tests.core.test_declaration import FLEET, declare
+from tests.core.harness import FleetHarness
+from tests.core.test_fleet_changes import FLEET, declare
 
 
 def vm(name: str, address: str = "", **interface: object) -> Vm:
@@ -14,12 +14,12 @@ def vm(name: str, address: str = "", **interface: object) -> Vm:
 
 def test_vms_on_wires_of_their_own_may_share_an_address() -> None:
     """Two tenants may have chosen the same one."""
-    asking = Asking(FLEET)
-    asking.give(declare(vm("a", "10.0.0.4", tap="tap-a"), vm("b", "10.0.0.4", mark=7)))
+    harness = FleetHarness(FLEET)
+    harness.give(declare(vm("a", "10.0.0.4", tap="tap-a"), vm("b", "10.0.0.4", mark=7)))
 
-    assert asking.fleet.addresses["10.0.0.4"] == ("a", "b")
-    assert asking.fleet.taps["tap-a"] == ("a",)
-    assert asking.fleet.marks["7"] == ("b",)
+    assert harness.fleet.addresses["10.0.0.4"] == ("a", "b")
+    assert harness.fleet.taps["tap-a"] == ("a",)
+    assert harness.fleet.marks["7"] == ("b",)
 
 
 @pytest.mark.parametrize(
@@ -34,20 +34,20 @@ def test_vms_on_wires_of_their_own_may_share_an_address() -> None:
 def test_nobody_can_be_taken_for_another(first: Vm, second: Vm) -> None:
     """Whether both are declared at once, or one is there already."""
     with pytest.raises(Refused, match="belongs to VM 'a' already"):
-        Asking(FLEET).give(declare(first, second))
-    asking = Asking(FLEET)
-    asking.give(declare(first))
+        FleetHarness(FLEET).give(declare(first, second))
+    harness = FleetHarness(FLEET)
+    harness.give(declare(first))
     with pytest.raises(Refused, match="belongs to VM 'a' already"):
-        asking.give(declare(second))
+        harness.give(declare(second))
 
 
 def test_wires_can_be_exchanged() -> None:
     """What two VMs give up in one change, each may have of the other."""
-    asking = Asking(FLEET)
-    asking.give(declare(vm("a", "10.0.0.4", tap="one"), vm("b", "10.0.0.5", tap="two")))
-    asking.give(declare(vm("a", "10.0.0.5", tap="two"), vm("b", "10.0.0.4", tap="one")))
+    harness = FleetHarness(FLEET)
+    harness.give(declare(vm("a", "10.0.0.4", tap="one"), vm("b", "10.0.0.5", tap="two")))
+    harness.give(declare(vm("a", "10.0.0.5", tap="two"), vm("b", "10.0.0.4", tap="one")))
 
-    assert asking.fleet.taps["one"] == asking.fleet.addresses["10.0.0.4"] == ("b",)
+    assert harness.fleet.taps["one"] == harness.fleet.addresses["10.0.0.4"] == ("b",)
 
 
 @pytest.mark.parametrize(
@@ -71,4 +71,4 @@ def test_wires_can_be_exchanged() -> None:
 def test_an_interface_is_written_in_one_way(interface: dict[str, object]) -> None:
     """It ends up in packet filters, which print one spelling only."""
     with pytest.raises(Refused):
-        Asking(FLEET).give(declare(vm("a", "", **interface)))
+        FleetHarness(FLEET).give(declare(vm("a", "", **interface)))

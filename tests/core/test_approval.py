@@ -6,7 +6,7 @@ from forewarn.core.commands import Approve, Postponement
 from forewarn.core.errors import Refused, Unknown
 from forewarn.core.facts import Approved, Postponed
 from forewarn.core.model import Caller, CallerKind
-from tests.core.asking import Asking, kinds
+from tests.core.harness import FleetHarness, kinds
 
 FLEET = (
     "ann declares: host h1; group web availability-set; group db availability-set approval=all; "
@@ -20,64 +20,64 @@ def approve(name: str, *events: str) -> Approve:
 
 def test_an_empty_request_is_good() -> None:
     """Nothing is asked, nothing happens."""
-    assert Asking(FLEET).give(approve("web-0")) == ()
+    assert FleetHarness(FLEET).give(approve("web-0")) == ()
 
 
 def test_an_id_named_twice_is_approved_once() -> None:
     """A repetition within one request is a repetition."""
-    office = Asking(FLEET, "ann freezes web-0")
+    harness = FleetHarness(FLEET, "ann freezes web-0")
 
-    facts = office.give(approve("web-0", office.id("E1"), office.id("E1")))
+    facts = harness.give(approve("web-0", harness.id("E1"), harness.id("E1")))
 
     assert kinds(facts) == ["Approved", "Started"]
 
 
 def test_several_events_are_approved_at_once() -> None:
     """One request may speak for many events."""
-    office = Asking(FLEET, "ann freezes host h1", "ann freezes db-0")
+    harness = FleetHarness(FLEET, "ann freezes host h1", "ann freezes db-0")
 
-    facts = office.give(approve("db-0", office.id("E1"), office.id("E3")))
+    facts = harness.give(approve("db-0", harness.id("E1"), harness.id("E3")))
 
-    assert [fact.event for fact in facts if isinstance(fact, Approved)] == [office.id("E1"), office.id("E3")]
+    assert [fact.event for fact in facts if isinstance(fact, Approved)] == [harness.id("E1"), harness.id("E3")]
 
 
 def test_a_caller_that_is_no_vm_any_more_sees_nothing() -> None:
     """Who left the fleet approves nothing in it."""
-    office = Asking(FLEET, "ann freezes web-0")
+    harness = FleetHarness(FLEET, "ann freezes web-0")
 
     with pytest.raises(Unknown):
-        office.give(approve("web-9", office.id("E1")))
+        harness.give(approve("web-9", harness.id("E1")))
 
 
 def test_that_nobody_is_left_to_object_is_no_approval() -> None:
     """A delete of a deallocated VM, whom nobody can ask, waits for its time under the rule ``all``."""
-    office = Asking(
+    harness = FleetHarness(
         "ann declares: group pool scale-set approval=all terminate_notice=300; vm pool-0 in pool; vm pool-1 in pool",
         "pool-1 asks",
         "ann deallocates pool-0",
         "ann deletes pool-0",
     )
-    office.say("pool-1 approves E1")
+    harness.say("pool-1 approves E1")
 
-    assert office.fleet.events[office.id("E1")].status == "scheduled"
+    assert harness.fleet.events[harness.id("E1")].status == "scheduled"
 
 
 PATIENT = "ann declares: host h1; group web availability-set postpone_limit=600; vm web-0 in web on h1"
 
 
-def postpone(office: Asking, *seconds: int, approves: bool = False) -> Approve:
+def postpone(harness: FleetHarness, *seconds: int, approves: bool = False) -> Approve:
     """Ask for more time before E1 so many times in one request, and perhaps approve it too."""
-    wishes = tuple(Postponement(office.id("E1"), each) for each in seconds)
-    events = (office.id("E1"),) if approves else ()
+    wishes = tuple(Postponement(harness.id("E1"), each) for each in seconds)
+    events = (harness.id("E1"),) if approves else ()
     return Approve(id="p", by=Caller(CallerKind.VM, "web-0"), events=events, postponements=wishes)
 
 
 @pytest.mark.parametrize("seconds", [1, 600])
 def test_an_event_is_postponed_by_a_second_as_well_as_by_all_that_is_left(seconds: int) -> None:
     """The limit itself is allowed."""
-    office = Asking(PATIENT, "ann freezes web-0")
+    harness = FleetHarness(PATIENT, "ann freezes web-0")
 
-    (fact,) = office.give(postpone(office, seconds))
+    (fact,) = harness.give(postpone(harness, seconds))
 
     assert isinstance(fact, Postponed)
     assert fact.seconds == seconds
@@ -86,16 +86,16 @@ def test_an_event_is_postponed_by_a_second_as_well_as_by_all_that_is_left(second
 @pytest.mark.parametrize("seconds", [-1, 0, 601])
 def test_less_than_a_second_or_more_than_is_left_is_refused(seconds: int) -> None:
     """In a sentence that says how much is."""
-    office = Asking(PATIENT, "ann freezes web-0")
+    harness = FleetHarness(PATIENT, "ann freezes web-0")
 
     with pytest.raises(Refused, match=f"can be postponed by 1 to 600 s more, not by {seconds} s"):
-        office.give(postpone(office, seconds))
+        harness.give(postpone(harness, seconds))
 
 
 @pytest.mark.parametrize(("seconds", "approves"), [((10, 10), False), ((10,), True)], ids=["twice", "and approved"])
 def test_nobody_says_two_things_of_an_event_at_once(seconds: tuple[int, ...], *, approves: bool) -> None:
     """Neither two postponements nor one beside an approval; nothing of such a request happens."""
-    office = Asking(PATIENT, "ann freezes web-0")
+    harness = FleetHarness(PATIENT, "ann freezes web-0")
 
     with pytest.raises(Refused, match="is named more than once"):
-        office.give(postpone(office, *seconds, approves=approves))
+        harness.give(postpone(harness, *seconds, approves=approves))

@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from forewarn.core.commands import OperateVm, VmOperation
-from tests.core.asking import ANN, NOON
+from tests.core.harness import ANN, NOON
 
 
 def test_a_command_is_the_same_on_the_other_side() -> None:

@@ -2,14 +2,14 @@
 
 import pytest
 
-from forewarn.core.commands import Command, Wake
+from forewarn.core.commands import CheckDeadlines, Command
 from forewarn.core.decide import decide, enact
 from forewarn.core.errors import Refused
 from forewarn.core.fleet import Fleet
 from forewarn.core.model import NODE
 from forewarn.core.notice import Rules
-from tests.core.asking import ANN, NOON, Asking
-from tests.core.witness import packed
+from tests.core.harness import ANN, NOON, FleetHarness
+from tests.core.invariant_checker import packed
 
 
 class Unheard(Command, frozen=True, kw_only=True, tag="unheard"):
@@ -24,21 +24,21 @@ def test_a_command_that_no_rule_decides_is_a_mistake_of_ours() -> None:
 
 def test_to_decide_is_to_look_only() -> None:
     """The fleet is the same before and after."""
-    office = Asking("ann declares: group web availability-set; vm web-0 in web", "ann freezes web-0")
-    before = packed(office.fleet)
-    list(decide(office.fleet, Wake(id="w", by=NODE, events=(office.id("E1"),)), NOON, Rules()))
+    harness = FleetHarness("ann declares: group web availability-set; vm web-0 in web", "ann freezes web-0")
+    before = packed(harness.fleet)
+    list(decide(harness.fleet, CheckDeadlines(id="w", by=NODE, events=(harness.id("E1"),)), NOON, Rules()))
 
-    assert packed(office.fleet) == before
+    assert packed(harness.fleet) == before
 
 
 def test_waking_what_is_gone_or_early_does_nothing() -> None:
     """A deadline may come late, twice, or for an event that has ended."""
-    office = Asking("ann declares: group web availability-set; vm web-0 in web", "ann freezes web-0")
+    harness = FleetHarness("ann declares: group web availability-set; vm web-0 in web", "ann freezes web-0")
 
-    assert office.give(Wake(id="w", by=NODE, events=(office.id("E1"), "gone"))) == ()
+    assert harness.give(CheckDeadlines(id="w", by=NODE, events=(harness.id("E1"), "gone"))) == ()
 
 
 def test_an_unknown_event_is_named() -> None:
     """Who takes back what is not there is told so."""
     with pytest.raises(Refused, match="there is no unfinished event 'E1'"):
-        Asking().say("ann cancels E1")
+        FleetHarness().say("ann cancels E1")

@@ -6,6 +6,7 @@ import msgspec
 import pytest
 
 from forewarn.core.facts import (
+    AccessFact,
     AnyFact,
     ClockStepped,
     DeclarationFact,
@@ -14,13 +15,12 @@ from forewarn.core.facts import (
     EventChanged,
     EventCreated,
     Fetched,
-    Observed,
-    OutsiderFact,
+    ObservationRecorded,
     RecordChanged,
     RecordSetChanged,
     Started,
 )
-from tests.core.asking import ANN, NOON
+from tests.core.harness import ANN, NOON
 
 RELEASED = {
     "fleet-changed", "group-set", "enrolled", "switched-off", "asked", "fetched", "announced", "started-at-once",
@@ -60,9 +60,9 @@ def test_a_fact_that_nobody_knows_is_refused() -> None:
 def test_the_named_unions_divide_the_kinds_of_fact() -> None:
     """Each kind is in one of them, so that a reader that matches them all handles every kind once."""
     unions = (
-        EventCreated, EventChanged, RecordSetChanged, RecordChanged, DeclarationFact, EnrolmentFact, OutsiderFact,
+        EventCreated, EventChanged, RecordSetChanged, RecordChanged, DeclarationFact, EnrolmentFact, AccessFact,
     )  # fmt: skip
-    kinds = [kind for union in unions for kind in get_args(union)] + [Fetched, Observed, ClockStepped]
+    kinds = [kind for union in unions for kind in get_args(union)] + [Fetched, ObservationRecorded, ClockStepped]
 
     assert len(kinds) == len(set(kinds))
     assert set(kinds) == set(get_args(AnyFact))

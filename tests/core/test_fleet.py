@@ -2,11 +2,11 @@
 
 import pytest
 
-from forewarn.core import parts as parts_module
+from forewarn.core import chunks as parts_module
 from forewarn.core.facts import Asked, Entry, Fetch, Fetched, Mark, VmMoved
-from forewarn.core.fleet import DAWN, Fleet
-from tests.core.asking import ANN, NOON, Asking
-from tests.core.witness import copy_of, derived, packed
+from forewarn.core.fleet import EPOCH, Fleet
+from tests.core.harness import ANN, NOON, FleetHarness
+from tests.core.invariant_checker import copy_of, derived, packed
 
 FLEET = (
     "ann declares: host h1; host h2; group web availability-set; group db standalone; "
@@ -16,8 +16,8 @@ FLEET = (
 
 def test_a_fleet_in_many_pieces_is_the_same_fleet(monkeypatch: pytest.MonkeyPatch) -> None:
     """However small the pieces of a snapshot are, nothing is lost between them."""
-    monkeypatch.setattr(parts_module, "_PIECE", 1)
-    fleet = Asking(FLEET, "web-0 asks", "ann freezes host h1", "ann restarts web-0").fleet
+    monkeypatch.setattr(parts_module, "_CHUNK_SIZE", 1)
+    fleet = FleetHarness(FLEET, "web-0 asks", "ann freezes host h1", "ann restarts web-0").fleet
 
     assert len(list(fleet.parts())) > 8
     assert packed(copy_of(fleet)) == packed(fleet)
@@ -27,7 +27,7 @@ def test_a_fleet_in_many_pieces_is_the_same_fleet(monkeypatch: pytest.MonkeyPatc
 def test_an_entry_sets_the_time_of_the_last_fact() -> None:
     """The time that the rules are given never falls below it."""
     fleet = Fleet()
-    assert fleet.last_at == DAWN
+    assert fleet.last_at == EPOCH
     fleet.enter(Entry(1, NOON, "c", ANN, ()))
 
     assert fleet.last_at == NOON
@@ -35,7 +35,7 @@ def test_an_entry_sets_the_time_of_the_last_fact() -> None:
 
 def test_notes_on_what_has_ended_or_left_change_nothing() -> None:
     """A fetch or a mark may be recorded after its event or group is gone."""
-    fleet = Asking(FLEET).fleet
+    fleet = FleetHarness(FLEET).fleet
     before = packed(fleet)
     fleet.evolve(Fetched((Fetch("gone", "web-0", NOON),)))
     fleet.evolve(Asked((Mark("gone", NOON, "web-0"),)))
@@ -45,7 +45,7 @@ def test_notes_on_what_has_ended_or_left_change_nothing() -> None:
 
 def test_a_vm_stands_on_one_host_at_a_time() -> None:
     """A move takes it from the one and puts it on the other."""
-    fleet = Asking(FLEET).fleet
+    fleet = FleetHarness(FLEET).fleet
     fleet.evolve(VmMoved("web-0", "h2"))
 
     assert fleet.vms_on("h1") == ("web-1",)
@@ -54,32 +54,32 @@ def test_a_vm_stands_on_one_host_at_a_time() -> None:
 
 def test_a_new_group_goes_on_from_the_highest_incarnation_that_left() -> None:
     """No incarnation of a name ever shows two things, even if another group bore the name."""
-    office = Asking(FLEET, "ann restarts db-0", "the driver is done with E1", "ann declares: no vm db-0")
-    office.say("ann declares: group db availability-set; group new availability-set")
+    harness = FleetHarness(FLEET, "ann restarts db-0", "the driver is done with E1", "ann declares: no vm db-0")
+    harness.say("ann declares: group db availability-set; group new availability-set")
 
-    assert office.fleet.groups["db"].incarnation == 4
-    assert office.fleet.groups["new"].incarnation == 4
+    assert harness.fleet.groups["db"].incarnation == 4
+    assert harness.fleet.groups["new"].incarnation == 4
 
 
 def test_a_group_that_never_showed_anything_raises_nobody() -> None:
     """Fleets that only come and go keep their first incarnation."""
-    office = Asking(FLEET, "ann declares: no vm db-0", "ann declares: group db standalone; vm db-0 in db")
+    harness = FleetHarness(FLEET, "ann declares: no vm db-0", "ann declares: group db standalone; vm db-0 in db")
 
-    assert office.fleet.groups["db"].incarnation == 1
+    assert harness.fleet.groups["db"].incarnation == 1
 
 
 def test_every_declaration_is_a_change_of_its_own() -> None:
     """Who computed a difference before it is told to look again, also after a change of terms."""
-    office = Asking(FLEET)
-    assert office.fleet.changes == 1
-    office.say("ann sets web approval=all")
+    harness = FleetHarness(FLEET)
+    assert harness.fleet.changes == 1
+    harness.say("ann sets web approval=all")
 
-    assert office.fleet.changes == 2
+    assert harness.fleet.changes == 2
 
 
 def test_a_crash_is_remembered_by_a_restored_fleet() -> None:
     """Else the machine that the driver finds dead again after a restart would be taken for another crash."""
-    asking = Asking("ann declares: host h1; group db availability-set; vm db-0 in db on h1")
-    asking.say("the driver sees db-0 crashed")
+    harness = FleetHarness("ann declares: host h1; group db availability-set; vm db-0 in db on h1")
+    harness.say("the driver sees db-0 crashed")
 
-    assert list(copy_of(asking.fleet).crashed) == ["db-0"]
+    assert list(copy_of(harness.fleet).crashed) == ["db-0"]

@@ -2,7 +2,7 @@
 
 from hypothesis import settings
 
-from tests.core.deeds import FleetMachine
+from tests.core.fleet_machine import FleetMachine
 
 TestInvariants = FleetMachine.TestCase
 # What takes several steps to go wrong needs more stories than a single value does.

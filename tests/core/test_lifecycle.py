@@ -6,7 +6,7 @@ from forewarn.core import lifecycle
 from forewarn.core.errors import Refused
 from forewarn.core.facts import Attempted, Canceled, Completed, Failed, Started
 from forewarn.core.model import Event, EventSource, EventStatus, EventType
-from tests.core.asking import NOON
+from tests.core.harness import NOON
 
 SCHEDULED = Event(
     id="e",

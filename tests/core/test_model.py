@@ -1,7 +1,7 @@
 """The records themselves: what they derive from their fields."""
 
 from forewarn.core.model import NODE, Caller, CallerKind, Vm
-from tests.core.asking import Asking
+from tests.core.harness import FleetHarness
 
 
 def test_a_vm_stands_where_it_was_moved_to() -> None:
@@ -19,13 +19,13 @@ def test_a_caller_is_named_with_its_origin() -> None:
 
 def test_a_vm_that_is_gone_stays_in_resources_only() -> None:
     """Resources are fixed for life; the VMs of an event are those still there."""
-    office = Asking(
+    harness = FleetHarness(
         "ann declares: host h1; group web availability-set; vm web-0 in web on h1; vm web-1 in web on h1",
         "ann freezes host h1",
         "ann deletes web-0",
         "the driver is done with E2",
     )
-    event = office.fleet.events[office.id("E1")]
+    event = harness.fleet.events[harness.id("E1")]
 
     assert event.resources == ("web-0", "web-1")
     assert event.vms == ("web-1",)

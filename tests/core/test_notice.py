@@ -17,7 +17,7 @@ from forewarn.core.notice import (
     check_line,
     whole_second,
 )
-from tests.core.asking import NOON
+from tests.core.harness import NOON
 
 BY_USER = "Virtual machine is going to be {} as requested by authorized user."
 MAINTENANCE = "Host server is undergoing maintenance."

@@ -10,7 +10,7 @@ from forewarn.core.errors import LimitReached, Refused
 from forewarn.core.facts import Announced, AnyFact
 from forewarn.core.model import Event
 from forewarn.core.notice import Rules
-from tests.core.asking import ANN, NOON, Asking, kinds
+from tests.core.harness import ANN, NOON, FleetHarness, kinds
 
 FLEET = (
     "ann declares: host h1; group web availability-set; "
@@ -40,7 +40,7 @@ def announced(facts: tuple[AnyFact, ...]) -> list[Event]:
 def test_ids_come_from_the_command() -> None:
     """Event n of a command is uuid5(command id, n); the rules draw nothing."""
     command = OperateHost(id=ID, by=ANN, operation=HostOperation.FREEZE, host="h1")
-    events = announced(Asking(FLEET).give(command))
+    events = announced(FleetHarness(FLEET).give(command))
 
     assert [event.id for event in events] == [str(uuid5(UUID(ID), "0")), str(uuid5(UUID(ID), "1"))]
     assert [event.resources for event in events] == [("web-0", "web-2"), ("web-1",)]
@@ -49,7 +49,7 @@ def test_ids_come_from_the_command() -> None:
 def test_a_time_in_another_zone_is_kept_in_utc() -> None:
     """NotBefore is shown as GMT, so it must be that."""
     berlin = timezone(timedelta(hours=1))
-    (event,) = announced(Asking(FLEET).give(freeze((NOON + timedelta(hours=2)).astimezone(berlin))))
+    (event,) = announced(FleetHarness(FLEET).give(freeze((NOON + timedelta(hours=2)).astimezone(berlin))))
 
     assert event.not_before == NOON + timedelta(hours=2)
     assert event.not_before.tzinfo is UTC
@@ -65,57 +65,57 @@ def test_a_time_in_another_zone_is_kept_in_utc() -> None:
 def test_a_time_beyond_the_calendar_is_refused(time: datetime) -> None:
     """Rounding it up, or moving it to UTC, would end beyond the last year."""
     with pytest.raises(Refused, match="too late"):
-        Asking(FLEET).give(freeze(time))
+        FleetHarness(FLEET).give(freeze(time))
 
 
 def test_a_time_before_the_calendar_is_refused() -> None:
     """The earliest of all times is too early, not an accident."""
     with pytest.raises(Refused, match="too early"):
-        Asking(FLEET).give(freeze(datetime(1, 1, 1, tzinfo=timezone(timedelta(hours=14)))))
+        FleetHarness(FLEET).give(freeze(datetime(1, 1, 1, tzinfo=timezone(timedelta(hours=14)))))
 
 
 @pytest.mark.parametrize("duration", [-2, 7 * 24 * 3600 + 1])
 def test_a_duration_that_makes_no_sense_is_refused(duration: int) -> None:
     """Seconds of interruption: none to a week, or unknown."""
     with pytest.raises(Refused, match="makes no sense"):
-        Asking(FLEET).give(freeze(duration=duration))
+        FleetHarness(FLEET).give(freeze(duration=duration))
 
 
 def test_what_is_given_stands_in_place_of_the_table() -> None:
     """Duration and description may be chosen; an empty description too."""
-    (event,) = announced(Asking(FLEET).give(freeze(duration=-1, description="")))
+    (event,) = announced(FleetHarness(FLEET).give(freeze(duration=-1, description="")))
 
     assert (event.duration, event.description) == (-1, "")
 
 
 def test_deallocated_vms_hear_nothing_of_their_host() -> None:
     """There is nothing to interrupt."""
-    office = Asking(FLEET, "ann deallocates web-0", "ann deallocates web-1", "ann deallocates web-2")
+    harness = FleetHarness(FLEET, "ann deallocates web-0", "ann deallocates web-1", "ann deallocates web-2")
 
-    assert office.say("ann freezes host h1") == ()
+    assert harness.say("ann freezes host h1") == ()
 
 
 def test_a_deallocated_vm_can_still_be_deleted() -> None:
     """Every other operation asks for it to be started first."""
-    office = Asking(FLEET, "ann deallocates web-0")
+    harness = FleetHarness(FLEET, "ann deallocates web-0")
 
     for verb in ("restarts", "redeploys", "freezes", "evicts"):
         with pytest.raises(Refused, match="start it first"):
-            office.say(f"ann {verb} web-0")
-    assert kinds(office.say("ann deletes web-0")) == ["StartedAtOnce"]
+            harness.say(f"ann {verb} web-0")
+    assert kinds(harness.say("ann deletes web-0")) == ["StartedAtOnce"]
 
 
 def test_what_has_started_keeps_its_vm() -> None:
     """A VM is not deallocated while it is being impacted."""
-    office = Asking(FLEET, "ann restarts web-0")
+    harness = FleetHarness(FLEET, "ann restarts web-0")
 
     with pytest.raises(Refused, match="which has started"):
-        office.say("ann deallocates web-0")
+        harness.say("ann deallocates web-0")
 
 
 def test_the_limit_is_an_error_of_its_own() -> None:
     """The command line tells a reached limit from other refusals."""
-    office = Asking(FLEET, "web-0 asks", "ann restarts web-0", rules=Rules(user_operation_limit=1))
+    harness = FleetHarness(FLEET, "web-0 asks", "ann restarts web-0", rules=Rules(user_operation_limit=1))
 
     with pytest.raises(LimitReached):
-        office.say("ann restarts web-1")
+        harness.say("ann restarts web-1")

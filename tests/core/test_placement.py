@@ -4,9 +4,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from forewarn.core.facts import FleetChanged, HostCordonSet, HostStateSet, StartedAtOnce, VmDeallocated
-from forewarn.core.fleet import DAWN, Fleet
+from forewarn.core.fleet import EPOCH, Fleet
 from forewarn.core.model import Event, EventSource, EventStatus, EventType, GroupKind, GroupTerms, Host, HostState, Vm
-from forewarn.core.placement import Capacity, HostCapacity, Plan, VmDemand, plan_drain
+from forewarn.core.placement import Capacity, DrainPlan, HostCapacity, VmDemand, plan_drain
 
 GIB = 1024**3
 
@@ -46,14 +46,14 @@ def test_vms_that_nothing_tells_apart_are_spread_by_number() -> None:
 def test_failed_cordoned_and_degraded_hosts_take_none() -> None:
     """One that is expected to fail is taken only where no other is left."""
     fleet = fleet_of(*vms_on("h1", "a"))
-    fleet.evolve(HostStateSet("h2", HostState.FAILED, DAWN))
-    fleet.evolve(HostCordonSet("h3", True, DAWN))
+    fleet.evolve(HostStateSet("h2", HostState.FAILED, EPOCH))
+    fleet.evolve(HostCordonSet("h3", True, EPOCH))
     assert plan_drain(fleet, "h1", Capacity()).placements == {"a": "h4"}
 
-    fleet.evolve(HostStateSet("h4", HostState.DEGRADED, DAWN))
+    fleet.evolve(HostStateSet("h4", HostState.DEGRADED, EPOCH))
     assert plan_drain(fleet, "h1", Capacity()).placements == {"a": "h4"}
 
-    fleet.evolve(HostCordonSet("h4", True, DAWN))
+    fleet.evolve(HostCordonSet("h4", True, EPOCH))
     assert plan_drain(fleet, "h1", Capacity()).left == {"a": "no other host is up and not cordoned"}
 
 
@@ -71,7 +71,7 @@ def test_who_cannot_go_is_named_with_the_reason() -> None:
         {"h3": "it does not answer"},
     )
 
-    assert plan_drain(fleet, "h1", capacity) == Plan(
+    assert plan_drain(fleet, "h1", capacity) == DrainPlan(
         left={
             "small": "h2: it has no active network lan; h3: it does not answer",
             "large": "h2 has 2048 MiB left, and it needs 4096 MiB; h3: it does not answer",
@@ -104,8 +104,8 @@ def test_what_other_moves_will_bring_counts() -> None:
         "b",
         ("b",),
         EventStatus.STARTED,
-        DAWN,
-        DAWN,
+        EPOCH,
+        EPOCH,
         "vm move",
         target="h3",
     )

@@ -2,8 +2,8 @@
 
 from datetime import UTC, datetime
 
+from forewarn.core.credentials import Role, Subscription, SubscriptionKind, Token
 from forewarn.core.facts import SubscriptionSet, TokenCreated, VmStarted
-from forewarn.core.outsiders import Role, Subscription, SubscriptionKind, Token
 from forewarn.core.public_facts import public_fields
 
 

@@ -5,21 +5,21 @@ import pytest
 from forewarn.core.facts import Entry
 from forewarn.core.model import NODE, Caller, CallerKind
 from forewarn.core.subjects import subjects_of
-from tests.core.asking import ANN, NOON, Asking
+from tests.core.harness import ANN, NOON, FleetHarness
 
 FLEET = "ann declares: host h1; host h2; group web availability-set; vm web-0 in web on h1; vm web-1 in web on h1"
 
 
-def subjects(office: Asking, sentence: str, by: Caller = NODE) -> set[str]:
-    facts = office.say(sentence)
-    return {office.labels.put_into(key) for key in subjects_of(Entry(1, NOON, "c", by, facts))} - {"command:c"}
+def subjects(harness: FleetHarness, sentence: str, by: Caller = NODE) -> set[str]:
+    facts = harness.say(sentence)
+    return {harness.labels.put_into(key) for key in subjects_of(Entry(1, NOON, "c", by, facts))} - {"command:c"}
 
 
 def test_a_change_is_found_by_all_it_names() -> None:
     """Hosts, groups and VMs, those that left too, and the groups that VMs joined and left."""
-    office = Asking(FLEET)
+    harness = FleetHarness(FLEET)
     found = subjects(
-        office, "ann declares: host h3; group db availability-set; vm db-0 in db; no vm web-1; no host h2"
+        harness, "ann declares: host h3; group db availability-set; vm db-0 in db; no vm web-1; no host h2"
     )
 
     assert found == {"host:h3", "group:db", "vm:db-0", "vm:web-1", "group:web", "host:h2"}
@@ -27,9 +27,9 @@ def test_a_change_is_found_by_all_it_names() -> None:
 
 def test_an_event_is_found_by_all_it_concerns() -> None:
     """Its id, its group, its host and its VMs."""
-    office = Asking(FLEET)
+    harness = FleetHarness(FLEET)
 
-    assert subjects(office, "ann freezes host h1") == {"event:E1", "group:web", "host:h1", "vm:web-0", "vm:web-1"}
+    assert subjects(harness, "ann freezes host h1") == {"event:E1", "group:web", "host:h1", "vm:web-0", "vm:web-1"}
 
 
 @pytest.mark.parametrize(
@@ -45,14 +45,14 @@ def test_an_event_is_found_by_all_it_concerns() -> None:
 )
 def test_a_fact_is_found_by_its_subject(sentence: str, found: set[str]) -> None:
     """Each in its own way."""
-    assert subjects(Asking(FLEET, "ann freezes host h1"), sentence) == found
+    assert subjects(FleetHarness(FLEET, "ann freezes host h1"), sentence) == found
 
 
 def test_a_move_is_found_by_vm_and_host() -> None:
     """Whoever looks at the host sees who came."""
-    office = Asking(FLEET, "ann redeploys web-0")
+    harness = FleetHarness(FLEET, "ann redeploys web-0")
 
-    assert {"vm:web-0", "host:h2"} < subjects(office, "the driver is done with E1, web-0 on h2")
+    assert {"vm:web-0", "host:h2"} < subjects(harness, "the driver is done with E1, web-0 on h2")
 
 
 def test_an_entry_is_found_by_its_command_and_its_caller() -> None:

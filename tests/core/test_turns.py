@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from forewarn.core.model import Event, EventSource, EventStatus, EventType
 from forewarn.core.turns import _Ahead, _order, takes_turns
-from tests.core.asking import NOON
+from tests.core.harness import NOON
 
 FREEZE = Event(
     id="one",

@@ -14,7 +14,7 @@ from forewarn.core.model import NODE, Event, EventStatus
 from forewarn.core.turns import DUE
 from forewarn.node.timekeeper import Timekeeper
 from tests.core import invariants_of_facts, invariants_of_steps
-from tests.core.deeds import FleetMachine
+from tests.core.fleet_machine import FleetMachine
 from tests.core.fleets import fleets
 from tests.core.words import MONDAY
 

@@ -39,7 +39,7 @@ _CLOCK = re.compile(r"the clock is set to (.*)")
 
 def retell(story: str) -> str:
     """Return the story with what the rules make of it now."""
-    teller = _Teller()
+    teller = _TranscriptReplay()
     told: list[str] = []
     is_outcome = False
     for line in story.splitlines():
@@ -55,7 +55,7 @@ def retell(story: str) -> str:
     return "\n".join(told) + "\n"
 
 
-class _Teller:
+class _TranscriptReplay:
     def __init__(self) -> None:
         self._fleet = Fleet()
         self._labels = Labels()

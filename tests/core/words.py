@@ -26,7 +26,7 @@ from forewarn.core.facts import (
     HostCordonSet,
     HostStateSet,
     IncarnationsRaised,
-    Observed,
+    ObservationRecorded,
     Postponed,
     Started,
     StartedAtOnce,
@@ -155,8 +155,10 @@ def say(fact: AnyFact, labels: Labels) -> str:
             return ", ".join([*raised, *([f"removed VMs have seen incarnation {retired}"] if retired else [])])
         case ClockStepped(at=at, expected=expected):
             return f"the clock steps from {say_time(expected)} to {say_time(at)}"
-        case Observed(sighting=sighting):
-            return f"{sighting.vm} was seen {sighting.what}" + (f": {sighting.detail}" if sighting.detail else "")
+        case ObservationRecorded(observation=observation):
+            return f"{observation.vm} was seen {observation.what}" + (
+                f": {observation.detail}" if observation.detail else ""
+            )
         case Enrolled():
             return f"{fact.group} is switched on by {fact.by}"
         case SwitchedOff():

@@ -35,7 +35,7 @@ class Remains(NamedTuple):
     processes: list[str]
 
 
-class World:
+class DemoHarness:
     """A network without anything in it, and a directory for temporary files, so that every trace can be seen."""
 
     def __init__(self, keeper: int, directory: Path) -> None:
@@ -88,7 +88,7 @@ class World:
 
 
 @pytest.fixture
-def world() -> Iterator[World]:
+def harness() -> Iterator[DemoHarness]:
     # The paths of sockets must be short.
     with (
         tempfile.TemporaryDirectory(prefix="w") as name,
@@ -101,18 +101,18 @@ def world() -> Iterator[World]:
     ):
         assert keeper.stdout is not None
         assert keeper.stdout.readline() == "ready\n"
-        world = World(keeper.pid, Path(name))
-        yield world
-        world.close()
+        harness = DemoHarness(keeper.pid, Path(name))
+        yield harness
+        harness.close()
         assert keeper.stdin is not None
         keeper.stdin.close()
 
 
-def test_every_claim_holds_and_nothing_is_left(world: World) -> None:
+def test_every_claim_holds_and_nothing_is_left(harness: DemoHarness) -> None:
     """Rebooted, frozen, moved, maintained in turn, evicted: each is claimed, and checked; then all is gone."""
-    before = world.remains()
+    before = harness.remains()
 
-    demo = world.begin()
+    demo = harness.begin()
     said, _ = demo.communicate(timeout=PATIENCE)
 
     assert demo.returncode == 0, said
@@ -130,13 +130,13 @@ def test_every_claim_holds_and_nothing_is_left(world: World) -> None:
     assert "its machine is gone" in told
     assert told.count("stayed: ") == 5
     assert "Nothing is left behind" in said
-    assert world.remains() == before
+    assert harness.remains() == before
 
 
-def test_an_interruption_half_way_leaves_nothing(world: World) -> None:
+def test_an_interruption_half_way_leaves_nothing(harness: DemoHarness) -> None:
     """Ctrl-C, pressed by somebody impatient, ends the demo with its own words, and with all that it made."""
-    before = world.remains()
-    demo = world.begin()
+    before = harness.remains()
+    demo = harness.begin()
     said = _read_until(demo, "web-0 says: I am ready")
 
     demo.send_signal(signal.SIGINT)
@@ -146,46 +146,46 @@ def test_an_interruption_half_way_leaves_nothing(world: World) -> None:
     assert demo.returncode == 130, said + rest
     assert re.search(r"^Interrupted\.\n(.+\n)*Nothing is left behind", rest, re.MULTILINE), rest
     assert "Traceback" not in said + rest
-    assert world.remains() == before
+    assert harness.remains() == before
 
 
-def test_a_failure_half_way_is_said_and_leaves_nothing(world: World) -> None:
+def test_a_failure_half_way_is_said_and_leaves_nothing(harness: DemoHarness) -> None:
     """A machine dies that should not: one sentence says which, the exit code is 1, and the rest is taken away."""
-    before = world.remains()
-    demo = world.begin()
+    before = harness.remains()
+    demo = harness.begin()
     said = _read_until(demo, "forewarn serve answers")
 
-    (machine,) = (process for process in world.remains().processes if b"\0web-1\0" in _command(process))
+    (machine,) = (process for process in harness.remains().processes if b"\0web-1\0" in _command(process))
     os.kill(int(machine), signal.SIGKILL)
 
     rest, _ = demo.communicate(timeout=PATIENCE)
     assert demo.returncode == 1, said + rest
     assert "The demo failed: the machine of web-1 has ended, though nobody asked for it.\n" in rest
     assert "Traceback" not in said + rest
-    assert world.remains() == before
+    assert harness.remains() == before
 
 
-def test_what_a_killed_demo_left_is_taken_away_by_the_next(world: World) -> None:
+def test_what_a_killed_demo_left_is_taken_away_by_the_next(harness: DemoHarness) -> None:
     """It had no time to do it itself; nothing of anybody else's is touched."""
-    before = world.remains()
-    killed = world.begin()
+    before = harness.remains()
+    killed = harness.begin()
     _read_until(killed, "forewarn serve answers")
     killed.kill()
     killed.communicate()
-    assert world.remains() != before
+    assert harness.remains() != before
 
-    demo = world.begin()
+    demo = harness.begin()
     said = _read_until(demo, "a network of its own")
     demo.send_signal(signal.SIGINT)
     rest, _ = demo.communicate(timeout=PATIENCE)
     assert "Nothing is left behind" in rest, said + rest
-    assert world.remains() == before
+    assert harness.remains() == before
 
 
-def test_guests_that_stay_are_there_to_be_played_with(world: World) -> None:
+def test_guests_that_stay_are_there_to_be_played_with(harness: DemoHarness) -> None:
     """What it says to type works in another terminal; Ctrl-C is the way out, and no failure."""
-    before = world.remains()
-    demo = world.begin("--stay")
+    before = harness.remains()
+    demo = harness.begin("--stay")
     said = _read_until(demo, "event show last")
 
     (data,) = re.findall(r"export FOREWARN_DATA=(\S+)", said)
@@ -200,7 +200,7 @@ def test_guests_that_stay_are_there_to_be_played_with(world: World) -> None:
     rest, _ = demo.communicate(timeout=PATIENCE)
     assert demo.returncode == 0, said + rest
     assert re.search(r"^It is over\.\n(.+\n)*Nothing is left behind", rest, re.MULTILINE), rest
-    assert world.remains() == before
+    assert harness.remains() == before
 
 
 def _read_until(demo: subprocess.Popen[str], words: str) -> str:

@@ -5,8 +5,8 @@ import io
 import pytest
 from rich.console import Console
 
+from demo.guest_observer import GuestObservations, Sample
 from demo.view import View
-from demo.watching import Sample, Seen
 
 
 def console(width: int = 80, *, is_terminal: bool = True) -> Console:
@@ -34,7 +34,7 @@ def test_plain_lines_tell_everything(monkeypatch: pytest.MonkeyPatch, variable: 
     shown = console(is_terminal=bool(variable))
     with View(shown) as view:
         view.show([])
-        view.tell_heard(Seen("web-0", "", 0), "I have booted")
+        view.tell_heard(GuestObservations("web-0", "", 0), "I have booted")
         view.tell_recorded("Reboot of web-0 is over")
         view.tell_claim("its machine is gone", holds=True)
 
@@ -49,7 +49,7 @@ def test_the_last_word_is_the_last() -> None:
     shown = console(is_terminal=False)
     with View(shown) as view:
         view.end("Interrupted.", is_good=False)
-        view.tell_heard(Seen("web-0", "", 0), "I have booted")
+        view.tell_heard(GuestObservations("web-0", "", 0), "I have booted")
         view.tell_recorded("Reboot of web-0 is over")
 
     assert said(shown) == "\nInterrupted.\n"
@@ -59,7 +59,7 @@ def test_the_last_word_is_the_last() -> None:
 def test_a_terminal_shows_guests_and_journal_in_a_picture(width: int) -> None:
     """Name, boot id, clock, state and last words of each, whole, and the newest of the journal."""
     shown = console(width)
-    guest = Seen("web-0", "", 0, state="frozen", words="I am ready: approved")
+    guest = GuestObservations("web-0", "", 0, state="frozen", words="I am ready: approved")
     guest.boots.append("3f2a91c0-0000")
     guest.samples.append(Sample(100, 12.34, "3f2a91c0-0000"))
     with View(shown) as view:

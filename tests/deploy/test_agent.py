@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 
 from forewarn.agent import settings
-from forewarn.agent.assembly import holding_by_default, make_handlers
-from forewarn.agent.plan import OnFailure
+from forewarn.agent.decision.plan import OnFailure
+from forewarn.agent.runtime.assembly import holding_by_default, make_handlers
 from forewarn.cli.root import EXIT_CODES
 from forewarn.core.errors import BadInput
 

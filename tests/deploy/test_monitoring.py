@@ -19,15 +19,15 @@ import pytest
 
 from forewarn.clocks import ManualClock
 from forewarn.control.bodies import SubscriptionBody, TokenBody, VmOperationBody
-from forewarn.control.client import Client
-from forewarn.control.metrics import Metrics, Sources
-from forewarn.control.tally import Tally
+from forewarn.control.client import ControlClient
+from forewarn.control.server.event_counters import EventCounters
+from forewarn.control.server.metrics import Metrics, MetricSources
+from forewarn.core.credentials import Role, SubscriptionKind
 from forewarn.core.errors import Unavailable
 from forewarn.core.notice import Rules
-from forewarn.core.outsiders import Role, SubscriptionKind
 from forewarn.journal.memory import MemoryJournal
 from forewarn.node.node import Node
-from tests.office import FLEET
+from tests.harness import FLEET
 from tests.ports import free_port
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
@@ -39,7 +39,7 @@ PATIENCE = 180.0
 def known() -> set[str]:
     """Return the names of all samples that the service tells of."""
     node = Node(MemoryJournal(), ManualClock(), Rules())
-    metrics = Metrics(node, Tally(), Sources(documents=lambda: [("2020-07-01", 200, 0)]))
+    metrics = Metrics(node, EventCounters(), MetricSources(documents=lambda: [("2020-07-01", 200, 0)]))
     text = metrics.render().decode()
     told = {family.name for family in metrics.collect() if not family.samples}
     return told | {line.partition("{")[0].partition(" ")[0] for line in text.splitlines() if line[0] != "#"}
@@ -197,7 +197,7 @@ def test_prometheus_scrapes_and_alertmanager_fires(tmp_path: Path) -> None:
         hook, received = parts.enter_context(receiver())
         ports = ("--metadata", f"127.0.0.1:{metadata}", "--control", f"127.0.0.1:{control}")
         parts.enter_context(started(tmp_path / "forewarn.log", *forewarn, *ports))
-        client = parts.enter_context(Client.local(tmp_path / "data"))
+        client = parts.enter_context(ControlClient.local(tmp_path / "data"))
         made = eventually(lambda: client.create_token(TokenBody(name="prometheus", role=Role.VIEWER)))
         configure(tmp_path, made.token, control, alertmanager, hook)
         address = f"--web.listen-address=127.0.0.1:{alertmanager}"

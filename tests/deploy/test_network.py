@@ -136,6 +136,6 @@ def test_dnsmasq_tells_guests_where_the_service_is(machine: Hypervisor) -> None:
         *("dnsmasq", "--no-daemon", "--port=0", f"--conf-file={DEPLOY / 'dnsmasq' / 'forewarn.conf'}"),
         *("--interface=forewarn0", "--dhcp-range=10.0.0.1,10.0.0.9", f"--dhcp-leasefile={machine.directory}/leases"),
     ):
-        asking = "from forewarn.client.shouting import offered_endpoints; print(offered_endpoints())"
+        asking = "from forewarn.client.dhcp_discovery import offered_endpoints; print(offered_endpoints())"
         heard = (guest.run(sys.executable, "-c", asking) for _ in range(10))  # dnsmasq may not be up at first
         assert any("192.0.2.10" in each for each in heard)

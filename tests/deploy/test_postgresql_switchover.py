@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from forewarn.agent.handler import Direction, Done, Failed, Result
+from forewarn.agent.handler import Direction, HandlerDone, HandlerFailed, HandlerResult
 from forewarn.agent.handlers.command import CommandHandler
 from forewarn.testing.handler_contract import HandlerTrial
 from tests.cleaning import closed_on_failure
@@ -48,10 +48,10 @@ class SwitchoverTrial(HandlerTrial):
     def hang(self) -> bool:
         return False
 
-    def do(self, *, seconds: float = 60, **more: object) -> Result:
+    def do(self, *, seconds: float = 60, **more: object) -> HandlerResult:
         return self.make(**more).do(self.task(Direction.DO, seconds=seconds))
 
-    def undo(self, kept: dict[str, str] | None = None) -> Result:
+    def undo(self, kept: dict[str, str] | None = None) -> HandlerResult:
         return self.make().undo(self.task(Direction.UNDO, kept=kept))
 
 
@@ -82,8 +82,8 @@ def wait_until(holds: Callable[[], bool]) -> None:
     raise AssertionError("it never became so")
 
 
-def reason(answer: Result) -> str:
-    assert isinstance(answer, Failed), answer
+def reason(answer: HandlerResult) -> str:
+    assert isinstance(answer, HandlerFailed), answer
     return answer.reason
 
 
@@ -135,13 +135,13 @@ def test_no_committed_row_is_lost(trial: SwitchoverTrial) -> None:
     answer = trial.do()
     writer.wait()
 
-    assert answer == Done({"role": "standby"})
+    assert answer == HandlerDone({"role": "standby"})
     there = {int(line) for line in pair.right.ask("select n from rows").split()}
     assert len(writer.acknowledged) > 100
     assert set(writer.acknowledged) <= there
     assert trial.is_ready()
 
-    assert isinstance(trial.undo(answer.kept), Done)
+    assert isinstance(trial.undo(answer.kept), HandlerDone)
     pair.right.ask("insert into rows values (-1)")
     wait_until(lambda: pair.left.ask("select count(*) from rows where n = -1") == "1")
     assert trial.is_ready()
@@ -154,7 +154,7 @@ def test_the_roles_change_back_at_the_other_vms_event(trial: SwitchoverTrial) ->
     wait_until(lambda: follows(pair.left))
     pair.left, pair.right = pair.right, pair.left
 
-    assert trial.do() == Done({"role": "standby"})
+    assert trial.do() == HandlerDone({"role": "standby"})
     assert trial.is_ready()
 
 
@@ -163,8 +163,8 @@ def test_on_a_standby_nothing_is_done(trial: SwitchoverTrial) -> None:
     pair = trial.pair
     pair.left, pair.right = pair.right, pair.left
 
-    assert trial.do() == Done(detail="this server is a standby already")
-    assert trial.undo() == Done()
+    assert trial.do() == HandlerDone(detail="this server is a standby already")
+    assert trial.undo() == HandlerDone()
     assert trial.is_ready()
 
 
@@ -198,7 +198,7 @@ def test_done_again_after_a_kill_it_goes_on(trial: SwitchoverTrial) -> None:
     reason(trial.do(STOP=f"{trial.pair.left.stop_command}; kill -9 $PPID"))
     assert not trial.pair.left.runs()
 
-    assert trial.do() == Done({"role": "standby"})
+    assert trial.do() == HandlerDone({"role": "standby"})
     assert trial.is_ready()
 
 
@@ -206,7 +206,7 @@ def test_undone_after_a_kill_the_primary_is_back(trial: SwitchoverTrial) -> None
     """Killed between stop and promotion, undo starts the old primary."""
     reason(trial.do(STOP=f"{trial.pair.left.stop_command}; kill -9 $PPID"))
 
-    assert isinstance(trial.undo(), Done)
+    assert isinstance(trial.undo(), HandlerDone)
     assert trial.pair.left.is_primary()
     assert not trial.pair.right.is_primary()
 
@@ -216,7 +216,7 @@ def test_killed_after_the_promotion_it_becomes_a_standby(trial: SwitchoverTrial)
     reason(trial.do(START="kill -9 $PPID"))
     assert trial.pair.right.is_primary()
 
-    assert isinstance(trial.undo(), Done)
+    assert isinstance(trial.undo(), HandlerDone)
     assert trial.is_ready()
 
 
@@ -227,7 +227,7 @@ def test_a_reboot_half_way_leaves_one_primary(trial: SwitchoverTrial) -> None:
     left.start()
     assert not left.is_primary()
 
-    assert isinstance(trial.undo(), Done)
+    assert isinstance(trial.undo(), HandlerDone)
     assert left.is_primary()
     assert not trial.pair.right.is_primary()
 
@@ -237,7 +237,7 @@ def test_killed_before_the_stop_it_begins_anew(trial: SwitchoverTrial) -> None:
     reason(trial.do(STOP="kill -9 $PPID"))
     assert trial.pair.left.is_primary()
 
-    assert trial.do() == Done({"role": "standby"})
+    assert trial.do() == HandlerDone({"role": "standby"})
     assert trial.is_ready()
 
 
@@ -251,5 +251,5 @@ def test_cut_off_during_the_promotion_it_never_guesses(trial: SwitchoverTrial) -
         assert reason(answer).endswith("and it is standby; promote one of them by hand")
     assert not left.runs()
     right.ask("select pg_promote()")
-    assert isinstance(trial.undo(), Done)
+    assert isinstance(trial.undo(), HandlerDone)
     assert trial.is_ready()

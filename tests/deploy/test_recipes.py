@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from forewarn.agent import settings
-from forewarn.agent.assembly import make_handlers
-from forewarn.agent.handler import Direction, Done, Failed, Result
+from forewarn.agent.handler import Direction, HandlerDone, HandlerFailed, HandlerResult
 from forewarn.agent.handlers.command import CommandHandler
+from forewarn.agent.runtime.assembly import make_handlers
 from forewarn.testing.handler_contract import HandlerContract, HandlerTrial
 from tests.deploy.slurm import Slurm
 
@@ -33,10 +33,10 @@ class RecipeTrial(HandlerTrial):
         given = {"do": [program, "do"], "undo": [program, "undo"], "environment": self.environment()}
         return CommandHandler.from_settings(given | more, self.directory)
 
-    def do(self, *, seconds: float | None = None) -> Result:
+    def do(self, *, seconds: float | None = None) -> HandlerResult:
         return self.make().do(self.task(Direction.DO, seconds=seconds))
 
-    def undo(self) -> Result:
+    def undo(self) -> HandlerResult:
         return self.make().undo(self.task(Direction.UNDO))
 
 
@@ -118,8 +118,8 @@ def test_people_are_told_what_and_when_and_that_it_is_over(tmp_path: Path) -> No
             return {"TELL": f"cat >> {tmp_path}/told"}
 
     trial = Telling(tmp_path)
-    assert isinstance(trial.do(), Done)
-    assert isinstance(trial.undo(), Done)
+    assert isinstance(trial.do(), HandlerDone)
+    assert isinstance(trial.undo(), HandlerDone)
     first, second = (tmp_path / "told").read_text().splitlines()
 
     assert re.fullmatch(
@@ -176,7 +176,7 @@ def test_a_drain_of_slurm_names_the_jobs_that_are_left(tmp_path: Path, slurm: Sl
     job = slurm.begin_job()
     answer = SlurmTrial(tmp_path / "kept", slurm).do(seconds=5)
 
-    assert isinstance(answer, Failed)
+    assert isinstance(answer, HandlerFailed)
     assert answer.reason.endswith(f"jobs still run on vm0: {job}")
     assert slurm.run("sinfo", "--noheader", "--format=%E") == "forewarn: Reboot of web-0"
 
@@ -190,5 +190,5 @@ def test_a_node_that_slurm_does_not_have_is_told(tmp_path: Path, slurm: Slurm) -
             return super().environment() | {"NODE": "vm9"}
 
     answer = Astray(tmp_path / "kept", slurm).do()
-    assert isinstance(answer, Failed)
+    assert isinstance(answer, HandlerFailed)
     assert "Slurm has no node vm9, or does not answer; set NODE" in answer.reason

@@ -14,9 +14,9 @@ from urllib.request import Request, urlopen
 import pytest
 
 import forewarn
-from forewarn.activation import NAMES
 from forewarn.cli.root import EXIT_CODES
 from forewarn.core.errors import BadInput
+from forewarn.socket_activation import NAMES
 from tests.agent.handlers.systemd_machine import PATIENCE, SystemdMachine
 from tests.ports import free_port
 
@@ -88,7 +88,7 @@ address = "127.0.0.1"
 """
 
 
-class Site:
+class SystemdHarness:
     """A systemd with the service's units, as they are delivered but for places and names of this machine."""
 
     def __init__(self, directory: Path) -> None:
@@ -100,7 +100,7 @@ class Site:
         run = f"{PYTHON} -P -m forewarn"
         changes = {
             r"^ExecStart=.*": f"ExecStart={run} serve --config /run/units/forewarn.toml --data /var/lib/forewarn\n"
-            f"ExecStartPost={run}.journal.fold /var/lib/forewarn 60\n"
+            f"ExecStartPost={run}.journal.sqlite.snapshot_process /var/lib/forewarn 60\n"
             "StandardError=append:/run/log\n"
             f"Environment=LD_LIBRARY_PATH=/run/python/lib PYTHONPATH={':'.join(places[each] for each in found)}",
             r"^(User|Group|Wants|After)=.*\n": "",
@@ -131,8 +131,8 @@ class Site:
 
 
 @pytest.fixture
-def site_(tmp_path: Path) -> Iterator[Site]:
-    made = Site(tmp_path / "units")
+def site_(tmp_path: Path) -> Iterator[SystemdHarness]:
+    made = SystemdHarness(tmp_path / "units")
     with made.machine:
         yield made
 
@@ -145,7 +145,7 @@ def eventually(holds: Callable[[], bool]) -> None:
 
 
 @pytest.mark.end_to_end
-def test_a_real_systemd_starts_reloads_watches_and_stops_it(site_: Site) -> None:
+def test_a_real_systemd_starts_reloads_watches_and_stops_it(site_: SystemdHarness) -> None:
     """Under all the rules of its unit, as a user of its own; its snapshot process lives under them too."""
     machine = site_.machine
     machine.call("start", "forewarn")
@@ -172,7 +172,7 @@ def test_a_real_systemd_starts_reloads_watches_and_stops_it(site_: Site) -> None
 
 
 @pytest.mark.end_to_end
-def test_a_real_systemd_passes_it_sockets(site_: Site) -> None:
+def test_a_real_systemd_passes_it_sockets(site_: SystemdHarness) -> None:
     """A guest's question starts it; one that comes while it restarts is answered, and the socket file stays."""
     machine = site_.machine
     machine.run("mkdir", "/var/lib")

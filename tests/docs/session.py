@@ -62,7 +62,7 @@ class Typed(msgspec.Struct, frozen=True):
     expected: tuple[str, ...]
 
 
-class Page(msgspec.Struct, frozen=True):
+class DocumentedSession(msgspec.Struct, frozen=True):
     """What a page asks its reader to do."""
 
     service: str
@@ -70,11 +70,11 @@ class Page(msgspec.Struct, frozen=True):
     typed: tuple[Typed, ...]
 
 
-def read(text: str) -> Page:
+def read(text: str) -> DocumentedSession:
     """Find a page's files and commands."""
     session = _SESSION.search(text)
     typed = tuple(each for block in _CONSOLE.findall(text) for each in _typed(block))
-    return Page(session[1] if session else "", dict(_FILE.findall(text)), typed)
+    return DocumentedSession(session[1] if session else "", dict(_FILE.findall(text)), typed)
 
 
 def _typed(block: str) -> Iterator[Typed]:

@@ -6,7 +6,7 @@ from typing import Protocol
 from uuid import UUID, uuid5
 
 from forewarn.core.model import Event, EventSource, EventStatus, EventType, Vm
-from forewarn.node.driver import Berth, Impact, Outcome, Underway
+from forewarn.node.driver import CandidateHost, Impact, ImpactOutcome, ImpactUnderway
 
 NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 _NAMES = UUID("9a0c3c4e-0f5c-4c7c-8f3a-1d3d3b2f6a10")
@@ -20,7 +20,7 @@ def impact(
     duration: int = -1,
     host: str = "h1",
     operation: str = "host freeze",
-    berths: tuple[Berth, ...] = (),
+    candidates: tuple[CandidateHost, ...] = (),
     attempted_at: datetime = NOW,
 ) -> Impact:
     event = Event(
@@ -36,21 +36,21 @@ def impact(
         duration=duration,
         host=host,
     )
-    return Impact(event, tuple(Vm(vm, "web", host="h7") for vm in vms), attempted_at, berths=berths)
+    return Impact(event, tuple(Vm(vm, "web", host="h7") for vm in vms), attempted_at, candidates=candidates)
 
 
 class Performing(Protocol):
     """What has impacts carried out: a driver, or what a driver is made of."""
 
-    def perform(self, impact: Impact) -> Outcome: ...
+    def perform(self, impact: Impact) -> ImpactOutcome: ...
 
-    def outcome_of(self, impact: Impact) -> Outcome: ...
+    def outcome_of(self, impact: Impact) -> ImpactOutcome: ...
 
 
-def carried_out(driver: Performing, asked: Impact) -> Outcome:
+def carried_out(driver: Performing, asked: Impact) -> ImpactOutcome:
     """Have an impact performed and return its end, as the node does."""
     outcome = driver.perform(asked)
-    while isinstance(outcome, Underway):
+    while isinstance(outcome, ImpactUnderway):
         threading.Event().wait(0.01)
         outcome = driver.outcome_of(asked)
     return outcome

@@ -19,8 +19,18 @@ from forewarn.core.errors import BadInput
 from forewarn.core.model import EventType, Vm
 from forewarn.drivers import command
 from forewarn.drivers.command import CommandDriver
-from forewarn.drivers.record import KEPT_FOR
-from forewarn.node.driver import Done, Driver, Failed, Impact, NotBegun, Outcome, Underway, Unknowable, can_switch
+from forewarn.drivers.run_record import KEPT_FOR
+from forewarn.node.driver import (
+    Driver,
+    Impact,
+    ImpactDone,
+    ImpactFailed,
+    ImpactNotBegun,
+    ImpactOutcome,
+    ImpactUnderway,
+    ImpactUnknown,
+    can_switch,
+)
 from forewarn.testing.driver_contract import DriverContract, DriverTrial
 from tests.drivers.impacts import NOW, impact
 
@@ -53,7 +63,7 @@ CommandDriver.from_settings({"program": program}, clock, 1.0, Path(directory)).p
 """
 
 
-class Machine:
+class CommandHarness:
     """A directory with a counting program, and the drivers that call it."""
 
     def __init__(self, place: Path) -> None:
@@ -111,28 +121,28 @@ class Machine:
 
 
 @pytest.fixture
-def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Machine]:
+def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[CommandHarness]:
     monkeypatch.setattr(command, "_WORTH_WAITING", 60.0)  # a slow machine's run is not to be taken for a long one
-    machine = Machine(tmp_path)
+    machine = CommandHarness(tmp_path)
     yield machine
     machine.close()
 
 
-def in_thread(call: Callable[[], Outcome]) -> Callable[[], Outcome]:
+def in_thread(call: Callable[[], ImpactOutcome]) -> Callable[[], ImpactOutcome]:
     """Begin a call; return what waits for its answer."""
-    answers: list[Outcome] = []
+    answers: list[ImpactOutcome] = []
     thread = threading.Thread(target=lambda: answers.append(call()), daemon=True)
     thread.start()
 
-    def answer() -> Outcome:
+    def answer() -> ImpactOutcome:
         thread.join(60)
         return answers[0]
 
     return answer
 
 
-def when_ended(driver: Driver, asked: Impact) -> Outcome:
-    while isinstance(outcome := driver.outcome_of(asked), Underway):
+def when_ended(driver: Driver, asked: Impact) -> ImpactOutcome:
+    while isinstance(outcome := driver.outcome_of(asked), ImpactUnderway):
         threading.Event().wait(0.02)
     return outcome
 
@@ -140,7 +150,7 @@ def when_ended(driver: Driver, asked: Impact) -> Outcome:
 class CommandTrial(DriverTrial):
     """The contract with a counting program."""
 
-    def __init__(self, machine: Machine) -> None:
+    def __init__(self, machine: CommandHarness) -> None:
         self._machine = machine
 
     def make(self, **more: object) -> Driver:
@@ -162,17 +172,17 @@ class TestCommandDriver(DriverContract):
     """It keeps the contract, killed half-way too."""
 
     @pytest.fixture
-    def trial(self, machine: Machine) -> DriverTrial:
+    def trial(self, machine: CommandHarness) -> DriverTrial:
         return CommandTrial(machine)
 
 
-def test_the_program_is_told_everything(machine: Machine) -> None:
+def test_the_program_is_told_everything(machine: CommandHarness) -> None:
     """The environment holds what a shell script needs, stdin the whole impact."""
     machine.write('#!/bin/sh\ncd "$(dirname "$0")"; echo "$*" > words; env > told; cat > said\n')
     asked = impact(EventType.FREEZE, vms=("web-0", "web-1"), duration=9)
     driver = machine.driver(program=[str(machine.program), "extra"], environment={"SPARE": "h9"})
 
-    assert driver.perform(asked) == Done()
+    assert driver.perform(asked) == ImpactDone()
     told = dict(line.split("=", 1) for line in (machine.place / "told").read_text().splitlines())
     assert {name: told[name] for name in sorted(told) if name.startswith(("FOREWARN_", "SPARE"))} == {
         "FOREWARN_DURATION": "9",
@@ -189,128 +199,128 @@ def test_the_program_is_told_everything(machine: Machine) -> None:
     assert msgspec.json.decode((machine.place / "said").read_bytes(), type=Impact) == asked
 
 
-def test_the_host_of_a_vm_s_own_event_is_where_it_stands(machine: Machine) -> None:
+def test_the_host_of_a_vm_s_own_event_is_where_it_stands(machine: CommandHarness) -> None:
     """An event that names no host is told with the host its VM stands on."""
     machine.write('#!/bin/sh\necho "$FOREWARN_HOST"\n')
 
-    assert machine.driver().perform(impact(host="")) == Done(detail="h7")
+    assert machine.driver().perform(impact(host="")) == ImpactDone(detail="h7")
 
 
-def test_the_program_may_name_new_hosts(machine: Machine) -> None:
+def test_the_program_may_name_new_hosts(machine: CommandHarness) -> None:
     """What the program says of moved VMs comes back, and again for whoever asks later."""
     machine.write("""#!/bin/sh\necho '{"hosts": {"web-0": "h2"}, "detail": "moved"}'\n""")
     machine.driver().perform(impact())
 
-    assert machine.driver().outcome_of(impact()) == Done({"web-0": "h2"}, "moved")
+    assert machine.driver().outcome_of(impact()) == ImpactDone({"web-0": "h2"}, "moved")
 
 
-def test_a_failing_program_gives_its_reason(machine: Machine) -> None:
+def test_a_failing_program_gives_its_reason(machine: CommandHarness) -> None:
     """The last line of stderr is the reason, and it is not tried again."""
     machine.write('#!/bin/sh\necho x >> "$0.log"; echo "no such domain" >&2; exit 4\n')
     driver = machine.driver()
 
-    assert driver.perform(impact()) == Failed("exit code 4: no such domain")
-    assert driver.perform(impact()) == Failed("exit code 4: no such domain")
+    assert driver.perform(impact()) == ImpactFailed("exit code 4: no such domain")
+    assert driver.perform(impact()) == ImpactFailed("exit code 4: no such domain")
     assert (machine.place / "program.log").read_text() == "x\n"
 
 
-def test_a_reason_does_not_repeat_what_the_environment_holds(machine: Machine) -> None:
+def test_a_reason_does_not_repeat_what_the_environment_holds(machine: CommandHarness) -> None:
     """It goes into log, history and messages; what is short is a word, and stays."""
     machine.write('#!/bin/sh\necho "login with $KEY refused in $ZONE" >&2; exit 1\n')
     driver = machine.driver(environment={"KEY": "PLANTEDkey", "ZONE": "eu-1"})
 
-    assert driver.perform(impact()) == Failed("exit code 1: login with … refused in eu-1")
+    assert driver.perform(impact()) == ImpactFailed("exit code 1: login with … refused in eu-1")
 
 
-def test_a_program_that_takes_too_long_has_failed(machine: Machine) -> None:
+def test_a_program_that_takes_too_long_has_failed(machine: CommandHarness) -> None:
     """The time for one event is bounded."""
     machine.write("#!/bin/sh\nexec sleep 60\n")
 
-    assert machine.driver(timeout=0.1, grace=0.1).perform(impact()) == Failed("took too long and was stopped")
+    assert machine.driver(timeout=0.1, grace=0.1).perform(impact()) == ImpactFailed("took too long and was stopped")
 
 
-def test_a_program_that_is_gone_has_failed(machine: Machine) -> None:
+def test_a_program_that_is_gone_has_failed(machine: CommandHarness) -> None:
     """A program that was deleted after the start is a failure with a reason."""
     driver = machine.driver()
     machine.program.unlink()
     outcome = driver.perform(impact())
 
-    assert isinstance(outcome, Failed)
+    assert isinstance(outcome, ImpactFailed)
     assert "No such file" in outcome.reason
 
 
-def test_a_record_that_cannot_be_kept_prevents_the_run(machine: Machine) -> None:
+def test_a_record_that_cannot_be_kept_prevents_the_run(machine: CommandHarness) -> None:
     """What cannot be recorded is not begun."""
     machine.records.touch()
     outcome = machine.driver().perform(impact())
 
-    assert outcome == Failed(f"the program could not be started: [Errno 17] File exists: '{machine.records}'")
+    assert outcome == ImpactFailed(f"the program could not be started: [Errno 17] File exists: '{machine.records}'")
     assert machine.times_done(impact().event.id) == 0
 
 
-def test_a_runner_that_dies_at_once_has_failed(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_runner_that_dies_at_once_has_failed(machine: CommandHarness, monkeypatch: pytest.MonkeyPatch) -> None:
     """A runner that could not even record its beginning has begun nothing; the event does not hang."""
     monkeypatch.setattr(sys, "executable", "/bin/false")
     outcome = machine.driver().perform(impact())
 
-    assert isinstance(outcome, Failed)
+    assert isinstance(outcome, ImpactFailed)
     assert f"see that {machine.records} is writable" in outcome.reason
 
 
-def test_nothing_recorded_is_not_begun(machine: Machine) -> None:
+def test_nothing_recorded_is_not_begun(machine: CommandHarness) -> None:
     """The driver knows of itself that it never called the program; asking leaves no trace."""
-    assert machine.driver().outcome_of(impact()) == NotBegun()
+    assert machine.driver().outcome_of(impact()) == ImpactNotBegun()
     assert not machine.records.exists()
 
 
-def test_what_may_have_been_forgotten_is_unknowable(machine: Machine) -> None:
+def test_what_may_have_been_forgotten_is_unknowable(machine: CommandHarness) -> None:
     """Records are kept for a time; past it, none does not mean that nothing was begun."""
     long_ago = impact(attempted_at=NOW - KEPT_FOR)
 
-    assert isinstance(machine.driver().outcome_of(long_ago), Unknowable)
+    assert isinstance(machine.driver().outcome_of(long_ago), ImpactUnknown)
 
 
-def test_a_second_call_does_not_wait_for_the_first(machine: Machine) -> None:
+def test_a_second_call_does_not_wait_for_the_first(machine: CommandHarness) -> None:
     """While the program runs, performing again says Underway at once and runs nothing."""
     machine.stop_half_way()
     driver = machine.driver()
     first = in_thread(lambda: driver.perform(impact()))
     machine.wait_for_half_way()
 
-    assert isinstance(machine.driver().perform(impact()), Underway)
+    assert isinstance(machine.driver().perform(impact()), ImpactUnderway)
     machine.go_on()
-    assert first() == Done()
+    assert first() == ImpactDone()
     assert machine.times_done(impact().event.id) == 1
 
 
-def test_the_program_outlives_forewarn(machine: Machine) -> None:
+def test_the_program_outlives_forewarn(machine: CommandHarness) -> None:
     """Killed half-way, Forewarn finds it under way when it comes back, and its end when it ends."""
     asked = impact()
     machine.kill_forewarn_during(asked)
     driver = machine.driver()
 
-    assert isinstance(driver.outcome_of(asked), Underway)
-    assert isinstance(driver.perform(asked), Underway)
+    assert isinstance(driver.outcome_of(asked), ImpactUnderway)
+    assert isinstance(driver.perform(asked), ImpactUnderway)
     machine.go_on()
-    assert when_ended(driver, asked) == Done()
+    assert when_ended(driver, asked) == ImpactDone()
     assert machine.times_done(asked.event.id) == 1
 
 
-def test_a_long_run_does_not_hold_the_caller(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_long_run_does_not_hold_the_caller(machine: CommandHarness, monkeypatch: pytest.MonkeyPatch) -> None:
     """After some seconds it is under way, and its end is found by asking."""
     monkeypatch.setattr(command, "_WORTH_WAITING", 0.0)
     machine.stop_half_way()
     driver = machine.driver()
 
-    assert isinstance(driver.perform(impact()), Underway)
+    assert isinstance(driver.perform(impact()), ImpactUnderway)
     machine.wait_for_half_way()
-    assert isinstance(driver.outcome_of(impact()), Underway)
+    assert isinstance(driver.outcome_of(impact()), ImpactUnderway)
     machine.go_on()
-    assert when_ended(driver, impact()) == Done()
+    assert when_ended(driver, impact()) == ImpactDone()
     assert machine.times_done(impact().event.id) == 1
 
 
-def test_close_frees_the_caller_and_lets_the_program_finish(machine: Machine) -> None:
+def test_close_frees_the_caller_and_lets_the_program_finish(machine: CommandHarness) -> None:
     """Stopping the service does not stop a maintenance half-way."""
     machine.stop_half_way()
     driver = machine.driver()
@@ -318,12 +328,12 @@ def test_close_frees_the_caller_and_lets_the_program_finish(machine: Machine) ->
     machine.wait_for_half_way()
     driver.close()
 
-    assert isinstance(performing(), Underway)
+    assert isinstance(performing(), ImpactUnderway)
     machine.go_on()
-    assert when_ended(machine.driver(), impact()) == Done()
+    assert when_ended(machine.driver(), impact()) == ImpactDone()
 
 
-def lose_the_run(machine: Machine, **settings: object) -> Outcome:
+def lose_the_run(machine: CommandHarness, **settings: object) -> ImpactOutcome:
     """Kill runner and program half-way, as a power cut would; return what perform makes of it."""
     machine.stop_half_way()
     driver = machine.driver(**settings)
@@ -335,18 +345,20 @@ def lose_the_run(machine: Machine, **settings: object) -> Outcome:
     return outcome
 
 
-def test_an_end_that_nobody_saw_is_unknowable(machine: Machine) -> None:
+def test_an_end_that_nobody_saw_is_unknowable(machine: CommandHarness) -> None:
     """With the runner lost and a program that does not remember, nobody knows, and nothing is repeated."""
     lost = lose_the_run(machine)
 
-    assert isinstance(lost, Unknowable)
+    assert isinstance(lost, ImpactUnknown)
     assert machine.driver().outcome_of(impact()) == lost
     assert machine.driver().perform(impact()) == lost
     assert not (machine.place / "asked").exists()
 
 
-@pytest.mark.parametrize(("answer", "outcome"), [("0", Done()), ("3", NotBegun()), ("5", Unknowable("exit code 5"))])
-def test_a_program_that_remembers_is_asked(machine: Machine, answer: str, outcome: Outcome) -> None:
+@pytest.mark.parametrize(
+    ("answer", "outcome"), [("0", ImpactDone()), ("3", ImpactNotBegun()), ("5", ImpactUnknown("exit code 5"))]
+)
+def test_a_program_that_remembers_is_asked(machine: CommandHarness, answer: str, outcome: ImpactOutcome) -> None:
     """Where the record has no end, the program tells by exit code."""
     lose_the_run(machine)
     (machine.place / "answer").write_text(answer)
@@ -354,49 +366,49 @@ def test_a_program_that_remembers_is_asked(machine: Machine, answer: str, outcom
     assert machine.driver(remembers=True).outcome_of(impact()) == outcome
 
 
-def test_what_the_program_says_was_not_begun_is_performed(machine: Machine) -> None:
+def test_what_the_program_says_was_not_begun_is_performed(machine: CommandHarness) -> None:
     """A run lost before it did anything can be repeated on the program's word."""
     (machine.place / "answer").write_text("3")
-    assert isinstance(lose_the_run(machine, remembers=True), Failed)
+    assert isinstance(lose_the_run(machine, remembers=True), ImpactFailed)
 
-    assert machine.driver(remembers=True).perform(impact()) == Done()
+    assert machine.driver(remembers=True).perform(impact()) == ImpactDone()
     assert machine.times_done(impact().event.id) == 1
 
 
-def test_a_program_that_remembers_is_asked_where_there_is_no_record(machine: Machine) -> None:
+def test_a_program_that_remembers_is_asked_where_there_is_no_record(machine: CommandHarness) -> None:
     """Another node may have called it; a program that remembers knows more than this machine."""
     (machine.place / "answer").write_text("0")
 
-    assert machine.driver(remembers=True).outcome_of(impact()) == Done()
+    assert machine.driver(remembers=True).outcome_of(impact()) == ImpactDone()
 
 
-def test_the_program_is_not_asked_what_the_record_knows(machine: Machine) -> None:
+def test_the_program_is_not_asked_what_the_record_knows(machine: CommandHarness) -> None:
     """An end on record is the answer."""
     machine.driver(remembers=True).perform(impact())
 
-    assert machine.driver(remembers=True).outcome_of(impact()) == Done()
+    assert machine.driver(remembers=True).outcome_of(impact()) == ImpactDone()
     assert not (machine.place / "asked").exists()
 
 
-def test_a_node_that_keeps_nothing_lends_a_directory_for_its_life(machine: Machine) -> None:
+def test_a_node_that_keeps_nothing_lends_a_directory_for_its_life(machine: CommandHarness) -> None:
     """Without a directory records live in a temporary one, which goes when the driver is closed."""
     driver = CommandDriver.from_settings({"program": str(machine.program)}, ManualClock(NOW), 1.0)
     lent = driver._directory
 
-    assert driver.perform(impact()) == Done()
-    assert driver.perform(impact()) == Done()
+    assert driver.perform(impact()) == ImpactDone()
+    assert driver.perform(impact()) == ImpactDone()
     assert machine.times_done(impact().event.id) == 1
     driver.close()
     assert not lent.exists()
 
 
-def test_a_program_on_the_path_is_found(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_program_on_the_path_is_found(machine: CommandHarness, monkeypatch: pytest.MonkeyPatch) -> None:
     """A bare name is looked up on the PATH, a relative path from where Forewarn was started."""
     monkeypatch.setenv("PATH", f"{machine.place}:{os.environ['PATH']}")
     monkeypatch.chdir(machine.place.parent)
 
-    assert machine.driver(program="program").perform(impact()) == Done()
-    assert machine.driver(program=f"{machine.place.name}/program").perform(impact(name="two")) == Done()
+    assert machine.driver(program="program").perform(impact()) == ImpactDone()
+    assert machine.driver(program=f"{machine.place.name}/program").perform(impact(name="two")) == ImpactDone()
 
 
 @pytest.mark.parametrize(
@@ -424,7 +436,7 @@ def test_a_wrong_setting_is_refused_at_start(tmp_path: Path, settings: dict[str,
     assert sentence in str(refused.value)
 
 
-def test_the_impact_can_be_read_by_any_json_reader(machine: Machine) -> None:
+def test_the_impact_can_be_read_by_any_json_reader(machine: CommandHarness) -> None:
     """What stands on stdin is plain JSON, with names from the glossary."""
     machine.write('#!/bin/sh\ncat > "$0.said"\n')
     machine.driver().perform(impact())
@@ -453,9 +465,9 @@ def test_the_program_starts_and_stops_vms_where_it_is_said_to(tmp_path: Path) ->
     settings: dict[str, object] = {"program": str(program), "switches": True}
     driver = CommandDriver.from_settings(settings, SystemClock(), 1.0, tmp_path / "driver")
 
-    assert switched(driver, vm, on=False) == Done()
+    assert switched(driver, vm, on=False) == ImpactDone()
     assert json.loads((tmp_path / "said").read_text())["vm"]["name"] == "web-0"
-    assert switched(driver, vm, on=True) == Failed("'switch start' failed: exit code 1: no room")
+    assert switched(driver, vm, on=True) == ImpactFailed("'switch start' failed: exit code 1: no room")
     assert (tmp_path / "switched").read_text().splitlines() == [
         "stop vm deallocate web-0 h1 web",
         "start vm start web-0 h1 web",
@@ -472,9 +484,9 @@ def test_a_program_that_was_not_said_to_switch_is_not_asked(tmp_path: Path) -> N
     assert not can_switch(CommandDriver.from_settings({"program": str(program)}, SystemClock(), 1.0, tmp_path))
 
 
-def switched(driver: CommandDriver, vm: Vm, *, on: bool) -> Outcome:
+def switched(driver: CommandDriver, vm: Vm, *, on: bool) -> ImpactOutcome:
     outcome = driver.switch(vm, on=on)
-    while isinstance(outcome, Underway):
+    while isinstance(outcome, ImpactUnderway):
         threading.Event().wait(0.01)
         outcome = driver.switch(vm, on=on)
     return outcome

@@ -9,10 +9,10 @@ import pytest
 
 from forewarn.clocks import ManualClock
 from forewarn.core.model import EventType
-from forewarn.drivers.command import LONGEST_QUESTION, CommandDriver, CommandSettings
-from forewarn.drivers.record import KEPT_FOR
-from forewarn.drivers.runner import KEPT
-from forewarn.node.driver import Done, Driver, Failed
+from forewarn.drivers.command import OUTCOME_TIMEOUT, CommandDriver, CommandDriverSettings
+from forewarn.drivers.program_runner import KEPT
+from forewarn.drivers.run_record import KEPT_FOR
+from forewarn.node.driver import Driver, ImpactDone, ImpactFailed
 from tests.drivers.impacts import NOW, carried_out, impact
 
 pytestmark = pytest.mark.end_to_end
@@ -64,7 +64,7 @@ def called(place: Path) -> list[str]:
 )
 def test_the_program_does_what_was_announced(place: Path, type: EventType, calls: list[str]) -> None:
     """Each type of event becomes the right calls, for all VMs."""
-    assert carried_out(driver(place), impact(type, vms=("a", "b"), duration=0)) == Done()
+    assert carried_out(driver(place), impact(type, vms=("a", "b"), duration=0)) == ImpactDone()
     assert called(place) == calls
 
 
@@ -72,7 +72,7 @@ def test_the_program_names_the_new_hosts(place: Path) -> None:
     """After a redeploy Forewarn knows where the VMs stand."""
     done = carried_out(driver(place), impact(EventType.REDEPLOY, vms=("a", "b")))
 
-    assert done == Done({"a": "h9", "b": "h9"})
+    assert done == ImpactDone({"a": "h9", "b": "h9"})
     assert called(place)[0] == "migrate --live --persistent --undefinesource a qemu+ssh://root@h9/system"
 
 
@@ -80,14 +80,14 @@ def test_the_program_fails_with_the_reason(place: Path) -> None:
     """What virsh complains of is the reason of the failure."""
     failed = carried_out(driver(place, BROKEN="reboot b"), impact(vms=("a", "b")))
 
-    assert failed == Failed("exit code 1: error: reboot b is broken")
+    assert failed == ImpactFailed("exit code 1: error: reboot b is broken")
 
 
 def test_no_vm_stays_paused(place: Path) -> None:
     """A freeze that fails half-way resumes every VM."""
     failed = carried_out(driver(place, BROKEN="suspend b"), impact(EventType.FREEZE, vms=("a", "b"), duration=0))
 
-    assert isinstance(failed, Failed)
+    assert isinstance(failed, ImpactFailed)
     assert called(place)[-2:] == ["resume a", "resume b"]
 
 
@@ -100,7 +100,7 @@ def test_the_guide_names_every_setting_with_its_default() -> None:
         else {"{}": "empty", "False": "false"}.get(str(field.default), f"{field.default:g}")
         if field.default is not msgspec.NODEFAULT
         else "empty"
-        for field in msgspec.structs.fields(CommandSettings)
+        for field in msgspec.structs.fields(CommandDriverSettings)
     }
 
     assert rows == defaults
@@ -120,4 +120,4 @@ def test_the_guide_s_figures_are_the_code_s() -> None:
     """How much counts, how long records are kept, how long a question may take."""
     assert f"The first {KEPT // 1024} KiB of stdout" in GUIDE
     assert f"kept for {KEPT_FOR.days} days" in GUIDE
-    assert f"within {LONGEST_QUESTION:g} seconds" in GUIDE
+    assert f"within {OUTCOME_TIMEOUT:g} seconds" in GUIDE

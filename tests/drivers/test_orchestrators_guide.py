@@ -13,7 +13,7 @@ import pytest
 from forewarn.clocks import ManualClock
 from forewarn.core.model import EventType
 from forewarn.drivers.command import CommandDriver
-from forewarn.node.driver import Done, Failed, Outcome
+from forewarn.node.driver import ImpactDone, ImpactFailed, ImpactOutcome
 from tests.drivers.impacts import NOW, carried_out, impact
 
 pytestmark = pytest.mark.end_to_end
@@ -48,7 +48,7 @@ CLIENT_OF = {PROXMOX: "pvesh", OPENSTACK: "openstack", INCUS: "incus"}
 _LOOKS = ("get /cluster/resources", "get /nodes/", "server show", "list ")
 
 
-def perform(place: Path, program: str, type: EventType, **environment: str) -> tuple[Outcome, list[str]]:
+def perform(place: Path, program: str, type: EventType, **environment: str) -> tuple[ImpactOutcome, list[str]]:
     """Have a program do an impact on a VM; return the outcome and the calls that change something."""
     client = place / CLIENT_OF[program]
     client.write_text(f'#!/bin/sh\necho "$*" >> "$0.called"\n{CLIENTS[client.name]}')
@@ -113,7 +113,7 @@ def test_each_event_becomes_the_right_calls(tmp_path: Path, program: str, type: 
     """And a redeploy tells the new host."""
     outcome, called = perform(tmp_path, program, type)
 
-    assert outcome == Done({"a": "h9"} if type is EventType.REDEPLOY else {})
+    assert outcome == ImpactDone({"a": "h9"} if type is EventType.REDEPLOY else {})
     assert called == calls
 
 
@@ -135,7 +135,7 @@ def test_what_the_platform_complains_of_is_the_reason(
     """A move that fails ends the event with the platform's words."""
     outcome, _ = perform(tmp_path, program, EventType.REDEPLOY, **environment)
 
-    assert outcome == Failed(reason)
+    assert outcome == ImpactFailed(reason)
 
 
 @pytest.mark.parametrize(
@@ -151,7 +151,7 @@ def test_a_machine_that_does_not_listen_is_forced(
     """Asked first, then made to."""
     outcome, called = perform(tmp_path, program, EventType.REBOOT, **environment)
 
-    assert isinstance(outcome, Done)
+    assert isinstance(outcome, ImpactDone)
     assert called[-1] == second
 
 

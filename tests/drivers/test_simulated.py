@@ -8,7 +8,7 @@ from forewarn.clocks import ManualClock
 from forewarn.core.errors import BadInput
 from forewarn.core.model import EventType, Host, Vm
 from forewarn.drivers.simulated import SimulatedDriver
-from forewarn.node.driver import Berth, Done, Driver, Failed, Impact, Underway
+from forewarn.node.driver import CandidateHost, Driver, Impact, ImpactDone, ImpactFailed, ImpactUnderway
 from forewarn.testing.driver_contract import DriverContract, DriverTrial
 from tests.drivers.impacts import NOW, impact
 
@@ -24,7 +24,7 @@ class SimulatedTrial(DriverTrial):
         return SimulatedDriver.from_settings(more, self._clock, 1.0)
 
     def times_done(self, event_id: str) -> int:
-        return int(isinstance(self.make().outcome_of(self._impacts[event_id]), Done))
+        return int(isinstance(self.make().outcome_of(self._impacts[event_id]), ImpactDone))
 
     def now(self) -> datetime:
         return self._clock.now()
@@ -71,16 +71,18 @@ def test_an_impact_lasts_as_announced_or_as_set(
     ends_at = NOW + timedelta(seconds=seconds)
 
     if seconds:
-        assert driver.perform(asked) == Underway(ends_at, f"ends at {ends_at:%H:%M:%S} UTC")
+        assert driver.perform(asked) == ImpactUnderway(ends_at, f"ends at {ends_at:%H:%M:%S} UTC")
     clock.advance(timedelta(seconds=seconds))
-    assert isinstance(driver.outcome_of(asked), Done)
+    assert isinstance(driver.outcome_of(asked), ImpactDone)
 
 
 def test_hurry_divides_durations() -> None:
     """Thirty seconds hurried sixty times are half a second."""
     driver = SimulatedDriver.from_settings({}, ManualClock(NOW), 60.0)
 
-    assert driver.perform(impact(EventType.REBOOT)) == Underway(NOW + timedelta(seconds=0.5), "ends at 12:00:00 UTC")
+    assert driver.perform(impact(EventType.REBOOT)) == ImpactUnderway(
+        NOW + timedelta(seconds=0.5), "ends at 12:00:00 UTC"
+    )
 
 
 def test_performing_again_does_not_begin_anew() -> None:
@@ -108,7 +110,7 @@ def test_a_time_that_is_none_is_refused(settings: dict[str, object]) -> None:
         SimulatedDriver.from_settings(settings, ManualClock(NOW), 1.0)
 
 
-BERTHS = (Berth(Host("h8"), (Vm("web-9", "web", host="h8"),)), Berth(Host("h9")))
+BERTHS = (CandidateHost(Host("h8"), (Vm("web-9", "web", host="h8"),)), CandidateHost(Host("h9")))
 
 
 @pytest.mark.parametrize(
@@ -125,12 +127,12 @@ BERTHS = (Berth(Host("h8"), (Vm("web-9", "web", host="h8"),)), Berth(Host("h9"))
 def test_vms_stand_elsewhere_after_a_redeploy(type: EventType, operation: str, *, moved: bool) -> None:
     """Each on the host that has fewest of its group; a machine that crashed starts again where it was."""
     driver = SimulatedDriver.from_settings({"redeploy": 0, "freeze": 0}, ManualClock(NOW), 1.0)
-    asked = impact(type, vms=("web-0", "web-1", "web-2"), operation=operation, berths=BERTHS)
+    asked = impact(type, vms=("web-0", "web-1", "web-2"), operation=operation, candidates=BERTHS)
 
     outcome = driver.perform(asked)
 
     elsewhere = {"web-0": "h9", "web-1": "h8", "web-2": "h9"}
-    assert isinstance(outcome, Done)
+    assert isinstance(outcome, ImpactDone)
     assert outcome.hosts == (elsewhere if moved else {})
 
 
@@ -138,5 +140,5 @@ def test_without_another_host_a_redeploy_stays_and_a_failed_host_keeps_its_vms()
     """Nobody can be brought away from a host that failed if there is no other."""
     driver = SimulatedDriver.from_settings({"redeploy": 0}, ManualClock(NOW), 1.0)
 
-    assert driver.perform(impact(EventType.REDEPLOY, operation="vm redeploy")) == Done(detail="simulated")
-    assert isinstance(driver.perform(impact(EventType.REDEPLOY, operation="host fail")), Failed)
+    assert driver.perform(impact(EventType.REDEPLOY, operation="vm redeploy")) == ImpactDone(detail="simulated")
+    assert isinstance(driver.perform(impact(EventType.REDEPLOY, operation="host fail")), ImpactFailed)

@@ -16,10 +16,20 @@ from forewarn.clocks import Clock, ManualClock, SystemClock
 from forewarn.core.errors import BadInput
 from forewarn.core.model import Vm
 from forewarn.drivers.webhook import WebhookDriver
-from forewarn.node.driver import Done, Driver, Failed, Impact, NotBegun, Outcome, Underway, Unknowable, can_switch
+from forewarn.node.driver import (
+    Driver,
+    Impact,
+    ImpactDone,
+    ImpactFailed,
+    ImpactNotBegun,
+    ImpactOutcome,
+    ImpactUnderway,
+    ImpactUnknown,
+    can_switch,
+)
 from forewarn.signature import sign
 from forewarn.testing.driver_contract import DriverContract, DriverTrial
-from forewarn.wire.words import show_id
+from forewarn.wire.azure_names import show_id
 from tests.drivers import receiver as receiver_module
 from tests.drivers.impacts import impact as impact_at
 from tests.drivers.receiver import SECRET, Receiver
@@ -33,7 +43,7 @@ def receiver() -> Iterator[Receiver]:
         yield receiver
 
 
-class Site:
+class WebhookHarness:
     """A receiver and the drivers that ask it."""
 
     def __init__(self, receiver: Receiver, place: Path) -> None:
@@ -54,19 +64,19 @@ class Site:
 
 
 @pytest.fixture
-def site(receiver: Receiver, tmp_path: Path) -> Iterator[Site]:
-    site = Site(receiver, tmp_path)
-    yield site
-    site.close()
+def harness(receiver: Receiver, tmp_path: Path) -> Iterator[WebhookHarness]:
+    harness = WebhookHarness(receiver, tmp_path)
+    yield harness
+    harness.close()
 
 
 def impact(name: str = "one") -> Impact:
     return impact_at(name=name, attempted_at=datetime.now(UTC))
 
 
-def when_ended(driver: Driver, asked: Impact, outcome: Outcome | None = None) -> Outcome:
+def when_ended(driver: Driver, asked: Impact, outcome: ImpactOutcome | None = None) -> ImpactOutcome:
     outcome = outcome or driver.outcome_of(asked)
-    while isinstance(outcome, Underway):
+    while isinstance(outcome, ImpactUnderway):
         time.sleep(0.05)
         outcome = driver.outcome_of(asked)
     return outcome
@@ -75,8 +85,8 @@ def when_ended(driver: Driver, asked: Impact, outcome: Outcome | None = None) ->
 class WebhookTrial(DriverTrial):
     """The contract with a real receiver."""
 
-    def __init__(self, site: Site) -> None:
-        self._site = site
+    def __init__(self, harness: WebhookHarness) -> None:
+        self._site = harness
 
     def make(self, **more: object) -> Driver:
         return self._site.driver(**more)
@@ -109,17 +119,17 @@ class TestWebhookDriver(DriverContract):
     """It keeps the contract."""
 
     @pytest.fixture
-    def trial(self, site: Site) -> DriverTrial:
-        return WebhookTrial(site)
+    def trial(self, harness: WebhookHarness) -> DriverTrial:
+        return WebhookTrial(harness)
 
 
-def test_the_receiver_is_told_everything(site: Site) -> None:
+def test_the_receiver_is_told_everything(harness: WebhookHarness) -> None:
     """The message is signed, names the event, and holds the impact and where to call back."""
     asked = impact()
-    driver = site.driver(callback_url="https://forewarn.example.org/back")
+    driver = harness.driver(callback_url="https://forewarn.example.org/back")
 
-    assert driver.perform(asked) == Done(detail="by hand")
-    (message,) = site.receiver.messages
+    assert driver.perform(asked) == ImpactDone(detail="by hand")
+    (message,) = harness.receiver.messages
     assert (message["ask"], message["event"]) == ("perform", asked.event.id)
     assert message["impact"]["event"]["type"] == "reboot"
     assert [vm["name"] for vm in message["impact"]["vms"]] == ["web-0"]
@@ -127,63 +137,63 @@ def test_the_receiver_is_told_everything(site: Site) -> None:
 
 
 @pytest.mark.parametrize("unclear", [None, (500, b""), (503, b"starting"), (429, b""), (200, b"<html>")])
-def test_it_is_sent_again_under_the_same_id(site: Site, unclear: tuple[int, bytes] | None) -> None:
+def test_it_is_sent_again_under_the_same_id(harness: WebhookHarness, unclear: tuple[int, bytes] | None) -> None:
     """Whatever is no clear answer is followed by the same message, and the receiver does it once."""
-    site.receiver.answers = [unclear]
+    harness.receiver.answers = [unclear]
     asked = impact()
 
-    assert site.driver().perform(asked) == Done(detail="by hand")
-    assert site.receiver.ids == [asked.event.id] * 2
-    assert site.receiver.done == [asked.event.id]
+    assert harness.driver().perform(asked) == ImpactDone(detail="by hand")
+    assert harness.receiver.ids == [asked.event.id] * 2
+    assert harness.receiver.done == [asked.event.id]
 
 
 @pytest.mark.parametrize(
     ("answer", "outcome"),
     [
-        ((200, b'{"outcome": "done", "hosts": {"web-0": "h2"}}'), Done({"web-0": "h2"})),
+        ((200, b'{"outcome": "done", "hosts": {"web-0": "h2"}}'), ImpactDone({"web-0": "h2"})),
         (
             (200, b'{"outcome": "done", "hosts": {"x": "h2"}}'),
-            Done(detail="(hosts named for VMs that are not in the event: x)"),
+            ImpactDone(detail="(hosts named for VMs that are not in the event: x)"),
         ),
-        ((200, b'{"outcome": "failed", "detail": "no\\nroom"}'), Failed("no room")),
-        ((200, b'{"outcome": "unknown"}'), Unknowable("the receiver does not know")),
-        ((401, b"wrong\nsecret"), Failed("it refused: answer 401: wrong secret")),
-        ((404, b""), Failed("it refused: answer 404")),
+        ((200, b'{"outcome": "failed", "detail": "no\\nroom"}'), ImpactFailed("no room")),
+        ((200, b'{"outcome": "unknown"}'), ImpactUnknown("the receiver does not know")),
+        ((401, b"wrong\nsecret"), ImpactFailed("it refused: answer 401: wrong secret")),
+        ((404, b""), ImpactFailed("it refused: answer 404")),
         (
             (302, b""),
-            Failed("answer 302; redirects are not followed: set the address that it leads to"),
+            ImpactFailed("answer 302; redirects are not followed: set the address that it leads to"),
         ),
     ],
 )
-def test_a_clear_answer_ends_it(site: Site, answer: tuple[int, bytes], outcome: Outcome) -> None:
+def test_a_clear_answer_ends_it(harness: WebhookHarness, answer: tuple[int, bytes], outcome: ImpactOutcome) -> None:
     """It is done, failed or refused as the receiver says, and stays so."""
-    site.receiver.answers = [answer]
+    harness.receiver.answers = [answer]
     asked = impact()
 
-    assert site.driver().perform(asked) == outcome
-    assert site.driver().outcome_of(asked) == outcome
-    assert len(site.receiver.messages) == 1
+    assert harness.driver().perform(asked) == outcome
+    assert harness.driver().outcome_of(asked) == outcome
+    assert len(harness.receiver.messages) == 1
 
 
-def test_what_takes_its_time_is_asked_for(site: Site) -> None:
+def test_what_takes_its_time_is_asked_for(harness: WebhookHarness) -> None:
     """Without a callback the receiver is asked until it tells the end; questions have ids of their own."""
-    site.receiver.takes_its_time = True
-    driver, asked = site.driver(), impact()
+    harness.receiver.takes_its_time = True
+    driver, asked = harness.driver(), impact()
     outcome = driver.perform(asked)
-    assert isinstance(outcome, Underway)
-    assert isinstance(driver.outcome_of(asked), Underway)
-    site.receiver.finished.set()
+    assert isinstance(outcome, ImpactUnderway)
+    assert isinstance(driver.outcome_of(asked), ImpactUnderway)
+    harness.receiver.finished.set()
 
-    assert when_ended(driver, asked) == Done(detail="by hand")
-    assert len(set(site.receiver.ids)) == len(site.receiver.ids)
-    assert site.receiver.done == [asked.event.id]
+    assert when_ended(driver, asked) == ImpactDone(detail="by hand")
+    assert len(set(harness.receiver.ids)) == len(harness.receiver.ids)
+    assert harness.receiver.done == [asked.event.id]
 
 
-def test_an_empty_answer_means_that_it_was_taken(site: Site) -> None:
+def test_an_empty_answer_means_that_it_was_taken(harness: WebhookHarness) -> None:
     """204, or any 2xx without a body, is underway."""
-    site.receiver.answers = [(204, b"")]
+    harness.receiver.answers = [(204, b"")]
 
-    assert isinstance(site.driver().perform(impact()), Underway)
+    assert isinstance(harness.driver().perform(impact()), ImpactUnderway)
 
 
 def call_back(driver: WebhookDriver, said: Mapping[str, object], secret: str = SECRET) -> int:
@@ -199,40 +209,40 @@ def call_back(driver: WebhookDriver, said: Mapping[str, object], secret: str = S
         return error.code
 
 
-def test_the_receiver_calls_back(site: Site) -> None:
+def test_the_receiver_calls_back(harness: WebhookHarness) -> None:
     """What it says of its own accord is the outcome; it need not be asked again."""
-    site.receiver.takes_its_time = True
-    driver, asked = site.driver(callback="127.0.0.1:0"), impact()
-    site.receiver.answers = [(202, b'{"outcome": "underway", "check_after": 3600}')]
+    harness.receiver.takes_its_time = True
+    driver, asked = harness.driver(callback="127.0.0.1:0"), impact()
+    harness.receiver.answers = [(202, b'{"outcome": "underway", "check_after": 3600}')]
     driver.perform(asked)
-    assert site.receiver.messages[0]["callback"] == driver._callback_url
+    assert harness.receiver.messages[0]["callback"] == driver._callback_url
     assert call_back(driver, {"event": asked.event.id, "outcome": "underway", "detail": "half-way"}) == 204
     heard = driver.outcome_of(asked)
-    assert isinstance(heard, Underway)
+    assert isinstance(heard, ImpactUnderway)
     assert heard.progress == "half-way"
     said = {"event": asked.event.id, "outcome": "done", "hosts": {"web-0": "h9"}, "detail": "moved"}
 
     assert call_back(driver, said) == 204
-    assert driver.outcome_of(asked) == Done({"web-0": "h9"}, "moved")
+    assert driver.outcome_of(asked) == ImpactDone({"web-0": "h9"}, "moved")
     assert call_back(driver, said | {"outcome": "failed"}) == 204
-    assert driver.outcome_of(asked) == Done({"web-0": "h9"}, "moved")
-    assert len(site.receiver.messages) == 1
+    assert driver.outcome_of(asked) == ImpactDone({"web-0": "h9"}, "moved")
+    assert len(harness.receiver.messages) == 1
 
 
-def test_a_callback_may_write_the_id_as_everybody_else_sees_it(site: Site) -> None:
+def test_a_callback_may_write_the_id_as_everybody_else_sees_it(harness: WebhookHarness) -> None:
     """In upper case, as in the document, in the record and in the log."""
-    site.receiver.answers = [(202, b'{"outcome": "underway", "check_after": 3600}')]
-    driver, asked = site.driver(callback="127.0.0.1:0"), impact()
+    harness.receiver.answers = [(202, b'{"outcome": "underway", "check_after": 3600}')]
+    driver, asked = harness.driver(callback="127.0.0.1:0"), impact()
     driver.perform(asked)
 
     assert call_back(driver, {"event": show_id(asked.event.id), "outcome": "done"}) == 204
-    assert driver.outcome_of(asked) == Done()
+    assert driver.outcome_of(asked) == ImpactDone()
 
 
-def test_a_stranger_s_callback_changes_nothing(site: Site) -> None:
+def test_a_stranger_s_callback_changes_nothing(harness: WebhookHarness) -> None:
     """A wrong secret, an event never asked for, garbage and a body too long are refused."""
-    site.receiver.takes_its_time = True
-    driver, asked = site.driver(callback="127.0.0.1:0"), impact()
+    harness.receiver.takes_its_time = True
+    driver, asked = harness.driver(callback="127.0.0.1:0"), impact()
     driver.perform(asked)
     done = {"event": asked.event.id, "outcome": "done"}
 
@@ -241,74 +251,74 @@ def test_a_stranger_s_callback_changes_nothing(site: Site) -> None:
     assert call_back(driver, {"event": impact("two").event.id, "outcome": "done"}) == 404
     assert call_back(driver, {"event": asked.event.id, "outcome": "perhaps"}) == 400
     assert call_back(driver, done | {"detail": "x" * 70_000}) == 400
-    assert isinstance(driver.outcome_of(asked), Underway)
+    assert isinstance(driver.outcome_of(asked), ImpactUnderway)
 
 
-def test_nobody_at_the_door_is_a_failure(site: Site) -> None:
+def test_nobody_at_the_door_is_a_failure(harness: WebhookHarness) -> None:
     """Where no connection came about, nothing was done, and the reason says so."""
     with socket.socket() as deaf:
         deaf.bind(("127.0.0.1", 0))
         url = f"http://127.0.0.1:{deaf.getsockname()[1]}/"
-        outcome = site.driver(url=url, patience="1s").perform(impact())
+        outcome = harness.driver(url=url, patience="1s").perform(impact())
 
-    assert outcome == Failed(f"{url[7:-1]} gives no answer: connection refused")
+    assert outcome == ImpactFailed(f"{url[7:-1]} gives no answer: connection refused")
 
 
-def test_no_clear_answer_in_the_end_is_unknowable(site: Site) -> None:
+def test_no_clear_answer_in_the_end_is_unknowable(harness: WebhookHarness) -> None:
     """Where the receiver may have read it and never answered, nobody knows, and it is not sent again."""
-    site.receiver.answers = [None] * 9
-    driver, asked = site.driver(patience="1s"), impact()
+    harness.receiver.answers = [None] * 9
+    driver, asked = harness.driver(patience="1s"), impact()
 
-    assert isinstance(driver.perform(asked), Unknowable)
-    sent = len(site.receiver.ids)
-    assert isinstance(driver.perform(asked), Unknowable)
-    assert len(site.receiver.ids) == sent
+    assert isinstance(driver.perform(asked), ImpactUnknown)
+    sent = len(harness.receiver.ids)
+    assert isinstance(driver.perform(asked), ImpactUnknown)
+    assert len(harness.receiver.ids) == sent
 
 
-def test_a_slow_answer_is_cut_short(site: Site) -> None:
+def test_a_slow_answer_is_cut_short(harness: WebhookHarness) -> None:
     """An answer has its time."""
     with socket.create_server(("127.0.0.1", 0)) as silent:
         url = f"http://127.0.0.1:{silent.getsockname()[1]}/"
         began = time.monotonic()
-        outcome = site.driver(url=url, timeout=0.3, patience="1s").perform(impact())
+        outcome = harness.driver(url=url, timeout=0.3, patience="1s").perform(impact())
 
-    assert isinstance(outcome, Unknowable)
+    assert isinstance(outcome, ImpactUnknown)
     assert time.monotonic() - began < 30
 
 
-def test_after_a_crash_the_receiver_is_asked(site: Site) -> None:
+def test_after_a_crash_the_receiver_is_asked(harness: WebhookHarness) -> None:
     """The answer was lost; the receiver's word counts, and is remembered."""
-    trial, asked = WebhookTrial(site), impact()
+    trial, asked = WebhookTrial(harness), impact()
     trial.crash_during(asked)
 
-    assert site.driver().outcome_of(asked) == Done(detail="by hand")
-    site.receiver.tells = False
-    assert site.driver().outcome_of(asked) == Done(detail="by hand")
+    assert harness.driver().outcome_of(asked) == ImpactDone(detail="by hand")
+    harness.receiver.tells = False
+    assert harness.driver().outcome_of(asked) == ImpactDone(detail="by hand")
 
 
-def test_a_receiver_that_does_not_tell_leaves_it_unknown(site: Site) -> None:
+def test_a_receiver_that_does_not_tell_leaves_it_unknown(harness: WebhookHarness) -> None:
     """After a crash between message and answer, a receiver without outcomes leaves nobody who knows."""
-    trial, asked = WebhookTrial(site), impact()
+    trial, asked = WebhookTrial(harness), impact()
     trial.crash_during(asked)
-    site.receiver.tells = False
+    harness.receiver.tells = False
 
-    assert isinstance(site.driver().outcome_of(asked), Unknowable)
+    assert isinstance(harness.driver().outcome_of(asked), ImpactUnknown)
 
 
-def test_what_was_never_sent_is_not_begun(site: Site) -> None:
+def test_what_was_never_sent_is_not_begun(harness: WebhookHarness) -> None:
     """By the receiver's word, or by our own record where it tells nothing."""
-    assert site.driver().outcome_of(impact()) == NotBegun()
-    site.receiver.tells = False
-    assert site.driver().outcome_of(impact()) == NotBegun()
+    assert harness.driver().outcome_of(impact()) == ImpactNotBegun()
+    harness.receiver.tells = False
+    assert harness.driver().outcome_of(impact()) == ImpactNotBegun()
 
 
-def test_an_impact_does_not_stay_under_way_for_ever(site: Site) -> None:
+def test_an_impact_does_not_stay_under_way_for_ever(harness: WebhookHarness) -> None:
     """Past the longest time nobody knows."""
-    site.receiver.takes_its_time = True
-    site.driver(longest="1s").perform(impact())
+    harness.receiver.takes_its_time = True
+    harness.driver(longest="1s").perform(impact())
     late = impact_at(attempted_at=datetime.now(UTC) - timedelta(seconds=2))
 
-    assert isinstance(site.driver(longest="1s").outcome_of(late), Unknowable)
+    assert isinstance(harness.driver(longest="1s").outcome_of(late), ImpactUnknown)
 
 
 @pytest.mark.parametrize(
@@ -329,49 +339,51 @@ def test_an_impact_does_not_stay_under_way_for_ever(site: Site) -> None:
         ({"urls": "x"}, "did you mean 'url'?"),
     ],
 )
-def test_a_wrong_setting_is_refused_at_start(site: Site, settings: dict[str, object], sentence: str) -> None:
+def test_a_wrong_setting_is_refused_at_start(
+    harness: WebhookHarness, settings: dict[str, object], sentence: str
+) -> None:
     """Each mistake is one sentence, before anything is announced to anybody."""
     with pytest.raises(BadInput) as refused:
-        site.driver(**settings)
+        harness.driver(**settings)
 
     assert sentence in str(refused.value)
 
 
 @pytest.mark.parametrize("years", [10, -10])
 def test_a_wall_clock_that_is_set_changes_neither_when_it_asks_nor_how_long_it_waits(
-    site: Site, years: int, monkeypatch: pytest.MonkeyPatch
+    harness: WebhookHarness, years: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The receiver is asked when it wanted to be, and the longest time is time that has passed."""
     monkeypatch.setattr(receiver_module, "verify", lambda *_: None)  # its clock is set as well
-    site.receiver.answers = [(200, b'{"outcome": "underway", "check_after": 60}')] * 2
-    site.clock = clock = ManualClock(datetime.now(UTC))
+    harness.receiver.answers = [(200, b'{"outcome": "underway", "check_after": 60}')] * 2
+    harness.clock = clock = ManualClock(datetime.now(UTC))
     asked = impact()
-    driver = site.driver(callback="127.0.0.1:0", longest="1h")
+    driver = harness.driver(callback="127.0.0.1:0", longest="1h")
     driver.perform(asked)
     clock.step(timedelta(days=365 * years))
 
-    assert isinstance(driver.outcome_of(asked), Underway)
-    assert len(site.receiver.messages) == 1
+    assert isinstance(driver.outcome_of(asked), ImpactUnderway)
+    assert len(harness.receiver.messages) == 1
     clock.advance(timedelta(seconds=61))
-    assert isinstance(driver.outcome_of(asked), Underway)
-    assert len(site.receiver.messages) == 2
+    assert isinstance(driver.outcome_of(asked), ImpactUnderway)
+    assert len(harness.receiver.messages) == 2
     clock.advance(timedelta(hours=1))
-    site.receiver.answers = [(200, b'{"outcome": "underway"}')]
-    assert isinstance(driver.outcome_of(asked), Unknowable)
+    harness.receiver.answers = [(200, b'{"outcome": "underway"}')]
+    assert isinstance(driver.outcome_of(asked), ImpactUnknown)
 
 
-def test_the_receiver_starts_and_stops_vms_where_it_is_said_to(site: Site) -> None:
+def test_the_receiver_starts_and_stops_vms_where_it_is_said_to(harness: WebhookHarness) -> None:
     """Done is done, a refusal is the reason, and what is not clear is asked again until patience ends."""
-    vm, driver = Vm("web-0", "web", host="h1"), site.driver(switches=True)
-    assert driver.switch(vm, on=False) == Done()
-    assert site.receiver.switched == [("stop", "web-0")]
+    vm, driver = Vm("web-0", "web", host="h1"), harness.driver(switches=True)
+    assert driver.switch(vm, on=False) == ImpactDone()
+    assert harness.receiver.switched == [("stop", "web-0")]
 
-    site.receiver.answers += [(400, b"no such word"), (503, b""), (200, b'{"outcome": "underway"}')]
-    assert driver.switch(vm, on=True) == Failed("it refused: answer 400: no such word")
-    assert isinstance(driver.switch(vm, on=True), Underway)
-    assert isinstance(driver.switch(vm, on=True), Underway)
-    assert driver.switch(vm, on=True) == Done()
+    harness.receiver.answers += [(400, b"no such word"), (503, b""), (200, b'{"outcome": "underway"}')]
+    assert driver.switch(vm, on=True) == ImpactFailed("it refused: answer 400: no such word")
+    assert isinstance(driver.switch(vm, on=True), ImpactUnderway)
+    assert isinstance(driver.switch(vm, on=True), ImpactUnderway)
+    assert driver.switch(vm, on=True) == ImpactDone()
 
-    site.receiver.answers += [(503, b"")]
-    assert site.driver(switches=True, patience="0s").switch(vm, on=True) == Failed("answer 503")
-    assert not can_switch(site.driver())
+    harness.receiver.answers += [(503, b"")]
+    assert harness.driver(switches=True, patience="0s").switch(vm, on=True) == ImpactFailed("answer 503")
+    assert not can_switch(harness.driver())

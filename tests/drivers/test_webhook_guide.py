@@ -7,9 +7,9 @@ from pathlib import Path
 import msgspec
 
 from forewarn.config.durations import show_duration
-from forewarn.drivers.callbacks import Callback
-from forewarn.drivers.webhook import Message, WebhookSettings
-from forewarn.drivers.webhook_answers import CHECK_AFTER, Answer
+from forewarn.drivers.webhook import ImpactMessage, WebhookDriverSettings
+from forewarn.drivers.webhook_callbacks import Callback
+from forewarn.drivers.webhook_replies import CHECK_AFTER, WebhookReply
 
 GUIDE = (Path(__file__).parents[2] / "docs/how-to/drive-machines-with-a-webhook.md").read_text()
 
@@ -36,14 +36,14 @@ def test_the_guide_names_every_setting_with_its_default() -> None:
     """The table of settings is the record of settings."""
     assert rows("## Set it up") == {
         field.name: "required" if field.required else shown(field.default)
-        for field in msgspec.structs.fields(WebhookSettings)
+        for field in msgspec.structs.fields(WebhookDriverSettings)
     }
 
 
 def test_the_guide_names_every_key_of_messages_and_answers() -> None:
     """The tables of keys are the records."""
-    assert set(rows("## What is sent")) == set(Message.__struct_fields__)
-    assert set(rows("## What to answer")) == set(Answer.__struct_fields__)
+    assert set(rows("## What is sent")) == set(ImpactMessage.__struct_fields__)
+    assert set(rows("## What to answer")) == set(WebhookReply.__struct_fields__)
     example = GUIDE.partition("Tell the outcome later")[2].partition("```json\n")[2].partition("```")[0]
     assert set(msgspec.json.decode(example)) == set(Callback.__struct_fields__) - {"check_after"}
     assert f"{CHECK_AFTER:g} when left out" in GUIDE

@@ -17,7 +17,7 @@ NEWEST = "2020-07-01"
 PATIENCE = 60.0
 
 
-class Answer(msgspec.Struct, frozen=True):
+class CallerResponse(msgspec.Struct, frozen=True):
     """What a caller was told."""
 
     status: int
@@ -42,19 +42,21 @@ def connected(url: str) -> Iterator[http.client.HTTPConnection]:
 
 def ask_on(
     connection: http.client.HTTPConnection, method: str = "GET", body: bytes | None = None, version: str = NEWEST
-) -> Answer:
+) -> CallerResponse:
     connection.request(method, DOCUMENT.format(version), body, {"Metadata": "true"})
     response = connection.getresponse()
-    return Answer(response.status, {key.lower(): value for key, value in response.getheaders()}, response.read())
+    return CallerResponse(
+        response.status, {key.lower(): value for key, value in response.getheaders()}, response.read()
+    )
 
 
-def ask(url: str, version: str = NEWEST) -> Answer:
+def ask(url: str, version: str = NEWEST) -> CallerResponse:
     """Ask for the document once."""
     with connected(url) as connection:
         return ask_on(connection, version=version)
 
 
-def approve(url: str, *events: str) -> Answer:
+def approve(url: str, *events: str) -> CallerResponse:
     """Approve events once."""
     with connected(url) as connection:
         return ask_on(connection, "POST", approval.encode(events))

@@ -9,7 +9,7 @@ from forewarn.core.errors import Unavailable
 from forewarn.core.facts import VmSwitched
 from forewarn.emulator.emulation import Emulation
 from forewarn.emulator.fleets import fleet_of
-from forewarn.emulator.stage import Stage
+from forewarn.emulator.setup import EmulationSetup
 from forewarn.emulator.verbs import Verb
 
 
@@ -23,7 +23,7 @@ def test_nothing_is_settled_before_what_was_begun_is_done() -> None:
         done.append("work")
 
     async def play() -> None:
-        emulation = Emulation(Stage(fleet=fleet_of(["web-0"])), virtual_time=True)
+        emulation = Emulation(EmulationSetup(fleet=fleet_of(["web-0"])), virtual_time=True)
         await emulation.start()
         emulation.spawn(work(), "work")
         await emulation.settled()
@@ -37,7 +37,7 @@ def test_what_never_ends_is_named_when_patience_is_over() -> None:
     """In real time, though the emulator's own stands still."""
 
     async def play() -> None:
-        emulation = Emulation(Stage(fleet=fleet_of(["web-0"])), virtual_time=True, patience=0.05)
+        emulation = Emulation(EmulationSetup(fleet=fleet_of(["web-0"])), virtual_time=True, patience=0.05)
         await emulation.start()
         may_end = asyncio.Event()
 
@@ -61,7 +61,7 @@ def test_what_is_spawned_and_fails_is_told_to_whoever_waits() -> None:
         raise ZeroDivisionError
 
     async def play() -> None:
-        emulation = Emulation(Stage(fleet=fleet_of(["web-0"])), virtual_time=True)
+        emulation = Emulation(EmulationSetup(fleet=fleet_of(["web-0"])), virtual_time=True)
         await emulation.start()
         emulation.spawn(fail(), "fail")
         with pytest.raises(ZeroDivisionError):
@@ -75,7 +75,7 @@ def test_a_vm_can_ask_past_its_door() -> None:
     """It counts as having asked and is shown what there is, but nothing was sent."""
 
     async def play() -> None:
-        emulation = Emulation(Stage(fleet=fleet_of(["web-0"])), virtual_time=True)
+        emulation = Emulation(EmulationSetup(fleet=fleet_of(["web-0"])), virtual_time=True)
         await emulation.start()
         (life,) = await emulation.do(Verb.REBOOT, vm="web-0")
         await emulation.advance(timedelta(minutes=1))
@@ -92,7 +92,7 @@ def test_a_vm_is_stopped_and_started_through_the_driver() -> None:
     """As by the service's commands: the driver's word is recorded, and nothing is settled before."""
 
     async def play() -> list[bool]:
-        emulation = Emulation(Stage(fleet=fleet_of(["web-0"])), virtual_time=True)
+        emulation = Emulation(EmulationSetup(fleet=fleet_of(["web-0"])), virtual_time=True)
         await emulation.start()
         for verb in (Verb.DEALLOCATE, Verb.START):
             await emulation.do(verb, vm="web-0")

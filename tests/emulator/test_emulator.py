@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from forewarn.client.client import Client
-from forewarn.config.settings import Notice
+from forewarn.config.settings import NoticeSettings
 from forewarn.core.errors import BadInput, Refused, Unknown
 from forewarn.core.model import EventStatus, EventType
 from forewarn.emulator import Emulator
@@ -46,7 +46,7 @@ def test_it_may_be_called_by_any_name() -> None:
 
 def test_the_least_notice_can_be_another() -> None:
     """For those who want to see what less than Azure's means."""
-    with Emulator("web-0", now=NOON, notice=Notice(reboot=timedelta(seconds=20))) as emulator:
+    with Emulator("web-0", now=NOON, notice=NoticeSettings(reboot=timedelta(seconds=20))) as emulator:
         assert emulator.vm("web-0").reboot().not_before == NOON + timedelta(seconds=20)
 
 

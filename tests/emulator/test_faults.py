@@ -10,15 +10,15 @@ import pytest
 from forewarn.clocks import ManualClock
 from forewarn.core.errors import BadInput
 from forewarn.emulator import Emulator
-from forewarn.emulator.faults import BEFORE, FAULTS, Asking, Fault, FaultKind, Faults, fault_kind
+from forewarn.emulator.faults import BEFORE, FAULTS, Fault, FaultContext, FaultKind, Faults, fault_kind
 from tests.emulator.callers import approve, ask, ask_on, connected
 
-GET = Asking("web-0", "GET", switches_on=False)
-POST = Asking("web-0", "POST", switches_on=False)
+GET = FaultContext("web-0", "GET", switches_on=False)
+POST = FaultContext("web-0", "POST", switches_on=False)
 
 
-def befallen(faults: Faults, asking: Asking = GET, times: int = 1) -> list[bool]:
-    return [bool(faults.befalling(asking)) for _ in range(times)]
+def befallen(faults: Faults, context: FaultContext = GET, times: int = 1) -> list[bool]:
+    return [bool(faults.befalling(context)) for _ in range(times)]
 
 
 @pytest.mark.parametrize("status", [404, 410, 429, 500])
@@ -214,7 +214,7 @@ def test_windows_and_delays_are_hurried() -> None:
 def test_a_fault_befalls_whom_it_names() -> None:
     """One VM's requests, one method's, and so many of them."""
     clock = ManualClock()
-    other = Asking("web-1", "GET", switches_on=False)
+    other = FaultContext("web-1", "GET", switches_on=False)
 
     assert befallen(Faults(clock, faults=[Fault(FaultKind.GONE, vm="web-1")]), GET) == [False]
     assert befallen(Faults(clock, faults=[Fault(FaultKind.GONE, vm="web-1")]), other) == [True]

@@ -6,15 +6,15 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from forewarn.core.errors import BadInput
-from forewarn.emulator.judging import Outcome, Verdict
+from forewarn.emulator.expectations import ExpectationState, Verdict
 from forewarn.emulator.junit import report, write
 from forewarn.emulator.scenario import parse
 
 SCENARIO = parse('title = "Odd <&> things"', "odd.toml", "odd")
 VERDICTS = [
-    Verdict("restart fetched", Outcome.MET, "it was fetched after 2s"),
-    Verdict('restart "approved"', Outcome.MISSED, "it did not happen"),
-    Verdict("restart gone", Outcome.OPEN, "not yet"),
+    Verdict("restart fetched", ExpectationState.MET, "it was fetched after 2s"),
+    Verdict('restart "approved"', ExpectationState.MISSED, "it did not happen"),
+    Verdict("restart gone", ExpectationState.OPEN, "not yet"),
 ]
 
 

@@ -14,7 +14,7 @@ for name in ("fork", "getuid", "set_blocking"):
     delattr(os, name)
 
 import forewarn.cli.emulate
-import forewarn.cli.emulating.running
+import forewarn.cli.emulating.emulator_run
 import forewarn.cli.emulating.screen
 import forewarn.cli.emulating.keyboard
 from forewarn.emulator import Emulator

@@ -13,8 +13,8 @@ import pytest
 from forewarn.clocks import ManualClock
 from forewarn.core.errors import BadInput, Unavailable
 from forewarn.emulator import recording
-from forewarn.emulator.microphone import Endpoint, open_recording, takes
-from forewarn.emulator.recording import Beginning, Recording, Take
+from forewarn.emulator.recorder import RecordedEndpoint, open_recording, record_documents
+from forewarn.emulator.recording import RecordedDocument, Recording, RecordingHeader
 from forewarn.emulator.replay import Replay
 from forewarn.testing import ScheduledEvents
 
@@ -40,12 +40,12 @@ def body(incarnation: int, status: str = "", not_before: str = "") -> str:
 
 
 STORY = Recording(
-    Beginning(vm="web-0", api_version="2020-07-01"),
+    RecordingHeader(vm="web-0", api_version="2020-07-01"),
     (
-        Take(NOON, body(27)),
-        Take(NOON + MINUTE, body(28, "Scheduled", "Sun, 01 Mar 2026 12:16:00 GMT")),
-        Take(NOON + 5 * MINUTE, body(29, "Started")),
-        Take(NOON + 9 * MINUTE, body(31)),
+        RecordedDocument(NOON, body(27)),
+        RecordedDocument(NOON + MINUTE, body(28, "Scheduled", "Sun, 01 Mar 2026 12:16:00 GMT")),
+        RecordedDocument(NOON + 5 * MINUTE, body(29, "Started")),
+        RecordedDocument(NOON + 9 * MINUTE, body(31)),
     ),
 )
 
@@ -66,7 +66,7 @@ def play(
 
 
 async def ask(replay: Replay, content: bytes | None = None, version: str = "2020-07-01") -> str:
-    url = f"http://127.0.0.1:{replay.doors.port_of('web-0')}/metadata/scheduledevents?api-version={version}"
+    url = f"http://127.0.0.1:{replay.vm_ports.port_of('web-0')}/metadata/scheduledevents?api-version={version}"
     request = Request(url, data=content, headers={"Metadata": "true"})
 
     def get() -> str:
@@ -137,8 +137,8 @@ STRANGE = """{ "Events" : [
 def test_a_document_is_word_for_word_whoever_wrote_it(recorded: str, moved: str) -> None:
     """Ids in their own case, keys in their own order, blanks, unknown words, and dates in their own spelling."""
     strange = Recording(
-        Beginning(vm="web-0", api_version="2020-07-01"),
-        (Take(NOON, STRANGE % (recorded, 5)), Take(NOON + MINUTE, STRANGE % ("", 5))),
+        RecordingHeader(vm="web-0", api_version="2020-07-01"),
+        (RecordedDocument(NOON, STRANGE % (recorded, 5)), RecordedDocument(NOON + MINUTE, STRANGE % ("", 5))),
     )
     approval = json.dumps({"StartRequests": [{"EventId": "AB9C0DC4-e841-476d-94d5-9fc2ff983bcd"}]}).encode()
 
@@ -168,12 +168,12 @@ def test_in_another_version_a_document_is_rendered() -> None:
 def test_who_waits_for_news_is_shown_the_recorded_words() -> None:
     """A question that is held back is answered like any other."""
     strange = Recording(
-        Beginning(vm="web-0", api_version="2020-07-01"),
-        (Take(NOON, body(27)), Take(NOON + MINUTE, STRANGE % ("", 28))),
+        RecordingHeader(vm="web-0", api_version="2020-07-01"),
+        (RecordedDocument(NOON, body(27)), RecordedDocument(NOON + MINUTE, STRANGE % ("", 28))),
     )
 
     async def story(replay: Replay, clock: ManualClock) -> None:
-        url = f"http://127.0.0.1:{replay.doors.port_of('web-0')}/metadata/scheduledevents?api-version=2020-07-01"
+        url = f"http://127.0.0.1:{replay.vm_ports.port_of('web-0')}/metadata/scheduledevents?api-version=2020-07-01"
 
         def get(**headers: str) -> tuple[str, str]:
             request = Request(url, headers={"Metadata": "true", **headers})
@@ -182,7 +182,7 @@ def test_who_waits_for_news_is_shown_the_recorded_words() -> None:
 
         tag, _ = await asyncio.to_thread(get)
         waiting = asyncio.create_task(asyncio.to_thread(get, **{"If-None-Match": tag, "Prefer": "wait=60"}))
-        while len(replay.doors.requests.sent) < 2:  # noqa: ASYNC110 - nobody tells
+        while len(replay.vm_ports.requests.sent) < 2:  # noqa: ASYNC110 - nobody tells
             await asyncio.sleep(0)
         clock.advance(MINUTE)
 
@@ -208,9 +208,9 @@ def test_approvals_are_answered_and_change_nothing() -> None:
 def test_what_is_recorded_reads_back(scheduled_events: ScheduledEvents, tmp_path: Path) -> None:
     """Only documents that differ are kept, each as it came, and whose they are."""
     path = tmp_path / "events.jsonl"
-    endpoint = Endpoint(scheduled_events.url, "2020-07-01")
+    endpoint = RecordedEndpoint(scheduled_events.url, "2020-07-01")
     with open_recording(path, endpoint) as file:
-        listening = takes(endpoint, file)
+        listening = record_documents(endpoint, file)
         first, again = next(listening), next(listening)
         scheduled_events.vms[0].freeze(seconds=7)
         second = next(listening)
@@ -250,11 +250,11 @@ def test_a_file_is_not_written_over(scheduled_events: ScheduledEvents, tmp_path:
     path.write_text("precious")
 
     with pytest.raises(BadInput, match="exists already"):
-        open_recording(path, Endpoint(scheduled_events.url, "2020-07-01"))
+        open_recording(path, RecordedEndpoint(scheduled_events.url, "2020-07-01"))
     assert path.read_text() == "precious"
 
 
 def test_an_endpoint_that_refuses_is_quoted(scheduled_events: ScheduledEvents) -> None:
     """The status and the reason it gives."""
     with pytest.raises(Unavailable, match=r"answers 400: Bad request\. api-version is invalid"):
-        Endpoint(scheduled_events.url, "latest").document()
+        RecordedEndpoint(scheduled_events.url, "latest").document()

@@ -11,9 +11,9 @@ import pytest
 from forewarn.core.errors import BadInput
 from forewarn.core.model import EventType
 from forewarn.emulator import Emulator
-from forewarn.emulator.judging import Outcome
+from forewarn.emulator.expectations import ExpectationState
 from forewarn.emulator.scenario import load, parse, renamed, shipped
-from forewarn.emulator.tables import Claim
+from forewarn.emulator.scenario_tables import Claim
 from forewarn.emulator.verbs import Verb
 from tests.emulator.callers import approve, ask
 
@@ -90,7 +90,7 @@ def test_a_client_that_asks_meets_what_the_scenario_expects(name: str) -> None:
         play(emulator)
 
         assert emulator.is_over
-        assert [verdict for verdict in emulator.verdicts if verdict.outcome is not Outcome.MET] == []
+        assert [verdict for verdict in emulator.verdicts if verdict.outcome is not ExpectationState.MET] == []
 
 
 @pytest.mark.parametrize("name", sorted(SHIPPED - AILING - {"approved-by-neighbour", "neighbour-only"}))
@@ -103,7 +103,7 @@ def test_without_a_client_the_scenario_fails(name: str) -> None:
             emulator.advance(stride)
 
         assert emulator.is_over
-        assert Outcome.MISSED in {verdict.outcome for verdict in emulator.verdicts}
+        assert ExpectationState.MISSED in {verdict.outcome for verdict in emulator.verdicts}
 
 
 @pytest.mark.parametrize("name", sorted(SHIPPED - AILING))
@@ -120,7 +120,7 @@ def test_a_client_that_approves_promptly_meets_what_the_scenario_expects(name: s
             emulator.advance(stride)
 
         assert emulator.is_over
-        assert [verdict for verdict in emulator.verdicts if verdict.outcome is not Outcome.MET] == []
+        assert [verdict for verdict in emulator.verdicts if verdict.outcome is not ExpectationState.MET] == []
 
 
 @pytest.mark.parametrize("name", sorted(SHIPPED))
@@ -149,7 +149,7 @@ def test_a_first_call_of_two_minutes() -> None:
         emulator.advance("30m")
 
         assert waiting == 0
-        assert {verdict.outcome for verdict in emulator.verdicts} == {Outcome.MET}
+        assert {verdict.outcome for verdict in emulator.verdicts} == {ExpectationState.MET}
 
 
 def test_switched_off_after_a_day() -> None:
@@ -165,7 +165,7 @@ def test_switched_off_after_a_day() -> None:
         emulator.advance("30m")
 
         assert (before, after["DocumentIncarnation"], len(after["Events"])) == (2, 2, 1)
-        assert {verdict.outcome for verdict in emulator.verdicts} == {Outcome.MET}
+        assert {verdict.outcome for verdict in emulator.verdicts} == {ExpectationState.MET}
 
 
 def test_the_preview_of_2017() -> None:
@@ -188,7 +188,7 @@ def test_maintenance_that_was_approved_is_not_canceled() -> None:
         event.approve(by="web-0")
         emulator.advance("20m")
 
-        assert {verdict.outcome for verdict in emulator.verdicts} == {Outcome.MET}
+        assert {verdict.outcome for verdict in emulator.verdicts} == {ExpectationState.MET}
 
 
 def test_an_availability_set_freezes_one_update_domain_after_another() -> None:
@@ -245,7 +245,7 @@ def test_the_programs_on_the_page_run(example: str) -> None:
 
 def test_a_scenario_without_vms_has_one() -> None:
     """So that a scenario can be three lines long."""
-    assert list(parse('title = "x"', "x.toml", "x").stage.fleet.vms) == ["web-0"]
+    assert list(parse('title = "x"', "x.toml", "x").setup.fleet.vms) == ["web-0"]
 
 
 def test_a_scenario_lowers_the_notice() -> None:
@@ -317,7 +317,7 @@ def test_vms_can_be_given_other_names() -> None:
     """In the fleet, the steps, the expectations and the faults alike."""
     scenario = renamed(load("neighbour-only"), ["mine"])
 
-    assert list(scenario.stage.fleet.vms) == ["mine", "web-1"]
+    assert list(scenario.setup.fleet.vms) == ["mine", "web-1"]
     assert {expectation.by for expectation in scenario.expectations} == {"mine"}
     with pytest.raises(BadInput, match="has 2 VMs, and 3 names were given"):
         renamed(scenario, ["a", "b", "c"])

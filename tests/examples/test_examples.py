@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from forewarn.conformance.looks import Outcome
+from forewarn.conformance.checks import RuleOutcome
 from forewarn.conformance.trials import try_out
 from forewarn.testing import ScheduledEvents
 
@@ -94,7 +94,7 @@ def test_a_client_passes_our_own_trials(client: list[str]) -> None:
     trials = ("notices-a-cancel", "stands-500", "stands-empty-body", "stands-half-body")
     findings = try_out(f"{shlex.join(client)} {{vm}}", only=trials)
 
-    assert {each.rule: each for each in findings if each.outcome is not Outcome.KEPT} == {}
+    assert {each.rule: each for each in findings if each.outcome is not RuleOutcome.KEPT} == {}
 
 
 def test_a_client_that_is_told_no_name_says_how_it_is_used(client: list[str]) -> None:

@@ -13,7 +13,7 @@ NAMES = ("web-0", "web-1")
 
 
 @dataclass
-class Park:
+class GuestHarness:
     """The guests of one test, on two hosts of one site."""
 
     site: Site
@@ -63,14 +63,14 @@ def _site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Site, dict
 
 
 @pytest.fixture
-def park(_site: tuple[Site, dict[str, str]], tmp_path: Path) -> Iterator[Park]:
+def guest_harness(_site: tuple[Site, dict[str, str]], tmp_path: Path) -> Iterator[GuestHarness]:
     """Give a test its guests, and end whatever machine it leaves."""
     site, addresses = _site
-    park = Park(site, tmp_path, addresses)
+    guest_harness = GuestHarness(site, tmp_path, addresses)
     for number, name in enumerate(NAMES):
         site.describe(name, number)
-    yield park
-    for guest in park.guests:
+    yield guest_harness
+    for guest in guest_harness.guests:
         guest.close()
     for host in ("h1", "h2"):
         for name in NAMES:

@@ -11,7 +11,7 @@ from forewarn.clocks import SystemClock
 from forewarn.drivers.qemu.driver import QemuDriver
 from forewarn.node.driver import Driver, Impact
 from forewarn.testing.driver_contract import DriverContract, DriverTrial
-from tests.guests.conftest import Park
+from tests.guests.conftest import GuestHarness
 
 pytestmark = pytest.mark.end_to_end
 
@@ -30,9 +30,9 @@ driver.perform(msgspec.json.decode(impact, type=Impact))
 class QemuTrial(DriverTrial):
     """A guest whose resets are counted by another ear than the driver's."""
 
-    def __init__(self, park: Park) -> None:
-        self._park = park
-        self._guest = park.restored("web-0")
+    def __init__(self, guest_harness: GuestHarness) -> None:
+        self._park = guest_harness
+        self._guest = guest_harness.restored("web-0")
         self._resets_before: dict[str, int] = {}
 
     def make(self, **more: object) -> Driver:
@@ -68,5 +68,5 @@ class TestQemuDriver(DriverContract):
     """What every driver keeps."""
 
     @pytest.fixture
-    def trial(self, park: Park) -> DriverTrial:
-        return QemuTrial(park)
+    def trial(self, guest_harness: GuestHarness) -> DriverTrial:
+        return QemuTrial(guest_harness)

@@ -9,12 +9,20 @@ import pytest
 
 from demo.guest import Guest
 from forewarn.clocks import SystemClock
-from forewarn.core.model import Event, EventSource, EventStatus, EventType, Host, Seen, Sighting, Vm
-from forewarn.drivers.ledger import Page
+from forewarn.core.model import Event, EventSource, EventStatus, EventType, Host, Observation, ObservationKind, Vm
+from forewarn.drivers.progress_store import ProgressFile
 from forewarn.drivers.qemu.driver import QemuDriver
-from forewarn.node.driver import Berth, Done, Failed, Impact, NotBegun, Outcome, Underway
+from forewarn.node.driver import (
+    CandidateHost,
+    Impact,
+    ImpactDone,
+    ImpactFailed,
+    ImpactNotBegun,
+    ImpactOutcome,
+    ImpactUnderway,
+)
 from tests.drivers.impacts import carried_out
-from tests.guests.conftest import Park
+from tests.guests.conftest import GuestHarness
 
 pytestmark = pytest.mark.end_to_end
 
@@ -23,31 +31,31 @@ class Lost(BaseException):
     """The process of the driver is gone."""
 
 
-class Rig:
+class ImpactHarness:
     """A driver that can be lost, and made anew."""
 
-    def __init__(self, park: Park) -> None:
-        self.park = park
-        self.seen: list[Sighting] = []
+    def __init__(self, guest_harness: GuestHarness) -> None:
+        self.guest_harness = guest_harness
+        self.seen: list[Observation] = []
         self.driver = self.make()
 
     def make(self, **more: object) -> QemuDriver:
-        settings = self.park.settings(**more)
-        self.driver = QemuDriver.from_settings(settings, SystemClock(), 1.0, self.park.directory / "driver")
+        settings = self.guest_harness.settings(**more)
+        self.driver = QemuDriver.from_settings(settings, SystemClock(), 1.0, self.guest_harness.directory / "driver")
         return self.driver
 
     def lose_after(self, step: str, impact: Impact, monkeypatch: pytest.MonkeyPatch, **more: object) -> None:
         """Begin an impact with a driver that is lost just after it wrote a step down."""
-        note = Page.note
+        note = ProgressFile.note
 
-        def note_and_die(page: Page, name: str, vm: str = "", **seen: str) -> None:
+        def note_and_die(page: ProgressFile, name: str, vm: str = "", **seen: str) -> None:
             note(page, name, vm, **seen)
             if name == step:
                 raise Lost
 
         self.driver.close()
         with monkeypatch.context() as patched:
-            patched.setattr(Page, "note", note_and_die)
+            patched.setattr(ProgressFile, "note", note_and_die)
             driver = self.make(**more)
             with pytest.raises(Lost):
                 carried_out(driver, impact)
@@ -55,24 +63,24 @@ class Rig:
         self.make()
 
     def listens_to(self, guest: Guest) -> bool:
-        return self.driver._monitors.knows(self.park.site.place(guest.name, guest.host, "qmp"))
+        return self.driver._monitors.knows(self.guest_harness.site.place(guest.name, guest.host, "qmp"))
 
     def progress_of(self, impact: Impact) -> str:
         outcome = self.driver.outcome_of(impact)
-        return outcome.progress if isinstance(outcome, Underway) else ""
+        return outcome.progress if isinstance(outcome, ImpactUnderway) else ""
 
-    def ended(self, outcome: Outcome, impact: Impact) -> Outcome:
-        while isinstance(outcome, Underway):
+    def ended(self, outcome: ImpactOutcome, impact: Impact) -> ImpactOutcome:
+        while isinstance(outcome, ImpactUnderway):
             time.sleep(0.1)
             outcome = self.driver.outcome_of(impact)
         return outcome
 
 
 @pytest.fixture
-def rig(park: Park) -> Iterator[Rig]:
-    rig = Rig(park)
-    yield rig
-    rig.driver.close()
+def harness(guest_harness: GuestHarness) -> Iterator[ImpactHarness]:
+    harness = ImpactHarness(guest_harness)
+    yield harness
+    harness.driver.close()
 
 
 def impact(
@@ -81,7 +89,7 @@ def impact(
     operation: str = "vm something",
     duration: int = -1,
     deletes: bool = False,
-    berths: tuple[str, ...] = (),
+    candidates: tuple[str, ...] = (),
 ) -> Impact:
     now = datetime.now(UTC)
     names = vms or ("web-0",)
@@ -100,21 +108,21 @@ def impact(
         attempted_at=now,
         attempts=1,
     )
-    places = tuple(Berth(Host(name)) for name in berths)
-    return Impact(event, tuple(Vm(name, "web", host="h1") for name in names), now, deletes=deletes, berths=places)
+    places = tuple(CandidateHost(Host(name)) for name in candidates)
+    return Impact(event, tuple(Vm(name, "web", host="h1") for name in names), now, deletes=deletes, candidates=places)
 
 
-def test_a_freeze_lasts_as_announced_for_all_at_once(rig: Rig) -> None:
+def test_a_freeze_lasts_as_announced_for_all_at_once(harness: ImpactHarness) -> None:
     """Both guests stand still for the announced time, not one after the other, and then go on."""
-    guests = [rig.park.restored(name) for name in ("web-0", "web-1")]
+    guests = [harness.guest_harness.restored(name) for name in ("web-0", "web-1")]
     clocks = [guest.uptime() for guest in guests]
     frozen = impact(EventType.FREEZE, "web-0", "web-1", duration=3)
 
     began = time.monotonic()
-    outcome = rig.driver.perform(frozen)
+    outcome = harness.driver.perform(frozen)
     guests[0].wait_for("both to stand still", lambda: all(guest.status() == "paused" for guest in guests))
 
-    assert rig.ended(outcome, frozen) == Done()
+    assert harness.ended(outcome, frozen) == ImpactDone()
     assert time.monotonic() - began >= 3
     assert [guest.status() for guest in guests] == ["running", "running"]
     for guest, clock in zip(guests, clocks, strict=True):
@@ -122,185 +130,191 @@ def test_a_freeze_lasts_as_announced_for_all_at_once(rig: Rig) -> None:
 
 
 @pytest.mark.parametrize("step", ["freezing", "frozen"])
-def test_no_guest_stays_frozen_after_a_crash(rig: Rig, step: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_guest_stays_frozen_after_a_crash(
+    harness: ImpactHarness, step: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A guest that was left standing goes on when its time is over, at the question what came of it."""
-    guest = rig.park.restored("web-0")
+    guest = harness.guest_harness.restored("web-0")
     frozen = impact(EventType.FREEZE, duration=1)
-    rig.lose_after(step, frozen, monkeypatch)
+    harness.lose_after(step, frozen, monkeypatch)
 
-    outcome = rig.ended(rig.driver.outcome_of(frozen), frozen)
+    outcome = harness.ended(harness.driver.outcome_of(frozen), frozen)
 
-    assert isinstance(outcome, Done if step == "frozen" else Failed)
+    assert isinstance(outcome, ImpactDone if step == "frozen" else ImpactFailed)
     assert guest.status() == "running"
 
 
-def test_a_freeze_is_cut_short_when_the_service_stops(rig: Rig) -> None:
+def test_a_freeze_is_cut_short_when_the_service_stops(harness: ImpactHarness) -> None:
     """How far it is, is told; better too short than for as long as nobody starts the service again."""
-    guest = rig.park.restored("web-0")
+    guest = harness.guest_harness.restored("web-0")
     frozen = impact(EventType.FREEZE, duration=60)
 
-    rig.driver.perform(frozen)
-    guest.wait_for("the freeze", lambda: rig.progress_of(frozen) == "frozen for 60 s")
+    harness.driver.perform(frozen)
+    guest.wait_for("the freeze", lambda: harness.progress_of(frozen) == "frozen for 60 s")
     assert guest.status() == "paused"
-    rig.driver.close()
+    harness.driver.close()
 
     assert guest.status() == "running"
 
 
-def test_a_reboot_lets_the_guest_shut_down_by_itself(rig: Rig) -> None:
+def test_a_reboot_lets_the_guest_shut_down_by_itself(harness: ImpactHarness) -> None:
     """A guest that heeds its power button goes down in order, and boots anew."""
-    guest = rig.park.restored("web-0")
+    guest = harness.guest_harness.restored("web-0")
     boot = guest.boot_id()
-    rig.driver.close()
-    rig.make(grace=60)
+    harness.driver.close()
+    harness.make(grace=60)
 
-    outcome = carried_out(rig.driver, impact(EventType.REBOOT))
+    outcome = carried_out(harness.driver, impact(EventType.REBOOT))
 
-    assert outcome == Done(detail="it shut down by itself")
+    assert outcome == ImpactDone(detail="it shut down by itself")
     assert guest.said("powerdown")
     guest.wait_for_boot(boot)
     assert guest.resets == 1
 
 
 @pytest.mark.parametrize("step", ["powering-down", "resetting", "reset"])
-def test_a_reboot_that_a_crash_cut_off_is_finished_once(rig: Rig, step: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_reboot_that_a_crash_cut_off_is_finished_once(
+    harness: ImpactHarness, step: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Wherever the driver was lost, the guest is reset once, and goes on."""
-    guest = rig.park.restored("web-0")
+    guest = harness.guest_harness.restored("web-0")
     reboot = impact(EventType.REBOOT)
-    rig.lose_after(step, reboot, monkeypatch)
+    harness.lose_after(step, reboot, monkeypatch)
 
-    assert isinstance(rig.ended(rig.driver.outcome_of(reboot), reboot), Done)
-    assert isinstance(carried_out(rig.driver, reboot), Done)
+    assert isinstance(harness.ended(harness.driver.outcome_of(reboot), reboot), ImpactDone)
+    assert isinstance(carried_out(harness.driver, reboot), ImpactDone)
     assert (guest.status(), guest.resets) == ("running", 1)
 
 
-def test_a_machine_that_ends_with_its_guest_is_started_again(rig: Rig) -> None:
+def test_a_machine_that_ends_with_its_guest_is_started_again(harness: ImpactHarness) -> None:
     """Where the process goes down with the guest, as without -no-shutdown, it is started anew."""
-    guest = rig.park.restored("web-0")
+    guest = harness.guest_harness.restored("web-0")
     reboot = impact(EventType.REBOOT)
-    rig.driver.close()
-    rig.make(grace=60)
+    harness.driver.close()
+    harness.make(grace=60)
     guest.execute("set-action", shutdown="poweroff")
 
-    outcome = carried_out(rig.driver, reboot)
+    outcome = carried_out(harness.driver, reboot)
 
-    assert outcome == Done(detail="its process ended with the guest, and was started again")
+    assert outcome == ImpactDone(detail="its process ended with the guest, and was started again")
     assert guest.status() == "running"
 
 
-def test_a_live_move_keeps_the_boot(rig: Rig) -> None:
+def test_a_live_move_keeps_the_boot(harness: ImpactHarness) -> None:
     """The guest goes on at the other host where it was; nothing is left here."""
-    here, there = rig.park.restored("web-0"), rig.park.guest("web-0", "h2")
+    here, there = harness.guest_harness.restored("web-0"), harness.guest_harness.guest("web-0", "h2")
     boot = here.boot_id()
-    moving = impact(EventType.REDEPLOY, berths=("h2",))
+    moving = impact(EventType.REDEPLOY, candidates=("h2",))
 
-    outcome = carried_out(rig.driver, moving)
+    outcome = carried_out(harness.driver, moving)
 
-    assert outcome == Done({"web-0": "h2"}, "moved while it ran")
+    assert outcome == ImpactDone({"web-0": "h2"}, "moved while it ran")
     assert (here.status(), there.status()) == ("gone", "running")
     assert there.boot_id() == boot
 
 
 @pytest.mark.parametrize("step", ["moving", "migrating", "moved"])
-def test_a_move_that_a_crash_cut_off_is_finished(rig: Rig, step: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_move_that_a_crash_cut_off_is_finished(
+    harness: ImpactHarness, step: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Wherever the driver was lost, the guest runs once, at the other host."""
-    here, there = rig.park.restored("web-0"), rig.park.guest("web-0", "h2")
-    moving = impact(EventType.REDEPLOY, berths=("h2",))
-    rig.lose_after(step, moving, monkeypatch)
+    here, there = harness.guest_harness.restored("web-0"), harness.guest_harness.guest("web-0", "h2")
+    moving = impact(EventType.REDEPLOY, candidates=("h2",))
+    harness.lose_after(step, moving, monkeypatch)
 
-    outcome = rig.ended(rig.driver.outcome_of(moving), moving)
+    outcome = harness.ended(harness.driver.outcome_of(moving), moving)
 
-    assert outcome == Done({"web-0": "h2"}, "moved while it ran")
+    assert outcome == ImpactDone({"web-0": "h2"}, "moved while it ran")
     assert (here.status(), there.status()) == ("gone", "running")
 
 
-def test_a_move_to_a_machine_that_is_too_small_fails_and_the_guest_runs_on(rig: Rig) -> None:
+def test_a_move_to_a_machine_that_is_too_small_fails_and_the_guest_runs_on(harness: ImpactHarness) -> None:
     """The reason names both sizes; the guest has felt nothing, and nothing is left at the other end."""
-    here, there = rig.park.restored("web-0"), rig.park.guest("web-0", "h2")
-    rig.park.site.describe("web-0", 0, memory=64)
+    here, there = harness.guest_harness.restored("web-0"), harness.guest_harness.guest("web-0", "h2")
+    harness.guest_harness.site.describe("web-0", 0, memory=64)
 
-    outcome = carried_out(rig.driver, impact(EventType.REDEPLOY, berths=("h2",)))
+    outcome = carried_out(harness.driver, impact(EventType.REDEPLOY, candidates=("h2",)))
 
-    assert outcome == Failed(
+    assert outcome == ImpactFailed(
         "web-0 could not be moved to h2: the machine there has 64 MiB of memory, and the guest needs 96 MiB; "
         "it is running on h1"
     )
     assert (here.status(), there.status()) == ("running", "gone")
 
 
-def test_a_move_whose_line_breaks_fails_and_the_guest_runs_on(rig: Rig) -> None:
+def test_a_move_whose_line_breaks_fails_and_the_guest_runs_on(harness: ImpactHarness) -> None:
     """What QEMU says of a broken migration is the reason."""
-    here = rig.park.restored("web-0")
-    rig.driver.close()
-    rig.make(incoming="unix:/nowhere/at/all")
+    here = harness.guest_harness.restored("web-0")
+    harness.driver.close()
+    harness.make(incoming="unix:/nowhere/at/all")
 
-    outcome = carried_out(rig.driver, impact(EventType.REDEPLOY, berths=("h2",)))
+    outcome = carried_out(harness.driver, impact(EventType.REDEPLOY, candidates=("h2",)))
 
-    assert isinstance(outcome, Failed)
+    assert isinstance(outcome, ImpactFailed)
     assert "web-0 could not be moved to h2: 'receive' (ip) failed for web-0: " in outcome.reason
     assert "/nowhere/at/all" in outcome.reason
     assert here.status() == "running"
 
 
-def test_a_move_to_nowhere_fails(rig: Rig) -> None:
+def test_a_move_to_nowhere_fails(harness: ImpactHarness) -> None:
     """Without another host there is nothing to move to, and the reason says so."""
-    here = rig.park.restored("web-0")
+    here = harness.guest_harness.restored("web-0")
 
-    outcome = carried_out(rig.driver, impact(EventType.REDEPLOY))
+    outcome = carried_out(harness.driver, impact(EventType.REDEPLOY))
 
-    assert isinstance(outcome, Failed)
+    assert isinstance(outcome, ImpactFailed)
     assert outcome.reason.startswith("there is no other host that web-0 could be moved to")
     assert here.status() == "running"
 
 
-def test_a_lost_machine_is_started_anew(rig: Rig) -> None:
+def test_a_lost_machine_is_started_anew(harness: ImpactHarness) -> None:
     """After a failure of its process a VM boots where it was."""
-    guest = rig.park.restored("web-0")
+    guest = harness.guest_harness.restored("web-0")
     guest.kill()
 
-    outcome = carried_out(rig.driver, impact(EventType.REDEPLOY, operation="vm fail", berths=("h2",)))
+    outcome = carried_out(harness.driver, impact(EventType.REDEPLOY, operation="vm fail", candidates=("h2",)))
 
-    assert outcome == Done({"web-0": "h1"}, "started anew")
+    assert outcome == ImpactDone({"web-0": "h1"}, "started anew")
     assert guest.status() == "running"
 
 
 @pytest.mark.parametrize("type_", [EventType.PREEMPT, EventType.TERMINATE])
-def test_an_eviction_and_a_deletion_end_the_machine(rig: Rig, type_: EventType) -> None:
+def test_an_eviction_and_a_deletion_end_the_machine(harness: ImpactHarness, type_: EventType) -> None:
     """Only what is to go for good is deleted."""
-    guest = rig.park.restored("web-0")
-    remains = rig.park.directory / "web-0.disk"
+    guest = harness.guest_harness.restored("web-0")
+    remains = harness.guest_harness.directory / "web-0.disk"
     remains.touch()
-    rig.driver.close()
-    rig.make(delete=["rm", str(rig.park.directory / "{vm}.disk")])
+    harness.driver.close()
+    harness.make(delete=["rm", str(harness.guest_harness.directory / "{vm}.disk")])
 
-    outcome = carried_out(rig.driver, impact(type_, deletes=type_ is EventType.TERMINATE))
+    outcome = carried_out(harness.driver, impact(type_, deletes=type_ is EventType.TERMINATE))
 
-    assert outcome == Done()
+    assert outcome == ImpactDone()
     assert guest.status() == "gone"
     assert remains.exists() == (type_ is EventType.PREEMPT)
 
 
-def test_a_machine_that_is_not_there_is_said_not_to_be(rig: Rig) -> None:
+def test_a_machine_that_is_not_there_is_said_not_to_be(harness: ImpactHarness) -> None:
     """The reason names the socket and the setting; a question before that begins nothing."""
-    rig.park.restored("web-1")
+    harness.guest_harness.restored("web-1")
     reboot = impact(EventType.REBOOT)
 
-    assert rig.driver.outcome_of(reboot) == NotBegun()
-    outcome = carried_out(rig.driver, reboot)
+    assert harness.driver.outcome_of(reboot) == ImpactNotBegun()
+    outcome = carried_out(harness.driver, reboot)
 
-    assert isinstance(outcome, Failed)
-    path = rig.park.site.place("web-0", "h1", "qmp")
+    assert isinstance(outcome, ImpactFailed)
+    path = harness.guest_harness.site.place("web-0", "h1", "qmp")
     expected = f"there is no machine at {path}: see that it runs, and that 'qmp' of driver 'qemu' is right"
     assert outcome.reason == expected
 
 
-def test_what_fails_for_one_is_told_and_where_the_other_stands(rig: Rig) -> None:
+def test_what_fails_for_one_is_told_and_where_the_other_stands(harness: ImpactHarness) -> None:
     """Of two VMs one is moved, the other is missing: the event fails, and names the host of the first."""
-    rig.park.restored("web-0")
+    harness.guest_harness.restored("web-0")
 
-    outcome = carried_out(rig.driver, impact(EventType.REDEPLOY, "web-0", "web-1", berths=("h2",)))
+    outcome = carried_out(harness.driver, impact(EventType.REDEPLOY, "web-0", "web-1", candidates=("h2",)))
 
-    assert isinstance(outcome, Failed)
+    assert isinstance(outcome, ImpactFailed)
     assert outcome.hosts == {"web-0": "h2"}
     assert outcome.reason.startswith("web-1: ")
 
@@ -308,86 +322,92 @@ def test_what_fails_for_one_is_told_and_where_the_other_stands(rig: Rig) -> None
 @pytest.mark.parametrize(
     ("befall", "what", "detail"),
     [
-        (lambda guest: guest.kill(), Seen.CRASHED, "its process on the host died"),
-        (lambda guest: guest.execute("system_reset"), Seen.REBOOTED, "reset over QMP"),
-        (lambda guest: guest.execute("quit"), Seen.STOPPED, "its process was told to quit"),
-        (lambda guest: guest.execute("system_powerdown"), Seen.STOPPED, "by the guest itself"),
+        (lambda guest: guest.kill(), ObservationKind.CRASHED, "its process on the host died"),
+        (lambda guest: guest.execute("system_reset"), ObservationKind.REBOOTED, "reset over QMP"),
+        (lambda guest: guest.execute("quit"), ObservationKind.STOPPED, "its process was told to quit"),
+        (lambda guest: guest.execute("system_powerdown"), ObservationKind.STOPPED, "by the guest itself"),
     ],
     ids=["kill", "reset", "quit", "power button"],
 )
-def test_what_befalls_a_machine_is_seen(rig: Rig, befall: Callable[[object], None], what: Seen, detail: str) -> None:
+def test_what_befalls_a_machine_is_seen(
+    harness: ImpactHarness, befall: Callable[[object], None], what: ObservationKind, detail: str
+) -> None:
     """A crash, a reset and an end are told apart, each once."""
-    guest = rig.park.restored("web-0")
-    rig.driver.watch(rig.seen.append)
-    guest.wait_for("the driver to listen", lambda: rig.listens_to(guest))
+    guest = harness.guest_harness.restored("web-0")
+    harness.driver.watch(harness.seen.append)
+    guest.wait_for("the driver to listen", lambda: harness.listens_to(guest))
     befall(guest)
-    guest.wait_for("a sighting", lambda: bool(rig.seen))
+    guest.wait_for("a sighting", lambda: bool(harness.seen))
     time.sleep(0.2)
 
-    assert [(each.vm, each.what, each.detail) for each in rig.seen] == [("web-0", what, detail)]
+    assert [(each.vm, each.what, each.detail) for each in harness.seen] == [("web-0", what, detail)]
 
 
-def test_our_own_move_is_not_seen_as_a_crash(rig: Rig) -> None:
+def test_our_own_move_is_not_seen_as_a_crash(harness: ImpactHarness) -> None:
     """What the driver itself does at the other end, where it fails too, is no sighting of the VM."""
-    rig.park.restored("web-0")
-    rig.driver.watch(rig.seen.append)
-    rig.park.site.describe("web-0", 0, memory=64)
+    harness.guest_harness.restored("web-0")
+    harness.driver.watch(harness.seen.append)
+    harness.guest_harness.site.describe("web-0", 0, memory=64)
 
-    assert isinstance(carried_out(rig.driver, impact(EventType.REDEPLOY, berths=("h2",))), Failed)
+    assert isinstance(carried_out(harness.driver, impact(EventType.REDEPLOY, candidates=("h2",))), ImpactFailed)
     time.sleep(0.2)
-    assert rig.seen == []
+    assert harness.seen == []
 
 
-def test_a_check_tells_who_cannot_be_reached_and_disturbs_nobody(rig: Rig) -> None:
+def test_a_check_tells_who_cannot_be_reached_and_disturbs_nobody(harness: ImpactHarness) -> None:
     """A machine that a service talks to is fine; one that died, or never was, is named with the remedy."""
-    guest = rig.park.restored("web-0")
-    rig.driver.watch(rig.seen.append)
-    guest.wait_for("the driver to listen", lambda: rig.listens_to(guest))
+    guest = harness.guest_harness.restored("web-0")
+    harness.driver.watch(harness.seen.append)
+    guest.wait_for("the driver to listen", lambda: harness.listens_to(guest))
     vms = (
         Vm("web-0", "web", host="h1"),
         Vm("web-1", "web", host="h1"),
         Vm("off", "web", host="h1", deallocated=True),
     )
 
-    (missing,) = rig.driver.check(vms)
-    assert missing.startswith(f"web-1 has no monitor at {rig.park.site.place('web-1', 'h1', 'qmp')}; start it")
+    (missing,) = harness.driver.check(vms)
+    assert missing.startswith(
+        f"web-1 has no monitor at {harness.guest_harness.site.place('web-1', 'h1', 'qmp')}; start it"
+    )
     guest.kill()
-    assert rig.driver.check(vms)[0].startswith("nobody is behind the monitor of web-0 at ")
+    assert harness.driver.check(vms)[0].startswith("nobody is behind the monitor of web-0 at ")
 
 
-def switched(rig: Rig, *, on: bool) -> Outcome:
+def switched(harness: ImpactHarness, *, on: bool) -> ImpactOutcome:
     vm = Vm("web-0", "web", host="h1")
-    outcome = rig.driver.switch(vm, on=on)
-    while isinstance(outcome, Underway):
+    outcome = harness.driver.switch(vm, on=on)
+    while isinstance(outcome, ImpactUnderway):
         time.sleep(0.1)
-        outcome = rig.driver.switch(vm, on=on)
+        outcome = harness.driver.switch(vm, on=on)
     return outcome
 
 
-def test_a_guest_is_stopped_and_started_as_asked(rig: Rig) -> None:
+def test_a_guest_is_stopped_and_started_as_asked(harness: ImpactHarness) -> None:
     """Asked again, nothing is done a second time; what could not be started again is not stopped."""
-    guest = rig.park.restored("web-0")
-    assert switched(rig, on=True) == Done(detail="it ran already")
-    rig.driver.close()
-    rig.make(start=[])
-    assert switched(rig, on=False) == Failed("nobody said how web-0 is started; set 'start' of driver 'qemu'")
+    guest = harness.guest_harness.restored("web-0")
+    assert switched(harness, on=True) == ImpactDone(detail="it ran already")
+    harness.driver.close()
+    harness.make(start=[])
+    assert switched(harness, on=False) == ImpactFailed(
+        "nobody said how web-0 is started; set 'start' of driver 'qemu'"
+    )
     assert guest.status() == "running"
 
-    rig.driver.close()
-    rig.make()
-    assert isinstance(switched(rig, on=False), Done)
-    assert switched(rig, on=False) == Done(detail="it did not run")
-    assert switched(rig, on=True) == Done()
+    harness.driver.close()
+    harness.make()
+    assert isinstance(switched(harness, on=False), ImpactDone)
+    assert switched(harness, on=False) == ImpactDone(detail="it did not run")
+    assert switched(harness, on=True) == ImpactDone()
     assert guest.status() == "running"
 
 
-def test_a_guest_that_is_off_stays_off_when_its_host_reboots(rig: Rig) -> None:
+def test_a_guest_that_is_off_stays_off_when_its_host_reboots(harness: ImpactHarness) -> None:
     """The other guests of the event are rebooted all the same."""
-    other = rig.park.restored("web-1")
+    other = harness.guest_harness.restored("web-1")
     asked = impact(EventType.REBOOT, "web-0", "web-1", operation="host reboot")
-    done = carried_out(rig.driver, asked)
+    done = carried_out(harness.driver, asked)
 
-    assert isinstance(done, Done)
+    assert isinstance(done, ImpactDone)
     assert "web-0: it did not run and stays off" in done.detail
     assert other.status() == "running"
-    assert not rig.park.site.place("web-0", "h1", "qmp").exists()
+    assert not harness.guest_harness.site.place("web-0", "h1", "qmp").exists()

@@ -9,10 +9,10 @@ import pytest
 
 from demo.guest import Guest
 from demo.service import Service, ended, wait_for
+from forewarn.audit.timeline import Timeline
 from forewarn.control.bodies import HostOperationBody, MoveBody, VmOperationBody
-from forewarn.control.client import Client
-from forewarn.control.story import Story
-from tests.guests.conftest import Park
+from forewarn.control.client import ControlClient
+from tests.guests.conftest import GuestHarness
 
 pytestmark = pytest.mark.end_to_end
 
@@ -41,19 +41,21 @@ address = "{}"
 """
 
 
-class Cloud:
+class GuestServiceHarness:
     """A service and two guests that ask it."""
 
-    def __init__(self, park: Park, *, hurry: float = 60, **driver: object) -> None:
-        self.park = park
-        fleet = FLEET.format(*park.addresses.values())
-        drivers = {"qemu": park.settings(**driver)}
-        self.service = Service(park.site, park.directory, fleet, driver="qemu", hurry=hurry, drivers=drivers)
-        self.client: Client = self.service.begin()
+    def __init__(self, guest_harness: GuestHarness, *, hurry: float = 60, **driver: object) -> None:
+        self.guest_harness = guest_harness
+        fleet = FLEET.format(*guest_harness.addresses.values())
+        drivers = {"qemu": guest_harness.settings(**driver)}
+        self.service = Service(
+            guest_harness.site, guest_harness.directory, fleet, driver="qemu", hurry=hurry, drivers=drivers
+        )
+        self.client: ControlClient = self.service.begin()
 
     def open(self) -> None:
         """Restore the guests, and wait until they are answered."""
-        self.web_0, self.web_1 = (self.park.restored(name) for name in ("web-0", "web-1"))
+        self.web_0, self.web_1 = (self.guest_harness.restored(name) for name in ("web-0", "web-1"))
         for guest in (self.web_0, self.web_1):
             guest.wait_for("an answer", lambda guest=guest: any("{" in said for said in guest.said("events")))  # type: ignore[misc]
 
@@ -81,196 +83,196 @@ class Cloud:
 
 
 @pytest.fixture
-def cloud(park: Park, request: pytest.FixtureRequest) -> Iterator[Cloud]:
-    cloud = Cloud(park, **getattr(request, "param", {}))
+def harness(guest_harness: GuestHarness, request: pytest.FixtureRequest) -> Iterator[GuestServiceHarness]:
+    harness = GuestServiceHarness(guest_harness, **getattr(request, "param", {}))
     try:
-        cloud.open()
-        yield cloud
+        harness.open()
+        yield harness
     finally:
-        cloud.close()
+        harness.close()
 
 
-def test_a_guest_approves_its_restart_and_is_rebooted(cloud: Cloud) -> None:
+def test_a_guest_approves_its_restart_and_is_rebooted(harness: GuestServiceHarness) -> None:
     """It reads of the event, approves it, and boots anew; whoever is not meant is left alone."""
-    boots = cloud.web_0.boot_id(), cloud.web_1.boot_id()
-    cloud.web_0.approve("self")
+    boots = harness.web_0.boot_id(), harness.web_1.boot_id()
+    harness.web_0.approve("self")
 
-    event = cloud.operate("restart")
+    event = harness.operate("restart")
 
-    assert ended(cloud.client, event).startswith("Completed")
-    cloud.web_0.wait_for_boot(boots[0])
-    assert cloud.is_shown(cloud.web_0, event)
-    assert event in cloud.web_0.said("approved")
-    assert cloud.web_1.boot_id() == boots[1]
-    assert "observed" not in cloud.facts("web-0")
+    assert ended(harness.client, event).startswith("Completed")
+    harness.web_0.wait_for_boot(boots[0])
+    assert harness.is_shown(harness.web_0, event)
+    assert event in harness.web_0.said("approved")
+    assert harness.web_1.boot_id() == boots[1]
+    assert "observed" not in harness.facts("web-0")
 
 
-def test_a_neighbour_approves_a_freeze_and_the_clock_shows_the_gap(cloud: Cloud) -> None:
+def test_a_neighbour_approves_a_freeze_and_the_clock_shows_the_gap(harness: GuestServiceHarness) -> None:
     """Any guest of the group may approve; the frozen one's clock falls behind by what was announced."""
-    cloud.web_1.approve("any")
-    uptime, began = cloud.web_0.uptime(), time.monotonic()
+    harness.web_1.approve("any")
+    uptime, began = harness.web_0.uptime(), time.monotonic()
 
-    event = cloud.operate("freeze", duration=6)
+    event = harness.operate("freeze", duration=6)
 
-    assert ended(cloud.client, event) == "Completed: "
-    passed = cloud.web_0.uptime() - uptime
+    assert ended(harness.client, event) == "Completed: "
+    passed = harness.web_0.uptime() - uptime
     behind = time.monotonic() - began - passed
     assert 4 < behind < 30  # what a guest says of its clock may come late, before and after
-    assert event in cloud.web_1.said("approved")
-    assert not cloud.web_0.said("approved")
+    assert event in harness.web_1.said("approved")
+    assert not harness.web_0.said("approved")
 
 
-@pytest.mark.parametrize("cloud", [{"hurry": 300}], indirect=True)
-def test_what_nobody_approves_happens_when_its_time_has_come(cloud: Cloud) -> None:
+@pytest.mark.parametrize("harness", [{"hurry": 300}], indirect=True)
+def test_what_nobody_approves_happens_when_its_time_has_come(harness: GuestServiceHarness) -> None:
     """NotBefore passes, and the guest is rebooted all the same; not before."""
-    boot = cloud.web_0.boot_id()
+    boot = harness.web_0.boot_id()
 
-    event = cloud.operate("restart")
+    event = harness.operate("restart")
 
-    assert ended(cloud.client, event).startswith("Completed")
-    (started,) = (step for step in cloud.client.story(event).steps if step.what == "Started")
+    assert ended(harness.client, event).startswith("Completed")
+    (started,) = (step for step in harness.client.story(event).steps if step.what == "Started")
     assert started.detail == "NotBefore has passed"
-    cloud.web_0.wait_for_boot(boot)
+    harness.web_0.wait_for_boot(boot)
 
 
-def test_a_guest_is_moved_live_and_keeps_its_boot(cloud: Cloud) -> None:
+def test_a_guest_is_moved_live_and_keeps_its_boot(harness: GuestServiceHarness) -> None:
     """A redeploy is felt as nothing but a pause; the service knows where the guest stands now."""
-    boot = cloud.web_0.boot_id()
-    cloud.web_0.approve("self")
+    boot = harness.web_0.boot_id()
+    harness.web_0.approve("self")
 
-    event = cloud.operate("redeploy")
+    event = harness.operate("redeploy")
 
-    assert ended(cloud.client, event) == "Completed: moved while it ran"
-    moved = cloud.park.guest("web-0", "h2")
+    assert ended(harness.client, event) == "Completed: moved while it ran"
+    moved = harness.guest_harness.guest("web-0", "h2")
     assert moved.boot_id() == boot
-    assert (cloud.web_0.status(), cloud.client.vm("web-0").host) == ("gone", "h2")
-    assert "observed" not in cloud.facts("web-0")
+    assert (harness.web_0.status(), harness.client.vm("web-0").host) == ("gone", "h2")
+    assert "observed" not in harness.facts("web-0")
 
 
-def test_a_host_is_emptied_one_update_domain_at_a_time(cloud: Cloud) -> None:
+def test_a_host_is_emptied_one_update_domain_at_a_time(harness: GuestServiceHarness) -> None:
     """A host's redeploy moves its guests live, announced as a freeze, and never both at once."""
-    boots = [guest.boot_id() for guest in (cloud.web_0, cloud.web_1)]
-    cloud.web_1.approve("any")
+    boots = [guest.boot_id() for guest in (harness.web_0, harness.web_1)]
+    harness.web_1.approve("any")
 
-    told = cloud.client.operate_host("h1", HostOperationBody(operation="redeploy"))
+    told = harness.client.operate_host("h1", HostOperationBody(operation="redeploy"))
     events = [each.event for each in told.announcements]
 
     assert [event.type for event in events] == ["Freeze", "Freeze"]
-    assert [ended(cloud.client, event.id) for event in events] == ["Completed: moved while it ran"] * 2
-    stories = [cloud.client.story(event.id) for event in events]
+    assert [ended(harness.client, event.id) for event in events] == ["Completed: moved while it ran"] * 2
+    stories = [harness.client.story(event.id) for event in events]
     spans = sorted((_at(story, "Started"), _at(story, "Completed")) for story in stories)
     assert spans[0][1] <= spans[1][0]
-    assert [cloud.park.guest(name, "h2").boot_id() for name in ("web-0", "web-1")] == boots
+    assert [harness.guest_harness.guest(name, "h2").boot_id() for name in ("web-0", "web-1")] == boots
 
 
-def test_a_guest_is_moved_live_to_the_host_that_is_named(cloud: Cloud) -> None:
+def test_a_guest_is_moved_live_to_the_host_that_is_named(harness: GuestServiceHarness) -> None:
     """Announced as a freeze, it approves, and goes on running there; with --record nothing is done to it."""
-    boot = cloud.web_0.boot_id()
-    cloud.web_0.approve("self")
+    boot = harness.web_0.boot_id()
+    harness.web_0.approve("self")
 
-    told = cloud.client.move_vm("web-0", MoveBody(host="h2"))
+    told = harness.client.move_vm("web-0", MoveBody(host="h2"))
 
     (event,) = [each.event for each in told.announcements]
     assert (event.type, event.resources) == ("Freeze", ("web-0",))
-    assert ended(cloud.client, event.id) == "Completed: moved while it ran"
-    assert cloud.park.guest("web-0", "h2").boot_id() == boot
-    assert (cloud.web_0.status(), cloud.client.vm("web-0").host) == ("gone", "h2")
-    assert cloud.client.story(event.id).target == "h2"
-    recorded = cloud.client.move_vm("web-0", MoveBody(host="h1", record=True))
-    assert (recorded.announcements, cloud.client.vm("web-0").host) == ((), "h1")
-    assert cloud.park.guest("web-0", "h2").boot_id() == boot
+    assert ended(harness.client, event.id) == "Completed: moved while it ran"
+    assert harness.guest_harness.guest("web-0", "h2").boot_id() == boot
+    assert (harness.web_0.status(), harness.client.vm("web-0").host) == ("gone", "h2")
+    assert harness.client.story(event.id).target == "h2"
+    recorded = harness.client.move_vm("web-0", MoveBody(host="h1", record=True))
+    assert (recorded.announcements, harness.client.vm("web-0").host) == ((), "h1")
+    assert harness.guest_harness.guest("web-0", "h2").boot_id() == boot
 
 
-def test_a_move_that_fails_leaves_the_guest_where_it_runs(cloud: Cloud) -> None:
+def test_a_move_that_fails_leaves_the_guest_where_it_runs(harness: GuestServiceHarness) -> None:
     """The event ends Failed with the reason; the guest is where and what it was."""
-    boot = cloud.web_0.boot_id()
-    cloud.park.site.describe("web-0", 0, memory=64)
-    cloud.web_0.approve("self")
+    boot = harness.web_0.boot_id()
+    harness.guest_harness.site.describe("web-0", 0, memory=64)
+    harness.web_0.approve("self")
 
-    event = cloud.operate("redeploy")
+    event = harness.operate("redeploy")
 
-    assert ended(cloud.client, event) == (
+    assert ended(harness.client, event) == (
         "Failed: web-0 could not be moved to h2: the machine there has 64 MiB of memory, and the guest needs 96 MiB; "
         "it is running on h1"
     )
-    assert cloud.web_0.uptime() > 0
-    assert cloud.web_0.boot_id() == boot
-    assert cloud.client.vm("web-0").host == "h1"
+    assert harness.web_0.uptime() > 0
+    assert harness.web_0.boot_id() == boot
+    assert harness.client.vm("web-0").host == "h1"
 
 
-def test_an_evicted_guest_is_warned_and_ends(cloud: Cloud) -> None:
+def test_an_evicted_guest_is_warned_and_ends(harness: GuestServiceHarness) -> None:
     """It reads of its eviction; then its machine is gone, and its VM is deallocated."""
-    event = cloud.operate("evict", "web-1")
+    event = harness.operate("evict", "web-1")
 
-    assert ended(cloud.client, event) == "Completed: "
-    assert cloud.web_1.status() == "gone"
-    assert "vm-deallocated" in cloud.facts("web-1")
-    assert "observed" not in cloud.facts("web-1")
+    assert ended(harness.client, event) == "Completed: "
+    assert harness.web_1.status() == "gone"
+    assert "vm-deallocated" in harness.facts("web-1")
+    assert "observed" not in harness.facts("web-1")
 
 
-def test_a_deleted_guest_approves_its_end(cloud: Cloud) -> None:
+def test_a_deleted_guest_approves_its_end(harness: GuestServiceHarness) -> None:
     """With terminate notice it may say that it is ready; then machine and VM are gone."""
-    cloud.web_0.approve("self")
+    harness.web_0.approve("self")
 
-    event = cloud.operate("delete")
+    event = harness.operate("delete")
 
-    assert ended(cloud.client, event) == "Completed: "
-    approved = [step.by for step in cloud.client.story(event).steps if step.what == "approved"]
-    assert approved == [f"web-0 ({cloud.park.addresses['web-0']})"]
-    assert cloud.web_0.status() == "gone"
-    assert [vm.name for vm in cloud.client.vms()] == ["web-1"]
+    assert ended(harness.client, event) == "Completed: "
+    approved = [step.by for step in harness.client.story(event).steps if step.what == "approved"]
+    assert approved == [f"web-0 ({harness.guest_harness.addresses['web-0']})"]
+    assert harness.web_0.status() == "gone"
+    assert [vm.name for vm in harness.client.vms()] == ["web-1"]
 
 
-@pytest.mark.parametrize("cloud", [{"grace": 3}], indirect=True)
-def test_a_service_killed_half_way_reboots_the_guest_once(cloud: Cloud) -> None:
+@pytest.mark.parametrize("harness", [{"grace": 3}], indirect=True)
+def test_a_service_killed_half_way_reboots_the_guest_once(harness: GuestServiceHarness) -> None:
     """Killed between approval and reboot, the service finds out what was done, and does the rest."""
-    boot = cloud.web_0.boot_id()
-    cloud.web_0.order("killall dd")  # nobody heeds the power button, so that there is a half-way
-    cloud.web_0.approve("self")
-    event = cloud.operate("restart")
-    page = cloud.park.directory / "data" / "driver" / event.lower()
+    boot = harness.web_0.boot_id()
+    harness.web_0.order("killall dd")  # nobody heeds the power button, so that there is a half-way
+    harness.web_0.approve("self")
+    event = harness.operate("restart")
+    page = harness.guest_harness.directory / "data" / "driver" / event.lower()
     wait_for("the driver to begin", lambda: page.exists() and b"powering-down" in page.read_bytes())
 
-    cloud.begin_again()
+    harness.begin_again()
 
-    assert ended(cloud.client, event).startswith("Completed")
-    cloud.web_0.wait_for_boot(boot)
-    assert cloud.web_0.resets == 1
+    assert ended(harness.client, event).startswith("Completed")
+    harness.web_0.wait_for_boot(boot)
+    assert harness.web_0.resets == 1
 
 
-def test_a_killed_machine_is_a_hardware_failure_and_comes_back(cloud: Cloud) -> None:
+def test_a_killed_machine_is_a_hardware_failure_and_comes_back(harness: GuestServiceHarness) -> None:
     """Its crash is a fact; an event without notice tells of the failure, and the guest boots anew."""
-    boot = cloud.web_0.boot_id()
-    wait_for("the service to listen", lambda: cloud.web_0.execute("query-chardev") and _is_heard(cloud.web_0))
+    boot = harness.web_0.boot_id()
+    wait_for("the service to listen", lambda: harness.web_0.execute("query-chardev") and _is_heard(harness.web_0))
 
-    cloud.web_0.kill()
+    harness.web_0.kill()
 
-    wait_for("the failure to be seen", lambda: "observed" in cloud.facts("web-0"))
-    wait_for("the event", lambda: "completed" in [line.fact for line in cloud.client.history(group="web")])
-    (born,) = (line for line in cloud.client.history(vm="web-0") if line.fact == "started-at-once")
+    wait_for("the failure to be seen", lambda: "observed" in harness.facts("web-0"))
+    wait_for("the event", lambda: "completed" in [line.fact for line in harness.client.history(group="web")])
+    (born,) = (line for line in harness.client.history(vm="web-0") if line.fact == "started-at-once")
     assert (born.type, born.vms) == ("Redeploy", ("web-0",))
     assert born.detail["description"] == "Virtual machine has encountered a failure."
-    cloud.web_0.wait_for_boot(boot)
+    harness.web_0.wait_for_boot(boot)
 
 
-def test_a_machine_that_died_while_no_service_ran_comes_back(cloud: Cloud) -> None:
+def test_a_machine_that_died_while_no_service_ran_comes_back(harness: GuestServiceHarness) -> None:
     """The service finds that its process is gone when it starts: once, and the guest boots anew."""
-    boot = cloud.web_0.boot_id()
-    cloud.client.close()
-    cloud.service.kill()
+    boot = harness.web_0.boot_id()
+    harness.client.close()
+    harness.service.kill()
 
-    cloud.web_0.kill()
-    cloud.client = cloud.service.begin()
+    harness.web_0.kill()
+    harness.client = harness.service.begin()
 
-    cloud.web_0.wait_for_boot(boot)
-    wait_for("the event", lambda: "completed" in [line.fact for line in cloud.client.history(group="web")])
-    seen = [str(line.detail) for line in cloud.client.history(vm="web-0") if line.fact == "observed"]
+    harness.web_0.wait_for_boot(boot)
+    wait_for("the event", lambda: "completed" in [line.fact for line in harness.client.history(group="web")])
+    seen = [str(line.detail) for line in harness.client.history(vm="web-0") if line.fact == "observed"]
     assert len(seen) == 1, seen
     assert "had died before anybody listened" in seen[0]
-    assert "observed" not in cloud.facts("web-1")
+    assert "observed" not in harness.facts("web-1")
 
 
-def _at(story: Story, what: str) -> datetime:
+def _at(story: Timeline, what: str) -> datetime:
     return next(step.at for step in story.steps if step.what == what)
 
 

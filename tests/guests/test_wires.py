@@ -10,7 +10,7 @@ import pytest
 from demo.guest import Guest
 from demo.service import Service
 from demo.site import BRIDGE, METADATA
-from tests.guests.conftest import Park
+from tests.guests.conftest import GuestHarness
 
 pytestmark = pytest.mark.end_to_end
 
@@ -27,12 +27,12 @@ ASK = (
 )
 
 
-class Wired:
+class GuestNetworkHarness:
     """A service that knows guests by their wires, and the network it set up for them."""
 
-    def __init__(self, park: Park, identity: str, addresses: dict[str, str]) -> None:
-        self._park = park
-        self._settings = park.directory / "forewarn.toml"
+    def __init__(self, guest_harness: GuestHarness, identity: str, addresses: dict[str, str]) -> None:
+        self._park = guest_harness
+        self._settings = guest_harness.directory / "forewarn.toml"
         fleet = "".join(
             VM.format(
                 name=name,
@@ -42,12 +42,12 @@ class Wired:
             )
             for number, name in enumerate(addresses)
         )
-        self._environment = ("env", f"FOREWARN_FLEET={park.directory}/fleet.toml")
+        self._environment = ("env", f"FOREWARN_FLEET={guest_harness.directory}/fleet.toml")
         self._service = Service(
-            park.site,
-            park.directory,
+            guest_harness.site,
+            guest_harness.directory,
             fleet,
-            data=str(park.directory / "data"),
+            data=str(guest_harness.directory / "data"),
             identity=identity,
             metadata=f"{METADATA}:80",
             drivers={"simulated": {}},
@@ -67,7 +67,7 @@ class Wired:
         self._park.site.run(*self._environment, Path(sys.executable).with_name("forewarn"), *words)
 
 
-Wire = Callable[[str, dict[str, str]], Wired]
+Wire = Callable[[str, dict[str, str]], GuestNetworkHarness]
 
 
 def become(guest: Guest, address: str) -> None:
@@ -84,12 +84,12 @@ def name_of(guest: Guest) -> str:
 
 
 @pytest.fixture
-def wire(park: Park) -> Iterator[Wire]:
+def wire(guest_harness: GuestHarness) -> Iterator[Wire]:
     """Make the service of a test, and end it and undo what it set up."""
-    made: list[Wired] = []
+    made: list[GuestNetworkHarness] = []
 
-    def make(identity: str, addresses: dict[str, str]) -> Wired:
-        made.append(Wired(park, identity, addresses))
+    def make(identity: str, addresses: dict[str, str]) -> GuestNetworkHarness:
+        made.append(GuestNetworkHarness(guest_harness, identity, addresses))
         return made[-1]
 
     yield make
@@ -97,39 +97,43 @@ def wire(park: Park) -> Iterator[Wire]:
         each.close()
 
 
-def test_a_guest_that_takes_an_address_that_nobody_declared_is_known_by_its_wire(park: Park, wire: Wire) -> None:
+def test_a_guest_that_takes_an_address_that_nobody_declared_is_known_by_its_wire(
+    guest_harness: GuestHarness, wire: Wire
+) -> None:
     """It has the mark of its tap, whatever its address is."""
-    service = wire("mark", dict.fromkeys(park.addresses, ""))
+    service = wire("mark", dict.fromkeys(guest_harness.addresses, ""))
     service.set_up()
     service.begin()
-    liar = park.restored("web-1")
+    liar = guest_harness.restored("web-1")
     assert name_of(liar) == "web-1"
 
-    become(liar, park.addresses["web-0"])
+    become(liar, guest_harness.addresses["web-0"])
     assert name_of(liar) == "web-1"
 
 
 @pytest.mark.parametrize("identity", ["address", "mark"])
-def test_a_guest_with_the_address_of_another_is_not_heard(park: Park, wire: Wire, identity: str) -> None:
+def test_a_guest_with_the_address_of_another_is_not_heard(
+    guest_harness: GuestHarness, wire: Wire, identity: str
+) -> None:
     """It would be taken for the other, or cut the other off; so nothing of it gets through."""
-    service = wire(identity, park.addresses)
+    service = wire(identity, guest_harness.addresses)
     service.set_up()
     service.begin()
-    liar = park.restored("web-1")
+    liar = guest_harness.restored("web-1")
     assert name_of(liar) == "web-1"
 
-    become(liar, park.addresses["web-0"])
+    become(liar, guest_harness.addresses["web-0"])
     assert name_of(liar) == ""
-    become(liar, park.addresses["web-1"])
+    become(liar, guest_harness.addresses["web-1"])
     assert name_of(liar) == "web-1"
 
 
-def test_two_tenants_with_one_address_are_two(park: Park, wire: Wire) -> None:
+def test_two_tenants_with_one_address_are_two(guest_harness: GuestHarness, wire: Wire) -> None:
     """Each on a wire of its own, with a listener of its own."""
-    service = wire("tap", dict.fromkeys(park.addresses, "10.0.0.99"))
-    guests = [park.restored(name) for name in park.addresses]
+    service = wire("tap", dict.fromkeys(guest_harness.addresses, "10.0.0.99"))
+    guests = [guest_harness.restored(name) for name in guest_harness.addresses]
     for number, guest in enumerate(guests):
-        park.site.run("ip", "link", "set", f"tap{number}h1", "nomaster")
+        guest_harness.site.run("ip", "link", "set", f"tap{number}h1", "nomaster")
         become(guest, "10.0.0.99")
     service.set_up()
     service.begin()

@@ -14,6 +14,7 @@ import pytest
 
 import forewarn
 from forewarn.core import facts
+from forewarn.core.chunks import FleetChunk
 from forewarn.core.facts import AnyFact, Entry
 from forewarn.core.model import (
     NODE,
@@ -31,11 +32,10 @@ from forewarn.core.model import (
     InstanceFacts,
     Vm,
 )
-from forewarn.core.parts import Part
-from forewarn.journal import snapshot
-from forewarn.journal.fold import fold
-from forewarn.journal.sqlite import DEFAULT_HISTORY, SqliteJournal
-from forewarn.journal.verify import verify
+from forewarn.journal.sqlite import snapshot_files
+from forewarn.journal.sqlite.journal import DEFAULT_HISTORY, SqliteJournal
+from forewarn.journal.sqlite.snapshot_process import take_snapshot
+from forewarn.journal.sqlite.verification import verify
 
 RELEASED = Path(__file__).with_name("released")
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -125,7 +125,7 @@ def write(directory: Path) -> None:
     journal = SqliteJournal(directory)
     journal.load()
     journal.append(0, story()[:9])
-    fold(directory, DEFAULT_HISTORY)
+    take_snapshot(directory, DEFAULT_HISTORY)
     journal.append(9, story()[9:])
     fleet = journal.load().fleet
     journal.close()
@@ -143,7 +143,7 @@ def released(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
 
 def check(directory: Path) -> None:
     """Load, compare with what the release made of it, and go on from there."""
-    parts = msgspec.json.decode((directory / "fleet.json").read_bytes(), type=list[Part])
+    parts = msgspec.json.decode((directory / "fleet.json").read_bytes(), type=list[FleetChunk])
     journal = SqliteJournal(directory)
     recovered = journal.load()
 
@@ -170,7 +170,7 @@ def test_a_released_journal_is_read_as_it_was_meant(released: Path) -> None:
 
 def test_released_entries_make_the_same_fleet_without_their_snapshot(released: Path) -> None:
     """Every released fact still has the meaning it had."""
-    for _, path in snapshot.snapshots(released):
+    for _, path in snapshot_files.list_snapshots(released):
         path.unlink()
 
     check(released)

@@ -8,11 +8,11 @@ from forewarn.core.facts import AnyFact, Entry, FleetChanged, VmDeallocated, VmS
 from forewarn.core.fleet import Fleet
 from forewarn.core.model import NODE, GroupKind, GroupTerms, Vm
 from forewarn.metadata import caller
-from forewarn.metadata.caller import Callers, is_loopback, plain_address
-from forewarn.metadata.desk import Desk
+from forewarn.metadata.caller import CallerResolver, is_loopback, plain_address
+from forewarn.metadata.document_cache import DocumentCache
 from forewarn.node.feed import Commit
-from forewarn.wire import problems
-from tests.metadata.site import NOW, WEB, get, on_both_loops, site
+from forewarn.wire import error_responses
+from tests.metadata.harness import NOW, WEB, get, harness, on_both_loops
 
 LONE = FleetChanged(groups=(GroupTerms("dev", GroupKind.STANDALONE),), vms=(Vm("dev", "dev"),))
 
@@ -42,7 +42,7 @@ def test_loopback_is_more_than_one_address() -> None:
 @on_both_loops
 async def test_the_address_decides() -> None:
     """Each VM is itself, by its own address, and a stranger is nobody."""
-    async with site() as service:
+    async with harness() as service:
         for source, name in (("127.0.0.1", b"web-0"), ("127.0.0.2", b"web-1")):
             target = "/metadata/instance/compute/name?api-version=2021-02-01&format=text"
             assert (await service.ask(get(target), source)).body == name
@@ -52,7 +52,7 @@ async def test_the_address_decides() -> None:
 @on_both_loops
 async def test_the_default_vm_speaks_for_loopback() -> None:
     """Loopback callers whom no VM claims are the default VM; those whom one claims are that one."""
-    async with site(facts=(WEB, LONE), default_vm="dev") as service:
+    async with harness(facts=(WEB, LONE), default_vm="dev") as service:
         target = "/metadata/instance/compute/name?api-version=2021-02-01&format=text"
         assert (await service.ask(get(target), "127.0.0.7")).body == b"dev"
         assert (await service.ask(get(target), "127.0.0.1")).body == b"web-0"
@@ -61,15 +61,15 @@ async def test_the_default_vm_speaks_for_loopback() -> None:
 @on_both_loops
 async def test_the_default_vm_speaks_for_nobody_else() -> None:
     """A caller from elsewhere stays a stranger, and so do all when the default VM is not there."""
-    async with site(facts=(WEB, LONE)) as service:
-        assert Callers(service.desk, "dev").seat_of("10.0.0.1") is None
-        assert Callers(service.desk, "gone").seat_of("127.0.0.9") is None
+    async with harness(facts=(WEB, LONE)) as service:
+        assert CallerResolver(service.document_cache, "dev").entry_of("10.0.0.1") is None
+        assert CallerResolver(service.document_cache, "gone").entry_of("127.0.0.9") is None
 
 
 @on_both_loops
 async def test_a_deallocated_vm_is_told_so(caplog: pytest.LogCaptureFixture) -> None:
     """In the answer and in the log, with what brings it back; not where another VM has its address since."""
-    async with site() as service:
+    async with harness() as service:
         service.commit(VmDeallocated("web-0", "evicted"))
         with caplog.at_level(logging.WARNING):
             answers = [await service.ask(get(), "127.0.0.1"), await service.ask(get(), "127.0.0.1")]
@@ -79,51 +79,54 @@ async def test_a_deallocated_vm_is_told_so(caplog: pytest.LogCaptureFixture) -> 
         service.commit(FleetChanged(removed_vms=("web-0",)))
         gone = await service.ask(get(), "127.0.0.1")
 
-        assert [(answer.status, answer.body) for answer in answers] == [(403, problems.DEALLOCATED.body)] * 2
+        assert [(answer.status, answer.body) for answer in answers] == [(403, error_responses.DEALLOCATED.body)] * 2
         assert [line.partition(" remedy=")[0].partition(": ")[2] for line in caplog.text.splitlines()] == [
             'refused a caller address=127.0.0.1 vm=web-0 reason="the VM is deallocated"',
             'refused a caller address=127.0.0.1 reason="no VM of the fleet has this address"',
         ]
         assert "remedy=\"start it with 'forewarn vm start web-0'\"" in caplog.text
-        assert (back.status, gone.status, gone.body) == (200, 403, problems.FORBIDDEN.body)
+        assert (back.status, gone.status, gone.body) == (200, 403, error_responses.FORBIDDEN.body)
 
 
 @on_both_loops
 async def test_a_deallocated_default_vm_is_told_so() -> None:
     """Those for whom it speaks read the same."""
-    async with site(facts=(WEB, LONE, VmDeallocated("dev", "evicted")), default_vm="dev") as service:
-        assert (await service.ask(get(), "127.0.0.7")).body == problems.DEALLOCATED.body
+    async with harness(facts=(WEB, LONE, VmDeallocated("dev", "evicted")), default_vm="dev") as service:
+        assert (await service.ask(get(), "127.0.0.7")).body == error_responses.DEALLOCATED.body
 
 
 @pytest.mark.parametrize("load", [False, True])
 def test_an_address_that_two_vms_have_is_no_deallocated_ones(load: bool) -> None:  # noqa: FBT001
     """Nobody can tell whose it is; once the other has left, it is the deallocated one's again."""
-    fleet, desk = Fleet(), Desk(lambda: 0.0)
-    desk.load(fleet)
+    fleet, document_cache = Fleet(), DocumentCache(lambda: 0.0)
+    document_cache.load(fleet)
 
     def commit(*facts: AnyFact) -> None:
         for fact in facts:
             fleet.evolve(fact)
         if load:
-            desk.load(fleet)
+            document_cache.load(fleet)
         else:
-            desk.publish(Commit((Entry(1, NOW, "c", NODE, facts),), fleet))
+            document_cache.publish(Commit((Entry(1, NOW, "c", NODE, facts),), fleet))
 
     commit(WEB, VmDeallocated("web-0", "evicted"))
     address = fleet.vms["web-0"].address
-    assert Callers(desk).refusal_of(address) is problems.DEALLOCATED
+    assert CallerResolver(document_cache).refusal_of(address) is error_responses.DEALLOCATED
     commit(FleetChanged(vms=(Vm("web-9", "web", address=address),)))
-    assert (Callers(desk).refusal_of(address), address in desk.seats) == (problems.FORBIDDEN, False)
+    assert (CallerResolver(document_cache).refusal_of(address), address in document_cache.vm_entries) == (
+        error_responses.FORBIDDEN,
+        False,
+    )
     commit(FleetChanged(removed_vms=("web-9",)))
-    assert Callers(desk).refusal_of(address) is problems.DEALLOCATED
+    assert CallerResolver(document_cache).refusal_of(address) is error_responses.DEALLOCATED
     commit(VmStarted("web-0"))
-    assert (address in desk.seats, desk.deallocated) == (True, {})
+    assert (address in document_cache.vm_entries, document_cache.deallocated) == (True, {})
 
 
 @on_both_loops
 async def test_a_stranger_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
     """Each unknown address makes one line in the log, which names the remedy."""
-    async with site() as service:
+    async with harness() as service:
         with caplog.at_level(logging.WARNING):
             for source in ("127.0.0.8", "127.0.0.8", "127.0.0.9"):
                 await service.ask(get(), source)
@@ -137,10 +140,10 @@ async def test_strangers_fill_neither_log_nor_memory(
 ) -> None:
     """After so many unknown addresses no more are logged or remembered."""
     monkeypatch.setattr(caller, "_REMEMBERED", 3)
-    async with site() as service:
-        callers = Callers(service.desk)
+    async with harness() as service:
+        callers = CallerResolver(service.document_cache)
         with caplog.at_level(logging.WARNING):
             for number in range(100):
-                callers.seat_of(f"10.0.0.{number}")
+                callers.entry_of(f"10.0.0.{number}")
         assert len(caplog.records) == 4
         assert "not logged" in caplog.records[-1].message

@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from forewarn.core.facts import Enrolled
-from forewarn.metadata.protocol import Conversation
+from forewarn.metadata.http_connection import HttpConnection
 from tests.metadata import reference
-from tests.metadata.site import GENEROUS, NOW, WEB, Site
+from tests.metadata.harness import GENEROUS, NOW, WEB, MetadataHarness
 
 METHODS = st.sampled_from(["GET"] * 6 + ["POST", "HEAD", "PUT", "OPTIONS", "CONNECT", "get", "G(T", ""])
 VERSIONS = st.sampled_from(["2020-07-01"] * 4 + ["2017-03-01", "2019-08-01", "2016-01-01", "latest", ""])
@@ -133,7 +133,7 @@ def streams(draw: st.DrawFn) -> bytes:
     return stream
 
 
-class Wire:
+class MemoryTransport:
     """The transport's side of a conversation, in memory."""
 
     def __init__(self) -> None:
@@ -159,11 +159,11 @@ class Wire:
 def converse(pieces: list[bytes]) -> tuple[list[int], bool]:
     """Return the statuses of the answers to these bytes, and whether the connection was closed."""
 
-    async def run() -> Wire:
-        service = Site(GENEROUS)
+    async def run() -> MemoryTransport:
+        service = MetadataHarness(GENEROUS)
         service.commit(WEB, Enrolled("web", NOW, "web-0"))
-        wire = Wire()
-        conversation = Conversation(service.edge, "127.0.0.1")
+        wire = MemoryTransport()
+        conversation = HttpConnection(service.registry, "127.0.0.1")
         conversation.connection_made(cast("asyncio.Transport", wire))
         for piece in pieces:
             if not wire.is_closed:

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from forewarn.metadata.limits import Limits, Rate, provide_files
+from forewarn.metadata.limits import Limits, RateLimiter, provide_files
 
 
 class Meter:
@@ -20,7 +20,7 @@ class Meter:
 @given(st.lists(st.floats(0, 3), max_size=200))
 def test_no_window_holds_more_than_rate_and_burst(gaps: list[float]) -> None:
     """In any stretch of time, no more requests pass than the burst and what the rate earns in it."""
-    rate, meter, now = Rate(5.0, 20), Meter(), 1000.0
+    rate, meter, now = RateLimiter(5.0, 20), Meter(), 1000.0
     passed: list[float] = []
     for gap in gaps:
         now += gap
@@ -33,13 +33,13 @@ def test_no_window_holds_more_than_rate_and_burst(gaps: list[float]) -> None:
 
 def test_one_who_keeps_to_the_rate_is_never_refused() -> None:
     """Five requests a second, evenly, pass for ever."""
-    rate, meter = Rate(5.0, 1), Meter()
+    rate, meter = RateLimiter(5.0, 1), Meter()
     assert [rate.admit(meter, 1000 + number * 0.2001) for number in range(500)] == [0] * 500
 
 
 def test_what_is_refused_costs_nothing() -> None:
     """However often one is refused, the next request passes when it would have without that."""
-    rate, meter = Rate(1.0, 1), Meter()
+    rate, meter = RateLimiter(1.0, 1), Meter()
     rate.admit(meter, 100.0)
     assert {rate.admit(meter, 100.5) for _ in range(1_000)} == {1}
     assert rate.admit(meter, 101.0) == 0
@@ -47,7 +47,7 @@ def test_what_is_refused_costs_nothing() -> None:
 
 def test_the_pause_told_is_enough() -> None:
     """Whoever waits as long as was said is let in."""
-    rate, meter = Rate(0.1, 2), Meter()
+    rate, meter = RateLimiter(0.1, 2), Meter()
     assert [rate.admit(meter, 50.0), rate.admit(meter, 50.0)] == [0, 0]
     pause = rate.admit(meter, 50.0)
     assert pause == 10
@@ -56,14 +56,14 @@ def test_the_pause_told_is_enough() -> None:
 
 def test_a_clock_that_is_set_back_shuts_nobody_out() -> None:
     """Somebody further ahead than anybody can be is the clock's doing, and is let in."""
-    rate, meter = Rate(5.0, 20), Meter()
+    rate, meter = RateLimiter(5.0, 20), Meter()
     rate.admit(meter, 10_000.0)
     assert rate.admit(meter, 5_000.0) == 0
 
 
 def test_no_rate_is_no_limit() -> None:
     """A rate of 0 lets everything through."""
-    rate, meter = Rate(0.0, 20), Meter()
+    rate, meter = RateLimiter(0.0, 20), Meter()
     assert {rate.admit(meter, 7.0) for _ in range(10_000)} == {0}
     for earlier, later in pairwise((7.0, 6.0, 8.0)):
         assert rate.admit(meter, min(earlier, later)) == 0

@@ -11,8 +11,8 @@ import pytest
 
 from forewarn.core.errors import Unavailable
 from forewarn.metadata.limits import Limits
-from forewarn.metadata.listener import Listener, adopt, bind
-from tests.metadata.site import EVENTS, RunningSite, get, on_both_loops, on_plain_asyncio, post, site
+from forewarn.metadata.listener import MetadataListener, adopt, bind
+from tests.metadata.harness import EVENTS, RunningMetadataHarness, get, harness, on_both_loops, on_plain_asyncio, post
 
 
 def test_a_port_in_use_is_said_with_its_remedy() -> None:
@@ -79,8 +79,8 @@ def test_a_passed_socket_keeps_nothing_of_an_earlier_configuration() -> None:
 @on_both_loops
 async def test_nobody_is_let_in_before_the_start() -> None:
     """Until it starts, a listener refuses connections; a port that was taken meanwhile is said then."""
-    async with site() as service:
-        listener = Listener(service.edge, bind("127.0.0.1", 0))
+    async with harness() as service:
+        listener = MetadataListener(service.registry, bind("127.0.0.1", 0))
         with socket.socket() as early, pytest.raises(ConnectionRefusedError):
             early.connect(("127.0.0.1", listener.port))
         (rival,) = bind("127.0.0.1", listener.port)
@@ -94,8 +94,8 @@ async def test_nobody_is_let_in_before_the_start() -> None:
 @on_both_loops
 async def test_a_listener_on_all_addresses_knows_ipv4_callers() -> None:
     """A caller over IPv4 that reaches an IPv6 socket is the VM with its IPv4 address."""
-    async with site() as service:
-        listener = Listener(service.edge, bind("::", 0))
+    async with harness() as service:
+        listener = MetadataListener(service.registry, bind("::", 0))
         await listener.start()
         for request in (get(), get(EVENTS, "Connection: close")):
             with socket.socket() as wire:
@@ -110,11 +110,11 @@ async def test_a_listener_on_all_addresses_knows_ipv4_callers() -> None:
 @on_both_loops
 async def test_a_caller_that_asks_again_is_answered_again() -> None:
     """A connection that was answered without more ado serves on, whatever comes next, and ends in silence."""
-    async with site() as service:
+    async with harness() as service:
         for more in (get(), post(b'{"StartRequests":[]}'), get() * 3, b"GARBAGE\r\n\r\n"):
             caller = await service.call(get())
             assert (await caller.answer()).status == 200
-            assert len(service.edge) == 1
+            assert len(service.registry) == 1
             await caller.send(more)
             assert (await caller.answer()).status == (400 if more.startswith(b"GARBAGE") else 200)
             caller.close()
@@ -124,18 +124,18 @@ async def test_a_caller_that_asks_again_is_answered_again() -> None:
 @on_both_loops
 async def test_a_caller_that_says_nothing_is_watched_and_closed() -> None:
     """A connection without a byte is taken in when its time comes, and closed when it stays idle."""
-    async with site() as service:
+    async with harness() as service:
         caller = await service.call()
-        service.listener._lobby.take_in(os.dup(caller.wire.fileno()), "127.0.0.1")
-        assert len(service.edge) == 1
+        service.listener._fast_path.accept(os.dup(caller.wire.fileno()), "127.0.0.1")
+        assert len(service.registry) == 1
         service.move(76)
-        assert len(service.edge) == 0
+        assert len(service.registry) == 0
 
 
 @on_both_loops
 async def test_too_many_connections_are_refused() -> None:
     """Past the limit in all a new connection gets 503, whoever makes it; one that closes makes room."""
-    async with site(Limits(connections=2, connections_per_caller=0)) as service:
+    async with harness(Limits(connections=2, connections_per_caller=0)) as service:
         first, second = await service.call(get()), await service.call(get())
         await asyncio.gather(first.answer(), second.answer())
         third = await service.call(get(), "127.0.0.2")
@@ -150,7 +150,7 @@ async def test_too_many_connections_are_refused() -> None:
 @on_both_loops
 async def test_callers_that_are_nobody_leave_room_for_vms() -> None:
     """However many addresses they use, they have a quarter of the connections; what closes is free again."""
-    async with site(Limits(connections=8, connections_per_caller=2)) as service:
+    async with harness(Limits(connections=8, connections_per_caller=2)) as service:
         strangers = [await service.call(get(), f"127.0.0.{number}") for number in (7, 8)]
         assert [(await each.answer()).status for each in strangers] == [403, 403]
         crowded = await service.call(get(), "127.0.0.9")
@@ -165,7 +165,7 @@ async def test_callers_that_are_nobody_leave_room_for_vms() -> None:
 @on_both_loops
 async def test_too_many_connections_of_one_caller_are_refused() -> None:
     """Past its own limit a caller gets 429; others are not touched."""
-    async with site(Limits(connections_per_caller=1)) as service:
+    async with harness(Limits(connections_per_caller=1)) as service:
         caller = await service.call(get())
         await caller.answer()
         assert (await service.ask(get())).status == 429
@@ -175,7 +175,7 @@ async def test_too_many_connections_of_one_caller_are_refused() -> None:
 @on_both_loops
 async def test_a_limit_of_none_is_no_limit() -> None:
     """0 switches both limits off."""
-    async with site(Limits(rate=0.0, connections=0, connections_per_caller=0)) as service:
+    async with harness(Limits(rate=0.0, connections=0, connections_per_caller=0)) as service:
         callers = [await service.call(get()) for _ in range(200)]
         assert {(await caller.answer()).status for caller in callers} == {200}
 
@@ -183,7 +183,7 @@ async def test_a_limit_of_none_is_no_limit() -> None:
 @on_both_loops
 async def test_connections_are_counted_until_they_close() -> None:
     """However they end, connections leave nothing behind."""
-    async with site() as service:
+    async with harness() as service:
         await service.ask(get(EVENTS, "Connection: close"))
         await service.ask(get())
         await service.ask(b"GARBAGE\r\n\r\n")
@@ -192,8 +192,8 @@ async def test_connections_are_counted_until_they_close() -> None:
         caller.close()
         await service.settle()
         await service.listener.stop()
-        assert len(service.edge) == 0
-        assert service.edge._open_of == {}
+        assert len(service.registry) == 0
+        assert service.registry._open_of == {}
 
 
 @on_both_loops
@@ -202,7 +202,7 @@ async def test_running_out_of_files_is_survived(
 ) -> None:
     """When no file is left, accepting pauses and is taken up again; whoever knocked is answered then."""
     monkeypatch.setattr("forewarn.metadata.listener._PAUSE", 0.01)
-    async with site() as service:
+    async with harness() as service:
         failures = [OSError(errno.EMFILE, "Too many open files")]
         (listening,) = service.listener._sockets
         accept = listening._accept  # type: ignore[attr-defined]
@@ -228,7 +228,7 @@ async def test_running_out_of_files_is_survived(
 @on_both_loops
 async def test_a_connection_that_was_lost_on_its_way_harms_no_other(caplog: pytest.LogCaptureFixture) -> None:
     """Linux tells of it when it is accepted; the next one is accepted after it, and no traceback is logged."""
-    async with site() as service:
+    async with harness() as service:
         failures = [OSError(errno.EPERM, "by a firewall"), OSError(errno.EPROTO, "on its way")]
         (listening,) = service.listener._sockets
         accept = listening._accept  # type: ignore[attr-defined]
@@ -253,7 +253,7 @@ async def test_a_connection_that_was_lost_on_its_way_harms_no_other(caplog: pyte
 @on_both_loops
 async def test_a_large_document_is_sent_whole_to_a_fresh_connection() -> None:
     """What does not fit into one write is sent after it, and the connection closed when asked to."""
-    async with site() as service:
+    async with harness() as service:
         service.announce("e1", description="x" * 10_000_000)
         caller = await service.call(get(EVENTS, "Connection: close"))
         received = await caller.rest()
@@ -264,7 +264,7 @@ async def test_a_large_document_is_sent_whole_to_a_fresh_connection() -> None:
 @on_both_loops
 async def test_a_caller_that_hangs_up_at_once_harms_nobody() -> None:
     """Connections that end before they began are dropped in silence."""
-    async with site() as service:
+    async with harness() as service:
         for _ in range(20):
             caller = await service.call(get())
             caller.wire.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\x01\0\0\0\0\0\0\0")
@@ -275,7 +275,7 @@ async def test_a_caller_that_hangs_up_at_once_harms_nobody() -> None:
 @on_both_loops
 async def test_stopping_finishes_what_is_owed() -> None:
     """At the end idle connections close, an answer under way is given, and nobody new is let in."""
-    async with site() as service:
+    async with harness() as service:
         idle = await service.call(get())
         await idle.answer()
         service.gate.clear()
@@ -296,7 +296,7 @@ async def test_stopping_finishes_what_is_owed() -> None:
 @on_both_loops
 async def test_stopping_does_not_wait_for_ever() -> None:
     """Whoever is still there after the grace is cut off."""
-    async with site() as service:
+    async with harness() as service:
         service.gate.clear()
         busy = await service.call(post(b'{"StartRequests":[{"EventId":"x"}]}'))
         await service.settle()
@@ -313,11 +313,11 @@ async def test_loops_that_cannot_watch_a_socket_serve_all_the_same(monkeypatch: 
     def add_reader(*_: object) -> None:
         raise NotImplementedError
 
-    async with site(Limits(connections=1)) as service:
+    async with harness(Limits(connections=1)) as service:
         loop = asyncio.get_running_loop()
-        other = RunningSite.__new__(RunningSite)
+        other = RunningMetadataHarness.__new__(RunningMetadataHarness)
         other.__dict__.update(service.__dict__)
-        other.listener = Listener(service.edge, bind("127.0.0.1", 0))
+        other.listener = MetadataListener(service.registry, bind("127.0.0.1", 0))
         with monkeypatch.context() as patch:
             patch.setattr(loop, "add_reader", add_reader)
             await other.listener.start()

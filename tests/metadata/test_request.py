@@ -1,67 +1,67 @@
 """What follows from a request's bytes, and the memo of those already understood."""
 
-from forewarn.metadata.heads import read_head
-from forewarn.metadata.request import EVENTS, INSTANCE, Memo, understand
-from tests.metadata.site import get, post
+from forewarn.metadata.request import EVENTS, INSTANCE, RequestCache, interpret_head
+from forewarn.metadata.request_head import read_head
+from tests.metadata.harness import get, post
 
 
 def test_the_memo_gives_the_request_back() -> None:
     """The same bytes are understood once."""
-    memo = Memo()
-    request, _ = memo.read(get())
-    assert memo.read(get())[0] is request
-    assert memo.young[get()] is request
+    request_cache = RequestCache()
+    request, _ = request_cache.read(get())
+    assert request_cache.read(get())[0] is request
+    assert request_cache.young[get()] is request
 
 
 def test_the_memo_holds_gets_without_a_body_only() -> None:
     """A POST, a HEAD, and a GET with a body are read anew each time."""
-    memo = Memo()
+    request_cache = RequestCache()
     for block in (get(method="HEAD"), get("/x", "Content-Length: 3"), get("/x", "Transfer-Encoding: chunked")):
-        assert memo.read(block)[1] is not None
-    memo.read(post(b""))
-    assert len(memo) == 0
+        assert request_cache.read(block)[1] is not None
+    request_cache.read(post(b""))
+    assert len(request_cache) == 0
 
 
 def test_the_memo_is_bounded() -> None:
     """However many different requests come, it holds two halves of them, and none that is long."""
-    memo = Memo(half=10)
+    request_cache = RequestCache(half=10)
     for number in range(1_000):
-        memo.read(get(f"/{number}"))
-    assert len(memo) <= 20
-    memo.read(get("/" + "a" * 2_000))
-    assert get("/" + "a" * 2_000) not in memo.young
+        request_cache.read(get(f"/{number}"))
+    assert len(request_cache) <= 20
+    request_cache.read(get("/" + "a" * 2_000))
+    assert get("/" + "a" * 2_000) not in request_cache.young
 
 
 def test_what_is_asked_often_stays_in_the_memo() -> None:
     """Requests that keep coming survive a flood of others."""
-    memo = Memo(half=10)
-    request, _ = memo.read(get())
+    request_cache = RequestCache(half=10)
+    request, _ = request_cache.read(get())
     for number in range(1_000):
-        memo.read(get(f"/{number}"))
+        request_cache.read(get(f"/{number}"))
         if number % 5 == 0:
-            assert memo.read(get())[0] is request
+            assert request_cache.read(get())[0] is request
 
 
 def test_the_memo_keeps_its_young_half_in_place() -> None:
     """The hot path may hold on to it."""
-    memo = Memo(half=2)
-    young = memo.young
+    request_cache = RequestCache(half=2)
+    young = request_cache.young
     for number in range(10):
-        memo.read(get(f"/{number}"))
-    assert memo.young is young
+        request_cache.read(get(f"/{number}"))
+    assert request_cache.young is young
 
 
 def test_a_request_alone_is_one_whole_request_without_a_body() -> None:
     """Half a request, two of them, one with a body and what is none are not for the short way."""
-    memo = Memo()
-    assert memo.read_alone(get()) is not None
+    request_cache = RequestCache()
+    assert request_cache.read_single(get()) is not None
     for received in (get()[:-1], get() * 2, post(b"{}"), get(method="HEAD"), b"GARBAGE\r\n\r\n", b"\r\n" + get()):
-        assert memo.read_alone(received) is None
+        assert request_cache.read_single(received) is None
 
 
 def test_only_an_immediate_good_get_of_the_document_is_plain() -> None:
     """Everything else takes the longer way."""
-    plain = understand(read_head(get()))
+    plain = interpret_head(read_head(get()))
     assert plain.is_plain
     assert plain.target.route is EVENTS
     for block in (
@@ -70,10 +70,12 @@ def test_only_an_immediate_good_get_of_the_document_is_plain() -> None:
         get("/metadata/versions"),
         get("/metadata/scheduledevents?api-version=2020-07-01", "If-None-Match: x", "Prefer: wait=5"),
     ):
-        assert not understand(read_head(block)).is_plain
+        assert not interpret_head(read_head(block)).is_plain
 
 
 def test_what_follows_a_route_is_its_part() -> None:
     """The part of instance facts that is asked for keeps its case and its encoding is undone."""
-    target = understand(read_head(get("/Metadata/instance/compute/tagsList/0/n%61me?api-version=2021-02-01"))).target
+    target = interpret_head(
+        read_head(get("/Metadata/instance/compute/tagsList/0/n%61me?api-version=2021-02-01"))
+    ).target
     assert (target.route, target.part) == (INSTANCE, "/compute/tagsList/0/name")

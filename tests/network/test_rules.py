@@ -5,21 +5,21 @@ import subprocess
 import pytest
 from msgspec.structs import replace
 
+from forewarn.network.desired import DesiredNetwork, GuestInterface
 from forewarn.network.rules import rules_of
-from forewarn.network.wanted import Guest, Wanted
 
 GUESTS = (
-    Guest("whole", "tap0", 7, "52:54:00:00:00:01", ("10.0.0.4",), ("2001:db8::4",)),
-    Guest("marked", "tap1", 8),
-    Guest("bare", "tap2"),
+    GuestInterface("whole", "tap0", 7, "52:54:00:00:00:01", ("10.0.0.4",), ("2001:db8::4",)),
+    GuestInterface("marked", "tap1", 8),
+    GuestInterface("bare", "tap2"),
 )
-LOCAL = Guest("local", "tap3", 9, "", (), ("fe80::9",))
+LOCAL = GuestInterface("local", "tap3", 9, "", (), ("fe80::9",))
 
 
-def wanted(
-    identity: str, *guests: Guest, uplink: str = "", control_port: int = 8255, host: str = "169.254.169.254"
-) -> Wanted:
-    return Wanted(
+def desired(
+    identity: str, *guests: GuestInterface, uplink: str = "", control_port: int = 8255, host: str = "169.254.169.254"
+) -> DesiredNetwork:
+    return DesiredNetwork(
         identity=identity,
         host=host,
         bridge="br0",
@@ -34,7 +34,7 @@ def wanted(
 
 def test_each_guest_is_held_to_what_is_known_of_it() -> None:
     """Whoever has no address or no MAC address declared may use any that is nobody's."""
-    rules = rules_of(wanted("mark", *GUESTS), ())
+    rules = rules_of(desired("mark", *GUESTS), ())
 
     assert 'iifname { "tap0" } iifname . ip saddr != @addresses drop' in rules
     assert 'iifname { "tap0" } iifname . arp saddr ip != @addresses drop' in rules
@@ -47,27 +47,27 @@ def test_each_guest_is_held_to_what_is_known_of_it() -> None:
 
 def test_nobody_is_marked_who_is_not_known_by_it() -> None:
     """Marks of others may mean something else."""
-    assert "mark" not in rules_of(wanted("address", *GUESTS), ())
+    assert "mark" not in rules_of(desired("address", *GUESTS), ())
 
 
 def test_the_control_port_is_closed_to_guests_and_open_to_operators() -> None:
     """Operators come by the uplink where there is one, else not by the bridge at all."""
     closed = "tcp dport 8255 drop"
 
-    assert f'iifname "br0" {closed}' in rules_of(wanted("mark", *GUESTS), ())
+    assert f'iifname "br0" {closed}' in rules_of(desired("mark", *GUESTS), ())
     for identity in ("address", "mark", "tap"):
-        with_uplink = rules_of(wanted(identity, *GUESTS, uplink="eth0"), ())
+        with_uplink = rules_of(desired(identity, *GUESTS, uplink="eth0"), ())
         assert 'iifname "eth0" tcp dport 8255 meta mark set 0x666f7265 accept' in with_uplink
         assert 'iifname "br0" tcp dport 8255 meta mark != 0x666f7265 drop' in with_uplink
         assert f'meta iifkind "tun" {closed}' in with_uplink
         assert f'iifname {{ "tap0", "tap1", "tap2" }} {closed}' in with_uplink
-    assert closed not in rules_of(wanted("mark", *GUESTS, control_port=0), ())
+    assert closed not in rules_of(desired("mark", *GUESTS, control_port=0), ())
 
 
 def test_nobody_uses_what_is_declared_of_another() -> None:
     """Known by its mark, a guest of whom nothing is declared may send from any address, but not claim it."""
-    by_address = rules_of(wanted("address", *GUESTS), (), ["vnet9"])
-    by_mark = rules_of(wanted("mark", *GUESTS), (), ["vnet9"])
+    by_address = rules_of(desired("address", *GUESTS), (), ["vnet9"])
+    by_mark = rules_of(desired("mark", *GUESTS), (), ["vnet9"])
 
     for line in ("ip saddr @all_addresses", "arp saddr ip @all_addresses", "ip6 saddr @all_addresses6"):
         assert f'iifname {{ "tap1", "tap2", "vnet9" }} {line} drop' in by_address
@@ -82,22 +82,22 @@ def test_who_comes_from_outside_may_be_a_vm_that_stands_elsewhere() -> None:
     """By any other wire nobody speaks to the service as a VM, where that would be believed."""
     own = "ip daddr 169.254.169.254 ip saddr @all_addresses drop"
 
-    assert f'iifname != {{ "tap0", "eth0" }} {own}' in rules_of(wanted("address", *GUESTS), (), (), ["eth0"])
-    assert own not in rules_of(wanted("mark", *GUESTS), (), (), ["eth0"])
+    assert f'iifname != {{ "tap0", "eth0" }} {own}' in rules_of(desired("address", *GUESTS), (), (), ["eth0"])
+    assert own not in rules_of(desired("mark", *GUESTS), (), (), ["eth0"])
 
 
 def test_new_connections_are_limited_where_requests_are() -> None:
     """Where an operator limits nothing, neither do the rules."""
     limit = "add @starters { iifname limit rate over 50/second burst 200 packets } drop"
 
-    assert limit in rules_of(wanted("address", *GUESTS), ())
-    assert limit in rules_of(wanted("tap", *GUESTS), ())
-    assert "starters" not in rules_of(replace(wanted("address", *GUESTS), starts=0), ())
+    assert limit in rules_of(desired("address", *GUESTS), ())
+    assert limit in rules_of(desired("tap", *GUESTS), ())
+    assert "starters" not in rules_of(replace(desired("address", *GUESTS), starts=0), ())
 
 
 def test_a_guest_advertises_its_own_addresses_only() -> None:
     """IPv6 has no ARP, but neighbours that say whose an address is; and routers, of which no guest is one."""
-    rules = rules_of(wanted("address", *GUESTS, host="fd00::1"), ())
+    rules = rules_of(desired("address", *GUESTS, host="fd00::1"), ())
     advertised = "icmpv6 type nd-neighbor-advert @th,64,128"
 
     assert f'iifname "tap0" {advertised} != {{ 0x20010db8000000000000000000000004 }}' in rules
@@ -110,9 +110,9 @@ def test_a_guest_advertises_its_own_addresses_only() -> None:
 @pytest.mark.parametrize("guests", [GUESTS, (*GUESTS, LOCAL), ()])
 @pytest.mark.parametrize("uplink", ["", "eth0"])
 @pytest.mark.parametrize("host", ["169.254.169.254", "fd00::1"])
-def test_nft_takes_the_rules(identity: str, guests: tuple[Guest, ...], uplink: str, host: str) -> None:
+def test_nft_takes_the_rules(identity: str, guests: tuple[GuestInterface, ...], uplink: str, host: str) -> None:
     """Whatever is or is not declared."""
-    whole = wanted(identity, *guests, uplink=uplink, host=host)
+    whole = desired(identity, *guests, uplink=uplink, host=host)
     rules = rules_of(whole, ("link br0", "address 169.254.169.254/32 br0"), ["vnet9"], ["eth0"])
 
     subprocess.run(["unshare", "--net", "nft", "-f", "-"], input=rules, text=True, check=True)

@@ -12,11 +12,11 @@ import pytest
 from forewarn.core.errors import BadInput
 from forewarn.core.facts import Attempted, Completed, Failed
 from forewarn.node import driver_calls
-from forewarn.node.driver import Done, Impact, Outcome, Underway, Unknowable
-from forewarn.node.driver import Failed as FailedOutcome
+from forewarn.node.driver import Impact, ImpactDone, ImpactOutcome, ImpactUnderway, ImpactUnknown
+from forewarn.node.driver import ImpactFailed as FailedOutcome
 from forewarn.node.driver_calls import check_driver
 from forewarn.node.performer import Performer
-from tests.node.rig import Rig, run
+from tests.node.harness import NodeHarness, run
 from tests.node.wrong_drivers import ANSWERS, INCOMPLETE, RELEASED, Hurried, WrongDriver, hang
 
 
@@ -28,14 +28,14 @@ def test_a_wrong_answer_ends_its_event_as_failed(way: str, monkeypatch: pytest.M
     if answer is hang:
         monkeypatch.setattr(driver_calls, "LONGEST_CALL", 0.05)
 
-    async def story(rig: Rig) -> None:
-        performer = Performer(rig.node, WrongDriver(answer), threads=1)
-        rig.node.feed.subscribe(performer)
-        await rig.add_fleet(enrolled=False)
-        failed, completed = rig.next(Failed), rig.next(Completed)
-        await rig.operate("restart", "web-0")
+    async def story(harness: NodeHarness) -> None:
+        performer = Performer(harness.node, WrongDriver(answer), threads=1)
+        harness.node.feed.subscribe(performer)
+        await harness.add_fleet(enrolled=False)
+        failed, completed = harness.next(Failed), harness.next(Completed)
+        await harness.operate("restart", "web-0")
         reason = (await failed).reason
-        await rig.operate("restart", "web-1")
+        await harness.operate("restart", "web-1")
         await completed
         await performer.stop()
 
@@ -52,26 +52,26 @@ def test_calls_that_never_return_keep_no_other_event_waiting(monkeypatch: pytest
     hanging, released = threading.Semaphore(0), threading.Event()
 
     class Hanging(WrongDriver):
-        def perform(self, impact: Impact) -> Outcome:
+        def perform(self, impact: Impact) -> ImpactOutcome:
             if impact.vms[0].name != "web-2":
                 hanging.release()
                 released.wait(20)
-            return Done()
+            return ImpactDone()
 
         def close(self) -> None:
             released.wait(20)
 
     monkeypatch.setattr(driver_calls, "LONGEST_CLOSE", 0.05)
 
-    async def story(rig: Rig) -> None:
-        performer = Performer(rig.node, Hanging(Done), threads=2)
-        rig.node.feed.subscribe(performer)
-        await rig.add_fleet(enrolled=False)
+    async def story(harness: NodeHarness) -> None:
+        performer = Performer(harness.node, Hanging(ImpactDone), threads=2)
+        harness.node.feed.subscribe(performer)
+        await harness.add_fleet(enrolled=False)
         for vm in ("web-0", "web-1"):
-            await rig.operate("restart", vm)
+            await harness.operate("restart", vm)
             await asyncio.to_thread(hanging.acquire)
-        completed = rig.next(Completed)
-        await rig.operate("restart", "web-2")
+        completed = harness.next(Completed)
+        await harness.operate("restart", "web-2")
         await completed
         await performer.stop()
         assert not released.is_set()
@@ -83,12 +83,12 @@ def test_calls_that_never_return_keep_no_other_event_waiting(monkeypatch: pytest
 def test_a_driver_that_is_async_is_told_so() -> None:
     """Nothing is left that nobody awaits."""
 
-    async def perform() -> Outcome:
-        return Done()
+    async def perform() -> ImpactOutcome:
+        return ImpactDone()
 
     answer = perform()
 
-    assert driver_calls.checked("its.perform", answer) == FailedOutcome(
+    assert driver_calls.check_outcome("its.perform", answer) == FailedOutcome(
         "its.perform returned a coroutine, which is no outcome: drivers are plain functions, not async"
     )
     assert inspect.getcoroutinestate(answer) == inspect.CORO_CLOSED
@@ -106,12 +106,12 @@ def test_an_error_that_cannot_be_shown_is_reported_all_the_same() -> None:
     def fail() -> None:
         raise Unspeakable
 
-    async def story(rig: Rig) -> None:
-        performer = Performer(rig.node, WrongDriver(fail))
-        rig.node.feed.subscribe(performer)
-        await rig.add_fleet(enrolled=False)
-        failed = rig.next(Failed)
-        await rig.operate("restart", "web-0")
+    async def story(harness: NodeHarness) -> None:
+        performer = Performer(harness.node, WrongDriver(fail))
+        harness.node.feed.subscribe(performer)
+        await harness.add_fleet(enrolled=False)
+        failed = harness.next(Failed)
+        await harness.operate("restart", "web-0")
         assert "raised Unspeakable at tests.node.test_driver_calls:" in (await failed).reason
         await performer.stop()
 
@@ -121,15 +121,15 @@ def test_an_error_that_cannot_be_shown_is_reported_all_the_same() -> None:
 def test_a_driver_that_is_always_in_a_hurry_is_asked_once_a_second() -> None:
     """The fourteenth way: a time to ask again that has always passed must not keep everybody busy."""
 
-    async def story(rig: Rig) -> None:
-        driver = Hurried(rig.clock.now)
-        performer = Performer(rig.node, driver)
-        rig.node.feed.subscribe(performer)
-        await rig.add_fleet(enrolled=False)
-        completed = rig.next(Completed)
-        await rig.operate("restart", "web-0")
+    async def story(harness: NodeHarness) -> None:
+        driver = Hurried(harness.clock.now)
+        performer = Performer(harness.node, driver)
+        harness.node.feed.subscribe(performer)
+        await harness.add_fleet(enrolled=False)
+        completed = harness.next(Completed)
+        await harness.operate("restart", "web-0")
         while not completed.done():
-            rig.clock.advance(timedelta(seconds=1))
+            harness.clock.advance(timedelta(seconds=1))
             await asyncio.sleep(0)
         await performer.stop()
 
@@ -143,19 +143,19 @@ def test_a_driver_that_names_a_time_far_ahead_is_asked_within_the_hour() -> None
     """Its event does not stay Started for ever because of a time that was computed wrongly."""
 
     class Patient(WrongDriver):
-        def outcome_of(self, impact: Impact) -> Outcome:
-            return Done(detail=impact.event.id)
+        def outcome_of(self, impact: Impact) -> ImpactOutcome:
+            return ImpactDone(detail=impact.event.id)
 
-    async def story(rig: Rig) -> None:
-        performer = Performer(rig.node, Patient(lambda: Underway(datetime.max.replace(tzinfo=UTC))))
-        rig.node.feed.subscribe(performer)
-        await rig.add_fleet(enrolled=False)
-        attempted, completed = rig.next(Attempted), rig.next(Completed)
-        await rig.operate("restart", "web-0")
+    async def story(harness: NodeHarness) -> None:
+        performer = Performer(harness.node, Patient(lambda: ImpactUnderway(datetime.max.replace(tzinfo=UTC))))
+        harness.node.feed.subscribe(performer)
+        await harness.add_fleet(enrolled=False)
+        attempted, completed = harness.next(Attempted), harness.next(Completed)
+        await harness.operate("restart", "web-0")
         await attempted
         async with asyncio.timeout(20):
             while not completed.done():
-                rig.clock.advance(timedelta(minutes=1))
+                harness.clock.advance(timedelta(minutes=1))
                 await asyncio.sleep(0)
         await performer.stop()
 
@@ -169,16 +169,16 @@ def _fail() -> None:
     raise RuntimeError(WORDS)
 
 
-@pytest.mark.parametrize("answer", [lambda: FailedOutcome(WORDS), lambda: Unknowable(WORDS), _fail])
-def test_words_are_one_line_that_ends(answer: Callable[[], Outcome]) -> None:
+@pytest.mark.parametrize("answer", [lambda: FailedOutcome(WORDS), lambda: ImpactUnknown(WORDS), _fail])
+def test_words_are_one_line_that_ends(answer: Callable[[], ImpactOutcome]) -> None:
     """They stand in the journal, in the log, in notifications and on operators' terminals."""
 
-    async def story(rig: Rig) -> None:
-        performer = Performer(rig.node, WrongDriver(answer))
-        rig.node.feed.subscribe(performer)
-        await rig.add_fleet(enrolled=False)
-        failed = rig.next(Failed)
-        await rig.operate("restart", "web-0")
+    async def story(harness: NodeHarness) -> None:
+        performer = Performer(harness.node, WrongDriver(answer))
+        harness.node.feed.subscribe(performer)
+        await harness.add_fleet(enrolled=False)
+        failed = harness.next(Failed)
+        await harness.operate("restart", "web-0")
         words = (await failed).reason
         await performer.stop()
 

@@ -9,7 +9,7 @@ from forewarn.core.commands import ChangeFleet
 from forewarn.core.fleet import Fleet
 from forewarn.core.model import Host
 from forewarn.node.feed import Commit, Feed
-from tests.node.rig import OPERATOR, Rig, run
+from tests.node.harness import OPERATOR, NodeHarness, run
 
 
 class Faulty:
@@ -40,17 +40,17 @@ def add_host(name: str) -> ChangeFleet:
 def test_callers_are_answered_whatever_a_listener_raises() -> None:
     """The commit is durable; who waits for it and who listens after the faulty one hears of it."""
 
-    async def story(rig: Rig) -> None:
+    async def story(harness: NodeHarness) -> None:
         faulty, after = Faulty(publishes=1), Faulty()
-        rig.node.feed.subscribe(faulty)
-        rig.node.feed.subscribe(after)
+        harness.node.feed.subscribe(faulty)
+        harness.node.feed.subscribe(after)
 
-        assert await rig.node.submit(add_host("h1"))
-        assert await rig.node.submit(add_host("h2"))
+        assert await harness.node.submit(add_host("h1"))
+        assert await harness.node.submit(add_host("h2"))
 
         assert faulty.heard == ["load", "publish"]
         assert after.heard == ["publish", "publish"]
-        assert rig.node.feed.faults["Faulty"] == 1
+        assert harness.node.feed.faults["Faulty"] == 1
 
     run(story)
 
@@ -64,12 +64,12 @@ def test_a_listener_that_reads_a_canceled_future_does_not_end_the_writer() -> No
             future.cancel()
             future.result()
 
-    async def story(rig: Rig) -> None:
-        rig.node.feed.subscribe(Canceled())
+    async def story(harness: NodeHarness) -> None:
+        harness.node.feed.subscribe(Canceled())
 
-        assert await rig.node.submit(add_host("h1"))
-        assert await rig.node.submit(add_host("h2"))
-        assert rig.node.feed.faults["Canceled"] == 2
+        assert await harness.node.submit(add_host("h1"))
+        assert await harness.node.submit(add_host("h2"))
+        assert harness.node.feed.faults["Canceled"] == 2
 
     run(story)
 

@@ -10,8 +10,8 @@ import pytest
 from forewarn.core.commands import ChangeFleet
 from forewarn.core.errors import OutcomeUnknown, Unavailable
 from forewarn.core.model import Host
-from forewarn.journal.sqlite import SqliteJournal
-from tests.node.rig import OPERATOR, Rig, run
+from forewarn.journal.sqlite.journal import SqliteJournal
+from tests.node.harness import OPERATOR, NodeHarness, run
 
 pytestmark = pytest.mark.end_to_end
 
@@ -34,15 +34,15 @@ def test_a_full_disk_is_survived(small_disk: Path) -> None:
     """What was acknowledged is there, what was refused is not, and each load keeps no further descriptor."""
     directory, ballast = small_disk / "data", small_disk / "ballast"
 
-    async def story(rig: Rig) -> None:
+    async def story(harness: NodeHarness) -> None:
         async def add(name: str) -> bool:
             hosts = tuple(Host(f"{name}-{number}") for number in range(100))
             try:
-                await rig.node.submit(ChangeFleet(id=uuid4().hex, by=OPERATOR, hosts=hosts))
+                await harness.node.submit(ChangeFleet(id=uuid4().hex, by=OPERATOR, hosts=hosts))
             except OutcomeUnknown:
                 raise
             except Unavailable:
-                rig.clock.advance(rig.node.retry_after)
+                harness.clock.advance(harness.node.retry_after)
                 return False
             return True
 
@@ -57,7 +57,7 @@ def test_a_full_disk_is_survived(small_disk: Path) -> None:
         ballast.unlink()
 
         assert await add("last")
-        assert {name.partition("-")[0] for name in rig.node.fleet.hosts} == kept | {"last"}
+        assert {name.partition("-")[0] for name in harness.node.fleet.hosts} == kept | {"last"}
 
     journal = SqliteJournal(directory)
     run(story, journal)

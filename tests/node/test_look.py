@@ -14,7 +14,7 @@ from forewarn.core.fleet import Fleet
 from forewarn.core.model import Host
 from forewarn.journal.memory import MemoryJournal
 from forewarn.journal.port import JournalFailed, Recovered
-from tests.node.rig import OPERATOR, Rig, run
+from tests.node.harness import OPERATOR, NodeHarness, run
 
 
 class SlowJournal(MemoryJournal):
@@ -49,12 +49,12 @@ def test_what_is_being_appended_is_not_seen_until_it_is_durable() -> None:
     """A look during an append is answered after it."""
     journal = SlowJournal()
 
-    async def story(rig: Rig) -> None:
-        adding = asyncio.create_task(rig.node.submit(add_host("h1")))
+    async def story(harness: NodeHarness) -> None:
+        adding = asyncio.create_task(harness.node.submit(add_host("h1")))
         await asyncio.sleep(0)
         await asyncio.sleep(0)
-        assert hosts(rig.node.fleet) == ["h1"]  # decided, not durable
-        looking = asyncio.create_task(rig.node.look(lambda fleet: (hosts(fleet), len(list(journal.entries())))))
+        assert hosts(harness.node.fleet) == ["h1"]  # decided, not durable
+        looking = asyncio.create_task(harness.node.look(lambda fleet: (hosts(fleet), len(list(journal.entries())))))
         await asyncio.sleep(0)
         assert not looking.done()
 
@@ -69,10 +69,10 @@ def test_what_is_being_appended_is_not_seen_until_it_is_durable() -> None:
 def test_a_look_at_a_fleet_at_rest_is_answered_at_once() -> None:
     """Nothing is in the way."""
 
-    async def story(rig: Rig) -> None:
-        await rig.node.submit(add_host("h1"))
+    async def story(harness: NodeHarness) -> None:
+        await harness.node.submit(add_host("h1"))
 
-        assert await rig.node.look(hosts) == ["h1"]
+        assert await harness.node.look(hosts) == ["h1"]
 
     run(story)
 
@@ -82,17 +82,17 @@ def test_after_a_failed_append_the_fleet_is_read_anew_before_it_is_looked_at() -
     journal = SlowJournal()
     journal.gate.set()
 
-    async def story(rig: Rig) -> None:
-        await rig.node.submit(add_host("h1"))
+    async def story(harness: NodeHarness) -> None:
+        await harness.node.submit(add_host("h1"))
         journal.fails = True
         with pytest.raises(Unavailable):
-            await rig.node.submit(add_host("h2"))
+            await harness.node.submit(add_host("h2"))
         with pytest.raises(Unavailable, match="the disk is gone"):
-            await rig.node.look(hosts)
+            await harness.node.look(hosts)
         journal.fails = False
-        rig.clock.advance(rig.node.retry_after)
+        harness.clock.advance(harness.node.retry_after)
 
-        assert await rig.node.look(hosts) == ["h1"]
+        assert await harness.node.look(hosts) == ["h1"]
 
     run(story, journal)
 
@@ -104,10 +104,10 @@ def test_a_question_may_be_refused() -> None:
     def refuse(fleet: Fleet) -> None:
         raise Unknown(f"not among {len(fleet.hosts)}")
 
-    async def story(rig: Rig) -> None:
-        adding = asyncio.create_task(rig.node.submit(add_host("h1")))
+    async def story(harness: NodeHarness) -> None:
+        adding = asyncio.create_task(harness.node.submit(add_host("h1")))
         await asyncio.sleep(0)
-        looking = asyncio.create_task(rig.node.look(refuse))
+        looking = asyncio.create_task(harness.node.look(refuse))
         await asyncio.sleep(0)
         journal.gate.set()
 

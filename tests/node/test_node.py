@@ -13,13 +13,13 @@ from msgspec.structs import replace
 from forewarn.core import decide
 from forewarn.core.commands import CancelEvent, ChangeFleet, Command
 from forewarn.core.errors import ForewarnError, OutcomeUnknown, Refused, Unavailable
-from forewarn.core.facts import Announced, AnyFact, Entry, FleetChanged, Request
+from forewarn.core.facts import Announced, AnyFact, Entry, FleetChanged, RecordedRequest
 from forewarn.core.fleet import Fleet
 from forewarn.core.model import Host
 from forewarn.journal.memory import MemoryJournal
 from forewarn.journal.port import AppendUnknown, JournalFailed, NotWritten, Recovered
 from forewarn.node import node as node_module
-from tests.node.rig import MINUTE, OPERATOR, Rig, run
+from tests.node.harness import MINUTE, OPERATOR, NodeHarness, run
 
 
 class FailingJournal(MemoryJournal):
@@ -58,12 +58,12 @@ def test_what_was_answered_can_be_read_in_the_journal() -> None:
     """A reply comes after the append, and the listeners heard of it before."""
     journal = MemoryJournal()
 
-    async def story(rig: Rig) -> None:
-        facts = await rig.node.submit(add_host("h1"))
+    async def story(harness: NodeHarness) -> None:
+        facts = await harness.node.submit(add_host("h1"))
 
         assert facts == (FleetChanged(hosts=(Host("h1"),), at_run_time=True),)
         assert [entry.facts for entry in journal.entries()] == [facts]
-        assert rig.facts == list(facts)
+        assert harness.facts == list(facts)
 
     run(story, journal)
 
@@ -72,12 +72,12 @@ def test_commands_that_wait_together_are_committed_together() -> None:
     """Whatever arrives during one append shares the next."""
     journal = FailingJournal()
 
-    async def story(rig: Rig) -> None:
-        await asyncio.gather(*(rig.node.submit(add_host(f"h{number}")) for number in range(20)))
+    async def story(harness: NodeHarness) -> None:
+        await asyncio.gather(*(harness.node.submit(add_host(f"h{number}")) for number in range(20)))
 
         assert sum(journal.batches) == 20
         assert len(journal.batches) < 20
-        assert set(rig.node.fleet.hosts) == {f"h{number}" for number in range(20)}
+        assert set(harness.node.fleet.hosts) == {f"h{number}" for number in range(20)}
 
     run(story, journal)
 
@@ -86,13 +86,13 @@ def test_callers_that_ask_again_at_once_share_the_next_commit_with_those_who_wai
     """However they came to be apart, they are committed together from then on."""
     journal = FailingJournal()
 
-    async def story(rig: Rig) -> None:
+    async def story(harness: NodeHarness) -> None:
         async def ask(caller: str) -> None:
             for number in range(5):
-                await rig.node.submit(add_host(f"{caller}-{number}"))
+                await harness.node.submit(add_host(f"{caller}-{number}"))
 
         first = asyncio.create_task(ask("early"))
-        while not rig.node.fleet.hosts:  # noqa: ASYNC110 - nobody tells that it is on its way to the journal
+        while not harness.node.fleet.hosts:  # noqa: ASYNC110 - nobody tells that it is on its way to the journal
             await asyncio.sleep(0)
         await asyncio.gather(first, ask("late"))
 
@@ -104,11 +104,11 @@ def test_callers_that_ask_again_at_once_share_the_next_commit_with_those_who_wai
 def test_a_refused_command_leaves_no_entry() -> None:
     """A refusal changes nothing and is not recorded."""
 
-    async def story(rig: Rig) -> None:
+    async def story(harness: NodeHarness) -> None:
         with pytest.raises(Refused):
-            await rig.node.submit(CancelEvent(id=uuid4().hex, by=OPERATOR, event=str(uuid4())))
+            await harness.node.submit(CancelEvent(id=uuid4().hex, by=OPERATOR, event=str(uuid4())))
 
-        assert rig.entries == []
+        assert harness.entries == []
 
     run(story)
 
@@ -118,19 +118,19 @@ def test_what_is_known_not_to_be_written_is_answered_so(fails: str) -> None:
     """The journal says that nothing was written, or it is found out at once; listeners hear nothing of it."""
     journal = FailingJournal()
 
-    async def story(rig: Rig) -> None:
-        await rig.node.submit(add_host("h1"))
+    async def story(harness: NodeHarness) -> None:
+        await harness.node.submit(add_host("h1"))
         journal.fails = fails
         with pytest.raises(Unavailable, match="nothing was changed: the disk") as failed:
-            await rig.node.submit(add_host("h2"))
+            await harness.node.submit(add_host("h2"))
         assert not isinstance(failed.value, OutcomeUnknown)
-        assert len(rig.entries) == 1
+        assert len(harness.entries) == 1
         journal.fails = ""
 
-        await rig.node.submit(add_host("h3"))
+        await harness.node.submit(add_host("h3"))
 
-        assert rig.loads == 2
-        assert set(rig.node.fleet.hosts) == {"h1", "h3"}
+        assert harness.loads == 2
+        assert set(harness.node.fleet.hosts) == {"h1", "h3"}
 
     run(story, journal)
 
@@ -140,13 +140,13 @@ def test_what_turns_out_to_be_written_is_answered_as_done(fails: str) -> None:
     """An append that failed and is durable all the same is a success for its caller, whatever the journal raised."""
     journal = FailingJournal()
 
-    async def story(rig: Rig) -> None:
+    async def story(harness: NodeHarness) -> None:
         journal.fails = fails
 
-        assert await rig.node.submit(add_host("h1")) == (FleetChanged(hosts=(Host("h1"),), at_run_time=True),)
+        assert await harness.node.submit(add_host("h1")) == (FleetChanged(hosts=(Host("h1"),), at_run_time=True),)
 
-        assert (rig.loads, rig.node.revision) == (2, 1)
-        assert set(rig.node.fleet.hosts) == {"h1"}
+        assert (harness.loads, harness.node.revision) == (2, 1)
+        assert set(harness.node.fleet.hosts) == {"h1"}
 
     run(story, journal)
 
@@ -155,14 +155,14 @@ def test_what_cannot_be_found_out_is_answered_as_unknown() -> None:
     """A caller whose command may have been recorded is told to ask again with the same key; the next one is not."""
     journal = FailingJournal()
 
-    async def story(rig: Rig) -> None:
+    async def story(harness: NodeHarness) -> None:
         journal.fails = "gone"
         with pytest.raises(OutcomeUnknown, match=r"not known .* the disk is tired; ask again with the same key"):
-            await rig.node.submit(add_host("h1"))
-        assert not rig.node.is_sound
+            await harness.node.submit(add_host("h1"))
+        assert not harness.node.is_sound
 
         with pytest.raises(Unavailable, match="nothing was changed: the disk is gone") as refused:
-            await rig.node.submit(add_host("h2"))
+            await harness.node.submit(add_host("h2"))
         assert not isinstance(refused.value, OutcomeUnknown)
 
     run(story, journal)
@@ -172,21 +172,21 @@ def test_while_the_journal_fails_it_is_tried_less_and_less_often() -> None:
     """Nobody reads the whole journal each second because its disk is full; afterwards all is as before."""
     journal = FailingJournal()
 
-    async def story(rig: Rig) -> None:
+    async def story(harness: NodeHarness) -> None:
         journal.fails = "before"
         for _ in range(600):
             with pytest.raises(Unavailable, match="nothing was changed: the disk is full"):
-                await rig.node.submit(add_host("h1"))
-            rig.clock.advance(timedelta(seconds=1))
+                await harness.node.submit(add_host("h1"))
+            harness.clock.advance(timedelta(seconds=1))
         assert len(journal.batches) < 30
         assert journal.loads == len(journal.batches) + 1
         journal.fails = ""
-        rig.clock.advance(rig.node.retry_after)
+        harness.clock.advance(harness.node.retry_after)
 
-        await rig.node.submit(add_host("h1"))
+        await harness.node.submit(add_host("h1"))
 
-        assert rig.node.is_sound
-        assert rig.node.retry_after == timedelta(seconds=1)
+        assert harness.node.is_sound
+        assert harness.node.retry_after == timedelta(seconds=1)
 
     run(story, journal)
 
@@ -202,15 +202,15 @@ def test_a_mistake_in_a_rule_is_answered_and_harms_no_other_command(monkeypatch:
 
     monkeypatch.setattr(node_module, "enact", enact)
 
-    async def story(rig: Rig) -> None:
+    async def story(harness: NodeHarness) -> None:
         said = await asyncio.gather(
-            *(rig.node.submit(add_host(name)) for name in ("h1", "h2", "h3")), return_exceptions=True
+            *(harness.node.submit(add_host(name)) for name in ("h1", "h2", "h3")), return_exceptions=True
         )
 
         assert isinstance(said[1], ForewarnError)
         assert "nothing was changed: the service made a mistake" in str(said[1])
-        assert set(rig.node.fleet.hosts) == {"h1", "h3"}
-        assert [entry.revision for entry in rig.entries] == [1, 2]
+        assert set(harness.node.fleet.hosts) == {"h1", "h3"}
+        assert [entry.revision for entry in harness.entries] == [1, 2]
 
     run(story)
 
@@ -219,29 +219,29 @@ def test_a_request_is_recorded_even_if_it_changed_nothing() -> None:
     """What a request asked for stands in the journal; what nobody asked for does not."""
     journal = MemoryJournal()
 
-    async def story(rig: Rig) -> None:
-        await rig.node.submit(add_host("h1"))
-        await rig.node.submit(add_host("h1"))
-        asked = replace(add_host("h1"), request=Request("f"))
+    async def story(harness: NodeHarness) -> None:
+        await harness.node.submit(add_host("h1"))
+        await harness.node.submit(add_host("h1"))
+        asked = replace(add_host("h1"), request=RecordedRequest("f"))
 
-        assert await rig.node.submit(asked) == ()
-        assert [(entry.facts, entry.request) for entry in rig.entries[1:]] == [((), Request("f"))]
-        assert rig.node.revision == 2
+        assert await harness.node.submit(asked) == ()
+        assert [(entry.facts, entry.request) for entry in harness.entries[1:]] == [((), RecordedRequest("f"))]
+        assert harness.node.revision == 2
 
     run(story, journal)
-    assert [entry.request for entry in journal.entries()] == [None, Request("f")]
+    assert [entry.request for entry in journal.entries()] == [None, RecordedRequest("f")]
 
 
 def test_a_clock_that_is_a_little_behind_counts_as_the_time_of_the_last_fact() -> None:
     """A minute is corrected by every time service now and then; the time of facts does not fall by that."""
 
-    async def story(rig: Rig) -> None:
-        await rig.node.submit(add_host("h1"))
-        rig.clock.step(timedelta(seconds=-60))
-        await rig.node.submit(add_host("h2"))
+    async def story(harness: NodeHarness) -> None:
+        await harness.node.submit(add_host("h1"))
+        harness.clock.step(timedelta(seconds=-60))
+        await harness.node.submit(add_host("h2"))
 
-        assert rig.entries[1].at == rig.entries[0].at
-        assert len(rig.entries) == 2
+        assert harness.entries[1].at == harness.entries[0].at
+        assert len(harness.entries) == 2
 
     run(story)
 
@@ -250,14 +250,14 @@ def test_a_restarted_node_continues_where_the_journal_ends() -> None:
     """Revisions go on without a gap, and the fleet is the fold of what was there."""
     journal = MemoryJournal()
 
-    async def begin(rig: Rig) -> None:
-        await rig.add_fleet()
-        await rig.operate("restart", "web-0")
+    async def begin(harness: NodeHarness) -> None:
+        await harness.add_fleet()
+        await harness.operate("restart", "web-0")
 
-    async def go_on(rig: Rig) -> None:
-        assert len(rig.node.fleet.events) == 1
-        rig.clock.advance(MINUTE)
-        await rig.operate("redeploy", "web-1")
+    async def go_on(harness: NodeHarness) -> None:
+        assert len(harness.node.fleet.events) == 1
+        harness.clock.advance(MINUTE)
+        await harness.operate("redeploy", "web-1")
 
     run(begin, journal)
     run(go_on, journal)
@@ -268,11 +268,11 @@ def test_a_restarted_node_continues_where_the_journal_ends() -> None:
 def test_history_finds_an_event_by_its_id() -> None:
     """What the journal knows of a subject can be asked for while the node runs."""
 
-    async def story(rig: Rig) -> None:
-        await rig.add_fleet()
-        event = await rig.operate("restart", "web-0")
+    async def story(harness: NodeHarness) -> None:
+        await harness.add_fleet()
+        event = await harness.operate("restart", "web-0")
 
-        (entry,) = await rig.node.history(f"event:{event}")
+        (entry,) = await harness.node.history(f"event:{event}")
 
         assert isinstance(entry.facts[0], Announced)
 
@@ -282,10 +282,10 @@ def test_history_finds_an_event_by_its_id() -> None:
 def test_a_stopped_node_takes_nothing_more_in() -> None:
     """Whoever comes too late is told so."""
 
-    async def story(rig: Rig) -> None:
-        await rig.node.stop()
+    async def story(harness: NodeHarness) -> None:
+        await harness.node.stop()
         with pytest.raises(Unavailable, match="stopping"):
-            await rig.node.submit(add_host("h1"))
+            await harness.node.submit(add_host("h1"))
 
     run(story)
 
@@ -301,13 +301,13 @@ def test_how_long_an_append_takes_is_known_while_it_does() -> None:
 
     began, go_on = threading.Event(), threading.Event()
 
-    async def story(rig: Rig) -> None:
-        adding = asyncio.create_task(rig.node.submit(add_host("h1")))
+    async def story(harness: NodeHarness) -> None:
+        adding = asyncio.create_task(harness.node.submit(add_host("h1")))
         assert await asyncio.to_thread(began.wait, 20)
-        assert rig.node.append_age > 0
+        assert harness.node.append_age > 0
         go_on.set()
         await adding
-        assert rig.node.append_age == 0
+        assert harness.node.append_age == 0
 
     run(story, Hanging())
 
@@ -325,16 +325,16 @@ def test_a_wrong_load_is_a_failure_of_the_journal(number: int) -> None:
 
     journal = Wrong()
 
-    async def story(rig: Rig) -> None:
+    async def story(harness: NodeHarness) -> None:
         journal.fails = "unsure"
         with pytest.raises(OutcomeUnknown):
-            await rig.node.submit(add_host("h1"))
+            await harness.node.submit(add_host("h1"))
         with pytest.raises(Unavailable):
-            await rig.node.submit(add_host("h1"))
+            await harness.node.submit(add_host("h1"))
         journal.fails = ""
-        rig.clock.advance(MINUTE)
-        await rig.node.submit(add_host("h2"))
-        assert set(rig.node.fleet.hosts) == {"h2"}
+        harness.clock.advance(MINUTE)
+        await harness.node.submit(add_host("h2"))
+        assert set(harness.node.fleet.hosts) == {"h2"}
 
     run(story, journal)
     journal.fails = "unsure"
@@ -362,14 +362,14 @@ def test_whatever_a_journal_raises_is_answered(error: BaseException) -> None:
 
     journal = Raising()
 
-    async def story(rig: Rig) -> None:
+    async def story(harness: NodeHarness) -> None:
         journal.fails = "always"
         with pytest.raises(OutcomeUnknown):
-            await rig.node.submit(add_host("h1"))
+            await harness.node.submit(add_host("h1"))
         with pytest.raises(JournalFailed, match="no list of entries"):
-            await rig.node.history("host:h1")
+            await harness.node.history("host:h1")
         journal.fails = ""
-        rig.clock.advance(MINUTE)
-        await rig.node.submit(add_host("h2"))
+        harness.clock.advance(MINUTE)
+        await harness.node.submit(add_host("h2"))
 
     run(story, journal)

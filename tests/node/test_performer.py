@@ -20,9 +20,9 @@ from forewarn.core.facts import (
 from forewarn.core.model import EventType, EvictionPolicy, Host
 from forewarn.journal.memory import MemoryJournal
 from forewarn.node import driver
-from forewarn.node.driver import Done, Impact, NotBegun, Outcome, Underway, Unknowable
+from forewarn.node.driver import Impact, ImpactDone, ImpactNotBegun, ImpactOutcome, ImpactUnderway, ImpactUnknown
 from forewarn.node.performer import Performer
-from tests.node.rig import OPERATOR, Rig, run
+from tests.node.harness import OPERATOR, NodeHarness, run
 from tests.node.test_node import FailingJournal
 
 
@@ -31,21 +31,21 @@ class ScriptedDriver:
 
     moves_live = False
 
-    def __init__(self, *outcomes: Outcome | Exception) -> None:
+    def __init__(self, *outcomes: ImpactOutcome | Exception) -> None:
         self._outcomes = list(outcomes)
         self.asked: list[tuple[str, tuple[str, ...]]] = []
         self.impacts: list[Impact] = []
 
-    def perform(self, impact: Impact) -> Outcome:
+    def perform(self, impact: Impact) -> ImpactOutcome:
         return self._answer("perform", impact)
 
-    def outcome_of(self, impact: Impact) -> Outcome:
+    def outcome_of(self, impact: Impact) -> ImpactOutcome:
         return self._answer("outcome_of", impact)
 
     def close(self) -> None:
         pass
 
-    def _answer(self, question: str, impact: Impact) -> Outcome:
+    def _answer(self, question: str, impact: Impact) -> ImpactOutcome:
         self.asked.append((question, tuple(vm.name for vm in impact.vms)))
         self.impacts.append(impact)
         outcome = self._outcomes.pop(0)
@@ -58,26 +58,28 @@ class ScriptedDriver:
         return [question for question, _ in self.asked]
 
 
-async def begin(rig: Rig, outcomes: Iterable[Outcome | Exception]) -> tuple[ScriptedDriver, Performer]:
+async def begin(
+    harness: NodeHarness, outcomes: Iterable[ImpactOutcome | Exception]
+) -> tuple[ScriptedDriver, Performer]:
     scripted = ScriptedDriver(*outcomes)
-    performer = Performer(rig.node, scripted)
-    rig.node.feed.subscribe(performer)
-    await rig.add_fleet()
+    performer = Performer(harness.node, scripted)
+    harness.node.feed.subscribe(performer)
+    await harness.add_fleet()
     return scripted, performer
 
 
 def test_an_attempt_is_durable_before_the_driver_is_called() -> None:
     """The journal holds Attempted, then the end that the driver told."""
 
-    async def story(rig: Rig) -> None:
-        scripted, performer = await begin(rig, [Done()])
-        completed = rig.next(Completed)
-        await rig.approve(await rig.operate("restart", "web-0"))
+    async def story(harness: NodeHarness) -> None:
+        scripted, performer = await begin(harness, [ImpactDone()])
+        completed = harness.next(Completed)
+        await harness.approve(await harness.operate("restart", "web-0"))
         await completed
         await performer.stop()
 
         assert scripted.asked == [("perform", ("web-0",))]
-        assert [type(fact).__name__ for fact in rig.facts[-3:]] == ["Started", "Attempted", "Completed"]
+        assert [type(fact).__name__ for fact in harness.facts[-3:]] == ["Started", "Attempted", "Completed"]
 
     run(story)
 
@@ -85,23 +87,23 @@ def test_an_attempt_is_durable_before_the_driver_is_called() -> None:
 def test_an_impact_under_way_is_asked_after_at_the_time_the_driver_named() -> None:
     """No thread waits for a long impact; how far it is, is known until it ends."""
 
-    async def story(rig: Rig) -> None:
-        later = rig.clock.now() + timedelta(seconds=30)
-        scripted, performer = await begin(rig, [Underway(later, "half-way"), Done()])
-        completed = rig.next(Completed)
-        attempted = rig.next(Attempted)
-        event = await rig.operate("restart", "web-0")
-        await rig.approve(event)
+    async def story(harness: NodeHarness) -> None:
+        later = harness.clock.now() + timedelta(seconds=30)
+        scripted, performer = await begin(harness, [ImpactUnderway(later, "half-way"), ImpactDone()])
+        completed = harness.next(Completed)
+        attempted = harness.next(Attempted)
+        event = await harness.operate("restart", "web-0")
+        await harness.approve(event)
         await attempted
-        while rig.clock.next_call() != later:
-            await rig.node.history("event:none")
-        assert rig.node.progress == {event: "half-way"}
-        rig.clock.advance(timedelta(seconds=30))
+        while harness.clock.next_call() != later:
+            await harness.node.history("event:none")
+        assert harness.node.progress == {event: "half-way"}
+        harness.clock.advance(timedelta(seconds=30))
         await completed
         await performer.stop()
 
         assert scripted.questions == ["perform", "outcome_of"]
-        assert rig.node.progress == {}
+        assert harness.node.progress == {}
 
     run(story)
 
@@ -109,22 +111,22 @@ def test_an_impact_under_way_is_asked_after_at_the_time_the_driver_named() -> No
 @pytest.mark.parametrize(
     ("outcome", "reason"),
     [
-        (driver.Failed("the disk is broken"), "the disk is broken"),
-        (Unknowable("no record"), "unknown outcome, not repeated: no record"),
-        (NotBegun(), "the driver did not begin"),
+        (driver.ImpactFailed("the disk is broken"), "the disk is broken"),
+        (ImpactUnknown("no record"), "unknown outcome, not repeated: no record"),
+        (ImpactNotBegun(), "the driver did not begin"),
         (
             RuntimeError("boom"),
             f"{__name__}.ScriptedDriver.perform raised RuntimeError: boom at {__name__}:53",
         ),
     ],
 )
-def test_a_bad_outcome_ends_the_event_failed(outcome: Outcome | Exception, reason: str) -> None:
+def test_a_bad_outcome_ends_the_event_failed(outcome: ImpactOutcome | Exception, reason: str) -> None:
     """Whatever the driver does, the event ends, with the reason."""
 
-    async def story(rig: Rig) -> None:
-        _, performer = await begin(rig, [outcome])
-        failed = rig.next(Failed)
-        await rig.approve(await rig.operate("restart", "web-0"))
+    async def story(harness: NodeHarness) -> None:
+        _, performer = await begin(harness, [outcome])
+        failed = harness.next(Failed)
+        await harness.approve(await harness.operate("restart", "web-0"))
 
         assert (await failed).reason == reason
         await performer.stop()
@@ -135,10 +137,10 @@ def test_a_bad_outcome_ends_the_event_failed(outcome: Outcome | Exception, reaso
 def test_the_new_host_of_a_moved_vm_is_recorded() -> None:
     """A redeploy whose driver names a host leaves the VM there."""
 
-    async def story(rig: Rig) -> None:
-        _, performer = await begin(rig, [Done({"web-0": "h2"})])
-        moved = rig.next(VmMoved)
-        await rig.approve(await rig.operate("redeploy", "web-0"))
+    async def story(harness: NodeHarness) -> None:
+        _, performer = await begin(harness, [ImpactDone({"web-0": "h2"})])
+        moved = harness.next(VmMoved)
+        await harness.approve(await harness.operate("redeploy", "web-0"))
 
         assert (await moved).host == "h2"
         await performer.stop()
@@ -149,13 +151,13 @@ def test_the_new_host_of_a_moved_vm_is_recorded() -> None:
 def test_an_event_whose_vms_are_all_gone_completes_without_the_driver() -> None:
     """There is nobody left to impact."""
 
-    async def story(rig: Rig) -> None:
-        scripted, performer = await begin(rig, [])
-        (event, _) = await rig.operate_host("freeze", "h1")
+    async def story(harness: NodeHarness) -> None:
+        scripted, performer = await begin(harness, [])
+        (event, _) = await harness.operate_host("freeze", "h1")
         for fact in (VmDeallocated("web-0", "test"),):
-            rig.node.fleet.evolve(fact)
-        completed = rig.next(Completed)
-        await rig.approve(event)
+            harness.node.fleet.evolve(fact)
+        completed = harness.next(Completed)
+        await harness.approve(event)
 
         assert (await completed).detail == "no VM was left to be impacted"
         assert scripted.asked == []
@@ -167,30 +169,30 @@ def test_an_event_whose_vms_are_all_gone_completes_without_the_driver() -> None:
 @pytest.mark.parametrize(
     ("outcome", "questions", "end"),
     [
-        (Done(), ["outcome_of"], Completed),
-        (NotBegun(), ["outcome_of", "perform"], Completed),
-        (Unknowable(), ["outcome_of"], Failed),
+        (ImpactDone(), ["outcome_of"], Completed),
+        (ImpactNotBegun(), ["outcome_of", "perform"], Completed),
+        (ImpactUnknown(), ["outcome_of"], Failed),
     ],
 )
 def test_after_a_crash_the_driver_is_asked_before_anything_is_repeated(
-    outcome: Outcome, questions: list[str], end: type[Completed | Failed]
+    outcome: ImpactOutcome, questions: list[str], end: type[Completed | Failed]
 ) -> None:
     """An attempt without a report is asked after; only what was not begun is performed."""
     journal = MemoryJournal()
 
-    async def crash(rig: Rig) -> None:
-        later = rig.clock.now() + timedelta(days=1)
-        _, performer = await begin(rig, [Underway(later)])
-        attempted = rig.next(Attempted)
-        await rig.approve(await rig.operate("restart", "web-0"))
+    async def crash(harness: NodeHarness) -> None:
+        later = harness.clock.now() + timedelta(days=1)
+        _, performer = await begin(harness, [ImpactUnderway(later)])
+        attempted = harness.next(Attempted)
+        await harness.approve(await harness.operate("restart", "web-0"))
         await attempted
         await performer.stop()
 
-    async def recover(rig: Rig) -> None:
-        scripted = ScriptedDriver(outcome, Done())
-        performer = Performer(rig.node, scripted)
-        ended = rig.next(end)
-        performer.load(rig.node.fleet)
+    async def recover(harness: NodeHarness) -> None:
+        scripted = ScriptedDriver(outcome, ImpactDone())
+        performer = Performer(harness.node, scripted)
+        ended = harness.next(end)
+        performer.load(harness.node.fleet)
         await ended
         await performer.stop()
 
@@ -204,15 +206,15 @@ def test_a_started_event_that_was_never_attempted_is_performed_after_a_crash() -
     """Killed between start and attempt: the driver is called once, by the next process."""
     journal = MemoryJournal()
 
-    async def crash(rig: Rig) -> None:
-        await rig.add_fleet()
-        await rig.approve(await rig.operate("restart", "web-0"))
+    async def crash(harness: NodeHarness) -> None:
+        await harness.add_fleet()
+        await harness.approve(await harness.operate("restart", "web-0"))
 
-    async def recover(rig: Rig) -> None:
-        scripted = ScriptedDriver(Done())
-        performer = Performer(rig.node, scripted)
-        ended = rig.next(Completed)
-        performer.load(rig.node.fleet)
+    async def recover(harness: NodeHarness) -> None:
+        scripted = ScriptedDriver(ImpactDone())
+        performer = Performer(harness.node, scripted)
+        ended = harness.next(Completed)
+        performer.load(harness.node.fleet)
         await ended
         await performer.stop()
 
@@ -227,20 +229,20 @@ def test_the_word_of_a_driver_is_repeated_until_it_is_recorded() -> None:
     journal = FailingJournal()
 
     class Breaking(ScriptedDriver):
-        def _answer(self, question: str, impact: Impact) -> Outcome:
+        def _answer(self, question: str, impact: Impact) -> ImpactOutcome:
             journal.fails = "before"
             return super()._answer(question, impact)
 
-    async def story(rig: Rig) -> None:
-        performer = Performer(rig.node, Breaking(Done()))
-        rig.node.feed.subscribe(performer)
-        await rig.add_fleet()
-        completed = rig.next(Completed)
-        await rig.approve(await rig.operate("restart", "web-0"))
-        while rig.clock.next_call() is None:
-            await rig.node.history("event:none")
+    async def story(harness: NodeHarness) -> None:
+        performer = Performer(harness.node, Breaking(ImpactDone()))
+        harness.node.feed.subscribe(performer)
+        await harness.add_fleet()
+        completed = harness.next(Completed)
+        await harness.approve(await harness.operate("restart", "web-0"))
+        while harness.clock.next_call() is None:
+            await harness.node.history("event:none")
         journal.fails = ""
-        rig.clock.advance(timedelta(seconds=1))
+        harness.clock.advance(timedelta(seconds=1))
         await completed
         await performer.stop()
 
@@ -250,13 +252,13 @@ def test_the_word_of_a_driver_is_repeated_until_it_is_recorded() -> None:
 def test_a_fact_about_the_fleet_starts_nothing() -> None:
     """Only a start is carried out."""
 
-    async def story(rig: Rig) -> datetime:
-        scripted, performer = await begin(rig, [])
-        await rig.operate("restart", "web-0")
+    async def story(harness: NodeHarness) -> datetime:
+        scripted, performer = await begin(harness, [])
+        await harness.operate("restart", "web-0")
         await performer.stop()
         assert scripted.asked == []
-        assert any(isinstance(fact, FleetChanged) for fact in rig.facts)
-        return rig.clock.now()
+        assert any(isinstance(fact, FleetChanged) for fact in harness.facts)
+        return harness.clock.now()
 
     run(story)
 
@@ -275,18 +277,18 @@ def test_the_driver_is_told_whether_machines_go_for_good(
 ) -> None:
     """A deleted VM's machine is to be removed, and an evicted one's where the group's policy says so."""
 
-    async def story(rig: Rig) -> None:
-        scripted, performer = await begin(rig, [Done()])
-        await rig.node.submit(SetGroup(id=uuid4().hex, by=OPERATOR, group="web", eviction=eviction))
-        completed = rig.next(Completed)
-        event = await rig.operate(operation, "web-0")
+    async def story(harness: NodeHarness) -> None:
+        scripted, performer = await begin(harness, [ImpactDone()])
+        await harness.node.submit(SetGroup(id=uuid4().hex, by=OPERATOR, group="web", eviction=eviction))
+        completed = harness.next(Completed)
+        event = await harness.operate(operation, "web-0")
         if operation != "delete":
-            await rig.approve(event)
+            await harness.approve(event)
         await completed
         await performer.stop()
 
         assert [impact.deletes for impact in scripted.impacts] == [deletes]
-        assert [impact.berths for impact in scripted.impacts] == [()]
+        assert [impact.candidates for impact in scripted.impacts] == [()]
 
     run(story)
 
@@ -294,16 +296,18 @@ def test_the_driver_is_told_whether_machines_go_for_good(
 def test_the_driver_of_a_move_is_told_the_other_hosts_and_who_stands_there() -> None:
     """The choice among them is the driver's, so it is told which neighbours a VM would meet."""
 
-    async def story(rig: Rig) -> None:
-        scripted, performer = await begin(rig, [Done()])
-        completed = rig.next(Completed)
-        await rig.approve(await rig.operate("redeploy", "web-0"))
+    async def story(harness: NodeHarness) -> None:
+        scripted, performer = await begin(harness, [ImpactDone()])
+        completed = harness.next(Completed)
+        await harness.approve(await harness.operate("redeploy", "web-0"))
         await completed
         await performer.stop()
 
         (impact,) = scripted.impacts
         assert impact.moves
-        assert [(berth.host.name, [vm.name for vm in berth.vms]) for berth in impact.berths] == [("h2", ["web-1"])]
+        assert [(candidate.host.name, [vm.name for vm in candidate.vms]) for candidate in impact.candidates] == [
+            ("h2", ["web-1"])
+        ]
 
     run(story)
 
@@ -311,13 +315,13 @@ def test_the_driver_of_a_move_is_told_the_other_hosts_and_who_stands_there() -> 
 def test_a_live_migration_is_a_move_though_it_is_felt_as_a_freeze() -> None:
     """The redeploy of a host is a move whatever its type; a plain freeze is none."""
 
-    async def story(rig: Rig) -> None:
-        scripted, performer = await begin(rig, [Done(), Done()])
+    async def story(harness: NodeHarness) -> None:
+        scripted, performer = await begin(harness, [ImpactDone(), ImpactDone()])
         live = OperateHost(id=uuid4().hex, by=OPERATOR, operation=HostOperation.REDEPLOY, host="h2", live=True)
-        (announced,) = (fact for fact in await rig.node.submit(live) if isinstance(fact, Announced))
-        for event in (announced.event.id, await rig.operate("freeze", "web-0")):
-            completed = rig.next(Completed)
-            await rig.approve(event)
+        (announced,) = (fact for fact in await harness.node.submit(live) if isinstance(fact, Announced))
+        for event in (announced.event.id, await harness.operate("freeze", "web-0")):
+            completed = harness.next(Completed)
+            await harness.approve(event)
             await completed
         await performer.stop()
 
@@ -333,25 +337,27 @@ def test_a_live_migration_is_a_move_though_it_is_felt_as_a_freeze() -> None:
 def test_no_berth_is_on_a_host_that_failed_and_none_on_a_degraded_one_while_others_are_up() -> None:
     """A driver is never offered a host that has failed."""
 
-    async def story(rig: Rig) -> None:
-        scripted, performer = await begin(rig, [Done()] * 4)
+    async def story(harness: NodeHarness) -> None:
+        scripted, performer = await begin(harness, [ImpactDone()] * 4)
         more = (Host("h3"), Host("h4"))
-        await rig.node.submit(ChangeFleet(id=uuid4().hex, by=OPERATOR, hosts=more))
+        await harness.node.submit(ChangeFleet(id=uuid4().hex, by=OPERATOR, hosts=more))
         offered = []
         for operation, host in (
             (HostOperation.FAIL, "h3"),
             (HostOperation.DEGRADE, "h4"),
             (HostOperation.FAIL, "h2"),
         ):
-            moved = rig.next(Completed)
-            facts = await rig.node.submit(OperateHost(id=uuid4().hex, by=OPERATOR, operation=operation, host=host))
+            moved = harness.next(Completed)
+            facts = await harness.node.submit(
+                OperateHost(id=uuid4().hex, by=OPERATOR, operation=operation, host=host)
+            )
             if any(isinstance(fact, StartedAtOnce) for fact in facts):
                 await moved
-            completed = rig.next(Completed)
-            await rig.approve(await rig.operate("redeploy", "web-0"))
+            completed = harness.next(Completed)
+            await harness.approve(await harness.operate("redeploy", "web-0"))
             await completed
             asked = next(each for each in reversed(scripted.impacts) if each.event.operation == "vm redeploy")
-            offered.append([berth.host.name for berth in asked.berths])
+            offered.append([candidate.host.name for candidate in asked.candidates])
         await performer.stop()
 
         assert offered == [["h2", "h4"], ["h2"], ["h4"]]
@@ -362,19 +368,19 @@ def test_no_berth_is_on_a_host_that_failed_and_none_on_a_degraded_one_while_othe
 def test_a_move_to_a_named_host_has_that_berth_alone() -> None:
     """And nothing is done to a VM that stands there by then."""
 
-    async def story(rig: Rig) -> None:
-        scripted, performer = await begin(rig, [Done({"web-0": "h2"})])
+    async def story(harness: NodeHarness) -> None:
+        scripted, performer = await begin(harness, [ImpactDone({"web-0": "h2"})])
         move = MoveVm(id=uuid4().hex, by=OPERATOR, vm="web-0", host="h2", can_move=True, live=True)
-        await rig.node.submit(ChangeFleet(id=uuid4().hex, by=OPERATOR, hosts=(Host("h3"),)))
-        (announced,) = (fact for fact in await rig.node.submit(move) if isinstance(fact, Announced))
-        completed = rig.next(Completed)
-        await rig.approve(announced.event.id)
+        await harness.node.submit(ChangeFleet(id=uuid4().hex, by=OPERATOR, hosts=(Host("h3"),)))
+        (announced,) = (fact for fact in await harness.node.submit(move) if isinstance(fact, Announced))
+        completed = harness.next(Completed)
+        await harness.approve(announced.event.id)
         await completed
         await performer.stop()
 
         (impact,) = scripted.impacts
         assert impact.moves
-        assert [berth.host.name for berth in impact.berths] == ["h2"]
-        assert rig.node.fleet.vms["web-0"].standing_on == "h2"
+        assert [candidate.host.name for candidate in impact.candidates] == ["h2"]
+        assert harness.node.fleet.vms["web-0"].standing_on == "h2"
 
     run(story)

@@ -7,7 +7,7 @@ from forewarn.core.facts import Entry, FleetChanged
 from forewarn.core.model import GroupKind, GroupTerms, Policy, Vm
 from forewarn.journal.memory import MemoryJournal
 from forewarn.node.quiet_warnings import TOPIC, QuietWarnings
-from tests.node.rig import OPERATOR, Rig, run
+from tests.node.harness import OPERATOR, NodeHarness, run
 
 
 def test_quiet_hours_that_the_machine_cannot_read_are_warned_of_until_they_are_set_anew() -> None:
@@ -15,16 +15,16 @@ def test_quiet_hours_that_the_machine_cannot_read_are_warned_of_until_they_are_s
     terms = GroupTerms("web", GroupKind.SCALE_SET, policy=Policy(quiet_hours=("08:00-09:00 Europe/Atlantis",)))
     readable = replace(terms, name="db", policy=Policy(quiet_hours=("08:00-09:00",)))
 
-    async def story(rig: Rig) -> None:
+    async def story(harness: NodeHarness) -> None:
         recorded = FleetChanged(groups=(terms, readable), vms=(Vm("web-0", "web"),))
-        rig.node.feed.subscribe(QuietWarnings(rig.node))
-        journal.append(0, [Entry(1, rig.clock.now(), "1", OPERATOR, (recorded,))])
-        await rig.node.start()
-        assert "group web: quiet hours '08:00-09:00 Europe/Atlantis'" in rig.node.warnings[TOPIC]
-        assert "db" not in rig.node.warnings[TOPIC]
+        harness.node.feed.subscribe(QuietWarnings(harness.node))
+        journal.append(0, [Entry(1, harness.clock.now(), "1", OPERATOR, (recorded,))])
+        await harness.node.start()
+        assert "group web: quiet hours '08:00-09:00 Europe/Atlantis'" in harness.node.warnings[TOPIC]
+        assert "db" not in harness.node.warnings[TOPIC]
 
-        await rig.node.submit(SetGroup(id="2", by=OPERATOR, group="web", quiet_hours=()))
-        assert TOPIC not in rig.node.warnings
+        await harness.node.submit(SetGroup(id="2", by=OPERATOR, group="web", quiet_hours=()))
+        assert TOPIC not in harness.node.warnings
 
     journal = MemoryJournal()
     run(story, journal)

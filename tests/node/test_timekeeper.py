@@ -11,13 +11,13 @@ from forewarn.core.commands import Approve, ChangeFleet, Postponement, SetGroup
 from forewarn.core.facts import Announced, ClockStepped, FleetChanged, Started, SwitchedOff
 from forewarn.core.model import Caller, CallerKind, Host
 from forewarn.journal.memory import MemoryJournal
-from forewarn.metadata.desk import Desk
-from forewarn.metadata.recorder import Recorder
-from forewarn.metadata.records import Records
+from forewarn.metadata.document_cache import DocumentCache
+from forewarn.metadata.request_recorder import RequestRecorder
+from forewarn.metadata.request_records import RequestRecords
+from forewarn.node.deadlines import DeadlineScheduler
 from forewarn.node.node import Node
 from forewarn.node.timekeeper import CAUTION
-from forewarn.node.waker import Waker
-from tests.node.rig import MINUTE, OPERATOR, Rig, run
+from tests.node.harness import MINUTE, OPERATOR, NodeHarness, run
 from tests.node.test_node import FailingJournal
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -43,19 +43,19 @@ class GrowingJournal(MemoryJournal):
         return False
 
 
-async def add_host(rig: Rig) -> None:
-    await rig.node.submit(ChangeFleet(id=uuid4().hex, by=OPERATOR, hosts=(Host(uuid4().hex),)))
+async def add_host(harness: NodeHarness) -> None:
+    await harness.node.submit(ChangeFleet(id=uuid4().hex, by=OPERATOR, hosts=(Host(uuid4().hex),)))
 
 
-def steps(rig: Rig) -> list[tuple[datetime, datetime]]:
-    return [(fact.expected, fact.at) for fact in rig.facts if isinstance(fact, ClockStepped)]
+def steps(harness: NodeHarness) -> list[tuple[datetime, datetime]]:
+    return [(fact.expected, fact.at) for fact in harness.facts if isinstance(fact, ClockStepped)]
 
 
-def has_started(rig: Rig) -> bool:
-    return any(isinstance(fact, Started) for fact in rig.facts)
+def has_started(harness: NodeHarness) -> bool:
+    return any(isinstance(fact, Started) for fact in harness.facts)
 
 
-async def settled(*parts: Node | Waker | Recorder) -> None:
+async def settled(*parts: Node | DeadlineScheduler | RequestRecorder) -> None:
     while not all(part.is_idle for part in parts):  # noqa: ASYNC110 - they are idle within a few turns of the loop
         await asyncio.sleep(0)
 
@@ -66,15 +66,15 @@ def test_one_start_ten_years_ahead_is_got_over() -> None:
     run(add_host, journal, ManualClock(NOW))
     run(add_host, journal, ManualClock(NOW + TEN_YEARS))
 
-    async def after(rig: Rig) -> None:
-        await rig.add_fleet()
-        await rig.operate("restart", "web-0")
+    async def after(harness: NodeHarness) -> None:
+        await harness.add_fleet()
+        await harness.operate("restart", "web-0")
 
-        assert steps(rig) == [(NOW + TEN_YEARS, NOW + HOUR)]
-        assert {entry.at for entry in rig.entries} == {NOW + HOUR}
-        (announced,) = (fact for fact in rig.facts if isinstance(fact, Announced))
+        assert steps(harness) == [(NOW + TEN_YEARS, NOW + HOUR)]
+        assert {entry.at for entry in harness.entries} == {NOW + HOUR}
+        (announced,) = (fact for fact in harness.facts if isinstance(fact, Announced))
         assert announced.event.not_before == NOW + HOUR + 15 * MINUTE
-        assert "2035-12-30T00:00:00Z was expected" in rig.node.warnings["clock"]
+        assert "2035-12-30T00:00:00Z was expected" in harness.node.warnings["clock"]
 
     run(after, journal, ManualClock(NOW + HOUR))
 
@@ -85,13 +85,13 @@ def test_a_clock_far_behind_the_last_fact_is_recorded(behind: int) -> None:
     journal = MemoryJournal()
     run(add_host, journal, ManualClock(NOW))
 
-    async def after(rig: Rig) -> None:
-        await add_host(rig)
-        await add_host(rig)
+    async def after(harness: NodeHarness) -> None:
+        await add_host(harness)
+        await add_host(harness)
 
-        assert [type(fact) for fact in rig.facts] == [ClockStepped, FleetChanged, FleetChanged]
-        assert steps(rig) == [(NOW, NOW - timedelta(seconds=behind))]
-        assert [entry.revision for entry in rig.entries] == [2, 3, 4]
+        assert [type(fact) for fact in harness.facts] == [ClockStepped, FleetChanged, FleetChanged]
+        assert steps(harness) == [(NOW, NOW - timedelta(seconds=behind))]
+        assert [entry.revision for entry in harness.entries] == [2, 3, 4]
 
     run(after, journal, ManualClock(NOW - timedelta(seconds=behind)))
 
@@ -100,18 +100,18 @@ def test_a_clock_far_behind_the_last_fact_is_recorded(behind: int) -> None:
 def test_a_jump_while_it_runs_is_recorded(jump: timedelta) -> None:
     """Also where no fact is near: the time that has passed tells. The warning goes after a day."""
 
-    async def story(rig: Rig) -> None:
-        await add_host(rig)
-        rig.clock.advance(DAY)
-        rig.clock.step(jump)
-        await rig.node.check_clock()
-        await rig.node.check_clock()
+    async def story(harness: NodeHarness) -> None:
+        await add_host(harness)
+        harness.clock.advance(DAY)
+        harness.clock.step(jump)
+        await harness.node.check_clock()
+        await harness.node.check_clock()
 
-        assert steps(rig) == [(NOW + DAY, NOW + DAY + jump)]
-        assert "clock" in rig.node.warnings
-        rig.clock.advance(CAUTION)
-        await rig.node.check_clock()
-        assert "clock" not in rig.node.warnings
+        assert steps(harness) == [(NOW + DAY, NOW + DAY + jump)]
+        assert "clock" in harness.node.warnings
+        harness.clock.advance(CAUTION)
+        await harness.node.check_clock()
+        assert "clock" not in harness.node.warnings
 
     run(story)
 
@@ -119,14 +119,14 @@ def test_a_jump_while_it_runs_is_recorded(jump: timedelta) -> None:
 def test_small_corrections_and_suspension_are_no_steps() -> None:
     """A minute is nothing; time that passes while the machine is suspended has passed."""
 
-    async def story(rig: Rig) -> None:
+    async def story(harness: NodeHarness) -> None:
         for second in (60, -60, 59):
-            rig.clock.step(timedelta(seconds=second))
-            await add_host(rig)
-        rig.clock.advance(9 * DAY)
-        await add_host(rig)
+            harness.clock.step(timedelta(seconds=second))
+            await add_host(harness)
+        harness.clock.advance(9 * DAY)
+        await add_host(harness)
 
-        assert steps(rig) == []
+        assert steps(harness) == []
 
     run(story)
 
@@ -134,15 +134,15 @@ def test_small_corrections_and_suspension_are_no_steps() -> None:
 def test_two_steps_in_a_row_are_two_facts() -> None:
     """Ahead and back again: each is recorded with what was expected."""
 
-    async def story(rig: Rig) -> None:
-        await add_host(rig)
-        rig.clock.step(TEN_YEARS)
-        await add_host(rig)
-        rig.clock.step(-TEN_YEARS)
-        await add_host(rig)
+    async def story(harness: NodeHarness) -> None:
+        await add_host(harness)
+        harness.clock.step(TEN_YEARS)
+        await add_host(harness)
+        harness.clock.step(-TEN_YEARS)
+        await add_host(harness)
 
-        assert steps(rig) == [(NOW, NOW + TEN_YEARS), (NOW + TEN_YEARS, NOW)]
-        assert rig.node.fleet.last_at == NOW
+        assert steps(harness) == [(NOW, NOW + TEN_YEARS), (NOW + TEN_YEARS, NOW)]
+        assert harness.node.fleet.last_at == NOW
 
     run(story)
 
@@ -151,16 +151,16 @@ def test_a_step_that_could_not_be_recorded_is_recorded_later() -> None:
     """With the first entry that can be."""
     journal = FailingJournal()
 
-    async def story(rig: Rig) -> None:
-        await add_host(rig)
-        rig.clock.step(TEN_YEARS)
+    async def story(harness: NodeHarness) -> None:
+        await add_host(harness)
+        harness.clock.step(TEN_YEARS)
         journal.fails = "before"
         with pytest.raises(Exception, match="nothing was changed"):
-            await add_host(rig)
+            await add_host(harness)
         journal.fails = ""
-        await add_host(rig)
+        await add_host(harness)
 
-        assert steps(rig) == [(NOW, NOW + TEN_YEARS)]
+        assert steps(harness) == [(NOW, NOW + TEN_YEARS)]
 
     run(story, journal)
 
@@ -168,21 +168,21 @@ def test_a_step_that_could_not_be_recorded_is_recorded_later() -> None:
 def test_an_event_announced_here_starts_only_when_its_notice_has_really_passed() -> None:
     """Ten years ahead on the wall, fourteen minutes really; then it starts, though nobody asks."""
 
-    async def story(rig: Rig) -> None:
-        waker = Waker(rig.node)
-        rig.node.feed.subscribe(waker)
-        await rig.add_fleet()
-        await rig.operate("restart", "web-0")
-        rig.clock.step(TEN_YEARS)
-        await settled(waker, rig.node)
-        rig.clock.advance(14.9 * MINUTE)
-        await add_host(rig)
-        await settled(waker, rig.node)
-        assert not has_started(rig)
+    async def story(harness: NodeHarness) -> None:
+        deadlines = DeadlineScheduler(harness.node)
+        harness.node.feed.subscribe(deadlines)
+        await harness.add_fleet()
+        await harness.operate("restart", "web-0")
+        harness.clock.step(TEN_YEARS)
+        await settled(deadlines, harness.node)
+        harness.clock.advance(14.9 * MINUTE)
+        await add_host(harness)
+        await settled(deadlines, harness.node)
+        assert not has_started(harness)
 
-        rig.clock.advance(0.2 * MINUTE)
-        await settled(waker, rig.node)
-        assert has_started(rig)
+        harness.clock.advance(0.2 * MINUTE)
+        await settled(deadlines, harness.node)
+        assert has_started(harness)
 
     run(story)
 
@@ -191,20 +191,20 @@ def test_an_event_from_before_the_start_is_held_as_well() -> None:
     """Its notice has an hour to go when the service starts, so that no jump of the clock may start it sooner."""
     journal = MemoryJournal()
 
-    async def before(rig: Rig) -> None:
-        await rig.add_fleet()
-        await rig.operate("restart", "web-0")
+    async def before(harness: NodeHarness) -> None:
+        await harness.add_fleet()
+        await harness.operate("restart", "web-0")
 
-    async def after(rig: Rig) -> None:
-        waker = Waker(rig.node)
-        rig.node.feed.subscribe(waker)
-        waker.load(rig.node.fleet)
-        rig.clock.step(TEN_YEARS)
-        await settled(waker, rig.node)
-        assert not has_started(rig)
-        rig.clock.advance(11 * MINUTE)
-        await settled(waker, rig.node)
-        assert has_started(rig)
+    async def after(harness: NodeHarness) -> None:
+        deadlines = DeadlineScheduler(harness.node)
+        harness.node.feed.subscribe(deadlines)
+        deadlines.load(harness.node.fleet)
+        harness.clock.step(TEN_YEARS)
+        await settled(deadlines, harness.node)
+        assert not has_started(harness)
+        harness.clock.advance(11 * MINUTE)
+        await settled(deadlines, harness.node)
+        assert has_started(harness)
 
     run(before, journal)
     run(after, journal, ManualClock(NOW + 5 * MINUTE))
@@ -214,19 +214,19 @@ def test_a_start_long_after_the_last_fact_gives_notice_anew() -> None:
     """Perhaps the clock is wrong: nothing starts, and the step is on record for the next start too."""
     journal = MemoryJournal()
 
-    async def before(rig: Rig) -> None:
-        await rig.add_fleet()
-        await rig.operate("restart", "web-0")
+    async def before(harness: NodeHarness) -> None:
+        await harness.add_fleet()
+        await harness.operate("restart", "web-0")
 
-    async def after(rig: Rig) -> None:
-        waker = Waker(rig.node)
-        rig.node.feed.subscribe(waker)
-        waker.load(rig.node.fleet)
-        rig.clock.advance(14 * MINUTE)
-        await settled(waker, rig.node)
+    async def after(harness: NodeHarness) -> None:
+        deadlines = DeadlineScheduler(harness.node)
+        harness.node.feed.subscribe(deadlines)
+        deadlines.load(harness.node.fleet)
+        harness.clock.advance(14 * MINUTE)
+        await settled(deadlines, harness.node)
 
-        assert not has_started(rig)
-        assert rig.node.timekeeper.is_cautious
+        assert not has_started(harness)
+        assert harness.node.timekeeper.is_cautious
 
     run(before, journal)
     run(after, journal, ManualClock(NOW + TEN_YEARS))
@@ -242,8 +242,8 @@ def test_a_start_long_after_the_last_fact_compacts_nothing(ahead: timedelta, *, 
     journal = GrowingJournal()
     run(add_host, journal)
 
-    async def after(rig: Rig) -> None:
-        await rig.node.take_snapshot_if_due()
+    async def after(harness: NodeHarness) -> None:
+        await harness.node.take_snapshot_if_due()
 
         assert journal.releases.pop() is may_release
         assert bool(journal.compactions) is may_release
@@ -257,15 +257,15 @@ def test_nothing_is_compacted_for_a_day_after_a_step() -> None:
     """Of time that really passes, whatever the clock shows."""
     journal = GrowingJournal()
 
-    async def story(rig: Rig) -> None:
-        await add_host(rig)
-        rig.clock.step(400 * DAY)
-        await rig.node.take_snapshot_if_due()
-        rig.clock.advance(23 * HOUR)
-        await rig.node.take_snapshot_if_due()
+    async def story(harness: NodeHarness) -> None:
+        await add_host(harness)
+        harness.clock.step(400 * DAY)
+        await harness.node.take_snapshot_if_due()
+        harness.clock.advance(23 * HOUR)
+        await harness.node.take_snapshot_if_due()
         assert (journal.releases, journal.compactions) == ([False, False], 0)
-        rig.clock.advance(HOUR)
-        await rig.node.take_snapshot_if_due()
+        harness.clock.advance(HOUR)
+        await harness.node.take_snapshot_if_due()
         assert (journal.releases[-1], journal.compactions) == (True, 1)
 
     run(story, journal)
@@ -274,22 +274,22 @@ def test_nothing_is_compacted_for_a_day_after_a_step() -> None:
 def test_no_group_is_switched_off_within_a_day_after_a_step() -> None:
     """It asked 23 hours before the step; only after 24 hours more without a question it is off."""
 
-    async def story(rig: Rig) -> None:
-        desk = Desk(rig.clock.seconds)
-        records = Records(desk, rig.node.rules, rig.clock.seconds, rig.clock.now)
-        recorder = Recorder(rig.node, records)
-        rig.node.feed.subscribe(desk)
-        await rig.add_fleet()
+    async def story(harness: NodeHarness) -> None:
+        document_cache = DocumentCache(harness.clock.seconds)
+        records = RequestRecords(document_cache, harness.node.rules, harness.clock.seconds, harness.clock.now)
+        recorder = RequestRecorder(harness.node, records)
+        harness.node.feed.subscribe(document_cache)
+        await harness.add_fleet()
         recorder.start()
 
         async def pass_by(hours: int) -> bool:
             for _ in range(hours):
-                rig.clock.advance(HOUR)
-                await settled(recorder, rig.node)
-            return any(isinstance(fact, SwitchedOff) for fact in rig.facts)
+                harness.clock.advance(HOUR)
+                await settled(recorder, harness.node)
+            return any(isinstance(fact, SwitchedOff) for fact in harness.facts)
 
         assert not await pass_by(23)
-        rig.clock.step(TEN_YEARS)
+        harness.clock.step(TEN_YEARS)
         assert not await pass_by(24)
         assert await pass_by(2)
         await recorder.stop()
@@ -302,20 +302,20 @@ def test_starts_with_a_clock_that_stays_wrong_start_no_event(*, is_running: bool
     """The step is on record, whether it was seen by a running service or at a start; each start goes by it."""
     journal = MemoryJournal()
 
-    async def before(rig: Rig) -> None:
-        await rig.add_fleet()
-        await rig.operate("restart", "web-0")
+    async def before(harness: NodeHarness) -> None:
+        await harness.add_fleet()
+        await harness.operate("restart", "web-0")
         if is_running:
-            rig.clock.step(TEN_YEARS)
-            await rig.node.check_clock()
+            harness.clock.step(TEN_YEARS)
+            await harness.node.check_clock()
 
-    async def wait(rig: Rig) -> bool:
-        waker = Waker(rig.node)
-        rig.node.feed.subscribe(waker)
-        waker.load(rig.node.fleet)
-        rig.clock.advance(0 * MINUTE)
-        await settled(waker, rig.node)
-        return has_started(rig)
+    async def wait(harness: NodeHarness) -> bool:
+        deadlines = DeadlineScheduler(harness.node)
+        harness.node.feed.subscribe(deadlines)
+        deadlines.load(harness.node.fleet)
+        harness.clock.advance(0 * MINUTE)
+        await settled(deadlines, harness.node)
+        return has_started(harness)
 
     run(before, journal, ManualClock(NOW))
     for minutes in (1, 2, 14):
@@ -326,21 +326,21 @@ def test_starts_with_a_clock_that_stays_wrong_start_no_event(*, is_running: bool
 def test_what_is_postponed_after_a_step_counts_from_the_present_clock() -> None:
     """Else it would wait for as long as the clock jumped."""
 
-    async def story(rig: Rig) -> None:
-        waker = Waker(rig.node)
-        rig.node.feed.subscribe(waker)
-        await rig.add_fleet()
-        await rig.node.submit(SetGroup(id=uuid4().hex, by=OPERATOR, group="web", postpone_limit=3600))
-        event = await rig.operate("restart", "web-0")
-        rig.clock.step(TEN_YEARS)
-        await settled(waker, rig.node)
+    async def story(harness: NodeHarness) -> None:
+        deadlines = DeadlineScheduler(harness.node)
+        harness.node.feed.subscribe(deadlines)
+        await harness.add_fleet()
+        await harness.node.submit(SetGroup(id=uuid4().hex, by=OPERATOR, group="web", postpone_limit=3600))
+        event = await harness.operate("restart", "web-0")
+        harness.clock.step(TEN_YEARS)
+        await settled(deadlines, harness.node)
         vm = Caller(CallerKind.VM, "web-0")
-        await rig.node.submit(Approve(id=uuid4().hex, by=vm, postponements=(Postponement(event, 1200),)))
-        rig.clock.advance(19 * MINUTE)
-        await settled(waker, rig.node)
-        assert not has_started(rig)
-        rig.clock.advance(MINUTE)
-        await settled(waker, rig.node)
-        assert has_started(rig)
+        await harness.node.submit(Approve(id=uuid4().hex, by=vm, postponements=(Postponement(event, 1200),)))
+        harness.clock.advance(19 * MINUTE)
+        await settled(deadlines, harness.node)
+        assert not has_started(harness)
+        harness.clock.advance(MINUTE)
+        await settled(deadlines, harness.node)
+        assert has_started(harness)
 
     run(story)

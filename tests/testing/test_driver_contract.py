@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from forewarn.core.errors import BadInput
-from forewarn.node.driver import Done, Driver, Impact, NotBegun, Outcome, Underway
+from forewarn.node.driver import Driver, Impact, ImpactDone, ImpactNotBegun, ImpactOutcome, ImpactUnderway
 from forewarn.testing.driver_contract import DriverContract, DriverTrial
 from tests.node.wrong_drivers import ANSWERS, INCOMPLETE, RELEASED, Hurried, WrongDriver
 
@@ -25,13 +25,13 @@ class HonestDriver:
     def __init__(self, felt: Feelings) -> None:
         self.felt = felt
 
-    def perform(self, impact: Impact) -> Outcome:
+    def perform(self, impact: Impact) -> ImpactOutcome:
         if not self.felt[impact.event.id]:
             self.felt[impact.event.id] += 1
-        return Done()
+        return ImpactDone()
 
-    def outcome_of(self, impact: Impact) -> Outcome:
-        return Done() if self.felt[impact.event.id] else NotBegun()
+    def outcome_of(self, impact: Impact) -> ImpactOutcome:
+        return ImpactDone() if self.felt[impact.event.id] else ImpactNotBegun()
 
     def close(self) -> None:
         pass
@@ -40,37 +40,37 @@ class HonestDriver:
 class Repeating(HonestDriver):
     """Does it again whenever it is called."""
 
-    def perform(self, impact: Impact) -> Outcome:
+    def perform(self, impact: Impact) -> ImpactOutcome:
         self.felt[impact.event.id] += 1
-        return Done()
+        return ImpactDone()
 
 
 class Meddling(HonestDriver):
     """Acts when asked."""
 
-    def outcome_of(self, impact: Impact) -> Outcome:
+    def outcome_of(self, impact: Impact) -> ImpactOutcome:
         return self.perform(impact)
 
 
 class Boasting(HonestDriver):
     """Says Done before anything was done."""
 
-    def outcome_of(self, impact: Impact) -> Outcome:
-        return Done()
+    def outcome_of(self, impact: Impact) -> ImpactOutcome:
+        return ImpactDone()
 
 
 class Forgetful(HonestDriver):
     """Takes what was done for not begun."""
 
-    def outcome_of(self, impact: Impact) -> Outcome:
-        return NotBegun()
+    def outcome_of(self, impact: Impact) -> ImpactOutcome:
+        return ImpactNotBegun()
 
 
 class Endless(HonestDriver):
     """Is under way for ever."""
 
-    def perform(self, impact: Impact) -> Outcome:
-        return Underway(datetime.now(UTC) - timedelta(seconds=1))
+    def perform(self, impact: Impact) -> ImpactOutcome:
+        return ImpactUnderway(datetime.now(UTC) - timedelta(seconds=1))
 
     outcome_of = perform
 
@@ -78,23 +78,23 @@ class Endless(HonestDriver):
 class Confused(HonestDriver):
     """Mixes events up."""
 
-    def perform(self, impact: Impact) -> Outcome:
+    def perform(self, impact: Impact) -> ImpactOutcome:
         if not self.felt:
             self.felt[impact.event.id] += 1
-        return Done()
+        return ImpactDone()
 
 
 class Raising(HonestDriver):
     """Raises instead of answering."""
 
-    def perform(self, impact: Impact) -> Outcome:
+    def perform(self, impact: Impact) -> ImpactOutcome:
         raise RuntimeError("no")
 
 
 class Forgetting(HonestDriver):
     """Forgets to return what came of it."""
 
-    def perform(self, impact: Impact) -> Outcome:
+    def perform(self, impact: Impact) -> ImpactOutcome:
         super().perform(impact)
         return None  # type: ignore[return-value]  # that is what is wrong with it
 
@@ -166,9 +166,9 @@ def test_a_call_that_does_not_return_fails() -> None:
     """Every call is bounded in time."""
 
     class Hanging(HonestDriver):
-        def perform(self, impact: Impact) -> Outcome:
+        def perform(self, impact: Impact) -> ImpactOutcome:
             waiting.wait(20)
-            return Done()
+            return ImpactDone()
 
     class Impatient(CarelessTrial):
         longest_call = 0.05

@@ -7,7 +7,16 @@ from typing import Self
 import msgspec
 import pytest
 
-from forewarn.agent.handler import Done, Failed, Handler, NotBegun, Outcome, Result, Task, Unknowable
+from forewarn.agent.handler import (
+    Handler,
+    HandlerDone,
+    HandlerFailed,
+    HandlerNotBegun,
+    HandlerOutcome,
+    HandlerResult,
+    HandlerUnknown,
+    Task,
+)
 from forewarn.config.tables import read_table
 from forewarn.testing.handler_contract import HandlerContract, HandlerTrial
 
@@ -41,26 +50,26 @@ class HonestHandler:
         read_table("handler 'honest'", settings, NoSettings)
         return cls(server, directory)
 
-    def do(self, task: Task) -> Result:
+    def do(self, task: Task) -> HandlerResult:
         if self.server.hangs:
             self.wait(task)
-            return Failed("the server has sessions still")
+            return HandlerFailed("the server has sessions still")
         if not self.server.is_drained:
             self.server.is_drained = True
             self.server.drained_for = task.event.id
-        return Done()
+        return HandlerDone()
 
     def wait(self, task: Task) -> None:
         while not task.stopping.wait(0.01) and task.deadline.timestamp() > now(task):
             pass
 
-    def undo(self, task: Task) -> Result:
+    def undo(self, task: Task) -> HandlerResult:
         if self.server.drained_for == task.event.id:
             self.server.is_drained = False
-        return Done()
+        return HandlerDone()
 
-    def outcome_of(self, task: Task) -> Outcome:
-        return Done() if self.server.drained_for == task.event.id else NotBegun()
+    def outcome_of(self, task: Task) -> HandlerOutcome:
+        return HandlerDone() if self.server.drained_for == task.event.id else HandlerNotBegun()
 
     def close(self) -> None:
         pass
@@ -121,39 +130,39 @@ class TestHonestHandler(HandlerContract):
 class Idle(HonestHandler):
     """Says Done and does nothing."""
 
-    def do(self, task: Task) -> Result:
-        return Done()
+    def do(self, task: Task) -> HandlerResult:
+        return HandlerDone()
 
 
 class Raising(HonestHandler):
     """Raises instead of answering."""
 
-    def do(self, task: Task) -> Result:
+    def do(self, task: Task) -> HandlerResult:
         raise RuntimeError("no")
 
 
 class OneWay(HonestHandler):
     """Never puts back."""
 
-    def undo(self, task: Task) -> Result:
-        return Done()
+    def undo(self, task: Task) -> HandlerResult:
+        return HandlerDone()
 
 
 class Sulky(HonestHandler):
     """Fails where there is nothing to undo."""
 
-    def undo(self, task: Task) -> Result:
+    def undo(self, task: Task) -> HandlerResult:
         if not self.server.is_drained:
-            return Failed("the server is not drained")
+            return HandlerFailed("the server is not drained")
         return super().undo(task)
 
 
 class Toggling(HonestHandler):
     """Turns the server over whatever it is."""
 
-    def undo(self, task: Task) -> Result:
+    def undo(self, task: Task) -> HandlerResult:
         self.server.is_drained = not self.server.is_drained
-        return Done()
+        return HandlerDone()
 
 
 class Forgetful(HonestHandler):
@@ -161,37 +170,37 @@ class Forgetful(HonestHandler):
 
     did = False
 
-    def do(self, task: Task) -> Result:
+    def do(self, task: Task) -> HandlerResult:
         self.did = True
         self.server.is_drained = True
-        return Done()
+        return HandlerDone()
 
-    def undo(self, task: Task) -> Result:
+    def undo(self, task: Task) -> HandlerResult:
         if self.did:
             self.server.is_drained = False
-        return Done()
+        return HandlerDone()
 
 
 class Trusting(HonestHandler):
     """Keeps whether it changed anything, and is wrong when called again."""
 
-    def do(self, task: Task) -> Result:
+    def do(self, task: Task) -> HandlerResult:
         changed = not self.server.is_drained
         self.server.is_drained = True
-        return Done({"changed": "yes" if changed else ""})
+        return HandlerDone({"changed": "yes" if changed else ""})
 
-    def undo(self, task: Task) -> Result:
+    def undo(self, task: Task) -> HandlerResult:
         if task.kept.get("changed"):
             self.server.is_drained = False
-        return Done()
+        return HandlerDone()
 
 
 class Numbering(HonestHandler):
     """Keeps what is no text."""
 
-    def do(self, task: Task) -> Result:
+    def do(self, task: Task) -> HandlerResult:
         super().do(task)
-        return Done({"number": 1})  # type: ignore[dict-item]
+        return HandlerDone({"number": 1})  # type: ignore[dict-item]
 
 
 class Lasting(HonestHandler):
@@ -199,9 +208,9 @@ class Lasting(HonestHandler):
 
     did = False
 
-    def do(self, task: Task) -> Result:
+    def do(self, task: Task) -> HandlerResult:
         if self.did:
-            return Done()
+            return HandlerDone()
         self.did = True
         return super().do(task)
 
@@ -209,31 +218,31 @@ class Lasting(HonestHandler):
 class Overbearing(HonestHandler):
     """Puts back what it did not change."""
 
-    def undo(self, task: Task) -> Result:
+    def undo(self, task: Task) -> HandlerResult:
         self.server.is_drained = False
-        return Done()
+        return HandlerDone()
 
 
 class Boasting(Once):
     """Says Done before anything was done."""
 
-    def outcome_of(self, task: Task) -> Outcome:
-        return Done()
+    def outcome_of(self, task: Task) -> HandlerOutcome:
+        return HandlerDone()
 
 
 class Meddling(Once):
     """Acts when asked."""
 
-    def outcome_of(self, task: Task) -> Outcome:
+    def outcome_of(self, task: Task) -> HandlerOutcome:
         self.do(task)
-        return Unknowable()
+        return HandlerUnknown()
 
 
 class Denying(Once):
     """Takes what was done for not begun."""
 
-    def outcome_of(self, task: Task) -> Outcome:
-        return NotBegun()
+    def outcome_of(self, task: Task) -> HandlerOutcome:
+        return HandlerNotBegun()
 
 
 class Patient(HonestHandler):
@@ -254,17 +263,17 @@ class Deaf(HonestHandler):
 class Optimistic(HonestHandler):
     """Says Done when its time is over."""
 
-    def do(self, task: Task) -> Result:
+    def do(self, task: Task) -> HandlerResult:
         answer = super().do(task)
-        return Done() if isinstance(answer, Failed) else answer
+        return HandlerDone() if isinstance(answer, HandlerFailed) else answer
 
 
 class Wordy(HonestHandler):
     """Gives a page for a reason."""
 
-    def do(self, task: Task) -> Result:
+    def do(self, task: Task) -> HandlerResult:
         answer = super().do(task)
-        return Failed("the server\nhas sessions") if isinstance(answer, Failed) else answer
+        return HandlerFailed("the server\nhas sessions") if isinstance(answer, HandlerFailed) else answer
 
 
 class Eager(HonestHandler):

@@ -6,6 +6,7 @@ from uuid import uuid4
 
 import msgspec
 
+from forewarn.core.credentials import Subscription, SubscriptionKind
 from forewarn.core.facts import (
     Announced,
     Canceled,
@@ -20,7 +21,6 @@ from forewarn.core.facts import (
     Waiting,
 )
 from forewarn.core.model import Event, EventSource, EventStatus, EventType, InstanceFacts, Vm
-from forewarn.core.outsiders import Subscription, SubscriptionKind
 from forewarn.wire.facts import show_ids, show_record
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)

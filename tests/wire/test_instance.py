@@ -6,10 +6,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from forewarn.core.model import Group, GroupKind, GroupTerms, InstanceFacts, Vm
-from forewarn.wire import problems
+from forewarn.wire import error_responses
 from forewarn.wire.bodies import JSON, TEXT
-from forewarn.wire.instance import Content, instance_document, read_instance
-from forewarn.wire.interfaces import Node
+from forewarn.wire.instance import InstanceContent, instance_document, read_instance
+from forewarn.wire.interfaces import JsonNode
 from forewarn.wire.versions import INSTANCE
 
 VM = Vm(
@@ -29,7 +29,7 @@ VM = Vm(
 )
 GROUP = Group(GroupTerms("set", GroupKind.SCALE_SET))
 NEWEST = INSTANCE.newest[0]
-WHOLE: dict[str, Node] = {
+WHOLE: dict[str, JsonNode] = {
     "compute": {
         "location": "west",
         "name": "set_3",
@@ -49,7 +49,7 @@ WHOLE: dict[str, Node] = {
 }
 
 
-def compute(vm: Vm, group: Group = GROUP, version: str = NEWEST) -> dict[str, Node]:
+def compute(vm: Vm, group: Group = GROUP, version: str = NEWEST) -> dict[str, JsonNode]:
     part = instance_document(vm, group, version)["compute"]
     assert isinstance(part, dict)
     return part
@@ -57,7 +57,7 @@ def compute(vm: Vm, group: Group = GROUP, version: str = NEWEST) -> dict[str, No
 
 def text(path: str) -> str:
     content = read_instance(WHOLE, path, "text")
-    assert isinstance(content, Content)
+    assert isinstance(content, InstanceContent)
     assert content.type == TEXT
     return content.body.decode()
 
@@ -105,19 +105,19 @@ def test_a_vm_without_an_id_has_one_from_its_name() -> None:
 
 def test_the_whole_document_is_json() -> None:
     """Compact, and also when a slash ends the path."""
-    expected = Content(msgspec.json.encode(WHOLE), JSON)
+    expected = InstanceContent(msgspec.json.encode(WHOLE), JSON)
     assert read_instance(WHOLE) == read_instance(WHOLE, "/") == read_instance(WHOLE, "", "JSON") == expected
 
 
 @pytest.mark.parametrize("path", ["compute", "/compute", "/Compute/", "COMPUTE"])
 def test_a_part_is_found_by_its_path_in_any_case(path: str) -> None:
     """With or without slashes around it."""
-    assert read_instance(WHOLE, path) == Content(msgspec.json.encode(WHOLE["compute"]), JSON)
+    assert read_instance(WHOLE, path) == InstanceContent(msgspec.json.encode(WHOLE["compute"]), JSON)
 
 
 def test_a_member_of_a_list_is_found_by_its_number() -> None:
     """As in ``tagsList/1``."""
-    assert read_instance(WHOLE, "compute/tagsList/1") == Content(b'{"name":"owner","value":"sre:web"}', JSON)
+    assert read_instance(WHOLE, "compute/tagsList/1") == InstanceContent(b'{"name":"owner","value":"sre:web"}', JSON)
     assert text("compute/tagslist/1/VALUE") == "sre:web"
 
 
@@ -138,13 +138,13 @@ def test_a_part_as_text_is_the_list_of_its_names() -> None:
 
 def test_a_value_has_no_json_form() -> None:
     """Azure answers 400, also when the format is left out."""
-    assert read_instance(WHOLE, "compute/name") is problems.LEAF_AS_JSON
-    assert read_instance(WHOLE, "compute/name", "json") is problems.LEAF_AS_JSON
+    assert read_instance(WHOLE, "compute/name") is error_responses.LEAF_AS_JSON
+    assert read_instance(WHOLE, "compute/name", "json") is error_responses.LEAF_AS_JSON
 
 
 def test_another_format_is_refused() -> None:
     """There are two."""
-    assert read_instance(WHOLE, "compute", "xml") is problems.FORMAT_UNKNOWN
+    assert read_instance(WHOLE, "compute", "xml") is error_responses.FORMAT_UNKNOWN
 
 
 @pytest.mark.parametrize(
@@ -163,11 +163,11 @@ def test_another_format_is_refused() -> None:
 )
 def test_what_is_not_there_is_not_found(path: str) -> None:
     """Whatever the format."""
-    assert read_instance(WHOLE, path) is problems.NOT_FOUND
-    assert read_instance(WHOLE, path, "text") is problems.NOT_FOUND
+    assert read_instance(WHOLE, path) is error_responses.NOT_FOUND
+    assert read_instance(WHOLE, path, "text") is error_responses.NOT_FOUND
 
 
 @given(st.text(), st.text())
 def test_every_path_and_format_has_an_answer(path: str, format: str) -> None:
     """Content or a refusal, never an exception."""
-    assert isinstance(read_instance(WHOLE, path, format), Content | problems.Problem)
+    assert isinstance(read_instance(WHOLE, path, format), InstanceContent | error_responses.ErrorResponse)

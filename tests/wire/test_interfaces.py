@@ -3,7 +3,7 @@
 import pytest
 
 from forewarn.core.model import Interface, Vm
-from forewarn.wire.interfaces import Node, interfaces_of
+from forewarn.wire.interfaces import JsonNode, interfaces_of
 from forewarn.wire.versions import INSTANCE
 
 LATER = [version for version in INSTANCE.names if version != "2017-03-01"]
@@ -19,7 +19,7 @@ def test_who_has_no_address_has_no_interface() -> None:
 @pytest.mark.parametrize("version", LATER)
 def test_what_is_not_declared_is_empty_and_not_absent(version: str) -> None:
     """Clients look values up without asking whether they are there."""
-    shown: list[Node] = [
+    shown: list[JsonNode] = [
         {
             "ipv4": {"ipAddress": [{"privateIpAddress": "10.0.0.4", "publicIpAddress": ""}], "subnet": []},
             "ipv6": {"ipAddress": []},

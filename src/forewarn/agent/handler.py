@@ -52,7 +52,7 @@ class Task(msgspec.Struct, frozen=True, kw_only=True):
     attempt: int = 1
 
 
-class Done(msgspec.Struct, frozen=True, tag="done"):
+class HandlerDone(msgspec.Struct, frozen=True, tag="done"):
     """The handler did what it is for."""
 
     kept: dict[str, str] = {}
@@ -61,7 +61,7 @@ class Done(msgspec.Struct, frozen=True, tag="done"):
     """One line for people."""
 
 
-class Failed(msgspec.Struct, frozen=True, tag="failed"):
+class HandlerFailed(msgspec.Struct, frozen=True, tag="failed"):
     """The handler could not do it."""
 
     reason: str
@@ -70,18 +70,18 @@ class Failed(msgspec.Struct, frozen=True, tag="failed"):
     """Whether trying again is pointless."""
 
 
-class NotBegun(msgspec.Struct, frozen=True, tag="not-begun"):
+class HandlerNotBegun(msgspec.Struct, frozen=True, tag="not-begun"):
     """Nothing was done, so that calling it now repeats nothing."""
 
 
-class Unknowable(msgspec.Struct, frozen=True, tag="unknowable"):
+class HandlerUnknown(msgspec.Struct, frozen=True, tag="unknowable"):
     """Nobody can tell what was done; it counts as failed, and is not repeated."""
 
     reason: str = ""
 
 
-Result = Done | Failed
-Outcome = Done | Failed | NotBegun | Unknowable
+HandlerResult = HandlerDone | HandlerFailed
+HandlerOutcome = HandlerDone | HandlerFailed | HandlerNotBegun | HandlerUnknown
 
 
 class Handler(Protocol):
@@ -97,16 +97,16 @@ class Handler(Protocol):
     """Whether ``do`` makes a state that holds for all events at once, such as a drained server: it is then done for
     the first of several events, and undone after the last."""
 
-    def do(self, task: Task) -> Result:
-        """Get ready; return before the deadline. An exception counts as ``Failed`` with its text."""
+    def do(self, task: Task) -> HandlerResult:
+        """Get ready; return before the deadline. An exception counts as ``HandlerFailed`` with its text."""
 
-    def undo(self, task: Task) -> Result:
+    def undo(self, task: Task) -> HandlerResult:
         """Put back what ``do`` changed, and nothing else; also after a ``do`` that failed or was cut off.
 
-        Undoing what was never done, or is undone already, is ``Done``.
+        Undoing what was never done, or is undone already, is ``HandlerDone``.
         """
 
-    def outcome_of(self, task: Task) -> Outcome:
+    def outcome_of(self, task: Task) -> HandlerOutcome:
         """Tell what came of a call that was cut off; change nothing. Asked only of handlers that do not repeat."""
 
     def close(self) -> None:

@@ -8,7 +8,7 @@ _CALLS = {"do": 1, "undo": 1, "outcome_of": 1, "close": 0}
 _CLAIMS = ("repeats", "shared")
 
 
-def faults(handler: object) -> Iterator[str]:
+def find_faults(handler: object) -> Iterator[str]:
     """Yield what a handler lacks, as parts of one sentence."""
     for name, count in _CALLS.items():
         call = _member(handler, name)
@@ -26,7 +26,7 @@ def faults(handler: object) -> Iterator[str]:
             yield f"{name} must be True or False" if value is not None else f"has no {name} = True or False"
 
 
-def place_of(kind: object) -> str:
+def source_location(kind: object) -> str:
     """Return where a handler's class or function is defined, such as ``health.py:12``; empty where unknown."""
     try:
         return f"{inspect.getsourcefile(kind)}:{inspect.getsourcelines(kind)[1]}"  # type: ignore[arg-type]

@@ -18,15 +18,15 @@ from typing import Self, TypeVar
 
 import msgspec
 
-from forewarn.agent.lines import ChangeLine, Done, HoldRequest, Request, StatusAnswer, write_line
-from forewarn.agent.place import TOKEN_FILE, Place, read_place, read_token
-from forewarn.agent.status import Status
+from forewarn.agent.local.address import TOKEN_FILE, LocalAddress, read_address, read_token
+from forewarn.agent.local.protocol import ChangeLine, HoldRequest, LocalRequest, LocalSuccess, StatusReply, write_line
+from forewarn.agent.observation.status import AgentStatus
 from forewarn.config.durations import show_duration
-from forewarn.config.values import Endpoint
+from forewarn.config.values import ListenAddress
 from forewarn.core.errors import BadInput, Refused, Unavailable
-from forewarn.wire.shown import ShownEvent
+from forewarn.wire.event_json import EventJson
 
-DEFAULT_PLACE = "/run/forewarn-agent/agent.sock"
+DEFAULT_ADDRESS = "/run/forewarn-agent/agent.sock"
 DEFAULT_STATE = Path("/var/lib/forewarn-agent")
 PATIENCE = 10.0
 """Seconds that an answer may take; changes may take any time."""
@@ -37,7 +37,7 @@ _LONGEST = 16 * 1024 * 1024
 _Record = TypeVar("_Record")
 
 
-class _Said(msgspec.Struct, frozen=True):
+class _LineKind(msgspec.Struct, frozen=True):
     """What tells the agent's lines apart."""
 
     change: str = ""
@@ -47,8 +47,8 @@ class _Said(msgspec.Struct, frozen=True):
 class AgentSocket:
     """A conversation with the agent of this VM. Not for several threads at once."""
 
-    def __init__(self, place: Place | str = DEFAULT_PLACE, *, token_file: Path | None = None) -> None:
-        found = read_place(place) if isinstance(place, str) else place
+    def __init__(self, place: LocalAddress | str = DEFAULT_ADDRESS, *, token_file: Path | None = None) -> None:
+        found = read_address(place) if isinstance(place, str) else place
         if found is None:
             raise BadInput('the agent has no socket: give it one with socket = "PATH" in agent.toml')
         self._place = found
@@ -63,26 +63,26 @@ class AgentSocket:
 
         From the call on nothing is missed, also before the first change is asked for.
         """
-        self._ask(Request(subscribe=True))
+        self._ask(LocalRequest(subscribe=True))
         return self._follow()
 
     def hold(self, name: str, within: timedelta | str, *types: str) -> tuple[str, ...]:
         """Have approvals wait until ``ready`` is said, at most ``within``; return the ids of events that wait now."""
         spelled = within if isinstance(within, str) else show_duration(within)
-        held = self._ask(Request(hold=HoldRequest(name, spelled, types)))
+        held = self._ask(LocalRequest(hold=HoldRequest(name, spelled, types)))
         self._holder = name
         return held
 
-    def ready(self, event: ShownEvent | ChangeLine | str, *, name: str = "") -> bool:
+    def ready(self, event: EventJson | ChangeLine | str, *, name: str = "") -> bool:
         """Say that the event may come, as far as this holder goes; return whether it was held."""
         if isinstance(event, ChangeLine):
             event = event.event
-        event_id = event.event_id if isinstance(event, ShownEvent) else event
-        return bool(self._ask(Request(ready=event_id, name=name or self._holder)))
+        event_id = event.event_id if isinstance(event, EventJson) else event
+        return bool(self._ask(LocalRequest(ready=event_id, name=name or self._holder)))
 
-    def status(self) -> Status:
+    def status(self) -> AgentStatus:
         """Return how the agent stands."""
-        return _read(self._answer(Request(status=True)), StatusAnswer).status
+        return _read(self._answer(LocalRequest(status=True)), StatusReply).status
 
     def close(self) -> None:
         """Hang up. What is held stays held until its deadline."""
@@ -104,10 +104,10 @@ class AgentSocket:
                 yield self._changes.popleft()
             self._changes.append(self._next_change())
 
-    def _ask(self, request: Request) -> tuple[str, ...]:
-        return _read(self._answer(request), Done).held or ()
+    def _ask(self, request: LocalRequest) -> tuple[str, ...]:
+        return _read(self._answer(request), LocalSuccess).held or ()
 
-    def _answer(self, request: Request) -> bytes:
+    def _answer(self, request: LocalRequest) -> bytes:
         """Send a request and return the answer to it; changes that come in between are kept."""
         connection = self._connected()
         try:
@@ -138,8 +138,8 @@ class AgentSocket:
                 said = error.strerror or str(error)
                 raise Unavailable(f"no agent answers on {self._place}: {said}; see whether it runs") from None
             self._received.clear()
-            if isinstance(self._place, Endpoint):
-                self._ask(Request(token=read_token(self._token_file)))
+            if isinstance(self._place, ListenAddress):
+                self._ask(LocalRequest(token=read_token(self._token_file)))
         return self._socket
 
     def _line(self, connection: socket.socket) -> bytes:
@@ -157,8 +157,8 @@ class AgentSocket:
         return Unavailable(f"the agent on {self._place} is lost: {error.strerror or error}; connect again")
 
 
-def _connect(place: Place) -> socket.socket:
-    if isinstance(place, Endpoint):
+def _connect(place: LocalAddress) -> socket.socket:
+    if isinstance(place, ListenAddress):
         connection = socket.create_connection((place.host, place.port), PATIENCE)
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         return connection
@@ -175,12 +175,12 @@ def _connect(place: Place) -> socket.socket:
 
 
 def _is_change(line: bytes) -> bool:
-    return bool(_read(line, _Said).change)
+    return bool(_read(line, _LineKind).change)
 
 
 def _refuse(line: bytes) -> None:
     """Raise what the agent said was wrong."""
-    if said := _read(line, _Said).error:
+    if said := _read(line, _LineKind).error:
         raise Refused(said)
 
 

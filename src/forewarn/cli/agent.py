@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, TypeVar
 
 import click
 
-from forewarn.cli.listening import url_option
 from forewarn.cli.output import json_log_option, json_option, print_json, print_table, wide_option, wrapped
-from forewarn.cli.root import Ordered
+from forewarn.cli.root import OrderedCommandGroup
+from forewarn.cli.vm_commands import url_option
 from forewarn.core.errors import BadInput
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ def load_settings(config: str | None, **flags: object) -> "AgentSettings":
     return load(flags, os.environ, path)
 
 
-@click.group(cls=Ordered, invoke_without_command=True)
+@click.group(cls=OrderedCommandGroup, invoke_without_command=True)
 @_config_option
 @url_option("[default: FOREWARN_AGENT_URL, else url in the file, else SCHEDULED_EVENTS_URL, else looked for]")
 @click.option("--name", metavar="VM", help="This VM's name in events. [default: the service is asked]")
@@ -64,7 +64,7 @@ def agent(context: click.Context, /, config: str | None, as_json: bool, **flags:
     if hasattr(signal, "SIGHUP"):
         signal.signal(signal.SIGHUP, signal.SIG_IGN)  # a hangup must not end the agent, also while it starts
     from forewarn import logs
-    from forewarn.agent.assembly import run
+    from forewarn.agent.runtime.assembly import run
 
     settings = load_settings(config, **flags, log_format="json" if as_json else None)
     logs.set_up(sys.stderr, settings.log_level, settings.log_format)
@@ -81,9 +81,9 @@ def check(config: str | None, as_json: bool) -> None:
     It checks the settings of the handlers too, and notes what is probably a mistake. No handler is run, and no
     service is asked.
     """
-    from forewarn.agent.advice import advice
-    from forewarn.agent.assembly import close_handlers, holding_by_default, make_handlers
-    from forewarn.wire.words import TYPES
+    from forewarn.agent.runtime.assembly import close_handlers, holding_by_default, make_handlers
+    from forewarn.agent.settings_advice import find_doubtful_settings
+    from forewarn.wire.azure_names import TYPES
 
     settings = load_settings(config)
     handlers = make_handlers(settings)
@@ -103,7 +103,7 @@ def check(config: str | None, as_json: bool) -> None:
     ]
     headers = ("RULE", "TYPES", "CONCERNS", "APPROVAL", "HANDLERS")
     print_table(headers, rows, "no rules: events are told, no more", drop=("CONCERNS", "APPROVAL", "TYPES"))
-    for sentence in advice(settings.rules, settings.handlers, holding_by_default(settings, handlers)):
+    for sentence in find_doubtful_settings(settings.rules, settings.handlers, holding_by_default(settings, handlers)):
         click.echo(wrapped(sentence, "note: "), err=True)
 
 
@@ -128,12 +128,12 @@ def test(config: str | None, event: str, notice: str | None, timeout: str, dry_r
     The handlers are really called, unless it is a dry run: they drain, stop, and put back. Exit code 1 says that
     something failed.
     """
+    from forewarn.cli.agent_simulation import print_result, simulate_event
     from forewarn.cli.times import read_seconds
-    from forewarn.cli.trial import play, show
 
     seconds = read_seconds(timeout, "--timeout")
-    said = play(load_settings(config, dry_run=dry_run or None), event, notice, seconds, quiet=as_json)
-    show(said, as_json=as_json)
+    said = simulate_event(load_settings(config, dry_run=dry_run or None), event, notice, seconds, quiet=as_json)
+    print_result(said, as_json=as_json)
     return 0 if said.is_well else 1
 
 
@@ -143,9 +143,9 @@ def test(config: str | None, event: str, notice: str | None, timeout: str, dry_r
 @json_option
 def status(config: str | None, as_json: bool) -> None:
     """Show what the running agent knows and does."""
-    from forewarn.agent.place import TOKEN_FILE
+    from forewarn.agent.local.address import TOKEN_FILE
     from forewarn.agent.subscriber import AgentSocket
-    from forewarn.cli.standing import show_status
+    from forewarn.cli.agent_output import show_status
 
     settings = load_settings(config)
     if settings.socket is None:
@@ -165,9 +165,9 @@ def listen(config: str | None, as_json: bool) -> None:
     """Print every change that the running agent reports, until Ctrl-C."""
     import msgspec
 
-    from forewarn.agent.place import TOKEN_FILE
+    from forewarn.agent.local.address import TOKEN_FILE
     from forewarn.agent.subscriber import AgentSocket
-    from forewarn.cli.standing import sentence
+    from forewarn.cli.agent_output import describe_change
 
     settings = load_settings(config)
     if settings.socket is None:
@@ -175,6 +175,6 @@ def listen(config: str | None, as_json: bool) -> None:
     with AgentSocket(settings.socket, token_file=settings.state / TOKEN_FILE) as socket:
         try:
             for line in socket.changes():
-                click.echo(msgspec.json.encode(line) if as_json else sentence(line))
+                click.echo(msgspec.json.encode(line) if as_json else describe_change(line))
         except KeyboardInterrupt:
             return

@@ -5,20 +5,20 @@ from typing import TYPE_CHECKING
 
 import click
 
-from forewarn.cli.listening import (
+from forewarn.cli.output import json_option, print_json_list
+from forewarn.cli.root import EXIT_CODES, not_empty
+from forewarn.cli.times import read_seconds
+from forewarn.cli.vm_commands import (
+    azure_words,
+    event_as_json,
     first_document,
     id_of,
     is_mine,
     name_of,
-    names,
-    record,
-    service,
+    open_client,
     service_options,
-    words,
+    vm_names,
 )
-from forewarn.cli.output import json_option, print_json_list
-from forewarn.cli.root import EXIT_CODES, not_empty
-from forewarn.cli.times import read_seconds
 from forewarn.config.durations import show_duration
 from forewarn.core.errors import LimitReached
 
@@ -72,17 +72,19 @@ def approve(
     if within and not wait:
         raise click.UsageError("--within limits --wait; give both, or leave --within out")
     limit = timedelta(seconds=read_seconds(within or "1m", "--within"))
-    with service(url, api_version) as client:
+    with open_client(url, api_version) as client:
         document = first_document(client)
         name = name_of(client, document)
         events = _mine(document, name) if all_mine else tuple(_named(document, each) for each in ids)
         client.approve(*events)
         if not as_json:
             for event in events:
-                click.echo(f"approved {id_of(event)}: {words(event)[0]} of {names(event)}")
+                click.echo(f"approved {id_of(event)}: {azure_words(event)[0]} of {vm_names(event)}")
         found = client.wait_for_start(*events, within=limit) if wait and events else {}
     if as_json:
-        print_json_list(record(event, name) | ({"effect": found[event.id]} if found else {}) for event in events)
+        print_json_list(
+            event_as_json(event, name) | ({"effect": found[event.id]} if found else {}) for event in events
+        )
     elif not events:
         click.echo("nothing to approve: no event that waits concerns this VM")
     else:

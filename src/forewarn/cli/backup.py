@@ -10,7 +10,7 @@ from forewarn.cli.output import json_option, print_json
 from forewarn.cli.root import data_directory, data_option
 
 if TYPE_CHECKING:
-    from forewarn.journal.archive import Manifest
+    from forewarn.journal.sqlite.backup_archive import BackupManifest
 
 _FILE = click.Path(path_type=Path)
 
@@ -28,8 +28,8 @@ def backup(context: click.Context, file: Path, overwrite: bool, as_json: bool) -
     every entry, snapshot and checksum in it was verified.
     """
     from forewarn.core.errors import BadInput
-    from forewarn.journal.backup import back_up
-    from forewarn.journal.file import NAME
+    from forewarn.journal.sqlite.backup import back_up
+    from forewarn.journal.sqlite.database import NAME
 
     directory = data_directory(context)
     if not (directory / NAME).exists():
@@ -55,7 +55,7 @@ def restore(context: click.Context, file: Path, replace: bool, as_json: bool) ->
     Stop the service first. The backup is verified; then the directory is changed in one step, or not at all.
     What was recorded after the backup is lost: read 'Recover the journal' before you restore an old one.
     """
-    from forewarn.journal.restore import restore as bring_back
+    from forewarn.journal.sqlite.restore import restore as bring_back
 
     directory = data_directory(context)
     made = bring_back(directory, file, replace=replace)
@@ -69,7 +69,7 @@ def restore(context: click.Context, file: Path, replace: bool, as_json: bool) ->
         click.echo(f"{_events(waiting)} announced: what is due by then begins when the service starts")
 
 
-def _summary(made: "Manifest") -> str:
+def _summary(made: "BackupManifest") -> str:
     return (
         f"revision {made.revision} of {made.last_at:%Y-%m-%dT%H:%M:%SZ} (entries: {made.entries},"
         f" snapshots: {made.snapshots}, unfinished events: {made.unfinished})"
@@ -80,7 +80,7 @@ def _events(count: int) -> str:
     return f"{count} event was" if count == 1 else f"{count} events were"
 
 
-def _fields(made: "Manifest") -> dict[str, object]:
+def _fields(made: "BackupManifest") -> dict[str, object]:
     from msgspec.structs import asdict
 
     return {key: value for key, value in asdict(made).items() if key != "files"}

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 
 import click
 
-from forewarn.cli.listening import url_option
 from forewarn.cli.output import json_option, print_json_list, print_line, wrapped
 from forewarn.cli.times import read_seconds
+from forewarn.cli.vm_commands import url_option
 
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-    from forewarn.conformance.looks import Finding
+    from forewarn.conformance.checks import RuleFinding
 
 _WIDTH = 10
 """Where a rule's name begins: behind the longest outcome."""
@@ -91,7 +91,7 @@ def conformance(
     url = url or (None if client else os.environ.get(URL_VARIABLE))
     if (url is None) == (client is None):
         raise click.UsageError("give a server with --url, or a client with --client", context)
-    from forewarn.conformance.looks import is_good
+    from forewarn.conformance.checks import is_good
 
     if client:
         from forewarn.conformance.trials import TRIALS, try_out
@@ -103,13 +103,13 @@ def conformance(
             )
         findings = try_out(client, patience=read_seconds(patience, "--patience"), only=only)
     else:
-        from forewarn.conformance.evidence import Plan
+        from forewarn.conformance.evidence import InspectionPlan
         from forewarn.conformance.inspection import inspect
         from forewarn.conformance.rules import BY_NAME
         from forewarn.conformance.server import Server
 
         _known(only, BY_NAME)
-        plan = Plan(triggers, read_seconds(wait or ("1m" if triggers else "0s"), "--wait"), approves)
+        plan = InspectionPlan(triggers, read_seconds(wait or ("1m" if triggers else "0s"), "--wait"), approves)
         findings = inspect(Server(url or "", rate=rate), plan, only=only, is_thorough=thorough, is_ours=ours)
     if as_json:
         print_json_list(findings)
@@ -118,21 +118,21 @@ def conformance(
     context.exit(0 if is_good(findings, requires_all=requires_all) else 1)
 
 
-def _print(findings: "list[Finding]") -> None:
+def _print(findings: "list[RuleFinding]") -> None:
     """Print a line for each rule, with more where it is broken; what was not seen is gathered by the reason."""
-    from forewarn.conformance.looks import Outcome
+    from forewarn.conformance.checks import RuleOutcome
 
     unseen: dict[str, list[str]] = {}
     for each in findings:
-        if each.outcome is Outcome.NOT_SEEN:
+        if each.outcome is RuleOutcome.NOT_SEEN:
             unseen.setdefault(each.seen, []).append(each.rule)
             continue
         print_line(each.outcome, f"{'':{_WIDTH - len(each.outcome)}}{each.rule}")
-        if each.outcome is not Outcome.KEPT:
+        if each.outcome is not RuleOutcome.KEPT:
             click.echo(wrapped(each.expected, f"{'':{_WIDTH}}expected  "))
             click.echo(wrapped(each.seen, f"{'':{_WIDTH}}seen      "))
     for why, rules in unseen.items():
-        click.echo(wrapped(f"{why}:", f"{Outcome.NOT_SEEN:<{_WIDTH}}"))
+        click.echo(wrapped(f"{why}:", f"{RuleOutcome.NOT_SEEN:<{_WIDTH}}"))
         click.echo(wrapped(", ".join(rules), " " * _WIDTH))
     counts = Counter(each.outcome for each in findings)
     click.echo(", ".join(f"{count} {outcome}" for outcome, count in counts.items()))

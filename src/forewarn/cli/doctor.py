@@ -10,7 +10,7 @@ from forewarn.cli.output import json_option, print_json, wrapped
 from forewarn.cli.root import data_option
 
 if TYPE_CHECKING:
-    from forewarn.cli.doctoring.finding import Findings
+    from forewarn.cli.doctoring.finding import DoctorReport
 
 
 @click.command
@@ -28,9 +28,9 @@ def doctor(context: click.Context, config: str | None, as_json: bool) -> None:
     Looks at settings, data directory, journal, listeners, fleet, driver and its machines, network and clock; changes
     nothing, and may be run beside the service. Exits with 1 when something is wrong.
     """
-    from forewarn.cli.doctoring.finding import Findings
+    from forewarn.cli.doctoring.finding import DoctorReport
 
-    findings = Findings()
+    findings = DoctorReport()
     with findings.looking("settings"):
         _examine(context, config, findings)
     if as_json:
@@ -42,10 +42,10 @@ def doctor(context: click.Context, config: str | None, as_json: bool) -> None:
         context.exit(1)
 
 
-def _examine(context: click.Context, config: str | None, findings: "Findings") -> None:
+def _examine(context: click.Context, config: str | None, findings: "DoctorReport") -> None:
     from forewarn import extras
     from forewarn.cli.doctoring.clock import examine_clock
-    from forewarn.cli.doctoring.listening import examine_endpoint
+    from forewarn.cli.doctoring.endpoints import examine_endpoint
     from forewarn.cli.doctoring.machines import examine_driver, examine_network, find_vms
     from forewarn.cli.doctoring.storage import examine_storage
     from forewarn.config.settings import load

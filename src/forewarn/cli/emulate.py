@@ -15,9 +15,9 @@ from forewarn.cli.output import json_option, print_json_list, print_live, print_
 from forewarn.cli.times import read_seconds
 
 if TYPE_CHECKING:
-    from forewarn.cli.emulating.running import Result
+    from forewarn.cli.emulating.emulator_run import ScenarioResult
     from forewarn.emulator.scenario import Scenario
-    from forewarn.emulator.stage import Stage
+    from forewarn.emulator.setup import EmulationSetup
 
 PORT = 8254
 _Answer = TypeVar("_Answer")
@@ -121,14 +121,14 @@ def emulate(
         played = _scenario(scenario, vms) if scenario else None
         if junit and not played:
             raise click.UsageError("--junit reports on a scenario; name one", context)
-        stage = _stage(played, vms, faults)
+        setup = _stage(played, vms, faults)
 
-        async def run() -> "Result":
-            from forewarn.cli.emulating.running import Run
+        async def run() -> "ScenarioResult":
+            from forewarn.cli.emulating.emulator_run import EmulatorRun
             from forewarn.emulator.emulation import Emulation
 
-            emulation = Emulation(stage, hurry=hurry, host=host, port=port, seed=seed)
-            return await Run(emulation, played, patience=wait, stays=stay, as_json=as_json).run()
+            emulation = Emulation(setup, hurry=hurry, host=host, port=port, seed=seed)
+            return await EmulatorRun(emulation, played, patience=wait, stays=stay, as_json=as_json).run()
 
         result = _run(run, ends_by_itself=played is not None and not stay)
         if played is None or result is None:
@@ -156,21 +156,21 @@ def _scenario(name: str, vms: tuple[str, ...]) -> "Scenario":
     return renamed(load(name), vms)
 
 
-def _stage(played: "Scenario | None", vms: tuple[str, ...], faults: tuple[str, ...]) -> "Stage":
+def _stage(played: "Scenario | None", vms: tuple[str, ...], faults: tuple[str, ...]) -> "EmulationSetup":
     """Return where it is played: the scenario's stage, or one of these VMs; with the faults that flags name."""
-    from forewarn.cli.emulating.flags import read_faults
+    from forewarn.cli.emulating.fault_flags import read_faults
     from forewarn.emulator.fleets import fleet_of
     from forewarn.emulator.scenario import USUAL_VM
-    from forewarn.emulator.stage import Stage
+    from forewarn.emulator.setup import EmulationSetup
 
-    stage = played.stage if played else Stage(fleet=fleet_of(vms or (USUAL_VM,)))
-    return msgspec.structs.replace(stage, faults=(*stage.faults, *read_faults(faults, stage.fleet.vms)))
+    setup = played.setup if played else EmulationSetup(fleet=fleet_of(vms or (USUAL_VM,)))
+    return msgspec.structs.replace(setup, faults=(*setup.faults, *read_faults(faults, setup.fleet.vms)))
 
 
 def _replay(path: Path, *, hurry: float, host: str, port: int, patience: float, stay: bool, as_json: bool) -> None:
     from forewarn.cli.emulating.json_lines import print_json_line, print_listening
     from forewarn.clocks import SystemClock
-    from forewarn.config.values import Endpoint
+    from forewarn.config.values import ListenAddress
     from forewarn.emulator.recording import read
     from forewarn.emulator.replay import Replay
 
@@ -179,7 +179,7 @@ def _replay(path: Path, *, hurry: float, host: str, port: int, patience: float, 
     async def play() -> None:
         replay = Replay(recording, SystemClock(), hurry=hurry)
         await replay.start(host, port)
-        urls = {vm: f"http://{Endpoint(host, replay.doors.port_of(vm))}" for vm in replay.vms}
+        urls = {vm: f"http://{ListenAddress(host, replay.vm_ports.port_of(vm))}" for vm in replay.vms}
         if as_json:
             print_listening(urls)
         for vm, url in urls.items() if not as_json else ():
@@ -204,7 +204,9 @@ def _replay(path: Path, *, hurry: float, host: str, port: int, patience: float, 
         print_json_line("stopped")
 
 
-def _run(run: Callable[[], "Coroutine[None, None, Result]"], *, ends_by_itself: bool) -> "Result | None":
+def _run(
+    run: Callable[[], "Coroutine[None, None, ScenarioResult]"], *, ends_by_itself: bool
+) -> "ScenarioResult | None":
     # What the service would log is told in sentences here, or not at all.
     logger = logging.getLogger("forewarn")
     level = logger.level
@@ -246,10 +248,10 @@ def _print_list(*, as_json: bool) -> None:
         print_table(("SCENARIO", "WHAT HAPPENS"), rows, "there are no scenarios")
 
 
-def _print_result(scenario: "Scenario", result: "Result") -> None:
-    from forewarn.emulator.judging import Outcome
+def _print_result(scenario: "Scenario", result: "ScenarioResult") -> None:
+    from forewarn.emulator.expectations import ExpectationState
 
-    met = sum(verdict.outcome is Outcome.MET for verdict in result.verdicts)
+    met = sum(verdict.outcome is ExpectationState.MET for verdict in result.verdicts)
     for verdict in result.verdicts:
         click.echo(f"{verdict.outcome:<6}  {verdict.claim}: {verdict.told}")
     rest = "" if result.is_over else ", and it was left before its end"

@@ -5,14 +5,14 @@ from typing import TYPE_CHECKING
 
 import click
 
-from forewarn.cli.operating import connect, print_events
+from forewarn.cli.control_commands import connect, print_events
 from forewarn.cli.output import json_option, print_fields, print_json, wide_option, wrapped
-from forewarn.cli.root import Operating
+from forewarn.cli.root import ControlCommandGroup
 from forewarn.cli.times import clock, period_option, relative, span
 
 if TYPE_CHECKING:
-    from forewarn.control.story import Step, Story
-    from forewarn.control.views import Announcement
+    from forewarn.audit.timeline import Timeline, TimelineStep
+    from forewarn.control.views import AnnouncementView
 
 _SPANS = {
     "until_fetched": "first fetched after",
@@ -23,7 +23,7 @@ _SPANS = {
 }
 
 
-@click.group(cls=Operating)
+@click.group(cls=ControlCommandGroup)
 def event() -> None:
     """List and show events; approve, postpone and cancel them.
 
@@ -62,10 +62,10 @@ def show(context: click.Context, id: str, as_json: bool) -> None:
     if as_json:
         print_json(story)
     else:
-        print_story(story, datetime.now(UTC))
+        print_timeline(story, datetime.now(UTC))
 
 
-def print_story(story: "Story", now: datetime) -> None:
+def print_timeline(story: "Timeline", now: datetime) -> None:
     """Print a story: what it is about, what happened when, and how long it took."""
     not_before = f"{clock(story.not_before, now)} ({relative(story.not_before, now)})" if story.not_before else ""
     print_fields(
@@ -94,7 +94,7 @@ def print_story(story: "Story", now: datetime) -> None:
         print_fields({label: span(story.seconds[key]) for key, label in _SPANS.items() if key in story.seconds})
 
 
-def _print_step(step: "Step", began: datetime) -> None:
+def _print_step(step: "TimelineStep", began: datetime) -> None:
     after = (step.at - began).total_seconds()
     when = f"{step.at.astimezone():%H:%M:%S %Z}" if after == 0 else f"+{span(after)}"
     who = f"by {step.by}" if step.by else ""
@@ -151,7 +151,7 @@ def cancel(context: click.Context, id: str, as_json: bool) -> None:
     _print_change(told.announcements[0], as_json=as_json)
 
 
-def _print_change(told: "Announcement", *, as_json: bool) -> None:
+def _print_change(told: "AnnouncementView", *, as_json: bool) -> None:
     if as_json:
         print_json(told.event)
         return

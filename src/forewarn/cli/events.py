@@ -5,21 +5,21 @@ from typing import TYPE_CHECKING
 
 import click
 
-from forewarn.cli.listening import (
+from forewarn.cli.output import json_option, print_json_list, wide_option
+from forewarn.cli.vm_commands import (
+    azure_words,
+    describe_impact,
     details,
+    event_as_json,
     first_document,
     id_of,
-    meaning,
     name_of,
-    names,
-    record,
+    open_client,
     rows,
-    service,
     service_options,
-    when,
-    words,
+    time_until,
+    vm_names,
 )
-from forewarn.cli.output import json_option, print_json_list, wide_option
 
 if TYPE_CHECKING:
     from forewarn.client.changes import Change
@@ -36,7 +36,7 @@ def events(watch: bool, url: str | None, api_version: str | None, as_json: bool)
 
     Runs inside a VM, on Azure and on Forewarn alike. Asking switches notices on for the VM's whole group.
     """
-    with service(url, api_version) as client:
+    with open_client(url, api_version) as client:
         if watch:
             _watch(client, as_json=as_json)
         else:
@@ -47,7 +47,7 @@ def _show(client: "Client", *, as_json: bool) -> None:
     document = first_document(client)
     name = name_of(client, document)
     if as_json:
-        print_json_list(record(event, name) for event in document.events)
+        print_json_list(event_as_json(event, name) for event in document.events)
         return
     if not document.events:
         click.echo(f"no events are coming{f' to {name} or its neighbours' if name else ''}")
@@ -78,7 +78,7 @@ def _json(change: "Change", name: str) -> str:
         "at": datetime.now(UTC),
         "change": change.kind,
         "ending": change.ending,
-        "event": record(change.event, name),
+        "event": event_as_json(change.event, name),
     }
     return msgspec.json.encode(line).decode()
 
@@ -86,10 +86,10 @@ def _json(change: "Change", name: str) -> str:
 def _sentence(change: "Change", name: str) -> str:
     now = datetime.now(UTC)
     event = change.event
-    what = f"{words(event)[0]} of {names(event)}"
+    what = f"{azure_words(event)[0]} of {vm_names(event)}"
     head = f"{now.astimezone():%H:%M:%S}  {id_of(event)}  {change.kind:<7}  {what}"
     if change.ending:
         how = {"unknown": "completed or canceled, nobody saw"}.get(change.ending, str(change.ending))
         return f"{head}: {how}"
-    told = f"{head}, {when(event, now)}; this VM: {meaning(event, name)}"
+    told = f"{head}, {time_until(event, now)}; this VM: {describe_impact(event, name)}"
     return f"{told}; {details(event)}" if change.kind == "new" else told

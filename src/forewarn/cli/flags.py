@@ -47,7 +47,7 @@ def flag_of(parameter: click.Parameter) -> str:
     return parameter.human_readable_name
 
 
-class AnyCase(click.Choice[str]):
+class CaseInsensitiveChoice(click.Choice[str]):
     """One of some words, in any case; help and errors show them as they are spelled."""
 
     def __init__(self, *words: str) -> None:

@@ -5,19 +5,19 @@ from typing import TYPE_CHECKING
 
 import click
 
-from forewarn.cli.operating import connect
+from forewarn.cli.control_commands import connect
 from forewarn.cli.output import json_option, print_json
-from forewarn.cli.root import Operating
+from forewarn.cli.root import ControlCommandGroup
 
 if TYPE_CHECKING:
     from forewarn.control.bodies import DeclaredPage
-    from forewarn.control.difference import Declared
-    from forewarn.control.views import Told
+    from forewarn.control.views import CommandResult
+    from forewarn.fleetfile.diff import CurrentFleet
 
 _WORDS = {"hosts": ("host", "hosts"), "groups": ("group", "groups"), "vms": ("VM", "VMs")}
 
 
-@click.group(cls=Operating)
+@click.group(cls=ControlCommandGroup)
 def fleet() -> None:
     """Apply a fleet file, compare with one, or show the fleet as one."""
 
@@ -44,8 +44,8 @@ def apply(
     What FILE did not change since it was last applied stays as it is: terms that were set, VMs that were added,
     deleted, moved or deallocated. A VM whose entry is removed from FILE is removed.
     """
-    from forewarn.cli.fleets.sending import apply_file, plan_file
-    from forewarn.cli.fleets.words import applied, planned
+    from forewarn.cli.fleets.output import applied, planned
+    from forewarn.cli.fleets.requests import apply_file, plan_file
 
     with connect(context) as client:
         if dry_run:
@@ -76,8 +76,8 @@ def diff(context: click.Context, file: str, exact: bool, as_json: bool) -> None:
 
     It also shows the events that block a change, and what differs from FILE and would stay so. Changes nothing.
     """
-    from forewarn.cli.fleets.sending import plan_file
-    from forewarn.cli.fleets.words import planned
+    from forewarn.cli.fleets.output import planned
+    from forewarn.cli.fleets.requests import plan_file
 
     with connect(context) as client:
         plan = plan_file(client, file, exact=exact)
@@ -87,7 +87,7 @@ def diff(context: click.Context, file: str, exact: bool, as_json: bool) -> None:
         click.echo("\n".join(planned(plan, file)))
 
 
-def _summary(told: "Told") -> str:
+def _summary(told: "CommandResult") -> str:
     said = [
         f"{_counted(told.changed, prefix)} {verb}"
         for prefix, verb in (("", "declared"), ("removed_", "removed"))
@@ -120,11 +120,11 @@ def show(context: click.Context, as_json: bool) -> None:
             {**{key: list(getattr(declared, key).values()) for key in _WORDS}, "differences": left.differences}
         )
         return
-    from forewarn.cli.fleets.words import marks
-    from forewarn.control.fleetfile import lines
+    from forewarn.cli.fleets.output import marks
+    from forewarn.fleetfile.formatter import format_fleet
 
     notes = marks(left)
-    for part in _chunks(lines(declared, notes)):
+    for part in _chunks(format_fleet(declared, notes)):
         click.echo(part)
 
 
@@ -135,10 +135,10 @@ def _chunks(lines: Iterator[str], size: int = 1_000) -> Iterator[str]:
         yield "\n".join(part)
 
 
-def _whole(pages: "list[DeclaredPage]") -> "Declared":
-    from forewarn.control.difference import Declared
+def _whole(pages: "list[DeclaredPage]") -> "CurrentFleet":
+    from forewarn.fleetfile.diff import CurrentFleet
 
-    return Declared(
+    return CurrentFleet(
         hosts={host.name: host for part in pages for host in part.hosts},
         groups={terms.name: terms for part in pages for terms in part.groups},
         vms={vm.name: vm for part in pages for vm in part.vms},

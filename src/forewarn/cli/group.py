@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from forewarn.cli.operating import connect, print_choices, print_events
+from forewarn.cli.control_commands import connect, print_choices, print_events
 from forewarn.cli.output import json_option, print_fields, print_json, print_json_list, print_table, wide_option
-from forewarn.cli.root import Operating
+from forewarn.cli.root import ControlCommandGroup
 from forewarn.cli.times import clock, relative, span
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ eviction=deallocate|delete         what an eviction leaves behind
 """
 
 
-@click.group(cls=Operating)
+@click.group(cls=ControlCommandGroup)
 def group() -> None:
     """List groups, set their terms, scale them in."""
 
@@ -144,8 +144,8 @@ def set_terms(context: click.Context, name: str, terms: tuple[str, ...], as_json
 
 
 def _read_term(context: click.Context, term: str) -> tuple[str, object]:
-    from forewarn.control import tables
     from forewarn.core.errors import nearest
+    from forewarn.fleetfile import tables
 
     readers = {key: reader for key, reader in tables.GROUP_KEYS.items() if key not in {"name", "kind"}}
     key, equals, value = term.partition("=")

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 
 import click
 
-from forewarn.cli.operating import connect
+from forewarn.cli.control_commands import connect
 from forewarn.cli.output import is_wide, print_table, wide_option
 from forewarn.cli.root import refuse_empty, service_options
 from forewarn.cli.times import past_option
 
 if TYPE_CHECKING:
-    from forewarn.control.lines import Line
+    from forewarn.audit.history_lines import HistoryLine
 
 _PAGE = 1_000
 _HEADERS = ("RECORDED", "WHO", "WHAT", "EVENT", "VMS", "GROUP", "DETAIL")
@@ -86,8 +86,8 @@ def history(
             print_table(_HEADERS, (_row(line) for line in lines), "nothing is on record that fits", drop=_DROP)
 
 
-def _print_parts(lines: "Iterable[Line]", *, as_csv: bool) -> None:
-    from forewarn.control import lines as writing
+def _print_parts(lines: "Iterable[HistoryLine]", *, as_csv: bool) -> None:
+    from forewarn.audit import history_lines as writing
 
     part = list(islice(lines, _PAGE))
     if as_csv:
@@ -98,7 +98,7 @@ def _print_parts(lines: "Iterable[Line]", *, as_csv: bool) -> None:
         part = list(islice(lines, _PAGE))
 
 
-def _row(line: "Line") -> tuple[str, ...]:
+def _row(line: "HistoryLine") -> tuple[str, ...]:
     shown = len(line.vms) if is_wide() else 1
     while shown < len(line.vms) and len(", ".join(line.vms[: shown + 1])) <= _LONGEST_VMS:
         shown += 1

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Literal
 
 import click
 
-from forewarn.cli.operating import (
+from forewarn.cli.control_commands import (
     announcing_options,
     canceled,
     connect,
@@ -14,11 +14,11 @@ from forewarn.cli.operating import (
     print_quiet_hours,
 )
 from forewarn.cli.output import json_option, print_fields, print_json, print_json_list, print_table, wide_option
-from forewarn.cli.root import Operating
+from forewarn.cli.root import ControlCommandGroup
 from forewarn.cli.times import period_option
 
 if TYPE_CHECKING:
-    from forewarn.control.views import DrainPlan, HostView
+    from forewarn.control.views import DrainPlanView, HostView
 
 _Operation = Literal["freeze", "reboot", "redeploy"]
 _OPERATIONS: dict[_Operation, str] = {
@@ -28,7 +28,7 @@ _OPERATIONS: dict[_Operation, str] = {
 }
 
 
-@click.group(cls=Operating)
+@click.group(cls=ControlCommandGroup)
 def host() -> None:
     """List hosts; maintain one, or report that it fails."""
 
@@ -118,7 +118,7 @@ def drain(
             click.echo(f"deallocated VMs that stay recorded on {name}: {deallocated}")
 
 
-def _print_plan(plan: "DrainPlan", *, as_json: bool) -> None:
+def _print_plan(plan: "DrainPlanView", *, as_json: bool) -> None:
     if as_json:
         print_json(plan)
         return

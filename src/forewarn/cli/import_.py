@@ -5,18 +5,18 @@ from typing import TYPE_CHECKING
 
 import click
 
-from forewarn.cli.operating import connect
+from forewarn.cli.control_commands import connect
 from forewarn.cli.output import json_option, print_json
-from forewarn.cli.root import Operating
+from forewarn.cli.root import ControlCommandGroup
 from forewarn.core.errors import BadInput, Refused
 
 if TYPE_CHECKING:
-    from forewarn.cli.importing.merging import Plan
+    from forewarn.cli.importing.merging import ImportPlan
 
 _SIGNS = {"add": "+", "change": "~", "remove": "-"}
 
 
-@click.group("import", cls=Operating)
+@click.group("import", cls=ControlCommandGroup)
 def import_() -> None:
     """Import hosts and VMs from a hypervisor."""
 
@@ -50,15 +50,15 @@ def libvirt(
     name that it gives itself, or NAME.
     """
     try:
-        from forewarn.cli.importing.sources import Sources
+        from forewarn.cli.importing.sources import LibvirtSources
         from forewarn.cli.importing.targets import FileTarget, ServiceTarget
     except ImportError as error:
         raise BadInput(f"{error}; install what speaks to libvirt: pip install 'forewarn[libvirt]'") from None
-    from forewarn.cli.importing.following import Import
+    from forewarn.cli.importing.libvirt_import import LibvirtImport
 
     target = FileTarget(Path(out)) if out else ServiceTarget(lambda: connect(context))
-    with Sources(uris) as sources:
-        work = Import(sources, target, removes=remove)
+    with LibvirtSources(uris) as sources:
+        work = LibvirtImport(sources, target, removes=remove)
         plan = work.plan()
         if as_json and not follow:
             told = {"changes": plan.changes, "remarks": plan.remarks, "refused": plan.refused}
@@ -77,7 +77,7 @@ def libvirt(
             raise Refused(f"not imported: {'; '.join(plan.refused)}")
 
 
-def show(plan: "Plan", target: str) -> None:
+def show(plan: "ImportPlan", target: str) -> None:
     """Print a plan."""
     for change in plan.changes:
         detail = f"  {change.detail}" if change.detail else ""

@@ -3,10 +3,10 @@
 import click
 
 from forewarn.cli.output import json_option, print_json
-from forewarn.cli.root import Ordered, data_directory, data_option
+from forewarn.cli.root import OrderedCommandGroup, data_directory, data_option
 
 
-@click.group(cls=Ordered)
+@click.group(cls=OrderedCommandGroup)
 def journal() -> None:
     """Check the journal on disk."""
 
@@ -22,8 +22,8 @@ def verify(context: click.Context, as_json: bool) -> None:
     Exits with 1 when something is wrong.
     """
     from forewarn.core.errors import BadInput
-    from forewarn.journal.file import NAME
-    from forewarn.journal.verify import verify as look_through
+    from forewarn.journal.sqlite.database import NAME
+    from forewarn.journal.sqlite.verification import verify as look_through
 
     directory = data_directory(context)
     if not (directory / NAME).exists():

@@ -10,14 +10,14 @@ from forewarn.cli.output import json_option, print_json
 from forewarn.cli.root import SecretCommand, not_empty
 
 
-class _Login(SecretCommand):
+class _SavedLogin(SecretCommand):
     surplus = (
         "login takes no arguments, which other users could see: name the service with --url URL; "
         "type the token at the prompt, pipe it to 'forewarn login', or give --token-file FILE"
     )
 
 
-@click.command(cls=_Login)
+@click.command(cls=_SavedLogin)
 @click.option(
     "--url", metavar="URL", callback=not_empty, help="The control plane of the service. [default: FOREWARN_URL]"
 )
@@ -43,21 +43,21 @@ def login(
     data directory.
     """
     from forewarn.cli.logins import URL_VARIABLE, Login, save
-    from forewarn.config.values import Endpoint
-    from forewarn.control.client import Client
-    from forewarn.control.transport import read_url
+    from forewarn.config.values import ListenAddress
+    from forewarn.control.client import ControlClient
+    from forewarn.control.transport import parse_service_url
     from forewarn.core.errors import BadInput
 
     url = url or context.find_root().obj.url or os.environ.get(URL_VARIABLE)
     if not url:
         raise click.UsageError(f"no service is named; give --url URL, or set {URL_VARIABLE}", context)
-    parts = read_url(url)
-    if parts.scheme == "http" and not plain_http and not Endpoint(parts.hostname or "", 0).is_loopback:
+    parts = parse_service_url(url)
+    if parts.scheme == "http" and not plain_http and not ListenAddress(parts.hostname or "", 0).is_loopback:
         raise BadInput(
             f"{url} would show the token to everybody on the way; use https://, or allow it with --plain-http"
         )
     given = Login(url.rstrip("/"), _read_token(token_file), str(Path(authority).absolute()) if authority else "")
-    with Client.remote(given.url, given.token, Path(given.authority) if given.authority else None) as client:
+    with ControlClient.remote(given.url, given.token, Path(given.authority) if given.authority else None) as client:
         me = client.me()
     file = save(given)
     if as_json:

@@ -16,12 +16,12 @@ from typing import TYPE_CHECKING
 import click
 import msgspec
 
-from forewarn.cli.root import Chosen, data_directory
+from forewarn.cli.root import ServiceChoice, data_directory
 from forewarn.core.errors import BadInput
 from forewarn.core.redaction import shown_address
 
 if TYPE_CHECKING:
-    from forewarn.control.client import Client
+    from forewarn.control.client import ControlClient
 
 
 URL_VARIABLE = "FOREWARN_URL"
@@ -42,7 +42,7 @@ class Logins(msgspec.Struct, frozen=True):
     logins: tuple[Login, ...] = ()
 
 
-def place() -> Path:
+def logins_path() -> Path:
     """Return the file that logins are kept in."""
     if sys.platform == "win32":
         base = Path(os.environ.get("APPDATA") or Path.home() / "AppData" / "Roaming")
@@ -54,17 +54,17 @@ def place() -> Path:
 def load() -> Logins:
     """Return the logins; none when there is no file yet."""
     try:
-        return msgspec.json.decode(place().read_bytes(), type=Logins)
+        return msgspec.json.decode(logins_path().read_bytes(), type=Logins)
     except FileNotFoundError:
         return Logins()
     except (OSError, msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise BadInput(f"{place()} cannot be read: {error}; mend it or remove it, and log in again") from None
+        raise BadInput(f"{logins_path()} cannot be read: {error}; mend it or remove it, and log in again") from None
 
 
 def save(login: Login) -> Path:
     """Keep a login, in place of an earlier one to the same service; return where."""
     others = tuple(each for each in load().logins if each.url != login.url)
-    file = place()
+    file = logins_path()
     new = file.with_suffix(".new")
     try:
         file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -80,18 +80,18 @@ def save(login: Login) -> Path:
     return file
 
 
-def choose(context: click.Context) -> "Client":
+def connect_chosen(context: click.Context) -> "ControlClient":
     """Reach the service that the command line, the environment or a login names."""
     client = _chosen(context)
     client.key = context.find_root().obj.idempotency_key or ""
     return client
 
 
-def _chosen(context: click.Context) -> "Client":
-    from forewarn.control.client import Client
-    from forewarn.control.place import socket_path
+def _chosen(context: click.Context) -> "ControlClient":
+    from forewarn.control.client import ControlClient
+    from forewarn.control.socket_path import socket_path
 
-    chosen: Chosen = context.find_root().obj
+    chosen: ServiceChoice = context.find_root().obj
     if chosen.data and chosen.url:
         raise click.UsageError("--data names a service on this machine, --url one elsewhere; give one of them")
     named = chosen.url or ("" if chosen.data else os.environ.get(URL_VARIABLE, ""))
@@ -101,15 +101,15 @@ def _chosen(context: click.Context) -> "Client":
     directory = data_directory(context)
     if not _is_local_named(chosen) and logins and not os.access(socket_path(directory), os.R_OK | os.W_OK):
         return _reach(logins[-1])
-    return Client.local(directory)
+    return ControlClient.local(directory)
 
 
-def _is_local_named(chosen: Chosen) -> bool:
+def _is_local_named(chosen: ServiceChoice) -> bool:
     return bool(chosen.data or os.environ.get("FOREWARN_DATA"))
 
 
-def _reach(login: Login) -> "Client":
-    from forewarn.control.client import Client
+def _reach(login: Login) -> "ControlClient":
+    from forewarn.control.client import ControlClient
 
     token = os.environ.get("FOREWARN_TOKEN") or login.token
     if not token:
@@ -117,4 +117,4 @@ def _reach(login: Login) -> "Client":
         raise BadInput(
             f"there is no token for {url}; log in with 'forewarn login --url {url}', or set FOREWARN_TOKEN"
         )
-    return Client.remote(login.url, token, Path(login.authority) if login.authority else None)
+    return ControlClient.remote(login.url, token, Path(login.authority) if login.authority else None)

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, TypeVar
 import click
 
 from forewarn.cli.output import json_option, print_json
-from forewarn.cli.root import Ordered, data_option
+from forewarn.cli.root import OrderedCommandGroup, data_option
 
 if TYPE_CHECKING:
     from forewarn.config.settings import Settings
-    from forewarn.network.steps import Step
+    from forewarn.network.plan import SetupStep
 
 _Command = TypeVar("_Command", bound=Callable[..., object])
 _SETTLES_WITHIN = 0.3
@@ -21,7 +21,7 @@ _LOOK_ANYWAY = 60.0
 """Seconds after which one looks without news: somebody may have flushed the rules."""
 
 
-@click.group(cls=Ordered)
+@click.group(cls=OrderedCommandGroup)
 def network() -> None:
     """Set up the link-local network of this machine's guests, check it, take it down."""
 
@@ -67,11 +67,11 @@ def setup(
     it again whenever VMs were added, or let --follow do that. Exits with 1 when the bridge is one of another program,
     and not there yet.
     """
-    from forewarn.network import machine
+    from forewarn.network import system
 
     if follow and is_printed:
         raise click.UsageError("--print shows what would be done now, --follow stays; give one of them")
-    machine.require(root=not is_printed)
+    system.require(root=not is_printed)
     if follow:
         _follow(lambda: _settings(context, config, bridge), as_json=as_json)
     elif not _set_up(_settings(context, config, bridge), is_printed=is_printed, as_json=as_json):
@@ -82,12 +82,12 @@ def _set_up(settings: "Settings", *, is_printed: bool = False, as_json: bool, is
     """Do what is missing; return whether all of it could be done."""
     from contextlib import nullcontext
 
-    from forewarn.cli.networking.guests import known_vms
-    from forewarn.network import machine
-    from forewarn.network.checking import Survey
+    from forewarn.cli.networking.known_vms import known_vms
+    from forewarn.network import system
+    from forewarn.network.checks import NetworkCheck
 
-    with nullcontext() if is_printed else machine.locked(_warn):
-        survey = Survey(settings, known_vms(settings, _warn))
+    with nullcontext() if is_printed else system.locked(_warn):
+        survey = NetworkCheck(settings, known_vms(settings, _warn))
         steps, absent = survey.steps(), survey.absent()
         if steps or not is_quiet:
             nothing = "nothing else is missing" if absent else "nothing is missing"
@@ -99,10 +99,10 @@ def _set_up(settings: "Settings", *, is_printed: bool = False, as_json: bool, is
 
 def _follow(read: "Callable[[], Settings]", *, as_json: bool) -> None:
     """Set up again and again, by the settings as they are then."""
-    from forewarn.cli.networking.news import News
+    from forewarn.cli.networking.network_changes import NetworkChanges
     from forewarn.core.errors import ForewarnError
 
-    news = News(read().data)
+    news = NetworkChanges(read().data)
     is_first, trouble = True, ""
     while True:
         try:
@@ -124,13 +124,13 @@ def check(context: click.Context, config: str | None, bridge: str | None, as_jso
 
     Exits with 1 when something is missing.
     """
-    from forewarn.cli.networking.guests import known_vms
-    from forewarn.network import machine
-    from forewarn.network.checking import Survey
+    from forewarn.cli.networking.known_vms import known_vms
+    from forewarn.network import system
+    from forewarn.network.checks import NetworkCheck
 
-    machine.require(root=True)
+    system.require(root=True)
     settings = _settings(context, config, bridge)
-    survey = Survey(settings, known_vms(settings, _warn))
+    survey = NetworkCheck(settings, known_vms(settings, _warn))
     steps, absent, notes = survey.steps(), survey.absent(), survey.notes()
     if as_json:
         missing = [{"missing": step.what, "command": str(step.command)} for step in steps]
@@ -159,11 +159,11 @@ def teardown(is_printed: bool, as_json: bool) -> None:
 
     A bridge that still has guests stays: without it they would have no network at all.
     """
-    from forewarn.network import checking, machine
+    from forewarn.network import checks, system
 
-    machine.require(root=True)
-    with machine.locked(_warn):
-        steps, notes = checking.left()
+    system.require(root=True)
+    with system.locked(_warn):
+        steps, notes = checks.check_teardown()
         _perform(steps, "there is nothing of forewarn's here", is_printed=is_printed, as_json=as_json)
     for note in notes:
         _warn(f"# {note}" if is_printed else note)
@@ -173,14 +173,14 @@ def _warn(said: str) -> None:
     click.echo(said, err=True)
 
 
-def _perform(steps: "tuple[Step, ...]", nothing: str, *, is_printed: bool, as_json: bool) -> None:
-    from forewarn.network import machine
+def _perform(steps: "tuple[SetupStep, ...]", nothing: str, *, is_printed: bool, as_json: bool) -> None:
+    from forewarn.network import system
 
     for step in steps:
         if not as_json:
             click.echo(str(step.command))
         if not is_printed:
-            machine.run(step.command)
+            system.run(step.command)
     if as_json:
         print_json({"commands": [str(step.command) for step in steps], "ran": not is_printed})
     elif not steps:

@@ -62,9 +62,9 @@ def print_live(text: str) -> None:
         click.echo(text)
         sys.stdout.flush()
     except BrokenPipeError:
-        from forewarn.cli.root import forget
+        from forewarn.cli.root import discard_buffered
 
-        forget(sys.stdout)
+        discard_buffered(sys.stdout)
 
 
 def print_json(value: object) -> None:

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 import click
 import msgspec
 
-from forewarn.cli.listening import service, url_option, words
 from forewarn.cli.output import json_option
+from forewarn.cli.vm_commands import azure_words, open_client, url_option
 
 if TYPE_CHECKING:
-    from forewarn.emulator.recording import Take
+    from forewarn.emulator.recording import RecordedDocument
 
 
 @click.command
@@ -36,12 +36,12 @@ def record(url: str | None, out: Path, api_version: str, every: float, takes: in
     Azure and Forewarn are recorded alike; 'forewarn emulate FILE' replays the recording.
     """
     from forewarn.core.errors import Unavailable
-    from forewarn.emulator.microphone import Endpoint, open_recording
-    from forewarn.emulator.microphone import takes as listen
+    from forewarn.emulator.recorder import RecordedEndpoint, open_recording
+    from forewarn.emulator.recorder import record_documents as listen
 
-    with service(url, api_version) as client:
+    with open_client(url, api_version) as client:
         address = client.url
-    endpoint = Endpoint(address, api_version)
+    endpoint = RecordedEndpoint(address, api_version)
     endpoint.document()  # what cannot be recorded at all is said before a file is made
     count = 0
     silence = ""
@@ -65,10 +65,10 @@ def record(url: str | None, out: Path, api_version: str, every: float, takes: in
                 time.sleep(every)
 
 
-def _line(take: "Take") -> str:
+def _line(take: "RecordedDocument") -> str:
     return msgspec.json.encode(take).decode()
 
 
-def _sentence(take: "Take") -> str:
-    told = ", ".join(" ".join(words(event)[:2]) for event in take.document.events) or "no events"
+def _sentence(take: "RecordedDocument") -> str:
+    told = ", ".join(" ".join(azure_words(event)[:2]) for event in take.document.events) or "no events"
     return f"{take.at:%H:%M:%S} UTC  incarnation {take.document.incarnation}: {told}"

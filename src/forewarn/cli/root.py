@@ -90,7 +90,7 @@ _COMMANDS = {name: each for section in _SECTIONS.values() for name, each in sect
 
 
 @dataclass
-class Chosen:
+class ServiceChoice:
     """Which service the command line names, before the command or after it."""
 
     data: str | None = None
@@ -98,7 +98,7 @@ class Chosen:
     idempotency_key: str | None = None
 
 
-class Ordered(click.Group):
+class OrderedCommandGroup(click.Group):
     """A group that lists its commands in the order in which they are written down."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
@@ -143,7 +143,7 @@ class SecretCommand(click.Command):
         return left
 
 
-class Operating(Ordered):
+class ControlCommandGroup(OrderedCommandGroup):
     """A group of commands that speak to a control plane."""
 
     def add_command(self, cmd: click.Command, name: str | None = None) -> None:
@@ -164,7 +164,7 @@ def data_option(command: _Command) -> _Command:
     return click.option("--data", metavar="DIR", expose_value=False, callback=_choose, help=told)(command)
 
 
-class _Lazy(click.Group):
+class _LazyCommandGroup(click.Group):
     """A group whose commands are imported when they are run."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
@@ -192,7 +192,9 @@ class _Lazy(click.Group):
                 formatter.write_dl([(f"{name:<{widest}}", told) for name, (_, told) in commands.items()])
 
 
-@click.group(cls=_Lazy, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.group(
+    cls=_LazyCommandGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100}
+)
 @click.option(
     "--data",
     metavar="DIR",
@@ -226,12 +228,12 @@ def cli(context: click.Context, data: str | None, url: str | None, idempotency_k
     """
     if url is not None and context.invoked_subcommand in _LOCAL:
         raise click.UsageError(f"{context.invoked_subcommand} works on this machine; leave --url out")
-    context.obj = Chosen(data, url, idempotency_key)
+    context.obj = ServiceChoice(data, url, idempotency_key)
 
 
 def data_directory(context: click.Context) -> "Path":
     """Return the data directory that commands go by: flag, then environment, then file, then the default."""
-    chosen: Chosen = context.find_root().obj
+    chosen: ServiceChoice = context.find_root().obj
     named = chosen.data or os.environ.get("FOREWARN_DATA")
     if named:
         from pathlib import Path
@@ -268,10 +270,10 @@ def run(arguments: list[str] | None = None) -> int:
     except ForewarnError as error:
         return _fail(str(error), next(code for family, code in EXIT_CODES.items() if isinstance(error, family)))
     except BrokenPipeError:
-        forget(sys.stdout)
+        discard_buffered(sys.stdout)
         return 0  # who read the output has read enough
     except OSError as error:
-        forget(sys.stdout)
+        discard_buffered(sys.stdout)
         return _fail(f"{error.filename or 'the output'}: {error.strerror or error}", EXIT_CODES[Unavailable])
     except Exception as error:  # a user is owed a sentence even for our own mistakes
         if os.environ.get(_TRACEBACK):
@@ -304,11 +306,11 @@ def _fail(message: str, code: int) -> int:
     try:
         click.echo(f"forewarn: {shown_tokens(message)}", err=True)
     except OSError:
-        forget(sys.stderr)
+        discard_buffered(sys.stderr)
     return code
 
 
-def forget(stream: TextIO | None) -> None:
+def discard_buffered(stream: TextIO | None) -> None:
     """Let nothing that is still buffered fail once more when the process ends."""
     if stream is not None:
         with suppress(OSError, ValueError):

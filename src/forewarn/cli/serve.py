@@ -10,7 +10,7 @@ import click
 
 from forewarn.cli.output import json_log_option
 from forewarn.config.settings import KEYS, Settings, find_file, load
-from forewarn.config.values import TRUTH, Endpoint
+from forewarn.config.values import BOOLEAN, ListenAddress
 
 _Command = TypeVar("_Command", bound=Callable[..., object])
 
@@ -24,7 +24,7 @@ def _settings_options(command: _Command) -> _Command:
         flag = f"--{name.replace('_', '-')}"
         option = partial(click.option, flag, name, metavar=key.kind.metavar, help=key.help + shown)
         # --strict alone is --strict true.
-        command = (option(is_flag=False, flag_value="true") if key.kind is TRUTH else option())(command)
+        command = (option(is_flag=False, flag_value="true") if key.kind is BOOLEAN else option())(command)
     return command
 
 
@@ -38,7 +38,7 @@ def _shown(default: object) -> str:
             return show_duration(default)
         case float():
             return f"{default:g}"
-        case Path() | Endpoint() | str() | int():
+        case Path() | ListenAddress() | str() | int():
             return str(default)
         case _:
             raise TypeError(f"no help shows {default!r}")

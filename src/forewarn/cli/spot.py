@@ -2,12 +2,12 @@
 
 import click
 
-from forewarn.cli.operating import connect, print_choices
+from forewarn.cli.control_commands import connect, print_choices
 from forewarn.cli.output import json_option, wide_option
-from forewarn.cli.root import Operating
+from forewarn.cli.root import ControlCommandGroup
 
 
-@click.group(cls=Operating)
+@click.group(cls=ControlCommandGroup)
 def spot() -> None:
     """Reclaim spot VMs."""
 

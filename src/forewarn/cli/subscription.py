@@ -6,17 +6,17 @@ from typing import TYPE_CHECKING
 
 import click
 
-from forewarn.cli.flags import AnyCase
-from forewarn.cli.operating import connect
+from forewarn.cli.control_commands import connect
+from forewarn.cli.flags import CaseInsensitiveChoice
 from forewarn.cli.output import json_option, print_json, print_json_list, print_table, wide_option
-from forewarn.cli.root import Operating, SecretCommand
+from forewarn.cli.root import ControlCommandGroup, SecretCommand
 from forewarn.cli.times import clock, relative
 
 if TYPE_CHECKING:
     from forewarn.control.bodies import SubscriptionView
 
 
-@click.group(cls=Operating)
+@click.group(cls=ControlCommandGroup)
 def subscription() -> None:
     """Send notifications of events to webhooks, Slack, Teams and mail."""
 
@@ -38,7 +38,7 @@ def subscription() -> None:
     "--type",
     "types",
     multiple=True,
-    type=AnyCase("Freeze", "Reboot", "Redeploy", "Preempt", "Terminate"),
+    type=CaseInsensitiveChoice("Freeze", "Reboot", "Redeploy", "Preempt", "Terminate"),
     help="Only events of this type; may be given again.",
 )
 @json_option
@@ -57,7 +57,7 @@ def add(
     A webhook's messages are signed with a secret that is shown only this once.
     """
     from forewarn.control.bodies import SubscriptionBody
-    from forewarn.core.outsiders import SubscriptionKind
+    from forewarn.core.credentials import SubscriptionKind
 
     body = SubscriptionBody(
         name=name,

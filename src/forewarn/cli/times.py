@@ -41,13 +41,13 @@ def not_before_option(context: click.Context, parameter: click.Parameter, given:
 
 def read_seconds(text: str, flag: str) -> float:
     """Return the seconds of a duration such as ``90s``; BadInput names the flag."""
-    from forewarn.config.values import PERIOD
+    from forewarn.config.values import DURATION
     from forewarn.core.errors import BadInput
 
     try:
-        return cast("timedelta", PERIOD.read(text)).total_seconds()
+        return cast("timedelta", DURATION.read(text)).total_seconds()
     except (ValueError, OverflowError):
-        raise BadInput(f"flag {flag} is {text!r}, expected {PERIOD.expected}") from None
+        raise BadInput(f"flag {flag} is {text!r}, expected {DURATION.expected}") from None
 
 
 def period_option(context: click.Context, parameter: click.Parameter, given: str | None) -> int | None:

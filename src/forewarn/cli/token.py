@@ -6,16 +6,16 @@ from typing import TYPE_CHECKING
 
 import click
 
-from forewarn.cli.operating import connect
+from forewarn.cli.control_commands import connect
 from forewarn.cli.output import json_option, print_json, print_json_list, print_table, wide_option
-from forewarn.cli.root import Operating
+from forewarn.cli.root import ControlCommandGroup
 from forewarn.cli.times import period_option, relative
 
 if TYPE_CHECKING:
     from forewarn.control.bodies import NewToken, TokenView
 
 
-@click.group(cls=Operating)
+@click.group(cls=ControlCommandGroup)
 def token() -> None:
     """Create, list, rotate and revoke tokens."""
 
@@ -42,7 +42,7 @@ def create(
     redeploys, deletes, approves and reads its own groups, a viewer reads.
     """
     from forewarn.control.bodies import TokenBody
-    from forewarn.core.outsiders import Role
+    from forewarn.core.credentials import Role
 
     if (role == "owner") != bool(groups):
         raise click.UsageError("--role owner needs --group NAME, and no other role has groups", context)

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Literal
 
 import click
 
+from forewarn.cli.control_commands import announcing_options, canceled, connect, print_announcement, print_events
 from forewarn.cli.flags import flag_of
-from forewarn.cli.operating import announcing_options, canceled, connect, print_announcement, print_events
 from forewarn.cli.output import json_option, print_fields, print_json, print_json_list, print_table, wide_option
-from forewarn.cli.root import Operating
+from forewarn.cli.root import ControlCommandGroup
 
 if TYPE_CHECKING:
     from forewarn.control.views import VmDetail, VmView
@@ -24,7 +24,7 @@ _OPERATIONS: dict[_Operation, str] = {
 }
 
 
-@click.group(cls=Operating)
+@click.group(cls=ControlCommandGroup)
 def vm() -> None:
     """List, add and remove VMs; restart, redeploy, move, freeze, evict, delete them."""
 
@@ -144,15 +144,15 @@ def _print_detail(detail: "VmDetail", *, as_json: bool) -> None:
 @click.pass_context
 def add(context: click.Context, /, name: str, as_json: bool, tags: tuple[str, ...], **given: object) -> None:
     """Add a VM to the fleet."""
-    from forewarn.control.difference import Difference
-    from forewarn.control.tables import WrongTable, read_vm
     from forewarn.core.errors import Refused
     from forewarn.core.model import GroupKind, GroupTerms
+    from forewarn.fleetfile.diff import FleetDiff
+    from forewarn.fleetfile.tables import InvalidTable, read_vm
 
     table = {"name": name} | {key: value for key, value in given.items() if value is not None}
     try:
         wished = read_vm(table | ({"tags": dict(_pair(tag) for tag in tags)} if tags else {}))
-    except WrongTable as wrong:
+    except InvalidTable as wrong:
         flags = {each.name: flag_of(each) for each in context.command.params if isinstance(each, click.Option)}
         said = str(wrong).replace(wrong.key, flags.get(wrong.key, wrong.key), 1).replace("a text in quotes", "a text")
         raise click.UsageError(said, context) from None
@@ -163,7 +163,7 @@ def add(context: click.Context, /, name: str, as_json: bool, tags: tuple[str, ..
         if not declared.vms:  # else the command is repeated with its key, and was carried out before
             is_alone = wished.group == name and not declared.groups
             groups = (GroupTerms(name, GroupKind.STANDALONE),) if is_alone else ()
-            client.change_fleet(Difference(groups=groups, vms=(wished,)), seen=declared.changes)
+            client.change_fleet(FleetDiff(groups=groups, vms=(wished,)), seen=declared.changes)
         detail = client.vm(name)
     if as_json:
         print_json(detail)
@@ -188,10 +188,10 @@ def remove(context: click.Context, name: str, cancel_events: bool, as_json: bool
 
     It leaves the fleet at once; the machine itself is not touched.
     """
-    from forewarn.control.difference import Difference
+    from forewarn.fleetfile.diff import FleetDiff
 
     with connect(context) as client:
-        told = client.change_fleet(Difference(removed_vms=(name,)), cancel_events=cancel_events)
+        told = client.change_fleet(FleetDiff(removed_vms=(name,)), cancel_events=cancel_events)
     if as_json:
         print_json({"removed": name, "canceled": told.canceled})
     else:

@@ -2,8 +2,8 @@
 
 import click
 
-from forewarn.cli.listening import REMEDY, first_document, own_name, service, service_options
 from forewarn.cli.output import json_option, print_fields, print_json, printable
+from forewarn.cli.vm_commands import REMEDY, first_document, open_client, own_name, service_options
 
 
 @click.command
@@ -18,7 +18,7 @@ def whoami(url: str | None, api_version: str | None, as_json: bool) -> None:
     """
     from forewarn.client.names import find_name
 
-    with service(url, api_version) as client:
+    with open_client(url, api_version) as client:
         document = first_document(client)
         own = own_name(client, document.events)
         name = own.name

@@ -8,13 +8,13 @@ from datetime import timedelta
 from types import TracebackType
 from typing import TYPE_CHECKING, Self, TypeVar
 
-from forewarn.client.async_wires import AsyncWire
+from forewarn.client.async_connection import AsyncConnection
 from forewarn.client.changes import Change, changes
 from forewarn.client.client import PATIENCE
-from forewarn.client.conversation import Conversation
+from forewarn.client.document_follower import DocumentFollower
 from forewarn.client.errors import Closed, WrongLoop
-from forewarn.client.following import Following
-from forewarn.client.steps import Look, Pause, Send, Steps
+from forewarn.client.session import ClientSession
+from forewarn.client.steps import CallBlocking, Pause, SendRequest, Steps
 from forewarn.wire.document import Document, ScheduledEvent
 
 if TYPE_CHECKING:
@@ -34,12 +34,12 @@ class AsyncClient:
         patience: timedelta = PATIENCE,
         unreachable_patience: timedelta | None = None,
     ) -> None:
-        self.conversation = Conversation(url, api_version, patience, unreachable_patience, os.environ)
-        self._wires: set[AsyncWire] = set()
+        self.session = ClientSession(url, api_version, patience, unreachable_patience, os.environ)
+        self._connections: set[AsyncConnection] = set()
         self._closing = asyncio.Event()
         self._turn = asyncio.Lock()
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._wire = self._open()
+        self._connection = self._open()
 
     async def __aenter__(self) -> Self:
         return self
@@ -51,63 +51,63 @@ class AsyncClient:
 
     async def url(self) -> str:
         """Return the address of the document, without the api-version; it is looked for when first needed."""
-        return (await self._run(self.conversation.find(), self._wire)).place.url
+        return (await self._run(self.session.find(), self._connection)).endpoint.url
 
     @property
     def found_by(self) -> str:
         """How the service was found; empty until it is."""
-        return self.conversation.found.how if self.conversation.found else ""
+        return self.session.found.how if self.session.found else ""
 
     @property
     def api_version(self) -> str:
         """The api-version that is asked in."""
-        return self.conversation.versions.version
+        return self.session.versions.version
 
     @property
     def is_name_guessed(self) -> bool:
         """Whether own_name took the name from the host name, because the service does not tell it."""
-        return self.conversation.is_name_guessed
+        return self.session.is_name_guessed
 
     @property
     def trouble(self) -> str:
         """What is in the way at present; empty while all is well."""
-        return self.conversation.log.present
+        return self.session.log.present
 
     async def document(self) -> Document:
         """Return all events that this VM is shown."""
-        return await self._run(self.conversation.document(), self._wire)
+        return await self._run(self.session.document(), self._connection)
 
     async def ask(self) -> bytes:
         """Return the document as it is sent, asking once: whatever is in the way is raised without patience."""
-        return (await self._run(self.conversation.ask(), self._wire)).body
+        return (await self._run(self.session.ask(), self._connection)).body
 
     async def approve(self, *events: ScheduledEvent | str) -> None:
         """Say that events may start now, for all their resources; UnknownEvent when one is gone."""
-        await self._run(self.conversation.approve(events), self._wire)
+        await self._run(self.session.approve(events), self._connection)
 
     async def wait_for_start(
         self, *events: ScheduledEvent | str, within: timedelta = timedelta(minutes=1)
     ) -> "dict[str, Effect]":
         """Wait until approved events have started or are gone, at most ``within``; return the effects, by id."""
-        from forewarn.client.effects import effects  # noqa: PLC0415 - few wait
+        from forewarn.client.effects import wait_for_effects  # noqa: PLC0415 - few wait
 
-        return await self._run(effects(self.conversation, events, within), self._wire)
+        return await self._run(wait_for_effects(self.session, events, within), self._connection)
 
     async def postpone(self, event: ScheduledEvent | str, by: timedelta, reason: str = "") -> None:
         """Ask for more time; NotPostponed where the service gives none, as Azure never does."""
-        await self._run(self.conversation.postpone(event, by, reason), self._wire)
+        await self._run(self.session.postpone(event, by, reason), self._connection)
 
     async def own_name(self) -> str:
         """Return the name by which events call this VM."""
-        return await self._run(self.conversation.own_name(), self._wire)
+        return await self._run(self.session.own_name(), self._connection)
 
     async def does_hold(self) -> bool:
         """Tell whether the service holds a question back until there is news; asking takes a second."""
-        return await self._run(self.conversation.does_hold(), self._wire)
+        return await self._run(self.session.does_hold(), self._connection)
 
     async def documents(self) -> AsyncGenerator[Document, None]:
         """Yield the present document, then each that differs, until the client is closed; trouble is waited out."""
-        following = Following(self.conversation)
+        following = DocumentFollower(self.session)
         wire = self._open()
         try:
             while True:
@@ -116,7 +116,7 @@ class AsyncClient:
             return
         finally:
             wire.end()
-            self._wires.discard(wire)
+            self._connections.discard(wire)
 
     async def watch(self) -> AsyncGenerator[Change, None]:
         """Yield what becomes of events, beginning with those that are there, until the client is closed."""
@@ -130,30 +130,30 @@ class AsyncClient:
         """Let go of all connections; whoever waits in another task waits no longer."""
         self._check_loop()
         self._closing.set()
-        for wire in tuple(self._wires):
+        for wire in tuple(self._connections):
             wire.end()
 
-    def _open(self) -> AsyncWire:
-        wire = AsyncWire()
-        self._wires.add(wire)
+    def _open(self) -> AsyncConnection:
+        wire = AsyncConnection()
+        self._connections.add(wire)
         return wire
 
-    async def _run(self, steps: Steps[_Result], wire: AsyncWire) -> _Result:
+    async def _run(self, steps: Steps[_Result], wire: AsyncConnection) -> _Result:
         self._check_loop()
         reply: object = None
         try:
             while True:
                 step = steps.send(reply)
                 match step:
-                    case Send() if wire is self._wire:
+                    case SendRequest() if wire is self._connection:
                         async with self._turn:
                             reply = await wire.exchange(step)
-                    case Send():
+                    case SendRequest():
                         reply = await wire.exchange(step)
                     case Pause():
                         await self._pause(step)
                         reply = None
-                    case Look(call):
+                    case CallBlocking(call):
                         reply = await asyncio.to_thread(call)
                 if self._closing.is_set():
                     raise Closed

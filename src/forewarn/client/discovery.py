@@ -12,10 +12,10 @@ from collections.abc import Callable, Mapping
 
 import msgspec
 
+from forewarn.client.endpoint_problem import is_service_like
+from forewarn.client.endpoint_url import EndpointUrl, read_endpoint_url
 from forewarn.client.errors import NotFound
-from forewarn.client.places import Place, read_place
-from forewarn.client.steps import Answer, Look, Send, Silence, Steps
-from forewarn.client.trouble import is_service_like
+from forewarn.client.steps import CallBlocking, HttpResponse, NoResponse, SendRequest, Steps
 from forewarn.wire.versions import NEWEST
 
 GIVEN = "given"
@@ -27,16 +27,16 @@ _PORTS = (80, 8080)
 _REMEDY = f"--url on the command line, Client(url) in Python, or {URL_VARIABLE} in the environment"
 
 
-class Found(msgspec.Struct, frozen=True):
+class FoundEndpoint(msgspec.Struct, frozen=True):
     """A service, and how it was found."""
 
-    place: Place
+    endpoint: EndpointUrl
     how: str
     is_discovered: bool = True
     """Nobody said so: it may be elsewhere tomorrow."""
 
 
-class Source(msgspec.Struct, frozen=True):
+class AddressSource(msgspec.Struct, frozen=True):
     """A place where addresses may stand that nobody gave."""
 
     how: str
@@ -46,26 +46,26 @@ class Source(msgspec.Struct, frozen=True):
     """Return addresses; it may take seconds."""
 
 
-def find(
-    environment: Mapping[str, str], seconds: float, sources: Callable[[], tuple[Source, ...]] | None = None
-) -> Steps[Found]:
+def find_endpoint(
+    environment: Mapping[str, str], seconds: float, sources: Callable[[], tuple[AddressSource, ...]] | None = None
+) -> Steps[FoundEndpoint]:
     """Look everywhere in turn; raise NotFound, which names all that was tried.
 
     ``seconds`` is how long an answer may take: the first one can be slow.
     """
     if named := environment.get(URL_VARIABLE):
-        return Found(read_place(named), f"the environment ({URL_VARIABLE})", is_discovered=False)
+        return FoundEndpoint(read_endpoint_url(named), f"the environment ({URL_VARIABLE})", is_discovered=False)
     tried: list[str] = []
     if named := environment.get(ADDRESS_VARIABLE):
         found = yield from _first_of(_places(named), f"the environment ({ADDRESS_VARIABLE})", seconds, tried)
         if found:
             return found
-    found = yield from _first_of((Place(LINK_LOCAL),), "its usual address", seconds, tried)
+    found = yield from _first_of((EndpointUrl(LINK_LOCAL),), "its usual address", seconds, tried)
     if found:
         return found
     for source in (sources or _sources)():
-        addresses = yield Look(source.look)
-        places = tuple(place for each in _texts(addresses) for place in _places(each))
+        addresses = yield CallBlocking(source.look)
+        places = tuple(endpoint for each in _texts(addresses) for endpoint in _places(each))
         found = yield from _first_of(places, source.how, seconds, tried)
         if found:
             return found
@@ -74,44 +74,48 @@ def find(
     raise NotFound(f"no Scheduled Events service was found: {'; '.join(tried)}. Give its address: {_REMEDY}")
 
 
-def _first_of(places: tuple[Place, ...], how: str, seconds: float, tried: list[str]) -> Steps[Found | None]:
-    for place in places:
-        reply = yield Send(place=place, target=f"{place.path}?api-version={NEWEST.name}", seconds=seconds)
+def _first_of(
+    places: tuple[EndpointUrl, ...], how: str, seconds: float, tried: list[str]
+) -> Steps[FoundEndpoint | None]:
+    for endpoint in places:
+        reply = yield SendRequest(
+            endpoint=endpoint, target=f"{endpoint.path}?api-version={NEWEST.name}", seconds=seconds
+        )
         if is_service_like(reply):
-            return Found(place, how)
-        tried.append(f"http://{place.authority} {_seen(reply)}")
+            return FoundEndpoint(endpoint, how)
+        tried.append(f"http://{endpoint.authority} {_seen(reply)}")
     return None
 
 
 def _seen(reply: object) -> str:
     match reply:
-        case Silence(why=why):
+        case NoResponse(why=why):
             return why
-        case Answer(status=200):
+        case HttpResponse(status=200):
             return "answers with no document"
-        case Answer(status=status):
+        case HttpResponse(status=status):
             return f"answers {status}"
         case _:
             return "does not answer"
 
 
-def _places(address: str) -> tuple[Place, ...]:
-    place = read_place(address)
-    if place.port != _PORTS[0]:
-        return (place,)
-    return tuple(msgspec.structs.replace(place, port=port) for port in _PORTS)
+def _places(address: str) -> tuple[EndpointUrl, ...]:
+    endpoint = read_endpoint_url(address)
+    if endpoint.port != _PORTS[0]:
+        return (endpoint,)
+    return tuple(msgspec.structs.replace(endpoint, port=port) for port in _PORTS)
 
 
 def _texts(addresses: object) -> tuple[str, ...]:
     return tuple(map(str, addresses)) if isinstance(addresses, tuple) else ()
 
 
-def _sources() -> tuple[Source, ...]:
+def _sources() -> tuple[AddressSource, ...]:
     # Whoever finds the service at its usual address does not pay for these.
+    from forewarn.client.dhcp_discovery import offered_endpoints  # noqa: PLC0415
     from forewarn.client.leases import leased_endpoints, registered_endpoints  # noqa: PLC0415
-    from forewarn.client.shouting import offered_endpoints  # noqa: PLC0415
 
-    lease = Source("a DHCP lease (option 245)", "no DHCP lease names one", leased_endpoints)
-    registry = Source("the registry", "the registry names none", registered_endpoints)
-    asking = Source("asking by DHCP (option 245)", "no DHCP server names one to root", offered_endpoints)
+    lease = AddressSource("a DHCP lease (option 245)", "no DHCP lease names one", leased_endpoints)
+    registry = AddressSource("the registry", "the registry names none", registered_endpoints)
+    asking = AddressSource("asking by DHCP (option 245)", "no DHCP server names one to root", offered_endpoints)
     return (lease, registry, asking) if sys.platform == "win32" else (lease, asking)

@@ -4,10 +4,10 @@ from collections.abc import Iterable
 from datetime import timedelta
 from enum import StrEnum
 
-from forewarn.client.conversation import Conversation, id_of, seconds_of
-from forewarn.client.patience import pause, spread
+from forewarn.client.backoff import add_jitter, backoff_seconds
+from forewarn.client.endpoint_problem import EndpointProblem
+from forewarn.client.session import ClientSession, id_of, seconds_of
 from forewarn.client.steps import Pause, Steps
-from forewarn.client.trouble import Trouble
 from forewarn.core.model import EventStatus
 from forewarn.wire.document import Document, ScheduledEvent
 
@@ -28,8 +28,8 @@ class Effect(StrEnum):
     """It is still Scheduled, and the service accepts any id: it may have ignored the approval."""
 
 
-def effects(
-    talk: Conversation, events: Iterable[ScheduledEvent | str], within: timedelta
+def wait_for_effects(
+    talk: ClientSession, events: Iterable[ScheduledEvent | str], within: timedelta
 ) -> Steps[dict[str, Effect]]:
     """Wait until the events have started or are gone, at most ``within``; return the effect by id.
 
@@ -41,8 +41,8 @@ def effects(
     while True:
         try:
             fetched = yield from talk.fetch()
-        except Trouble as trouble:
-            wait = pause(failures, trouble.retry_after, talk.chance())
+        except EndpointProblem as trouble:
+            wait = backoff_seconds(failures, trouble.retry_after, talk.chance())
             if talk.seconds() + wait > end:
                 raise trouble.error from None
             talk.log.begin(trouble.kind, str(trouble))
@@ -56,7 +56,7 @@ def effects(
                 return found
             if left <= 0:
                 break
-            wait = min(spread(_POLL, talk.chance()), left)
+            wait = min(add_jitter(_POLL, talk.chance()), left)
         yield Pause(wait)
     if (yield from talk.refuses_unknown()):
         return found

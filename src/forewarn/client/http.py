@@ -7,7 +7,7 @@ head ──▶ body: as long as it says | in chunks | until the connection ends 
 
 from collections.abc import Callable
 
-from forewarn.client.steps import Answer, Send
+from forewarn.client.steps import HttpResponse, SendRequest
 
 _BODY = 1 << 22
 _HEAD = 1 << 14
@@ -16,11 +16,11 @@ _BLANK = b" \t"
 _HEXADECIMAL = frozenset(b"0123456789abcdefABCDEF")
 
 
-class Garbled(Exception):
+class MalformedResponse(Exception):
     """What was heard is no HTTP, or too much of it."""
 
 
-class Line:
+class HttpCodec:
     """One connection's side of the talk: one request, one answer, and the next if the service keeps the line."""
 
     def __init__(self) -> None:
@@ -45,9 +45,9 @@ class Line:
         """Tell whether any byte of the present answer has come."""
         return self._heard > 0
 
-    def say(self, request: Send) -> bytes:
+    def say(self, request: SendRequest) -> bytes:
         """Return the bytes of a request."""
-        headers = [("Host", request.place.authority), ("Metadata", "true"), ("User-Agent", "forewarn")]
+        headers = [("Host", request.endpoint.authority), ("Metadata", "true"), ("User-Agent", "forewarn")]
         headers += request.headers
         if request.method == "POST":
             headers += [("Content-Type", "application/json"), ("Content-Length", str(len(request.body)))]
@@ -57,7 +57,7 @@ class Line:
         lines = (f"{request.method} {request.target} HTTP/1.1", *(f"{name}: {value}" for name, value in headers))
         return "\r\n".join((*lines, "", "")).encode("latin-1") + request.body
 
-    def hear(self, data: bytes) -> Answer | None:
+    def hear(self, data: bytes) -> HttpResponse | None:
         """Take bytes, none when the connection ended; return the answer once it is whole, and None until then."""
         self._heard += len(data)
         if self._heard > _BODY + _HEAD:
@@ -71,7 +71,7 @@ class Line:
             return None
         # What nobody asked for makes everything that follows doubtful.
         self.is_open = self._is_kept and not self._received
-        return Answer(self._status, self._headers, bytes(self._body))
+        return HttpResponse(self._status, self._headers, bytes(self._body))
 
     def _read_head(self) -> bool:
         if not self._lines and not self._received.startswith(b"HTTP/"[: len(self._received)]):
@@ -185,9 +185,9 @@ def _read_field(line: bytes) -> tuple[str, str]:
     return name.decode("ascii").lower(), value.decode("latin-1")
 
 
-def _no_http(why: str) -> Garbled:
-    return Garbled(f"does not speak HTTP ({why})")
+def _no_http(why: str) -> MalformedResponse:
+    return MalformedResponse(f"does not speak HTTP ({why})")
 
 
-def _too_much() -> Garbled:
-    return Garbled(f"sends more than {_BODY >> 20} MiB")
+def _too_much() -> MalformedResponse:
+    return MalformedResponse(f"sends more than {_BODY >> 20} MiB")

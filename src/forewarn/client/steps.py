@@ -8,7 +8,7 @@ from typing import TypeAlias, TypeVar
 
 import msgspec
 
-from forewarn.client.places import Place
+from forewarn.client.endpoint_url import EndpointUrl
 
 _Result = TypeVar("_Result")
 
@@ -23,7 +23,7 @@ GLANCE = 0.25
 """Seconds after which a pause looks whether it is over early."""
 
 
-class Answer(msgspec.Struct, frozen=True):
+class HttpResponse(msgspec.Struct, frozen=True):
     """A whole answer; the names of its headers are in lower case."""
 
     status: int
@@ -31,7 +31,7 @@ class Answer(msgspec.Struct, frozen=True):
     body: bytes = b""
 
 
-class Silence(msgspec.Struct, frozen=True):
+class NoResponse(msgspec.Struct, frozen=True):
     """No answer came."""
 
     why: str
@@ -43,10 +43,10 @@ class Silence(msgspec.Struct, frozen=True):
     """Something came, but no HTTP."""
 
 
-class Send(msgspec.Struct, frozen=True, kw_only=True):
+class SendRequest(msgspec.Struct, frozen=True, kw_only=True):
     """Send a request; the reply is an Answer or Silence."""
 
-    place: Place
+    endpoint: EndpointUrl
     method: str = "GET"
     target: str
     headers: tuple[tuple[str, str], ...] = ()
@@ -68,12 +68,12 @@ class Pause(msgspec.Struct, frozen=True):
             yield min(left, GLANCE) if self.until else left
 
 
-class Look(msgspec.Struct, frozen=True):
+class CallBlocking(msgspec.Struct, frozen=True):
     """Call something that takes time and does not converse, such as reading files; the reply is what it returns."""
 
     call: Callable[[], object]
 
 
-Step: TypeAlias = Send | Pause | Look
-Reply: TypeAlias = object
-Steps: TypeAlias = Generator[Step, Reply, _Result]
+SessionStep: TypeAlias = SendRequest | Pause | CallBlocking
+StepResult: TypeAlias = object
+Steps: TypeAlias = Generator[SessionStep, StepResult, _Result]

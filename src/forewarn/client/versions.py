@@ -3,8 +3,8 @@
 import re
 from collections.abc import Callable
 
-from forewarn.client.steps import Answer
-from forewarn.client.trouble import newest_versions
+from forewarn.client.endpoint_problem import newest_versions
+from forewarn.client.steps import HttpResponse
 from forewarn.core.errors import BadInput
 from forewarn.wire.versions import API_VERSIONS, BY_NAME
 
@@ -13,7 +13,7 @@ _TRUST = 3_600.0
 """Seconds after which a newer version is tried again: a 400 may have had another cause, and services are updated."""
 
 
-class Negotiation:
+class VersionNegotiation:
     """Steps down from the newest version until one is answered, and remembers it; a given version is not left."""
 
     def __init__(self, given: str | None, seconds: Callable[[], float]) -> None:
@@ -44,7 +44,7 @@ class Negotiation:
         if self._chosen < len(API_VERSIONS) - 1 and self._settled_at is None:
             self._settled_at = self._seconds()
 
-    def refused(self, answer: Answer) -> bool:
+    def refused(self, answer: HttpResponse) -> bool:
         """Hear an answer; tell whether another version is worth trying, which then is the next."""
         if self._given or not _is_about_versions(answer):
             return False
@@ -65,6 +65,6 @@ class Negotiation:
         self._chosen, self._settled_at = len(API_VERSIONS) - 1, None
 
 
-def _is_about_versions(answer: Answer) -> bool:
+def _is_about_versions(answer: HttpResponse) -> bool:
     # Azure: 400, often without a word; once it was 404 with a sentence about the version.
     return answer.status == 400 or (answer.status == 404 and b"version" in answer.body.lower())

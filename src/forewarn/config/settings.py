@@ -12,21 +12,21 @@ from typing import Annotated
 import msgspec
 
 from forewarn.config import toml
-from forewarn.config.keys import Key, from_file, from_outside, from_table, keys_of, unknown_key
+from forewarn.config.setting_keys import SettingKey, from_file, from_outside, from_table, keys_of, unknown_key
 from forewarn.config.values import (
+    BOOLEAN,
     DIRECTORY,
+    DURATION,
     ENDPOINT,
     ENDPOINT_OR_OFF,
     FILE,
     HOPS,
     HOSTS,
+    INTEGER,
     NUMBER,
-    PERIOD,
     RATE,
     TEXT,
-    TRUTH,
-    WHOLE,
-    Endpoint,
+    ListenAddress,
     choice,
 )
 from forewarn.core.errors import BadInput
@@ -39,93 +39,104 @@ SYSTEM_DATA = Path("/var/lib/forewarn")
 PREFIX = "FOREWARN_"
 
 
-class Notice(msgspec.Struct, frozen=True, kw_only=True):
+class NoticeSettings(msgspec.Struct, frozen=True, kw_only=True):
     """The least notice of each type of event: the table [notice]."""
 
-    freeze: Annotated[timedelta, Key(PERIOD, "before a Freeze", reloadable=True)] = timedelta(minutes=15)
-    reboot: Annotated[timedelta, Key(PERIOD, "before a Reboot", reloadable=True)] = timedelta(minutes=15)
-    redeploy: Annotated[timedelta, Key(PERIOD, "before a Redeploy", reloadable=True)] = timedelta(minutes=10)
-    preempt: Annotated[timedelta, Key(PERIOD, "before a Preempt", reloadable=True)] = timedelta(seconds=30)
+    freeze: Annotated[timedelta, SettingKey(DURATION, "before a Freeze", reloadable=True)] = timedelta(minutes=15)
+    reboot: Annotated[timedelta, SettingKey(DURATION, "before a Reboot", reloadable=True)] = timedelta(minutes=15)
+    redeploy: Annotated[timedelta, SettingKey(DURATION, "before a Redeploy", reloadable=True)] = timedelta(minutes=10)
+    preempt: Annotated[timedelta, SettingKey(DURATION, "before a Preempt", reloadable=True)] = timedelta(seconds=30)
 
 
-class Mail(msgspec.Struct, frozen=True, kw_only=True):
+class MailSettings(msgspec.Struct, frozen=True, kw_only=True):
     """The server that takes mail to subscribers: the table [mail]."""
 
-    host: Annotated[str, Key(TEXT, "The mail server; without one no mail is sent.", reloadable=True)] = ""
-    port: Annotated[int, Key(WHOLE, "Its port.", reloadable=True)] = 587
+    host: Annotated[str, SettingKey(TEXT, "The mail server; without one no mail is sent.", reloadable=True)] = ""
+    port: Annotated[int, SettingKey(INTEGER, "Its port.", reloadable=True)] = 587
     tls: Annotated[
         str,
-        Key(
+        SettingKey(
             choice("starttls", "tls", "none"),
             "Whether the connection becomes, is, or never is encrypted.",
             reloadable=True,
         ),
     ] = "starttls"
-    sender: Annotated[str, Key(TEXT, "The address that mail comes from.", reloadable=True)] = ""
-    user: Annotated[str, Key(TEXT, "The name to log in with; without one nobody logs in.", reloadable=True)] = ""
+    sender: Annotated[str, SettingKey(TEXT, "The address that mail comes from.", reloadable=True)] = ""
+    user: Annotated[
+        str, SettingKey(TEXT, "The name to log in with; without one nobody logs in.", reloadable=True)
+    ] = ""
     password_file: Annotated[
-        Path | None, Key(FILE, "The file that holds the password and nothing else.", reloadable=True)
+        Path | None, SettingKey(FILE, "The file that holds the password and nothing else.", reloadable=True)
     ] = None
 
 
 LEAST_HISTORY = timedelta(hours=24)
 
 
-class Network(msgspec.Struct, frozen=True, kw_only=True):
+class NetworkSettings(msgspec.Struct, frozen=True, kw_only=True):
     """The wires of this machine's guests, for ``forewarn network``: the table [network]."""
 
     bridge: Annotated[
-        str, Key(TEXT, "The bridge that guests are on; created where its name begins with forewarn.")
+        str, SettingKey(TEXT, "The bridge that guests are on; created where its name begins with forewarn.")
     ] = "forewarn0"
     uplink: Annotated[
-        str, Key(TEXT, "The port of the bridge that leads out of this machine; whoever comes by it is no guest.")
+        str,
+        SettingKey(TEXT, "The port of the bridge that leads out of this machine; whoever comes by it is no guest."),
     ] = ""
-    host: Annotated[str, Key(TEXT, "Only VMs that stand on this host; all that have a tap where left out.")] = ""
+    host: Annotated[
+        str, SettingKey(TEXT, "Only VMs that stand on this host; all that have a tap where left out.")
+    ] = ""
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """How one service runs."""
 
-    data: Annotated[Path, Key(DIRECTORY, "Where the journal and the control socket are kept.")] = Path(
+    data: Annotated[Path, SettingKey(DIRECTORY, "Where the journal and the control socket are kept.")] = Path(
         "forewarn-data"
     )
-    metadata: Annotated[Endpoint, Key(ENDPOINT, "Where VMs ask.")] = Endpoint("127.0.0.1", 8254)
+    metadata: Annotated[ListenAddress, SettingKey(ENDPOINT, "Where VMs ask.")] = ListenAddress("127.0.0.1", 8254)
     control: Annotated[
-        Endpoint | None, Key(ENDPOINT_OR_OFF, "Where operators and owners ask, with tokens; or off.")
-    ] = Endpoint("127.0.0.1", 8255)
+        ListenAddress | None, SettingKey(ENDPOINT_OR_OFF, "Where operators and owners ask, with tokens; or off.")
+    ] = ListenAddress("127.0.0.1", 8255)
     control_certificate: Annotated[
-        Path | None, Key(FILE, "A certificate in PEM, for TLS on control.", reloadable=True)
+        Path | None, SettingKey(FILE, "A certificate in PEM, for TLS on control.", reloadable=True)
     ] = None
     control_key: Annotated[
-        Path | None, Key(FILE, "Its key in PEM, where the certificate's file holds none.", reloadable=True)
+        Path | None, SettingKey(FILE, "Its key in PEM, where the certificate's file holds none.", reloadable=True)
     ] = None
     control_plain_http: Annotated[
-        bool, Key(TRUTH, "Allow control without TLS on an address that others can reach.", reloadable=True)
+        bool, SettingKey(BOOLEAN, "Allow control without TLS on an address that others can reach.", reloadable=True)
     ] = False
     fleet: Annotated[
-        Path | None, Key(FILE, "A fleet file to apply at start and at each reload.", reloadable=True)
+        Path | None, SettingKey(FILE, "A fleet file to apply at start and at each reload.", reloadable=True)
     ] = None
     strict: Annotated[
         bool,
-        Key(
-            TRUTH, "Refuse to start with a fleet file that is wrong, also where a fleet is recorded.", reloadable=True
+        SettingKey(
+            BOOLEAN,
+            "Refuse to start with a fleet file that is wrong, also where a fleet is recorded.",
+            reloadable=True,
         ),
     ] = False
-    hurry: Annotated[float, Key(RATE, "Divide every duration of the rules by R; 60 makes minutes seconds.")] = 1.0
+    hurry: Annotated[
+        float, SettingKey(RATE, "Divide every duration of the rules by R; 60 makes minutes seconds.")
+    ] = 1.0
     default_vm: Annotated[
         str,
-        Key(TEXT, "The VM that callers on this machine count as, where their address is no VM's.", reloadable=True),
+        SettingKey(
+            TEXT, "The VM that callers on this machine count as, where their address is no VM's.", reloadable=True
+        ),
     ] = ""
     identity: Annotated[
         str,
-        Key(
+        SettingKey(
             choice("address", "mark", "tap"),
             "How a calling VM is recognised: by its address, or by the mark or tap of its packets.",
         ),
     ] = "address"
     answer_ttl: Annotated[
         int,
-        Key(
+        SettingKey(
             HOPS,
             "Hops that answers to VMs may travel: 1 lets no container inside a VM read them; 0 is no limit.",
             reloadable=True,
@@ -133,39 +144,52 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     ] = 0
     allowed_hosts: Annotated[
         tuple[str, ...],
-        Key(
+        SettingKey(
             HOSTS,
             "Names with a dot that requests of VMs may have in Host; addresses and names without a dot always may.",
             reloadable=True,
         ),
     ] = ()
-    rate_limit: Annotated[float, Key(NUMBER, "Requests per second and VM; 0 is no limit.", reloadable=True)] = 5.0
+    rate_limit: Annotated[
+        float, SettingKey(NUMBER, "Requests per second and VM; 0 is no limit.", reloadable=True)
+    ] = 5.0
     rate_burst: Annotated[
-        int, Key(WHOLE, "Requests a VM may make at once before the rate limit applies.", reloadable=True)
+        int, SettingKey(INTEGER, "Requests a VM may make at once before the rate limit applies.", reloadable=True)
     ] = 20
     connections_per_caller: Annotated[
-        int, Key(WHOLE, "Open connections per address; 0 is no limit.", reloadable=True)
+        int, SettingKey(INTEGER, "Open connections per address; 0 is no limit.", reloadable=True)
     ] = 64
-    connections: Annotated[int, Key(WHOLE, "Open connections in all; 0 is no limit.", reloadable=True)] = 16_384
+    connections: Annotated[int, SettingKey(INTEGER, "Open connections in all; 0 is no limit.", reloadable=True)] = (
+        16_384
+    )
     user_operation_limit: Annotated[
         int,
-        Key(WHOLE, "User-initiated events that may be Scheduled in the whole fleet; 0 is no limit.", reloadable=True),
+        SettingKey(
+            INTEGER, "User-initiated events that may be Scheduled in the whole fleet; 0 is no limit.", reloadable=True
+        ),
     ] = 0
     history: Annotated[
-        timedelta, Key(PERIOD, "How long the journal keeps finished events; never less than a day.", reloadable=True)
+        timedelta,
+        SettingKey(DURATION, "How long the journal keeps finished events; never less than a day.", reloadable=True),
     ] = timedelta(days=400)
     log_level: Annotated[
-        str, Key(choice("debug", "info", "warning", "error"), "The lowest level that is logged.", reloadable=True)
+        str,
+        SettingKey(choice("debug", "info", "warning", "error"), "The lowest level that is logged.", reloadable=True),
     ] = "info"
-    log_format: Annotated[str, Key(choice("human", "json"), "The format of the log.", reloadable=True)] = "human"
+    log_format: Annotated[str, SettingKey(choice("human", "json"), "The format of the log.", reloadable=True)] = (
+        "human"
+    )
     driver: Annotated[
-        str, Key(TEXT, "What touches the machines: simulated, command, webhook, qemu, libvirt, or one of your own.")
+        str,
+        SettingKey(
+            TEXT, "What touches the machines: simulated, command, webhook, qemu, libvirt, or one of your own."
+        ),
     ] = "simulated"
     driver_settings: dict[str, object] = {}
     """The driver's own: the table [drivers.NAME]."""
-    notice: Notice = Notice()
-    mail: Mail = Mail()
-    network: Network = Network()
+    notice: NoticeSettings = NoticeSettings()
+    mail: MailSettings = MailSettings()
+    network: NetworkSettings = NetworkSettings()
 
     @property
     def kept_history(self) -> timedelta:
@@ -175,7 +199,11 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
 
 KEYS = keys_of(Settings)
 """Every setting that has a flag, a variable and a key."""
-TABLES: dict[str, type[Notice] | type[Mail] | type[Network]] = {"notice": Notice, "mail": Mail, "network": Network}
+TABLES: dict[str, type[NoticeSettings] | type[MailSettings] | type[NetworkSettings]] = {
+    "notice": NoticeSettings,
+    "mail": MailSettings,
+    "network": NetworkSettings,
+}
 """The tables of the file whose settings are known."""
 _TABLE_KEYS = {name: keys_of(record) for name, record in TABLES.items()}
 
@@ -232,7 +260,7 @@ def check(settings: Settings) -> None:
         )
 
 
-def _from_file(file: toml.Toml, directory: Path) -> dict[str, object]:
+def _from_file(file: toml.TomlFile, directory: Path) -> dict[str, object]:
     found: dict[str, object] = {}
     for name, given in file.tables.items():
         if name in TABLES:
@@ -252,7 +280,7 @@ def _located(found: dict[str, object], directory: Path) -> dict[str, object]:
     return {name: directory / value if isinstance(value, Path) else value for name, value in found.items()}
 
 
-def _drivers(file: toml.Toml, given: object) -> dict[str, dict[str, object]]:
+def _drivers(file: toml.TomlFile, given: object) -> dict[str, dict[str, object]]:
     if not isinstance(given, dict) or not all(isinstance(table, dict) for table in given.values()):
         raise BadInput(f"{file.place('drivers')}: a driver's settings are a table; write [drivers.simulated]")
     return given

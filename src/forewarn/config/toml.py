@@ -28,18 +28,18 @@ _KEY = re.compile(r"""\s*((?:[A-Za-z0-9_-]+|"[^"]*"|'[^']*')(?:\s*\.\s*(?:[A-Za-
 _BARE = re.compile(r"""[A-Za-z0-9_-]+|"[^"]*"|'[^']*'""")
 _AT = re.compile(r" \(at (?:line (\d+), column \d+|end of document)\)$")
 
-Step = str | int
+PathStep = str | int
 """One step into a file: a key, or the number of a table in an array, from 0."""
 
 
-class Toml(msgspec.Struct, frozen=True):
+class TomlFile(msgspec.Struct, frozen=True):
     """A file that was read."""
 
     name: str
     text: str
     tables: dict[str, object]
 
-    def place(self, *path: Step) -> str:
+    def place(self, *path: PathStep) -> str:
         """Name the line that ``path`` stands on, or the nearest above it: ``fleet.toml, line 3``."""
         best, line = 0, 0
         for number, found in _places(self.text):
@@ -52,7 +52,7 @@ class Toml(msgspec.Struct, frozen=True):
         return f"{self.name}, line {line}" if line else self.name
 
 
-def read(path: Path) -> Toml:
+def read(path: Path) -> TomlFile:
     """Read a file; raise BadInput that names the line where it is not TOML."""
     try:
         content = path.read_bytes()
@@ -61,7 +61,7 @@ def read(path: Path) -> Toml:
     return decode(content, str(path))
 
 
-def decode(content: bytes, name: str) -> Toml:
+def decode(content: bytes, name: str) -> TomlFile:
     """Parse a file's bytes; ``name`` is what errors call it."""
     try:
         text = content.decode("utf-8-sig")
@@ -71,10 +71,10 @@ def decode(content: bytes, name: str) -> Toml:
     return parse(text, name)
 
 
-def parse(text: str, name: str) -> Toml:
+def parse(text: str, name: str) -> TomlFile:
     """Parse a file's text; ``name`` is what errors call it."""
     tables = _plain(text)
-    return Toml(name, text, tables if tables is not None else _any(text, name))
+    return TomlFile(name, text, tables if tables is not None else _any(text, name))
 
 
 def _any(text: str, name: str) -> dict[str, object]:
@@ -116,10 +116,10 @@ def _plain(text: str) -> dict[str, object] | None:
     return None if text.endswith("\r") else tables
 
 
-def _places(text: str) -> Iterator[tuple[int, tuple[Step, ...]]]:
+def _places(text: str) -> Iterator[tuple[int, tuple[PathStep, ...]]]:
     """Yield the line and the path of every header and key."""
-    here: tuple[Step, ...] = ()
-    counts: dict[tuple[Step, ...], int] = {}
+    here: tuple[PathStep, ...] = ()
+    counts: dict[tuple[PathStep, ...], int] = {}
     closing = ""
     for number, line in enumerate(text.split("\n"), start=1):
         if closing:

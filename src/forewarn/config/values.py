@@ -18,7 +18,7 @@ Reader = Callable[[object], object]
 """Takes what was given (from a flag or the environment: a text) or raises ValueError."""
 
 
-class Kind(msgspec.Struct, frozen=True):
+class ValueType(msgspec.Struct, frozen=True):
     """A kind of value: how it is read, what errors say is expected, what help calls it."""
 
     expected: str
@@ -27,7 +27,7 @@ class Kind(msgspec.Struct, frozen=True):
     choices: tuple[str, ...] = ()
 
 
-class Endpoint(msgspec.Struct, frozen=True):
+class ListenAddress(msgspec.Struct, frozen=True):
     """Where a listener listens."""
 
     host: str
@@ -71,7 +71,7 @@ def _number_from(least: float, above: float | None = None) -> Reader:
     return read
 
 
-def _whole_from(least: int, most: int = 2**31 - 1) -> Reader:
+def _integer_from(least: int, most: int = 2**31 - 1) -> Reader:
     def read(given: object) -> int:
         if isinstance(given, bool) or not isinstance(given, str | int):
             raise ValueError  # noqa: TRY004 - as above
@@ -93,7 +93,7 @@ def _read_hosts(given: object) -> tuple[str, ...]:
     return plain
 
 
-def _read_period(given: object) -> timedelta:
+def _read_duration(given: object) -> timedelta:
     if isinstance(given, bool) or not isinstance(given, str | int | float):
         raise ValueError  # noqa: TRY004 - as above
     period = read_duration(str(given))
@@ -102,7 +102,7 @@ def _read_period(given: object) -> timedelta:
     return period
 
 
-def _read_endpoint(given: object) -> Endpoint:
+def _read_endpoint(given: object) -> ListenAddress:
     host, colon, port = _read_text(given).rpartition(":")
     if host.startswith("[") and host.endswith("]"):
         host = str(ip_address(host[1:-1]))
@@ -110,14 +110,14 @@ def _read_endpoint(given: object) -> Endpoint:
         raise ValueError
     if not colon or not host or not (port.isascii() and port.isdigit()) or not int(port) <= 65_535:
         raise ValueError
-    return Endpoint(host, int(port))
+    return ListenAddress(host, int(port))
 
 
-def _read_endpoint_or_off(given: object) -> Endpoint | None:
+def _read_endpoint_or_off(given: object) -> ListenAddress | None:
     return None if given in ("", "off") else _read_endpoint(given)
 
 
-def _read_truth(given: object) -> bool:
+def _read_boolean(given: object) -> bool:
     words = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
     if isinstance(given, bool):
         return given
@@ -126,21 +126,21 @@ def _read_truth(given: object) -> bool:
     return words[given.lower()]
 
 
-TEXT = Kind("a text", _read_text)
-DIRECTORY = Kind("a path", _read_path, "DIR")
-FILE = Kind("a path", _read_path, "FILE")
-NUMBER = Kind("a number, 0 or more", _number_from(0), "N")
-RATE = Kind("a number above 0", _number_from(0, above=0), "R")
-WHOLE = Kind("a whole number, 0 or more", _whole_from(0), "N")
-HOPS = Kind("a whole number from 0 to 255", _whole_from(0, 255), "N")
-HOSTS = Kind('names without ports, such as "metadata.example.org", or "*" for all', _read_hosts, "NAME,...")
-PERIOD = Kind('a duration such as "90s", "15m" or "7d"', _read_period, "DURATION")
-ENDPOINT = Kind("HOST:PORT, such as 127.0.0.1:8254 or [::1]:8254", _read_endpoint, "HOST:PORT")
-ENDPOINT_OR_OFF = Kind("HOST:PORT, such as 127.0.0.1:8255, or off", _read_endpoint_or_off, "HOST:PORT|off")
-TRUTH = Kind("true or false", _read_truth, "true|false")
+TEXT = ValueType("a text", _read_text)
+DIRECTORY = ValueType("a path", _read_path, "DIR")
+FILE = ValueType("a path", _read_path, "FILE")
+NUMBER = ValueType("a number, 0 or more", _number_from(0), "N")
+RATE = ValueType("a number above 0", _number_from(0, above=0), "R")
+INTEGER = ValueType("a whole number, 0 or more", _integer_from(0), "N")
+HOPS = ValueType("a whole number from 0 to 255", _integer_from(0, 255), "N")
+HOSTS = ValueType('names without ports, such as "metadata.example.org", or "*" for all', _read_hosts, "NAME,...")
+DURATION = ValueType('a duration such as "90s", "15m" or "7d"', _read_duration, "DURATION")
+ENDPOINT = ValueType("HOST:PORT, such as 127.0.0.1:8254 or [::1]:8254", _read_endpoint, "HOST:PORT")
+ENDPOINT_OR_OFF = ValueType("HOST:PORT, such as 127.0.0.1:8255, or off", _read_endpoint_or_off, "HOST:PORT|off")
+BOOLEAN = ValueType("true or false", _read_boolean, "true|false")
 
 
-def choice(*words: str) -> Kind:
+def choice(*words: str) -> ValueType:
     """Return the kind of value that is one of these words."""
 
     def read(given: object) -> str:
@@ -148,4 +148,4 @@ def choice(*words: str) -> Kind:
             raise ValueError
         return str(given)
 
-    return Kind(f"one of {', '.join(words)}", read, "|".join(words), words)
+    return ValueType(f"one of {', '.join(words)}", read, "|".join(words), words)

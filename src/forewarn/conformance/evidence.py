@@ -13,11 +13,11 @@ from uuid import uuid4
 
 import msgspec
 
-from forewarn.conformance.server import EVENTS, METADATA, Reply, Server, with_version
+from forewarn.conformance.server import EVENTS, METADATA, Server, ServerReply, with_version
 from forewarn.core.errors import BadInput
 from forewarn.core.model import EventSource, EventStatus
+from forewarn.wire.azure_names import SOURCES, STATUSES
 from forewarn.wire.versions import API_VERSIONS, NEWEST
-from forewarn.wire.words import SOURCES, STATUSES
 
 SCHEDULED, STARTED = STATUSES[EventStatus.SCHEDULED], STATUSES[EventStatus.STARTED]
 OLDER = API_VERSIONS[-2].name
@@ -30,10 +30,10 @@ _PATIENCE = 10.0
 WireEvent = dict[str, Any]
 
 
-class Shown(msgspec.Struct, frozen=True):
+class ShownDocument(msgspec.Struct, frozen=True):
     """A document as it came."""
 
-    reply: Reply
+    reply: ServerReply
 
     @property
     def incarnation(self) -> object:
@@ -54,7 +54,7 @@ class Shown(msgspec.Struct, frozen=True):
         return next((each for each in self.events if each.get("EventId") == id), None)
 
 
-class Plan(msgspec.Struct, frozen=True):
+class InspectionPlan(msgspec.Struct, frozen=True):
     """How an event is brought about, and how far it may go."""
 
     triggers: Sequence[str] = ()
@@ -68,22 +68,22 @@ class Plan(msgspec.Struct, frozen=True):
 class Evidence(msgspec.Struct):
     """All that was seen."""
 
-    documents: list[Shown] = []
+    documents: list[ShownDocument] = []
     """Every document of the newest api-version, in the order in which they came."""
-    views: dict[str, Shown] = {}
+    views: dict[str, ShownDocument] = {}
     """The document by api-version, all at about the same time."""
-    answers: dict[str, Reply] = {}
+    answers: dict[str, ServerReply] = {}
     """What approvals were answered, by what was special about them; none where none was sent."""
     approved: list[WireEvent] = []
     """The events that were approved, as they were shown before."""
-    after_partial: Shown | None = None
+    after_partial: ShownDocument | None = None
     """The document after an approval of which one part was good and one was not."""
-    after_approval: Shown | None = None
+    after_approval: ShownDocument | None = None
     is_other_case_ignored: bool = False
     """An approval with the ids in another case was answered 200, and only the one with ids as shown had an effect."""
     approved_at: int = 0
     """How many documents had been seen before the approval."""
-    waited: Reply | None = None
+    waited: ServerReply | None = None
     """What came of waiting for the change that the approval made."""
 
     @property
@@ -112,12 +112,12 @@ class Evidence(msgspec.Struct):
         return (event for shown in self.documents for event in shown.events)
 
 
-def look_out(server: Server, plan: Plan) -> Evidence:
+def collect_evidence(server: Server, plan: InspectionPlan) -> Evidence:
     """Bring an event about, as far as the plan allows, and watch it to its end."""
     evidence = Evidence()
 
-    def look() -> Shown:
-        shown = Shown(server.get())
+    def look() -> ShownDocument:
+        shown = ShownDocument(server.get())
         evidence.documents.append(shown)
         return shown
 
@@ -126,7 +126,7 @@ def look_out(server: Server, plan: Plan) -> Evidence:
         _run(trigger)
     if not shown.events or plan.triggers:
         shown = _until(look, lambda shown: len(shown.scheduled) >= max(1, len(plan.triggers)), plan.wait)
-    evidence.views = {each.name: Shown(server.get(version=each.name)) for each in API_VERSIONS}
+    evidence.views = {each.name: ShownDocument(server.get(version=each.name)) for each in API_VERSIONS}
     if shown.scheduled and plan.approves:
         _approve(server, evidence, look, shown)
     if any(shown.events for shown in evidence.documents):
@@ -134,7 +134,7 @@ def look_out(server: Server, plan: Plan) -> Evidence:
     return evidence
 
 
-def _approve(server: Server, evidence: Evidence, look: Callable[[], Shown], shown: Shown) -> None:
+def _approve(server: Server, evidence: Evidence, look: Callable[[], ShownDocument], shown: ShownDocument) -> None:
     evidence.approved = shown.scheduled
     ids = [str(each.get("EventId")) for each in evidence.approved]
     answers = evidence.answers
@@ -150,7 +150,7 @@ def _approve(server: Server, evidence: Evidence, look: Callable[[], Shown], show
     if others == ids or answers["in another case"].status != 200:
         answers["as shown"] = server.post(_body(*ids))
 
-    def has_started(shown: Shown) -> bool:
+    def has_started(shown: ShownDocument) -> bool:
         return not any(shown.event(each) in shown.scheduled for each in ids)
 
     after = _until(look, has_started, _PATIENCE)
@@ -181,7 +181,7 @@ def _approve(server: Server, evidence: Evidence, look: Callable[[], Shown], show
     answers |= {name: reply for name, reply in again.items() if not (is_over and reply.status == 400)}
 
 
-def _wait_for_change(server: Server, evidence: Evidence, reply: Reply) -> None:
+def _wait_for_change(server: Server, evidence: Evidence, reply: ServerReply) -> None:
     """Wait as the service's own clients can; a server that knows nothing of it answers at once."""
     if tag := reply.header("ETag"):
         headers = METADATA | {"If-None-Match": tag, "Prefer": f"wait={_PATIENCE:.0f}"}
@@ -193,7 +193,9 @@ def _body(*ids: str) -> bytes:
     return f'{{"StartRequests":[{requests}]}}'.encode()
 
 
-def _until(look: Callable[[], Shown], holds: Callable[[Shown], bool], seconds: float) -> Shown:
+def _until(
+    look: Callable[[], ShownDocument], holds: Callable[[ShownDocument], bool], seconds: float
+) -> ShownDocument:
     """Look until it holds, at most so long; return the last that was shown."""
     end = time.monotonic() + seconds
     while not holds(shown := look()) and time.monotonic() < end:

@@ -5,14 +5,14 @@ from typing import Any
 import msgspec
 
 from forewarn.conformance.rules import BY_NAME as RULES_BY_NAME
-from forewarn.conformance.rules import Rule
+from forewarn.conformance.rules import ProtocolRule
 from forewarn.conformance.server import EVENTS, INSTANCE, VERSIONS
 from forewarn.core.model import EventStatus
-from forewarn.wire import problems, versions
+from forewarn.wire import error_responses, versions
+from forewarn.wire.azure_names import SOURCES, STATUSES, TYPES
 from forewarn.wire.bodies import JSON, TEXT
 from forewarn.wire.document import shown_fields
 from forewarn.wire.versions import API_VERSIONS, NEWEST
-from forewarn.wire.words import SOURCES, STATUSES, TYPES
 
 Part = dict[str, Any]
 
@@ -178,7 +178,7 @@ def _schemas() -> dict[str, Part]:
 
 def _refusals(*names: str) -> dict[str, Part]:
     """Tell the refusals of these names, those of one status together."""
-    told: dict[str, list[Rule]] = {}
+    told: dict[str, list[ProtocolRule]] = {}
     for name in names:
         rule = RULES_BY_NAME[name]
         if rule.problem:
@@ -186,8 +186,8 @@ def _refusals(*names: str) -> dict[str, Part]:
     return {status: _told(rules) for status, rules in sorted(told.items())}
 
 
-def _told(rules: list[Rule]) -> Part:
-    reason = problems.REASONS[rules[0].problem.status] if rules[0].problem else ""
+def _told(rules: list[ProtocolRule]) -> Part:
+    reason = error_responses.REASONS[rules[0].problem.status] if rules[0].problem else ""
     return {
         "description": f"{reason}: {'; or '.join(rule.promise for rule in rules)}.",
         "content": {
@@ -199,7 +199,7 @@ def _told(rules: list[Rule]) -> Part:
     }
 
 
-def _decoded(rule: Rule) -> object:
+def _decoded(rule: ProtocolRule) -> object:
     return msgspec.json.decode(rule.problem.body) if rule.problem else None
 
 

@@ -3,9 +3,9 @@
 import threading
 from collections.abc import Callable, Iterator
 
-from forewarn.conformance.looks import Check, Look, NotSeen, When
-from forewarn.conformance.server import EVENTS, INSTANCE, METADATA, Reply, Server, with_version
-from forewarn.conformance.visit import CHECKS, Visit
+from forewarn.conformance.checks import Check, CheckResult, CheckTiming, NotObserved
+from forewarn.conformance.inspection_context import CHECKS, Inspection
+from forewarn.conformance.server import EVENTS, INSTANCE, METADATA, Server, ServerReply, with_version
 from forewarn.wire.versions import NEWEST, SCHEDULED_EVENTS
 
 _TARGET = with_version(EVENTS, NEWEST.name)
@@ -30,26 +30,26 @@ _AS_BYTES = {
 """Requests that no library would send: what is answered, to what, and the bytes."""
 
 
-def _sends(status: int, what: str, request: str) -> Callable[[Visit], Iterator[Look]]:
-    def look(visit: Visit) -> Iterator[Look]:
-        yield visit.server.send(request.encode()).has_status(status, what)
+def _sends(status: int, what: str, request: str) -> Callable[[Inspection], Iterator[CheckResult]]:
+    def look(inspection: Inspection) -> Iterator[CheckResult]:
+        yield inspection.server.send(request.encode()).has_status(status, what)
 
     return look
 
 
-CHECKS.update({name: Check(When.ALWAYS, _sends(*request)) for name, request in _AS_BYTES.items()})
+CHECKS.update({name: Check(CheckTiming.ALWAYS, _sends(*request)) for name, request in _AS_BYTES.items()})
 
 
-@CHECKS.add(When.ON_REQUEST)
-def refused_slow(visit: Visit) -> Iterator[Look]:
-    yield visit.server.send(_GET.encode(), _SLOW).has_status(408, "half a request")
+@CHECKS.add(CheckTiming.ON_REQUEST)
+def refused_slow(inspection: Inspection) -> Iterator[CheckResult]:
+    yield inspection.server.send(_GET.encode(), _SLOW).has_status(408, "half a request")
 
 
-@CHECKS.add(When.ON_REQUEST)
-def refused_rate(visit: Visit) -> Iterator[Look]:
-    replies: list[Reply] = []
+@CHECKS.add(CheckTiming.ON_REQUEST)
+def refused_rate(inspection: Inspection) -> Iterator[CheckResult]:
+    replies: list[ServerReply] = []
     # A server of its own that does not wait for its turn, and does not come again.
-    hasty = Server(f"http://{visit.server.host}:{visit.server.port}")
+    hasty = Server(f"http://{inspection.server.host}:{inspection.server.port}")
     request = f"{_GET}Connection: close\r\n\r\n".encode()
     callers = [threading.Thread(target=lambda: replies.append(hasty.send(request))) for _ in range(_BURST)]
     for caller in callers:
@@ -57,36 +57,36 @@ def refused_rate(visit: Visit) -> Iterator[Look]:
     for caller in callers:
         caller.join()
     refused = [reply for reply in replies if reply.status == 429]
-    yield Look(f"429 to some of {_BURST} requests at once", f"429 to {len(refused)}", bool(refused))
+    yield CheckResult(f"429 to some of {_BURST} requests at once", f"429 to {len(refused)}", bool(refused))
     later = refused[0].header("Retry-After")
-    yield Look("Retry-After", later or "none", bool(later))
+    yield CheckResult("Retry-After", later or "none", bool(later))
 
 
 @CHECKS.add()
-def refused_without_header(visit: Visit) -> Iterator[Look]:
-    yield visit.server.ask("GET", _TARGET, {}).is_refusal(400, "no Metadata header")
-    yield visit.server.ask("GET", _TARGET, {"Metadata": "false"}).is_refusal(400, "Metadata: false")
-    yield visit.server.ask("POST", _TARGET, {}, b'{"StartRequests":[]}').is_refusal(400, "POST without it")
+def refused_without_header(inspection: Inspection) -> Iterator[CheckResult]:
+    yield inspection.server.ask("GET", _TARGET, {}).is_refusal(400, "no Metadata header")
+    yield inspection.server.ask("GET", _TARGET, {"Metadata": "false"}).is_refusal(400, "Metadata: false")
+    yield inspection.server.ask("POST", _TARGET, {}, b'{"StartRequests":[]}').is_refusal(400, "POST without it")
 
 
 @CHECKS.add()
-def refused_forwarded(visit: Visit) -> Iterator[Look]:
-    yield visit.server.get(X_Forwarded_For="192.0.2.1").is_refusal(400, "X-Forwarded-For")
+def refused_forwarded(inspection: Inspection) -> Iterator[CheckResult]:
+    yield inspection.server.get(X_Forwarded_For="192.0.2.1").is_refusal(400, "X-Forwarded-For")
 
 
 @CHECKS.add()
-def refused_duplicate(visit: Visit) -> Iterator[Look]:
+def refused_duplicate(inspection: Inspection) -> Iterator[CheckResult]:
     target = f"{_TARGET}&api-version={NEWEST.name}"
-    yield visit.server.ask("GET", target, METADATA).is_refusal(400, "two api-versions")
+    yield inspection.server.ask("GET", target, METADATA).is_refusal(400, "two api-versions")
 
 
 @CHECKS.add()
-def refused_version(visit: Visit) -> Iterator[Look]:
+def refused_version(inspection: Inspection) -> Iterator[CheckResult]:
     for target in (EVENTS, with_version(EVENTS, "2016-01-01"), with_version(EVENTS, "")):
-        reply = visit.server.ask("GET", target, METADATA)
+        reply = inspection.server.ask("GET", target, METADATA)
         yield reply.is_refusal(400, target)
     newest = reply.json.get("newest-versions")
-    yield Look(
+    yield CheckResult(
         "three newest-versions, newest first",
         str(newest),
         isinstance(newest, list) and len(newest) == 3 and newest == sorted(newest, reverse=True),
@@ -94,50 +94,52 @@ def refused_version(visit: Visit) -> Iterator[Look]:
     # Azure: what it names there are the newest of all routes; ours are those of the route, which can be used.
     usable = set(newest) & SCHEDULED_EVENTS.known or {NEWEST.name}
     for version in sorted(usable):
-        yield visit.server.get(version=version).has_status(200, f"api-version={version}")
+        yield inspection.server.get(version=version).has_status(200, f"api-version={version}")
 
 
 @CHECKS.add()
-def refused_route(visit: Visit) -> Iterator[Look]:
-    yield visit.server.get("/metadata/nothing").is_refusal(404, "/metadata/nothing")
+def refused_route(inspection: Inspection) -> Iterator[CheckResult]:
+    yield inspection.server.get("/metadata/nothing").is_refusal(404, "/metadata/nothing")
 
 
 @CHECKS.add()
-def refused_method(visit: Visit) -> Iterator[Look]:
-    reply = visit.server.ask("PUT", _TARGET, METADATA)
+def refused_method(inspection: Inspection) -> Iterator[CheckResult]:
+    reply = inspection.server.ask("PUT", _TARGET, METADATA)
     yield reply.has_status(405, "PUT")
     allowed = reply.header("Allow")
-    yield Look("Allow: GET, POST", allowed or "none", {"GET", "POST"} <= set(allowed.replace(" ", "").split(",")))
+    yield CheckResult(
+        "Allow: GET, POST", allowed or "none", {"GET", "POST"} <= set(allowed.replace(" ", "").split(","))
+    )
 
 
 @CHECKS.add()
-def refused_format(visit: Visit) -> Iterator[Look]:
-    yield _instance(visit, "?format=xml").is_refusal(400, "format=xml")
+def refused_format(inspection: Inspection) -> Iterator[CheckResult]:
+    yield _instance(inspection, "?format=xml").is_refusal(400, "format=xml")
 
 
 @CHECKS.add()
-def refused_leaf_as_json(visit: Visit) -> Iterator[Look]:
-    yield _instance(visit, "/compute/name").is_refusal(400, "a single value without format=text")
+def refused_leaf_as_json(inspection: Inspection) -> Iterator[CheckResult]:
+    yield _instance(inspection, "/compute/name").is_refusal(400, "a single value without format=text")
 
 
-def _instance(visit: Visit, part: str) -> Reply:
-    if visit.server.get(INSTANCE, "2021-02-01").status == 404:
-        raise NotSeen(f"it has no {INSTANCE}")
-    return visit.server.get(f"{INSTANCE}{part}", "2021-02-01")
+def _instance(inspection: Inspection, part: str) -> ServerReply:
+    if inspection.server.get(INSTANCE, "2021-02-01").status == 404:
+        raise NotObserved(f"it has no {INSTANCE}")
+    return inspection.server.get(f"{INSTANCE}{part}", "2021-02-01")
 
 
 @CHECKS.add()
-def check_order(visit: Visit) -> Iterator[Look]:
+def check_order(inspection: Inspection) -> Iterator[CheckResult]:
     wrong = {"X-Forwarded-For": "192.0.2.1"}
-    without_header = visit.server.ask("GET", _TARGET, {})
-    all_wrong = visit.server.ask("PUT", f"{EVENTS}?api-version=0", wrong)
+    without_header = inspection.server.ask("GET", _TARGET, {})
+    all_wrong = inspection.server.ask("PUT", f"{EVENTS}?api-version=0", wrong)
     yield all_wrong.is_refusal(400, "many mistakes")
-    yield Look(str(without_header), str(all_wrong), all_wrong.body == without_header.body)
-    without_version = visit.server.ask("GET", EVENTS, METADATA)
-    method_too = visit.server.ask("PUT", EVENTS, METADATA)
-    yield Look(str(without_version), str(method_too), method_too.body == without_version.body)
+    yield CheckResult(str(without_header), str(all_wrong), all_wrong.body == without_header.body)
+    without_version = inspection.server.ask("GET", EVENTS, METADATA)
+    method_too = inspection.server.ask("PUT", EVENTS, METADATA)
+    yield CheckResult(str(without_version), str(method_too), method_too.body == without_version.body)
 
 
 @CHECKS.add()
-def root_without_version(visit: Visit) -> Iterator[Look]:
-    yield visit.server.ask("GET", "/metadata", METADATA).is_refusal(400, "GET /metadata")
+def root_without_version(inspection: Inspection) -> Iterator[CheckResult]:
+    yield inspection.server.ask("GET", "/metadata", METADATA).is_refusal(400, "GET /metadata")

@@ -7,12 +7,12 @@ from enum import StrEnum
 
 import msgspec
 
-from forewarn.wire import problems
-from forewarn.wire.problems import Problem
+from forewarn.wire import error_responses as errors
+from forewarn.wire.error_responses import ErrorResponse
 from forewarn.wire.versions import SCHEDULED_EVENTS
 
 
-class Source(StrEnum):
+class RuleSource(StrEnum):
     """Whose rule it is."""
 
     AZURE = "Azure"
@@ -21,20 +21,21 @@ class Source(StrEnum):
     """Azure is silent, or Forewarn differs on purpose."""
 
 
-class Rule(msgspec.Struct, frozen=True):
+class ProtocolRule(msgspec.Struct, frozen=True):
     """One promise."""
 
     name: str
-    by: Source
+    by: RuleSource
     promise: str
     """A sentence; of a refusal when it is given, of an api-version what it shows."""
-    problem: Problem | None = None
+    problem: ErrorResponse | None = None
     """How what breaks it is refused."""
 
 
-AZURE, OURS = Source
-_NO_SUCH_EVENT = problems.bad_request("there is no unfinished event '...'")
-_VERSION_INVALID = problems.version_invalid(SCHEDULED_EVENTS.newest)
+Rule = ProtocolRule
+AZURE, OURS = RuleSource
+_NO_SUCH_EVENT = errors.bad_request("there is no unfinished event '...'")
+_VERSION_INVALID = errors.version_invalid(SCHEDULED_EVENTS.newest)
 
 # fmt: off
 RULES = {
@@ -145,44 +146,44 @@ RULES = {
     ),
     "refusals": (
         Rule("refused-http", OURS,
-             "this is not HTTP/1.1 as RFC 9112 has it: a bare line feed, two lengths, no `Host`", problems.MALFORMED),
-        Rule("refused-slow", OURS, "a request does not arrive within 10 seconds", problems.TIMEOUT),
-        Rule("refused-large-body", OURS, "a body has more than 64 KiB", problems.BODY_TOO_LARGE),
-        Rule("refused-long-line", OURS, "the request line has more than 8 KiB", problems.URI_TOO_LONG),
-        Rule("refused-expectation", OURS, "`Expect` is not `100-continue`", problems.EXPECTATION_FAILED),
-        Rule("refused-large-head", OURS, "the head has more than 16 KiB, or 100 fields", problems.HEADERS_TOO_LARGE),
+             "this is not HTTP/1.1 as RFC 9112 has it: a bare line feed, two lengths, no `Host`", errors.MALFORMED),
+        Rule("refused-slow", OURS, "a request does not arrive within 10 seconds", errors.TIMEOUT),
+        Rule("refused-large-body", OURS, "a body has more than 64 KiB", errors.BODY_TOO_LARGE),
+        Rule("refused-long-line", OURS, "the request line has more than 8 KiB", errors.URI_TOO_LONG),
+        Rule("refused-expectation", OURS, "`Expect` is not `100-continue`", errors.EXPECTATION_FAILED),
+        Rule("refused-large-head", OURS, "the head has more than 16 KiB, or 100 fields", errors.HEADERS_TOO_LARGE),
         Rule("refused-coding", OURS,
-             "the body comes in another transfer coding than chunked", problems.NOT_IMPLEMENTED),
+             "the body comes in another transfer coding than chunked", errors.NOT_IMPLEMENTED),
         Rule("refused-http-version", OURS,
-             "HTTP/2.0 or anything else that is not 1.x", problems.HTTP_VERSION_UNSUPPORTED),
+             "HTTP/2.0 or anything else that is not 1.x", errors.HTTP_VERSION_UNSUPPORTED),
         Rule("refused-host", OURS,
              "the host that the request names, in `Host` or in the target, has a dot, is no address, and is not in "
-             "`allowed_hosts`", problems.HOST_NOT_ALLOWED),
-        Rule("refused-stranger", OURS, "no VM of the fleet has the caller's address", problems.FORBIDDEN),
-        Rule("refused-deallocated", OURS, "the VM with the caller's address is deallocated", problems.DEALLOCATED),
+             "`allowed_hosts`", errors.HOST_NOT_ALLOWED),
+        Rule("refused-stranger", OURS, "no VM of the fleet has the caller's address", errors.FORBIDDEN),
+        Rule("refused-deallocated", OURS, "the VM with the caller's address is deallocated", errors.DEALLOCATED),
         Rule("refused-rate", AZURE,
              "more than 5 requests a second and 20 at once; `Retry-After` says how long to wait",
-             problems.TOO_MANY_REQUESTS),
+             errors.TOO_MANY_REQUESTS),
         Rule("refused-without-header", AZURE,
-             "`Metadata: true` is missing, or has another value", problems.METADATA_HEADER_MISSING),
-        Rule("refused-forwarded", AZURE, "there is an `X-Forwarded-For` header", problems.FORWARDED),
-        Rule("refused-duplicate", AZURE, "a query parameter is there twice", problems.DUPLICATE_PARAMETER),
+             "`Metadata: true` is missing, or has another value", errors.METADATA_HEADER_MISSING),
+        Rule("refused-forwarded", AZURE, "there is an `X-Forwarded-For` header", errors.FORWARDED),
+        Rule("refused-duplicate", AZURE, "a query parameter is there twice", errors.DUPLICATE_PARAMETER),
         Rule("refused-version", AZURE,
              "the api-version is missing or not one of the route's; `newest-versions` names the newest three of "
              "the route, newest first", _VERSION_INVALID),
         Rule("refused-route", AZURE,
-             "there is no such path, or no such element below `/metadata/instance`", problems.NOT_FOUND),
+             "there is no such path, or no such element below `/metadata/instance`", errors.NOT_FOUND),
         Rule("refused-method", AZURE,
-             "the route has no such method; `Allow` names those it has", problems.METHOD_NOT_ALLOWED),
+             "the route has no such method; `Allow` names those it has", errors.METHOD_NOT_ALLOWED),
         Rule("refused-body", AZURE,
              "an approval cannot be read, or names an event that is not there", _NO_SUCH_EVENT),
         Rule("refused-format", OURS,
-             "the `format` of `/metadata/instance` is neither json nor text", problems.FORMAT_UNKNOWN),
+             "the `format` of `/metadata/instance` is neither json nor text", errors.FORMAT_UNKNOWN),
         Rule("refused-leaf-as-json", AZURE,
-             "a single value of `/metadata/instance` was asked for without `format=text`", problems.LEAF_AS_JSON),
+             "a single value of `/metadata/instance` was asked for without `format=text`", errors.LEAF_AS_JSON),
         Rule("refused-while-failing", AZURE,
-             "what had to be recorded could not be: the disk is full, say", problems.INTERNAL_ERROR),
-        Rule("refused-when-full", OURS, "all connections that `connections` allows are taken", problems.UNAVAILABLE),
+             "what had to be recorded could not be: the disk is full, say", errors.INTERNAL_ERROR),
+        Rule("refused-when-full", OURS, "all connections that `connections` allows are taken", errors.UNAVAILABLE),
         Rule("check-order", AZURE, "Of several things that are wrong, the first in the order above is answered."),
         Rule("root-without-version", AZURE,
              "A GET of the bare `/metadata` without an api-version gives the version refusal, not 404."),

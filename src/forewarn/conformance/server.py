@@ -10,10 +10,10 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from forewarn.conformance.looks import Look
+from forewarn.conformance.checks import CheckResult
 from forewarn.core.errors import BadInput, Unavailable
 from forewarn.core.redaction import shown_address
-from forewarn.wire.problems import read_problem
+from forewarn.wire.error_responses import read_error
 from forewarn.wire.versions import NEWEST
 
 EVENTS = "/metadata/scheduledevents"
@@ -24,7 +24,7 @@ _RETRIES = 3
 _SHOWN = 60
 
 
-class Reply(msgspec.Struct, frozen=True):
+class ServerReply(msgspec.Struct, frozen=True):
     """What came back; status 0 where nothing did, and the reason is the body."""
 
     status: int
@@ -45,18 +45,18 @@ class Reply(msgspec.Struct, frozen=True):
     def __str__(self) -> str:
         if self.status == 0:
             return self.body.decode()
-        said = " ".join(read_problem(self.body).split())
+        said = " ".join(read_error(self.body).split())
         return f"{self.status} {said[:_SHOWN]}{'…' * (len(said) > _SHOWN)}".strip()
 
-    def has_status(self, expected: int, of: str = "") -> Look:
+    def has_status(self, expected: int, of: str = "") -> CheckResult:
         """Look whether it is answered so."""
-        return Look(f"{expected}{of and f' to {of}'}", str(self), self.status == expected)
+        return CheckResult(f"{expected}{of and f' to {of}'}", str(self), self.status == expected)
 
-    def is_refusal(self, expected: int, of: str = "") -> Look:
+    def is_refusal(self, expected: int, of: str = "") -> CheckResult:
         """Look whether it is refused so, with a sentence in ``error``."""
         has_error = isinstance(self.json, dict) and isinstance(self.json.get("error"), str)
         what = f"{expected} and an error in JSON{of and f' to {of}'}"
-        return Look(what, str(self), self.status == expected and has_error)
+        return CheckResult(what, str(self), self.status == expected and has_error)
 
 
 class Server:
@@ -84,17 +84,17 @@ class Server:
                 f"nobody answers at {self.host}:{self.port}: {error.strerror or error}; is the server running?"
             ) from None
 
-    def get(self, path: str = EVENTS, version: str = NEWEST.name, **headers: str) -> Reply:
+    def get(self, path: str = EVENTS, version: str = NEWEST.name, **headers: str) -> ServerReply:
         """Ask as a good client does; ``headers`` have underscores for hyphens."""
         return self.ask("GET", with_version(path, version), METADATA | _spelled(headers))
 
-    def post(self, body: bytes, version: str = NEWEST.name, **headers: str) -> Reply:
+    def post(self, body: bytes, version: str = NEWEST.name, **headers: str) -> ServerReply:
         """Approve as a good client does."""
         return self.ask("POST", with_version(EVENTS, version), METADATA | _spelled(headers), body)
 
     def ask(
         self, method: str, target: str, headers: Mapping[str, str], body: bytes | None = None, wait: float = 0.0
-    ) -> Reply:
+    ) -> ServerReply:
         """Send a request; one that is told to come again later does, a few times."""
         for _ in range(_RETRIES):
             self._take_turn()
@@ -105,7 +105,7 @@ class Server:
             time.sleep(float(later) if later.isdecimal() else 1.0)
         return reply
 
-    def send(self, request: bytes, timeout: float = 0.0) -> Reply:
+    def send(self, request: bytes, timeout: float = 0.0) -> ServerReply:
         """Send bytes as they are, and read what comes back until the server closes or falls silent."""
         self._take_turn()
         received = b""
@@ -116,17 +116,19 @@ class Server:
                     received += block
         except OSError as error:
             if not received:
-                return Reply(0, body=f"no answer: {str(error) or type(error).__name__}".encode())
+                return ServerReply(0, body=f"no answer: {str(error) or type(error).__name__}".encode())
         return _read(received)
 
-    def _ask(self, method: str, target: str, headers: Mapping[str, str], body: bytes | None, timeout: float) -> Reply:
+    def _ask(
+        self, method: str, target: str, headers: Mapping[str, str], body: bytes | None, timeout: float
+    ) -> ServerReply:
         connection = http.client.HTTPConnection(self.host, self.port, timeout=timeout)
         try:
             connection.request(method, target, body, dict(headers))
             response = connection.getresponse()
-            return Reply(response.status, tuple(response.getheaders()), response.read())
+            return ServerReply(response.status, tuple(response.getheaders()), response.read())
         except (OSError, http.client.HTTPException) as error:
-            return Reply(0, body=f"no answer: {str(error) or type(error).__name__}".encode())
+            return ServerReply(0, body=f"no answer: {str(error) or type(error).__name__}".encode())
         finally:
             connection.close()
 
@@ -151,11 +153,13 @@ def _is_whole(received: bytes) -> bool:
     return bool(ends) and length is not None and len(body) >= int(length[1])
 
 
-def _read(received: bytes) -> Reply:
+def _read(received: bytes) -> ServerReply:
     head, _, body = received.partition(b"\r\n\r\n")
     lines = head.decode("latin-1").split("\r\n")
     status = re.match(r"HTTP/\d\.\d (\d{3})", lines[0])
     if not status:
-        return Reply(0, body=b"the connection was closed without an answer" if not received else b"no HTTP answer")
+        return ServerReply(
+            0, body=b"the connection was closed without an answer" if not received else b"no HTTP answer"
+        )
     pairs = (line.partition(":") for line in lines[1:])
-    return Reply(int(status[1]), tuple((name, value.strip()) for name, _, value in pairs), body)
+    return ServerReply(int(status[1]), tuple((name, value.strip()) for name, _, value in pairs), body)

@@ -11,8 +11,8 @@ from datetime import timedelta
 
 import msgspec
 
-from forewarn.conformance.client import NEIGHBOUR, OWN, Client
-from forewarn.conformance.looks import Finding, Look, NotSeen, Outcome, found, seen
+from forewarn.conformance.checks import CheckResult, NotObserved, RuleFinding, RuleOutcome, conclude, require_results
+from forewarn.conformance.client_process import NEIGHBOUR, OWN, ClientProcess
 from forewarn.emulator.faults import Fault, FaultKind
 from forewarn.emulator.handles import EventHandle
 from forewarn.emulator.requests import SentRequest
@@ -25,47 +25,47 @@ _RATE = 5
 _AT_ONCE = 4
 _EMPTY = 'an event that is Started, with NotBefore ""'
 
-Play = Callable[[Client], Iterator[Look]]
+TrialFunction = Callable[[ClientProcess], Iterator[CheckResult]]
 
 
-class Trial(msgspec.Struct, frozen=True):
+class ClientTrial(msgspec.Struct, frozen=True):
     """One thing that is tried out."""
 
     promise: str
-    play: Play
+    play: TrialFunction
     faults: tuple[Fault, ...] = ()
     has_proxy: bool = False
     """Whether its environment names a proxy. Elsewhere it does not: who falls for it would be seen nowhere else."""
 
 
-def approves_its_own(client: Client) -> Iterator[Look]:
+def approves_its_own(client: ClientProcess) -> Iterator[CheckResult]:
     client.require()
     event = client.emulator.vm(OWN).reboot()
     if not client.approves(event):
-        raise NotSeen(f"it did not approve a Reboot of its VM within {client.patience:g} s; {client.state}")
+        raise NotObserved(f"it did not approve a Reboot of its VM within {client.patience:g} s; {client.state}")
     reply = client.approvals(event)[0]
-    yield Look("an approval that is answered 200", f"{reply.status}", reply.status == 200)
+    yield CheckResult("an approval that is answered 200", f"{reply.status}", reply.status == 200)
 
 
-def leaves_others_alone(client: Client) -> Iterator[Look]:
+def leaves_others_alone(client: ClientProcess) -> Iterator[CheckResult]:
     client.require()
     event = client.emulator.vm(NEIGHBOUR).reboot()
     client.require(_POLLS)
     yield _not_approved(client, event, "no approval of what happens to another VM only")
 
 
-def approves_when_prepared(client: Client) -> Iterator[Look]:
+def approves_when_prepared(client: ClientProcess) -> Iterator[CheckResult]:
     client.require()
     event = client.emulator.vm(OWN).reboot()
     if not client.approves(event):
-        raise NotSeen("it did not approve a Reboot of its VM")
+        raise NotObserved("it did not approve a Reboot of its VM")
     approved_at = client.approvals(event)[0].at.timestamp()
     prepared_at = client.prepared.stat().st_mtime if client.prepared.exists() else None
     seen = "not prepared" if prepared_at is None else f"prepared {prepared_at - approved_at:+.2f} s after it"
-    yield Look("prepared, then approved", seen, prepared_at is not None and prepared_at <= approved_at)
+    yield CheckResult("prepared, then approved", seen, prepared_at is not None and prepared_at <= approved_at)
 
 
-def stands_an_empty_not_before(client: Client) -> Iterator[Look]:
+def stands_an_empty_not_before(client: ClientProcess) -> Iterator[CheckResult]:
     client.require()
     client.emulator.vm(OWN).reboot().approve()
     yield _keeps_asking(client, _EMPTY)
@@ -74,7 +74,7 @@ def stands_an_empty_not_before(client: Client) -> Iterator[Look]:
     yield from _notices(client, _EMPTY)
 
 
-def notices_a_cancel(client: Client) -> Iterator[Look]:
+def notices_a_cancel(client: ClientProcess) -> Iterator[CheckResult]:
     client.require()
     # The approval is kept from being taken, so that the event is still there to be canceled.
     client.emulator.add_fault("500", vm=OWN, method="POST")
@@ -88,12 +88,12 @@ def notices_a_cancel(client: Client) -> Iterator[Look]:
     known = len(client.approvals(event))
     client.require(_POLLS)
     more = len(client.approvals(event)) - known
-    yield Look("no approval once it is gone", f"{more} approvals" if more else "none", not more)
+    yield CheckResult("no approval once it is gone", f"{more} approvals" if more else "none", not more)
     yield _keeps_asking(client, "an event that was canceled")
     yield from _notices(client, "an event that was canceled")
 
 
-def compares_incarnations_for_equality(client: Client) -> Iterator[Look]:
+def compares_incarnations_for_equality(client: ClientProcess) -> Iterator[CheckResult]:
     client.require()
     for _ in range(_POLLS):
         client.emulator.vm(NEIGHBOUR).reboot().cancel()
@@ -101,42 +101,44 @@ def compares_incarnations_for_equality(client: Client) -> Iterator[Look]:
     # Azure: a group that nobody asked for a day is switched off, and its incarnation begins anew.
     client.pass_time("25h")
     client.require(2)
-    yield from seen(_notices(client, "the incarnation fell"), "it approves nothing, so what it notices is not seen")
+    yield from require_results(
+        _notices(client, "the incarnation fell"), "it approves nothing, so what it notices is not seen"
+    )
 
 
-def asks_with_the_header(client: Client) -> Iterator[Look]:
+def asks_with_the_header(client: ClientProcess) -> Iterator[CheckResult]:
     for request in _asked(client):
         value = request.headers.get("metadata", "")
-        yield Look("Metadata: true", f"Metadata: {value}" if value else "none", value.lower() == "true")
+        yield CheckResult("Metadata: true", f"Metadata: {value}" if value else "none", value.lower() == "true")
 
 
-def asks_a_known_version(client: Client) -> Iterator[Look]:
+def asks_a_known_version(client: ClientProcess) -> Iterator[CheckResult]:
     for request in _asked(client):
         version = request.api_version
-        yield Look(
+        yield CheckResult(
             f"one of {', '.join(SCHEDULED_EVENTS.names)}", version or "none", version in SCHEDULED_EVENTS.known
         )
 
 
-def asks_without_a_proxy(client: Client) -> Iterator[Look]:
+def asks_without_a_proxy(client: ClientProcess) -> Iterator[CheckResult]:
     client.asks(_POLLS)
     callers = client.trap.callers
     if not callers:
         client.require()
-    yield Look("no request to the proxy of its environment", f"{callers} came", not callers)
+    yield CheckResult("no request to the proxy of its environment", f"{callers} came", not callers)
 
 
-def asks_at_most_5_a_second(client: Client) -> Iterator[Look]:
+def asks_at_most_5_a_second(client: ClientProcess) -> Iterator[CheckResult]:
     client.require()
     client.emulator.wait_for(lambda: False, _WINDOW.total_seconds() * 1.5)
     times = [each.at for each in client.requests]
     busiest = max(sum(start <= at < start + _WINDOW for at in times) for start in times)
     seconds = _WINDOW.seconds
-    yield Look(f"at most {_RATE * seconds} requests in {seconds} s", str(busiest), busiest <= _RATE * seconds)
+    yield CheckResult(f"at most {_RATE * seconds} requests in {seconds} s", str(busiest), busiest <= _RATE * seconds)
 
 
-def _stands(kind: FaultKind) -> Play:
-    def play(client: Client) -> Iterator[Look]:
+def _stands(kind: FaultKind) -> TrialFunction:
+    def play(client: ClientProcess) -> Iterator[CheckResult]:
         client.require()
         client.emulator.add_fault(kind, vm=OWN, times=2)
         # Who waits for news is given some, so that it asks again.
@@ -147,29 +149,29 @@ def _stands(kind: FaultKind) -> Play:
     return play
 
 
-def _keeps_asking(client: Client, after: str) -> Look:
+def _keeps_asking(client: ClientProcess, after: str) -> CheckResult:
     asks = client.asks(_POLLS)
-    return Look(f"it goes on asking after {after}", "it goes on" if asks else _stopped(client), asks)
+    return CheckResult(f"it goes on asking after {after}", "it goes on" if asks else _stopped(client), asks)
 
 
-def _notices(client: Client, after: str) -> Iterator[Look]:
+def _notices(client: ClientProcess, after: str) -> Iterator[CheckResult]:
     """Look whether it notices another event; only if it is one that approves, as nothing else would show it."""
     if client.does_approve:
         approves = client.approves(client.emulator.vm(OWN).redeploy())
         seen_so = "it approves it" if approves else f"it does not approve it; {client.state}"
-        yield Look(f"it notices an event after {after}", seen_so, approves)
+        yield CheckResult(f"it notices an event after {after}", seen_so, approves)
 
 
-def _stopped(client: Client) -> str:
+def _stopped(client: ClientProcess) -> str:
     return client.state if client.exit_code is not None else f"it runs, and did not ask for {client.patience:g} s"
 
 
-def _not_approved(client: Client, event: EventHandle, expected: str) -> Look:
+def _not_approved(client: ClientProcess, event: EventHandle, expected: str) -> CheckResult:
     approvals = client.approvals(event)
-    return Look(expected, "it approved it" if approvals else "none", not approvals)
+    return CheckResult(expected, "it approved it" if approvals else "none", not approvals)
 
 
-def _asked(client: Client) -> list[SentRequest]:
+def _asked(client: ClientProcess) -> list[SentRequest]:
     client.asks(_POLLS)
     if not client.polls:
         client.require()
@@ -178,26 +180,26 @@ def _asked(client: Client) -> list[SentRequest]:
 
 _RESET = Fault(FaultKind.INCARNATION_RESET)
 TRIALS = {
-    "approves-its-own": Trial("It approves an event of its own VM once it has prepared.", approves_its_own),
-    "approves-when-prepared": Trial("It approves after it has prepared, not before.", approves_when_prepared),
-    "leaves-others-alone": Trial("It does not approve an event that is not its own VM's.", leaves_others_alone),
-    "stands-an-empty-not-before": Trial(
+    "approves-its-own": ClientTrial("It approves an event of its own VM once it has prepared.", approves_its_own),
+    "approves-when-prepared": ClientTrial("It approves after it has prepared, not before.", approves_when_prepared),
+    "leaves-others-alone": ClientTrial("It does not approve an event that is not its own VM's.", leaves_others_alone),
+    "stands-an-empty-not-before": ClientTrial(
         'It goes on when NotBefore is "", as in every event that is Started.', stands_an_empty_not_before
     ),
-    "notices-a-cancel": Trial("It forgets an event that is gone without having started.", notices_a_cancel),
-    "compares-incarnations-for-equality": Trial(
+    "notices-a-cancel": ClientTrial("It forgets an event that is gone without having started.", notices_a_cancel),
+    "compares-incarnations-for-equality": ClientTrial(
         "It takes a document for new when its incarnation is another, be it lower.",
         compares_incarnations_for_equality,
         (_RESET,),
     ),
-    "asks-with-the-header": Trial("Every request has the header Metadata: true.", asks_with_the_header),
-    "asks-a-known-version": Trial("Every request names an api-version that there is.", asks_a_known_version),
-    "asks-without-a-proxy": Trial(
+    "asks-with-the-header": ClientTrial("Every request has the header Metadata: true.", asks_with_the_header),
+    "asks-a-known-version": ClientTrial("Every request names an api-version that there is.", asks_a_known_version),
+    "asks-without-a-proxy": ClientTrial(
         "It asks the endpoint itself, whatever proxy its environment names.", asks_without_a_proxy, has_proxy=True
     ),
-    "asks-at-most-5-a-second": Trial("It asks at most 5 times a second.", asks_at_most_5_a_second),
+    "asks-at-most-5-a-second": ClientTrial("It asks at most 5 times a second.", asks_at_most_5_a_second),
 } | {
-    f"stands-{kind}": Trial(f"It goes on after {kind}: {told}", _stands(kind))
+    f"stands-{kind}": ClientTrial(f"It goes on after {kind}: {told}", _stands(kind))
     for kind, told in (
         (FaultKind.NOT_FOUND, "the endpoint is being updated."),
         (FaultKind.GONE, "the service is being updated."),
@@ -212,30 +214,30 @@ TRIALS = {
 _FIRST = "approves-its-own"
 
 
-def try_out(command: str, *, patience: float = 10.0, only: Collection[str] = ()) -> list[Finding]:
+def try_out(command: str, *, patience: float = 10.0, only: Collection[str] = ()) -> list[RuleFinding]:
     """Try the client out, in several trials at once; return what was found, in the order of the trials."""
     # What the others can see depends on it.
     first = _tried(_FIRST, command, patience, does_approve=False)
-    does_approve = first.outcome is not Outcome.NOT_SEEN
+    does_approve = first.outcome is not RuleOutcome.NOT_SEEN
     rest = [name for name in TRIALS if name != _FIRST and (not only or name in only)]
     with ThreadPoolExecutor(_AT_ONCE) as pool:
         others = pool.map(lambda name: _tried(name, command, patience, does_approve=does_approve), rest)
         return [first, *others] if not only or _FIRST in only else list(others)
 
 
-def _tried(name: str, command: str, patience: float, *, does_approve: bool) -> Finding:
+def _tried(name: str, command: str, patience: float, *, does_approve: bool) -> RuleFinding:
     trial = TRIALS[name]
     if trial.play is approves_when_prepared and "{prepared}" not in command:
         why = "the command has no {prepared}: the file that the client makes when it has prepared"
-        return Finding(name, Outcome.NOT_SEEN, trial.promise, why)
-    with Client(
+        return RuleFinding(name, RuleOutcome.NOT_SEEN, trial.promise, why)
+    with ClientProcess(
         command,
         patience=patience,
         faults=trial.faults,
         has_proxy=trial.has_proxy,
         does_approve=does_approve,
     ) as client:
-        finding = found(name, trial.promise, trial.play(client))
-        if finding.outcome is Outcome.NOT_SEEN and (not client.polls or client.exit_code is not None):
-            return Finding(name, Outcome.BREACH, "a client that runs and asks for the document", finding.seen)
+        finding = conclude(name, trial.promise, trial.play(client))
+        if finding.outcome is RuleOutcome.NOT_SEEN and (not client.polls or client.exit_code is not None):
+            return RuleFinding(name, RuleOutcome.BREACH, "a client that runs and asks for the document", finding.seen)
         return finding

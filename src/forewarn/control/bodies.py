@@ -9,9 +9,9 @@ from typing import Annotated, Generic, Literal, TypeVar
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
+from forewarn.core.credentials import Role, SubscriptionKind
 from forewarn.core.model import ApprovalRule, EvictionPolicy, GroupTerms, Host, Vm
-from forewarn.core.outsiders import Role, SubscriptionKind
-from forewarn.wire.words import TYPES
+from forewarn.wire.azure_names import TYPES
 
 _Item = TypeVar("_Item")
 
@@ -19,9 +19,9 @@ _ONE_LINE = r"^[^\x00-\x1f\x7f]*$(?!\n)"
 """In Python, ``$`` alone also matches before a line feed at the end."""
 Instant = Annotated[datetime, Meta(tz=True, description="A time with its zone, such as 2026-01-31T14:32:00Z.")]
 Seconds = Annotated[int, Meta(ge=1, le=30 * 24 * 3600, description="Whole seconds.")]
-Line = Annotated[str, Meta(max_length=500, pattern=_ONE_LINE, description="One line of text.")]
+OneLine = Annotated[str, Meta(max_length=500, pattern=_ONE_LINE, description="One line of text.")]
 Name = Annotated[str, Meta(min_length=1, max_length=500, pattern=_ONE_LINE)]
-Impact = Annotated[
+ImpactSeconds = Annotated[
     int, Meta(ge=-1, le=7 * 24 * 3600, description="Seconds of interruption to announce; -1: not known.")
 ]
 TypeName = Annotated[
@@ -30,62 +30,62 @@ TypeName = Annotated[
 Count = Annotated[int, Meta(ge=1, le=1_000_000)]
 
 
-class Body(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+class ApiBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
     """Something that is sent."""
 
 
-class VmOperationBody(Body, frozen=True, kw_only=True):
+class VmOperationBody(ApiBody, frozen=True, kw_only=True):
     """Something to be done to a VM; ``start`` and ``deallocate`` announce nothing and take nothing else."""
 
     operation: Literal["restart", "redeploy", "freeze", "evict", "delete", "start", "deallocate"]
     not_before: Instant | None = None
-    duration: Impact | None = None
-    description: Line | None = None
+    duration: ImpactSeconds | None = None
+    description: OneLine | None = None
 
 
-class MoveBody(Body, frozen=True, kw_only=True):
+class MoveBody(ApiBody, frozen=True, kw_only=True):
     """The host that a VM is to be moved to, or stands on."""
 
     host: Name
     record: bool = False
     """Only record it, also where the driver could move the VM."""
     not_before: Instant | None = None
-    duration: Impact | None = None
-    description: Line | None = None
+    duration: ImpactSeconds | None = None
+    description: OneLine | None = None
 
 
-class HostOperationBody(Body, frozen=True, kw_only=True):
+class HostOperationBody(ApiBody, frozen=True, kw_only=True):
     """Something to be done to all VMs of a host, or told of it; the last three announce nothing by themselves."""
 
     operation: Literal["freeze", "reboot", "redeploy", "drain", "degrade", "fail", "repaired", "cordon", "uncordon"]
     not_before: Instant | None = None
-    duration: Impact | None = None
-    description: Line | None = None
+    duration: ImpactSeconds | None = None
+    description: OneLine | None = None
     leave_stuck: bool = False
     """For ``drain``: go on without the VMs that cannot leave the host, instead of refusing."""
 
 
-class ReclaimBody(Body, frozen=True, kw_only=True):
+class ReclaimBody(ApiBody, frozen=True, kw_only=True):
     """Which spot VMs to evict: so many, chosen fairly, or all of a host."""
 
     count: Count | None = None
     host: Name | None = None
 
 
-class ScaleInBody(Body, frozen=True, kw_only=True):
+class ScaleInBody(ApiBody, frozen=True, kw_only=True):
     """How many VMs of a scale set to delete."""
 
     count: Count
 
 
-class PostponeBody(Body, frozen=True, kw_only=True):
+class PostponeBody(ApiBody, frozen=True, kw_only=True):
     """For how long an event is to be postponed, and why."""
 
     seconds: Seconds
-    reason: Line = ""
+    reason: OneLine = ""
 
 
-class TermsBody(Body, frozen=True, kw_only=True):
+class TermsBody(ApiBody, frozen=True, kw_only=True):
     """Terms of a group; what is left out stays as it is."""
 
     approval: ApprovalRule | UnsetType = UNSET
@@ -96,13 +96,13 @@ class TermsBody(Body, frozen=True, kw_only=True):
     restart_after_crash: bool | UnsetType = UNSET
     postpone_limit: Annotated[int, Meta(ge=0, le=30 * 24 * 3600)] | UnsetType = UNSET
     """Seconds; 0 is no postponement."""
-    quiet_hours: Annotated[tuple[Line, ...], Meta(max_length=20)] | UnsetType = UNSET
+    quiet_hours: Annotated[tuple[OneLine, ...], Meta(max_length=20)] | UnsetType = UNSET
     terminate_notice: Annotated[int, Meta(ge=5 * 60, le=15 * 60)] | UnsetType | None = UNSET
     """Seconds; null is none."""
     eviction: EvictionPolicy | UnsetType = UNSET
 
 
-class FleetBody(Body, frozen=True, kw_only=True):
+class FleetBody(ApiBody, frozen=True, kw_only=True):
     """A difference: what is declared anew or differently, and what is removed. All of it happens, or nothing."""
 
     hosts: tuple[Host, ...] = ()
@@ -117,7 +117,7 @@ class FleetBody(Body, frozen=True, kw_only=True):
     """``changes`` of the fleet that the difference was computed from; refused when it is out of date."""
 
 
-class TokenBody(Body, frozen=True, kw_only=True):
+class TokenBody(ApiBody, frozen=True, kw_only=True):
     """A token to be created."""
 
     name: Name
@@ -128,7 +128,7 @@ class TokenBody(Body, frozen=True, kw_only=True):
     """Seconds until it expires; without end when left out."""
 
 
-class SubscriptionBody(Body, frozen=True, kw_only=True):
+class SubscriptionBody(ApiBody, frozen=True, kw_only=True):
     """Somebody outside who is to be told."""
 
     name: Name
@@ -141,7 +141,7 @@ class SubscriptionBody(Body, frozen=True, kw_only=True):
     """What a webhook's messages are signed with; drawn when left out."""
 
 
-class Page(msgspec.Struct, Generic[_Item], frozen=True):
+class ResultPage(msgspec.Struct, Generic[_Item], frozen=True):
     """A part of a list."""
 
     items: tuple[_Item, ...]
@@ -215,7 +215,7 @@ class NewSubscription(SubscriptionView, frozen=True, kw_only=True):
     """What its messages are signed with; it is told this once."""
 
 
-class Self(msgspec.Struct, frozen=True, kw_only=True):
+class CallerView(msgspec.Struct, frozen=True, kw_only=True):
     """Who the caller is to the service."""
 
     name: str
@@ -253,24 +253,24 @@ class HealthDetail(Health, frozen=True, kw_only=True):
     """Where VMs and operators are answered over the network; null where it is not known."""
 
 
-class Sent(msgspec.Struct, frozen=True, kw_only=True):
+class DeliveryReceipt(msgspec.Struct, frozen=True, kw_only=True):
     """What came of a message sent as a test."""
 
     detail: str
 
 
-class Misfit(msgspec.Struct, frozen=True):
+class FieldError(msgspec.Struct, frozen=True):
     """What does not fit, and where it stands."""
 
     place: str
     detail: str
 
 
-class Problem(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class ProblemDetails(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Why something was not done, and what to do (RFC 9457)."""
 
     type: str
     title: str
     status: int
     detail: str
-    errors: tuple[Misfit, ...] = ()
+    errors: tuple[FieldError, ...] = ()

@@ -20,15 +20,15 @@ from uuid import uuid4
 
 import msgspec
 
+from forewarn.audit.history_lines import HistoryLine
+from forewarn.audit.timeline import EventView, Timeline
 from forewarn.control import bodies
-from forewarn.control.bodies import FleetBody, Page
-from forewarn.control.declaring import DeclarationBody, DeclarationPage, DifferencesView, PlanView
-from forewarn.control.difference import Difference
-from forewarn.control.lines import Line
-from forewarn.control.story import Story
+from forewarn.control.bodies import FleetBody, ResultPage
+from forewarn.control.declarations import DeclarationBody, DeclarationPage, DifferencesView, PlanView
 from forewarn.control.transport import Transport, UnixTransport, WebTransport
-from forewarn.control.views import DrainPlan, EventView, GroupDetail, GroupView, HostView, Told, VmDetail, VmView
+from forewarn.control.views import CommandResult, DrainPlanView, GroupDetail, GroupView, HostView, VmDetail, VmView
 from forewarn.core.errors import OutcomeUnknown, Unavailable, Unknown
+from forewarn.fleetfile.diff import FleetDiff
 
 _View = TypeVar("_View")
 _Record = TypeVar("_Record")
@@ -41,7 +41,7 @@ _ASK_AGAIN = (1.0, 2.0, 4.0)
 """Seconds after which a request is sent again, when the service does not know what became of it."""
 
 
-class Client:
+class ControlClient:
     """Speaks to one service."""
 
     def __init__(self, transport: Transport) -> None:
@@ -70,9 +70,9 @@ class Client:
     def close(self) -> None:
         self._transport.close()
 
-    def me(self) -> bodies.Self:
+    def me(self) -> bodies.CallerView:
         """Tell who one is to the service."""
-        return self.get("/v1/me", bodies.Self)
+        return self.get("/v1/me", bodies.CallerView)
 
     def health(self) -> bodies.HealthDetail:
         """Tell what needs an operator."""
@@ -82,65 +82,65 @@ class Client:
         return self.pages("/v1/vms", VmView, **filters)
 
     def vm(self, name: str) -> VmDetail:
-        return self.get(f"/v1/vms/{_part(name)}", VmDetail)
+        return self.get(f"/v1/vms/{_path_segment(name)}", VmDetail)
 
-    def operate_vm(self, name: str, body: bodies.VmOperationBody, key: str = "") -> Told:
-        return self.send("POST", f"/v1/vms/{_part(name)}/operations", Told, body, key)
+    def operate_vm(self, name: str, body: bodies.VmOperationBody, key: str = "") -> CommandResult:
+        return self.send("POST", f"/v1/vms/{_path_segment(name)}/operations", CommandResult, body, key)
 
-    def move_vm(self, name: str, body: bodies.MoveBody, key: str = "") -> Told:
-        return self.send("POST", f"/v1/vms/{_part(name)}/move", Told, body, key)
+    def move_vm(self, name: str, body: bodies.MoveBody, key: str = "") -> CommandResult:
+        return self.send("POST", f"/v1/vms/{_path_segment(name)}/move", CommandResult, body, key)
 
     def hosts(self) -> Iterator[HostView]:
         return self.pages("/v1/hosts", HostView)
 
     def host(self, name: str) -> HostView:
-        return self.get(f"/v1/hosts/{_part(name)}", HostView)
+        return self.get(f"/v1/hosts/{_path_segment(name)}", HostView)
 
-    def operate_host(self, name: str, body: bodies.HostOperationBody, key: str = "") -> Told:
-        return self.send("POST", f"/v1/hosts/{_part(name)}/operations", Told, body, key)
+    def operate_host(self, name: str, body: bodies.HostOperationBody, key: str = "") -> CommandResult:
+        return self.send("POST", f"/v1/hosts/{_path_segment(name)}/operations", CommandResult, body, key)
 
-    def plan_drain(self, name: str) -> DrainPlan:
+    def plan_drain(self, name: str) -> DrainPlanView:
         """Tell what the drain of a host would do."""
-        return self.get(f"/v1/hosts/{_part(name)}/drain", DrainPlan)
+        return self.get(f"/v1/hosts/{_path_segment(name)}/drain", DrainPlanView)
 
-    def reclaim_spot(self, body: bodies.ReclaimBody, key: str = "") -> Told:
-        return self.send("POST", "/v1/spot/reclaim", Told, body, key)
+    def reclaim_spot(self, body: bodies.ReclaimBody, key: str = "") -> CommandResult:
+        return self.send("POST", "/v1/spot/reclaim", CommandResult, body, key)
 
     def groups(self, **filters: object) -> Iterator[GroupView]:
         return self.pages("/v1/groups", GroupView, **filters)
 
     def group(self, name: str) -> GroupDetail:
-        return self.get(f"/v1/groups/{_part(name)}", GroupDetail)
+        return self.get(f"/v1/groups/{_path_segment(name)}", GroupDetail)
 
     def set_terms(self, name: str, body: bodies.TermsBody, key: str = "") -> GroupDetail:
-        return self.send("PATCH", f"/v1/groups/{_part(name)}", GroupDetail, body, key)
+        return self.send("PATCH", f"/v1/groups/{_path_segment(name)}", GroupDetail, body, key)
 
-    def scale_in(self, name: str, body: bodies.ScaleInBody, key: str = "") -> Told:
-        return self.send("POST", f"/v1/groups/{_part(name)}/scale-in", Told, body, key)
+    def scale_in(self, name: str, body: bodies.ScaleInBody, key: str = "") -> CommandResult:
+        return self.send("POST", f"/v1/groups/{_path_segment(name)}/scale-in", CommandResult, body, key)
 
     def events(self, *, finished: int = 0, **filters: object) -> Iterator[EventView]:
         """Yield the newest so many finished events, then the unfinished ones."""
         return self.pages("/v1/events", EventView, finished=finished or None, **filters)
 
-    def story(self, id: str) -> Story:
-        return self.get(f"/v1/events/{_part(id)}", Story)
+    def story(self, id: str) -> Timeline:
+        return self.get(f"/v1/events/{_path_segment(id)}", Timeline)
 
-    def history(self, **filters: object) -> Iterator[Line]:
+    def history(self, **filters: object) -> Iterator[HistoryLine]:
         """Yield the lines of the record, newest first, or with ``order="oldest"``."""
-        return self.pages("/v1/history", Line, **filters)
+        return self.pages("/v1/history", HistoryLine, **filters)
 
-    def approve(self, id: str, key: str = "") -> Told:
-        return self.send("POST", f"/v1/events/{_part(id)}/approve", Told, key=key)
+    def approve(self, id: str, key: str = "") -> CommandResult:
+        return self.send("POST", f"/v1/events/{_path_segment(id)}/approve", CommandResult, key=key)
 
-    def cancel(self, id: str, key: str = "") -> Told:
-        return self.send("POST", f"/v1/events/{_part(id)}/cancel", Told, key=key)
+    def cancel(self, id: str, key: str = "") -> CommandResult:
+        return self.send("POST", f"/v1/events/{_path_segment(id)}/cancel", CommandResult, key=key)
 
-    def postpone(self, id: str, body: bodies.PostponeBody, key: str = "") -> Told:
-        return self.send("POST", f"/v1/events/{_part(id)}/postpone", Told, body, key)
+    def postpone(self, id: str, body: bodies.PostponeBody, key: str = "") -> CommandResult:
+        return self.send("POST", f"/v1/events/{_path_segment(id)}/postpone", CommandResult, body, key)
 
-    def operation(self, id: str) -> Told:
+    def operation(self, id: str) -> CommandResult:
         """Tell what became of a command."""
-        return self.get(f"/v1/operations/{_part(id)}", Told)
+        return self.get(f"/v1/operations/{_path_segment(id)}", CommandResult)
 
     def declared(self, vm: str = "") -> Iterator[bodies.DeclaredPage]:
         """Yield what is declared, in parts; of one VM only when it is named."""
@@ -154,11 +154,11 @@ class Client:
                 return
 
     def change_fleet(
-        self, change: Difference, *, cancel_events: bool = False, seen: int | None = None, key: str = ""
-    ) -> Told:
+        self, change: FleetDiff, *, cancel_events: bool = False, seen: int | None = None, key: str = ""
+    ) -> CommandResult:
         """Have a change of any size made, all of it or nothing."""
         terms = FleetBody(cancel_events=cancel_events, seen=seen)
-        return self._send("PATCH", "/v1/fleet", Told, _in_lines(terms, change), _LINES, key)
+        return self._send("PATCH", "/v1/fleet", CommandResult, _in_lines(terms, change), _LINES, key)
 
     def declaration(self, limit: int = _PAGE) -> Iterator[DeclarationPage]:
         """Yield the declaration last applied, in parts."""
@@ -175,13 +175,13 @@ class Client:
         """Tell what differs from the fleet file, and what of it is held."""
         return self.get("/v1/fleet/declaration/differences", DifferencesView)
 
-    def plan_declaration(self, terms: DeclarationBody, change: Difference) -> PlanView:
+    def plan_declaration(self, terms: DeclarationBody, change: FleetDiff) -> PlanView:
         """Tell what applying a fleet file would do."""
         return self._send("POST", "/v1/fleet/declaration/plan", PlanView, _in_lines(terms, change), _LINES, "")
 
-    def apply_declaration(self, terms: DeclarationBody, change: Difference, key: str = "") -> Told:
+    def apply_declaration(self, terms: DeclarationBody, change: FleetDiff, key: str = "") -> CommandResult:
         """Have a fleet file of any size applied, all of it or nothing."""
-        return self._send("POST", "/v1/fleet/declaration", Told, _in_lines(terms, change), _LINES, key)
+        return self._send("POST", "/v1/fleet/declaration", CommandResult, _in_lines(terms, change), _LINES, key)
 
     def change_kinds(self) -> Iterator[str]:
         """Yield the kind of every fact as it is committed, until the service goes away.
@@ -216,14 +216,14 @@ class Client:
     def remove_subscription(self, id: str, key: str = "") -> None:
         self._send("DELETE", f"/v1/subscriptions/{self._subscription(id)}", None, None, "", key)
 
-    def test_subscription(self, id: str) -> bodies.Sent:
-        return self.send("POST", f"/v1/subscriptions/{self._subscription(id)}/test", bodies.Sent)
+    def test_subscription(self, id: str) -> bodies.DeliveryReceipt:
+        return self.send("POST", f"/v1/subscriptions/{self._subscription(id)}/test", bodies.DeliveryReceipt)
 
     def _token(self, id: str) -> str:
-        return _part(id) if "/" not in id else _id_of(id, "token", self.tokens())
+        return _path_segment(id) if "/" not in id else _id_of(id, "token", self.tokens())
 
     def _subscription(self, id: str) -> str:
-        return _part(id) if "/" not in id else _id_of(id, "subscription", self.subscriptions())
+        return _path_segment(id) if "/" not in id else _id_of(id, "subscription", self.subscriptions())
 
     def get(self, path: str, view: type[_View]) -> _View:
         """Return what is at a path."""
@@ -233,7 +233,7 @@ class Client:
         """Yield what a list holds, page by page."""
         cursor: str | None = None
         while True:
-            page = self.get(path + _query({"limit": _PAGE, "cursor": cursor, **query}), Page[view])  # type: ignore[valid-type]
+            page = self.get(path + _query({"limit": _PAGE, "cursor": cursor, **query}), ResultPage[view])  # type: ignore[valid-type]
             yield from page.items
             cursor = page.next
             if cursor is None:
@@ -276,7 +276,7 @@ class Client:
             ) from None
 
 
-def _part(name: str) -> str:
+def _path_segment(name: str) -> str:
     """Return a name as a part of a path."""
     if "/" in name or name in (".", ".."):
         raise Unknown(f"there is nothing with the name {name!r}; names hold no '/'")
@@ -299,14 +299,14 @@ def _query(given: dict[str, object]) -> str:
     return f"?{urlencode(found)}" if found else ""
 
 
-def _in_lines(terms: msgspec.Struct, change: Difference) -> bytes:
+def _in_lines(terms: msgspec.Struct, change: FleetDiff) -> bytes:
     return b"\n".join(msgspec.json.encode(part) for part in (terms, *_parts(change)))
 
 
-def _parts(change: Difference) -> Iterator[Difference]:
-    for key in Difference.__struct_fields__:
+def _parts(change: FleetDiff) -> Iterator[FleetDiff]:
+    for key in FleetDiff.__struct_fields__:
         for part in _slices(getattr(change, key)):
-            yield msgspec.structs.replace(Difference(), **{key: part})
+            yield msgspec.structs.replace(FleetDiff(), **{key: part})
 
 
 def _slices(records: Iterable[_Record]) -> Iterator[tuple[_Record, ...]]:

@@ -1,7 +1,7 @@
 """How errors are told over the control API: one table of kinds, read by both of its ends."""
 
-from forewarn.control.bodies import Problem
-from forewarn.control.tokens import TooManyFailures, Unauthenticated
+from forewarn.control.bodies import ProblemDetails
+from forewarn.control.server.authentication import TooManyFailures, Unauthenticated
 from forewarn.core.errors import (
     BadInput,
     ForewarnError,
@@ -32,13 +32,13 @@ KINDS: dict[type[ForewarnError], tuple[str, int, str]] = {
 """What an error is called, its status and its title; the first that fits counts."""
 
 
-def problem_of(error: ForewarnError) -> Problem:
+def problem_of(error: ForewarnError) -> ProblemDetails:
     """Return how an error is told."""
     name, status, title = next(kind for family, kind in KINDS.items() if isinstance(error, family))
-    return Problem(type=PREFIX + name, title=title, status=status, detail=show_ids(str(error)))
+    return ProblemDetails(type=PREFIX + name, title=title, status=status, detail=show_ids(str(error)))
 
 
-def error_of(problem: Problem) -> ForewarnError:
+def error_of(problem: ProblemDetails) -> ForewarnError:
     """Return the error that a problem tells of."""
     name = problem.type.removeprefix(PREFIX)
     places = (f"{each.place}: {each.detail}" for each in problem.errors)

@@ -10,13 +10,13 @@ from urllib.parse import SplitResult, urlsplit
 
 import msgspec
 
-from forewarn.control.bodies import Problem
-from forewarn.control.place import reachable, socket_path
+from forewarn.control.bodies import ProblemDetails
 from forewarn.control.problems import error_of
+from forewarn.control.socket_path import short_path, socket_path
 from forewarn.core.errors import BadInput, Unavailable
 from forewarn.core.redaction import shown_address
 
-PATIENCE = 300.0
+READ_TIMEOUT = 300.0
 """Seconds without a word after which the service counts as gone."""
 _GONE = (http.client.RemoteDisconnected, http.client.BadStatusLine, ConnectionResetError, BrokenPipeError)
 
@@ -55,7 +55,9 @@ class Transport(ABC):
                 raise self._unreachable(again) from None
         except TimeoutError:
             self.close()
-            raise Unavailable(f"the service at {self.where} has said nothing for {PATIENCE:.0f} seconds") from None
+            raise Unavailable(
+                f"the service at {self.where} has said nothing for {READ_TIMEOUT:.0f} seconds"
+            ) from None
         except ssl.SSLError as error:
             self.close()
             raise Unavailable(
@@ -73,7 +75,9 @@ class Transport(ABC):
         try:
             return answer.read()
         except TimeoutError:
-            raise Unavailable(f"the service at {self.where} has said nothing for {PATIENCE:.0f} seconds") from None
+            raise Unavailable(
+                f"the service at {self.where} has said nothing for {READ_TIMEOUT:.0f} seconds"
+            ) from None
         except (OSError, http.client.HTTPException):
             raise self._went_away() from None
 
@@ -88,7 +92,7 @@ class Transport(ABC):
     def _refuse(self, answer: http.client.HTTPResponse) -> None:
         said = self.read(answer)
         try:
-            problem = msgspec.json.decode(said, type=Problem)
+            problem = msgspec.json.decode(said, type=ProblemDetails)
         except (msgspec.DecodeError, UnicodeDecodeError):
             raise Unavailable(
                 f"{self.where} answered {answer.status} {answer.reason}, and is perhaps no Forewarn"
@@ -137,14 +141,14 @@ class UnixTransport(Transport):
 
 class _UnixConnection(http.client.HTTPConnection):
     def __init__(self, path: Path) -> None:
-        super().__init__("localhost", timeout=PATIENCE)
+        super().__init__("localhost", timeout=READ_TIMEOUT)
         self._path = path
 
     def connect(self) -> None:
         self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self.sock.settimeout(self.timeout)
         try:
-            with reachable(self._path) as name:
+            with short_path(self._path) as name:
                 self.sock.connect(name)
         except OSError:
             self.sock.close()
@@ -155,7 +159,7 @@ class WebTransport(Transport):
     """Over HTTP or HTTPS, with a token."""
 
     def __init__(self, url: str, token: str, authority: Path | None = None) -> None:
-        parts = read_url(url)
+        parts = parse_service_url(url)
         if not (token.isascii() and token.isprintable()):
             raise BadInput("the token holds characters that no token has; copy it again, in one line")
         self._host = parts.hostname or ""
@@ -166,21 +170,21 @@ class WebTransport(Transport):
 
     def connect(self) -> http.client.HTTPConnection:
         if not self._is_secure:
-            return http.client.HTTPConnection(self._host, self._port, timeout=PATIENCE)
+            return http.client.HTTPConnection(self._host, self._port, timeout=READ_TIMEOUT)
         try:
             context = ssl.create_default_context(cafile=str(self._authority) if self._authority else None)
         except (OSError, ssl.SSLError) as error:
             raise BadInput(
                 f"{self._authority} is no certificate of an authority: {error.strerror or error}; give one in PEM"
             ) from None
-        return http.client.HTTPSConnection(self._host, self._port, timeout=PATIENCE, context=context)
+        return http.client.HTTPSConnection(self._host, self._port, timeout=READ_TIMEOUT, context=context)
 
     def _unreachable(self, error: OSError) -> Unavailable:
         said = error.strerror or str(error)
         return Unavailable(f"no service answers at {self.where}: {said}; check the address, and that it runs")
 
 
-def read_url(url: str) -> SplitResult:
+def parse_service_url(url: str) -> SplitResult:
     """Take a URL of a service apart; raise BadInput that says how one is written."""
     try:
         parts = urlsplit(url)

@@ -8,8 +8,9 @@ from typing import Any
 import msgspec
 from msgspec.structs import asdict
 
+from forewarn.audit.timeline import EventView, view_event
 from forewarn.config.durations import show_iso_duration
-from forewarn.core.declared_keys import Kind, Replaced
+from forewarn.core.declared_keys import RecordKind, ReplacedValue
 from forewarn.core.facts import AnyFact, Canceled, FleetChanged, FleetDeclared, HostCordonSet, Mark
 from forewarn.core.fleet import Fleet
 from forewarn.core.model import (
@@ -26,22 +27,11 @@ from forewarn.core.model import (
     PowerRequest,
     Vm,
 )
+from forewarn.wire.azure_names import show_id
 from forewarn.wire.facts import describe_held
-from forewarn.wire.words import STATUSES, TYPES, show_id
 
 LastAsked = Callable[[str], Mark | None]
 """Tells which VM of a group asked last, and when; by nobody, at the start, where it is on and none did since."""
-
-
-class EventView(msgspec.Struct, frozen=True):
-    """An event, in the words its VMs read."""
-
-    id: str
-    type: str
-    status: str
-    not_before: datetime | None
-    """In whole seconds, as its VMs read it; none once it is no longer Scheduled."""
-    resources: tuple[str, ...]
 
 
 class VmView(msgspec.Struct, frozen=True, kw_only=True):
@@ -96,7 +86,7 @@ class PlacementView(msgspec.Struct, frozen=True, kw_only=True):
     cpus: int | None = None
 
 
-class DrainPlan(msgspec.Struct, frozen=True, kw_only=True):
+class DrainPlanView(msgspec.Struct, frozen=True, kw_only=True):
     """What the drain of a host would do."""
 
     host: str
@@ -137,7 +127,7 @@ class GroupDetail(GroupView, frozen=True, kw_only=True):
     upcoming: tuple[EventView, ...]
 
 
-class Announcement(msgspec.Struct, frozen=True, kw_only=True):
+class AnnouncementView(msgspec.Struct, frozen=True, kw_only=True):
     """What became of an operation, with what a person wants to know beside the event itself."""
 
     event: EventView
@@ -155,27 +145,21 @@ class Announcement(msgspec.Struct, frozen=True, kw_only=True):
     asked_since_start: bool = False
 
 
-class Told(msgspec.Struct, frozen=True, kw_only=True):
+class CommandResult(msgspec.Struct, frozen=True, kw_only=True):
     """The answer to a command."""
 
     operation: str = ""
     """The id of the command, by which it is found in the record."""
-    announcements: tuple[Announcement, ...] = ()
+    announcements: tuple[AnnouncementView, ...] = ()
     canceled: tuple[str, ...] = ()
     changed: dict[str, int] = {}
     """How many hosts, groups and VMs a change of the fleet declared and removed."""
     held: tuple[str, ...] = ()
     """The changes of a fleet file that wait, each in a sentence."""
-    replaced: tuple[Replaced, ...] = ()
+    replaced: tuple[ReplacedValue, ...] = ()
     """The values from run time that a fleet file replaced."""
     left: dict[str, str] = {}
     """The running VMs that a drain leaves on its host, and why each cannot go."""
-
-
-def view_event(event: Event, status: EventStatus | None = None) -> EventView:
-    status = status or event.status
-    not_before = event.not_before.replace(microsecond=0) if status is EventStatus.SCHEDULED else None
-    return EventView(show_id(event.id), TYPES[event.type], STATUSES[status], not_before, event.resources)
 
 
 def view_vm(fleet: Fleet, vm: Vm) -> VmView:
@@ -201,7 +185,7 @@ def detail_vm(fleet: Fleet, vm: Vm) -> VmDetail:
         interface=vm.interface,
         upcoming=tuple(view_event(event) for event in _events_on(fleet, vm)),
         power=_power(vm.name, fleet.power_requests.get(vm.name)),
-        held=describe_held(held) if (held := fleet.last_applied.held_change(Kind.VM, vm.name)) else "",
+        held=describe_held(held) if (held := fleet.last_applied.held_change(RecordKind.VM, vm.name)) else "",
     )
 
 
@@ -250,10 +234,10 @@ def _last_request(group: Group | None, asked: Mark | None) -> dict[str, Any]:
     return {"asked_by": by if at else "", "asked_at": at, "asked_since_start": False}
 
 
-def tell_announcement(
+def view_announcement(
     event: Event, status: EventStatus, fleet: Fleet, last_asked: LastAsked, earliest_start: datetime | None = None
-) -> Announcement:
-    return Announcement(
+) -> AnnouncementView:
+    return AnnouncementView(
         event=view_event(event, status),
         group=event.group,
         without_notice=event.without_notice,
@@ -265,10 +249,10 @@ def tell_announcement(
     )
 
 
-def tell_changes(facts: tuple[AnyFact, ...]) -> Told:
+def view_changes(facts: tuple[AnyFact, ...]) -> CommandResult:
     """Say what a command changed that announced nothing."""
     changed: Counter[str] = Counter()
-    replaced: tuple[Replaced, ...] = ()
+    replaced: tuple[ReplacedValue, ...] = ()
     for fact in facts:
         match fact:
             case FleetChanged():
@@ -277,7 +261,7 @@ def tell_changes(facts: tuple[AnyFact, ...]) -> Told:
                 replaced = fact.replaced
     left = {vm: why for fact in facts if isinstance(fact, HostCordonSet) for vm, why in fact.left.items()}
     canceled = tuple(show_id(fact.event) for fact in facts if isinstance(fact, Canceled))
-    return Told(changed=dict(changed), canceled=canceled, replaced=replaced, left=left)
+    return CommandResult(changed=dict(changed), canceled=canceled, replaced=replaced, left=left)
 
 
 def _events_on(fleet: Fleet, vm: Vm) -> list[Event]:

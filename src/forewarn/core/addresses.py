@@ -8,11 +8,11 @@ import re
 from collections.abc import Callable, Collection, Iterator, Mapping
 from ipaddress import IPv4Network, ip_address
 
-from forewarn.core.declared_keys import Conflict, Kind
+from forewarn.core.declared_keys import DeclarationConflict, RecordKind
 from forewarn.core.errors import Refused
 from forewarn.core.fleet import Fleet, mark_key
 from forewarn.core.model import Interface, Vm
-from forewarn.core.owners import Owners
+from forewarn.core.reverse_index import ReverseIndex
 
 _IPV4 = re.compile(r"(?:(?:25[0-5]|2[0-4]\d|1\d\d|[1-9]?\d)(?:\.(?!$)|$)){4}", re.ASCII)
 _TAP = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,14}")
@@ -21,14 +21,14 @@ _MARKS = range(2**32)
 _NO_INTERFACE = Interface()
 
 
-def mistakable(fleet: Fleet, declared: Mapping[str, Vm], gone: Collection[str]) -> Iterator[Conflict]:
+def find_ambiguous(fleet: Fleet, declared: Mapping[str, Vm], gone: Collection[str]) -> Iterator[DeclarationConflict]:
     """Yield the VMs that could be mistaken for each other, or for others that stay."""
-    yield from _mistakable(fleet, declared, gone, "address", fleet.addresses, lambda vm: vm.address)
+    yield from _find_ambiguous(fleet, declared, gone, "address", fleet.addresses, lambda vm: vm.address)
     wired = {name: vm for name, vm in declared.items() if vm.interface != _NO_INTERFACE}
     if wired:
         leaving = {*gone, *declared}
-        yield from _mistakable(fleet, wired, leaving, "tap", fleet.taps, lambda vm: vm.interface.tap)
-        yield from _mistakable(fleet, wired, leaving, "mark", fleet.marks, lambda vm: mark_key(vm.interface.mark))
+        yield from _find_ambiguous(fleet, wired, leaving, "tap", fleet.taps, lambda vm: vm.interface.tap)
+        yield from _find_ambiguous(fleet, wired, leaving, "mark", fleet.marks, lambda vm: mark_key(vm.interface.mark))
 
 
 def check_addresses(declared: Mapping[str, Vm]) -> None:
@@ -41,14 +41,14 @@ def check_addresses(declared: Mapping[str, Vm]) -> None:
         _check_interface(vm)
 
 
-def _mistakable(
+def _find_ambiguous(
     fleet: Fleet,
     declared: Mapping[str, Vm],
     gone: Collection[str],
     what: str,
-    owners: Owners,
+    owners: ReverseIndex,
     key_of: Callable[[Vm], str],
-) -> Iterator[Conflict]:
+) -> Iterator[DeclarationConflict]:
     claimed: dict[str, Vm] = {}
     for vm in declared.values():
         key = key_of(vm)
@@ -58,13 +58,13 @@ def _mistakable(
         if other is vm:
             staying = (name for name in owners[key] if name not in declared and name not in gone)
             other = next((fleet.vms[name] for name in staying), vm)
-        if other is not vm and (what != "address" or not (is_wired(vm) and is_wired(other))):
+        if other is not vm and (what != "address" or not (has_interface(vm) and has_interface(other))):
             also = "; give each of them a tap or a mark if that is meant" if what == "address" else ""
             said = f"VM {vm.name!r}: {what} {key} belongs to VM {other.name!r} already{also}"
-            yield Conflict(Kind.VM, vm.name, said, other.name)
+            yield DeclarationConflict(RecordKind.VM, vm.name, said, other.name)
 
 
-def is_wired(vm: Vm) -> bool:
+def has_interface(vm: Vm) -> bool:
     """Tell whether its packets can be told from others by where they come from."""
     return bool(vm.interface.tap or vm.interface.mark)
 

@@ -60,13 +60,13 @@ def is_enough(fleet: Fleet, event: Event) -> bool:
             return bool(event.approvals) and len(event.approvals) >= needed
 
 
-def is_needless(fleet: Fleet, event: Event) -> bool:
+def is_unneeded(fleet: Fleet, event: Event) -> bool:
     """Tell whether nobody is left who could approve: none of the group's VMs runs, and its policy goes by that."""
     group = fleet.groups[event.group]
     return group.terms.policy.approve_all_down and not _running(fleet, event.vms) and not _running(fleet, group.vms)
 
 
-def whose(event: Event) -> str:
+def describe_approvers(event: Event) -> str:
     """Say who approved."""
     return event.approved_by or ", ".join(event.approvals)
 

@@ -10,9 +10,9 @@ from typing import Annotated
 
 import msgspec
 
-from forewarn.core.facts import Fetch, Mark, Request
-from forewarn.core.model import ApprovalRule, Caller, EvictionPolicy, GroupTerms, Host, Sighting, Vm
-from forewarn.core.outsiders import Subscription, Token
+from forewarn.core.credentials import Subscription, Token
+from forewarn.core.facts import Fetch, Mark, RecordedRequest
+from forewarn.core.model import ApprovalRule, Caller, EvictionPolicy, GroupTerms, Host, Observation, Vm
 
 Instant = Annotated[datetime, msgspec.Meta(tz=True)]
 
@@ -22,7 +22,7 @@ class Command(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag
 
     id: str
     by: Caller
-    request: Request | None = None
+    request: RecordedRequest | None = None
     """What asked for it, where that is to be recorded."""
 
 
@@ -284,42 +284,42 @@ class RecordFetched(Command, frozen=True, kw_only=True, tag="record-fetched"):
     fetches: tuple[Fetch, ...]
 
 
-class Wake(Command, frozen=True, kw_only=True, tag="wake"):
+class CheckDeadlines(Command, frozen=True, kw_only=True, tag="wake"):
     """The time of these events has come."""
 
     events: tuple[str, ...]
 
 
-class Attempt(Command, frozen=True, kw_only=True, tag="attempt"):
+class RecordAttempt(Command, frozen=True, kw_only=True, tag="attempt"):
     """The driver will be called for this event."""
 
     event: str
 
 
-class Result(StrEnum):
+class ImpactResult(StrEnum):
     """How an impact ended."""
 
     DONE = "done"
     FAILED = "failed"
 
 
-class Report(Command, frozen=True, kw_only=True, tag="report"):
+class ReportImpact(Command, frozen=True, kw_only=True, tag="report"):
     """The driver told how an impact ended."""
 
     event: str
-    result: Result
+    result: ImpactResult
     detail: str = ""
     hosts: dict[str, str] = {}
     """Where VMs stand now, for those that moved."""
 
 
-class ReportSwitch(Command, frozen=True, kw_only=True, tag="report-switch"):
+class ReportPowerSwitch(Command, frozen=True, kw_only=True, tag="report-switch"):
     """The driver told whether it started or stopped a VM."""
 
     vm: str
     asked: str
     """The id of the request that it was asked for."""
-    result: Result
+    result: ImpactResult
     detail: str = ""
 
 
@@ -329,7 +329,7 @@ class RecordClockStep(Command, frozen=True, kw_only=True, tag="record-clock-step
     expected: Instant
 
 
-class Observe(Command, frozen=True, kw_only=True, tag="observe"):
+class RecordObservation(Command, frozen=True, kw_only=True, tag="observe", rename={"observation": "sighting"}):
     """The driver saw something happen to a machine that nobody had asked it for."""
 
-    sighting: Sighting
+    observation: Observation

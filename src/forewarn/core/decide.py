@@ -11,27 +11,27 @@ from datetime import datetime
 from typing import assert_never
 
 from forewarn.core import (
-    applying,
     approval,
-    declaration,
     draining,
     enrolment,
+    fleet_changes,
+    fleet_declaration,
     hosts,
+    impact_results,
     incarnations,
-    keys,
     lifecycle,
     moves,
+    observations,
     operations,
-    outcomes,
-    sightings,
+    tokens,
     turns,
 )
 from forewarn.core.commands import (
     ApplyDeclaration,
     Approve,
-    Attempt,
     CancelEvent,
     ChangeFleet,
+    CheckDeadlines,
     Command,
     CordonHost,
     CreateToken,
@@ -39,29 +39,30 @@ from forewarn.core.commands import (
     DrainHost,
     Enrol,
     MoveVm,
-    Observe,
     OperateHost,
     OperateVm,
     ReclaimSpot,
     RecordAsked,
+    RecordAttempt,
     RecordClockStep,
     RecordDelivered,
     RecordFetched,
+    RecordObservation,
     RecordTest,
     RemoveSubscription,
     RepairHost,
-    Report,
-    ReportSwitch,
+    ReportImpact,
+    ReportPowerSwitch,
     RevokeToken,
     ScaleIn,
     SetGroup,
     SetSubscription,
     StartVm,
     SwitchOff,
-    Wake,
 )
 from forewarn.core.errors import unknown
 from forewarn.core.facts import (
+    AccessFact,
     Announced,
     AnyFact,
     Approved,
@@ -83,8 +84,7 @@ from forewarn.core.facts import (
     HostFact,
     HostStateSet,
     IncarnationsRaised,
-    Observed,
-    OutsiderFact,
+    ObservationRecorded,
     Postponed,
     Started,
     StartedAtOnce,
@@ -110,7 +110,7 @@ def enact(
     """
     facts, stirred = _evolve(fleet, decide(fleet, command, now, rules, has_passed))
     if fleet.last_applied.waiting and any(_may_free(fact) for fact in facts):
-        held, also_stirred = _evolve(fleet, applying.retry_held(fleet, now))
+        held, also_stirred = _evolve(fleet, fleet_declaration.retry_held(fleet, now))
         stirred |= also_stirred
         facts += held
     for group in stirred:
@@ -145,14 +145,14 @@ def decide(
     match command:
         case Approve():
             return approval.approve(fleet, command, now)
-        case Wake():
+        case CheckDeadlines():
             return _wake(fleet, command, now, has_passed)
-        case Attempt():
+        case RecordAttempt():
             return (lifecycle.attempt(_event(fleet, command.event), now),)
-        case Report():
-            return outcomes.report(fleet, command, now)
-        case Observe():
-            return sightings.observe(fleet, command, now, rules)
+        case ReportImpact():
+            return impact_results.report_impact(fleet, command, now)
+        case RecordObservation():
+            return observations.record_observation(fleet, command, now, rules)
         case OperateVm():
             return operations.operate_vm(fleet, command, now, rules)
         case OperateHost():
@@ -175,26 +175,26 @@ def decide(
             return operations.start_vm(fleet, command)
         case DeallocateVm():
             return operations.deallocate_vm(fleet, command, now)
-        case ReportSwitch():
+        case ReportPowerSwitch():
             return operations.report_switch(fleet, command, now)
         case ChangeFleet():
-            return declaration.change_fleet(fleet, command, now)
+            return fleet_changes.change_fleet(fleet, command, now)
         case ApplyDeclaration():
-            return applying.apply_declaration(fleet, command, now)
+            return fleet_declaration.apply_declaration(fleet, command, now)
         case SetGroup():
-            return declaration.set_group(fleet, command)
+            return fleet_changes.set_group(fleet, command)
         case CreateToken():
-            return keys.create_token(fleet, command)
+            return tokens.create_token(fleet, command)
         case RevokeToken():
-            return keys.revoke_token(fleet, command)
+            return tokens.revoke_token(fleet, command)
         case SetSubscription():
-            return keys.set_subscription(fleet, command)
+            return tokens.set_subscription(fleet, command)
         case RemoveSubscription():
-            return keys.remove_subscription(fleet, command)
+            return tokens.remove_subscription(fleet, command)
         case RecordTest():
-            return keys.record_test(fleet, command)
+            return tokens.record_test(fleet, command)
         case RecordDelivered():
-            return keys.record_delivered(fleet, command)
+            return tokens.record_delivered(fleet, command)
         case Enrol():
             return enrolment.enrol(fleet, command, now)
         case RecordAsked():
@@ -209,7 +209,7 @@ def decide(
             raise TypeError(f"no rule decides {type(command).__name__}")
 
 
-def _wake(fleet: Fleet, command: Wake, now: datetime, has_passed: HasPassed) -> Iterator[AnyFact]:
+def _wake(fleet: Fleet, command: CheckDeadlines, now: datetime, has_passed: HasPassed) -> Iterator[AnyFact]:
     groups = {event.group: None for id_ in command.events if (event := fleet.events.get(id_))}
     for group in groups:
         yield from turns.settle(fleet, group, now, has_passed)
@@ -224,9 +224,9 @@ def _may_free(fact: AnyFact) -> bool:
             return True
         case FleetDeclared() | ChangesHeld() | IncarnationsRaised():
             return False
-        case VmDeallocated() | VmStarted() | VmSwitched() | Observed() | Fetched() | ClockStepped():
+        case VmDeallocated() | VmStarted() | VmSwitched() | ObservationRecorded() | Fetched() | ClockStepped():
             return False
-        case _ if isinstance(fact, (EventFact, EnrolmentFact, OutsiderFact)):
+        case _ if isinstance(fact, (EventFact, EnrolmentFact, AccessFact)):
             return False
         case _:
             assert_never(fact)
@@ -250,11 +250,13 @@ def _stirred_groups(fleet: Fleet, fact: AnyFact) -> Iterator[str]:
                 )
                 joined = (vm.group for vm in vms)
                 yield from (group for group in (*touched, *joined) if fleet.events_of(group))
-        case StartedAtOnce() | Waiting() | Started() | Attempted() | Fetched() | ClockStepped() | Observed():
+        case (
+            StartedAtOnce() | Waiting() | Started() | Attempted() | Fetched() | ClockStepped() | ObservationRecorded()
+        ):
             pass
         case FleetDeclared() | ChangesHeld() | VmSwitched() | VmMoved() | IncarnationsRaised():
             pass
-        case _ if isinstance(fact, (HostFact, EnrolmentFact, OutsiderFact)):
+        case _ if isinstance(fact, (HostFact, EnrolmentFact, AccessFact)):
             pass
         case _:
             assert_never(fact)

@@ -24,7 +24,7 @@ _GO_TOGETHER = (frozenset({"approval", "quorum"}), frozenset({"kind", "terminate
 """Keys that make sense only beside each other; a file that changes one gives the other too."""
 
 
-class Kind(StrEnum):
+class RecordKind(StrEnum):
     """What a table of a fleet file declares."""
 
     HOST = "host"
@@ -46,14 +46,14 @@ class HoldReason(StrEnum):
 class RecordName(msgspec.Struct, frozen=True, gc=False, array_like=True):
     """Which host, group or VM is meant."""
 
-    kind: Kind
+    kind: RecordKind
     name: str
 
 
 class HeldChange(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """A change of the fleet file that is not carried out yet; the declaration has the record that it leads to."""
 
-    kind: Kind
+    kind: RecordKind
     name: str
     reason: HoldReason
     keys: tuple[str, ...] = ()
@@ -65,7 +65,7 @@ class HeldChange(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """Only a Started event holds it: the operator had Scheduled ones canceled."""
 
     @property
-    def key(self) -> tuple[Kind, str]:
+    def key(self) -> tuple[RecordKind, str]:
         return self.kind, self.name
 
     @property
@@ -76,20 +76,20 @@ class HeldChange(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
         return "removal" if self.is_removal else "addition"
 
 
-class Conflict(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
+class DeclarationConflict(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """An entry of the file that the fleet has no room for, and why."""
 
-    kind: Kind
+    kind: RecordKind
     name: str
     said: str
     other: str = ""
     """The VM that is in the way."""
 
 
-class Replaced(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
+class ReplacedValue(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """A value from run time that the file's value replaced."""
 
-    kind: Kind
+    kind: RecordKind
     name: str
     key: str
     value: str
@@ -99,7 +99,7 @@ class Replaced(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
 class RecordDifference(msgspec.Struct, frozen=True):
     """One record that is otherwise than the file has it."""
 
-    kind: Kind
+    kind: RecordKind
     name: str
     is_declared: bool = True
     is_present: bool = True
@@ -107,14 +107,14 @@ class RecordDifference(msgspec.Struct, frozen=True):
     """The file's value and the fleet's, where it has the record and the values differ."""
 
 
-def kind_of(record: DeclaredRecord) -> Kind:
+def kind_of(record: DeclaredRecord) -> RecordKind:
     match record:
         case Host():
-            return Kind.HOST
+            return RecordKind.HOST
         case GroupTerms():
-            return Kind.GROUP
+            return RecordKind.GROUP
         case Vm():
-            return Kind.VM
+            return RecordKind.VM
 
 
 def declared_form(record: DeclaredRecord) -> DeclaredRecord:

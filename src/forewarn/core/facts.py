@@ -7,9 +7,9 @@ from datetime import datetime
 
 import msgspec
 
-from forewarn.core.declared_keys import Conflict, HeldChange, RecordName, Replaced
-from forewarn.core.model import Caller, Event, GroupTerms, Host, HostState, Sighting, Vm
-from forewarn.core.outsiders import Subscription, Token
+from forewarn.core.credentials import Subscription, Token
+from forewarn.core.declared_keys import DeclarationConflict, HeldChange, RecordName, ReplacedValue
+from forewarn.core.model import Caller, Event, GroupTerms, Host, HostState, Observation, Vm
 
 
 class Fact(msgspec.Struct, frozen=True, gc=False, omit_defaults=True, tag_field="fact"):
@@ -52,9 +52,9 @@ class FleetDeclared(Fact, frozen=True, tag="fleet-declared"):
     removed_hosts: tuple[str, ...] = ()
     removed_groups: tuple[str, ...] = ()
     removed_vms: tuple[str, ...] = ()
-    replaced: tuple[Replaced, ...] = ()
+    replaced: tuple[ReplacedValue, ...] = ()
     """The values from run time that the file replaced."""
-    left_out: tuple[Conflict, ...] = ()
+    left_out: tuple[DeclarationConflict, ...] = ()
     """The entries that the fleet had no room for; they are not part of the declaration."""
 
     def counts(self) -> dict[str, int]:
@@ -318,10 +318,10 @@ class IncarnationsRaised(Fact, frozen=True, tag="incarnations-raised"):
     """The highest incarnation that a removed VM may have seen; 0 when that is not new."""
 
 
-class Observed(Fact, frozen=True, tag="observed"):
+class ObservationRecorded(Fact, frozen=True, tag="observed", rename={"observation": "sighting"}):
     """Something happened to a machine without our doing: it crashed, or somebody stopped or restarted it."""
 
-    sighting: Sighting
+    observation: Observation
 
 
 class ClockStepped(Fact, frozen=True, tag="clock-stepped"):
@@ -366,13 +366,13 @@ FleetFact = RecordSetChanged | RecordChanged | DeclarationFact
 EnrolmentFact = Enrolled | SwitchedOff | Asked
 """The facts about requests of VMs, by which groups are switched on and off."""
 
-OutsiderFact = TokenCreated | TokenRevoked | SubscriptionSet | SubscriptionRemoved | Delivered
+AccessFact = TokenCreated | TokenRevoked | SubscriptionSet | SubscriptionRemoved | Delivered
 """The facts about callers and subscribers of the control plane."""
 
-EventlessFact = FleetFact | EnrolmentFact | OutsiderFact | Observed
+NonEventFact = FleetFact | EnrolmentFact | AccessFact | ObservationRecorded
 """The facts that say nothing about events."""
 
-AnyFact = EventFact | Fetched | ClockStepped | EventlessFact
+AnyFact = EventFact | Fetched | ClockStepped | NonEventFact
 """Every kind of fact. A reader of facts matches all kinds or unions of it; ``assert_never`` then finds a new kind."""
 
 _COUNTED = ("hosts", "groups", "vms", "removed_hosts", "removed_groups", "removed_vms")
@@ -386,7 +386,7 @@ FORMAT = 1
 """The number of the journal's format; a reader refuses what is newer than itself."""
 
 
-class Request(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
+class RecordedRequest(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """The request to the control API that a command came with. It is recorded even where it changed nothing."""
 
     fingerprint: str
@@ -405,4 +405,4 @@ class Entry(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     by: Caller
     facts: tuple[AnyFact, ...]
     """None where a request changed nothing."""
-    request: Request | None = None
+    request: RecordedRequest | None = None

@@ -11,7 +11,9 @@ from datetime import UTC, datetime, timedelta
 from msgspec.structs import replace
 
 from forewarn.core import lifecycle
-from forewarn.core.declared_keys import DeclaredRecord, Kind
+from forewarn.core.chunks import FleetChunk, chunks_of
+from forewarn.core.credentials import Subscription, Token
+from forewarn.core.declared_keys import DeclaredRecord, RecordKind
 from forewarn.core.facts import (
     Announced,
     AnyFact,
@@ -30,7 +32,7 @@ from forewarn.core.facts import (
     HostCordonSet,
     HostStateSet,
     IncarnationsRaised,
-    Observed,
+    ObservationRecorded,
     StartedAtOnce,
     SubscriptionRemoved,
     SubscriptionSet,
@@ -44,6 +46,7 @@ from forewarn.core.facts import (
     VmSwitched,
 )
 from forewarn.core.last_applied import LastApplied
+from forewarn.core.membership import MembershipChange
 from forewarn.core.model import (
     Event,
     EventSource,
@@ -54,18 +57,15 @@ from forewarn.core.model import (
     GroupTerms,
     Host,
     HostState,
+    ObservationKind,
     PowerRequest,
-    Seen,
     Vm,
 )
-from forewarn.core.outsiders import Subscription, Token
-from forewarn.core.owners import Owners
-from forewarn.core.parts import Part, pieces_of
-from forewarn.core.shift import Shift
+from forewarn.core.reverse_index import ReverseIndex
 
-PLACE = ("group", "standing_on", "update_domain", "fault_domain")
+LOCATION_KEYS = ("group", "standing_on", "update_domain", "fault_domain")
 """A VM's place, on which its unfinished events rest."""
-DAWN = datetime(1970, 1, 1, tzinfo=UTC)
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 EVICTIONS_KEPT = timedelta(hours=24)
 """How long it is remembered that a group lost a spot VM."""
 
@@ -78,15 +78,15 @@ class Fleet:
         self.groups: dict[str, Group] = {}
         self.vms: dict[str, Vm] = {}
         self.events: dict[str, Event] = {}
-        self.addresses = Owners()
+        self.addresses = ReverseIndex()
         """More than one VM has an address only where their wires tell them apart."""
-        self.taps = Owners()
-        self.marks = Owners()
+        self.taps = ReverseIndex()
+        self.marks = ReverseIndex()
         self.tokens: dict[str, Token] = {}
         self.subscriptions: dict[str, Subscription] = {}
         self.last_applied = LastApplied()
         """The declaration of the fleet file."""
-        self.last_at = DAWN
+        self.last_at = EPOCH
         self.clock_step: ClockStepped | None = None
         """When the wall clock last showed another time than expected."""
         self.changes = 0
@@ -118,17 +118,17 @@ class Fleet:
         found = self.groups.get(group)
         return found.terms if found else None
 
-    def record_of(self, kind: Kind, name: str) -> DeclaredRecord | None:
+    def record_of(self, kind: RecordKind, name: str) -> DeclaredRecord | None:
         """Return what the fleet holds of a name."""
         match kind:
-            case Kind.HOST:
+            case RecordKind.HOST:
                 return self.hosts.get(name)
-            case Kind.GROUP:
+            case RecordKind.GROUP:
                 return self.terms_of(name)
-            case Kind.VM:
+            case RecordKind.VM:
                 return self.vms.get(name)
 
-    def declared(self, kind: Kind, name: str) -> DeclaredRecord | None:
+    def declared(self, kind: RecordKind, name: str) -> DeclaredRecord | None:
         """Return what the declaration last applied has of a name."""
         return self.last_applied.declared(kind, name, self.record_of(kind, name))
 
@@ -225,10 +225,10 @@ class Fleet:
                 self.events = {id_: lifecycle.after_step(event, fact) for id_, event in self.events.items()}
                 # What was recorded in the future counts as now, else it would count until then.
                 self.evictions = deque(replace(each, at=min(each.at, at)) for each in self.evictions)
-            case Observed(sighting=sighting):  # what else follows from it is a fact of its own
-                self.crashed.pop(sighting.vm, None)
-                if sighting.what is Seen.CRASHED and sighting.vm in self.vms:
-                    self.crashed[sighting.vm] = None
+            case ObservationRecorded(observation=observation):  # what else follows from it is a fact of its own
+                self.crashed.pop(observation.vm, None)
+                if observation.what is ObservationKind.CRASHED and observation.vm in self.vms:
+                    self.crashed[observation.vm] = None
             case _:
                 self._change_event(fact)
 
@@ -263,7 +263,7 @@ class Fleet:
         if not (fact.at_run_time or self.last_applied.revision):
             self.last_applied.is_missing = True
         for host in fact.hosts:
-            self._note(Kind.HOST, host.name, self.hosts.get(host.name), host)
+            self._note(RecordKind.HOST, host.name, self.hosts.get(host.name), host)
             self.hosts[host.name] = host
         for terms in fact.groups:
             self._set_terms(terms)
@@ -272,7 +272,7 @@ class Fleet:
         for name in fact.removed_groups:
             self._remove_group(name)
         for name in fact.removed_hosts:
-            self._note(Kind.HOST, name, self.hosts.pop(name), None)
+            self._note(RecordKind.HOST, name, self.hosts.pop(name), None)
             self._set_host_state(name, HostState.UP)
             self._set_cordon(name, is_cordoned=False)
 
@@ -280,19 +280,19 @@ class Fleet:
         last = self.last_applied
         last.revision, last.digest, last.source, last.is_missing = fact.revision, fact.digest, fact.source, False
         for host in fact.hosts:
-            last.declare(Kind.HOST, host.name, host, self.hosts.get(host.name))
+            last.declare(RecordKind.HOST, host.name, host, self.hosts.get(host.name))
         for terms in fact.groups:
-            last.declare(Kind.GROUP, terms.name, terms, self.terms_of(terms.name))
+            last.declare(RecordKind.GROUP, terms.name, terms, self.terms_of(terms.name))
         for vm in fact.vms:
-            last.declare(Kind.VM, vm.name, vm, self.vms.get(vm.name))
+            last.declare(RecordKind.VM, vm.name, vm, self.vms.get(vm.name))
         for name in fact.removed_hosts:
-            last.declare(Kind.HOST, name, None, self.hosts.get(name))
+            last.declare(RecordKind.HOST, name, None, self.hosts.get(name))
         for name in fact.removed_groups:
-            last.declare(Kind.GROUP, name, None, self.terms_of(name))
+            last.declare(RecordKind.GROUP, name, None, self.terms_of(name))
         for name in fact.removed_vms:
-            last.declare(Kind.VM, name, None, self.vms.get(name))
+            last.declare(RecordKind.VM, name, None, self.vms.get(name))
 
-    def _note(self, kind: Kind, name: str, before: DeclaredRecord | None, after: DeclaredRecord | None) -> None:
+    def _note(self, kind: RecordKind, name: str, before: DeclaredRecord | None, after: DeclaredRecord | None) -> None:
         self.last_applied.note(kind, name, before, after)
         if before is None or after is None:
             self.last_applied.let_go((kind, name))  # it came or went, whatever was held
@@ -326,21 +326,21 @@ class Fleet:
             self.evictions.popleft()
 
     def _set_terms(self, terms: GroupTerms) -> None:
-        self._note(Kind.GROUP, terms.name, self.terms_of(terms.name), terms)
+        self._note(RecordKind.GROUP, terms.name, self.terms_of(terms.name), terms)
         if group := self.groups.get(terms.name):
             group.terms = terms
         else:
             self.groups[terms.name] = Group(terms, incarnation=self.retired_incarnation + 1)
 
     def _declare_vms(self, vms: Iterable[Vm]) -> None:
-        groups, hosts = Shift(), Shift()
+        groups, hosts = MembershipChange(), MembershipChange()
         for vm in vms:
             old = self.vms.get(vm.name)
             if old:
                 self._disown(old)
-                if any(getattr(old, key) != getattr(vm, key) for key in PLACE):
+                if any(getattr(old, key) != getattr(vm, key) for key in LOCATION_KEYS):
                     self._leave_events(vm.name)
-            self._note(Kind.VM, vm.name, old, vm)
+            self._note(RecordKind.VM, vm.name, old, vm)
             self.vms[vm.name] = vm
             self._own(vm)
             groups.move(vm.name, old.group if old else "", vm.group)
@@ -348,13 +348,13 @@ class Fleet:
         self._apply(groups, hosts)
 
     def _remove_vms(self, names: Iterable[str]) -> None:
-        groups, hosts = Shift(), Shift()
+        groups, hosts = MembershipChange(), MembershipChange()
         for name in names:
             self._leave_events(name)
             self.power_requests.pop(name, None)
             self.crashed.pop(name, None)
             vm = self.vms.pop(name)
-            self._note(Kind.VM, name, vm, None)
+            self._note(RecordKind.VM, name, vm, None)
             self._disown(vm)
             groups.move(name, vm.group, "")
             hosts.move(name, vm.standing_on, "")
@@ -378,19 +378,19 @@ class Fleet:
 
     def _move_vm(self, name: str, host: str) -> None:
         vm = self.vms[name]
-        groups, hosts = Shift(), Shift()
+        groups, hosts = MembershipChange(), MembershipChange()
         hosts.move(name, vm.standing_on, host)
         self.vms[name] = replace(vm, moved_to="" if host == vm.host else host)
         self._apply(groups, hosts)
 
-    def _apply(self, groups: Shift, hosts: Shift) -> None:
+    def _apply(self, groups: MembershipChange, hosts: MembershipChange) -> None:
         for name in groups.touched():
             group = self.groups[name]
-            group.vms = groups.shifted(name, group.vms)
+            group.vms = groups.members_after(name, group.vms)
             if group.terms.kind is GroupKind.STANDALONE and not group.vms:
                 self._remove_group(name)
         for name in hosts.touched():
-            self._vms_on[name] = hosts.shifted(name, self.vms_on(name))
+            self._vms_on[name] = hosts.members_after(name, self.vms_on(name))
             if not self._vms_on[name]:
                 del self._vms_on[name]
 
@@ -398,15 +398,15 @@ class Fleet:
         group = self.groups.pop(name, None)
         if group is None:
             return  # a standalone group leaves with its VM
-        self._note(Kind.GROUP, name, group.terms, None)
+        self._note(RecordKind.GROUP, name, group.terms, None)
         # A group that comes back under its old name must not repeat an incarnation that showed something else.
         # The first one only ever shows no events, so it may be repeated.
         if group.incarnation > 1:
             self.retired_incarnation = max(self.retired_incarnation, group.incarnation)
 
-    def parts(self) -> Iterator[Part]:
+    def parts(self) -> Iterator[FleetChunk]:
         """Yield the fleet in pieces, from which ``restore`` makes an equal one."""
-        yield Part(
+        yield FleetChunk(
             hosts=tuple(self.hosts.values()),
             tokens=tuple(self.tokens.values()),
             subscriptions=tuple(self.subscriptions.values()),
@@ -421,16 +421,16 @@ class Fleet:
             crashed=tuple(self.crashed),
             evictions=tuple(self.evictions),
         )
-        for groups in pieces_of(self.groups.values()):
-            yield Part(groups=groups)
-        for vms in pieces_of(self.vms.values()):
-            yield Part(vms=vms)
-        for events in pieces_of(self.events.values()):
-            yield Part(events=events)
+        for groups in chunks_of(self.groups.values()):
+            yield FleetChunk(groups=groups)
+        for vms in chunks_of(self.vms.values()):
+            yield FleetChunk(vms=vms)
+        for events in chunks_of(self.events.values()):
+            yield FleetChunk(events=events)
         yield from self.last_applied.parts()
 
     @classmethod
-    def restore(cls, parts: Iterable[Part]) -> "Fleet":
+    def restore(cls, parts: Iterable[FleetChunk]) -> "Fleet":
         """Make a fleet from its pieces."""
         fleet = cls()
         standing: dict[str, list[str]] = {}

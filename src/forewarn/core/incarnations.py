@@ -8,6 +8,7 @@ that any of them may have seen: a VM that is new, or comes back under its old na
 from typing import assert_never
 
 from forewarn.core.facts import (
+    AccessFact,
     AnyFact,
     ClockStepped,
     DeclarationFact,
@@ -16,8 +17,7 @@ from forewarn.core.facts import (
     Fetched,
     FleetChanged,
     IncarnationsRaised,
-    Observed,
-    OutsiderFact,
+    ObservationRecorded,
     RecordChanged,
     VmRemoved,
 )
@@ -51,7 +51,7 @@ def floors(fleet: Fleet, fact: AnyFact) -> dict[str, int]:
             set_floor(_REMOVED, fleet.groups[fleet.vms[name].group].incarnation)
         case _ if isinstance(fact, (EventFact, Fetched, RecordChanged, DeclarationFact, EnrolmentFact)):
             pass
-        case _ if isinstance(fact, (OutsiderFact, Observed, ClockStepped)):
+        case _ if isinstance(fact, (AccessFact, ObservationRecorded, ClockStepped)):
             pass
         case _:
             assert_never(fact)

@@ -10,17 +10,17 @@ from operator import itemgetter
 
 import msgspec
 
+from forewarn.core.chunks import DeclarationHead, FleetChunk, chunks_of
 from forewarn.core.declared_keys import (
     DeclaredRecord,
     HeldChange,
     HoldReason,
-    Kind,
+    RecordKind,
     RecordName,
     declared_form,
     kind_of,
 )
 from forewarn.core.model import GroupTerms, Host, Vm
-from forewarn.core.parts import DeclarationHead, Part, pieces_of
 
 
 class LastApplied:
@@ -35,11 +35,11 @@ class LastApplied:
         """The file it came from, as the operator named it."""
         self.is_missing = False
         """The fleet is from a release that recorded no declaration."""
-        self.differing: dict[Kind, dict[str, DeclaredRecord | None]] = {kind: {} for kind in Kind}
+        self.differing: dict[RecordKind, dict[str, DeclaredRecord | None]] = {kind: {} for kind in RecordKind}
         """Records that the declaration has otherwise than the fleet; None where it has none."""
-        self.waiting: dict[tuple[Kind, str], HeldChange] = {}
+        self.waiting: dict[tuple[RecordKind, str], HeldChange] = {}
         """The changes that are carried out as soon as nothing is in their way."""
-        self.guarded: dict[tuple[Kind, str], HeldChange] = {}
+        self.guarded: dict[tuple[RecordKind, str], HeldChange] = {}
         """The removals that wait for the operator's word."""
 
     @property
@@ -47,19 +47,21 @@ class LastApplied:
         """Tell whether a record that does not differ is declared as the fleet has it; else it is not declared."""
         return self.revision > 0 or self.is_missing
 
-    def declared(self, kind: Kind, name: str, current: DeclaredRecord | None) -> DeclaredRecord | None:
+    def declared(self, kind: RecordKind, name: str, current: DeclaredRecord | None) -> DeclaredRecord | None:
         """Return what is declared of a name, given what the fleet holds of it."""
         differing = self.differing[kind]
         if name in differing:
             return differing[name]
         return declared_form(current) if current is not None and self.covers_fleet else None
 
-    def note(self, kind: Kind, name: str, before: DeclaredRecord | None, after: DeclaredRecord | None) -> None:
+    def note(self, kind: RecordKind, name: str, before: DeclaredRecord | None, after: DeclaredRecord | None) -> None:
         """Keep what is declared of a record while the fleet's own changes at run time."""
         if self.revision:
             self.declare(kind, name, self.declared(kind, name, before), after)
 
-    def declare(self, kind: Kind, name: str, record: DeclaredRecord | None, current: DeclaredRecord | None) -> None:
+    def declare(
+        self, kind: RecordKind, name: str, record: DeclaredRecord | None, current: DeclaredRecord | None
+    ) -> None:
         """Declare another record, or none."""
         if record == (None if current is None else declared_form(current)):
             self.differing[kind].pop(name, None)
@@ -73,7 +75,7 @@ class LastApplied:
             held = self.guarded if change.reason is HoldReason.TOO_MANY else self.waiting
             held[change.key] = change
 
-    def let_go(self, key: tuple[Kind, str]) -> None:
+    def let_go(self, key: tuple[RecordKind, str]) -> None:
         """Hold no change of a record any more."""
         self.waiting.pop(key, None)
         self.guarded.pop(key, None)
@@ -83,16 +85,16 @@ class LastApplied:
         """All changes that are held."""
         return [*self.waiting.values(), *self.guarded.values()]
 
-    def held_change(self, kind: Kind, name: str) -> HeldChange | None:
+    def held_change(self, kind: RecordKind, name: str) -> HeldChange | None:
         """Return the change of a record that is held."""
         return self.waiting.get((kind, name)) or self.guarded.get((kind, name))
 
     def holds_removal(self, vm: str) -> bool:
         """Tell whether a VM is to be removed as soon as nothing is in the way."""
-        held = self.held_change(Kind.VM, vm)
+        held = self.held_change(RecordKind.VM, vm)
         return held is not None and held.is_removal
 
-    def absent(self, kind: Kind, present: Mapping[str, object]) -> Iterator[DeclaredRecord]:
+    def absent(self, kind: RecordKind, present: Mapping[str, object]) -> Iterator[DeclaredRecord]:
         """Yield the declared records that the fleet does not hold."""
         for name, record in self.differing[kind].items():
             if record is not None and name not in present:
@@ -101,23 +103,23 @@ class LastApplied:
     def head(self) -> DeclarationHead | None:
         return None if self.is_missing else DeclarationHead(self.revision, self.digest, self.source)
 
-    def parts(self) -> Iterator[Part]:
+    def parts(self) -> Iterator[FleetChunk]:
         """Yield what differs and what is held in pieces."""
         for kind, differing in self.differing.items():
             # By name: a fleet that was read from a snapshot came by them in another order.
             ordered = sorted(differing.items(), key=itemgetter(0))
-            for names in pieces_of(name for name, record in ordered if record is None):
-                yield Part(undeclared=tuple(RecordName(kind, name) for name in names))
-            for records in pieces_of(record for _, record in ordered if record is not None):
-                yield Part(
+            for names in chunks_of(name for name, record in ordered if record is None):
+                yield FleetChunk(undeclared=tuple(RecordName(kind, name) for name in names))
+            for records in chunks_of(record for _, record in ordered if record is not None):
+                yield FleetChunk(
                     declared_hosts=tuple(each for each in records if isinstance(each, Host)),
                     declared_groups=tuple(each for each in records if isinstance(each, GroupTerms)),
                     declared_vms=tuple(each for each in records if isinstance(each, Vm)),
                 )
-        for held in pieces_of(self.held):
-            yield Part(held=held)
+        for held in chunks_of(self.held):
+            yield FleetChunk(held=held)
 
-    def take_in(self, part: Part) -> None:
+    def take_in(self, part: FleetChunk) -> None:
         """Take in one piece."""
         if part.declaration:
             self.revision, self.digest, self.source = msgspec.structs.astuple(part.declaration)

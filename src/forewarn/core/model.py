@@ -167,7 +167,7 @@ class PowerRequest(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """Why the driver could not; empty as long as it is under way."""
 
 
-class Seen(StrEnum):
+class ObservationKind(StrEnum):
     """What befell a machine without our doing."""
 
     CRASHED = "crashed"
@@ -181,11 +181,11 @@ class Seen(StrEnum):
     """It is on another host than the fleet has it on; the fleet follows."""
 
 
-class Sighting(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
+class Observation(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """What a driver saw happen to a machine that nobody had asked it for."""
 
     vm: str
-    what: Seen
+    what: ObservationKind
     at: datetime
     detail: str = ""
     host: str = ""

@@ -6,16 +6,16 @@ from uuid import UUID, uuid5
 
 from msgspec.structs import replace
 
-from forewarn.core import choosing, lifecycle
+from forewarn.core import lifecycle, selection
 from forewarn.core.commands import (
     DeallocateVm,
     DrainHost,
+    ImpactResult,
     MoveVm,
     OperateHost,
     OperateVm,
     ReclaimSpot,
-    ReportSwitch,
-    Result,
+    ReportPowerSwitch,
     ScaleIn,
     StartVm,
     VmOperation,
@@ -23,6 +23,7 @@ from forewarn.core.commands import (
 from forewarn.core.errors import LimitReached, Refused, unknown
 from forewarn.core.facts import Announced, AnyFact, Canceled, StartedAtOnce, VmDeallocated, VmStarted, VmSwitched
 from forewarn.core.fleet import Fleet
+from forewarn.core.impact_results import cancel_events_of_vm
 from forewarn.core.model import Event, EventSource, EventStatus, Group, HostState, Vm
 from forewarn.core.notice import (
     VM_ANNOUNCEMENTS,
@@ -31,7 +32,6 @@ from forewarn.core.notice import (
     check_line,
     whole_second,
 )
-from forewarn.core.outcomes import leave
 
 GROUP_IS_OFF = "the group is off: none of its VMs asks"
 NO_TERMINATE_NOTICE = "deleted without terminate notice"
@@ -63,27 +63,27 @@ def operate_vm(fleet: Fleet, command: OperateVm, now: datetime, rules: Rules) ->
         _refuse_above_limit(fleet, rules)
     event = event_for(fleet, command, 0, [vm], announcement, operation, now, rules, reason)
     if command.operation in _ENDS_THE_VM:
-        yield from leave(fleet, vm.name, now, f"{operation} {vm.name}")
+        yield from cancel_events_of_vm(fleet, vm.name, now, f"{operation} {vm.name}")
     yield lifecycle.start_at_once(event, now) if is_born_started else lifecycle.announce(event)
 
 
 def reclaim_spot(fleet: Fleet, command: ReclaimSpot, now: datetime, rules: Rules) -> Iterator[AnyFact]:
     """Evict spot VMs, chosen fairly."""
     yield from _end_vms(
-        fleet, command, VmOperation.EVICT, choosing.spot_victims(fleet, command, now, rules), now, rules
+        fleet, command, VmOperation.EVICT, selection.spot_victims(fleet, command, now, rules), now, rules
     )
 
 
 def scale_in(fleet: Fleet, command: ScaleIn, now: datetime, rules: Rules) -> Iterator[AnyFact]:
     """Delete VMs of a scale set, so that the rest stays spread evenly."""
-    yield from _end_vms(fleet, command, VmOperation.DELETE, choosing.scale_in_victims(fleet, command), now, rules)
+    yield from _end_vms(fleet, command, VmOperation.DELETE, selection.scale_in_victims(fleet, command), now, rules)
 
 
 def _end_vms(
     fleet: Fleet,
     command: ReclaimSpot | ScaleIn,
     operation: VmOperation,
-    victims: Sequence[choosing.Choice],
+    victims: Sequence[selection.Choice],
     now: datetime,
     rules: Rules,
 ) -> Iterator[AnyFact]:
@@ -135,16 +135,16 @@ def deallocate_vm(fleet: Fleet, command: DeallocateVm, now: datetime) -> Iterato
     refuse_leaving(fleet, vm)
     if busy := started_on(fleet, vm):
         raise Refused(f"{vm.name} is under event {busy.id}, which has started; wait until it ends")
-    yield from leave(fleet, vm.name, now, f"{vm.name} was deallocated")
+    yield from cancel_events_of_vm(fleet, vm.name, now, f"{vm.name} was deallocated")
     yield VmDeallocated(vm.name, f"deallocated by {command.by}", request=command.id if command.can_switch else "")
 
 
-def report_switch(fleet: Fleet, command: ReportSwitch, now: datetime) -> Iterator[VmSwitched]:
+def report_switch(fleet: Fleet, command: ReportPowerSwitch, now: datetime) -> Iterator[VmSwitched]:
     """Record whether the driver started or stopped a VM; what was asked for since makes the report void."""
     request = fleet.power_requests.get(command.vm)
     if request is None or request.id != command.asked or request.failure:
         return
-    if command.result is Result.DONE:
+    if command.result is ImpactResult.DONE:
         yield VmSwitched(command.vm, request.id, request.on, now, detail=command.detail)
     else:
         reason = command.detail or "the driver gave no reason"

@@ -50,7 +50,7 @@ class Capacity(msgspec.Struct, frozen=True):
     """The hosts that can take no VM at all, and why."""
 
 
-class Plan(msgspec.Struct, frozen=True):
+class DrainPlan(msgspec.Struct, frozen=True):
     """Where the VMs of a host go."""
 
     placements: dict[str, str] = {}
@@ -87,7 +87,7 @@ def arriving(fleet: Fleet) -> Iterator[tuple[Vm, str]]:
                 yield vm, target
 
 
-def plan_drain(fleet: Fleet, host: str, capacity: Capacity) -> Plan:
+def plan_drain(fleet: Fleet, host: str, capacity: Capacity) -> DrainPlan:
     """Say where each VM of a host goes, and which cannot go."""
     vms = running_on(fleet, host)
     hosts = candidates(fleet, host)
@@ -96,7 +96,7 @@ def plan_drain(fleet: Fleet, host: str, capacity: Capacity) -> Plan:
     spread = _Packing(fleet, hosts, capacity).place(vms, _Packing.apart)
     tight = _Packing(fleet, hosts, capacity).place(vms, _Packing.tight) if spread.left else spread
     best = tight if len(tight.left) < len(spread.left) else spread
-    return Plan(
+    return DrainPlan(
         dict(sorted(best.placements.items())),
         dict(sorted(best.left.items())),
         tuple(sorted(name for name in best.placements if not capacity.vms.get(name, VmDemand()).is_live)),

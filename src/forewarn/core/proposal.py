@@ -9,13 +9,13 @@ from typing import TypeVar
 
 import msgspec
 
-from forewarn.core.addresses import mistakable
-from forewarn.core.declared_keys import Conflict, DeclaredRecord, Kind
+from forewarn.core.addresses import find_ambiguous
+from forewarn.core.declared_keys import DeclarationConflict, DeclaredRecord, RecordKind
 from forewarn.core.errors import Refused, unknown
 from forewarn.core.facts import FleetChanged
 from forewarn.core.fleet import Fleet
 from forewarn.core.model import GroupKind, GroupTerms, Host, HostState, Vm
-from forewarn.core.terms import DOMAINS, as_clients_compare, check_quorum, check_terms, difference_of
+from forewarn.core.terms import DOMAINS, check_quorum, check_terms, describe_name_difference, normalize_name
 
 _Record = TypeVar("_Record", Host, GroupTerms, Vm)
 
@@ -55,49 +55,49 @@ class Proposal(msgspec.Struct):
             before_vms=tuple(fleet.vms[name] for name in vms if name in fleet.vms),
         )
 
-    def record_of(self, fleet: Fleet, kind: Kind, name: str) -> DeclaredRecord | None:
+    def record_of(self, fleet: Fleet, kind: RecordKind, name: str) -> DeclaredRecord | None:
         """Return what there is of a name after the change."""
         match kind:
-            case Kind.HOST:
+            case RecordKind.HOST:
                 return None if name in self.gone_hosts else self.hosts.get(name) or fleet.hosts.get(name)
-            case Kind.GROUP:
+            case RecordKind.GROUP:
                 return self._terms_of(fleet, name)
-            case Kind.VM:
+            case RecordKind.VM:
                 return None if name in self.gone_vms else self.vms.get(name) or fleet.vms.get(name)
 
     def copy(self) -> "Proposal":
         """Return an equal change that can be changed by itself."""
         return Proposal(*map(dict, msgspec.structs.astuple(self)))
 
-    def drop(self, kind: Kind, name: str) -> None:
+    def drop(self, kind: RecordKind, name: str) -> None:
         """Propose nothing for a record any more."""
         match kind:
-            case Kind.HOST:
+            case RecordKind.HOST:
                 self.hosts.pop(name, None)
                 self.gone_hosts.pop(name, None)
-            case Kind.GROUP:
+            case RecordKind.GROUP:
                 self.groups.pop(name, None)
                 self.gone_groups.pop(name, None)
-            case Kind.VM:
+            case RecordKind.VM:
                 self.vms.pop(name, None)
                 self.gone_vms.pop(name, None)
 
-    def conflicts(self, fleet: Fleet) -> Iterator[Conflict]:
+    def conflicts(self, fleet: Fleet) -> Iterator[DeclarationConflict]:
         """Yield what the fleet has no room for."""
         for terms in self.groups.values():
             yield from _group_conflicts(fleet, terms)
         for vm in self.vms.values():
             yield from self._vm_conflicts(fleet, vm)
-        yield from mistakable(fleet, self.vms, self.gone_vms)
+        yield from find_ambiguous(fleet, self.vms, self.gone_vms)
         yield from self._member_conflicts(fleet)
         for host in self.gone_hosts:
             if user := self.user_of_host(fleet, host):
                 said = f"host {host!r} cannot be removed: VM {user!r} stands on it"
-                yield Conflict(Kind.HOST, host, said, user)
+                yield DeclarationConflict(RecordKind.HOST, host, said, user)
         for event in fleet.events.values() if self.gone_hosts else ():
             for host in sorted(event.targets.intersection(self.gone_hosts)):
                 said = f"host {host!r} cannot be removed: event {event.id} moves a VM there"
-                yield Conflict(Kind.HOST, host, said, event.resources[0])
+                yield DeclarationConflict(RecordKind.HOST, host, said, event.resources[0])
 
     def user_of_host(self, fleet: Fleet, host: str) -> str:
         """Return a VM that stands on the host after the change."""
@@ -107,34 +107,34 @@ class Proposal(msgspec.Struct):
                 return name
         return next((vm.name for vm in self.vms.values() if vm.standing_on == host), "")
 
-    def _vm_conflicts(self, fleet: Fleet, vm: Vm) -> Iterator[Conflict]:
+    def _vm_conflicts(self, fleet: Fleet, vm: Vm) -> Iterator[DeclarationConflict]:
         # What it has already is no fault of the VM: a group or host that it uses cannot be removed.
         old = fleet.vms.get(vm.name)
         if self._terms_of(fleet, vm.group) is None and not (old and old.group == vm.group):
             known = chain(self.groups, (name for name in fleet.groups if name not in self.gone_groups))
-            yield Conflict(Kind.VM, vm.name, f"VM {vm.name!r}: {unknown('group', vm.group, known)}")
+            yield DeclarationConflict(RecordKind.VM, vm.name, f"VM {vm.name!r}: {unknown('group', vm.group, known)}")
         is_known_host = vm.host in self.hosts or (vm.host in fleet.hosts and vm.host not in self.gone_hosts)
         if vm.host and not is_known_host and not (old and old.host == vm.host):
             known = chain(self.hosts, (name for name in fleet.hosts if name not in self.gone_hosts))
-            yield Conflict(Kind.VM, vm.name, f"VM {vm.name!r}: {unknown('host', vm.host, known)}")
+            yield DeclarationConflict(RecordKind.VM, vm.name, f"VM {vm.name!r}: {unknown('host', vm.host, known)}")
         is_placed = old is None or old.standing_on != vm.standing_on
         if is_placed and fleet.state_of(vm.standing_on) is HostState.FAILED and vm.standing_on not in self.gone_hosts:
             said = (
                 f"VM {vm.name!r}: host {vm.standing_on!r} has failed; choose another host, "
                 f"or tell that it works again: forewarn host repaired {vm.standing_on}"
             )
-            yield Conflict(Kind.VM, vm.name, said)
+            yield DeclarationConflict(RecordKind.VM, vm.name, said)
         elif is_placed and vm.standing_on in fleet.cordoned and vm.standing_on not in self.gone_hosts:
             said = (
                 f"VM {vm.name!r}: host {vm.standing_on!r} is cordoned and receives no VMs; choose another host, "
                 f"or end that: forewarn host uncordon {vm.standing_on}"
             )
-            yield Conflict(Kind.VM, vm.name, said)
+            yield DeclarationConflict(RecordKind.VM, vm.name, said)
         if vm.update_domain not in DOMAINS or vm.fault_domain not in DOMAINS:
             said = f"VM {vm.name!r}: update_domain and fault_domain must be from 0 to {DOMAINS[-1]}"
-            yield Conflict(Kind.VM, vm.name, said)
+            yield DeclarationConflict(RecordKind.VM, vm.name, said)
 
-    def _member_conflicts(self, fleet: Fleet) -> Iterator[Conflict]:
+    def _member_conflicts(self, fleet: Fleet) -> Iterator[DeclarationConflict]:
         joining: dict[str, list[str]] = {}
         for vm in self.vms.values():
             old = fleet.vms.get(vm.name)
@@ -144,7 +144,7 @@ class Proposal(msgspec.Struct):
         for group in sorted(joining.keys() | self.groups.keys() | left | self.gone_groups.keys()):
             yield from self._membership_conflicts(fleet, group, joining.get(group, []))
 
-    def _membership_conflicts(self, fleet: Fleet, name: str, joining: list[str]) -> Iterator[Conflict]:
+    def _membership_conflicts(self, fleet: Fleet, name: str, joining: list[str]) -> Iterator[DeclarationConflict]:
         old = fleet.groups.get(name)
         stay = [vm for vm in old.vms if self._group_of(fleet, vm) == name] if old else []
         members = stay + joining
@@ -152,7 +152,7 @@ class Proposal(msgspec.Struct):
         if terms is None:
             if members:
                 said = f"group {name!r} cannot be removed: VM {members[0]!r} belongs to it"
-                yield Conflict(Kind.GROUP, name, said, members[0])
+                yield DeclarationConflict(RecordKind.GROUP, name, said, members[0])
             return
         if terms.kind is GroupKind.STANDALONE and not members and name not in self.groups:
             return  # it leaves with its VM
@@ -163,12 +163,14 @@ class Proposal(msgspec.Struct):
         folded: dict[str, str] = {}
         before = old.vms if old else ()
         for vm in members:
-            other = folded.setdefault(as_clients_compare(vm), vm)
+            other = folded.setdefault(normalize_name(vm), vm)
             if other != vm and not (vm in before and other in before):
-                said = f"VMs {other!r} and {vm!r} of group {name!r} differ only {difference_of(vm, other)}"
-                yield Conflict(Kind.VM, vm, said, other)
+                said = f"VMs {other!r} and {vm!r} of group {name!r} differ only {describe_name_difference(vm, other)}"
+                yield DeclarationConflict(RecordKind.VM, vm, said, other)
 
-    def _quorum_conflicts(self, terms: GroupTerms, before: tuple[str, ...], members: list[str]) -> Iterator[Conflict]:
+    def _quorum_conflicts(
+        self, terms: GroupTerms, before: tuple[str, ...], members: list[str]
+    ) -> Iterator[DeclarationConflict]:
         """Name who makes a quorum unreachable: the terms if they change, else the VMs that leave."""
         if terms.name not in self.groups and len(members) >= len(before):
             return
@@ -176,17 +178,19 @@ class Proposal(msgspec.Struct):
             check_quorum(terms, len(members))
         except Refused as refused:
             if terms.name in self.groups:
-                yield Conflict(Kind.GROUP, terms.name, str(refused))
+                yield DeclarationConflict(RecordKind.GROUP, terms.name, str(refused))
             else:
                 leaving = (vm for vm in before if vm not in members)
-                yield from (Conflict(Kind.VM, vm, str(refused)) for vm in leaving)
+                yield from (DeclarationConflict(RecordKind.VM, vm, str(refused)) for vm in leaving)
 
-    def _in_the_way(self, group: str, joining: list[str], stay: list[str], said: str) -> Iterator[Conflict]:
+    def _in_the_way(
+        self, group: str, joining: list[str], stay: list[str], said: str
+    ) -> Iterator[DeclarationConflict]:
         """Name who is too many in a standalone group: whoever joins one that has a VM; else the group itself."""
         if not joining:
-            yield Conflict(Kind.GROUP, group, said)
+            yield DeclarationConflict(RecordKind.GROUP, group, said)
         for vm in joining if stay else joining[1:]:
-            yield Conflict(Kind.VM, vm, said, stay[0] if stay else joining[0])
+            yield DeclarationConflict(RecordKind.VM, vm, said, stay[0] if stay else joining[0])
 
     def _group_of(self, fleet: Fleet, vm: str) -> str | None:
         return None if vm in self.gone_vms else self.vms.get(vm, fleet.vms[vm]).group
@@ -198,15 +202,15 @@ class Proposal(msgspec.Struct):
         return old.terms if old else None
 
 
-def _group_conflicts(fleet: Fleet, terms: GroupTerms) -> Iterator[Conflict]:
+def _group_conflicts(fleet: Fleet, terms: GroupTerms) -> Iterator[DeclarationConflict]:
     try:
         check_terms(terms)
     except Refused as refused:
-        yield Conflict(Kind.GROUP, terms.name, str(refused))
+        yield DeclarationConflict(RecordKind.GROUP, terms.name, str(refused))
     old = fleet.groups.get(terms.name)
     if old and old.terms.kind is not terms.kind and fleet.events_of(terms.name):
         said = f"group {terms.name!r} has unfinished events; its kind cannot change before they end"
-        yield Conflict(Kind.GROUP, terms.name, said)
+        yield DeclarationConflict(RecordKind.GROUP, terms.name, said)
 
 
 def _different(records: Iterable[_Record], known: Mapping[str, _Record]) -> Iterator[_Record]:

@@ -9,6 +9,7 @@ from typing import assert_never
 import msgspec
 from msgspec.structs import replace
 
+from forewarn.core.credentials import Subscription, SubscriptionKind, Token
 from forewarn.core.facts import (
     AnyFact,
     ClockStepped,
@@ -17,13 +18,12 @@ from forewarn.core.facts import (
     EventFact,
     Fetched,
     FleetFact,
-    Observed,
+    ObservationRecorded,
     SubscriptionRemoved,
     SubscriptionSet,
     TokenCreated,
     TokenRevoked,
 )
-from forewarn.core.outsiders import Subscription, SubscriptionKind, Token
 from forewarn.core.redaction import shown_url
 
 
@@ -53,7 +53,9 @@ def _public_fact(fact: AnyFact) -> dict[str, object]:
             return {"fact": "subscription-set", "subscription": public_fields(subscription)}
         case _ if isinstance(fact, (EventFact, FleetFact, EnrolmentFact)):
             return _all_fields(fact)
-        case TokenRevoked() | SubscriptionRemoved() | Delivered() | Fetched() | Observed() | ClockStepped():
+        case (
+            TokenRevoked() | SubscriptionRemoved() | Delivered() | Fetched() | ObservationRecorded() | ClockStepped()
+        ):
             return _all_fields(fact)
         case _:
             assert_never(fact)

@@ -17,12 +17,12 @@ from functools import cached_property
 import msgspec
 
 from forewarn.core.declared_keys import (
-    Conflict,
+    DeclarationConflict,
     DeclaredRecord,
     HeldChange,
     HoldReason,
-    Kind,
-    Replaced,
+    RecordKind,
+    ReplacedValue,
     differing_keys,
     keys_of,
     with_keys,
@@ -31,20 +31,20 @@ from forewarn.core.fleet import Fleet
 from forewarn.core.model import Event, EventStatus, GroupKind, GroupTerms, Host, Vm
 from forewarn.core.proposal import Proposal
 
-Key = tuple[Kind, str]
-Keys = frozenset[str] | None
+RecordKey = tuple[RecordKind, str]
+KeySet = frozenset[str] | None
 """Some keys of a record; None for all of them, or for the record itself."""
-Wanted = dict[Key, DeclaredRecord | None]
+DesiredRecords = dict[RecordKey, DeclaredRecord | None]
 """What the file has otherwise than the declaration last applied; None where it has no entry any more."""
 
-_PLACE = frozenset({"group", "update_domain", "fault_domain"})
+_LOCATION_KEYS = frozenset({"group", "update_domain", "fault_domain"})
 """The keys of a VM on which its unfinished events rest."""
 _NOTHING = object()
 _GUARD = 5
 """A start removes at most one of so many VMs."""
 
 
-class Manner(msgspec.Struct, frozen=True, kw_only=True):
+class ApplyMode(msgspec.Struct, frozen=True, kw_only=True):
     """How a file is applied."""
 
     exact: bool = False
@@ -60,49 +60,49 @@ class Manner(msgspec.Struct, frozen=True, kw_only=True):
         return self.is_start or self.is_retry
 
 
-class Blocked(msgspec.Struct, frozen=True):
+class BlockedChange(msgspec.Struct, frozen=True):
     """A VM that cannot leave its place, and the event that is in the way."""
 
     vm: str
     event: Event
 
 
-class Plan(msgspec.Struct):
+class DeclarationPlan(msgspec.Struct):
     """What applying a file makes of the fleet."""
 
-    wanted: Wanted
+    wanted: DesiredRecords
     change: Proposal
-    held: dict[Key, HeldChange] = {}
-    ended: list[Key] = []
+    held: dict[RecordKey, HeldChange] = {}
+    ended: list[RecordKey] = []
     """The records no change of which is held any more."""
     leaving: dict[str, None] = {}
     """The VMs whose Scheduled events are left."""
-    blocked: list[Blocked] = []
-    conflicts: list[Conflict] = []
+    blocked: list[BlockedChange] = []
+    conflicts: list[DeclarationConflict] = []
     """The entries that the fleet has no room for."""
-    replaced: dict[Key, list[Replaced]] = {}
+    replaced: dict[RecordKey, list[ReplacedValue]] = {}
 
 
-def plan(fleet: Fleet, wanted: Wanted, manner: Manner) -> Plan:
+def plan(fleet: Fleet, wanted: DesiredRecords, mode: ApplyMode) -> DeclarationPlan:
     """Compare, and say what has to be done."""
-    return _Planner(fleet, wanted, manner).plan()
+    return _Planner(fleet, wanted, mode).plan()
 
 
 class _Planner:
-    def __init__(self, fleet: Fleet, wanted: Wanted, manner: Manner) -> None:
+    def __init__(self, fleet: Fleet, wanted: DesiredRecords, mode: ApplyMode) -> None:
         self._fleet = fleet
         self._last = fleet.last_applied
         self._wanted = wanted
-        self._manner = manner
+        self._manner = mode
         self._considered = dict(self._last.waiting)
-        if manner.yes or manner.exact:
+        if mode.yes or mode.exact:
             self._considered |= self._last.guarded
         self._considered |= {key: each for key, each in self._last.guarded.items() if key in wanted}
-        self._made = Plan(wanted, Proposal())
+        self._made = DeclarationPlan(wanted, Proposal())
         self._unheld = Proposal()
         """The change as if nothing were held: what has no room in it either is left out, what has waits."""
 
-    def plan(self) -> Plan:
+    def plan(self) -> DeclarationPlan:
         for (kind, name), keys in self._candidates().items():
             self._aim(kind, name, keys)
         self._provide_places()
@@ -119,13 +119,13 @@ class _Planner:
         made.held = {key: held for key, held in made.held.items() if held != self._considered.get(key)}
         return made
 
-    def _candidates(self) -> dict[Key, Keys]:
+    def _candidates(self) -> dict[RecordKey, KeySet]:
         """Return what may have to change, with the keys in question."""
         if self._manner.exact:
             return dict.fromkeys(self._differing())
         if self._last.is_missing and not self._fleet.is_empty:
             return {}  # what was declared before is not known, so nothing is known to have changed
-        found: dict[Key, Keys] = {}
+        found: dict[RecordKey, KeySet] = {}
         for key, record in self._wanted.items():
             before = self._fleet.declared(*key)
             found[key] = None if before is None or record is None else differing_keys(before, record)
@@ -134,33 +134,37 @@ class _Planner:
             found[key] = None if keys is None or not held.keys else keys | frozenset(held.keys)
         return found
 
-    def _differing(self) -> Iterator[Key]:
+    def _differing(self) -> Iterator[RecordKey]:
         yield from self._wanted
         for kind, differing in self._last.differing.items():
             yield from ((kind, name) for name in sorted(differing))  # their order is no part of the fleet
         if not self._last.covers_fleet:
             fleet = self._fleet
-            for kind, names in ((Kind.HOST, fleet.hosts), (Kind.GROUP, fleet.groups), (Kind.VM, fleet.vms)):
+            for kind, names in (
+                (RecordKind.HOST, fleet.hosts),
+                (RecordKind.GROUP, fleet.groups),
+                (RecordKind.VM, fleet.vms),
+            ):
                 yield from ((kind, name) for name in names)
 
-    def _declared(self, kind: Kind, name: str) -> DeclaredRecord | None:
+    def _declared(self, kind: RecordKind, name: str) -> DeclaredRecord | None:
         """Return what the file has of a name."""
         key = kind, name
         return self._wanted[key] if key in self._wanted else self._fleet.declared(kind, name)
 
-    def _aim(self, kind: Kind, name: str, keys: Keys) -> None:
+    def _aim(self, kind: RecordKind, name: str, keys: KeySet) -> None:
         """Propose what brings a record to what the file has."""
         record, change = self._declared(kind, name), self._made.change
         match kind:
-            case Kind.HOST if record is None and name in self._fleet.hosts:
+            case RecordKind.HOST if record is None and name in self._fleet.hosts:
                 change.gone_hosts[name] = None
-            case Kind.HOST if isinstance(record, Host) and name not in self._fleet.hosts:
+            case RecordKind.HOST if isinstance(record, Host) and name not in self._fleet.hosts:
                 change.hosts[name] = record
-            case Kind.GROUP:
+            case RecordKind.GROUP:
                 self._aim_group(name, record, keys)
-            case Kind.VM if record is None and name in self._fleet.vms:
+            case RecordKind.VM if record is None and name in self._fleet.vms:
                 change.gone_vms[name] = None
-            case Kind.VM if isinstance(record, Vm):
+            case RecordKind.VM if isinstance(record, Vm):
                 current = self._fleet.vms.get(name)
                 if current is None:
                     change.vms[name] = record
@@ -171,7 +175,7 @@ class _Planner:
                         change.vms[name] = aimed  # one that stays as it is is in no other's way
                     self._note_replaced(kind, current, record, changed)
 
-    def _aim_group(self, name: str, record: DeclaredRecord | None, keys: Keys) -> None:
+    def _aim_group(self, name: str, record: DeclaredRecord | None, keys: KeySet) -> None:
         current, change = self._fleet.terms_of(name), self._made.change
         if current is None and isinstance(record, GroupTerms):
             if record.kind is not GroupKind.STANDALONE:  # that one comes with its VM
@@ -183,10 +187,10 @@ class _Planner:
             changed = differing_keys(current, record) if keys is None else keys
             if (aimed := with_keys(current, record, changed)) != current:
                 change.groups[name] = aimed
-            self._note_replaced(Kind.GROUP, current, record, changed)
+            self._note_replaced(RecordKind.GROUP, current, record, changed)
 
     def _note_replaced(
-        self, kind: Kind, current: DeclaredRecord, record: DeclaredRecord, keys: Iterable[str]
+        self, kind: RecordKind, current: DeclaredRecord, record: DeclaredRecord, keys: Iterable[str]
     ) -> None:
         """Note the values from run time that the file's replace."""
         if held := self._considered.get((kind, current.name)):
@@ -194,7 +198,7 @@ class _Planner:
         before = self._fleet.declared(kind, current.name)
         old, mine, new = keys_of(before) if before else {}, keys_of(current), keys_of(record)
         lost = [
-            Replaced(kind, current.name, key, msgspec.json.encode(mine[key]).decode())
+            ReplacedValue(kind, current.name, key, msgspec.json.encode(mine[key]).decode())
             for key in sorted(keys)
             if mine[key] not in (new[key], old.get(key, _NOTHING))
         ]
@@ -206,11 +210,11 @@ class _Planner:
         change = self._made.change
         for vm in change.vms.values():
             if vm.group not in self._fleet.groups and vm.group not in change.groups:
-                terms = self._declared(Kind.GROUP, vm.group)
+                terms = self._declared(RecordKind.GROUP, vm.group)
                 if isinstance(terms, GroupTerms):
                     change.groups[vm.group] = terms
             if vm.host and vm.host not in self._fleet.hosts and vm.host not in change.hosts:
-                host = self._declared(Kind.HOST, vm.host)
+                host = self._declared(RecordKind.HOST, vm.host)
                 if isinstance(host, Host):
                     change.hosts[vm.host] = host
 
@@ -219,14 +223,16 @@ class _Planner:
         change = self._made.change
         yield from change.gone_vms
         for name, vm in change.vms.items():
-            if (old := self._fleet.vms.get(name)) and any(getattr(old, key) != getattr(vm, key) for key in _PLACE):
+            if (old := self._fleet.vms.get(name)) and any(
+                getattr(old, key) != getattr(vm, key) for key in _LOCATION_KEYS
+            ):
                 yield name
 
     def _mind_events(self) -> None:
         """Hold back what an unfinished event is in the way of."""
         for name in list(self._moving()):
             events = self._fleet.events_on(name)
-            earlier = self._considered.get((Kind.VM, name))
+            earlier = self._considered.get((RecordKind.VM, name))
             is_canceling = self._manner.cancel_events or (earlier is not None and earlier.cancel_events)
             started = [event for event in events if event.status is EventStatus.STARTED]
             if is_canceling and events:
@@ -234,22 +240,22 @@ class _Planner:
             in_the_way = started if is_canceling else events
             if not in_the_way:
                 continue
-            if is_canceling or self._waits_already(Kind.VM, name) or self._manner.is_unattended:
+            if is_canceling or self._waits_already(RecordKind.VM, name) or self._manner.is_unattended:
                 event = in_the_way[0].id
-                self._hold(Kind.VM, name, HoldReason.EVENT, event, _PLACE, cancel_events=is_canceling)
+                self._hold(RecordKind.VM, name, HoldReason.EVENT, event, _LOCATION_KEYS, cancel_events=is_canceling)
             else:
-                self._made.blocked += [Blocked(name, event) for event in in_the_way]
+                self._made.blocked += [BlockedChange(name, event) for event in in_the_way]
 
     def _mind_guard(self) -> None:
         """Hold back all removals where they are too many for a start."""
         removals = [
             *self._made.change.gone_vms,
-            *(held.name for held in self._made.held.values() if held.kind is Kind.VM and held.is_removal),
+            *(held.name for held in self._made.held.values() if held.kind is RecordKind.VM and held.is_removal),
         ]
         if len(removals) * _GUARD > len(self._fleet.vms):
             because = f"{len(removals)} of {len(self._fleet.vms)} VMs would be removed"
             for name in removals:
-                self._hold(Kind.VM, name, HoldReason.TOO_MANY, because)
+                self._hold(RecordKind.VM, name, HoldReason.TOO_MANY, because)
 
     def _mind_conflicts(self) -> None:
         """Hold back or leave out what the fleet has no room for, and what falls with it."""
@@ -262,10 +268,10 @@ class _Planner:
                 if not self._is_proposed(conflict):
                     continue
                 kind, name = conflict.kind, conflict.name
-                if kind is Kind.GROUP and self._comes_with_its_vm(name):
+                if kind is RecordKind.GROUP and self._comes_with_its_vm(name):
                     change.drop(kind, name)
                     continue
-                is_removal = name in (change.gone_hosts if kind is Kind.HOST else change.gone_groups)
+                is_removal = name in (change.gone_hosts if kind is RecordKind.HOST else change.gone_groups)
                 is_waiting = (
                     self._waits_already(kind, name)
                     or self._manner.is_retry
@@ -273,9 +279,9 @@ class _Planner:
                     or self._is_held(conflict.other)
                     or (kind, name) not in own
                 )
-                if (kind is not Kind.VM and is_removal) or is_waiting:
+                if (kind is not RecordKind.VM and is_removal) or is_waiting:
                     self._hold(kind, name, HoldReason.IN_USE, conflict.said)
-                elif kind is Kind.GROUP and self._manner.is_start and self._fleet.events_of(name):
+                elif kind is RecordKind.GROUP and self._manner.is_start and self._fleet.events_of(name):
                     self._hold(kind, name, HoldReason.EVENT, self._fleet.events_of(name)[0].id)
                 else:
                     self._made.conflicts.append(conflict)
@@ -284,7 +290,7 @@ class _Planner:
                 if (kind, name) in own:
                     self._unheld.drop(kind, name)
 
-    def _waits_already(self, kind: Kind, name: str) -> bool:
+    def _waits_already(self, kind: RecordKind, name: str) -> bool:
         """Tell whether a change is held that this file did not bring: it goes on waiting, and refuses nothing."""
         return (kind, name) in self._considered and (kind, name) not in self._wanted and not self._manner.exact
 
@@ -297,26 +303,26 @@ class _Planner:
     @cached_property
     def _wanted_groups(self) -> frozenset[str]:
         """The groups of the VMs that are new or different."""
-        vms = (self._declared(*key) for key in (*self._wanted, *self._considered) if key[0] is Kind.VM)
+        vms = (self._declared(*key) for key in (*self._wanted, *self._considered) if key[0] is RecordKind.VM)
         return frozenset(vm.group for vm in vms if isinstance(vm, Vm))
 
     def _is_held(self, vm: str) -> bool:
-        key = Kind.VM, vm
+        key = RecordKind.VM, vm
         return key in self._made.held or key in self._last.guarded
 
-    def _is_proposed(self, conflict: Conflict) -> bool:
+    def _is_proposed(self, conflict: DeclarationConflict) -> bool:
         change, name = self._made.change, conflict.name
         match conflict.kind:
-            case Kind.HOST:
+            case RecordKind.HOST:
                 return name in change.hosts or name in change.gone_hosts
-            case Kind.GROUP:
+            case RecordKind.GROUP:
                 return name in change.groups or name in change.gone_groups
-            case Kind.VM:
+            case RecordKind.VM:
                 return name in change.vms or name in change.gone_vms
 
     def _hold(
         self,
-        kind: Kind,
+        kind: RecordKind,
         name: str,
         reason: HoldReason,
         because: str,
@@ -353,12 +359,12 @@ class _Planner:
             if left := [each for each in lost if each.key not in keys]:
                 self._made.replaced[kind, name] = left
 
-    def _proposed(self, kind: Kind, name: str) -> DeclaredRecord | None:
+    def _proposed(self, kind: RecordKind, name: str) -> DeclaredRecord | None:
         change = self._made.change
         match kind:
-            case Kind.HOST:
+            case RecordKind.HOST:
                 return change.hosts.get(name)
-            case Kind.GROUP:
+            case RecordKind.GROUP:
                 return change.groups.get(name)
-            case Kind.VM:
+            case RecordKind.VM:
                 return change.vms.get(name)

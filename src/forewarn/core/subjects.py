@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from forewarn.core import lifecycle
+from forewarn.core.credentials import Subscription, Token
 from forewarn.core.facts import (
     Announced,
     AnyFact,
@@ -20,7 +21,7 @@ from forewarn.core.facts import (
     HostCordonSet,
     HostStateSet,
     IncarnationsRaised,
-    Observed,
+    ObservationRecorded,
     StartedAtOnce,
     SubscriptionRemoved,
     SubscriptionSet,
@@ -33,8 +34,7 @@ from forewarn.core.facts import (
     VmStarted,
     VmSwitched,
 )
-from forewarn.core.model import CallerKind, Event, Sighting
-from forewarn.core.outsiders import Subscription, Token
+from forewarn.core.model import CallerKind, Event, Observation
 
 FINISHED = "finished"
 """The subject of every entry that ends an event."""
@@ -60,7 +60,12 @@ def _subjects(fact: AnyFact) -> Iterator[str]:
             yield f"vm:{vm}"
             if group:
                 yield f"group:{group}"
-        case VmDeallocated(vm=vm) | VmStarted(vm=vm) | VmSwitched(vm=vm) | Observed(sighting=Sighting(vm=vm)):
+        case (
+            VmDeallocated(vm=vm)
+            | VmStarted(vm=vm)
+            | VmSwitched(vm=vm)
+            | ObservationRecorded(observation=Observation(vm=vm))
+        ):
             yield f"vm:{vm}"
         case VmMoved(vm=vm, host=host):
             yield f"vm:{vm}"

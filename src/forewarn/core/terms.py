@@ -2,7 +2,7 @@
 
 import re
 
-from forewarn.core import quiet
+from forewarn.core import quiet_hours
 from forewarn.core.errors import Refused
 from forewarn.core.model import ApprovalRule, GroupKind, GroupTerms
 
@@ -54,12 +54,12 @@ def _check_policy(terms: GroupTerms) -> None:
     if policy.postpone_limit not in _POSTPONE_LIMIT:
         raise Refused(f"group {terms.name!r}: postpone_limit must be from 0 to {_POSTPONE_LIMIT[-1]} s")
     try:
-        quiet.check(policy.quiet_hours)
+        quiet_hours.check(policy.quiet_hours)
     except Refused as refused:
         raise Refused(f"group {terms.name!r}: {refused}") from None
 
 
-def as_clients_compare(name: str) -> str:
+def normalize_name(name: str) -> str:
     """Return what is the same for VMs that clients take for one.
 
     Azure: names are compared without regard to case, and 2017-03-01 shows them with an underscore before them.
@@ -67,6 +67,6 @@ def as_clients_compare(name: str) -> str:
     return name.removeprefix("_").lower()
 
 
-def difference_of(name: str, other: str) -> str:
+def describe_name_difference(name: str, other: str) -> str:
     """Say by how little two such names differ."""
     return "in upper and lower case" if name.lower() == other.lower() else "in a leading underscore or in case"

@@ -17,7 +17,7 @@ waits for. Maintenance that waits is not overtaken by later maintenance that wou
 from collections.abc import Callable, Iterator
 from datetime import datetime
 
-from forewarn.core import approval, lifecycle, quiet
+from forewarn.core import approval, lifecycle, quiet_hours
 from forewarn.core.facts import Started, Waiting
 from forewarn.core.fleet import Fleet
 from forewarn.core.model import Event, EventSource, EventStatus, EventType
@@ -49,7 +49,7 @@ def settle(
         if (event.waits_for or event.waits_until) and event.id not in reasons:
             yield lifecycle.stop_waiting(event, now)
     ready = [event for event in events if event.id in reasons]
-    quiet_until = quiet.quiet_until(fleet.groups[group].terms.policy.quiet_hours, now) if ready else None
+    quiet_until = quiet_hours.quiet_until(fleet.groups[group].terms.policy.quiet_hours, now) if ready else None
     for event in sorted(ready, key=_order):
         if quiet_until and takes_turns(event):
             if event.waits_until != quiet_until:
@@ -80,7 +80,7 @@ def earliest_start(fleet: Fleet, event: Event, now: datetime) -> datetime | None
     group = fleet.groups.get(event.group)
     if group is None or event.status is not EventStatus.SCHEDULED or not takes_turns(event):
         return None
-    return quiet.quiet_until(group.terms.policy.quiet_hours, max(event.not_before, now))
+    return quiet_hours.quiet_until(group.terms.policy.quiet_hours, max(event.not_before, now))
 
 
 def _why_ready(fleet: Fleet, event: Event, now: datetime, has_passed: HasPassed) -> str:
@@ -88,8 +88,8 @@ def _why_ready(fleet: Fleet, event: Event, now: datetime, has_passed: HasPassed)
     if event.status is not EventStatus.SCHEDULED:
         return ""
     if approval.is_enough(fleet, event):
-        return f"approved by {approval.whose(event)}"
-    if approval.is_needless(fleet, event):
+        return f"approved by {approval.describe_approvers(event)}"
+    if approval.is_unneeded(fleet, event):
         return ALL_DOWN
     if event.not_before <= now and has_passed(event):
         return event.without_notice or DUE

@@ -1,8 +1,8 @@
 """A driver that calls an operator's program for each event: ``program perform``, and ``program outcome``.
 
-The program runs under a small process of ours (``runner``) that outlives a crash of Forewarn and records how it
-ended; so the outcome is known after a restart without the program's help. Only where the runner itself was lost,
-as in a power cut, must the program be asked (``remembers``), or nobody knows.
+The program runs under a small process of ours (``program_runner``) that outlives a crash of Forewarn and records
+how it ended; so the outcome is known after a restart without the program's help. Only where the runner itself was
+lost, as in a power cut, must the program be asked (``remembers``), or nobody knows.
 """
 
 import os
@@ -23,18 +23,18 @@ from forewarn.config.tables import read_table
 from forewarn.core.errors import BadInput
 from forewarn.core.model import Vm
 from forewarn.core.redaction import scrubbed, secrets_among
-from forewarn.drivers import answers, command_checking, record, runner
-from forewarn.drivers.switching import Switches, SwitchFailed
-from forewarn.node.driver import Failed, Impact, NotBegun, Outcome, Underway, Unknowable
+from forewarn.drivers import command_checks, program_results, program_runner, run_record
+from forewarn.drivers.switch_executor import SwitchExecutor, SwitchFailed
+from forewarn.node.driver import Impact, ImpactFailed, ImpactNotBegun, ImpactOutcome, ImpactUnderway, ImpactUnknown
 
 CHECK_AGAIN = timedelta(seconds=1)
 _WORTH_WAITING = 5.0
 """Seconds that a call waits for the end of a run, so that a short one is reported at once."""
-LONGEST_QUESTION = 30.0
+OUTCOME_TIMEOUT = 30.0
 """Seconds a program may think about an outcome."""
 
 
-class CommandSettings(msgspec.Struct, frozen=True):
+class CommandDriverSettings(msgspec.Struct, frozen=True):
     """The operator's program and its bounds."""
 
     program: str | list[str]
@@ -56,17 +56,19 @@ class CommandSettings(msgspec.Struct, frozen=True):
 class CommandDriver:
     """Has an operator's program do the impact."""
 
-    def __init__(self, settings: CommandSettings, clock: Clock, directory: Path | None) -> None:
+    def __init__(self, settings: CommandDriverSettings, clock: Clock, directory: Path | None) -> None:
         self.moves_live = settings.moves_live
         self.switches = settings.switches
-        self._switches = Switches("command-switch", clock, self._switch)
+        self._switch_executor = SwitchExecutor("command-switch", clock, self._switch)
         self._settings = settings
         self._argv = _argv(settings.program)
         self._environment = _environment(settings.environment)
         self._secrets = secrets_among(settings.environment)
         self._clock = clock
         self._closed = threading.Event()
-        self._retention = record.Retention(clock, lambda content: isinstance(record.parse(content), runner.Ended))
+        self._retention = run_record.Retention(
+            clock, lambda content: isinstance(run_record.parse(content), program_runner.CompletedRun)
+        )
         self._runs: dict[str, threading.Thread] = {}
         """The runs that this driver began and has not told the end of; each thread lives as long as its run."""
         self._lent: tempfile.TemporaryDirectory[str] | None = None
@@ -83,44 +85,44 @@ class CommandDriver:
         hurry: float,
         directory: Path | None = None,
     ) -> Self:
-        return cls(read_table("driver 'command'", settings, CommandSettings), clock, directory)
+        return cls(read_table("driver 'command'", settings, CommandDriverSettings), clock, directory)
 
     @classmethod
     def check_settings(cls, settings: dict[str, object], *, is_running: bool) -> tuple[str, ...]:
-        given = read_table("driver 'command'", settings, CommandSettings)
+        given = read_table("driver 'command'", settings, CommandDriverSettings)
         program, *_ = _argv(given.program)
-        return tuple(command_checking.troubles(Path(program), _environment(given.environment)))
+        return tuple(command_checks.find_problems(Path(program), _environment(given.environment)))
 
-    def perform(self, impact: Impact) -> Outcome:
+    def perform(self, impact: Impact) -> ImpactOutcome:
         try:
             self._directory.mkdir(mode=0o700, exist_ok=True)
             self._retention.sweep(self._directory)
-            with record.held(self._record_of(impact)) as (descriptor, recorded):
+            with run_record.hold_record(self._record_of(impact)) as (descriptor, recorded):
                 if recorded is not None:
                     outcome = self._judge(recorded, impact)
-                    if not isinstance(outcome, NotBegun):
+                    if not isinstance(outcome, ImpactNotBegun):
                         return outcome
                 waiter = self._start(impact, descriptor)
-        except record.Locked:
+        except run_record.RecordLocked:
             return self._later()
         except (OSError, ValueError) as error:
-            return Failed(f"the program could not be started: {error}")
+            return ImpactFailed(f"the program could not be started: {error}")
         self._runs[impact.event.id] = waiter
         return self._await(impact, waiter)
 
-    def outcome_of(self, impact: Impact) -> Outcome:
+    def outcome_of(self, impact: Impact) -> ImpactOutcome:
         waiter = self._runs.get(impact.event.id)
         return self._await(impact, waiter) if waiter else self._recorded(impact)
 
-    def switch(self, vm: Vm, *, on: bool) -> Outcome:
-        return self._switches.switch(vm, on=on)
+    def switch(self, vm: Vm, *, on: bool) -> ImpactOutcome:
+        return self._switch_executor.switch(vm, on=on)
 
     def close(self) -> None:
         self._closed.set()
         if self._lent is not None:
             self._lent.cleanup()
 
-    def _await(self, impact: Impact, waiter: threading.Thread) -> Outcome:
+    def _await(self, impact: Impact, waiter: threading.Thread) -> ImpactOutcome:
         """Return how a run of ours ended; Underway when it takes longer than is worth waiting for."""
         until = monotonic() + _WORTH_WAITING
         while waiter.is_alive():
@@ -129,38 +131,42 @@ class CommandDriver:
             waiter.join(0.1)
         outcome = self._recorded(impact)
         self._runs.pop(impact.event.id, None)
-        if isinstance(outcome, NotBegun):
-            return Failed(f"the run could not be recorded; see that {self._directory} is writable and has room")
+        if isinstance(outcome, ImpactNotBegun):
+            return ImpactFailed(f"the run could not be recorded; see that {self._directory} is writable and has room")
         return outcome
 
-    def _recorded(self, impact: Impact) -> Outcome:
+    def _recorded(self, impact: Impact) -> ImpactOutcome:
         try:
-            return self._judge(record.read(self._record_of(impact)), impact)
-        except record.Locked:
+            return self._judge(run_record.read(self._record_of(impact)), impact)
+        except run_record.RecordLocked:
             return self._later()
         except OSError as error:
-            return Unknowable(f"the record of the run cannot be read: {error}")
+            return ImpactUnknown(f"the record of the run cannot be read: {error}")
 
-    def _judge(self, recorded: runner.Ended | record.Lost | None, impact: Impact) -> Outcome:
-        if isinstance(recorded, runner.Ended):
-            return answers.of_perform(self._scrubbed(recorded), _names(impact))
+    def _judge(
+        self, recorded: program_runner.CompletedRun | run_record.RunLost | None, impact: Impact
+    ) -> ImpactOutcome:
+        if isinstance(recorded, program_runner.CompletedRun):
+            return program_results.read_perform_result(self._scrubbed(recorded), _names(impact))
         if self._settings.remembers:
             return self._ask(impact)
-        if recorded is None and self._clock.now() - impact.attempted_at < record.KEPT_FOR:
-            return NotBegun()
-        return Unknowable("the program may have been called, and nothing on this machine tells how it ended")
+        if recorded is None and self._clock.now() - impact.attempted_at < run_record.KEPT_FOR:
+            return ImpactNotBegun()
+        return ImpactUnknown("the program may have been called, and nothing on this machine tells how it ended")
 
-    def _ask(self, impact: Impact) -> Outcome:
-        ended = runner.run(
+    def _ask(self, impact: Impact) -> ImpactOutcome:
+        ended = program_runner.run(
             [*self._argv, "outcome"],
             msgspec.json.encode(impact),
-            min(self._settings.timeout, LONGEST_QUESTION),
+            min(self._settings.timeout, OUTCOME_TIMEOUT),
             self._settings.grace,
-            self._environment | _told(impact),
+            self._environment | _impact_environment(impact),
         )
-        return answers.of_question(self._scrubbed(ended), _names(impact), self._clock.now() + CHECK_AGAIN)
+        return program_results.read_outcome_result(
+            self._scrubbed(ended), _names(impact), self._clock.now() + CHECK_AGAIN
+        )
 
-    def _scrubbed(self, ended: runner.Ended) -> runner.Ended:
+    def _scrubbed(self, ended: program_runner.CompletedRun) -> program_runner.CompletedRun:
         """Take what the program repeats of its environment out of what it said: that goes into log and journal."""
         return ended._replace(
             stdout=scrubbed(ended.stdout, self._secrets), stderr=scrubbed(ended.stderr, self._secrets)
@@ -174,15 +180,15 @@ class CommandDriver:
             "FOREWARN_HOST": vm.standing_on,
             "FOREWARN_VMS": vm.name,
         }
-        ended = runner.run(
+        ended = program_runner.run(
             [*self._argv, verb],
             msgspec.json.encode({"operation": verb, "vm": vm}),
             self._settings.timeout,
             self._settings.grace,
             self._environment | told,
         )
-        match answers.of_perform(self._scrubbed(ended), [vm.name]):
-            case Failed(reason=reason):
+        match program_results.read_perform_result(self._scrubbed(ended), [vm.name]):
+            case ImpactFailed(reason=reason):
                 raise SwitchFailed(f"'{Path(self._argv[0]).name} {verb}' failed: {reason}")
             case outcome:
                 return outcome.detail
@@ -190,12 +196,12 @@ class CommandDriver:
     def _start(self, impact: Impact, descriptor: int) -> threading.Thread:
         """Start the runner, lend it the record, and return the thread that waits for it."""
         process = subprocess.Popen(  # noqa: S603 our own file
-            [sys.executable, "-I", "-S", runner.__file__],
+            [sys.executable, "-I", "-S", program_runner.__file__],
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
             pass_fds=(descriptor,),
-            env=self._environment | _told(impact),
+            env=self._environment | _impact_environment(impact),
             start_new_session=True,
         )
         request = {
@@ -215,8 +221,8 @@ class CommandDriver:
     def _record_of(self, impact: Impact) -> Path:
         return self._directory / impact.event.id
 
-    def _later(self) -> Underway:
-        return Underway(self._clock.now() + CHECK_AGAIN)
+    def _later(self) -> ImpactUnderway:
+        return ImpactUnderway(self._clock.now() + CHECK_AGAIN)
 
 
 def _argv(program: str | list[str]) -> list[str]:
@@ -246,7 +252,7 @@ def _names(impact: Impact) -> list[str]:
     return [vm.name for vm in impact.vms]
 
 
-def _told(impact: Impact) -> dict[str, str]:
+def _impact_environment(impact: Impact) -> dict[str, str]:
     """Return what the program finds in its environment; the whole impact is on its stdin."""
     event = impact.event
     host = event.host or next((vm.standing_on for vm in impact.vms), "")

@@ -16,8 +16,8 @@ from forewarn.config.tables import read_table
 from forewarn.core.errors import BadInput
 from forewarn.core.model import EventType, Vm
 from forewarn.core.notice import MACHINE_FAILURE
-from forewarn.drivers.berths import by_preference, say_no_berth
-from forewarn.node.driver import Done, Failed, Impact, Outcome, Underway
+from forewarn.drivers.candidates import explain_no_candidate, sort_by_preference
+from forewarn.node.driver import Impact, ImpactDone, ImpactFailed, ImpactOutcome, ImpactUnderway
 
 Seconds = Annotated[float, msgspec.Meta(ge=0, le=86_400)]
 
@@ -62,20 +62,22 @@ class SimulatedDriver:
             raise BadInput(f"hurry is {hurry}; it divides durations and must be more than 0")
         return cls(read_table("driver 'simulated'", settings, SimulatedSettings), clock, hurry)
 
-    def perform(self, impact: Impact) -> Outcome:
+    def perform(self, impact: Impact) -> ImpactOutcome:
         return self.outcome_of(impact)
 
-    def outcome_of(self, impact: Impact) -> Outcome:
+    def outcome_of(self, impact: Impact) -> ImpactOutcome:
         lasts = timedelta(seconds=self._seconds(impact) / self._hurry)
         ends_at = impact.attempted_at + lasts
         if self._clock.now() < ends_at:
-            return Underway(ends_at, f"ends at {ends_at:%H:%M:%S} UTC")
+            return ImpactUnderway(ends_at, f"ends at {ends_at:%H:%M:%S} UTC")
         return (
-            _moved(impact) if impact.moves and impact.event.operation != MACHINE_FAILURE else Done(detail="simulated")
+            _moved(impact)
+            if impact.moves and impact.event.operation != MACHINE_FAILURE
+            else ImpactDone(detail="simulated")
         )
 
-    def switch(self, vm: Vm, *, on: bool) -> Outcome:
-        return Done(detail="simulated")
+    def switch(self, vm: Vm, *, on: bool) -> ImpactOutcome:
+        return ImpactDone(detail="simulated")
 
     def close(self) -> None:
         pass
@@ -98,18 +100,18 @@ class SimulatedDriver:
                 return self._settings.terminate
 
 
-def _moved(impact: Impact) -> Outcome:
+def _moved(impact: Impact) -> ImpactOutcome:
     """Say where each VM stands now; one that was on no host, or had no other to go to, stays where it is."""
-    berths = {berth.host.name: berth for berth in impact.berths}
-    if impact.is_failure and not berths:
-        return Failed("there is no other host that is up; declare one, or repair one")
+    candidates = {candidate.host.name: candidate for candidate in impact.candidates}
+    if impact.is_failure and not candidates:
+        return ImpactFailed("there is no other host that is up; declare one, or repair one")
     hosts: dict[str, str] = {}
     for vm in impact.vms:
         planned = impact.event.placements.get(vm.name)
-        if planned and planned not in berths:
-            return Failed(say_no_berth(vm, impact.event), hosts)
-        if vm.standing_on and berths:
-            best = berths[planned] if planned else by_preference(vm, berths.values())[0]
-            berths[best.host.name] = replace(best, vms=(*best.vms, vm))
+        if planned and planned not in candidates:
+            return ImpactFailed(explain_no_candidate(vm, impact.event), hosts)
+        if vm.standing_on and candidates:
+            best = candidates[planned] if planned else sort_by_preference(vm, candidates.values())[0]
+            candidates[best.host.name] = replace(best, vms=(*best.vms, vm))
             hosts[vm.name] = best.host.name
-    return Done(hosts, "simulated")
+    return ImpactDone(hosts, "simulated")

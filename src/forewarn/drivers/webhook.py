@@ -15,30 +15,38 @@ from uuid import uuid4
 
 import msgspec
 
-from forewarn import posting, signature
+from forewarn import signature, web_requests
 from forewarn.clocks import Clock
 from forewarn.config.tables import read_table
-from forewarn.config.values import ENDPOINT, Endpoint
+from forewarn.config.values import ENDPOINT, ListenAddress
 from forewarn.core.errors import BadInput, Unavailable, unknown
 from forewarn.core.model import Vm
-from forewarn.drivers import webhook_answers, webhook_checking
-from forewarn.drivers.callbacks import Callback, Callbacks
-from forewarn.drivers.ledger import Ledger, Page
-from forewarn.drivers.record import KEPT_FOR, Locked
-from forewarn.drivers.webhook_answers import Unclear
-from forewarn.node.driver import Done, Failed, Impact, NotBegun, Outcome, Underway, Unknowable
-from forewarn.posting import NoReply, Reply
-from forewarn.wire.words import read_id
+from forewarn.drivers import webhook_checks, webhook_replies
+from forewarn.drivers.progress_store import ProgressFile, ProgressStore
+from forewarn.drivers.run_record import KEPT_FOR, RecordLocked
+from forewarn.drivers.webhook_callbacks import Callback, CallbackListener
+from forewarn.drivers.webhook_replies import UnclearReply
+from forewarn.node.driver import (
+    Impact,
+    ImpactDone,
+    ImpactFailed,
+    ImpactNotBegun,
+    ImpactOutcome,
+    ImpactUnderway,
+    ImpactUnknown,
+)
+from forewarn.web_requests import NoWebResponse, WebResponse
+from forewarn.wire.azure_names import read_id
 
 CHECK_AGAIN = timedelta(seconds=1)
 TAKEN = "taken"
 """The step that says that the receiver took the message and is at work."""
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.5, 30.0
-_PATIENT = 50
+_LOCK_ATTEMPTS = 50
 """Tenths of a second that a callback waits for whoever holds the event's page."""
 
 
-class WebhookSettings(msgspec.Struct, frozen=True):
+class WebhookDriverSettings(msgspec.Struct, frozen=True):
     """The receiver, and how patient to be with it."""
 
     url: str
@@ -62,7 +70,7 @@ class WebhookSettings(msgspec.Struct, frozen=True):
     """Whether the receiver starts and stops VMs: it is asked to ``start`` and ``stop``."""
 
 
-class Message(msgspec.Struct, frozen=True, omit_defaults=True):
+class ImpactMessage(msgspec.Struct, frozen=True, omit_defaults=True):
     """What a receiver is sent."""
 
     ask: str
@@ -83,21 +91,21 @@ class SwitchMessage(msgspec.Struct, frozen=True):
 class WebhookDriver:
     """Has a web service of the operator's do the impact."""
 
-    def __init__(self, settings: WebhookSettings, clock: Clock, directory: Path | None) -> None:
+    def __init__(self, settings: WebhookDriverSettings, clock: Clock, directory: Path | None) -> None:
         self.moves_live = settings.moves_live
         self.switches = settings.switches
         self._settings = settings
         self._secret = _checked(settings)
         self._clock = clock
         self._closed = threading.Event()
-        self._ledger = Ledger(directory, clock)
+        self._progress_store = ProgressStore(directory, clock)
         self._awaited: dict[str, tuple[float, str]] = {}
         """Events that the receiver may call back for: when to ask, in the clock's seconds, and their progress."""
         self._attempted: dict[str, float] = {}
         """When events were attempted, in the clock's seconds, which pass whatever is done to the wall clock."""
         self._switching: dict[tuple[str, bool], float] = {}
         """Since when VMs are being started and stopped, in the clock's seconds."""
-        self._callbacks: Callbacks | None = None
+        self._callbacks: CallbackListener | None = None
         self._callback_url = settings.callback_url
         if settings.callback:
             self._listen(settings.callback)
@@ -110,14 +118,14 @@ class WebhookDriver:
         hurry: float,
         directory: Path | None = None,
     ) -> Self:
-        return cls(read_table("driver 'webhook'", settings, WebhookSettings), clock, directory)
+        return cls(read_table("driver 'webhook'", settings, WebhookDriverSettings), clock, directory)
 
     @classmethod
     def check_settings(cls, settings: dict[str, object], *, is_running: bool) -> tuple[str, ...]:
-        given = read_table("driver 'webhook'", settings, WebhookSettings)
+        given = read_table("driver 'webhook'", settings, WebhookDriverSettings)
         _checked(given)
         return tuple(
-            webhook_checking.troubles(
+            webhook_checks.find_problems(
                 filter(None, (given.url, given.outcome_url)),
                 Path(given.secret_file).expanduser(),
                 _endpoint(given.callback) if given.callback else None,
@@ -125,62 +133,62 @@ class WebhookDriver:
             )
         )
 
-    def perform(self, impact: Impact) -> Outcome:
+    def perform(self, impact: Impact) -> ImpactOutcome:
         try:
-            with self._ledger.held(impact.event.id) as page:
-                if page.ending:
-                    return page.ending
-                if page.step(TAKEN):
+            with self._progress_store.held(impact.event.id) as progress_file:
+                if progress_file.ending:
+                    return progress_file.ending
+                if progress_file.step(TAKEN):
                     return self._later()
-                page.begin(impact)
+                progress_file.begin(impact)
                 self._age_of(impact)
-                return self._send(impact, page)
-        except Locked:
+                return self._send(impact, progress_file)
+        except RecordLocked:
             return self._later()
         except OSError as error:
-            return Failed(f"the message could not be recorded, so it was not sent: {error}")
+            return ImpactFailed(f"the message could not be recorded, so it was not sent: {error}")
 
-    def outcome_of(self, impact: Impact) -> Outcome:
+    def outcome_of(self, impact: Impact) -> ImpactOutcome:
         try:
-            page = self._ledger.read(impact.event.id)
-        except Locked:
+            progress_file = self._progress_store.read(impact.event.id)
+        except RecordLocked:
             return self._later()
         except OSError as error:
-            return Unknowable(f"the record of the message cannot be read: {error}")
-        if page.ending:
+            return ImpactUnknown(f"the record of the message cannot be read: {error}")
+        if progress_file.ending:
             self._forget(impact.event.id)
-            return page.ending
+            return progress_file.ending
         ask_at, progress = self._awaited.get(impact.event.id, (0.0, ""))
         if self._clock.seconds() < ask_at:
             return self._later(progress)
-        outcome = self._ask(impact, page)
-        if not isinstance(outcome, Done | Failed | Unknowable):
+        outcome = self._ask(impact, progress_file)
+        if not isinstance(outcome, ImpactDone | ImpactFailed | ImpactUnknown):
             return outcome
         self._forget(impact.event.id)
         try:
-            with self._ledger.held(impact.event.id) as page:
-                return page.ending or page.end(outcome)
-        except (Locked, OSError):
+            with self._progress_store.held(impact.event.id) as progress_file:
+                return progress_file.ending or progress_file.end(outcome)
+        except (RecordLocked, OSError):
             return self._later()
 
-    def switch(self, vm: Vm, *, on: bool) -> Outcome:
+    def switch(self, vm: Vm, *, on: bool) -> ImpactOutcome:
         """Ask the receiver once; what is not clear is asked again, until ``patience`` is over."""
         ask, now, key = "start" if on else "stop", self._clock.now(), (vm.name, on)
         since = self._switching.setdefault(key, self._clock.seconds())
-        answer: Outcome | Unclear
+        answer: ImpactOutcome | UnclearReply
         try:
             reply = self._deliver(self._settings.url, uuid4().hex, msgspec.json.encode(SwitchMessage(ask, vm)))
-            answer = webhook_answers.of_perform(reply, [vm.name], now)
-        except NoReply as error:
-            answer = Unclear(str(error))
-        if isinstance(answer, Unclear):
+            answer = webhook_replies.read_perform_reply(reply, [vm.name], now)
+        except NoWebResponse as error:
+            answer = UnclearReply(str(error))
+        if isinstance(answer, UnclearReply):
             if self._clock.seconds() - since < self._settings.patience.total_seconds():
-                return Underway(now + timedelta(seconds=max(webhook_answers.CHECK_AFTER, answer.wait)))
-            answer = Failed(answer.why)
-        if isinstance(answer, Underway):
+                return ImpactUnderway(now + timedelta(seconds=max(webhook_replies.CHECK_AFTER, answer.wait)))
+            answer = ImpactFailed(answer.why)
+        if isinstance(answer, ImpactUnderway):
             if self._clock.seconds() - since < self._settings.longest.total_seconds():
                 return answer
-            answer = Failed(f"nothing was heard of its end within {self._settings.longest}")
+            answer = ImpactFailed(f"nothing was heard of its end within {self._settings.longest}")
         self._switching.pop(key, None)
         return answer
 
@@ -189,70 +197,74 @@ class WebhookDriver:
             self._closed.set()
             if self._callbacks:
                 self._callbacks.close()
-            self._ledger.close()
+            self._progress_store.close()
 
-    def _send(self, impact: Impact, page: Page) -> Outcome:
+    def _send(self, impact: Impact, progress_file: ProgressFile) -> ImpactOutcome:
         """Send the message until there is a clear answer."""
         may_have_arrived, pause = False, _FIRST_PAUSE
         give_up_at = self._clock.seconds() + self._settings.patience.total_seconds()
         while True:
             try:
                 reply = self._post(self._settings.url, impact.event.id, "perform", impact)
-                answer = webhook_answers.of_perform(reply, _names(impact), self._clock.now())
-            except NoReply as error:
-                answer = Unclear(str(error))
+                answer = webhook_replies.read_perform_reply(reply, _names(impact), self._clock.now())
+            except NoWebResponse as error:
+                answer = UnclearReply(str(error))
                 may_have_arrived = may_have_arrived or error.may_have_arrived
             else:
                 # Whoever asks for more time at the door has not let it in.
                 may_have_arrived = may_have_arrived or reply.status not in {429, 503}
             match answer:
-                case Done() | Failed() | Unknowable():
-                    return page.end(answer)
-                case Underway():
-                    page.note(TAKEN)
+                case ImpactDone() | ImpactFailed() | ImpactUnknown():
+                    return progress_file.end(answer)
+                case ImpactUnderway():
+                    progress_file.note(TAKEN)
                     return self._look_out(impact, answer)
-                case Unclear(why=why, wait=wait):
+                case UnclearReply(why=why, wait=wait):
                     if self._clock.seconds() + max(pause, wait) > give_up_at:
-                        return page.end(Unknowable(why) if may_have_arrived else Failed(why))
+                        return progress_file.end(ImpactUnknown(why) if may_have_arrived else ImpactFailed(why))
                     if self._closed.wait(max(pause, wait)):
                         return self._later()
                     pause = min(2 * pause, _LONGEST_PAUSE)
-                case NotBegun():
-                    return page.end(Failed("the receiver did not begin"))
+                case ImpactNotBegun():
+                    return progress_file.end(ImpactFailed("the receiver did not begin"))
 
-    def _ask(self, impact: Impact, page: Page) -> Outcome:
+    def _ask(self, impact: Impact, progress_file: ProgressFile) -> ImpactOutcome:
         """Ask the receiver what came of it; whatever it is, it is not written down here."""
         now = self._clock.now()
         url = self._settings.outcome_url or self._settings.url
         try:
             reply = self._post(url, f"{impact.event.id}-{uuid4().hex[:8]}", "outcome", impact)
-            answer = webhook_answers.of_question(reply, _names(impact), now)
-            is_refused = 400 <= reply.status < 500 and isinstance(answer, Unclear)
-        except NoReply as error:
-            answer, is_refused = Unclear(str(error)), False
-        if not isinstance(answer, Unclear | Underway):
+            answer = webhook_replies.read_outcome_reply(reply, _names(impact), now)
+            is_refused = 400 <= reply.status < 500 and isinstance(answer, UnclearReply)
+        except NoWebResponse as error:
+            answer, is_refused = UnclearReply(str(error)), False
+        if not isinstance(answer, UnclearReply | ImpactUnderway):
             return answer
-        if page.begun is None and is_refused and not self._ledger.may_have_forgotten(impact.attempted_at):
-            return NotBegun()
+        if (
+            progress_file.begun is None
+            and is_refused
+            and not self._progress_store.may_have_forgotten(impact.attempted_at)
+        ):
+            return ImpactNotBegun()
         if self._age_of(impact) > self._settings.longest:
-            last = f"; last {answer.why}" if isinstance(answer, Unclear) else ""
-            return Unknowable(f"nothing was heard of its end within {self._settings.longest}{last}")
-        if isinstance(answer, Underway):
+            last = f"; last {answer.why}" if isinstance(answer, UnclearReply) else ""
+            return ImpactUnknown(f"nothing was heard of its end within {self._settings.longest}{last}")
+        if isinstance(answer, ImpactUnderway):
             return self._look_out(impact, answer)
-        if is_refused and not page.step(TAKEN):
-            return Unknowable(f"the message may have arrived, and the receiver does not tell: {answer.why}")
+        if is_refused and not progress_file.step(TAKEN):
+            return ImpactUnknown(f"the message may have arrived, and the receiver does not tell: {answer.why}")
         return self._look_out(
-            impact, Underway(now + timedelta(seconds=max(webhook_answers.CHECK_AFTER, answer.wait)))
+            impact, ImpactUnderway(now + timedelta(seconds=max(webhook_replies.CHECK_AFTER, answer.wait)))
         )
 
-    def _look_out(self, impact: Impact, underway: Underway) -> Underway:
+    def _look_out(self, impact: Impact, underway: ImpactUnderway) -> ImpactUnderway:
         """Leave the receiver alone until then; where it may call back, the record is looked into meanwhile."""
         if self._callbacks is None:
             return underway
         self._awaited[impact.event.id] = self._seconds_at(underway), underway.progress
         return self._later(underway.progress)
 
-    def _seconds_at(self, underway: Underway) -> float:
+    def _seconds_at(self, underway: ImpactUnderway) -> float:
         return self._clock.seconds() + (underway.check_at - self._clock.now()).total_seconds()
 
     def _age_of(self, impact: Impact) -> timedelta:
@@ -266,67 +278,69 @@ class WebhookDriver:
         self._awaited.pop(event, None)
         self._attempted.pop(event, None)
 
-    def _post(self, url: str, id_: str, ask: str, impact: Impact) -> Reply:
-        return self._deliver(url, id_, msgspec.json.encode(Message(ask, impact.event.id, impact, self._callback_url)))
+    def _post(self, url: str, id_: str, ask: str, impact: Impact) -> WebResponse:
+        return self._deliver(
+            url, id_, msgspec.json.encode(ImpactMessage(ask, impact.event.id, impact, self._callback_url))
+        )
 
-    def _deliver(self, url: str, id_: str, body: bytes) -> Reply:
+    def _deliver(self, url: str, id_: str, body: bytes) -> WebResponse:
         # The receiver checks the time, so it is that of the wall.
         headers = signature.sign(self._secret, id_, self._clock.now(), body)
-        message = posting.Message(url, body, {"Content-Type": "application/json", **headers})
+        message = web_requests.WebRequest(url, body, {"Content-Type": "application/json", **headers})
         try:
-            return posting.send(message, self._settings.timeout)
-        except NoReply as error:
+            return web_requests.send(message, self._settings.timeout)
+        except NoWebResponse as error:
             why = f"{message.place} gives no answer: {error}"
-            raise NoReply(why, may_have_arrived=error.may_have_arrived) from None
+            raise NoWebResponse(why, may_have_arrived=error.may_have_arrived) from None
 
     def _listen(self, callback: str) -> None:
-        self._callbacks = Callbacks(_endpoint(callback), self._secret, self._clock.now, self._take)
+        self._callbacks = CallbackListener(_endpoint(callback), self._secret, self._clock.now, self._take)
         host = callback.rpartition(":")[0]
         self._callback_url = self._callback_url or f"http://{host}:{self._callbacks.port}/"
 
     def _take(self, said: Callback) -> None:
         """Write down what the receiver says of its own accord."""
-        for _ in range(_PATIENT):
+        for _ in range(_LOCK_ATTEMPTS):
             try:
                 return self._write_down(said)
-            except Locked:
+            except RecordLocked:
                 self._closed.wait(0.1)
         raise Unavailable("the event is busy; send it again")
 
     def _write_down(self, said: Callback) -> None:
         event = read_id(said.event)
-        if "/" in event or self._ledger.read(event).begun is None:
+        if "/" in event or self._progress_store.read(event).begun is None:
             raise unknown("event", said.event, ())
-        with self._ledger.held(event) as page:
-            if page.ending:
+        with self._progress_store.held(event) as progress_file:
+            if progress_file.ending:
                 return
-            outcome = webhook_answers.outcome_of(said, _names(page.begun), self._clock.now())
-            if isinstance(outcome, Underway):
-                if page.step(TAKEN) is None:
-                    page.note(TAKEN)
+            outcome = webhook_replies.outcome_of(said, _names(progress_file.begun), self._clock.now())
+            if isinstance(outcome, ImpactUnderway):
+                if progress_file.step(TAKEN) is None:
+                    progress_file.note(TAKEN)
                 before, _ = self._awaited.get(event, (0.0, ""))
                 self._awaited[event] = max(before, self._seconds_at(outcome)), outcome.progress
-            elif not isinstance(outcome, NotBegun):
-                page.end(outcome)
+            elif not isinstance(outcome, ImpactNotBegun):
+                progress_file.end(outcome)
 
-    def _later(self, progress: str = "") -> Underway:
-        return Underway(self._clock.now() + CHECK_AGAIN, progress)
+    def _later(self, progress: str = "") -> ImpactUnderway:
+        return ImpactUnderway(self._clock.now() + CHECK_AGAIN, progress)
 
 
 def _names(impact: Impact | None) -> list[str]:
     return [vm.name for vm in impact.vms] if impact else []
 
 
-def _checked(settings: WebhookSettings) -> str:
+def _checked(settings: WebhookDriverSettings) -> str:
     """Return the secret; raise BadInput that names what is wrong with the settings."""
     for name in ("url", "outcome_url", "callback_url"):
         _check_url(name, getattr(settings, name), may_be_empty=name != "url")
     return _secret(Path(settings.secret_file).expanduser())
 
 
-def _endpoint(callback: str) -> Endpoint:
+def _endpoint(callback: str) -> ListenAddress:
     try:
-        return cast("Endpoint", ENDPOINT.read(callback))
+        return cast("ListenAddress", ENDPOINT.read(callback))
     except ValueError:
         raise BadInput(f"setting 'callback' of driver 'webhook': expected {ENDPOINT.expected}") from None
 

@@ -11,22 +11,22 @@ from msgspec.structs import replace
 
 from forewarn.clocks import ManualClock
 from forewarn.config.settings import Settings
-from forewarn.config.values import Endpoint
-from forewarn.control.drains import Drains
+from forewarn.config.values import ListenAddress
+from forewarn.control.server.drain_planner import DrainPlanner
 from forewarn.core.commands import Approve, CancelEvent, ChangeFleet, Enrol
 from forewarn.core.errors import BadInput, Unavailable, unknown
 from forewarn.core.model import Caller, CallerKind
 from forewarn.drivers.simulated import SimulatedDriver, SimulatedSettings
-from forewarn.emulator.chronicle import Chronicle, Life
 from forewarn.emulator.clock import RunningClock
-from forewarn.emulator.doors import Doors
+from forewarn.emulator.event_log import EventLife, EventLog
 from forewarn.emulator.faults import Faults
 from forewarn.emulator.fleets import with_addresses
-from forewarn.emulator.requests import Requests, SentRequest
-from forewarn.emulator.stage import Stage
+from forewarn.emulator.requests import RequestLog, SentRequest
+from forewarn.emulator.setup import EmulationSetup
 from forewarn.emulator.verbs import EMULATOR, Verb, command_on_host, command_on_vm
+from forewarn.emulator.vm_ports import VmPorts
 from forewarn.journal.memory import MemoryJournal
-from forewarn.metadata.service import Service
+from forewarn.metadata.service import MetadataService
 from forewarn.wire.document import render
 from forewarn.wire.versions import BY_NAME, NEWEST
 from forewarn.wiring import Assembly, limits_of
@@ -42,7 +42,7 @@ class Emulation:
 
     def __init__(
         self,
-        stage: Stage,
+        setup: EmulationSetup,
         *,
         virtual_time: bool = False,
         now: datetime | None = None,
@@ -52,47 +52,47 @@ class Emulation:
         seed: int = 0,
         patience: float = _PATIENCE,
     ) -> None:
-        self.stage = stage
+        self.setup = setup
         self.hurry = hurry
         self.host = host
         self.patience = patience
         """Seconds of the real clock that anything may be under way."""
         # Virtual time begins at the real one, so that a client that reads its own clock can make sense of NotBefore.
         self.clock = ManualClock(now or datetime.now(UTC).replace(microsecond=0)) if virtual_time else RunningClock()
-        self.chronicle = Chronicle()
-        self.faults = Faults(self.clock, hurry, seed, stage.faults)
+        self.event_log = EventLog()
+        self.faults = Faults(self.clock, hurry, seed, setup.faults)
         self._virtual_time = virtual_time
         self._port = port
         # Where time stands still, any number of requests comes at the same moment: no rate would be just.
         self._settings = Settings(
-            metadata=Endpoint(host, port),
+            metadata=ListenAddress(host, port),
             hurry=hurry,
-            notice=stage.notice,
-            user_operation_limit=stage.user_operation_limit,
+            notice=setup.notice,
+            user_operation_limit=setup.user_operation_limit,
             rate_limit=0.0 if virtual_time else _RATE,
         )
-        driver = SimulatedDriver(_driver_settings(stage), self.clock, hurry)
-        self.assembly = Assembly(self._settings, self.clock, MemoryJournal(), driver, self._open_doors)
+        driver = SimulatedDriver(_driver_settings(setup), self.clock, hurry)
+        self.assembly = Assembly(self._settings, self.clock, MemoryJournal(), driver, self._open_vm_ports)
         self.node = self.assembly.node
-        self.node.feed.subscribe(self.chronicle)
+        self.node.feed.subscribe(self.event_log)
         self._changed: list[Callable[[], None]] = []
         self._seen: list[Callable[[SentRequest], None]] = []
-        self.chronicle.changed = self._tell
+        self.event_log.changed = self._tell
         self._tasks: set[asyncio.Task[None]] = set()
         self._parts = AsyncExitStack()
 
     @property
-    def requests(self) -> Requests:
-        return self._doors.requests
+    def requests(self) -> RequestLog:
+        return self._vm_ports.requests
 
     @property
     def vms(self) -> tuple[str, ...]:
         """The VMs there were at the beginning; those that are gone keep their doors."""
-        return tuple(self.stage.fleet.vms)
+        return tuple(self.setup.fleet.vms)
 
     def url(self, vm: str = "") -> str:
         """Return where a VM asks; the first one when none is named."""
-        return f"http://{Endpoint(self.host, self._doors.port_of(self._known(vm or self.vms[0])))}"
+        return f"http://{ListenAddress(self.host, self._vm_ports.port_of(self._known(vm or self.vms[0])))}"
 
     def watch(self, changed: Callable[[], None]) -> None:
         """Call this after every commit and every request."""
@@ -104,7 +104,7 @@ class Emulation:
 
     async def start(self) -> None:
         """Begin to answer; on failure nothing is left behind."""
-        fleet = with_addresses(self.stage.fleet)
+        fleet = with_addresses(self.setup.fleet)
         if self._port + len(fleet.vms) > _PORTS:
             raise BadInput(f"{len(fleet.vms)} VMs need as many ports, but above {self._port} there are fewer")
         async with AsyncExitStack() as parts:
@@ -113,12 +113,12 @@ class Emulation:
                 parts.callback(self.clock.close)
             parts.push_async_callback(self.assembly.stop)
             await self.assembly.declare(fleet, EMULATOR)
-            if self.stage.enrolled:
+            if self.setup.enrolled:
                 for group in list(self.node.fleet.groups.values()):
                     await self.node.submit(Enrol(id=uuid4().hex, by=EMULATOR, group=group.name, vm=group.vms[0]))
             for number, vm in enumerate(fleet.vms.values()):
                 port = self._port + number if self._port else 0
-                await self._doors.open(vm.name, vm.address, self.host, port)
+                await self._vm_ports.open(vm.name, vm.address, self.host, port)
             await self.settled()
             self._parts = parts.pop_all()
 
@@ -135,7 +135,7 @@ class Emulation:
         notice: timedelta | None = None,
         duration: int | None = None,
         description: str | None = None,
-    ) -> list[Life]:
+    ) -> list[EventLife]:
         """Do something to a VM, or to a host; return the events that it announced.
 
         ``notice``, hurried like everything else, asks for more of it than the least.
@@ -149,11 +149,11 @@ class Emulation:
         else:
             placements = {}
             if verb is Verb.DRAIN:
-                placements = (await Drains(self.node, None).plan(host, leave_stuck=False)).placements
+                placements = (await DrainPlanner(self.node, None).plan(host, leave_stuck=False)).placements
             command = command_on_host(
                 verb, host, not_before=not_before, duration=duration, description=description, placements=placements
             )
-        return self.chronicle.of(await self.node.submit(command))
+        return self.event_log.of(await self.node.submit(command))
 
     async def approve(self, event: str, by: str = "") -> None:
         """Approve an event in the name of a VM; of the operator when none is named."""
@@ -167,20 +167,20 @@ class Emulation:
     async def ask(self, vm: str) -> None:
         """Let a VM ask for its document, past its door: nothing is recorded as sent, and nothing goes wrong."""
         head = f"GET /metadata/scheduledevents?api-version={NEWEST.name} HTTP/1.1\r\nHost: {self.host}\r\n"
-        request, _ = self._doors.edge.memo.read(f"{head}Metadata: true\r\n\r\n".encode())
-        asker = _Asker()
+        request, _ = self._vm_ports.registry.request_cache.read(f"{head}Metadata: true\r\n\r\n".encode())
+        receiver = _PendingRequest()
         address = self.node.fleet.vms[vm].address if vm in self.node.fleet.vms else ""
-        if self.assembly.metadata.answer(request, b"", address, asker) is None:
-            await asker.answered
+        if self.assembly.metadata.answer(request, b"", address, receiver) is None:
+            await receiver.answered
 
     def document(self, vm: str = "", api_version: str = "") -> bytes:
         """Return what a VM would be shown now, were it to ask; nothing is recorded, and nothing goes wrong."""
         name = self._known(vm or self.vms[0])
         version = BY_NAME[api_version] if api_version else NEWEST
-        board = self.assembly.desk.boards.get(self.stage.fleet.vms[name].group)
-        if board is None:
+        documents = self.assembly.document_cache.groups.get(self.setup.fleet.vms[name].group)
+        if documents is None:
             return b""  # a standalone group is gone with its VM
-        return render(board.events, board.incarnation, version, board.terms.kind)
+        return render(documents.events, documents.incarnation, version, documents.terms.kind)
 
     def spawn(self, work: Coroutine[None, None, None], name: str) -> None:
         """Do something beside everything else; nothing is settled before it is done."""
@@ -223,20 +223,20 @@ class Emulation:
         due = self.clock.next_call()
         is_more = due is not None and due <= end
         self.clock.advance_to(due if due is not None and is_more else end)
-        self.assembly.metadata.beat()
+        self.assembly.metadata.tick()
         await asyncio.sleep(0)  # where nothing is under way, settling does not yield, and callers wait
         await self.settled()
         return is_more
 
-    def _open_doors(self, service: Service) -> Doors:
+    def _open_vm_ports(self, service: MetadataService) -> VmPorts:
         limits = limits_of(self._settings)
         if self._virtual_time:
             # A connection is not idle because the clock was moved.
             limits = msgspec.structs.replace(limits, idle=_FOREVER, arrival=_FOREVER, linger=_FOREVER)
-        self._doors = Doors(service, limits, self.clock, self.faults, beats=not self._virtual_time)
-        self._doors.requests.changed = self._note_request
-        self.node.feed.subscribe(self._doors.incarnations)
-        return self._doors
+        self._vm_ports = VmPorts(service, limits, self.clock, self.faults, beats=not self._virtual_time)
+        self._vm_ports.requests.changed = self._note_request
+        self.node.feed.subscribe(self._vm_ports.incarnations)
+        return self._vm_ports
 
     def _note_request(self, request: SentRequest) -> None:
         # Who was shown what is of interest at once here, not in batches.
@@ -251,12 +251,12 @@ class Emulation:
             changed()
 
     def _known(self, vm: str) -> str:
-        if vm not in self.stage.fleet.vms:
-            raise unknown("VM", vm, self.stage.fleet.vms)
+        if vm not in self.setup.fleet.vms:
+            raise unknown("VM", vm, self.setup.fleet.vms)
         return vm
 
 
-class _Asker:
+class _PendingRequest:
     """Somebody within the emulator who is owed an answer."""
 
     def __init__(self) -> None:
@@ -266,6 +266,6 @@ class _Asker:
         self.answered.set_result(answer)
 
 
-def _driver_settings(stage: Stage) -> SimulatedSettings:
-    seconds = {name: getattr(stage.lasts, name).total_seconds() for name in stage.lasts.__struct_fields__}
+def _driver_settings(setup: EmulationSetup) -> SimulatedSettings:
+    seconds = {name: getattr(setup.lasts, name).total_seconds() for name in setup.lasts.__struct_fields__}
     return SimulatedSettings(**seconds)

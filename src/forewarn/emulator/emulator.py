@@ -11,9 +11,7 @@ from typing import Literal, Self, TypeVar
 
 import msgspec
 
-from forewarn.config.settings import Notice
-from forewarn.control import wish
-from forewarn.control.wish import Wish
+from forewarn.config.settings import NoticeSettings
 from forewarn.core.errors import BadInput, unknown
 from forewarn.emulator.arguments import (
     Duration,
@@ -26,18 +24,20 @@ from forewarn.emulator.arguments import (
     duration_of,
     several,
 )
-from forewarn.emulator.chronicle import Life
 from forewarn.emulator.emulation import Emulation
+from forewarn.emulator.event_log import EventLife
+from forewarn.emulator.expectations import Verdict
 from forewarn.emulator.faults import Fault, fault_kind
 from forewarn.emulator.fleets import fleet_of
 from forewarn.emulator.handles import EventHandle, HostHandle, VmHandle, copied
-from forewarn.emulator.judging import Verdict
-from forewarn.emulator.player import Player
+from forewarn.emulator.player import ScenarioPlayer
 from forewarn.emulator.requests import SentRequest
 from forewarn.emulator.scenario import USUAL_VM, Scenario, load
-from forewarn.emulator.stage import Stage
+from forewarn.emulator.setup import EmulationSetup
 from forewarn.emulator.thread import LoopThread
 from forewarn.emulator.verbs import Verb
+from forewarn.fleetfile import parser
+from forewarn.fleetfile.parser import DesiredFleet
 from forewarn.wire.versions import BY_NAME
 
 _Result = TypeVar("_Result")
@@ -59,7 +59,7 @@ class Emulator:
     def __init__(
         self,
         *vms: str,
-        fleet: Wish | Path | str | None = None,
+        fleet: DesiredFleet | Path | str | None = None,
         scenario: Scenario | str | None = None,
         clock: Literal["manual", "system"] = "manual",
         now: datetime | None = None,
@@ -68,7 +68,7 @@ class Emulator:
         seed: int = 0,
         host: str = "127.0.0.1",
         port: int = 0,
-        notice: Notice | None = None,
+        notice: NoticeSettings | None = None,
         patience: float = 30.0,
     ) -> None:
         if sum(each is not None for each in (vms or None, fleet, scenario)) > 1:
@@ -80,19 +80,21 @@ class Emulator:
         check_whole("seed", seed)
         check_whole("port", port)
         check_now(now)
-        check_kind("fleet", fleet, (Wish, Path, str), "a fleet file such as 'fleet.toml'")
+        check_kind("fleet", fleet, (DesiredFleet, Path, str), "a fleet file such as 'fleet.toml'")
         check_kind("scenario", scenario, (Scenario, str), "a name or a file such as 'reboot'")
         check_kind("host", host, (str,), "an address such as '127.0.0.1'")
-        check_kind("notice", notice, (Notice,), "Notice(reboot=timedelta(minutes=5)), from forewarn.config.settings")
+        check_kind(
+            "notice", notice, (NoticeSettings,), "Notice(reboot=timedelta(minutes=5)), from forewarn.config.settings"
+        )
         faults = several("a fault", faults, Fault, "a Fault; one by its name is given to add_fault(…)")
         self._scenario = load(scenario) if isinstance(scenario, str) else scenario
-        stage = self._scenario.stage if self._scenario else Stage(fleet=_fleet(fleet, vms))
-        stage = msgspec.structs.replace(stage, faults=(*stage.faults, *faults), notice=notice or stage.notice)
-        self._stage = stage
+        setup = self._scenario.setup if self._scenario else EmulationSetup(fleet=_fleet(fleet, vms))
+        setup = msgspec.structs.replace(setup, faults=(*setup.faults, *faults), notice=notice or setup.notice)
+        self._stage = setup
         self._patience = patience
         self._make = partial(
             Emulation,
-            stage,
+            setup,
             virtual_time=clock == "manual",
             now=now,
             hurry=hurry,
@@ -103,7 +105,7 @@ class Emulator:
         )
         self._thread: LoopThread | None = None
         self._emulation: Emulation | None = None
-        self._player: Player | None = None
+        self._player: ScenarioPlayer | None = None
         self._changes = 0
         self._change = threading.Condition()
 
@@ -116,7 +118,7 @@ class Emulator:
             emulation.watch(self._tell)
             await emulation.start()
             if self._scenario:
-                self._player = Player(emulation, self._scenario)
+                self._player = ScenarioPlayer(emulation, self._scenario)
                 self._player.begin()
             return emulation
 
@@ -172,7 +174,7 @@ class Emulator:
     def events(self) -> tuple[EventHandle, ...]:
         """Every event since the start, also those that are over."""
         emulation = self._running
-        return tuple(EventHandle(self, id_) for id_ in self._ask(lambda: list(emulation.chronicle.lives)))
+        return tuple(EventHandle(self, id_) for id_ in self._ask(lambda: list(emulation.event_log.lives)))
 
     @property
     def requests(self) -> tuple[SentRequest, ...]:
@@ -230,10 +232,10 @@ class Emulator:
         shown = self._ask(lambda: emulation.document(vm, api_version))
         return msgspec.json.decode(shown, type=dict[str, object])
 
-    def life_of(self, event: str) -> Life:
+    def life_of(self, event: str) -> EventLife:
         """Return what became of an event."""
         emulation = self._running
-        lives = emulation.chronicle.lives
+        lives = emulation.event_log.lives
         if event.lower() not in lives:
             raise unknown("event", event, lives)
         return self._ask(lambda: copied(lives[event.lower()]))
@@ -325,7 +327,7 @@ class Emulator:
             return self._change.wait_for(lambda: self._changes != seen, max(seconds, 0.0))
 
 
-def _fleet(given: Wish | Path | str | None, names: tuple[str, ...]) -> Wish:
+def _fleet(given: DesiredFleet | Path | str | None, names: tuple[str, ...]) -> DesiredFleet:
     if given is None:
         return fleet_of(names or (USUAL_VM,))
-    return given if isinstance(given, Wish) else wish.read(Path(given))
+    return given if isinstance(given, DesiredFleet) else parser.read_fleet_file(Path(given))

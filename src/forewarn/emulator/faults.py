@@ -95,7 +95,7 @@ class Fault(msgspec.Struct, frozen=True):
         return _USUAL_SECONDS.get(self.kind, 0.0) if self.seconds is None else self.seconds
 
 
-class Asking(msgspec.Struct, frozen=True):
+class FaultContext(msgspec.Struct, frozen=True):
     """What a fault may depend on."""
 
     vm: str
@@ -113,7 +113,7 @@ class Faults:
         self._clock = clock
         self._began_at: datetime | None = None
         """When the windows began to count; None before the first request."""
-        self._drawn: list[_Drawn] = []
+        self._drawn: list[_ArmedFault] = []
         self._numbers = 0
         for fault in faults:
             self.add(fault)
@@ -123,22 +123,22 @@ class Faults:
         self._began_at = at
 
     def add(self, fault: Fault) -> None:
-        self._drawn.append(_Drawn(fault, random.Random(f"{self.seed}/{self._numbers}/{fault.kind}")))  # noqa: S311
+        self._drawn.append(_ArmedFault(fault, random.Random(f"{self.seed}/{self._numbers}/{fault.kind}")))  # noqa: S311
         self._numbers += 1
 
     def clear(self) -> None:
         """Let nothing go wrong any more."""
         self._drawn.clear()
 
-    def befalling(self, asking: Asking) -> list[Fault]:
+    def befalling(self, context: FaultContext) -> list[Fault]:
         """Return the faults that befall this request, in the order in which they were added."""
         now = self._clock.now()
         self._began_at = self._began_at or now
         elapsed = (now - self._began_at) * self.hurry
-        return [drawn.fault for drawn in list(self._drawn) if drawn.befalls(asking, elapsed)]
+        return [drawn.fault for drawn in list(self._drawn) if drawn.befalls(context, elapsed)]
 
 
-class _Drawn:
+class _ArmedFault:
     """A fault and its own chain of chances."""
 
     def __init__(self, fault: Fault, chances: random.Random) -> None:
@@ -146,13 +146,13 @@ class _Drawn:
         self._chances = chances
         self._times = 0
 
-    def befalls(self, asking: Asking, elapsed: timedelta) -> bool:
+    def befalls(self, context: FaultContext, elapsed: timedelta) -> bool:
         fault = self.fault
         if elapsed < fault.since or (fault.until is not None and elapsed >= fault.until):
             return False
-        if (fault.vm and fault.vm != asking.vm) or (fault.method and fault.method != asking.method):
+        if (fault.vm and fault.vm != context.vm) or (fault.method and fault.method != context.method):
             return False
-        if fault.kind is FaultKind.SLOW_FIRST_CALL and not asking.switches_on:
+        if fault.kind is FaultKind.SLOW_FIRST_CALL and not context.switches_on:
             return False
         if fault.times is not None and self._times >= fault.times:
             return False

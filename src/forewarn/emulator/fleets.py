@@ -5,9 +5,9 @@ from ipaddress import IPv4Address
 
 from msgspec.structs import replace
 
-from forewarn.control.wish import Wish
 from forewarn.core.errors import BadInput
 from forewarn.core.model import GroupKind, GroupTerms, Host, Vm
+from forewarn.fleetfile.parser import DesiredFleet
 
 GROUP = "emulated"
 _FIRST_ADDRESS = IPv4Address("10.0.0.4")
@@ -16,7 +16,7 @@ _FAULT_DOMAINS = 3
 _TERMINATE_NOTICE = 5 * 60
 
 
-def fleet_of(names: Iterable[str]) -> Wish:
+def fleet_of(names: Iterable[str]) -> DesiredFleet:
     """Return VMs of these names that see each other's events, each on a host of its own.
 
     They are a scale set, the one kind of group in which every type of event occurs.
@@ -36,13 +36,13 @@ def fleet_of(names: Iterable[str]) -> Wish:
     }
     terms = GroupTerms(GROUP, GroupKind.SCALE_SET, terminate_notice=_TERMINATE_NOTICE)
     hosts = {vm.host: Host(vm.host) for vm in vms.values()}
-    return Wish(hosts, {GROUP: terms}, vms)
+    return DesiredFleet(hosts, {GROUP: terms}, vms)
 
 
-def with_addresses(fleet: Wish) -> Wish:
+def with_addresses(fleet: DesiredFleet) -> DesiredFleet:
     """Give every VM an address: it is by its address that the service knows who is asking."""
     taken = {vm.address for vm in fleet.vms.values()}
     free = (str(_FIRST_ADDRESS + number) for number in range(len(fleet.vms) + len(taken)))
     vacant = (address for address in free if address not in taken)
     vms = {name: vm if vm.address else replace(vm, address=next(vacant)) for name, vm in fleet.vms.items()}
-    return Wish(fleet.hosts, fleet.groups, vms)
+    return DesiredFleet(fleet.hosts, fleet.groups, vms)

@@ -7,10 +7,10 @@ import msgspec
 
 from forewarn.core.model import EventStatus, EventType
 from forewarn.emulator.arguments import Duration
-from forewarn.emulator.chronicle import Life
+from forewarn.emulator.event_log import EventLife
 from forewarn.emulator.verbs import Verb
+from forewarn.wire.azure_names import show_id
 from forewarn.wire.versions import NEWEST
-from forewarn.wire.words import show_id
 
 if TYPE_CHECKING:
     from forewarn.emulator.emulator import Emulator
@@ -28,7 +28,7 @@ class EventHandle:
         return f"<{life.event.type} of {', '.join(life.event.resources)}: {life.status}>"
 
     @property
-    def life(self) -> Life:
+    def life(self) -> EventLife:
         """All that is known of it at this moment."""
         return self._emulator.life_of(self.id)
 
@@ -187,6 +187,6 @@ class HostHandle:
         return self._emulator.do(verb, host=self.name, notice=notice, description=description, duration=duration)
 
 
-def copied(life: Life) -> Life:
+def copied(life: EventLife) -> EventLife:
     """Return the life as it is now; the original goes on in another thread."""
     return msgspec.structs.replace(life, fetched=dict(life.fetched), approved=dict(life.approved))

@@ -2,21 +2,21 @@
 
 from forewarn.core.errors import ForewarnError
 from forewarn.core.model import EventStatus
-from forewarn.emulator.chronicle import Life
 from forewarn.emulator.emulation import Emulation
-from forewarn.emulator.judging import Outcome, Verdict, judge, judge_asking
-from forewarn.emulator.scenario import Scenario, Step
-from forewarn.emulator.tables import Act, Claim
+from forewarn.emulator.event_log import EventLife
+from forewarn.emulator.expectations import ExpectationState, Verdict, judge, judge_requests
+from forewarn.emulator.scenario import Scenario, ScenarioStep
+from forewarn.emulator.scenario_tables import Claim, ScenarioAction
 from forewarn.emulator.verbs import Verb
 
 
-class Player:
+class ScenarioPlayer:
     """One performance of a scenario."""
 
     def __init__(self, emulation: Emulation, scenario: Scenario) -> None:
         self.scenario = scenario
         self._emulation = emulation
-        self._lives: dict[str, list[Life]] = {}
+        self._lives: dict[str, list[EventLife]] = {}
         """The events by the name of the step that announced them, or by its number."""
         self._left = len(scenario.steps)
         self._failures: list[Verdict] = []
@@ -38,7 +38,7 @@ class Player:
         """How each expectation stands, and each step that went otherwise than it says."""
         now, hurry = self._emulation.clock.now(), self._emulation.hurry
         judged = [
-            judge_asking(each, self._emulation.requests.sent, self.began_at, now, hurry)
+            judge_requests(each, self._emulation.requests.sent, self.began_at, now, hurry)
             if each.that is Claim.ASKED
             else judge(each, self._lives.get(each.event), now, hurry)
             for each in self.scenario.expectations
@@ -54,36 +54,36 @@ class Player:
             and not self._left
             and elapsed >= self.scenario.until
             and all(life.is_over for lives in self._lives.values() for life in lives)
-            and all(verdict.outcome is not Outcome.OPEN for verdict in self.verdicts)
+            and all(verdict.outcome is not ExpectationState.OPEN for verdict in self.verdicts)
         )
 
-    def _play(self, step: Step, number: int) -> None:
+    def _play(self, step: ScenarioStep, number: int) -> None:
         self._emulation.spawn(self._do(step, number), f"step {step}")
 
-    async def _do(self, step: Step, number: int) -> None:
+    async def _do(self, step: ScenarioStep, number: int) -> None:
         name = step.name or str(number)
         try:
             self._lives[name] = await self._announced(step)
         except ForewarnError as error:
             self._lives[name] = []
             if not step.refused:
-                self._failures.append(Verdict(f"step {step}", Outcome.MISSED, str(error)))
+                self._failures.append(Verdict(f"step {step}", ExpectationState.MISSED, str(error)))
         else:
             if step.refused:
-                self._failures.append(Verdict(f"step {step} refused", Outcome.MISSED, "it was not refused"))
+                self._failures.append(Verdict(f"step {step} refused", ExpectationState.MISSED, "it was not refused"))
         finally:
             self._left -= 1
 
-    async def _announced(self, step: Step) -> list[Life]:
+    async def _announced(self, step: ScenarioStep) -> list[EventLife]:
         emulation = self._emulation
         match step.do:
-            case Act.ASK:
+            case ScenarioAction.ASK:
                 await emulation.ask(step.vm)
-            case Act.APPROVE:
+            case ScenarioAction.APPROVE:
                 for life in self._lives.get(step.event, ()):
                     if not life.is_over:
                         await emulation.approve(life.id, step.by)
-            case Act.CANCEL:
+            case ScenarioAction.CANCEL:
                 for life in self._lives.get(step.event, ()):
                     if life.status is EventStatus.SCHEDULED:  # a VM may have let it start meanwhile
                         await emulation.cancel(life.id)

@@ -20,7 +20,7 @@ FORMAT = 1
 _Line = TypeVar("_Line")
 
 
-class Beginning(msgspec.Struct, frozen=True):
+class RecordingHeader(msgspec.Struct, frozen=True):
     """What was recorded, and how."""
 
     forewarn_recording: int = FORMAT
@@ -29,7 +29,7 @@ class Beginning(msgspec.Struct, frozen=True):
     api_version: str = ""
 
 
-class Take(msgspec.Struct, frozen=True):
+class RecordedDocument(msgspec.Struct, frozen=True):
     """A document as it came, word for word."""
 
     at: Annotated[datetime, msgspec.Meta(tz=True)]
@@ -43,8 +43,8 @@ class Take(msgspec.Struct, frozen=True):
 class Recording(msgspec.Struct, frozen=True):
     """All documents of one endpoint, in order."""
 
-    beginning: Beginning
-    takes: tuple[Take, ...]
+    beginning: RecordingHeader
+    takes: tuple[RecordedDocument, ...]
 
     @property
     def vms(self) -> tuple[str, ...]:
@@ -73,7 +73,7 @@ def read(path: Path) -> Recording:
         lines = path.read_bytes().split(b"\n")
     except OSError as error:
         raise BadInput(f"{path} cannot be read: {error.strerror}") from None
-    beginning = _read_line(path, 1, lines[0], Beginning)
+    beginning = _read_line(path, 1, lines[0], RecordingHeader)
     if beginning.forewarn_recording > FORMAT:
         raise BadInput(f"{path}:1: it was recorded by a newer Forewarn; install that one")
     takes = tuple(_takes(path, lines))
@@ -82,10 +82,10 @@ def read(path: Path) -> Recording:
     return Recording(beginning, takes)
 
 
-def _takes(path: Path, lines: list[bytes]) -> Iterator[Take]:
-    last: Take | None = None
+def _takes(path: Path, lines: list[bytes]) -> Iterator[RecordedDocument]:
+    last: RecordedDocument | None = None
     for number, line in enumerate(lines[1:-1], start=2):
-        take = _read_line(path, number, line, Take)
+        take = _read_line(path, number, line, RecordedDocument)
         try:
             parse(take.body.encode())
         except BadBody as error:

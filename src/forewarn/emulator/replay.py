@@ -38,14 +38,14 @@ from forewarn.core.model import (
     Vm,
 )
 from forewarn.core.notice import Rules, whole_second
-from forewarn.emulator.doors import Doors
 from forewarn.emulator.faults import Faults
-from forewarn.emulator.recording import Recording, Take
-from forewarn.metadata.caller import Callers
-from forewarn.metadata.desk import Board, Desk
+from forewarn.emulator.recording import RecordedDocument, Recording
+from forewarn.emulator.vm_ports import VmPorts
+from forewarn.metadata.caller import CallerResolver
+from forewarn.metadata.document_cache import DocumentCache, GroupDocuments
 from forewarn.metadata.limits import Limits
-from forewarn.metadata.records import Records
-from forewarn.metadata.service import Service
+from forewarn.metadata.request_records import RequestRecords
+from forewarn.metadata.service import MetadataService
 from forewarn.node.feed import Commit
 from forewarn.wire.approval import Approval
 from forewarn.wire.dates import read_time, show_time
@@ -57,7 +57,7 @@ _NOT_BEFORE = re.compile(r'(?<="NotBefore")(\s*:\s*)"([^"]+)"')
 _ISO = re.compile(r"\d{4}-\d\d-\d\d([T ])\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:?\d\d)?")
 
 
-class _RecordedDesk(Desk):
+class _RecordedDocumentCache(DocumentCache):
     """Shows a document word for word in the api-version in which it was recorded."""
 
     def __init__(self, seconds: Callable[[], float], api_version: str) -> None:
@@ -66,13 +66,13 @@ class _RecordedDesk(Desk):
         known = BY_NAME.get(api_version)
         self._version = API_VERSIONS.index(known) if known else -1
 
-    def prepare(self, board: Board) -> list[bytes | None]:
-        super().prepare(board)
-        board.tails = [None] * len(API_VERSIONS)  # those that all empty groups share are not word for word
-        return board.tails
+    def prepare(self, documents: GroupDocuments) -> list[bytes | None]:
+        super().prepare(documents)
+        documents.rendered = [None] * len(API_VERSIONS)  # those that all empty groups share are not word for word
+        return documents.rendered
 
-    def _body(self, board: Board, version: int) -> bytes:
-        return self.body if version == self._version else super()._body(board, version)
+    def _body(self, documents: GroupDocuments, version: int) -> bytes:
+        return self.body if version == self._version else super()._body(documents, version)
 
 
 class Replay:
@@ -84,24 +84,24 @@ class Replay:
         self._hurry = hurry
         self._fleet = Fleet()
         self._revision = 0
-        self._desk = _RecordedDesk(clock.seconds, recording.beginning.api_version)
+        self._document_cache = _RecordedDocumentCache(clock.seconds, recording.beginning.api_version)
         self._shown: set[str] = set()
         """The events of the present document, by id."""
         self._begins_at = clock.now()
         self._has_begun = False
         limits = Limits()
-        service = Service(
-            self._desk,
-            Callers(self._desk),
-            Records(self._desk, Rules(), clock.seconds, clock.now),
+        service = MetadataService(
+            self._document_cache,
+            CallerResolver(self._document_cache),
+            RequestRecords(self._document_cache, Rules(), clock.seconds, clock.now),
             limits,
             enrol=self._enrol,
             approve=self._approve,
             seconds=clock.seconds,
             now=clock.now,
         )
-        self.doors = Doors(service, limits, clock, Faults(clock), beats=True)
-        self.doors.requests.changed = lambda _: self.begin()
+        self.vm_ports = VmPorts(service, limits, clock, Faults(clock), beats=True)
+        self.vm_ports.requests.changed = lambda _: self.begin()
         self.is_over = asyncio.Event()
 
     @property
@@ -114,9 +114,9 @@ class Replay:
         terms = GroupTerms(GROUP, GroupKind.AVAILABILITY_SET)
         self._commit([FleetChanged(groups=(terms,), vms=vms), Enrolled(GROUP, self._clock.now(), vms[0].name)])
         self._show(self._recording.takes[0])
-        await self.doors.start()
+        await self.vm_ports.start()
         for number, vm in enumerate(vms):
-            await self.doors.open(vm.name, vm.address, host, port + number if port else 0)
+            await self.vm_ports.open(vm.name, vm.address, host, port + number if port else 0)
 
     def begin(self) -> None:
         """Let time count from now, unless it does already: one document follows the other."""
@@ -131,17 +131,17 @@ class Replay:
         self._clock.call_at(self._moved(self._recording.takes[-1].at), self.is_over.set)
 
     async def stop(self) -> None:
-        await self.doors.stop()
+        await self.vm_ports.stop()
 
-    def _show(self, take: Take) -> None:
+    def _show(self, take: RecordedDocument) -> None:
         document = take.document
         self._shown = {event.id for event in document.events}
-        self._desk.body = _NOT_BEFORE.sub(self._respelled, take.body).encode()
+        self._document_cache.body = _NOT_BEFORE.sub(self._respelled, take.body).encode()
         facts = list(self._changes({event.id: event for event in document.events}))
         # The recorded number counts, not the one that our own count would give.
         self._fleet.groups[GROUP].incarnation = document.incarnation - len(facts)
         self._commit([*facts, GroupSet(self._fleet.groups[GROUP].terms)])
-        self._desk.boards[GROUP].tails = None  # also where the number stayed the same
+        self._document_cache.groups[GROUP].rendered = None  # also where the number stayed the same
 
     def _respelled(self, found: "re.Match[str]") -> str:
         """Return NotBefore moved to now, spelled as it was; what is no time stays as it is."""
@@ -206,7 +206,7 @@ class Replay:
         for fact in facts:
             self._fleet.evolve(fact)
         entry = Entry(self._revision, self._clock.now(), f"{self._revision:032x}", NODE, tuple(facts))
-        self._desk.publish(Commit((entry,), self._fleet))
+        self._document_cache.publish(Commit((entry,), self._fleet))
 
     async def _enrol(self, group: str, vm: str) -> None:
         """Do nothing: the group is on from the beginning."""

@@ -47,7 +47,7 @@ class SentRequest(msgspec.Struct, kw_only=True):
             return ()
 
 
-class Requests:
+class RequestLog:
     """The requests since the start, the latest last."""
 
     def __init__(self) -> None:

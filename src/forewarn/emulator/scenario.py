@@ -12,36 +12,36 @@ import msgspec
 from msgspec.structs import replace
 
 from forewarn.config import toml
-from forewarn.config.settings import Notice
-from forewarn.control import wish
-from forewarn.control.wish import Wish
+from forewarn.config.settings import NoticeSettings
 from forewarn.core.errors import BadInput, nearest
 from forewarn.core.model import Vm
 from forewarn.emulator.faults import Fault
 from forewarn.emulator.fleets import fleet_of
-from forewarn.emulator.stage import Lasts, Stage
-from forewarn.emulator.tables import (
+from forewarn.emulator.scenario_tables import (
     EXPECT_KEYS,
     FAULT_KEYS,
     FLEET_TABLES,
     SCENARIO_KEYS,
     STEP_KEYS,
     TABLES,
-    Act,
     Claim,
+    ScenarioAction,
     read_keys,
 )
+from forewarn.emulator.setup import EmulationSetup, ImpactDurations
 from forewarn.emulator.verbs import HOST_VERBS, VM_VERBS, Verb
+from forewarn.fleetfile import parser
+from forewarn.fleetfile.parser import DesiredFleet
 
 USUAL_VM = "web-0"
 _SHIPPED = files("forewarn.emulator") / "scenarios"
 
 
-class Step(msgspec.Struct, frozen=True, kw_only=True):
+class ScenarioStep(msgspec.Struct, frozen=True, kw_only=True):
     """One thing that is done at a time."""
 
     at: timedelta
-    do: Verb | Act
+    do: Verb | ScenarioAction
     name: str = ""
     vm: str = ""
     host: str = ""
@@ -73,8 +73,8 @@ class Scenario(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     title: str
     about: str = ""
-    stage: Stage
-    steps: tuple[Step, ...] = ()
+    setup: EmulationSetup
+    steps: tuple[ScenarioStep, ...] = ()
     expectations: tuple[Expectation, ...] = ()
     until: timedelta = timedelta()
 
@@ -102,7 +102,7 @@ def parse(text: str, file: str, name: str) -> Scenario:
     return scenario_of(toml.parse(text, file), name)
 
 
-def scenario_of(file: toml.Toml, name: str) -> Scenario:
+def scenario_of(file: toml.TomlFile, name: str) -> Scenario:
     """Return the scenario that a file holds."""
     known = (*SCENARIO_KEYS, *TABLES, *FLEET_TABLES)
     for key in file.tables:
@@ -114,34 +114,34 @@ def scenario_of(file: toml.Toml, name: str) -> Scenario:
     fleet = _fleet(file)
     faults = tuple(_fault(file, number, table, fleet) for number, table in _tables(file, "fault"))
     steps = _steps(file, fleet)
-    stage = Stage(
+    setup = EmulationSetup(
         fleet=fleet,
-        notice=msgspec.convert(_durations(file, "notice"), Notice),
-        lasts=msgspec.convert(_durations(file, "lasts"), Lasts),
+        notice=msgspec.convert(_durations(file, "notice"), NoticeSettings),
+        lasts=msgspec.convert(_durations(file, "lasts"), ImpactDurations),
         faults=faults,
         **{key: values.pop(key) for key in ("enrolled", "user_operation_limit") if key in values},  # type: ignore[arg-type]
     )
     expectations = tuple(_expectation(file, number, table, fleet, steps) for number, table in _tables(file, "expect"))
-    return Scenario(name=name, stage=stage, steps=steps, expectations=expectations, **values)  # type: ignore[arg-type]
+    return Scenario(name=name, setup=setup, steps=steps, expectations=expectations, **values)  # type: ignore[arg-type]
 
 
 def renamed(scenario: Scenario, names: Sequence[str]) -> Scenario:
     """Give the VMs of a scenario other names, in their order."""
-    vms = scenario.stage.fleet.vms
+    vms = scenario.setup.fleet.vms
     if len(names) > len(vms):
         raise BadInput(f"scenario {scenario.name} has {len(vms)} VMs, and {len(names)} names were given")
     others = dict(zip(vms, names, strict=False))
     changed = [_renamed_vm(vm, others) for vm in vms.values()]
     if len({vm.name for vm in changed}) < len(changed):
         raise BadInput(f"scenario {scenario.name} would have two VMs of the same name; give others")
-    old = scenario.stage.fleet
+    old = scenario.setup.fleet
     groups = {others.get(name, name) if name in vms else name: terms for name, terms in old.groups.items()}
     groups = {name: replace(terms, name=name) for name, terms in groups.items()}
-    fleet = Wish(old.hosts, groups, {vm.name: vm for vm in changed})
-    faults = tuple(replace(fault, vm=others.get(fault.vm, fault.vm)) for fault in scenario.stage.faults)
+    fleet = DesiredFleet(old.hosts, groups, {vm.name: vm for vm in changed})
+    faults = tuple(replace(fault, vm=others.get(fault.vm, fault.vm)) for fault in scenario.setup.faults)
     return replace(
         scenario,
-        stage=replace(scenario.stage, fleet=fleet, faults=faults),
+        setup=replace(scenario.setup, fleet=fleet, faults=faults),
         steps=tuple(
             replace(step, vm=others.get(step.vm, step.vm), by=others.get(step.by, step.by)) for step in scenario.steps
         ),
@@ -154,23 +154,23 @@ def _renamed_vm(vm: Vm, others: dict[str, str]) -> Vm:
     return replace(vm, name=others.get(vm.name, vm.name), group=group)
 
 
-def _fleet(file: toml.Toml) -> Wish:
+def _fleet(file: toml.TomlFile) -> DesiredFleet:
     tables = {key: value for key, value in file.tables.items() if key in FLEET_TABLES}
-    return wish.wish_of(toml.Toml(file.name, file.text, tables)) if tables else fleet_of((USUAL_VM,))
+    return parser.parse_fleet(toml.TomlFile(file.name, file.text, tables)) if tables else fleet_of((USUAL_VM,))
 
 
-def _durations(file: toml.Toml, name: str) -> dict[str, object]:
+def _durations(file: toml.TomlFile, name: str) -> dict[str, object]:
     return read_keys(file, (name,), file.tables[name], TABLES[name]) if name in file.tables else {}
 
 
-def _tables(file: toml.Toml, name: str) -> Iterator[tuple[int, object]]:
+def _tables(file: toml.TomlFile, name: str) -> Iterator[tuple[int, object]]:
     tables = file.tables.get(name, [])
     if not isinstance(tables, list):
         raise BadInput(f"{file.place(name)}: {name} is a list of tables; write [[{name}]], with two brackets")
     return enumerate(tables)
 
 
-def _fault(file: toml.Toml, number: int, table: object, fleet: Wish) -> Fault:
+def _fault(file: toml.TomlFile, number: int, table: object, fleet: DesiredFleet) -> Fault:
     values = read_keys(file, ("fault", number), table, FAULT_KEYS)
     _check_vm(file, ("fault", number, "vm"), values, fleet)
     return fault_of(values)
@@ -182,15 +182,15 @@ def fault_of(values: dict[str, object]) -> Fault:
     return msgspec.convert(fields, Fault)
 
 
-def _steps(file: toml.Toml, fleet: Wish) -> tuple[Step, ...]:
-    steps: list[Step] = []
+def _steps(file: toml.TomlFile, fleet: DesiredFleet) -> tuple[ScenarioStep, ...]:
+    steps: list[ScenarioStep] = []
     for number, table in _tables(file, "step"):
         values = read_keys(file, ("step", number), table, STEP_KEYS)
         word = str(values["do"])
-        values["do"] = Verb(word) if word in list(Verb) else Act(word)
+        values["do"] = Verb(word) if word in list(Verb) else ScenarioAction(word)
         for key in ("vm", "by"):
             _check_vm(file, ("step", number, key), values, fleet)
-        step = Step(**values)  # type: ignore[arg-type]  # each value was read by its key's kind
+        step = ScenarioStep(**values)  # type: ignore[arg-type]  # each value was read by its key's kind
         wrong = _what_is_wrong(step, steps, fleet)
         if wrong:
             key, said = wrong
@@ -199,7 +199,7 @@ def _steps(file: toml.Toml, fleet: Wish) -> tuple[Step, ...]:
     return tuple(steps)
 
 
-def _what_is_wrong(step: Step, earlier: list[Step], fleet: Wish) -> tuple[str, str] | None:
+def _what_is_wrong(step: ScenarioStep, earlier: list[ScenarioStep], fleet: DesiredFleet) -> tuple[str, str] | None:
     """Return the key that is wrong, and what is to be said of it."""
     names = [each.name for each in earlier if each.name]
     if step.name in names:
@@ -207,13 +207,13 @@ def _what_is_wrong(step: Step, earlier: list[Step], fleet: Wish) -> tuple[str, s
     if step.host and step.host not in fleet.hosts:
         return "host", f"there is no host {step.host!r}{nearest(step.host, fleet.hosts)}"
     match step.do:
-        case Act.APPROVE | Act.CANCEL:
+        case ScenarioAction.APPROVE | ScenarioAction.CANCEL:
             if step.event not in names:
                 said = (
                     f"there is no earlier step called {step.event!r}" if step.event else f"{step.do} needs an event"
                 )
                 return "event", f"{said}{nearest(step.event, names)}; name the step that announces it"
-        case Act.ASK:
+        case ScenarioAction.ASK:
             if not step.vm:
                 return "do", "ask needs a vm"
         case verb:
@@ -226,7 +226,9 @@ def _what_is_wrong(step: Step, earlier: list[Step], fleet: Wish) -> tuple[str, s
     return None
 
 
-def _expectation(file: toml.Toml, number: int, table: object, fleet: Wish, steps: tuple[Step, ...]) -> Expectation:
+def _expectation(
+    file: toml.TomlFile, number: int, table: object, fleet: DesiredFleet, steps: tuple[ScenarioStep, ...]
+) -> Expectation:
     values = read_keys(file, ("expect", number), table, EXPECT_KEYS)
     _check_vm(file, ("expect", number, "by"), values, fleet)
     values["that"] = Claim(str(values["that"]))
@@ -249,7 +251,9 @@ def _expectation(file: toml.Toml, number: int, table: object, fleet: Wish, steps
     return expectation
 
 
-def _check_vm(file: toml.Toml, path: tuple[str, int, str], values: dict[str, object], fleet: Wish) -> None:
+def _check_vm(
+    file: toml.TomlFile, path: tuple[str, int, str], values: dict[str, object], fleet: DesiredFleet
+) -> None:
     name = values.get(path[-1])
     if isinstance(name, str) and name not in fleet.vms:
         place = f"{file.place(*path)}: [[{path[0]}]] {path[1] + 1}"

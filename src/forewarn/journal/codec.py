@@ -17,7 +17,7 @@ Row = tuple[int, int, bytes]
 """Revision, checksum, body."""
 
 
-class _Cause(msgspec.Struct, frozen=True):
+class _EntryCause(msgspec.Struct, frozen=True):
     """An entry but for its facts."""
 
     revision: int
@@ -26,11 +26,11 @@ class _Cause(msgspec.Struct, frozen=True):
     by: Caller
 
 
-_Decoded = TypeVar("_Decoded", Entry, _Cause)
+_Decoded = TypeVar("_Decoded", Entry, _EntryCause)
 
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(Entry).decode
-_decode_cause = msgspec.json.Decoder(_Cause).decode
+_decode_cause = msgspec.json.Decoder(_EntryCause).decode
 
 
 def pack(entries: Iterable[Entry]) -> list[Row]:

@@ -3,10 +3,10 @@
 import logging
 from ipaddress import ip_address
 
-from forewarn.metadata.desk import Desk, Seat
+from forewarn.metadata.document_cache import DocumentCache, VmEntry
 from forewarn.metadata.identity import Identity
-from forewarn.wire import problems
-from forewarn.wire.problems import Problem
+from forewarn.wire import error_responses
+from forewarn.wire.error_responses import ErrorResponse
 
 log = logging.getLogger(__name__)
 
@@ -25,35 +25,37 @@ def is_loopback(address: str) -> bool:
     return address.startswith("127.") or address == "::1"
 
 
-class Callers:
+class CallerResolver:
     """Finds the seat of a caller; remembers whom it did not know, so that each is logged once."""
 
-    def __init__(self, desk: Desk, default_vm: str = "", identity: Identity = Identity.ADDRESS) -> None:
-        self._desk = desk
+    def __init__(
+        self, document_cache: DocumentCache, default_vm: str = "", identity: Identity = Identity.ADDRESS
+    ) -> None:
+        self._document_cache = document_cache
         self.default_vm = default_vm
         """Who speaks for loopback callers that no VM claims."""
         self._identity = identity
         self._unknown: set[tuple[str, str]] = set()
         """Who was refused, with the deallocated VM that it is, if it is one."""
 
-    def seat_of(self, address: str) -> Seat | None:
+    def entry_of(self, address: str) -> VmEntry | None:
         """Return the seat of whoever asks from this address, mark or tap, or None if that is no VM of the fleet."""
-        seat = self._desk.seats.get(address)
-        if seat is None and self.default_vm and is_loopback(address):
-            seat = self._desk.seat_of_vm(self.default_vm)
-        if seat is None:
+        vm_entry = self._document_cache.vm_entries.get(address)
+        if vm_entry is None and self.default_vm and is_loopback(address):
+            vm_entry = self._document_cache.entry_of_vm(self.default_vm)
+        if vm_entry is None:
             self._log_once(address)
-        return seat
+        return vm_entry
 
-    def refusal_of(self, address: str) -> Problem:
+    def refusal_of(self, address: str) -> ErrorResponse:
         """Return how a caller without a seat is answered."""
-        return problems.DEALLOCATED if self._deallocated(address) else problems.FORBIDDEN
+        return error_responses.DEALLOCATED if self._deallocated(address) else error_responses.FORBIDDEN
 
     def _deallocated(self, address: str) -> str:
         """Return the name of the deallocated VM that asks from this address, mark or tap; nothing if it is none."""
-        name = self._desk.deallocated.get(address, "")
+        name = self._document_cache.deallocated.get(address, "")
         if not name and self.default_vm and is_loopback(address):
-            name = self.default_vm if self._desk.is_deallocated(self.default_vm) else ""
+            name = self.default_vm if self._document_cache.is_deallocated(self.default_vm) else ""
         return name
 
     def _log_once(self, address: str) -> None:
@@ -81,7 +83,7 @@ class Callers:
                 return "its packets bear no mark", "see what 'forewarn network check' says of its tap"
             case Identity.MARK | Identity.TAP, _:
                 return f"no VM of the fleet has this {self._identity}", "give it to one in the fleet file"
-        if self._desk.is_shared(key):
+        if self._document_cache.is_shared(key):
             return "several VMs have this address", 'tell them apart with identity = "mark" or "tap"'
         remedy = "give a VM that address in the fleet file"
         if is_loopback(key):

@@ -7,7 +7,7 @@ import msgspec
 
 from forewarn.core.fleet import Fleet, mark_key
 from forewarn.core.model import Vm
-from forewarn.core.owners import Owners
+from forewarn.core.reverse_index import ReverseIndex
 
 
 class Identity(StrEnum):
@@ -20,16 +20,16 @@ class Identity(StrEnum):
     """By the device that they came from; each has a listener of its own, so that addresses may be equal."""
 
 
-class Keys(msgspec.Struct, frozen=True):
+class CallerLookup(msgspec.Struct, frozen=True):
     """Where to look up callers of one identity."""
 
     of: Callable[[Vm], str]
     """What a VM is looked up by; empty for one that has none."""
-    owners: Callable[[Fleet], Owners]
+    owners: Callable[[Fleet], ReverseIndex]
 
 
-KEYS = {
-    Identity.ADDRESS: Keys(lambda vm: vm.address, lambda fleet: fleet.addresses),
-    Identity.MARK: Keys(lambda vm: mark_key(vm.interface.mark), lambda fleet: fleet.marks),
-    Identity.TAP: Keys(lambda vm: vm.interface.tap, lambda fleet: fleet.taps),
+CALLER_LOOKUPS = {
+    Identity.ADDRESS: CallerLookup(lambda vm: vm.address, lambda fleet: fleet.addresses),
+    Identity.MARK: CallerLookup(lambda vm: mark_key(vm.interface.mark), lambda fleet: fleet.marks),
+    Identity.TAP: CallerLookup(lambda vm: vm.interface.tap, lambda fleet: fleet.taps),
 }

@@ -10,7 +10,7 @@ _SPARE_FILES = 256
 """Files the process needs beside connections: journal, log, drivers."""
 
 
-_PLENTY = 1 << 20
+_UNLIMITED_FILES = 1 << 20
 """Files to ask for where connections are not limited."""
 
 
@@ -33,14 +33,14 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     """How long a refused caller is listened to, so that it can read the refusal."""
 
 
-class Metered(Protocol):
+class RateLimitedCaller(Protocol):
     """Somebody whose requests are counted."""
 
     spent_until: float
     """When all requests made so far will have been earned at the permitted rate."""
 
 
-class Rate:
+class RateLimiter:
     """So many requests per second, and a burst of them at once, in one number per caller."""
 
     def __init__(self, rate: float, burst: int) -> None:
@@ -49,7 +49,7 @@ class Rate:
         # A thousandth more than it would be, so that rounding costs nobody a request.
         self._slack = max(burst - 0.999, 0) * self.interval
 
-    def admit(self, who: Metered, now: float) -> int:
+    def admit(self, who: RateLimitedCaller, now: float) -> int:
         """Count a request and return 0, or count nothing and return the seconds until the next may come."""
         ahead = who.spent_until - now
         if ahead <= 0:
@@ -77,7 +77,7 @@ def provide_files(limits: Limits, others: int = 0) -> tuple[int, str]:
     spare = _SPARE_FILES + others
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     most = sys.maxsize if hard == resource.RLIM_INFINITY else hard
-    needed = limits.connections + spare if limits.connections else min(most, _PLENTY)
+    needed = limits.connections + spare if limits.connections else min(most, _UNLIMITED_FILES)
     if soft != resource.RLIM_INFINITY and soft < needed:
         resource.setrlimit(resource.RLIMIT_NOFILE, (min(needed, most), hard))
     if needed <= most:

@@ -17,11 +17,11 @@ from typing import cast
 
 from forewarn.core.errors import Unavailable
 from forewarn.metadata.caller import plain_address
-from forewarn.metadata.edge import Edge
-from forewarn.metadata.lobby import Left, Lobby
-from forewarn.metadata.protocol import Conversation
+from forewarn.metadata.connections import ConnectionRegistry
+from forewarn.metadata.fast_path import FastPath, Handoff
+from forewarn.metadata.http_connection import HttpConnection
 from forewarn.metadata.request import CLOSE
-from forewarn.wire.problems import Problem
+from forewarn.wire.error_responses import ErrorResponse
 
 log = logging.getLogger(__name__)
 
@@ -35,7 +35,7 @@ _PAUSE = 0.5
 _COMPLAIN_EVERY = 60.0
 _Address = tuple[str, int] | tuple[str, int, int, int] | tuple[int, bytes]
 _NO_FILES_LEFT = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
-_OUR_MISTAKES = (errno.EBADF, errno.EINVAL, errno.ENOTSOCK, errno.EFAULT)
+_PROGRAMMING_ERRORS = (errno.EBADF, errno.EINVAL, errno.ENOTSOCK, errno.EFAULT)
 
 
 def bind(host: str, port: int, flag: str = _FLAG, *, ttl: int = 0, device: str = "") -> list[socket.socket]:
@@ -131,14 +131,14 @@ def _remedy(error: OSError, port: int, flag: str = _FLAG) -> str:
             return error.strerror or str(error)
 
 
-class Listener:
+class MetadataListener:
     """Takes callers in, on sockets that already listen."""
 
-    def __init__(self, edge: Edge, sockets: Sequence[socket.socket]) -> None:
+    def __init__(self, registry: ConnectionRegistry, sockets: Sequence[socket.socket]) -> None:
         self.port = int(sockets[0].getsockname()[1]) if sockets else 0
-        self._edge = edge
+        self._registry = registry
         self._sockets = sockets
-        self._lobby = Lobby(edge, self._hand_over)
+        self._fast_path = FastPath(registry, self._hand_off)
         self._loop = asyncio.get_running_loop()
         self._servers: list[asyncio.Server] = []
         self._arriving: set[asyncio.Task[None]] = set()
@@ -157,12 +157,12 @@ class Listener:
             except OSError as error:
                 host, port = listening.getsockname()[:2]
                 raise Unavailable(f"cannot listen on {_where(host, port)}: {_remedy(error, port)}") from None
-        self._edge.start()
+        self._registry.start()
         for listening in self._sockets:
             try:
                 self._loop.add_reader(listening, self._accept, listening)
             except NotImplementedError:
-                server = await self._loop.create_server(lambda: _Doorman(self._edge), sock=listening)
+                server = await self._loop.create_server(lambda: _Acceptor(self._registry), sock=listening)
                 self._servers.append(server)
 
     def set_ttl(self, ttl: int) -> None:
@@ -180,7 +180,7 @@ class Listener:
         self._sockets = ()
         if self._arriving:
             await asyncio.wait(self._arriving)
-        await self._edge.stop(grace)
+        await self._registry.stop(grace)
 
     def _accept(self, listening: socket.socket) -> None:
         for _ in range(_AT_ONCE):
@@ -193,46 +193,46 @@ class Listener:
                 if error.errno in _NO_FILES_LEFT:
                     self._pause(listening, error)
                     return
-                if error.errno in _OUR_MISTAKES:
+                if error.errno in _PROGRAMMING_ERRORS:
                     raise
                 continue  # Linux tells here what befell the connection on its way: a firewall, a route that has gone
             address = peer[0]
-            self._greet(file, plain_address(address) if ":" in address else address)
+            self._admit(file, plain_address(address) if ":" in address else address)
 
-    def _greet(self, file: int, address: str) -> None:
+    def _admit(self, file: int, address: str) -> None:
         """Take in a new connection, or say why not."""
-        objection = self._edge.objection(address)
+        objection = self._registry.objection(address)
         try:
             os.set_blocking(file, False)
             if objection is not None:
-                self._turn_away(file, objection)
+                self._refuse(file, objection)
         except OSError:
             pass  # the caller has gone already, as its connection will tell
         if objection is not None:
             os.close(file)
         else:
-            self._lobby.take_in(file, address)
+            self._fast_path.accept(file, address)
 
-    def _turn_away(self, file: int, objection: Problem) -> None:
+    def _refuse(self, file: int, objection: ErrorResponse) -> None:
         # Bytes that nobody read would make the kernel reset the connection, and the answer with it.
         with contextlib.suppress(BlockingIOError):
             os.read(file, _FIRST_READ)
-        os.write(file, self._edge.service.letterhead.refusal(objection, CLOSE, b"Retry-After: 1\r\n"))
+        os.write(file, self._registry.service.common_headers.refusal(objection, CLOSE, b"Retry-After: 1\r\n"))
 
-    def _hand_over(self, file: int, address: str, left: Left) -> None:
+    def _hand_off(self, file: int, address: str, handoff: Handoff) -> None:
         """Let the event loop have the connection from now on."""
-        conversation = Conversation(self._edge, address, left)
+        conversation = HttpConnection(self._registry, address, handoff)
         arriving = self._loop.create_task(self._connect(file, conversation))
         self._arriving.add(arriving)
         arriving.add_done_callback(self._arriving.discard)
 
-    async def _connect(self, file: int, conversation: Conversation) -> None:
+    async def _connect(self, file: int, conversation: HttpConnection) -> None:
         accepted = socket.socket(fileno=file)
         try:
             await self._loop.connect_accepted_socket(lambda: conversation, accepted)
         except OSError:
             accepted.close()
-            self._edge.leave(conversation)
+            self._registry.leave(conversation)
 
     def _pause(self, listening: socket.socket, error: OSError) -> None:
         now = self._loop.time()
@@ -250,20 +250,20 @@ class Listener:
             self._loop.add_reader(listening, self._accept, listening)
 
 
-class _Doorman(asyncio.Protocol):
+class _Acceptor(asyncio.Protocol):
     """Begins a conversation on a connection that asyncio accepted."""
 
-    def __init__(self, edge: Edge) -> None:
-        self._edge = edge
+    def __init__(self, registry: ConnectionRegistry) -> None:
+        self._registry = registry
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         transport = cast("asyncio.Transport", transport)
         address = plain_address(transport.get_extra_info("peername")[0])
-        objection = self._edge.objection(address)
+        objection = self._registry.objection(address)
         if objection is not None:
-            transport.write(self._edge.service.letterhead.refusal(objection, CLOSE, b"Retry-After: 1\r\n"))
+            transport.write(self._registry.service.common_headers.refusal(objection, CLOSE, b"Retry-After: 1\r\n"))
             transport.close()
             return
-        conversation = Conversation(self._edge, address)
+        conversation = HttpConnection(self._registry, address)
         transport.set_protocol(conversation)
         conversation.connection_made(transport)

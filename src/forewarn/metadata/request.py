@@ -1,7 +1,7 @@
 """A request, understood: all that follows from its bytes alone is worked out once, when they are read.
 
 Who is asking and how often is not in the bytes; everything else is. So a request that was understood once can be
-kept and used again for every caller that sends the same bytes (``Memo``).
+kept and used again for every caller that sends the same bytes (``RequestCache``).
 """
 
 import re
@@ -10,10 +10,10 @@ from urllib.parse import unquote
 
 import msgspec
 
-from forewarn.metadata.heads import NO_BODY, Head, Refusal, read_head
-from forewarn.metadata.hosts import AllowedHosts
-from forewarn.wire import problems, versions
-from forewarn.wire.problems import Problem
+from forewarn.metadata.allowed_hosts import AllowedHosts
+from forewarn.metadata.request_head import NO_BODY, Refusal, RequestHead, read_head
+from forewarn.wire import error_responses, versions
+from forewarn.wire.error_responses import ErrorResponse
 from forewarn.wire.versions import VersionSet
 
 LONGEST_WAIT = 300
@@ -31,7 +31,7 @@ OPEN, CLOSE, KEEP_ALIVE = range(3)
 """What an answer says of its connection: nothing, that it closes, or (to HTTP/1.0) that it stays."""
 
 
-class Route(msgspec.Struct, frozen=True, eq=False):
+class MetadataRoute(msgspec.Struct, frozen=True, eq=False):
     """Something that can be asked for."""
 
     path: str
@@ -41,22 +41,24 @@ class Route(msgspec.Struct, frozen=True, eq=False):
     has_parts: bool = False
 
 
-EVENTS = Route("/metadata/scheduledevents", (b"GET", b"HEAD", b"POST"), versions.SCHEDULED_EVENTS)
-INSTANCE = Route("/metadata/instance", (b"GET", b"HEAD"), versions.INSTANCE, has_parts=True)
-VERSIONS = Route("/metadata/versions", (b"GET", b"HEAD"), None)
-NOWHERE = Route("", (), versions.ALL)
-PREVIEW = Route("/metadata/latest/scheduledevents", (), None)
+EVENTS = MetadataRoute("/metadata/scheduledevents", (b"GET", b"HEAD", b"POST"), versions.SCHEDULED_EVENTS)
+INSTANCE = MetadataRoute("/metadata/instance", (b"GET", b"HEAD"), versions.INSTANCE, has_parts=True)
+VERSIONS = MetadataRoute("/metadata/versions", (b"GET", b"HEAD"), None)
+UNKNOWN_ROUTE = MetadataRoute("", (), versions.ALL)
+PREVIEW = MetadataRoute("/metadata/latest/scheduledevents", (), None)
 """Azure: the path of 2016, asked without an api-version; it is gone."""
 _ROUTES = (EVENTS, INSTANCE, VERSIONS, PREVIEW)
 _VERSION_INVALID = {
-    route: problems.version_invalid(route.versions.newest) for route in (*_ROUTES, NOWHERE) if route.versions
+    route: error_responses.version_invalid(route.versions.newest)
+    for route in (*_ROUTES, UNKNOWN_ROUTE)
+    if route.versions
 }
 
 
-class Target(msgspec.Struct, frozen=True, gc=False):
+class RequestTarget(msgspec.Struct, frozen=True, gc=False):
     """What the target of a request names."""
 
-    route: Route
+    route: MetadataRoute
     part: str = ""
     """What follows the route's own path."""
     api_version: str = ""
@@ -67,7 +69,7 @@ class Target(msgspec.Struct, frozen=True, gc=False):
     """The host that a target in absolute form names: it counts, and not the field Host (RFC 9112, 3.2.2)."""
 
 
-class Request(msgspec.Struct, frozen=True, gc=False):
+class MetadataRequest(msgspec.Struct, frozen=True, gc=False):
     """One request, as far as its bytes tell."""
 
     ending: int
@@ -81,18 +83,18 @@ class Request(msgspec.Struct, frozen=True, gc=False):
     """What If-None-Match names, bare of quotes; ``*`` stands for any."""
     wait: int
     """How many seconds the caller would wait for a change."""
-    refusal: Problem | None
+    refusal: ErrorResponse | None
     """The first thing wrong with it that is not for HTTP, the caller or the rate to say."""
-    target: Target
+    target: RequestTarget
     is_post: bool
     is_head: bool
 
 
-def understand(head: Head) -> Request:
+def interpret_head(head: RequestHead) -> MetadataRequest:
     """Work out what the head asks for, and the first thing that is wrong with it."""
     method, fields = head.method, head.fields
     is_form_of_its_own = method == b"CONNECT" or (method == b"OPTIONS" and head.target == b"*")
-    target = _ELSEWHERE if is_form_of_its_own else read_target(head.target)
+    target = _UNKNOWN_TARGET if is_form_of_its_own else read_target(head.target)
     refusal = _refusal(head, target)
     tags = _tags(fields) if b"if-none-match" in fields else None
     # Without a tag there is nothing whose change could be waited for.
@@ -101,7 +103,7 @@ def understand(head: Head) -> Request:
     staying = OPEN if head.is_modern else KEEP_ALIVE
     ending = staying if head.keeps_alive else CLOSE
     is_plain = refusal is None and target.route is EVENTS and method == b"GET" and not wait
-    make = Request if tags else _shared_request
+    make = MetadataRequest if tags else _shared_request
     return make(
         ending,
         ending == CLOSE,
@@ -116,16 +118,16 @@ def understand(head: Head) -> Request:
     )
 
 
-_shared_request = lru_cache(maxsize=4096)(Request)
+_shared_request = lru_cache(maxsize=4096)(MetadataRequest)
 """Makes equal requests one object: callers' headers differ more than what they mean."""
 
 
 @lru_cache(maxsize=4096)
-def read_target(target: bytes) -> Target:
+def read_target(target: bytes) -> RequestTarget:
     """Read what stands between the method and the version of HTTP."""
     found = _TARGET.fullmatch(target)
     if not found:
-        raise Refusal(problems.MALFORMED)
+        raise Refusal(error_responses.MALFORMED)
     path = unquote(found[2].decode())
     parameters: dict[str, str] = {}
     repeats_itself = False
@@ -136,39 +138,39 @@ def read_target(target: bytes) -> Target:
         parameters[key] = unquote(value)
     route, part = _route(path)
     version, format_ = parameters.get("api-version", ""), parameters.get("format", "json")
-    return Target(route, part, version, format_, repeats_itself, found[1] or b"")
+    return RequestTarget(route, part, version, format_, repeats_itself, found[1] or b"")
 
 
-_ELSEWHERE = Target(NOWHERE)
+_UNKNOWN_TARGET = RequestTarget(UNKNOWN_ROUTE)
 
 
-def _route(path: str) -> tuple[Route, str]:
+def _route(path: str) -> tuple[MetadataRoute, str]:
     lower = path.lower().removesuffix("/")
     for route in _ROUTES:
         if lower == route.path or (route.has_parts and lower.startswith(route.path + "/")):
             return route, path[len(route.path) :]
-    return NOWHERE, ""
+    return UNKNOWN_ROUTE, ""
 
 
-def _refusal(head: Head, target: Target) -> Problem | None:
+def _refusal(head: RequestHead, target: RequestTarget) -> ErrorResponse | None:
     """Make the checks that follow the caller's and the rate's, in the order that Azure makes them."""
     fields, route = head.fields, target.route
     if fields.get(b"metadata", b"").lower() != b"true" and not _is_headerless(head, target):
-        return problems.METADATA_HEADER_MISSING
+        return error_responses.METADATA_HEADER_MISSING
     if b"x-forwarded-for" in fields:
-        return problems.FORWARDED
+        return error_responses.FORWARDED
     if target.repeats_itself:
-        return problems.DUPLICATE_PARAMETER
+        return error_responses.DUPLICATE_PARAMETER
     if route.versions is not None and target.api_version not in route.versions.known:
         return _VERSION_INVALID[route]
-    if route is NOWHERE or route is PREVIEW:
-        return problems.NOT_FOUND
+    if route is UNKNOWN_ROUTE or route is PREVIEW:
+        return error_responses.NOT_FOUND
     if head.method not in route.methods:
-        return problems.METHOD_NOT_ALLOWED
+        return error_responses.METHOD_NOT_ALLOWED
     return None
 
 
-def _is_headerless(head: Head, target: Target) -> bool:
+def _is_headerless(head: RequestHead, target: RequestTarget) -> bool:
     # Azure: the preview of 2017 took approvals without the header, and clients of that day send none.
     version = versions.BY_NAME.get(target.api_version)
     return head.method == b"POST" and version is not None and not version.header_required_on_post
@@ -183,7 +185,7 @@ def _wait(fields: dict[bytes, bytes]) -> int:
     return min(int(told[1].lstrip(b"0")[:4] or b"0"), LONGEST_WAIT) if told else 0
 
 
-class Memo:
+class RequestCache:
     """Requests already understood, by their exact bytes: GETs without a body to a host that may be named.
 
     Two halves: when the young one is full it becomes the old one, and what is asked for again moves back. So it is
@@ -194,9 +196,9 @@ class Memo:
         self._hosts = hosts or AllowedHosts()
         self._half = half
         self._longest = longest
-        self.young: dict[bytes, Request] = {}
+        self.young: dict[bytes, MetadataRequest] = {}
         """What the hot path looks into, first and only."""
-        self._old: dict[bytes, Request] = {}
+        self._old: dict[bytes, MetadataRequest] = {}
 
     def __len__(self) -> int:
         return len(self.young) + len(self._old)
@@ -207,14 +209,14 @@ class Memo:
         self.young.clear()
         self._old.clear()
 
-    def read(self, block: bytes) -> tuple[Request, Head | None]:
+    def read(self, block: bytes) -> tuple[MetadataRequest, RequestHead | None]:
         """Return what a whole head asks for, and the head itself where a body may follow."""
         request = self.young.get(block) or self._old.get(block)
         if request is None:
             head = read_head(block)
-            request = understand(head)
+            request = interpret_head(head)
             if not self._hosts.allows(request.target.authority or head.fields.get(b"host", b"")):
-                raise Refusal(problems.HOST_NOT_ALLOWED)
+                raise Refusal(error_responses.HOST_NOT_ALLOWED)
             if head.length != NO_BODY or head.method != b"GET":
                 return request, head
         if len(block) <= self._longest:
@@ -225,7 +227,7 @@ class Memo:
             self.young[block] = request
         return request, None
 
-    def read_alone(self, received: bytes) -> Request | None:
+    def read_single(self, received: bytes) -> MetadataRequest | None:
         """Return what the bytes ask for if they are one whole request without a body, and nothing else."""
         size = len(received)
         if size > self._longest or received.find(b"\r\n\r\n") != size - 4:

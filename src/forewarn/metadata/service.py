@@ -14,50 +14,50 @@ from datetime import datetime
 
 from forewarn.core.errors import ForewarnError, Refused
 from forewarn.core.model import Group
-from forewarn.metadata.answers import Letterhead, Rebuff, without_body
-from forewarn.metadata.caller import Callers
-from forewarn.metadata.desk import Board, Desk, Seat
-from forewarn.metadata.limits import Limits, Rate
-from forewarn.metadata.records import Records
-from forewarn.metadata.request import INSTANCE, VERSIONS, Request
-from forewarn.metadata.waiting import Asker, Waiter, WaitingRoom
-from forewarn.metadata.wheel import Wheel
-from forewarn.wire import approval, problems
+from forewarn.metadata.caller import CallerResolver
+from forewarn.metadata.document_cache import DocumentCache, GroupDocuments, VmEntry
+from forewarn.metadata.limits import Limits, RateLimiter
+from forewarn.metadata.long_poll import LongPoll, LongPolls, ResponseReceiver
+from forewarn.metadata.request import INSTANCE, VERSIONS, MetadataRequest
+from forewarn.metadata.request_records import RequestRecords
+from forewarn.metadata.responses import CommonHeaders, ThrottledResponse, without_body
+from forewarn.metadata.timer_wheel import TimerWheel
+from forewarn.wire import approval, error_responses
 from forewarn.wire.approval import Approval
 from forewarn.wire.bodies import JSON, BadBody
-from forewarn.wire.instance import Content, instance_document, read_instance
-from forewarn.wire.problems import Problem
+from forewarn.wire.error_responses import ErrorResponse
+from forewarn.wire.instance import InstanceContent, instance_document, read_instance
 from forewarn.wire.versions import API_VERSIONS, VERSIONS_BODY
 
 log = logging.getLogger(__name__)
 
-Enrol = Callable[[str, str], Awaitable[None]]
-Approve = Callable[[str, Approval], Awaitable[None]]
+EnrolGroup = Callable[[str, str], Awaitable[None]]
+ApproveEvents = Callable[[str, Approval], Awaitable[None]]
 
 _WAITED = b"Preference-Applied: wait\r\n"
 _ANY = b"*"
 
 
-class Service:
+class MetadataService:
     """Turns requests into answers; what cannot be answered at once is delivered later."""
 
     def __init__(
         self,
-        desk: Desk,
-        callers: Callers,
-        records: Records,
+        document_cache: DocumentCache,
+        callers: CallerResolver,
+        records: RequestRecords,
         limits: Limits,
         *,
-        enrol: Enrol,
-        approve: Approve,
+        enrol: EnrolGroup,
+        approve: ApproveEvents,
         seconds: Callable[[], float],
         now: Callable[[], datetime],
     ) -> None:
-        self.wheel = Wheel(seconds())
-        self.letterhead = Letterhead(now())
-        self.waiting = WaitingRoom(self.wheel, self._answer_waiter)
-        self._desk = desk
-        self.seats = desk.seats
+        self.timer_wheel = TimerWheel(seconds())
+        self.common_headers = CommonHeaders(now())
+        self.long_polls = LongPolls(self.timer_wheel, self._answer_long_poll)
+        self._document_cache = document_cache
+        self.vm_entries = document_cache.vm_entries
         self._callers = callers
         self._records = records
         self.set_limits(limits)
@@ -67,14 +67,14 @@ class Service:
         self._now = now
         self._enrolling: dict[str, asyncio.Future[None]] = {}
         self._tasks: set[asyncio.Task[bytes]] = set()
-        desk.changed = self.waiting.release_group
-        desk.left = self._release_moved
+        document_cache.changed = self.long_polls.release_group
+        document_cache.left = self._release_moved
         self._served = [0] * len(API_VERSIONS)
         self._unchanged = [0] * len(API_VERSIONS)
 
     def set_limits(self, limits: Limits) -> None:
         """Count requests by other limits from now on."""
-        self._rate = Rate(limits.rate, limits.burst)
+        self._rate = RateLimiter(limits.rate, limits.burst)
 
     @property
     def is_idle(self) -> bool:
@@ -87,107 +87,113 @@ class Service:
             yield version.name, 200, served
             yield version.name, 304, unchanged
 
-    def beat(self) -> None:
+    def tick(self) -> None:
         """Begin another second: date answers by it, and end what is due."""
-        self.letterhead.stamp(self._now())
-        self.wheel.turn(self._seconds())
+        self.common_headers.stamp(self._now())
+        self.timer_wheel.advance(self._seconds())
 
     def close(self) -> None:
         """Give everybody who waits the present document, and say from now on that connections close."""
-        self.letterhead.close_all(self._now())
-        self.waiting.release_all()
+        self.common_headers.close_all(self._now())
+        self.long_polls.release_all()
 
-    def answer(self, request: Request, body: bytes, address: str, asker: Asker) -> bytes | Waiter | None:
+    def answer(
+        self, request: MetadataRequest, body: bytes, address: str, receiver: ResponseReceiver
+    ) -> bytes | LongPoll | None:
         """Return the answer; or None, or the place in the waiting room, when it will be delivered later."""
-        seat = self.seats.get(address) or self._callers.seat_of(address)
-        if seat is None:
-            return Rebuff(self._refuse(self._callers.refusal_of(address), request))
+        vm_entry = self.vm_entries.get(address) or self._callers.entry_of(address)
+        if vm_entry is None:
+            return ThrottledResponse(self._refuse(self._callers.refusal_of(address), request))
         seconds = self._seconds
         now = seconds()
-        if seat.spent_until <= now:
-            seat.spent_until = now + self._rate.interval
-        elif pause := self._rate.admit(seat, now):
-            return Rebuff(self._refuse(problems.TOO_MANY_REQUESTS, request, b"Retry-After: %d\r\n" % pause))
-        board = seat.board
-        if request.is_plain and board.is_enrolled:
-            board.asked = now
-            if board.asked_by is not (name := seat.vm.name):
-                board.asked_by = name
-            return self._document(request, seat, board)
-        return self._answer_rarely(request, body, address, seat, asker)
+        if vm_entry.spent_until <= now:
+            vm_entry.spent_until = now + self._rate.interval
+        elif pause := self._rate.admit(vm_entry, now):
+            return ThrottledResponse(
+                self._refuse(error_responses.TOO_MANY_REQUESTS, request, b"Retry-After: %d\r\n" % pause)
+            )
+        documents = vm_entry.documents
+        if request.is_plain and documents.is_enrolled:
+            documents.asked = now
+            if documents.asked_by is not (name := vm_entry.vm.name):
+                documents.asked_by = name
+            return self._document(request, vm_entry, documents)
+        return self._answer_rarely(request, body, address, vm_entry, receiver)
 
-    def _document(self, request: Request, seat: Seat, board: Board) -> bytes:
-        tails = board.tails
-        if tails is None:
-            tails = self._desk.prepare(board)
+    def _document(self, request: MetadataRequest, vm_entry: VmEntry, documents: GroupDocuments) -> bytes:
+        rendered = documents.rendered
+        if rendered is None:
+            rendered = self._document_cache.prepare(documents)
         version = request.version
-        tail = tails[version] or self._desk.render(board, version)
+        rendered_response = rendered[version] or self._document_cache.render(documents, version)
         tags = request.tags
-        if tags is not None and (board.tag in tags or _ANY in tags):
+        if tags is not None and (documents.tag in tags or _ANY in tags):
             self._unchanged[version] += 1
-            return self.letterhead.not_modified[request.ending] + board.tag + b'"\r\n\r\n'
-        if board.events and not (seat.shown == board.incarnation and seat.shown_in >> version & 1):
-            self._records.note_shown(seat, board, version)
+            return self.common_headers.not_modified[request.ending] + documents.tag + b'"\r\n\r\n'
+        if documents.events and not (vm_entry.shown == documents.incarnation and vm_entry.shown_in >> version & 1):
+            self._records.note_shown(vm_entry, documents, version)
         self._served[version] += 1
-        return self.letterhead.documents[request.ending] + board.tag + tail
+        return self.common_headers.documents[request.ending] + documents.tag + rendered_response
 
     def _answer_rarely(
-        self, request: Request, body: bytes, address: str, seat: Seat, asker: Asker
-    ) -> bytes | Waiter | None:
+        self, request: MetadataRequest, body: bytes, address: str, vm_entry: VmEntry, receiver: ResponseReceiver
+    ) -> bytes | LongPoll | None:
         """Answer what is not a plain GET of the document."""
         if request.refusal is not None:
             return self._refuse(request.refusal, request, _allow(request))
         target = request.target
         if target.route is VERSIONS:
-            return self._send(Content(VERSIONS_BODY, JSON), request)
+            return self._send(InstanceContent(VERSIONS_BODY, JSON), request)
         if target.route is INSTANCE:
-            document = instance_document(seat.vm, Group(seat.board.terms), target.api_version)
+            document = instance_document(vm_entry.vm, Group(vm_entry.documents.terms), target.api_version)
             return self._send(read_instance(document, target.part, target.format), request)
         if request.is_post:
-            return self._begin_approval(request, body, seat, asker)
-        if not seat.board.is_enrolled:
-            self._start(self._enrol_first(request, address, seat), request, asker)
+            return self._begin_approval(request, body, vm_entry, receiver)
+        if not vm_entry.documents.is_enrolled:
+            self._start(self._enrol_first(request, address, vm_entry), request, receiver)
             return None
-        return self._show(request, address, seat, asker)
+        return self._show(request, address, vm_entry, receiver)
 
-    def _show(self, request: Request, address: str, seat: Seat, asker: Asker) -> bytes | Waiter:
+    def _show(
+        self, request: MetadataRequest, address: str, vm_entry: VmEntry, receiver: ResponseReceiver
+    ) -> bytes | LongPoll:
         """Show the document, or let the caller wait for another one."""
-        board = seat.board
-        board.asked = self._seconds()
-        board.asked_by = seat.vm.name
-        if board.tails is None:
-            self._desk.prepare(board)
-        if request.wait and not self.letterhead.is_closing:
+        documents = vm_entry.documents
+        documents.asked = self._seconds()
+        documents.asked_by = vm_entry.vm.name
+        if documents.rendered is None:
+            self._document_cache.prepare(documents)
+        if request.wait and not self.common_headers.is_closing:
             tags = request.tags or ()
-            if board.tag in tags or _ANY in tags:
-                return self.waiting.enter(board.terms.name, request, address, asker)
-        return self._finish(request, seat)
+            if documents.tag in tags or _ANY in tags:
+                return self.long_polls.enter(documents.terms.name, request, address, receiver)
+        return self._finish(request, vm_entry)
 
-    def _finish(self, request: Request, seat: Seat) -> bytes:
-        answer = self._document(request, seat, seat.board)
+    def _finish(self, request: MetadataRequest, vm_entry: VmEntry) -> bytes:
+        answer = self._document(request, vm_entry, vm_entry.documents)
         if request.wait:
             answer = answer.replace(b"ETag:", _WAITED + b"ETag:", 1)
         return without_body(answer) if request.is_head else answer
 
     def _release_moved(self, group: str) -> None:
         """Answer those who wait for a group's document and may no longer see it."""
-        for waiter in self.waiting.of(group):
-            seat = self._callers.seat_of(waiter.address)
-            if seat is None or seat.board.terms.name != group:
-                waiter.release()
+        for long_poll in self.long_polls.of(group):
+            vm_entry = self._callers.entry_of(long_poll.address)
+            if vm_entry is None or vm_entry.documents.terms.name != group:
+                long_poll.release()
 
-    def _answer_waiter(self, waiter: Waiter) -> bytes:
-        seat = self._callers.seat_of(waiter.address)
-        if seat is None:
-            return self._refuse(self._callers.refusal_of(waiter.address), waiter.request)
-        return self._finish(waiter.request, seat)
+    def _answer_long_poll(self, long_poll: LongPoll) -> bytes:
+        vm_entry = self._callers.entry_of(long_poll.address)
+        if vm_entry is None:
+            return self._refuse(self._callers.refusal_of(long_poll.address), long_poll.request)
+        return self._finish(long_poll.request, vm_entry)
 
-    async def _enrol_first(self, request: Request, address: str, seat: Seat) -> bytes:
+    async def _enrol_first(self, request: MetadataRequest, address: str, vm_entry: VmEntry) -> bytes:
         """Switch the group on, then answer; whoever asks meanwhile shares the one enrolment."""
-        group = seat.board.terms.name
+        group = vm_entry.documents.terms.name
         enrolling = self._enrolling.get(group)
         if enrolling is None:
-            enrolling = asyncio.ensure_future(self._enrol(group, seat.vm.name))
+            enrolling = asyncio.ensure_future(self._enrol(group, vm_entry.vm.name))
             enrolling.add_done_callback(lambda _: self._enrolling.pop(group))
             self._enrolling[group] = enrolling
         try:
@@ -195,36 +201,40 @@ class Service:
         except ForewarnError as error:
             # Were it shown a document, the group would believe itself warned of what it is not: let it ask again.
             log.warning("a group was not switched on", extra={"fields": {"group": group, "reason": str(error)}})
-            return self._refuse(problems.INTERNAL_ERROR, request)
-        now_seated = self._callers.seat_of(address)
-        if now_seated is None:
+            return self._refuse(error_responses.INTERNAL_ERROR, request)
+        present_entry = self._callers.entry_of(address)
+        if present_entry is None:
             return self._refuse(self._callers.refusal_of(address), request)
-        return self._finish(request, now_seated)
+        return self._finish(request, present_entry)
 
-    def _begin_approval(self, request: Request, body: bytes, seat: Seat, asker: Asker) -> bytes | None:
+    def _begin_approval(
+        self, request: MetadataRequest, body: bytes, vm_entry: VmEntry, receiver: ResponseReceiver
+    ) -> bytes | None:
         try:
             said = approval.parse(body)
         except BadBody as error:
-            return self._refuse(problems.bad_request(str(error)), request)
+            return self._refuse(error_responses.bad_request(str(error)), request)
         if not (said.events or said.postponements):
             return self._approved(request)
-        self._start(self._approve_all(request, seat.vm.name, said), request, asker)
+        self._start(self._approve_all(request, vm_entry.vm.name, said), request, receiver)
         return None
 
-    async def _approve_all(self, request: Request, vm: str, said: Approval) -> bytes:
+    async def _approve_all(self, request: MetadataRequest, vm: str, said: Approval) -> bytes:
         try:
             await self._approve(vm, said)
         except Refused as error:
-            return self._refuse(problems.bad_request(str(error)), request)
+            return self._refuse(error_responses.bad_request(str(error)), request)
         except ForewarnError as error:
             log.warning("an approval was not recorded", extra={"fields": {"vm": vm, "reason": str(error)}})
-            return self._refuse(problems.INTERNAL_ERROR, request)
+            return self._refuse(error_responses.INTERNAL_ERROR, request)
         return self._approved(request)
 
-    def _approved(self, request: Request) -> bytes:
-        return self.letterhead.answer(200, b"", request.ending)
+    def _approved(self, request: MetadataRequest) -> bytes:
+        return self.common_headers.answer(200, b"", request.ending)
 
-    def _start(self, work: Coroutine[None, None, bytes], request: Request, asker: Asker) -> None:
+    def _start(
+        self, work: Coroutine[None, None, bytes], request: MetadataRequest, receiver: ResponseReceiver
+    ) -> None:
         """Let the work go on beside other requests, and deliver what it returns."""
 
         def finish(task: asyncio.Task[bytes]) -> None:
@@ -232,26 +242,26 @@ class Service:
             if task.cancelled() or task.exception() is not None:
                 if not task.cancelled():
                     log.error("a request could not be answered", exc_info=task.exception())
-                asker.deliver(self._refuse(problems.INTERNAL_ERROR, request))
+                receiver.deliver(self._refuse(error_responses.INTERNAL_ERROR, request))
             else:
-                asker.deliver(task.result())
+                receiver.deliver(task.result())
 
         task = asyncio.ensure_future(work)
         self._tasks.add(task)
         task.add_done_callback(finish)
 
-    def _send(self, content: Content | Problem, request: Request) -> bytes:
-        if isinstance(content, Problem):
+    def _send(self, content: InstanceContent | ErrorResponse, request: MetadataRequest) -> bytes:
+        if isinstance(content, ErrorResponse):
             return self._refuse(content, request)
-        answer = self.letterhead.answer(200, content.body, request.ending, content.type)
+        answer = self.common_headers.answer(200, content.body, request.ending, content.type)
         return without_body(answer) if request.is_head else answer
 
-    def _refuse(self, problem: Problem, request: Request, extra: bytes = b"") -> bytes:
-        answer = self.letterhead.refusal(problem, request.ending, extra)
+    def _refuse(self, problem: ErrorResponse, request: MetadataRequest, extra: bytes = b"") -> bytes:
+        answer = self.common_headers.refusal(problem, request.ending, extra)
         return without_body(answer) if request.is_head else answer
 
 
-def _allow(request: Request) -> bytes:
-    if request.refusal is not problems.METHOD_NOT_ALLOWED:
+def _allow(request: MetadataRequest) -> bytes:
+    if request.refusal is not error_responses.METHOD_NOT_ALLOWED:
         return b""
     return b"Allow: %b\r\n" % b", ".join(request.target.route.methods)

@@ -5,7 +5,7 @@ import shlex
 import msgspec
 
 
-class Command(msgspec.Struct, frozen=True):
+class SystemCommand(msgspec.Struct, frozen=True):
     """A program, its arguments, and what it is given to read."""
 
     words: tuple[str, ...]

@@ -7,8 +7,8 @@ exactly as long as what it tells of.
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from forewarn.network.guards import guards_of, names, only_own, sets_of
-from forewarn.network.wanted import Wanted
+from forewarn.network.antispoofing import address_sets, antispoofing_rules, own_source_rules, quote_devices
+from forewarn.network.desired import DesiredNetwork
 
 TABLE = "forewarn"
 FAMILIES = ("bridge", "inet")
@@ -24,7 +24,10 @@ _VIRTUAL = '{ "tun", "veth" }'
 
 
 def rules_of(
-    wanted: Wanted, record: Sequence[str], strangers: Sequence[str] = (), ways_out: Sequence[str] = ()
+    desired: DesiredNetwork,
+    record: Sequence[str],
+    undeclared_ports: Sequence[str] = (),
+    outbound_ports: Sequence[str] = (),
 ) -> str:
     """Return what replaces our tables by what is wanted.
 
@@ -32,9 +35,9 @@ def rules_of(
     come those who are elsewhere.
     """
     lines = [line for family in FAMILIES for line in (f"table {family} {TABLE}", f"delete table {family} {TABLE}")]
-    inside = [] if wanted.identity == "tap" else [*_on_bridge(wanted, strangers, ways_out)]
-    lines += _table("bridge", [*inside, *_control_on_bridges(wanted)])
-    lines += _table("inet", [*_on_host(wanted), *_recorded(record)])
+    inside = [] if desired.identity == "tap" else [*_on_bridge(desired, undeclared_ports, outbound_ports)]
+    lines += _table("bridge", [*inside, *_control_on_bridges(desired)])
+    lines += _table("inet", [*_on_host(desired), *_recorded(record)])
     return "".join(f"{line}\n" for line in lines)
 
 
@@ -45,83 +48,85 @@ def _table(family: str, inside: Iterable[str]) -> Iterator[str]:
     yield "}"
 
 
-def _on_bridge(wanted: Wanted, strangers: Sequence[str], ways_out: Sequence[str]) -> Iterator[str]:
+def _on_bridge(
+    desired: DesiredNetwork, undeclared_ports: Sequence[str], outbound_ports: Sequence[str]
+) -> Iterator[str]:
     """Yield what goes for frames on their way into the bridge, and from there to this machine."""
-    taps = [each.tap for each in wanted.guests]
-    yield from sets_of(wanted.guests)
-    marked = [each for each in wanted.guests if each.mark] if wanted.identity == "mark" else []
+    taps = [each.tap for each in desired.guests]
+    yield from address_sets(desired.guests)
+    marked = [each for each in desired.guests if each.mark] if desired.identity == "mark" else []
     marks = ", ".join(f'"{each.tap}" : {each.mark}' for each in marked)
     if marks:
         yield f"map marks {{ typeof iifname : meta mark; elements = {{ {marks} }}; }}"
-    yield from _starters(wanted)
+    yield from _starters(desired)
     yield "chain prerouting {"
     yield f"\ttype filter hook prerouting priority {_EARLY}; policy accept;"
     if marks:
-        yield f"\t{_protocol(wanted)} daddr {wanted.host} meta mark set iifname map @marks"
-    yield from (f"\t{line}" for line in _towards_service(wanted, [*taps, *strangers]))
-    yield from (f"\t{line}" for line in guards_of(wanted, strangers))
-    if wanted.identity == "address":
-        yield from (f"\t{line}" for line in only_own(wanted, ways_out))
+        yield f"\t{_protocol(desired)} daddr {desired.host} meta mark set iifname map @marks"
+    yield from (f"\t{line}" for line in _towards_service(desired, [*taps, *undeclared_ports]))
+    yield from (f"\t{line}" for line in antispoofing_rules(desired, undeclared_ports))
+    if desired.identity == "address":
+        yield from (f"\t{line}" for line in own_source_rules(desired, outbound_ports))
     yield "}"
 
 
-def _control_on_bridges(wanted: Wanted) -> Iterator[str]:
+def _control_on_bridges(desired: DesiredNetwork) -> Iterator[str]:
     """Yield what closes the control port to the ports of bridges, also to ports that are added later.
 
     Any tap is a guest, whatever bridge it is on. With an uplink, only its packets get past the rule for our bridge in
     the inet table, which does not see the port: a mark tells it.
     """
-    if not wanted.control_port:
+    if not desired.control_port:
         return
-    port = f"tcp dport {wanted.control_port}"
+    port = f"tcp dport {desired.control_port}"
     yield "chain input {"
     yield "\ttype filter hook input priority 0; policy accept;"
-    if wanted.uplink:
-        yield f'\tiifname "{wanted.uplink}" {port} meta mark set {_FROM_UPLINK} accept'
+    if desired.uplink:
+        yield f'\tiifname "{desired.uplink}" {port} meta mark set {_FROM_UPLINK} accept'
     yield f'\tmeta iifkind "tun" {port} drop'
     yield "}"
 
 
-def _on_host(wanted: Wanted) -> Iterator[str]:
+def _on_host(desired: DesiredNetwork) -> Iterator[str]:
     """Yield what goes for packets that this machine itself takes in."""
-    if wanted.identity == "tap":
-        yield from sets_of(wanted.guests, is_bridge=False)
-        yield from _starters(wanted)
+    if desired.identity == "tap":
+        yield from address_sets(desired.guests, is_bridge=False)
+        yield from _starters(desired)
         yield "chain prerouting {"
         yield f"\ttype filter hook prerouting priority {_EARLY}; policy accept;"
-        yield from (f"\t{line}" for line in _towards_service(wanted, [each.tap for each in wanted.guests]))
-        yield from (f"\t{line}" for line in guards_of(wanted, is_bridge=False))
+        yield from (f"\t{line}" for line in _towards_service(desired, [each.tap for each in desired.guests]))
+        yield from (f"\t{line}" for line in antispoofing_rules(desired, is_bridge=False))
         yield "}"
-    if not wanted.control_port:
+    if not desired.control_port:
         return
-    port = f"tcp dport {wanted.control_port}"
+    port = f"tcp dport {desired.control_port}"
     yield "chain input {"
     yield "\ttype filter hook input priority -10; policy accept;"
-    except_uplink = f" meta mark != {_FROM_UPLINK}" if wanted.uplink else ""
-    yield f'\tiifname "{wanted.bridge}" {port}{except_uplink} drop'
-    if taps := names([each.tap for each in wanted.guests]):
+    except_uplink = f" meta mark != {_FROM_UPLINK}" if desired.uplink else ""
+    yield f'\tiifname "{desired.bridge}" {port}{except_uplink} drop'
+    if taps := quote_devices([each.tap for each in desired.guests]):
         yield f"\tiifname {taps} {port} drop"
     # A tap that is no port of a bridge; the devices of tunnels are of the same kind, but not Ethernet.
-    other = f'iifname != "{wanted.uplink}" ' if wanted.uplink else ""
+    other = f'iifname != "{desired.uplink}" ' if desired.uplink else ""
     yield f"\t{other}meta iifkind {_VIRTUAL} meta iiftype ether {port} drop"
     yield "}"
 
 
-def _starters(wanted: Wanted) -> Iterator[str]:
-    if wanted.starts:
+def _starters(desired: DesiredNetwork) -> Iterator[str]:
+    if desired.starts:
         yield f"set starters {{ typeof iifname; size {_MOST_STARTERS}; flags dynamic; }}"
 
 
-def _towards_service(wanted: Wanted, ports: Sequence[str]) -> Iterator[str]:
+def _towards_service(desired: DesiredNetwork, ports: Sequence[str]) -> Iterator[str]:
     """Yield what keeps one guest from taking the service away from the others."""
     if not ports:
         return
-    to_service = f"iifname {names(ports)} {_protocol(wanted)} daddr {wanted.host}"
+    to_service = f"iifname {quote_devices(ports)} {_protocol(desired)} daddr {desired.host}"
     # No request needs them, and what several wires send would be put together into one packet.
-    yield f"{to_service} {'exthdr frag exists' if ':' in wanted.host else 'ip frag-off & 0x3fff != 0'} drop"
-    if wanted.starts:
-        limit = f"limit rate over {wanted.starts}/second burst {wanted.starts_burst} packets"
-        start = f"tcp dport {wanted.port} tcp flags & (syn | ack) == syn"
+    yield f"{to_service} {'exthdr frag exists' if ':' in desired.host else 'ip frag-off & 0x3fff != 0'} drop"
+    if desired.starts:
+        limit = f"limit rate over {desired.starts}/second burst {desired.starts_burst} packets"
+        start = f"tcp dport {desired.port} tcp flags & (syn | ack) == syn"
         yield f"{to_service} {start} add @starters {{ iifname {limit} }} drop"
 
 
@@ -131,5 +136,5 @@ def _recorded(record: Sequence[str]) -> Iterator[str]:
     yield "}"
 
 
-def _protocol(wanted: Wanted) -> str:
-    return "ip6" if ":" in wanted.host else "ip"
+def _protocol(desired: DesiredNetwork) -> str:
+    return "ip6" if ":" in desired.host else "ip"

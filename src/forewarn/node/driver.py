@@ -6,7 +6,7 @@
           │
           └──────▶ Underway ──▶ outcome_of at check_at, and so on until it ends
 
-After a crash or a change of leader ``outcome_of`` comes first; only on ``NotBegun`` does ``perform`` follow.
+After a crash or a change of leader ``outcome_of`` comes first; only on ``ImpactNotBegun`` does ``perform`` follow.
 
 A driver that can see what befalls machines says so by having ``watch``; one that can move a guest to a host that is
 named, by a true ``moves_to_host``.
@@ -21,12 +21,12 @@ import msgspec
 
 from forewarn.clocks import Clock
 from forewarn.core.commands import HostOperation
-from forewarn.core.model import Event, EventType, Host, Sighting, Vm
+from forewarn.core.model import Event, EventType, Host, Observation, Vm
 from forewarn.core.notice import DRAIN, FAILURES, MOVE
 from forewarn.core.placement import Capacity
 
 
-class Berth(msgspec.Struct, frozen=True):
+class CandidateHost(msgspec.Struct, frozen=True):
     """A host that VMs of an event may be moved to. Whether there is room, the driver finds out."""
 
     host: Host
@@ -34,7 +34,7 @@ class Berth(msgspec.Struct, frozen=True):
     """The VMs of the event's group that stand there; one of another update or fault domain is a reason against it."""
 
 
-class Impact(msgspec.Struct, frozen=True):
+class Impact(msgspec.Struct, frozen=True, rename={"candidates": "berths"}):
     """What a driver is asked to do."""
 
     event: Event
@@ -44,7 +44,7 @@ class Impact(msgspec.Struct, frozen=True):
     """When the latest attempt was recorded."""
     deletes: bool = False
     """Whether the machines are to be removed for good, their disks too; else an eviction keeps them."""
-    berths: tuple[Berth, ...] = ()
+    candidates: tuple[CandidateHost, ...] = ()
     """The other hosts of the fleet that have not failed and are not cordoned, where the event moves its VMs; only
     those that were named, where any was; empty for every other event."""
 
@@ -53,10 +53,10 @@ class Impact(msgspec.Struct, frozen=True):
         """Whether the VMs are to leave their host."""
         return moves(self.event)
 
-    def berths_of(self, vm: Vm) -> tuple[Berth, ...]:
+    def candidates_for(self, vm: Vm) -> tuple[CandidateHost, ...]:
         """Return the hosts that a VM may be moved to: only the one that was planned for it, where one was."""
         planned = self.event.placements.get(vm.name)
-        return tuple(berth for berth in self.berths if planned in (None, berth.host.name))
+        return tuple(candidate for candidate in self.candidates if planned in (None, candidate.host.name))
 
     @property
     def leaves_off(self) -> bool:
@@ -74,7 +74,7 @@ def moves(event: Event) -> bool:
     return event.type is EventType.REDEPLOY or event.operation in (f"host {HostOperation.REDEPLOY}", DRAIN, MOVE)
 
 
-class Done(msgspec.Struct, frozen=True):
+class ImpactDone(msgspec.Struct, frozen=True):
     """The impact is over, as announced."""
 
     hosts: dict[str, str] = {}
@@ -82,7 +82,7 @@ class Done(msgspec.Struct, frozen=True):
     detail: str = ""
 
 
-class Failed(msgspec.Struct, frozen=True):
+class ImpactFailed(msgspec.Struct, frozen=True):
     """The impact did not come about, or not for all."""
 
     reason: str
@@ -90,7 +90,7 @@ class Failed(msgspec.Struct, frozen=True):
     """The host each VM stands on now that was moved all the same."""
 
 
-class Underway(msgspec.Struct, frozen=True):
+class ImpactUnderway(msgspec.Struct, frozen=True):
     """The impact was begun and is not over."""
 
     check_at: datetime
@@ -99,17 +99,17 @@ class Underway(msgspec.Struct, frozen=True):
     """How far it is, in the driver's words; such as ``43 % of its memory is moved``."""
 
 
-class NotBegun(msgspec.Struct, frozen=True):
+class ImpactNotBegun(msgspec.Struct, frozen=True):
     """Nothing was done yet, so that it is safe to perform."""
 
 
-class Unknowable(msgspec.Struct, frozen=True):
+class ImpactUnknown(msgspec.Struct, frozen=True):
     """Nobody can tell what was done; the event ends Failed and is not repeated."""
 
     reason: str = ""
 
 
-Outcome = Done | Failed | Underway | NotBegun | Unknowable
+ImpactOutcome = ImpactDone | ImpactFailed | ImpactUnderway | ImpactNotBegun | ImpactUnknown
 
 
 class Driver(Protocol):
@@ -118,19 +118,19 @@ class Driver(Protocol):
     moves_live: bool
     """Whether it moves a running guest to another host without a restart."""
 
-    def perform(self, impact: Impact) -> Outcome:
+    def perform(self, impact: Impact) -> ImpactOutcome:
         """Do the impact, once.
 
-        Blocks for a bounded time; returns ``Underway`` when the impact lasts longer. Called again for the
+        Blocks for a bounded time; returns ``ImpactUnderway`` when the impact lasts longer. Called again for the
         same event id, it does nothing a second time and returns what has come of the first call.
         """
 
-    def outcome_of(self, impact: Impact) -> Outcome:
+    def outcome_of(self, impact: Impact) -> ImpactOutcome:
         """Tell what came of an impact, perhaps begun by an earlier process; never begin anything.
 
         What a crash left half-done it may finish, such as to let a guest go on that is still frozen.
-        ``NotBegun`` is a promise that performing it now does not repeat anything. A driver that cannot
-        promise it returns ``Unknowable``.
+        ``ImpactNotBegun`` is a promise that performing it now does not repeat anything. A driver that cannot
+        promise it returns ``ImpactUnknown``.
         """
 
     def close(self) -> None:
@@ -143,24 +143,24 @@ def moves_to_host(driver: Driver) -> bool:
 
 
 @runtime_checkable
-class Switching(Protocol):
+class SupportsPower(Protocol):
     """What a driver has that starts and stops single VMs; one that has it and must not use it sets ``switches``."""
 
-    def switch(self, vm: Vm, *, on: bool) -> Outcome:
-        """Bring a VM to where it is to be, on or off, and return ``Done`` once it is there.
+    def switch(self, vm: Vm, *, on: bool) -> ImpactOutcome:
+        """Bring a VM to where it is to be, on or off, and return ``ImpactDone`` once it is there.
 
-        Whoever asks, asks again after ``Underway`` and after a crash: a VM that is there already is left alone.
+        Whoever asks, asks again after ``ImpactUnderway`` and after a crash: a VM that is there already is left alone.
         A VM that could not be started again is not stopped.
         """
 
 
 def can_switch(driver: Driver) -> bool:
     """Tell whether a driver starts and stops VMs; ``switches = False`` says that it does not."""
-    return isinstance(driver, Switching) and bool(getattr(driver, "switches", True))
+    return isinstance(driver, SupportsPower) and bool(getattr(driver, "switches", True))
 
 
 @runtime_checkable
-class TellingCapacity(Protocol):
+class SupportsCapacity(Protocol):
     """What a driver has that knows the room on hosts."""
 
     def capacity(self, vms: tuple[Vm, ...], hosts: tuple[Host, ...]) -> Capacity:
@@ -171,10 +171,10 @@ class TellingCapacity(Protocol):
 
 
 @runtime_checkable
-class Watching(Protocol):
+class SupportsObservation(Protocol):
     """What a driver has that sees what befalls machines without its doing."""
 
-    def watch(self, report: Callable[[Sighting], None]) -> None:
+    def watch(self, report: Callable[[Observation], None]) -> None:
         """Begin to report what happens to machines, from threads of its own, until it is closed.
 
         Called once. What an impact of its own makes visible is reported before the
@@ -183,7 +183,7 @@ class Watching(Protocol):
 
 
 @runtime_checkable
-class Locating(Protocol):
+class SupportsLocation(Protocol):
     """What a driver has that looks for machines on all hosts of the fleet."""
 
     def know_hosts(self, names: tuple[str, ...]) -> None:
@@ -191,7 +191,7 @@ class Locating(Protocol):
 
 
 @runtime_checkable
-class Checking(Protocol):
+class SupportsCheck(Protocol):
     """What a driver has that can tell whether it gets at its machines."""
 
     def check(self, vms: tuple[Vm, ...]) -> tuple[str, ...]:
@@ -202,7 +202,7 @@ class Checking(Protocol):
 
 
 @runtime_checkable
-class CheckingSettings(Protocol):
+class SupportsSettingsCheck(Protocol):
     """What a driver type has that can tell more of its settings than that they can be read."""
 
     def check_settings(self, settings: dict[str, object], *, is_running: bool) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""Calls into a driver, which may be somebody else's code: whatever is wrong with it becomes a ``Failed`` outcome.
+"""Calls into a driver, which may be third-party code: any fault of it becomes an ``ImpactFailed`` outcome.
 
 Each call has a daemon thread of its own, so that one that never returns keeps neither others nor the end of the
 process waiting.
@@ -19,20 +19,20 @@ from forewarn.core.errors import BadInput, Unavailable
 from forewarn.core.model import Host, Vm
 from forewarn.core.placement import Capacity
 from forewarn.node.driver import (
-    Done,
     Driver,
-    Failed,
     Impact,
-    NotBegun,
-    Outcome,
-    TellingCapacity,
-    Underway,
-    Unknowable,
+    ImpactDone,
+    ImpactFailed,
+    ImpactNotBegun,
+    ImpactOutcome,
+    ImpactUnderway,
+    ImpactUnknown,
+    SupportsCapacity,
 )
-from forewarn.wire.words import show_id
+from forewarn.wire.azure_names import show_id
 
 log = logging.getLogger(__name__)
-_Answer = TypeVar("_Answer")
+_Value = TypeVar("_Value")
 
 EXPECTED_CALL = 30.0
 """Seconds within which a call returns by the contract; one that takes longer keeps no other call waiting."""
@@ -51,7 +51,8 @@ def check_driver(name: str, driver: object) -> Driver:
     missing += [] if isinstance(_member(driver, "moves_live"), bool) else ["moves_live"]
     if missing:
         raise BadInput(
-            f"driver {name!r} made {place_of(driver)}, which lacks {', '.join(missing)}: mend it, or name another"
+            f"driver {name!r} made {class_path_of(driver)}, which lacks {', '.join(missing)}:"
+            " mend it, or name another"
         )
     return driver  # type: ignore[return-value]  # that is what was looked at
 
@@ -60,7 +61,7 @@ def _member(driver: object, name: str) -> object:
     try:
         return getattr(driver, name, None)
     except Exception:
-        log.exception("the driver failed", extra={"fields": {"call": f"{place_of(driver)}.{name}"}})
+        log.exception("the driver failed", extra={"fields": {"call": f"{class_path_of(driver)}.{name}"}})
         return None
 
 
@@ -71,19 +72,19 @@ class DriverCalls:
         self._driver = driver
         self._free = asyncio.Semaphore(at_once)
 
-    async def perform(self, impact: Impact) -> Outcome:
+    async def perform(self, impact: Impact) -> ImpactOutcome:
         return await self._ask("perform", impact)
 
-    async def outcome_of(self, impact: Impact) -> Outcome:
+    async def outcome_of(self, impact: Impact) -> ImpactOutcome:
         return await self._ask("outcome_of", impact)
 
-    async def switch(self, vm: Vm, *, on: bool) -> Outcome:
+    async def switch(self, vm: Vm, *, on: bool) -> ImpactOutcome:
         """Have a VM started or stopped, by a driver that does that."""
         return await self._run("switch", {"vm": vm.name}, lambda member: member(vm, on=on))
 
     async def close(self) -> None:
         """Close the driver; what goes wrong there is logged, and ends nothing else."""
-        fields = {"driver": place_of(self._driver)}
+        fields = {"driver": class_path_of(self._driver)}
         try:
             closed = _in_thread(self._close)
         except RuntimeError:  # no thread can be started
@@ -97,31 +98,31 @@ class DriverCalls:
         try:
             self._driver.close()
         except BaseException:
-            log.exception("the driver was not closed well", extra={"fields": {"driver": place_of(self._driver)}})
+            log.exception("the driver was not closed well", extra={"fields": {"driver": class_path_of(self._driver)}})
 
-    async def _ask(self, name: str, impact: Impact) -> Outcome:
+    async def _ask(self, name: str, impact: Impact) -> ImpactOutcome:
         return await self._run(name, {"event": show_id(impact.event.id)}, lambda member: member(impact))
 
-    async def _run(self, name: str, fields: dict[str, str], call: Callable[[Any], object]) -> Outcome:
-        place = f"{place_of(self._driver)}.{name}"
+    async def _run(self, name: str, fields: dict[str, str], call: Callable[[Any], object]) -> ImpactOutcome:
+        place = f"{class_path_of(self._driver)}.{name}"
         async with self._free:
             try:
                 answered = _in_thread(lambda: _call(self._driver, name, fields, call))
             except RuntimeError as error:
-                return Unknowable(f"{place} cannot be called: {error}; see how many threads the service may have")
+                return ImpactUnknown(f"{place} cannot be called: {error}; see how many threads the service may have")
             done, _ = await asyncio.wait([answered], timeout=min(EXPECTED_CALL, LONGEST_CALL))
         if not done:
             # Its place is free for others meanwhile.
             done, _ = await asyncio.wait([answered], timeout=max(0.0, LONGEST_CALL - EXPECTED_CALL))
         if not done:
             answered.cancel()
-            return Failed(f"{place} did not return within {LONGEST_CALL:.0f} s")
+            return ImpactFailed(f"{place} did not return within {LONGEST_CALL:.0f} s")
         return answered.result()
 
 
-async def ask_capacity(driver: TellingCapacity, vms: tuple[Vm, ...], hosts: tuple[Host, ...]) -> Capacity:
+async def ask_capacity(driver: SupportsCapacity, vms: tuple[Vm, ...], hosts: tuple[Host, ...]) -> Capacity:
     """Ask a driver what VMs take and what hosts have left; raise Unavailable where it does not tell."""
-    place = f"{place_of(driver)}.capacity"
+    place = f"{class_path_of(driver)}.capacity"
 
     def ask() -> Capacity | str:
         try:
@@ -142,11 +143,11 @@ async def ask_capacity(driver: TellingCapacity, vms: tuple[Vm, ...], hosts: tupl
     return told
 
 
-def _in_thread(call: Callable[[], _Answer]) -> "asyncio.Future[_Answer]":
+def _in_thread(call: Callable[[], _Value]) -> "asyncio.Future[_Value]":
     loop = asyncio.get_running_loop()
-    answered: asyncio.Future[_Answer] = loop.create_future()
+    answered: asyncio.Future[_Value] = loop.create_future()
 
-    def settle(answer: _Answer) -> None:
+    def settle(answer: _Value) -> None:
         if not answered.done():
             answered.set_result(answer)
 
@@ -159,13 +160,13 @@ def _in_thread(call: Callable[[], _Answer]) -> "asyncio.Future[_Answer]":
     return answered
 
 
-def _call(driver: Driver, name: str, fields: dict[str, str], call: Callable[[Any], object]) -> Outcome:
-    place = f"{place_of(driver)}.{name}"
+def _call(driver: Driver, name: str, fields: dict[str, str], call: Callable[[Any], object]) -> ImpactOutcome:
+    place = f"{class_path_of(driver)}.{name}"
     try:
-        return _legible(checked(place, call(getattr(driver, name))))
+        return _legible(check_outcome(place, call(getattr(driver, name))))
     except BaseException as error:
         log.exception("the driver failed", extra={"fields": {**fields, "call": place}})
-        return Failed(describe_error(place, driver, error))
+        return ImpactFailed(describe_error(place, driver, error))
 
 
 def describe_error(place: str, driver: object, error: BaseException) -> str:
@@ -181,34 +182,34 @@ def describe_error(place: str, driver: object, error: BaseException) -> str:
     return f"{place} raised {type(error).__name__}{': ' + words if words else ''}{raised_at}"
 
 
-def checked(place: str, answer: object) -> Outcome:
+def check_outcome(place: str, answer: object) -> ImpactOutcome:
     """Return an answer that is an outcome, with fields of the right types; else a failure that says what it is."""
-    if not isinstance(answer, Done | Failed | Underway | NotBegun | Unknowable):
+    if not isinstance(answer, ImpactDone | ImpactFailed | ImpactUnderway | ImpactNotBegun | ImpactUnknown):
         if iscoroutine(answer):
             answer.close()
-            return Failed(
+            return ImpactFailed(
                 f"{place} returned a coroutine, which is no outcome: drivers are plain functions, not async"
             )
         said = answer.__name__ + ", a class" if isinstance(answer, type) else repr(answer)[:100]
-        return Failed(f"{place} returned {said}, which is no outcome")
+        return ImpactFailed(f"{place} returned {said}, which is no outcome")
     try:
         msgspec.convert(msgspec.structs.asdict(answer), type(answer))
         msgspec.json.encode(answer)  # the journal holds no text that is not Unicode
     except (msgspec.ValidationError, TypeError, UnicodeEncodeError) as error:
-        return Failed(f"{place} returned a {type(answer).__name__} that is wrong: {error}")
-    if isinstance(answer, Underway) and answer.check_at.tzinfo is None:
-        return Failed(f"{place} returned an Underway whose check_at has no time zone")
+        return ImpactFailed(f"{place} returned a wrong {type(answer).__name__}: {error}")
+    if isinstance(answer, ImpactUnderway) and answer.check_at.tzinfo is None:
+        return ImpactFailed(f"{place} returned an Underway whose check_at has no time zone")
     return answer
 
 
-def _legible(answer: Outcome) -> Outcome:
+def _legible(answer: ImpactOutcome) -> ImpactOutcome:
     """Return an outcome with its words in one line."""
     match answer:
-        case Done(detail=words):
+        case ImpactDone(detail=words):
             return msgspec.structs.replace(answer, detail=_in_a_line(words))
-        case Failed(reason=words) | Unknowable(reason=words):
+        case ImpactFailed(reason=words) | ImpactUnknown(reason=words):
             return msgspec.structs.replace(answer, reason=_in_a_line(words))
-        case Underway(progress=words):
+        case ImpactUnderway(progress=words):
             return msgspec.structs.replace(answer, progress=_in_a_line(words))
     return answer
 
@@ -218,5 +219,5 @@ def _in_a_line(words: str) -> str:
     return "".join(each if each.isprintable() else " " for each in " ".join(words[:_LONGEST_WORDS].split()))
 
 
-def place_of(driver: object) -> str:
+def class_path_of(driver: object) -> str:
     return f"{type(driver).__module__}.{type(driver).__qualname__}"

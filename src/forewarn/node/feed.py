@@ -23,7 +23,7 @@ class Commit(msgspec.Struct, frozen=True):
     fleet: Fleet
 
 
-class Listener(Protocol):
+class CommitListener(Protocol):
     """Follows what is committed. Called on the event loop, one after another; must not block and not raise."""
 
     def load(self, fleet: Fleet) -> None:
@@ -37,15 +37,18 @@ class Feed:
     """Passes every commit on to those who listen, in the order in which they subscribed."""
 
     def __init__(self) -> None:
-        self._listeners: list[Listener] = []
-        self._unloaded: list[Listener] = []
+        self._listeners: list[CommitListener] = []
+        self._unloaded: list[CommitListener] = []
         """Those that failed, and failed again when they were loaded."""
+        self._labels: dict[int, str] = {}
         self.faults: Counter[str] = Counter()
         """How often each kind of listener failed."""
 
-    def subscribe(self, listener: Listener) -> None:
+    def subscribe(self, listener: CommitListener, label: str = "") -> None:
+        """Add a listener; its faults are counted under ``label``, or under the name of its class."""
         self._listeners.append(listener)
-        self.faults[type(listener).__name__] += 0
+        self._labels[id(listener)] = label or type(listener).__name__
+        self.faults[self._labels[id(listener)]] += 0
 
     def load(self, fleet: Fleet) -> None:
         """Load every listener for the first time; what one of them raises keeps the service from starting."""
@@ -71,14 +74,14 @@ class Feed:
                 self._count(listener, error)
                 self._reload(listener, commit.fleet)
 
-    def _reload(self, listener: Listener, fleet: Fleet) -> None:
+    def _reload(self, listener: CommitListener, fleet: Fleet) -> None:
         try:
             listener.load(fleet)
         except _FAULTS as error:  # it is loaded again with the next commit
             self._count(listener, error)
             self._unloaded.append(listener)
 
-    def _count(self, listener: Listener, error: BaseException) -> None:
-        name = type(listener).__name__
+    def _count(self, listener: CommitListener, error: BaseException) -> None:
+        name = self._labels[id(listener)]
         self.faults[name] += 1
         log.error("a listener failed and is loaded again", exc_info=error, extra={"fields": {"listener": name}})

@@ -18,7 +18,7 @@ from typing import TypeVar
 from uuid import uuid4
 
 from forewarn.clocks import Clock
-from forewarn.core.commands import Command, RecordClockStep, Wake
+from forewarn.core.commands import CheckDeadlines, Command, RecordClockStep
 from forewarn.core.decide import enact
 from forewarn.core.errors import ForewarnError, OutcomeUnknown, Unavailable
 from forewarn.core.facts import AnyFact, Entry
@@ -27,15 +27,15 @@ from forewarn.core.model import NODE
 from forewarn.core.notice import Rules
 from forewarn.journal.port import Journal, JournalFailed, NotWritten, Recovered
 from forewarn.node.backoff import Backoff
-from forewarn.node.durations import Durations
 from forewarn.node.feed import Commit, Feed
+from forewarn.node.histogram import Histogram
 from forewarn.node.timekeeper import Timekeeper, warning_of
 
 log = logging.getLogger(__name__)
 
-_Answer = TypeVar("_Answer")
+_Value = TypeVar("_Value")
 _Reply = asyncio.Future[tuple[AnyFact, ...]]
-_Word = tuple[AnyFact, ...] | ForewarnError
+_Decision = tuple[AnyFact, ...] | ForewarnError
 
 _LONGEST_DECISION = 0.004
 """Seconds of deciding in one go, so that requests are answered in between."""
@@ -51,7 +51,7 @@ class Node:
         self.feed = Feed()
         self.clock = clock
         self.rules = rules
-        self.appends = Durations(0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5)
+        self.appends = Histogram(0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5)
         """How long it took to make entries durable, each time."""
         self.progress: dict[str, str] = {}
         """How far Started events are, in their driver's words. Not on record: the next process asks anew."""
@@ -131,19 +131,19 @@ class Node:
         self.timekeeper.read(self.fleet.last_at)
         if self.timekeeper.unrecorded:
             with suppress(Unavailable):  # it is recorded with the next command
-                await self.submit(Wake(id=uuid4().hex, by=NODE, events=()))
+                await self.submit(CheckDeadlines(id=uuid4().hex, by=NODE, events=()))
         if self.timekeeper.is_cautious and self.fleet.clock_step:
             self.warnings["clock"] = warning_of(self.fleet.clock_step)
         else:
             self.warnings.pop("clock", None)
 
-    async def look(self, question: Callable[[Fleet], _Answer]) -> _Answer:
+    async def look(self, question: Callable[[Fleet], _Value]) -> _Value:
         """Ask the fleet something at a moment when all of it is durable. The question must be quick."""
         if self._writing is None and self._is_loaded:
             return question(self.fleet)
         if self._is_closed:
             raise Unavailable("the service is stopping; ask again when it is back")
-        reply: asyncio.Future[_Answer] = asyncio.get_running_loop().create_future()
+        reply: asyncio.Future[_Value] = asyncio.get_running_loop().create_future()
 
         def answer(error: ForewarnError | None) -> None:
             if reply.done():
@@ -172,9 +172,9 @@ class Node:
             raise JournalFailed("the journal returned a history that is no list of entries: mend the journal")
         return found
 
-    async def read(self, question: Callable[[], _Answer]) -> _Answer:
+    async def read(self, question: Callable[[], _Value]) -> _Value:
         """Ask the journal something, beside the writer and the event loop."""
-        return await asyncio.get_running_loop().run_in_executor(self._reader, _plainly, question)
+        return await asyncio.get_running_loop().run_in_executor(self._reader, _call_journal, question)
 
     def _begin_writing(self) -> None:
         if self._writing is None:
@@ -211,10 +211,10 @@ class Node:
         finally:
             self._writing = None
 
-    def _decide(self) -> tuple[list[Entry], list[tuple[_Reply, _Word]]]:
+    def _decide(self) -> tuple[list[Entry], list[tuple[_Reply, _Decision]]]:
         """Decide what waits, until it has taken long enough; return what to append and what to answer then."""
         entries: list[Entry] = []
-        answers: list[tuple[_Reply, _Word]] = []
+        answers: list[tuple[_Reply, _Decision]] = []
         decided: list[tuple[Command, _Reply]] = []
         began = perf_counter()
         now = self.timekeeper.read(self.fleet.last_at)
@@ -230,7 +230,7 @@ class Node:
                 continue
             except Exception:
                 log.exception("a command was not decided", extra={"fields": {"command": type(command).__name__}})
-                _answer(reply, ForewarnError("nothing was changed: the service made a mistake; its log says more"))
+                _resolve(reply, ForewarnError("nothing was changed: the service made a mistake; its log says more"))
                 # The fleet may hold half of it. Those before it are decided again, on the fleet as it is recorded.
                 self._waiting.extendleft(reversed(decided))
                 self._is_loaded = False
@@ -246,13 +246,13 @@ class Node:
         self.timekeeper.follow(facts)
         return Entry(self._revision + number, now, command.id, command.by, facts, command.request)
 
-    async def _commit(self, entries: list[Entry], answers: list[tuple[_Reply, _Word]]) -> None:
+    async def _commit(self, entries: list[Entry], answers: list[tuple[_Reply, _Decision]]) -> None:
         failure = await self._append(entries) if entries else None
         for reply, word in answers:
             if failure and isinstance(word, ForewarnError):  # it was refused because of what may not be recorded
-                _answer(reply, Unavailable("nothing was changed: the journal cannot be written; ask again"))
+                _resolve(reply, Unavailable("nothing was changed: the journal cannot be written; ask again"))
             else:
-                _answer(reply, failure or word)
+                _resolve(reply, failure or word)
 
     async def _append(self, entries: list[Entry]) -> ForewarnError | None:
         """Make entries durable and tell the listeners; return what the callers are to be told instead."""
@@ -303,7 +303,7 @@ class Node:
     def _refuse_waiting(self) -> None:
         """Answer the commands that wait while the journal cannot be written."""
         while self._waiting:
-            _answer(self._waiting.popleft()[1], Unavailable(f"nothing was changed: {self._backoff.reason}"))
+            _resolve(self._waiting.popleft()[1], Unavailable(f"nothing was changed: {self._backoff.reason}"))
 
     async def _try_reload(self) -> bool:
         try:
@@ -332,11 +332,11 @@ class Node:
             extra={"fields": {"reason": self._backoff.reason, "retry_seconds": round(self._backoff.remaining)}},
         )
 
-    async def _in_writer(self, work: Callable[[], _Answer]) -> _Answer:
-        return await asyncio.get_running_loop().run_in_executor(self._writer, _plainly, work)
+    async def _in_writer(self, work: Callable[[], _Value]) -> _Value:
+        return await asyncio.get_running_loop().run_in_executor(self._writer, _call_journal, work)
 
 
-def _plainly(work: Callable[[], _Answer]) -> _Answer:
+def _call_journal(work: Callable[[], _Value]) -> _Value:
     """Let no error of a journal, which may be somebody else's code, end the process or keep a caller waiting."""
     try:
         return work()
@@ -355,7 +355,7 @@ def _checked(recovered: object) -> Recovered:
     raise JournalFailed(f"the journal's load returned a {type(recovered).__name__} that is wrong: mend the journal")
 
 
-def _answer(reply: _Reply, word: _Word) -> None:
+def _resolve(reply: _Reply, word: _Decision) -> None:
     if reply.done():
         return  # the caller has gone
     if isinstance(word, ForewarnError):

@@ -12,7 +12,7 @@ from typing import assert_never
 from uuid import uuid4
 
 from forewarn.clocks import Timer
-from forewarn.core.commands import Attempt, Report, Result
+from forewarn.core.commands import ImpactResult, RecordAttempt, ReportImpact
 from forewarn.core.errors import ForewarnError, Unavailable
 from forewarn.core.facts import (
     Announced,
@@ -21,10 +21,10 @@ from forewarn.core.facts import (
     BroughtForward,
     ClockStepped,
     EventEnded,
-    EventlessFact,
     Fetched,
     FleetChanged,
     FleetDeclared,
+    NonEventFact,
     Postponed,
     Started,
     StartedAtOnce,
@@ -33,22 +33,22 @@ from forewarn.core.facts import (
 from forewarn.core.fleet import Fleet
 from forewarn.core.model import NODE, Event, EventStatus, EventType, EvictionPolicy, HostState, Vm
 from forewarn.node.driver import (
-    Berth,
-    Done,
+    CandidateHost,
     Driver,
-    Failed,
     Impact,
-    Locating,
-    NotBegun,
-    Outcome,
-    Underway,
-    Unknowable,
+    ImpactDone,
+    ImpactFailed,
+    ImpactNotBegun,
+    ImpactOutcome,
+    ImpactUnderway,
+    ImpactUnknown,
+    SupportsLocation,
     moves,
 )
 from forewarn.node.driver_calls import DriverCalls
 from forewarn.node.feed import Commit
 from forewarn.node.node import Node
-from forewarn.wire.words import show_id
+from forewarn.wire.azure_names import show_id
 
 log = logging.getLogger(__name__)
 
@@ -64,7 +64,7 @@ class Performer:
     def __init__(self, node: Node, driver: Driver, threads: int = 32) -> None:
         self._node = node
         self._driver = DriverCalls(driver, threads)
-        self._locating = driver if isinstance(driver, Locating) else None
+        self._locating = driver if isinstance(driver, SupportsLocation) else None
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._asleep: set[Callable[[], None]] = set()
         """What wakes those of them that wait for nothing but the clock."""
@@ -97,7 +97,7 @@ class Performer:
                             self._locating.know_hosts(tuple(self._node.fleet.hosts))
                     case Announced() | Approved() | Waiting() | Postponed() | BroughtForward() | Attempted():
                         pass
-                    case _ if isinstance(fact, (EventEnded, Fetched, EventlessFact)):
+                    case _ if isinstance(fact, (EventEnded, Fetched, NonEventFact)):
                         pass
                     case _:
                         assert_never(fact)
@@ -123,19 +123,19 @@ class Performer:
 
     async def _carry_out(self, id_: str) -> None:
         begun = self._event(id_)
-        outcome: Outcome = NotBegun()
+        outcome: ImpactOutcome = ImpactNotBegun()
         in_a_row = 0
         if begun and begun.attempts:
             outcome = await self._ask(self._driver.outcome_of, id_)
         while event := self._event(id_):
             match outcome:
-                case NotBegun():
+                case ImpactNotBegun():
                     if not await self._attempt(event):
                         return
                     outcome = await self._ask(self._driver.perform, id_)
-                    if isinstance(outcome, NotBegun):
-                        outcome = Failed("the driver did not begin")
-                case Underway(check_at=check_at, progress=progress):
+                    if isinstance(outcome, ImpactNotBegun):
+                        outcome = ImpactFailed("the driver did not begin")
+                case ImpactUnderway(check_at=check_at, progress=progress):
                     self._node.progress[id_] = progress
                     in_a_row = in_a_row + 1 if check_at <= self._node.clock.now() else 0
                     if in_a_row > 1:  # a driver that is always in a hurry must not keep everybody busy
@@ -143,18 +143,18 @@ class Performer:
                     else:
                         await self._sleep_until(min(check_at, self._node.clock.now() + _LONGEST_PAUSE))
                     outcome = await self._ask(self._driver.outcome_of, id_)
-                case Done(hosts=hosts, detail=detail):
-                    await self._report(id_, Result.DONE, detail, hosts)
-                case Failed(reason=reason, hosts=hosts):
-                    await self._report(id_, Result.FAILED, reason, hosts)
-                case Unknowable(reason=reason):
-                    await self._report(id_, Result.FAILED, ": ".join(filter(None, (_NOT_REPEATED, reason))))
+                case ImpactDone(hosts=hosts, detail=detail):
+                    await self._report(id_, ImpactResult.DONE, detail, hosts)
+                case ImpactFailed(reason=reason, hosts=hosts):
+                    await self._report(id_, ImpactResult.FAILED, reason, hosts)
+                case ImpactUnknown(reason=reason):
+                    await self._report(id_, ImpactResult.FAILED, ": ".join(filter(None, (_NOT_REPEATED, reason))))
 
     async def _attempt(self, event: Event) -> bool:
         """Make durable that the driver will be called; False when the event has ended meanwhile."""
         while True:
             try:
-                await self._node.submit(Attempt(id=uuid4().hex, by=NODE, event=event.id))
+                await self._node.submit(RecordAttempt(id=uuid4().hex, by=NODE, event=event.id))
             except Unavailable as error:
                 fields = {"event": show_id(event.id), "reason": str(error)}
                 log.warning("an event waits to be carried out", extra={"fields": fields})
@@ -167,9 +167,9 @@ class Performer:
                 return True
 
     async def _report(
-        self, event: str, result: Result, detail: str = "", hosts: dict[str, str] | None = None
+        self, event: str, result: ImpactResult, detail: str = "", hosts: dict[str, str] | None = None
     ) -> None:
-        command = Report(id=uuid4().hex, by=NODE, event=event, result=result, detail=detail, hosts=hosts or {})
+        command = ReportImpact(id=uuid4().hex, by=NODE, event=event, result=result, detail=detail, hosts=hosts or {})
         while True:
             try:
                 await self._node.submit(command)
@@ -180,19 +180,19 @@ class Performer:
             else:
                 return
 
-    async def _ask(self, question: Callable[[Impact], Awaitable[Outcome]], id_: str) -> Outcome:
+    async def _ask(self, question: Callable[[Impact], Awaitable[ImpactOutcome]], id_: str) -> ImpactOutcome:
         event = self._event(id_)
         if event is None:
-            return Unknowable("the event has ended")
+            return ImpactUnknown("the event has ended")
         impact = Impact(
             event,
             tuple(self._impacted(event)),
             self._when_attempted(event),
             deletes=self._deletes(event),
-            berths=tuple(self._berths(event)) if moves(event) else (),
+            candidates=tuple(self._candidates(event)) if moves(event) else (),
         )
         if not impact.vms:
-            return Done(detail="no VM was left to be impacted")
+            return ImpactDone(detail="no VM was left to be impacted")
         return await question(impact)
 
     def _when_attempted(self, event: Event) -> datetime:
@@ -220,7 +220,7 @@ class Performer:
             return self._node.fleet.groups[event.group].terms.eviction is EvictionPolicy.DELETE
         return event.type is EventType.TERMINATE
 
-    def _berths(self, event: Event) -> Iterator[Berth]:
+    def _candidates(self, event: Event) -> Iterator[CandidateHost]:
         """Yield the hosts that the event's VMs could go to, and who of their group stands there.
 
         None has failed or is cordoned, and none is about to fail where others are not, unless it was named.
@@ -241,7 +241,7 @@ class Performer:
             standing.setdefault(fleet.vms[name].standing_on, []).append(fleet.vms[name])
         for host in hosts:
             if states[host.name] in wanted:
-                yield Berth(host, tuple(standing.get(host.name, ())))
+                yield CandidateHost(host, tuple(standing.get(host.name, ())))
 
     def _event(self, id_: str) -> Event | None:
         event = self._node.fleet.events.get(id_)

@@ -4,7 +4,7 @@ import logging
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from forewarn.core import quiet
+from forewarn.core import quiet_hours
 from forewarn.core.facts import FleetChanged, GroupSet
 from forewarn.core.fleet import Fleet
 from forewarn.node.feed import Commit
@@ -28,7 +28,7 @@ class QuietWarnings:
         unreadable = (
             f"group {name}: {reason}"
             for name, group in fleet.groups.items()
-            if (reason := quiet.unreadable(group.terms.policy.quiet_hours))
+            if (reason := quiet_hours.unreadable(group.terms.policy.quiet_hours))
         )
         self._node.warnings.pop(TOPIC, None)
         if told := list(islice(unreadable, _NAMED)):

@@ -22,15 +22,15 @@ from forewarn.core.facts import (
     ClockStepped,
     Completed,
     Entry,
-    EventlessFact,
     Failed,
     Fetched,
+    NonEventFact,
     Postponed,
     Started,
     StartedAtOnce,
     Waiting,
 )
-from forewarn.core.fleet import DAWN, Fleet
+from forewarn.core.fleet import EPOCH, Fleet
 from forewarn.core.lifecycle import LONGEST_ABSENCE, after_step
 from forewarn.core.model import Event
 from forewarn.core.notice import SECOND
@@ -79,7 +79,7 @@ class Timekeeper:
         self._offset = seconds - (now if is_behind else max(now, fleet.last_at)).timestamp()
         step = ClockStepped(now, fleet.last_at) if is_behind else None
         self._offsets = dict(_shifted(fleet, step, self._offset))
-        if fleet.last_at != DAWN and now - fleet.last_at > LONGEST_ABSENCE:
+        if fleet.last_at != EPOCH and now - fleet.last_at > LONGEST_ABSENCE:
             # Perhaps nobody was here for so long, perhaps the clock is wrong: whoever is to be warned is warned anew.
             self._offsets = {id_: seconds - event.announced_at.timestamp() for id_, event in fleet.events.items()}
             self._step(fleet.last_at, now)
@@ -114,7 +114,7 @@ class Timekeeper:
                     self._offsets.pop(id_, None)
                 case StartedAtOnce() | Approved() | Waiting() | Postponed() | BroughtForward() | Attempted():
                     pass  # these change nothing about when an event's notice began
-                case _ if isinstance(fact, (Fetched, ClockStepped, EventlessFact)):
+                case _ if isinstance(fact, (Fetched, ClockStepped, NonEventFact)):
                     pass
                 case _:
                     assert_never(fact)

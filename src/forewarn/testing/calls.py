@@ -7,12 +7,12 @@ from typing import TypeVar
 
 import pytest
 
-Answer = TypeVar("Answer")
+Returned = TypeVar("Returned")
 
 
-def begin(call: Callable[[], Answer]) -> Future[Answer]:
+def begin(call: Callable[[], Returned]) -> Future[Returned]:
     """Make a call in a thread that dies with the process."""
-    answer: Future[Answer] = Future()
+    answer: Future[Returned] = Future()
 
     def answer_or_fail() -> None:
         try:
@@ -24,7 +24,7 @@ def begin(call: Callable[[], Answer]) -> Future[Answer]:
     return answer
 
 
-def in_time(who: str, seconds: float, answer: Future[Answer]) -> Answer:
+def in_time(who: str, seconds: float, answer: Future[Returned]) -> Returned:
     """Return what a call returns, and raise what it raises; fail the test if it takes longer."""
     try:
         return answer.result(seconds)

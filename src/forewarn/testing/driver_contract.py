@@ -24,19 +24,19 @@ from forewarn.core.errors import BadInput
 from forewarn.core.model import Event, EventSource, EventStatus, EventType, Host, Vm
 from forewarn.core.placement import Capacity
 from forewarn.node.driver import (
-    Done,
     Driver,
-    Failed,
     Impact,
-    NotBegun,
-    Outcome,
-    Switching,
-    TellingCapacity,
-    Underway,
-    Unknowable,
+    ImpactDone,
+    ImpactFailed,
+    ImpactNotBegun,
+    ImpactOutcome,
+    ImpactUnderway,
+    ImpactUnknown,
+    SupportsCapacity,
+    SupportsPower,
     can_switch,
 )
-from forewarn.node.driver_calls import EXPECTED_CALL, check_driver, checked, describe_error, place_of
+from forewarn.node.driver_calls import EXPECTED_CALL, check_driver, check_outcome, class_path_of, describe_error
 from forewarn.testing.calls import begin, in_time
 
 
@@ -97,7 +97,7 @@ class DriverContract:
         """What is performed ends Done, and the machines have felt it once."""
         driver, impact = trial.make(), trial.impact()
 
-        assert isinstance(ended(trial, driver, impact, perform(trial, driver, impact)), Done)
+        assert isinstance(ended(trial, driver, impact, perform(trial, driver, impact)), ImpactDone)
         assert trial.times_done(impact.event.id) == 1
         driver.close()
 
@@ -108,7 +108,7 @@ class DriverContract:
         first = ended(trial, driver, impact, perform(trial, driver, impact))
 
         assert perform(trial, driver, impact) == first
-        assert isinstance(first, Done)
+        assert isinstance(first, ImpactDone)
         assert trial.times_done(impact.event.id) == 1
         driver.close()
 
@@ -119,7 +119,7 @@ class DriverContract:
         outcome = perform(trial, driver, impact)
         _answer(trial, driver, "perform", other)
 
-        assert isinstance(ended(trial, driver, impact, outcome), Done)
+        assert isinstance(ended(trial, driver, impact, outcome), ImpactDone)
         assert trial.times_done(impact.event.id) == 1
         driver.close()
 
@@ -130,7 +130,7 @@ class DriverContract:
         other = trial.impact()
 
         assert trial.times_done(other.event.id) == 0
-        assert isinstance(ended(trial, driver, other, perform(trial, driver, other)), Done)
+        assert isinstance(ended(trial, driver, other, perform(trial, driver, other)), ImpactDone)
         assert trial.times_done(other.event.id) == 1
         driver.close()
 
@@ -138,7 +138,7 @@ class DriverContract:
         """Before it is performed, an impact has no end."""
         driver = trial.make()
 
-        assert isinstance(outcome_of(trial, driver, trial.impact()), NotBegun | Underway | Unknowable)
+        assert isinstance(outcome_of(trial, driver, trial.impact()), ImpactNotBegun | ImpactUnderway | ImpactUnknown)
         driver.close()
 
     def test_outcome_of_never_acts(self, trial: DriverTrial) -> None:
@@ -153,8 +153,8 @@ class DriverContract:
     def test_not_begun_may_be_performed(self, trial: DriverTrial) -> None:
         """What is said not to have begun can be performed after the question."""
         driver, impact = trial.make(), trial.impact()
-        if isinstance(outcome_of(trial, driver, impact), NotBegun):
-            assert isinstance(ended(trial, driver, impact, perform(trial, driver, impact)), Done)
+        if isinstance(outcome_of(trial, driver, impact), ImpactNotBegun):
+            assert isinstance(ended(trial, driver, impact, perform(trial, driver, impact)), ImpactDone)
         assert trial.times_done(impact.event.id) <= 1
         driver.close()
 
@@ -168,7 +168,7 @@ class DriverContract:
         asked_of_fresh = outcome_of(trial, fresh, impact)
 
         assert asked == done
-        assert asked_of_fresh == done or isinstance(asked_of_fresh, Unknowable)
+        assert asked_of_fresh == done or isinstance(asked_of_fresh, ImpactUnknown)
         fresh.close()
 
     def test_a_fresh_driver_repeats_nothing_after_a_crash(self, trial: DriverTrial) -> None:
@@ -178,7 +178,7 @@ class DriverContract:
         fresh = trial.make()
         outcome = ended(trial, fresh, impact, outcome_of(trial, fresh, impact))
 
-        assert isinstance(outcome, Done | Failed | Unknowable)
+        assert isinstance(outcome, ImpactDone | ImpactFailed | ImpactUnknown)
         assert trial.times_done(impact.event.id) <= 1
         perform(trial, fresh, impact)
         assert trial.times_done(impact.event.id) <= 1
@@ -201,15 +201,15 @@ class DriverContract:
     def test_a_vm_that_runs_is_left_alone_when_it_is_to_run(self, trial: DriverTrial) -> None:
         """A driver that starts and stops VMs says Done, however often it is asked."""
         driver, (vm, *_) = trial.make(), trial.impact().vms
-        if isinstance(driver, Switching) and can_switch(driver):
+        if isinstance(driver, SupportsPower) and can_switch(driver):
             for _ in range(2):
-                assert isinstance(_switched(trial, driver, vm), Done)
+                assert isinstance(_switched(trial, driver, vm), ImpactDone)
         driver.close()
 
     def test_capacity_is_told_for_what_is_asked(self, trial: DriverTrial) -> None:
         """A driver that tells capacity names each VM and host that it was asked for, or leaves it unlimited."""
         driver, (vm, *_) = trial.make(), trial.impact().vms
-        if isinstance(driver, TellingCapacity):
+        if isinstance(driver, SupportsCapacity):
             told = msgspec.convert(msgspec.to_builtins(driver.capacity((vm,), (Host("h1"),))), Capacity)
             assert set(told.vms) <= {vm.name}
             assert {*told.hosts, *told.unusable} <= {"h1"}
@@ -227,49 +227,49 @@ class DriverContract:
         driver.close()
 
 
-def perform(trial: DriverTrial, driver: Driver, impact: Impact) -> Outcome:
+def perform(trial: DriverTrial, driver: Driver, impact: Impact) -> ImpactOutcome:
     return _answer(trial, driver, "perform", begin(lambda: driver.perform(impact)))
 
 
-def outcome_of(trial: DriverTrial, driver: Driver, impact: Impact) -> Outcome:
+def outcome_of(trial: DriverTrial, driver: Driver, impact: Impact) -> ImpactOutcome:
     return _answer(trial, driver, "outcome_of", begin(lambda: driver.outcome_of(impact)))
 
 
-def _switched(trial: DriverTrial, driver: Driver, vm: Vm) -> Outcome:
+def _switched(trial: DriverTrial, driver: Driver, vm: Vm) -> ImpactOutcome:
     """Have a VM started, and ask until that has ended, as the node does."""
     switch = getattr(driver, "switch")  # noqa: B009 whether it has one was looked at
     for _ in range(1000):
         outcome = _answer(trial, driver, "switch", begin(lambda: switch(vm, on=True)))
-        if not isinstance(outcome, Underway):
+        if not isinstance(outcome, ImpactUnderway):
             return outcome
         trial.wait_until(outcome.check_at)
     pytest.fail("the driver says Underway for ever")
 
 
-def _answer(trial: DriverTrial, driver: Driver, call: str, answered: Future[Outcome]) -> Outcome:
+def _answer(trial: DriverTrial, driver: Driver, call: str, answered: Future[ImpactOutcome]) -> ImpactOutcome:
     """Return the outcome; fail on what the node would not take for one, and on an error."""
-    place = f"{place_of(driver)}.{call}"
+    place = f"{class_path_of(driver)}.{call}"
     try:
         answer = in_time(f"driver's {call}", trial.longest_call, answered)
     except BaseException as error:
         if isinstance(error, pytest.fail.Exception | KeyboardInterrupt):
             raise
         pytest.fail(f"{describe_error(place, driver, error)}; a driver returns Failed with a reason instead")
-    found = checked(place, answer)
+    found = check_outcome(place, answer)
     if found is not answer:
-        pytest.fail(found.reason if isinstance(found, Failed) else str(found))
+        pytest.fail(found.reason if isinstance(found, ImpactFailed) else str(found))
     return answer
 
 
-def ended(trial: DriverTrial, driver: Driver, impact: Impact, outcome: Outcome) -> Outcome:
+def ended(trial: DriverTrial, driver: Driver, impact: Impact, outcome: ImpactOutcome) -> ImpactOutcome:
     """Ask until the impact is no longer under way, as the node does."""
     asked_at, late = trial.now(), 0
     for _ in range(1000):
-        if not isinstance(outcome, Underway):
+        if not isinstance(outcome, ImpactUnderway):
             return outcome
         late = late + 1 if outcome.check_at < asked_at else 0
         if late > 1:
-            pytest.fail(f"{place_of(driver)} returned an Underway whose check_at had passed, twice in a row")
+            pytest.fail(f"{class_path_of(driver)} returned an Underway whose check_at had passed, twice in a row")
         trial.wait_until(outcome.check_at)
         asked_at = trial.now()
         outcome = outcome_of(trial, driver, impact)

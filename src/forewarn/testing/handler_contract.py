@@ -23,15 +23,15 @@ import pytest
 
 from forewarn.agent.handler import (
     Direction,
-    Done,
-    Failed,
     Handler,
-    NotBegun,
-    Outcome,
-    Result,
+    HandlerDone,
+    HandlerFailed,
+    HandlerNotBegun,
+    HandlerOutcome,
+    HandlerResult,
+    HandlerUnknown,
     Stopping,
     Task,
-    Unknowable,
 )
 from forewarn.core.errors import BadInput
 from forewarn.core.model import EventSource, EventStatus, EventType
@@ -122,7 +122,7 @@ class HandlerContract:
         """What is done ends Done, and the application is ready."""
         handler = trial.make()
 
-        assert isinstance(do(trial, handler), Done)
+        assert isinstance(do(trial, handler), HandlerDone)
         assert trial.is_ready()
         handler.close()
 
@@ -132,7 +132,7 @@ class HandlerContract:
         kept = done(do(trial, handler, event)).kept
 
         for _ in range(2):
-            assert isinstance(undo(trial, handler, event, kept), Done)
+            assert isinstance(undo(trial, handler, event, kept), HandlerDone)
             assert trial.is_back()
         handler.close()
 
@@ -142,9 +142,9 @@ class HandlerContract:
         encoded = msgspec.json.encode(do(trial, handler, event))
         handler.close()
         fresh = trial.make()
-        answer: Done | Failed = msgspec.json.decode(encoded, type=Done | Failed)
+        answer: HandlerDone | HandlerFailed = msgspec.json.decode(encoded, type=HandlerDone | HandlerFailed)
 
-        assert isinstance(undo(trial, fresh, event, done(answer).kept), Done)
+        assert isinstance(undo(trial, fresh, event, done(answer).kept), HandlerDone)
         assert trial.is_back()
         fresh.close()
 
@@ -154,7 +154,7 @@ class HandlerContract:
         for event in (trial.event(), trial.event()):
             kept = done(do(trial, handler, event)).kept
             assert trial.is_ready()
-            assert isinstance(undo(trial, handler, event, kept), Done)
+            assert isinstance(undo(trial, handler, event, kept), HandlerDone)
             assert trial.is_back()
         handler.close()
 
@@ -162,7 +162,7 @@ class HandlerContract:
         """Undoing what was never done is Done, and leaves the application alone."""
         handler = trial.make()
 
-        assert isinstance(undo(trial, handler), Done)
+        assert isinstance(undo(trial, handler), HandlerDone)
         assert trial.is_back()
         handler.close()
 
@@ -173,7 +173,7 @@ class HandlerContract:
         fresh = trial.make()
         answer = undo(trial, fresh, event)
 
-        assert trial.undo_needs_kept or isinstance(answer, Done)
+        assert trial.undo_needs_kept or isinstance(answer, HandlerDone)
         assert trial.undo_needs_kept or trial.is_back()
         fresh.close()
 
@@ -184,7 +184,7 @@ class HandlerContract:
             trial.crash_during(trial.task(Direction.DO, event=event))
             kept = done(do(trial, handler, event)).kept
             assert trial.is_ready()
-            assert isinstance(undo(trial, handler, event, kept), Done)
+            assert isinstance(undo(trial, handler, event, kept), HandlerDone)
             assert trial.is_back()
         handler.close()
 
@@ -193,7 +193,7 @@ class HandlerContract:
         handler, event = trial.make(), trial.event()
         if trial.get_ready_by_hand():
             kept = done(do(trial, handler, event)).kept
-            assert isinstance(undo(trial, handler, event, kept), Done)
+            assert isinstance(undo(trial, handler, event, kept), HandlerDone)
             assert trial.is_ready()
         handler.close()
 
@@ -201,7 +201,7 @@ class HandlerContract:
         """A handler that does not repeat claims nothing before it was called, and touches nothing when asked."""
         handler = trial.make()
         if not handler.repeats:
-            assert isinstance(outcome_of(trial, handler, trial.event()), NotBegun | Unknowable)
+            assert isinstance(outcome_of(trial, handler, trial.event()), HandlerNotBegun | HandlerUnknown)
             assert trial.is_back()
             assert not trial.is_ready()
         handler.close()
@@ -214,8 +214,8 @@ class HandlerContract:
             was_ready = trial.is_ready()
             outcome = outcome_of(trial, handler, event)
             assert trial.is_ready() == was_ready
-            assert was_ready or not isinstance(outcome, Done)
-            assert not (was_ready and isinstance(outcome, NotBegun))
+            assert was_ready or not isinstance(outcome, HandlerDone)
+            assert not (was_ready and isinstance(outcome, HandlerNotBegun))
         handler.close()
 
     def test_it_fails_at_the_deadline(self, trial: HandlerTrial) -> None:
@@ -225,7 +225,7 @@ class HandlerContract:
             patience = trial.hanging_call + trial.slack
             task = trial.task(Direction.DO, event=event, seconds=trial.hanging_call)
             answer = in_time("handler", patience, begin(lambda: handler.do(task)))
-            assert isinstance(answer, Failed)
+            assert isinstance(answer, HandlerFailed)
             assert is_one_sentence(answer.reason)
             task = trial.task(Direction.UNDO, event=event, seconds=trial.hanging_call)
             in_time("handler", patience, begin(lambda: handler.undo(task)))
@@ -240,7 +240,7 @@ class HandlerContract:
             timer.start()
             answer = in_time("handler", 0.2 + trial.slack, begin(lambda: handler.do(task)))
             timer.join()
-            assert isinstance(answer, Failed)
+            assert isinstance(answer, HandlerFailed)
             assert is_one_sentence(answer.reason)
         handler.close()
 
@@ -271,26 +271,26 @@ class HandlerContract:
         handler.close()
 
 
-def do(trial: HandlerTrial, handler: Handler, event: ScheduledEvent | None = None) -> Result:
+def do(trial: HandlerTrial, handler: Handler, event: ScheduledEvent | None = None) -> HandlerResult:
     task = trial.task(Direction.DO, event=event)
     return in_time("handler", trial.longest_call, begin(lambda: handler.do(task)))
 
 
 def undo(
     trial: HandlerTrial, handler: Handler, event: ScheduledEvent | None = None, kept: dict[str, str] | None = None
-) -> Result:
+) -> HandlerResult:
     task = trial.task(Direction.UNDO, event=event, kept=kept)
     return in_time("handler", trial.longest_call, begin(lambda: handler.undo(task)))
 
 
-def outcome_of(trial: HandlerTrial, handler: Handler, event: ScheduledEvent) -> Outcome:
+def outcome_of(trial: HandlerTrial, handler: Handler, event: ScheduledEvent) -> HandlerOutcome:
     task = trial.task(Direction.DO, event=event)
     return in_time("handler", trial.longest_call, begin(lambda: handler.outcome_of(task)))
 
 
-def done(answer: Result) -> Done:
+def done(answer: HandlerResult) -> HandlerDone:
     """Return an answer that must be Done."""
-    assert isinstance(answer, Done), answer
+    assert isinstance(answer, HandlerDone), answer
     return answer
 
 

@@ -19,7 +19,7 @@ from threading import Event as Flag
 import pytest
 
 from forewarn.core.errors import ForewarnError
-from forewarn.core.facts import AnyFact, Entry, FleetChanged, Request
+from forewarn.core.facts import AnyFact, Entry, FleetChanged, RecordedRequest
 from forewarn.core.fleet import Fleet
 from forewarn.core.model import Caller, CallerKind, GroupKind, GroupTerms, Host, InstanceFacts, Vm
 from forewarn.journal.port import AppendUnknown, Journal, NotWritten, StaleWriter
@@ -105,7 +105,7 @@ class JournalContract:
 
     def test_an_entry_without_facts_is_kept_like_any_other(self, loaded: Journal) -> None:
         """A request that changed nothing is recorded, and found by its command; the fleet stays as it was."""
-        unchanged = Entry(2, NOON, "request", OPERATOR, (), Request("fingerprint", ("event",)))
+        unchanged = Entry(2, NOON, "request", OPERATOR, (), RecordedRequest("fingerprint", ("event",)))
         loaded.append(0, [rack(1), unchanged, *hosts(3, 3)])
 
         assert list(loaded.entries()) == [rack(1), unchanged, *hosts(3, 3)]

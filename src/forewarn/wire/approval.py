@@ -9,8 +9,8 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from forewarn.core.commands import Postponement
+from forewarn.wire.azure_names import read_id
 from forewarn.wire.bodies import BadBody, read_body
-from forewarn.wire.words import read_id
 
 
 class _StartRequest(msgspec.Struct, rename="pascal"):
@@ -23,7 +23,7 @@ class _PostponeRequest(msgspec.Struct, rename="pascal", omit_defaults=True):
     reason: str = ""
 
 
-class _Approval(msgspec.Struct, rename="pascal"):
+class _ApprovalBody(msgspec.Struct, rename="pascal"):
     """Keys count as they are documented, case included: taking others would hide a client's mistake.
 
     Azure: clients once sent DocumentIncarnation too, as text or number; like any other key it means nothing.
@@ -41,7 +41,7 @@ class Approval(msgspec.Struct, frozen=True):
     postponements: tuple[Postponement, ...] = ()
 
 
-_decoder = msgspec.json.Decoder(_Approval)
+_decoder = msgspec.json.Decoder(_ApprovalBody)
 
 
 def parse(body: bytes) -> Approval:
@@ -64,4 +64,4 @@ def encode(events: Iterable[str], postponements: Iterable[Postponement] = ()) ->
     """Write the body that approves events and asks for more time for others; ids are written as they are given."""
     starts = tuple(map(_StartRequest, events))
     postpones = tuple(_PostponeRequest(each.event, each.seconds, each.reason) for each in postponements)
-    return msgspec.json.encode(_Approval(starts, postpones or UNSET))
+    return msgspec.json.encode(_ApprovalBody(starts, postpones or UNSET))

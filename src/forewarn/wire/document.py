@@ -9,10 +9,7 @@ from msgspec import UNSET, UnsetType
 from msgspec.structs import force_setattr
 
 from forewarn.core.model import Event, EventStatus, GroupKind
-from forewarn.wire.bodies import BadBody, read_body
-from forewarn.wire.dates import read_time, show_time
-from forewarn.wire.versions import ApiVersion
-from forewarn.wire.words import (
+from forewarn.wire.azure_names import (
     SOURCES,
     STATUSES,
     TYPES,
@@ -22,6 +19,9 @@ from forewarn.wire.words import (
     read_type,
     show_id,
 )
+from forewarn.wire.bodies import BadBody, read_body
+from forewarn.wire.dates import read_time, show_time
+from forewarn.wire.versions import ApiVersion
 
 
 class _WireEvent(msgspec.Struct, kw_only=True, rename="pascal"):

@@ -7,12 +7,12 @@ from typing import TypeVar
 
 import msgspec
 
-from forewarn.core.declared_keys import HeldChange, HoldReason, Kind
+from forewarn.core.declared_keys import HeldChange, HoldReason, RecordKind
 from forewarn.core.public_facts import public_fields
-from forewarn.wire.words import SOURCES, STATUSES, TYPES, show_id
+from forewarn.wire.azure_names import SOURCES, STATUSES, TYPES, show_id
 
 _Member = TypeVar("_Member", bound=StrEnum)
-_KINDS = {Kind.HOST: "host", Kind.GROUP: "group", Kind.VM: "VM"}
+_KINDS = {RecordKind.HOST: "host", RecordKind.GROUP: "group", RecordKind.VM: "VM"}
 _GUID = re.compile(r"\b[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b")
 
 

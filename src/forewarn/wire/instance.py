@@ -7,8 +7,8 @@ import msgspec
 
 from forewarn.core.model import Group, GroupKind, Vm
 from forewarn.wire.bodies import JSON, TEXT
-from forewarn.wire.interfaces import Node, interfaces_of
-from forewarn.wire.problems import FORMAT_UNKNOWN, LEAF_AS_JSON, NOT_FOUND, Problem
+from forewarn.wire.error_responses import FORMAT_UNKNOWN, LEAF_AS_JSON, NOT_FOUND, ErrorResponse
+from forewarn.wire.interfaces import JsonNode, interfaces_of
 
 _VM_IDS = UUID("6f1f7f3e-5d0e-4c55-9d0b-0b6c6a6f9a5e")
 """The namespace of the ids of VMs that were declared without one."""
@@ -26,49 +26,49 @@ def _tags(vm: Vm) -> str:
     return ";".join(f"{name}:{value}" for name, value in vm.instance.tags.items())
 
 
-def _tags_list(vm: Vm) -> list[Node]:
+def _tags_list(vm: Vm) -> list[JsonNode]:
     return [{"name": name, "value": value} for name, value in vm.instance.tags.items()]
 
 
-class _Field(msgspec.Struct, frozen=True):
+class _ComputeField(msgspec.Struct, frozen=True):
     name: str
     since: str
     """The first api-version that has it; empty where all have."""
-    of: Callable[[Vm, Group], Node]
+    of: Callable[[Vm, Group], JsonNode]
 
 
 # Azure: keys in the order of the alphabet, and every value is text, numbers too.
 _COMPUTE = (
-    _Field("location", "", lambda vm, _: vm.instance.location),
-    _Field("name", "", lambda vm, _: vm.name),
-    _Field("osType", "", lambda vm, _: vm.instance.os_type),
-    _Field("platformFaultDomain", "", lambda vm, _: str(vm.fault_domain)),
-    _Field("platformUpdateDomain", "", lambda vm, _: str(vm.update_domain)),
-    _Field("resourceGroupName", "2017-08-01", lambda vm, _: vm.instance.resource_group_name),
-    _Field("subscriptionId", "2017-08-01", lambda vm, _: vm.instance.subscription_id),
-    _Field("tags", "2017-08-01", lambda vm, _: _tags(vm)),
-    _Field("tagsList", "2019-06-04", lambda vm, _: _tags_list(vm)),
-    _Field("vmId", "", lambda vm, _: _vm_id(vm)),
-    _Field("vmScaleSetName", "2017-12-01", lambda _, group: _scale_set(group)),
-    _Field("vmSize", "", lambda vm, _: vm.instance.vm_size),
-    _Field("zone", "2017-12-01", lambda vm, _: vm.zone),
+    _ComputeField("location", "", lambda vm, _: vm.instance.location),
+    _ComputeField("name", "", lambda vm, _: vm.name),
+    _ComputeField("osType", "", lambda vm, _: vm.instance.os_type),
+    _ComputeField("platformFaultDomain", "", lambda vm, _: str(vm.fault_domain)),
+    _ComputeField("platformUpdateDomain", "", lambda vm, _: str(vm.update_domain)),
+    _ComputeField("resourceGroupName", "2017-08-01", lambda vm, _: vm.instance.resource_group_name),
+    _ComputeField("subscriptionId", "2017-08-01", lambda vm, _: vm.instance.subscription_id),
+    _ComputeField("tags", "2017-08-01", lambda vm, _: _tags(vm)),
+    _ComputeField("tagsList", "2019-06-04", lambda vm, _: _tags_list(vm)),
+    _ComputeField("vmId", "", lambda vm, _: _vm_id(vm)),
+    _ComputeField("vmScaleSetName", "2017-12-01", lambda _, group: _scale_set(group)),
+    _ComputeField("vmSize", "", lambda vm, _: vm.instance.vm_size),
+    _ComputeField("zone", "2017-12-01", lambda vm, _: vm.zone),
 )
 
 
-def instance_document(vm: Vm, group: Group, version: str) -> dict[str, Node]:
+def instance_document(vm: Vm, group: Group, version: str) -> dict[str, JsonNode]:
     """Return the whole document as the api-version shows it."""
     compute = {field.name: field.of(vm, group) for field in _COMPUTE if field.since <= version}
     return {"compute": compute, "network": {"interface": interfaces_of(vm, version)}}
 
 
-class Content(msgspec.Struct, frozen=True):
+class InstanceContent(msgspec.Struct, frozen=True):
     """A part of the document, ready to be sent."""
 
     body: bytes
     type: str
 
 
-def read_instance(document: Node, path: str = "", format: str = "json") -> Content | Problem:
+def read_instance(document: JsonNode, path: str = "", format: str = "json") -> InstanceContent | ErrorResponse:
     """Render the part of the document at ``path``, which is what follows ``/metadata/instance``.
 
     JSON is for everything but single values; text is the value itself, or the names of what is below.
@@ -84,16 +84,16 @@ def read_instance(document: Node, path: str = "", format: str = "json") -> Conte
             # Azure: a single value has no JSON form, and JSON is also what leaving the format out asks for.
             return LEAF_AS_JSON
         case "json", _:
-            return Content(msgspec.json.encode(node), JSON)
+            return InstanceContent(msgspec.json.encode(node), JSON)
         case "text", str(value):
-            return Content(value.encode(), TEXT)
+            return InstanceContent(value.encode(), TEXT)
         case "text", _:
-            return Content("\n".join(_listing(node)).encode(), TEXT)
+            return InstanceContent("\n".join(_listing(node)).encode(), TEXT)
         case _:
             return FORMAT_UNKNOWN
 
 
-def _children(node: Node) -> dict[str, Node]:
+def _children(node: JsonNode) -> dict[str, JsonNode]:
     match node:
         case dict():
             return node
@@ -103,5 +103,5 @@ def _children(node: Node) -> dict[str, Node]:
             return {}
 
 
-def _listing(node: Node) -> list[str]:
+def _listing(node: JsonNode) -> list[str]:
     return [name if isinstance(child, str) else f"{name}/" for name, child in _children(node).items()]

@@ -6,10 +6,10 @@ import msgspec
 
 from forewarn.core.model import Vm
 
-Node: TypeAlias = "str | list[Node] | dict[str, Node]"
+JsonNode: TypeAlias = "str | list[JsonNode] | dict[str, JsonNode]"
 
 
-class _Words(msgspec.Struct, frozen=True):
+class _InterfaceKeys(msgspec.Struct, frozen=True):
     addresses: str
     private: str
     public: str
@@ -17,12 +17,12 @@ class _Words(msgspec.Struct, frozen=True):
 
 
 _FIRST = "2017-03-01"
-_EARLY = _Words("ipaddress", "ipaddress", "publicip", "mac")
+_EARLY = _InterfaceKeys("ipaddress", "ipaddress", "publicip", "mac")
 """What the first api-version called them, and no other."""
-_WORDS = _Words("ipAddress", "privateIpAddress", "publicIpAddress", "macAddress")
+_WORDS = _InterfaceKeys("ipAddress", "privateIpAddress", "publicIpAddress", "macAddress")
 
 
-def interfaces_of(vm: Vm, version: str) -> list[Node]:
+def interfaces_of(vm: Vm, version: str) -> list[JsonNode]:
     """Return the VM's interface, if anything is known of it."""
     interface = vm.interface
     addresses = [address for address in (vm.address, interface.ipv6_address) if address]
@@ -30,11 +30,11 @@ def interfaces_of(vm: Vm, version: str) -> list[Node]:
         return []
     words = _EARLY if version == _FIRST else _WORDS
     private = [address for address in addresses if ":" not in address]
-    ipv4: list[Node] = [
+    ipv4: list[JsonNode] = [
         {words.private: address, words.public: interface.public_ip_address}
         for address in private or [""] * bool(interface.public_ip_address)
     ]
-    ipv6: list[Node] = [{words.private: address} for address in addresses if ":" in address]
+    ipv6: list[JsonNode] = [{words.private: address} for address in addresses if ":" in address]
     return [
         {
             "ipv4": {words.addresses: ipv4, "subnet": _subnets(interface.subnet, version)},
@@ -45,7 +45,7 @@ def interfaces_of(vm: Vm, version: str) -> list[Node]:
     ]
 
 
-def _subnets(subnet: str, version: str) -> list[Node]:
+def _subnets(subnet: str, version: str) -> list[JsonNode]:
     if not subnet:
         return []
     address, _, prefix = subnet.partition("/")

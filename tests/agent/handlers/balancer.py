@@ -11,7 +11,7 @@ from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from socketserver import ThreadingUnixStreamServer
 
-from forewarn.agent.handlers.haproxy_socket import AdminSocket, ServerState, Unanswered
+from forewarn.agent.handlers.haproxy_socket import HaproxyAdminSocket, HaproxyServerState, HaproxyUnreachable
 from tests.cleaning import closed_on_failure
 
 CONFIGURATION = """\
@@ -42,10 +42,10 @@ class WebServer(ThreadingUnixStreamServer):
     def __init__(self, path: Path) -> None:
         self.go_on = threading.Event()
         self.asked = threading.Semaphore(0)
-        super().__init__(str(path), Answering)
+        super().__init__(str(path), WebServerHandler)
 
 
-class Answering(BaseHTTPRequestHandler):
+class WebServerHandler(BaseHTTPRequestHandler):
     """One request of HAProxy's."""
 
     server: WebServer
@@ -72,7 +72,7 @@ class Balancer:
         self.admin = place / "admin.sock"
         self.user = place / "user.sock"
         self._slow: list[Future[str]] = []
-        self._asking = AdminSocket(str(self.admin))
+        self._asking = HaproxyAdminSocket(str(self.admin))
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.tcp = f"127.0.0.1:{self._listener.getsockname()[1]}"
         self.servers = {name: WebServer(place / f"{name}.sock") for name in "ab"}
@@ -95,7 +95,7 @@ class Balancer:
         assert self._process.poll() is None, "HAProxy ended"
         try:
             self.state("a")
-        except Unanswered:
+        except HaproxyUnreachable:
             return False
         return True
 
@@ -114,10 +114,10 @@ class Balancer:
             server.server_close()
         self._listener.close()
 
-    def state(self, name: str) -> ServerState:
+    def state(self, name: str) -> HaproxyServerState:
         return self._asking.state(f"web/{name}", 30)
 
-    def set_state(self, name: str, state: ServerState) -> None:
+    def set_state(self, name: str, state: HaproxyServerState) -> None:
         self._asking.set_state(f"web/{name}", state, 30)
 
     def get(self, path: str = "/") -> str:
@@ -134,15 +134,15 @@ class Balancer:
 
     def begin_slow(self, name: str) -> Future[str]:
         """Begin a request that server ``name`` answers only when it may go on."""
-        others = [other for other in self.servers if other != name and self.state(other) is ServerState.READY]
+        others = [other for other in self.servers if other != name and self.state(other) is HaproxyServerState.READY]
         for other in others:
-            self.set_state(other, ServerState.MAINTENANCE)
+            self.set_state(other, HaproxyServerState.MAINTENANCE)
         answer: Future[str] = Future()
         self._slow.append(answer)
         threading.Thread(target=lambda: answer.set_result(self.get("/slow")), daemon=True).start()
         assert self.servers[name].asked.acquire(timeout=20), "the server was not asked"
         for other in others:
-            self.set_state(other, ServerState.READY)
+            self.set_state(other, HaproxyServerState.READY)
         return answer
 
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from forewarn.agent.handler import Direction, Done, Failed, NotBegun, Unknowable
-from forewarn.agent.handlers.command import LONGEST_VALUE, CommandHandler, CommandSettings, told
+from forewarn.agent.handler import Direction, HandlerDone, HandlerFailed, HandlerNotBegun, HandlerUnknown
+from forewarn.agent.handlers.command import LONGEST_VALUE, CommandHandler, CommandHandlerSettings, environment_of
 from forewarn.core.errors import BadInput
 from forewarn.testing.handler_contract import HandlerContract, HandlerTrial
 from tests.agent.handlers.pages import HandlerPage
@@ -48,7 +48,7 @@ class CommandTrial(HandlerTrial):
         (self.place / "hanging").touch()
         return True
 
-    def do(self, script: str, **more: object) -> Done | Failed:
+    def do(self, script: str, **more: object) -> HandlerDone | HandlerFailed:
         return self.make(do=sh(script), **more).do(self.task(Direction.DO))
 
 
@@ -84,7 +84,7 @@ class TestRememberingCommandHandler(HandlerContract):
 def test_the_environment_tells_the_event(trial: CommandTrial) -> None:
     """Azure's words, the VM's own name, the direction and the time there is."""
     task = trial.task(Direction.UNDO, seconds=100)
-    words = told(task)
+    words = environment_of(task)
 
     assert words["FOREWARN_EVENT_ID"] == task.event.id.upper()
     assert words["FOREWARN_EVENT_TYPE"] == "Reboot"
@@ -105,7 +105,7 @@ def test_a_service_that_says_too_much_keeps_no_program_from_running(trial: Comma
     event = msgspec.structs.replace(trial.event(), description="\u20ac" * 200_000 + "\0", resources=("vm",) * 50_000)
     task = trial.task(Direction.DO, event=event)
 
-    assert trial.make(do=sh('cat | wc -c; printf "%s" "$FOREWARN_DESCRIPTION" | wc -c')).do(task) == Done(
+    assert trial.make(do=sh('cat | wc -c; printf "%s" "$FOREWARN_DESCRIPTION" | wc -c')).do(task) == HandlerDone(
         detail=str(3 * LONGEST_VALUE)
     )
 
@@ -114,12 +114,12 @@ def test_the_page_names_every_variable(trial: CommandTrial) -> None:
     """The table of variables is what a program finds, beside what was kept."""
     found = re.findall(r"^\| `(FOREWARN_[A-Z_]+)`", PAGE.text, re.MULTILINE)
 
-    assert found == list(told(trial.task(Direction.DO)))
+    assert found == list(environment_of(trial.task(Direction.DO)))
 
 
 def test_the_page_says_what_the_code_does(tmp_path: Path) -> None:
     """Its table of settings is complete, its example understood, its figure right."""
-    PAGE.assert_names_settings(CommandSettings)
+    PAGE.assert_names_settings(CommandHandlerSettings)
     PAGE.assert_examples_are_understood(CommandHandler, tmp_path)
 
     assert f"{LONGEST_VALUE:,} characters" in PAGE.text
@@ -139,8 +139,8 @@ def test_what_do_prints_as_json_undo_finds(trial: CommandTrial) -> None:
     done = trial.do("""echo '{"role": "primary", "port": 5432, "was_up": true}'""")
     handler = trial.make(undo=sh('printf "%s " "$FOREWARN_KEPT_ROLE" $FOREWARN_KEPT_PORT $FOREWARN_KEPT_WAS_UP'))
 
-    assert done == Done({"role": "primary", "port": "5432", "was_up": "true"})
-    assert handler.undo(trial.task(Direction.UNDO, kept=done.kept)) == Done(detail="primary 5432 true")
+    assert done == HandlerDone({"role": "primary", "port": "5432", "was_up": "true"})
+    assert handler.undo(trial.task(Direction.UNDO, kept=done.kept)) == HandlerDone(detail="primary 5432 true")
 
 
 @pytest.mark.parametrize(
@@ -157,51 +157,51 @@ def test_other_words_are_the_detail(trial: CommandTrial, script: str, detail: st
     """What cannot be kept is told, and what was done stays done."""
     done = trial.do(script)
 
-    assert isinstance(done, Done)
+    assert isinstance(done, HandlerDone)
     assert not done.kept
     assert done.detail.startswith(detail)
 
 
 def test_a_failure_tells_the_last_line_of_stderr(trial: CommandTrial) -> None:
     """With the program's name and its exit code."""
-    assert trial.do("echo 'no route' >&2; exit 7") == Failed("sh ended with exit code 7: no route")
+    assert trial.do("echo 'no route' >&2; exit 7") == HandlerFailed("sh ended with exit code 7: no route")
 
 
 def test_a_failure_does_not_repeat_what_the_environment_holds(trial: CommandTrial) -> None:
     """It goes into log and memory; what is short is a word, and stays."""
     handler = trial.make(do=sh('echo "no $KEY $ZONE" >&2; exit 1'), environment={"KEY": "PLANTEDkey", "ZONE": "eu-1"})
 
-    assert handler.do(trial.task(Direction.DO)) == Failed("sh ended with exit code 1: no … eu-1")
+    assert handler.do(trial.task(Direction.DO)) == HandlerFailed("sh ended with exit code 1: no … eu-1")
 
 
 def test_a_missing_program_is_a_failure_that_names_it(trial: CommandTrial) -> None:
     """It is looked for when it is needed, so that a configuration can be checked anywhere."""
     answer = trial.make(do=["/no/such/program"]).do(trial.task(Direction.DO))
 
-    assert answer == Failed("there is no program /no/such/program; give its full path")
+    assert answer == HandlerFailed("there is no program /no/such/program; give its full path")
 
 
 def test_without_undo_nothing_is_called(trial: CommandTrial) -> None:
     """Not everything can be undone."""
-    assert trial.make(undo=[]).undo(trial.task(Direction.UNDO)) == Done()
+    assert trial.make(undo=[]).undo(trial.task(Direction.UNDO)) == HandlerDone()
 
 
 def test_its_own_environment_and_directory(trial: CommandTrial) -> None:
     """Settings reach the program; the event's words come first."""
     done = trial.do('echo "$PWD $SIDE $FOREWARN_VM"', environment={"SIDE": "left", "FOREWARN_VM": "x"})
 
-    assert done == Done(detail=f"{trial.place} left web-0")
+    assert done == HandlerDone(detail=f"{trial.place} left web-0")
 
 
 @pytest.mark.parametrize(
     ("script", "outcome"),
     [
-        ("""echo '{"a": "b"}'""", Done({"a": "b"})),
-        ("echo broke >&2; exit 1", Failed("broke")),
-        ("exit 1", Failed("sh says that it failed")),
-        ("exit 3", NotBegun()),
-        ("echo hm >&2; exit 4", Unknowable("sh ended with exit code 4: hm")),
-        ("kill -9 $$", Unknowable("sh was killed by signal 9")),
+        ("""echo '{"a": "b"}'""", HandlerDone({"a": "b"})),
+        ("echo broke >&2; exit 1", HandlerFailed("broke")),
+        ("exit 1", HandlerFailed("sh says that it failed")),
+        ("exit 3", HandlerNotBegun()),
+        ("echo hm >&2; exit 4", HandlerUnknown("sh ended with exit code 4: hm")),
+        ("kill -9 $$", HandlerUnknown("sh was killed by signal 9")),
     ],
 )
 def test_the_exit_code_tells_the_outcome(trial: CommandTrial, script: str, outcome: object) -> None:
@@ -216,9 +216,9 @@ def test_nobody_to_ask_is_unknowable(trial: CommandTrial) -> None:
     """So it is where a program is named that is not there, or does not end."""
     task = trial.task(Direction.DO, seconds=0.5)
 
-    assert isinstance(trial.make(repeats=False).outcome_of(task), Unknowable)
-    assert isinstance(trial.make(outcome=["/no/such"]).outcome_of(task), Unknowable)
-    assert isinstance(trial.make(outcome=["sleep", "60"]).outcome_of(task), Unknowable)
+    assert isinstance(trial.make(repeats=False).outcome_of(task), HandlerUnknown)
+    assert isinstance(trial.make(outcome=["/no/such"]).outcome_of(task), HandlerUnknown)
+    assert isinstance(trial.make(outcome=["sleep", "60"]).outcome_of(task), HandlerUnknown)
 
 
 @pytest.mark.parametrize(

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from forewarn.agent.handler import Direction, Done, Failed, Result
+from forewarn.agent.handler import Direction, HandlerDone, HandlerFailed, HandlerResult
 from forewarn.agent.handlers.haproxy import HaproxyHandler, HaproxySettings
-from forewarn.agent.handlers.haproxy_socket import ServerState
+from forewarn.agent.handlers.haproxy_socket import HaproxyServerState
 from forewarn.core.errors import BadInput
 from forewarn.testing.handler_contract import HandlerContract, HandlerTrial
 from tests.agent.handlers.balancer import Balancer, wait_until
@@ -32,25 +32,27 @@ class HaproxyTrial(HandlerTrial):
         return HaproxyHandler.from_settings(settings | more, self.directory)
 
     def is_ready(self) -> bool:
-        return self.balancer.state("a") is ServerState.DRAIN
+        return self.balancer.state("a") is HaproxyServerState.DRAIN
 
     def hang(self) -> bool:
         self.balancer.begin_slow("a")
         return True
 
     def get_ready_by_hand(self) -> bool:
-        self.balancer.set_state("a", ServerState.DRAIN)
+        self.balancer.set_state("a", HaproxyServerState.DRAIN)
         return True
 
-    def do(self, *, seconds: float | None = None, **more: object) -> Result:
+    def do(self, *, seconds: float | None = None, **more: object) -> HandlerResult:
         return self.make(**more).do(self.task(Direction.DO, seconds=seconds))
 
-    def undo(self, *, seconds: float | None = None, kept: dict[str, str] | None = None, **more: object) -> Result:
+    def undo(
+        self, *, seconds: float | None = None, kept: dict[str, str] | None = None, **more: object
+    ) -> HandlerResult:
         return self.make(**more).undo(self.task(Direction.UNDO, seconds=seconds, kept=kept))
 
-    def begin_to_do(self) -> Future[Result]:
+    def begin_to_do(self) -> Future[HandlerResult]:
         """Begin to drain in a thread; return when HAProxy knows of it."""
-        answer: Future[Result] = Future()
+        answer: Future[HandlerResult] = Future()
         threading.Thread(target=lambda: answer.set_result(self.do()), daemon=True).start()
         wait_until(self.is_ready)
         return answer
@@ -76,8 +78,8 @@ class TestHaproxyHandler(HandlerContract):
         return HaproxyTrial(tmp_path / "kept", balancer)
 
 
-def reason(answer: Result) -> str:
-    assert isinstance(answer, Failed), answer
+def reason(answer: HandlerResult) -> str:
+    assert isinstance(answer, HandlerFailed), answer
     return answer.reason
 
 
@@ -92,9 +94,9 @@ def test_a_drain_waits_for_the_last_session(trial: HaproxyTrial) -> None:
     balancer.servers["a"].go_on.set()
     assert slow.result(20) == "a"
     done = answer.result(20)
-    assert done == Done({"web/a": "ready"}, "0 sessions left (0 on web/a)")
+    assert done == HandlerDone({"web/a": "ready"}, "0 sessions left (0 on web/a)")
 
-    assert trial.undo(kept=done.kept) == Done(detail="ready again: web/a")
+    assert trial.undo(kept=done.kept) == HandlerDone(detail="ready again: web/a")
     assert {balancer.get() for _ in range(6)} == {"a", "b"}
 
 
@@ -104,7 +106,7 @@ def test_some_sessions_may_be_left(trial: HaproxyTrial) -> None:
     trial.balancer.begin_slow("b")
 
     answer = trial.do(servers=["web/a", "web/b"], until_sessions=2)
-    assert isinstance(answer, Done)
+    assert isinstance(answer, HandlerDone)
     assert answer.detail == "2 sessions left (1 on web/a, 1 on web/b)"
     answer = trial.do(servers=["web/a", "web/b"], until_sessions=1, seconds=2)
     assert reason(answer).startswith("the time was over with 2 sessions left (1 on web/a, 1 on web/b); ")
@@ -115,50 +117,50 @@ def test_left_sessions_need_not_be_a_failure(trial: HaproxyTrial) -> None:
     trial.balancer.begin_slow("a")
 
     answer = trial.do(on_deadline="go-on", seconds=2)
-    assert answer == Done({"web/a": "ready"}, "the time was over with 1 sessions left (1 on web/a)")
+    assert answer == HandlerDone({"web/a": "ready"}, "the time was over with 1 sessions left (1 on web/a)")
 
 
-@pytest.mark.parametrize("before", [ServerState.DRAIN, ServerState.MAINTENANCE])
-def test_a_server_that_others_took_out_stays_out(trial: HaproxyTrial, before: ServerState) -> None:
+@pytest.mark.parametrize("before", [HaproxyServerState.DRAIN, HaproxyServerState.MAINTENANCE])
+def test_a_server_that_others_took_out_stays_out(trial: HaproxyTrial, before: HaproxyServerState) -> None:
     """It is waited for as well, but neither drained nor made ready."""
     trial.balancer.set_state("a", before)
 
     answer = trial.do(servers=["web/a", "web/b"])
-    assert isinstance(answer, Done)
+    assert isinstance(answer, HandlerDone)
     assert answer.kept == {"web/b": "ready"}
-    assert trial.undo(kept=answer.kept) == Done(detail="ready again: web/b")
+    assert trial.undo(kept=answer.kept) == HandlerDone(detail="ready again: web/b")
     assert trial.balancer.state("a") is before
 
 
 def test_maintenance_begun_meanwhile_stays(trial: HaproxyTrial) -> None:
     """An administrator who took the drained server into maintenance keeps it there."""
     answer = trial.do()
-    trial.balancer.set_state("a", ServerState.MAINTENANCE)
+    trial.balancer.set_state("a", HaproxyServerState.MAINTENANCE)
 
-    assert isinstance(answer, Done)
-    assert trial.undo(kept=answer.kept) == Done()
-    assert trial.balancer.state("a") is ServerState.MAINTENANCE
+    assert isinstance(answer, HandlerDone)
+    assert trial.undo(kept=answer.kept) == HandlerDone()
+    assert trial.balancer.state("a") is HaproxyServerState.MAINTENANCE
 
 
 def test_what_was_drained_by_hand_after_the_event_stays(trial: HaproxyTrial) -> None:
     """Once put back, a server is nobody's claim: a later undo without anything kept leaves it alone."""
     trial.do()
     trial.undo()
-    trial.balancer.set_state("a", ServerState.DRAIN)
+    trial.balancer.set_state("a", HaproxyServerState.DRAIN)
 
-    assert trial.undo() == Done()
+    assert trial.undo() == HandlerDone()
     assert trial.is_ready()
 
 
 def test_a_restarted_haproxy_has_forgotten_the_drain(trial: HaproxyTrial) -> None:
     """Undo has nothing to do then, and doing it again drains again."""
     answer = trial.do()
-    assert isinstance(answer, Done)
+    assert isinstance(answer, HandlerDone)
     trial.balancer.stop()
     trial.balancer.start()
 
-    assert trial.undo(kept=answer.kept) == Done()
-    assert isinstance(trial.do(), Done)
+    assert trial.undo(kept=answer.kept) == HandlerDone()
+    assert isinstance(trial.do(), HandlerDone)
     assert trial.is_ready()
 
 
@@ -166,7 +168,7 @@ def test_a_server_that_is_made_ready_meanwhile_is_no_success(trial: HaproxyTrial
     """Nobody is told that the server is free while it takes new sessions."""
     trial.balancer.begin_slow("a")
     answer = trial.begin_to_do()
-    trial.balancer.set_state("a", ServerState.READY)
+    trial.balancer.set_state("a", HaproxyServerState.READY)
 
     assert reason(answer.result(20)) == (
         "web/a takes new sessions again: HAProxy was reloaded, or somebody made it ready"
@@ -180,7 +182,7 @@ def test_undo_waits_for_haproxy_to_start(trial: HaproxyTrial) -> None:
     starting = threading.Timer(0.3, trial.balancer.start)
     starting.start()
 
-    assert trial.undo(kept=kept) == Done()
+    assert trial.undo(kept=kept) == HandlerDone()
     starting.join()
 
 
@@ -188,12 +190,12 @@ def test_undo_of_a_server_that_is_gone_is_done(trial: HaproxyTrial) -> None:
     """Nothing is drained that is not there any more."""
     kept = {"web/gone": "ready", "gone/a": "ready"}
 
-    assert trial.undo(kept=kept) == Done()
+    assert trial.undo(kept=kept) == HandlerDone()
 
 
 def test_the_socket_may_be_an_address(trial: HaproxyTrial) -> None:
     """An HAProxy on another machine is reached over TCP."""
-    assert isinstance(trial.do(socket=trial.balancer.tcp), Done)
+    assert isinstance(trial.do(socket=trial.balancer.tcp), HandlerDone)
     assert trial.is_ready()
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from forewarn.agent.handlers.haproxy_socket import ServerState
+from forewarn.agent.handlers.haproxy_socket import HaproxyServerState
 from forewarn.core.model import EventStatus
 from forewarn.emulator import Emulator
 from tests.agent.handlers.balancer import Balancer, wait_until
@@ -37,7 +37,7 @@ poll = "0.1s"
 """
 
 
-class Running:
+class AgentHarness:
     """An agent for web-0, and what it says."""
 
     def __init__(self, place: Path, url: str, ill: str) -> None:
@@ -89,14 +89,14 @@ def test_a_failed_drain_holds_the_approval_until_not_before(
     """The event begins unapproved at its NotBefore; afterwards every server is ready again."""
     balancer.begin_slow("b")
     with Emulator("web-0", clock="system") as emulator:
-        agent = Running(tmp_path, emulator.url, ill)
+        agent = AgentHarness(tmp_path, emulator.url, ill)
         try:
             agent.wait_for("web-0")
             event = emulator.vm("web-0").reboot()
             status = agent.wait_for("approval  held")
             assert "held: ill is not ready, and without it the event is not approved" in status
             assert reason in status
-            assert balancer.state("a") is ServerState.DRAIN
+            assert balancer.state("a") is HaproxyServerState.DRAIN
 
             emulator.advance("14m")
             agent.wait_for("approval  held")
@@ -106,7 +106,7 @@ def test_a_failed_drain_holds_the_approval_until_not_before(
             assert event.approved_by == ()
 
             emulator.advance("30m")
-            wait_until(lambda: {balancer.state(name) for name in "ab"} == {ServerState.READY})
+            wait_until(lambda: {balancer.state(name) for name in "ab"} == {HaproxyServerState.READY})
             wait_until(lambda: "Reboot" not in agent.status())
         finally:
             agent.close()

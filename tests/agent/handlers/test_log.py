@@ -10,11 +10,11 @@ from typing import Any
 import msgspec
 import pytest
 
-from forewarn.agent.handler import Direction, Done, Failed, Result
+from forewarn.agent.handler import Direction, HandlerDone, HandlerFailed, HandlerResult
 from forewarn.agent.handlers.log import (
+    EventLogRecord,
     LogHandler,
     LogSettings,
-    Record,
     append,
     journal_message,
     sentence,
@@ -22,7 +22,7 @@ from forewarn.agent.handlers.log import (
 )
 from forewarn.core.errors import BadInput
 from forewarn.testing.handler_contract import HandlerContract, HandlerTrial
-from forewarn.wire.shown import shown_event
+from forewarn.wire.event_json import make_event_json
 from tests.agent.handlers.pages import HandlerPage
 from tests.agent.samples import REBOOT, SHOWN_ID
 
@@ -47,7 +47,7 @@ class LogTrial(HandlerTrial):
     def hang(self) -> bool:
         return False
 
-    def do(self, **more: object) -> Result:
+    def do(self, **more: object) -> HandlerResult:
         return self.make(**more).do(self.task(Direction.DO, event=REBOOT))
 
 
@@ -73,14 +73,14 @@ def service(tmp_path: Path) -> Iterator[socket.socket]:
         yield listening
 
 
-def record(direction: Direction = Direction.DO, description: str = "", **more: object) -> Record:
+def record(direction: Direction = Direction.DO, description: str = "", **more: object) -> EventLogRecord:
     event = msgspec.structs.replace(REBOOT, description=description, **more)
-    return Record("2026-03-05T06:53:09.000Z", "web-0", direction, shown_event(event))
+    return EventLogRecord("2026-03-05T06:53:09.000Z", "web-0", direction, make_event_json(event))
 
 
 def test_a_record_is_one_json_line(trial: LogTrial) -> None:
     """When, who, which direction, and the event with the keys of the document."""
-    assert trial.do() == Done(detail=f"written to {trial.file}")
+    assert trial.do() == HandlerDone(detail=f"written to {trial.file}")
 
     (written,) = trial.records()
     assert list(written) == ["time", "vm", "direction", "event"]
@@ -151,11 +151,11 @@ def test_a_sentence_for_each_moment() -> None:
 def test_what_cannot_be_written_says_why(trial: LogTrial, tmp_path: Path) -> None:
     """One sentence with the place: a missing directory, a pipe without reader, a service that is not there."""
     missing = tmp_path / "no" / "such"
-    assert trial.do(path=str(missing)) == Failed(f"{missing} could not be written: No such file or directory")
-    assert trial.do(path=str(tmp_path)) == Failed(f"{tmp_path} could not be written: Is a directory")
-    assert trial.do(path="/dev/full") == Failed("/dev/full could not be written: No space left on device")
+    assert trial.do(path=str(missing)) == HandlerFailed(f"{missing} could not be written: No such file or directory")
+    assert trial.do(path=str(tmp_path)) == HandlerFailed(f"{tmp_path} could not be written: Is a directory")
+    assert trial.do(path="/dev/full") == HandlerFailed("/dev/full could not be written: No space left on device")
     for to in ("syslog", "journald"):
-        assert trial.do(to=to, path=str(missing)) == Failed(
+        assert trial.do(to=to, path=str(missing)) == HandlerFailed(
             f"{missing} could not be written: No such file or directory"
         )
 
@@ -169,9 +169,9 @@ def test_a_pipe_that_nobody_empties_does_not_hold_us(trial: LogTrial) -> None:
     full = [trial.do() for _ in range(500)][-1]
     os.close(reader)
 
-    assert isinstance(unheard, Failed)
-    assert isinstance(heard, Done)
-    assert isinstance(full, Failed)
+    assert isinstance(unheard, HandlerFailed)
+    assert isinstance(heard, HandlerDone)
+    assert isinstance(full, HandlerFailed)
 
 
 @pytest.mark.parametrize(

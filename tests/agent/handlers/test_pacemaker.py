@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from forewarn.agent.handler import Direction, Done, Failed, Task
+from forewarn.agent.handler import Direction, HandlerDone, HandlerFailed, Task
 from forewarn.agent.handlers.pacemaker import PacemakerHandler, PacemakerSettings
 from forewarn.core.errors import BadInput
 from forewarn.core.model import EventStatus, EventType
@@ -31,7 +31,7 @@ def test_missing_tools_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     handler = PacemakerHandler.from_settings({}, tmp_path)
 
     for answer in (handler.do(task(Direction.DO)), handler.undo(task(Direction.UNDO, {"n1": "off"}))):
-        assert isinstance(answer, Failed)
+        assert isinstance(answer, HandlerFailed)
         assert "on this machine; install Pacemaker's command line tools (pacemaker-cli-utils)" in answer.reason
 
 
@@ -41,7 +41,7 @@ def test_a_node_that_was_never_touched_needs_no_cluster_to_be_put_back(
     """Undo of nothing is done, even where Pacemaker was taken away."""
     monkeypatch.setenv("PATH", str(tmp_path))
 
-    assert PacemakerHandler.from_settings({}, tmp_path).undo(task(Direction.UNDO)) == Done()
+    assert PacemakerHandler.from_settings({}, tmp_path).undo(task(Direction.UNDO)) == HandlerDone()
 
 
 @pytest.mark.parametrize(

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from forewarn.agent.handler import Direction, Task
-from forewarn.agent.handlers.pacemaker_tools import ToolFailed, own_node, read_resources
-from tests.agent.world import event
+from forewarn.agent.handlers.pacemaker_tools import PacemakerToolFailed, own_node, read_resources
+from tests.agent.harness import event
 
 RECORDED = Path(__file__).parent / "crm_mon"
 
@@ -63,7 +63,7 @@ def test_a_cluster_without_resources_is_empty() -> None:
 
 def test_what_is_no_xml_is_told() -> None:
     """An old tool prints something else."""
-    with pytest.raises(ToolFailed, match="what crm_mon wrote cannot be read: "):
+    with pytest.raises(PacemakerToolFailed, match="what crm_mon wrote cannot be read: "):
         read_resources("Online: [ n1 n2 ]")
 
 
@@ -89,7 +89,7 @@ def test_a_tool_that_hangs_is_ended_with_all_that_it_started(tmp_path: Path, mon
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
     tool(tmp_path, f"sleep 60 & echo $! > {tmp_path}/pid; wait")
 
-    with pytest.raises(ToolFailed, match="crm_node took too long and was stopped"):
+    with pytest.raises(PacemakerToolFailed, match="crm_node took too long and was stopped"):
         own_node(asked(seconds=3.0))
     status = Path(f"/proc/{(tmp_path / 'pid').read_text().strip()}/status")
     until = time.monotonic() + 30
@@ -113,8 +113,8 @@ def test_what_a_tool_complains_of_is_told(tmp_path: Path, monkeypatch: pytest.Mo
     """Its last words, and what to see to where the cluster does not answer."""
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
     tool(tmp_path, "echo no such node >&2; exit 6")
-    with pytest.raises(ToolFailed, match="crm_node ended with exit code 6: no such node"):
+    with pytest.raises(PacemakerToolFailed, match="crm_node ended with exit code 6: no such node"):
         own_node(asked())
     tool(tmp_path, "echo refused >&2; exit 102")
-    with pytest.raises(ToolFailed, match=r"does not answer on this machine \(refused\); see that it runs"):
+    with pytest.raises(PacemakerToolFailed, match=r"does not answer on this machine \(refused\); see that it runs"):
         own_node(asked())

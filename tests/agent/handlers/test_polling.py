@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from forewarn.agent.handler import Direction, Task
-from forewarn.agent.handlers.polling import patience, polls
+from forewarn.agent.handlers.polling import polls, question_timeout
 from forewarn.core.model import EventStatus, EventType
 from forewarn.wire.document import ScheduledEvent
 
@@ -66,6 +66,6 @@ def test_the_last_look_is_taken_shortly_before_the_deadline(task: Callable[..., 
 
 def test_a_question_gets_what_is_left_and_never_nothing(task: Callable[..., Task]) -> None:
     """A connection without any time could not even be tried."""
-    assert patience(task(600), 5) == 5
-    assert patience(task(2), 5) == pytest.approx(1.7, abs=0.2)
-    assert patience(task(-9), 5) == pytest.approx(0.1)
+    assert question_timeout(task(600), 5) == 5
+    assert question_timeout(task(2), 5) == pytest.approx(1.7, abs=0.2)
+    assert question_timeout(task(-9), 5) == pytest.approx(0.1)

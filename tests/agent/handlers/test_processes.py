@@ -11,7 +11,7 @@ from secrets import token_hex
 import pytest
 
 from forewarn.agent.handlers import processes
-from forewarn.agent.handlers.processes import Process, Trouble, in_file, named, with_command_line
+from forewarn.agent.handlers.processes import Process, ProcessProblem, in_file, named, with_command_line
 
 pytestmark = pytest.mark.end_to_end
 
@@ -72,7 +72,7 @@ def test_a_file_without_an_id_is_told(tmp_path: Path, text: str) -> None:
     """With its name."""
     file = tmp_path / "pid"
     file.write_text(text, errors="surrogateescape")
-    with pytest.raises(Trouble, match="holds no process id"):
+    with pytest.raises(ProcessProblem, match="holds no process id"):
         in_file(file)
 
 
@@ -100,7 +100,7 @@ def test_without_proc_it_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     """Other systems than Linux have none."""
     monkeypatch.setattr(processes, "_PROC", tmp_path)
     for find in (lambda: named("x"), processes.boot_id):
-        with pytest.raises(Trouble, match="which this machine has not"):
+        with pytest.raises(ProcessProblem, match="which this machine has not"):
             find()
 
 

@@ -13,7 +13,7 @@ import pytest
 
 from forewarn.agent.handler import Direction, Task
 from forewarn.agent.handlers import program
-from forewarn.agent.handlers.program import KEPT, Ended, NotRun, last_line, run
+from forewarn.agent.handlers.program import KEPT, HandlerProgramExit, ProgramNotStarted, last_line, run_program
 from tests.agent.samples import REBOOT
 
 pytestmark = pytest.mark.end_to_end
@@ -32,8 +32,8 @@ def task(seconds: float = 20.0, stopping: threading.Event | None = None) -> Task
     )
 
 
-def shell(script: str, seconds: float = 20.0, said: bytes = b"", grace: float = 2.0) -> Ended:
-    return run(["sh", "-c", script], task(seconds), said=said, grace=grace)
+def shell(script: str, seconds: float = 20.0, said: bytes = b"", grace: float = 2.0) -> HandlerProgramExit:
+    return run_program(["sh", "-c", script], task(seconds), said=said, grace=grace)
 
 
 def wait_until(is_so: Callable[[], bool]) -> None:
@@ -67,7 +67,7 @@ def children_now() -> set[str]:
 def _either_way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Moves words both as on Unix and as on Windows."""
     if request.param == "threads":
-        monkeypatch.setattr(program, "_Pipes", program._ThreadPipes)
+        monkeypatch.setattr(program, "_HandlerPipes", program._HandlerThreadPipes)
 
 
 @pytest.mark.usefixtures("_either_way")
@@ -140,7 +140,7 @@ def test_it_ends_soon_when_the_agent_stops() -> None:
     stopping = threading.Event()
     threading.Timer(0.2, stopping.set).start()
     began = time.monotonic()
-    ended = run(["sleep", "60"], task(60, stopping))
+    ended = run_program(["sleep", "60"], task(60, stopping))
 
     assert ended.problem == "was stopped before it had ended"
     assert time.monotonic() - began < PATIENCE
@@ -183,8 +183,8 @@ def test_nothing_stays_open_and_nobody_stays_a_zombie() -> None:
 )
 def test_what_cannot_be_started_says_why(argv: list[str], directory: str | None, sentence: str) -> None:
     """Each reason is one sentence."""
-    with pytest.raises(NotRun) as raised:
-        run(argv, task(), directory=directory)
+    with pytest.raises(ProgramNotStarted) as raised:
+        run_program(argv, task(), directory=directory)
 
     assert str(raised.value) == sentence
 

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from forewarn.agent.handler import Direction, Done, Failed, Result
-from forewarn.agent.handlers.claims import Claims
+from forewarn.agent.handler import Direction, HandlerDone, HandlerFailed, HandlerResult
 from forewarn.agent.handlers.signal import SignalHandler, SignalSettings
+from forewarn.agent.handlers.undo_log import UndoLog
 from forewarn.core.errors import BadInput
 from forewarn.testing.handler_contract import HandlerContract, HandlerTrial
 from tests.agent.handlers.pages import HandlerPage
@@ -71,7 +71,7 @@ class SignalTrial(HandlerTrial):
         self.end()
         return True
 
-    def do(self, **more: object) -> Result:
+    def do(self, **more: object) -> HandlerResult:
         return self.make(**more).do(self.task(Direction.DO))
 
 
@@ -131,20 +131,20 @@ def test_only_a_new_file_counts(checkpoint: CheckpointTrial) -> None:
     checkpoint.hang()
     answer = checkpoint.make().do(checkpoint.task(Direction.DO, seconds=2))
 
-    assert answer == Failed(f"the time was over while {old} was not written yet")
+    assert answer == HandlerFailed(f"the time was over while {old} was not written yet")
 
 
 def test_two_events_wait_for_a_checkpoint_each(checkpoint: CheckpointTrial) -> None:
     """What the first was given is too old for the second, and undoing one forgets nothing of the other."""
     handler, first, second = checkpoint.make(), checkpoint.event(), checkpoint.event()
-    assert isinstance(handler.do(checkpoint.task(Direction.DO, event=first)), Done)
+    assert isinstance(handler.do(checkpoint.task(Direction.DO, event=first)), HandlerDone)
     os.utime(checkpoint.place / "checkpoint", (1, 1))
     checkpoint.hang()
     answer = handler.do(checkpoint.task(Direction.DO, event=second, seconds=2))
     handler.undo(checkpoint.task(Direction.UNDO, event=first))
-    claims = Claims(checkpoint.directory).read()
+    claims = UndoLog(checkpoint.directory).read()
 
-    assert isinstance(answer, Failed)
+    assert isinstance(answer, HandlerFailed)
     assert claims
     assert all(key.startswith(second.id) for key in claims)
 
@@ -154,7 +154,7 @@ def test_a_process_that_ends_without_its_file_failed(checkpoint: CheckpointTrial
     answer = checkpoint.do(signal="KILL")
     checkpoint.pid_file.unlink()
 
-    assert answer == Failed(f"the process ended and did not write {checkpoint.place / 'checkpoint'}")
+    assert answer == HandlerFailed(f"the process ended and did not write {checkpoint.place / 'checkpoint'}")
 
 
 def test_nothing_need_be_waited_for(trial: SignalTrial) -> None:
@@ -178,7 +178,7 @@ def test_another_program_in_the_file_is_left_alone(trial: SignalTrial) -> None:
     """With a name, the process in the file must have it."""
     answer = trial.do(name="postgres", missing="fail")
 
-    assert answer == Failed("there is no process postgres; see 'missing' of the handler if that is well")
+    assert answer == HandlerFailed("there is no process postgres; see 'missing' of the handler if that is well")
     assert trial.is_back()
 
 
@@ -190,20 +190,20 @@ def test_the_agent_itself_and_init_are_never_signalled(trial: SignalTrial) -> No
         os.utime(file, (2**32, 2**32))
         # A signal that harms nobody, should this rule be broken.
         answer = trial.do(pid_file=str(file), signal="SIGCONT", wait=False)
-        assert answer == Done(detail=f"there is no process {file}")
+        assert answer == HandlerDone(detail=f"there is no process {file}")
 
 
 def test_after_a_reboot_nobody_is_signalled(checkpoint: CheckpointTrial) -> None:
     """The same id may be anybody's then."""
     event = checkpoint.event()
     done = checkpoint.make().do(checkpoint.task(Direction.DO, event=event))
-    assert isinstance(done, Done)
-    claims = Claims(checkpoint.directory)
+    assert isinstance(done, HandlerDone)
+    claims = UndoLog(checkpoint.directory)
     before = {key: "an earlier boot" if " " in key else value for key, value in done.kept.items()}
     claims.write(before)
     answer = checkpoint.make().undo(checkpoint.task(Direction.UNDO, event=event, kept=before))
 
-    assert answer == Done()
+    assert answer == HandlerDone()
     assert checkpoint.is_ready()
 
 
@@ -214,9 +214,9 @@ def test_a_start_that_fails_is_told_and_tried_again(trial: SignalTrial) -> None:
     failed = trial.make(start=["sh", "-c", "echo no >&2; exit 1"]).undo(undone)
     missing = trial.make(start=["/no/such"]).undo(undone)
 
-    assert failed == Failed("sh ended with exit code 1: no")
-    assert missing == Failed("there is no program /no/such; give its full path")
-    assert trial.make().undo(undone) == Done(detail="ran sh")
+    assert failed == HandlerFailed("sh ended with exit code 1: no")
+    assert missing == HandlerFailed("there is no program /no/such; give its full path")
+    assert trial.make().undo(undone) == HandlerDone(detail="ran sh")
     assert trial.is_back()
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from forewarn.agent.handler import Direction, Done, Failed, Result
+from forewarn.agent.handler import Direction, HandlerDone, HandlerFailed, HandlerResult
 from forewarn.agent.handlers.systemd import SystemdHandler, SystemdSettings
 from forewarn.core.errors import BadInput
 from forewarn.testing.handler_contract import HandlerContract, HandlerTrial
@@ -54,10 +54,10 @@ class SystemdTrial(HandlerTrial):
         self.machine.call("stop", "app")
         return True
 
-    def do(self, **more: object) -> Result:
+    def do(self, **more: object) -> HandlerResult:
         return self.make(**more).do(self.task(Direction.DO))
 
-    def undo(self, **more: object) -> Result:
+    def undo(self, **more: object) -> HandlerResult:
         return self.make(**more).undo(self.task(Direction.UNDO))
 
 
@@ -80,8 +80,8 @@ class TestSystemdHandler(HandlerContract):
 def test_only_what_ran_is_started_again(trial: SystemdTrial) -> None:
     """A unit that was at rest before stays so."""
     units = ["app", "idle"]
-    assert trial.do(units=units) == Done({"app.service": "active"}, "stopped: app.service")
-    assert trial.undo(units=units) == Done(detail="started: app.service")
+    assert trial.do(units=units) == HandlerDone({"app.service": "active"}, "stopped: app.service")
+    assert trial.undo(units=units) == HandlerDone(detail="started: app.service")
 
     assert trial.machine.state("app") == "active"
     assert trial.machine.state("idle") == "inactive"
@@ -91,7 +91,7 @@ def test_one_wrong_name_stops_nothing(trial: SystemdTrial) -> None:
     """All names are looked at first."""
     answer = trial.do(units=["app", "nosuch.service"])
 
-    assert answer == Failed("systemd knows no unit nosuch.service; see 'units' of the handler", final=True)
+    assert answer == HandlerFailed("systemd knows no unit nosuch.service; see 'units' of the handler", final=True)
     assert trial.is_back()
 
 
@@ -100,45 +100,47 @@ def test_a_unit_that_does_not_stop_is_named(trial: SystemdTrial) -> None:
     trial.hang()
     answer = trial.make().do(trial.task(Direction.DO, seconds=8))
 
-    assert answer == Failed("the time was over while app.service was still deactivating; see its TimeoutStopSec")
+    assert answer == HandlerFailed(
+        "the time was over while app.service was still deactivating; see its TimeoutStopSec"
+    )
 
 
 def test_a_unit_that_fails_to_start_again_is_named(trial: SystemdTrial) -> None:
     """And undo can be tried again."""
     trial.machine.call("start", "refusing")
-    assert isinstance(trial.do(units=["refusing"]), Done)
+    assert isinstance(trial.do(units=["refusing"]), HandlerDone)
     trial.machine.run("touch", "/run/broken")
     failed = trial.undo(units=["refusing"])
     trial.machine.run("rm", "/run/broken")
 
-    assert failed == Failed(
+    assert failed == HandlerFailed(
         "refusing.service failed when it was started again; see: systemctl status refusing.service"
     )
-    assert trial.undo(units=["refusing"]) == Done(detail="started: refusing.service")
+    assert trial.undo(units=["refusing"]) == HandlerDone(detail="started: refusing.service")
 
 
 def test_a_slow_start_is_not_waited_for_for_ever(trial: SystemdTrial) -> None:
     """Undo fails by its deadline, and systemd goes on."""
     trial.machine.call("start", "slow")
-    assert isinstance(trial.do(units=["slow"]), Done)
+    assert isinstance(trial.do(units=["slow"]), HandlerDone)
     trial.machine.run("touch", "/run/slow")
     answer = trial.make(units=["slow"]).undo(trial.task(Direction.UNDO, seconds=8))
     trial.machine.run("rm", "/run/slow")
     trial.machine.call("stop", "slow")
 
-    assert answer == Failed("slow.service takes long to start; systemd goes on with it")
+    assert answer == HandlerFailed("slow.service takes long to start; systemd goes on with it")
 
 
 def test_without_systemd_it_says_so(trial: SystemdTrial) -> None:
     """No program, or one that answers something else."""
-    assert trial.do(systemctl=["/no/systemctl"]) == Failed(
+    assert trial.do(systemctl=["/no/systemctl"]) == HandlerFailed(
         "there is no /no/systemctl here; this handler needs a machine with systemd"
     )
-    assert trial.do(systemctl=["echo"]) == Failed(
+    assert trial.do(systemctl=["echo"]) == HandlerFailed(
         "what systemctl shows of units cannot be read; see 'systemctl' of the handler"
     )
     answer = trial.do(systemctl=["sh", "-c", "echo 'Failed to connect to bus' >&2; exit 1"])
-    assert answer == Failed("sh show ended with exit code 1: Failed to connect to bus")
+    assert answer == HandlerFailed("sh show ended with exit code 1: Failed to connect to bus")
 
 
 @pytest.mark.parametrize(

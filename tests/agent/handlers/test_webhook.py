@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from forewarn.agent.handler import Direction, Done, Failed, Result
+from forewarn.agent.handler import Direction, HandlerDone, HandlerFailed, HandlerResult
 from forewarn.agent.handlers.template import NAMES
-from forewarn.agent.handlers.webhook import WebhookHandler, WebhookSettings
+from forewarn.agent.handlers.webhook import WebhookHandler, WebhookHandlerSettings
 from forewarn.core.errors import BadInput
 from forewarn.signature import verify
 from forewarn.testing.handler_contract import HandlerContract, HandlerTrial
@@ -87,7 +87,7 @@ class WebhookTrial(HandlerTrial):
         self.receiver.hangs = True
         return True
 
-    def do(self, **more: object) -> Result:
+    def do(self, **more: object) -> HandlerResult:
         return self.make(**more).do(self.task(Direction.DO))
 
     def told(self) -> Any:
@@ -116,7 +116,7 @@ class TestWebhookHandler(HandlerContract):
 
 def test_the_event_is_told_as_json(trial: WebhookTrial) -> None:
     """With the keys of the document, the direction and who tells."""
-    assert trial.do() == Done(detail=f"{trial.receiver.place} answered 200 OK")
+    assert trial.do() == HandlerDone(detail=f"{trial.receiver.place} answered 200 OK")
 
     method, path, headers, _ = trial.receiver.requests[-1]
     assert (method, path, headers["Content-Type"]) == ("POST", "/hook?a=b", "application/json")
@@ -144,7 +144,7 @@ def test_a_secret_signs(trial: WebhookTrial, tmp_path: Path, monkeypatch: pytest
     (tmp_path / "secret").write_text(SECRET + "\n")
     monkeypatch.setenv("HOOK_SECRET", SECRET)
     for setting in ({"secret_file": str(tmp_path / "secret")}, {"secret_variable": "HOOK_SECRET"}):
-        assert isinstance(trial.do(**setting), Done)
+        assert isinstance(trial.do(**setting), HandlerDone)
         _, _, headers, body = trial.receiver.requests[-1]
         verify(SECRET, headers, body, datetime.now(UTC))
 
@@ -162,7 +162,7 @@ def test_without_its_secret_nothing_is_sent(trial: WebhookTrial, setting: dict[s
     """An unsigned message would be refused, or worse, believed."""
     answer = trial.do(**setting)
 
-    assert isinstance(answer, Failed)
+    assert isinstance(answer, HandlerFailed)
     assert answer.final
     assert answer.reason.startswith(sentence)
     assert trial.receiver.requests == []
@@ -184,7 +184,7 @@ def test_templates_for_do_and_undo(trial: WebhookTrial) -> None:
 
 def test_the_end_need_not_be_told(trial: WebhookTrial) -> None:
     """With undo = false nothing is sent."""
-    assert trial.make(undo=False).undo(trial.task(Direction.UNDO)) == Done()
+    assert trial.make(undo=False).undo(trial.task(Direction.UNDO)) == HandlerDone()
     assert trial.receiver.requests == []
 
 
@@ -207,7 +207,7 @@ def test_an_answer_beyond_2xx_is_a_failure(trial: WebhookTrial, status: int, is_
     trial.receiver.status, trial.receiver.said = status, b"too\n bad\x07"
     answer = trial.do()
 
-    assert isinstance(answer, Failed)
+    assert isinstance(answer, HandlerFailed)
     assert answer.final == is_final
     assert answer.reason.startswith(f"{trial.receiver.place} answered {status}")
     assert answer.reason.endswith("set the address that it leads to" if status == 302 else ": too bad")
@@ -218,7 +218,7 @@ def test_nobody_there_is_a_failure_that_names_the_host_only(trial: WebhookTrial)
     """The path of an address may be a secret."""
     answer = trial.do(url="http://127.0.0.1:9/secret-path")
 
-    assert answer == Failed("127.0.0.1:9 gave no answer: connection refused")
+    assert answer == HandlerFailed("127.0.0.1:9 gave no answer: connection refused")
 
 
 @pytest.fixture
@@ -243,13 +243,13 @@ def test_certificates_are_verified(trial: WebhookTrial, certificate: Path) -> No
     refused = trial.do(url=f"https://localhost:{port}/")
     misnamed = trial.do(url=f"https://127.0.0.1:{port}/", ca_file=str(certificate))
 
-    assert isinstance(refused, Failed)
-    assert isinstance(misnamed, Failed)
+    assert isinstance(refused, HandlerFailed)
+    assert isinstance(misnamed, HandlerFailed)
     assert "its certificate is not trusted" in refused.reason
     assert "its certificate is not trusted" in misnamed.reason
     assert trial.receiver.requests == []
-    assert isinstance(trial.do(url=f"https://localhost:{port}/", ca_file=str(certificate)), Done)
-    assert trial.do(url=f"https://localhost:{port}/", ca_file="/no/such") == Failed(
+    assert isinstance(trial.do(url=f"https://localhost:{port}/", ca_file=str(certificate)), HandlerDone)
+    assert trial.do(url=f"https://localhost:{port}/", ca_file="/no/such") == HandlerFailed(
         f"localhost:{port} gave no answer: the certificates in /no/such cannot be read (No such file or directory)"
     )
 
@@ -280,7 +280,7 @@ def test_wrong_settings_are_refused(trial: WebhookTrial, settings: dict[str, obj
 def test_the_page_says_what_the_code_does(tmp_path: Path) -> None:
     """Its tables are complete, its examples understood."""
     page = HandlerPage("webhook")
-    page.assert_names_settings(WebhookSettings)
+    page.assert_names_settings(WebhookHandlerSettings)
     page.assert_examples_are_understood(WebhookHandler, tmp_path)
 
     assert all(f"`${name}`" in page.text for name in NAMES)

@@ -6,49 +6,49 @@ import msgspec
 import pytest
 
 from forewarn.conformance import evidence
-from forewarn.conformance.evidence import Plan
+from forewarn.conformance.checks import OUT_OF_SIGHT, RuleFinding, RuleOutcome, is_good
+from forewarn.conformance.evidence import InspectionPlan
 from forewarn.conformance.inspection import MODULES, inspect
-from forewarn.conformance.looks import OUT_OF_SIGHT, Finding, Outcome, is_good
+from forewarn.conformance.inspection_context import CHECKS
 from forewarn.conformance.rules import BY_NAME
-from forewarn.conformance.server import Reply, Server
-from forewarn.conformance.visit import CHECKS
+from forewarn.conformance.server import Server, ServerReply
 from forewarn.core.errors import BadInput, Unavailable
 from forewarn.emulator import Emulator
 from tests.conformance.kit.mock import Mock
 
 
-def by_rule(findings: list[Finding]) -> dict[str, Finding]:
+def by_rule(findings: list[RuleFinding]) -> dict[str, RuleFinding]:
     return {each.rule: each for each in findings}
 
 
-def of(findings: dict[str, Finding], outcome: Outcome) -> set[str]:
+def of(findings: dict[str, RuleFinding], outcome: RuleOutcome) -> set[str]:
     return {name for name, finding in findings.items() if finding.outcome is outcome}
 
 
 @pytest.fixture(scope="module")
-def of_ours() -> dict[str, Finding]:
+def of_ours() -> dict[str, RuleFinding]:
     """Look at our own service while it announces, starts and ends a Preempt and a restart."""
     with Emulator("web-0", "web-1", clock="system", hurry=90) as emulator:
         emulator.vm("web-1").evict(notice="20h")
         emulator.vm("web-0").reboot(notice="20h")
-        findings = inspect(Server(emulator.url, rate=5), Plan(wait=60, approves=True), is_ours=True)
+        findings = inspect(Server(emulator.url, rate=5), InspectionPlan(wait=60, approves=True), is_ours=True)
     return by_rule(findings)
 
 
 @pytest.fixture(scope="module")
-def of_mock() -> dict[str, Finding]:
+def of_mock() -> dict[str, RuleFinding]:
     """Look at the mock, while it has its event and after it was approved."""
     with Mock() as mock:
-        return by_rule(inspect(Server(mock.url), Plan(approves=True)))
+        return by_rule(inspect(Server(mock.url), InspectionPlan(approves=True)))
 
 
 @pytest.mark.end_to_end
-def test_our_own_service_breaks_no_rule(of_ours: dict[str, Finding]) -> None:
+def test_our_own_service_breaks_no_rule(of_ours: dict[str, RuleFinding]) -> None:
     """Held to our own rules too; and nothing that can be seen is left unseen, but what must be asked for."""
-    assert {each for each in of_ours.values() if each.outcome is Outcome.BREACH} == set()
+    assert {each for each in of_ours.values() if each.outcome is RuleOutcome.BREACH} == set()
     # Whether events stand in their order shows only where two of them outlive a change.
     unseen = {"refused-slow", "refused-rate", "events-by-announcement"}
-    assert {name for name in of(of_ours, Outcome.NOT_SEEN) if name in CHECKS} <= unseen
+    assert {name for name in of(of_ours, RuleOutcome.NOT_SEEN) if name in CHECKS} <= unseen
 
 
 @pytest.mark.parametrize(
@@ -65,17 +65,17 @@ def test_our_own_service_breaks_no_rule(of_ours: dict[str, Finding]) -> None:
         ("no /metadata/instance", "instance-whole"),
     ],
 )
-def test_a_known_fault_is_found(fault: str, rule: str, of_mock: dict[str, Finding]) -> None:
+def test_a_known_fault_is_found(fault: str, rule: str, of_mock: dict[str, RuleFinding]) -> None:
     """Each by the rule that it breaks."""
-    assert of_mock[rule].outcome is Outcome.BREACH, fault
+    assert of_mock[rule].outcome is RuleOutcome.BREACH, fault
 
 
 def test_an_id_is_sent_in_another_case_than_it_is_shown_in() -> None:
     """Also where ids are shown in lower case: a server that compares letter by letter is found."""
     with Mock(has_lower_ids=True) as mock:
-        (finding,) = inspect(Server(mock.url), Plan(approves=True), only=["approval-id-in-any-case"])
+        (finding,) = inspect(Server(mock.url), InspectionPlan(approves=True), only=["approval-id-in-any-case"])
 
-    assert finding.outcome is Outcome.BREACH
+    assert finding.outcome is RuleOutcome.BREACH
     assert finding.expected == "200 to an id in another case than it is shown in"
 
 
@@ -84,27 +84,27 @@ def test_an_id_in_another_case_that_is_ignored_is_found(monkeypatch: pytest.Monk
     monkeypatch.setattr(evidence, "_PATIENCE", 1.0)
     with Mock(is_silent=True) as mock:
         rules = ["approval-id-in-any-case", "approval-starts-the-event"]
-        found = by_rule(inspect(Server(mock.url), Plan(approves=True), only=rules))
+        found = by_rule(inspect(Server(mock.url), InspectionPlan(approves=True), only=rules))
 
-    assert found["approval-starts-the-event"].outcome is Outcome.KEPT
-    assert found["approval-id-in-any-case"].outcome is Outcome.BREACH
+    assert found["approval-starts-the-event"].outcome is RuleOutcome.KEPT
+    assert found["approval-id-in-any-case"].outcome is RuleOutcome.BREACH
     assert found["approval-id-in-any-case"].seen == "answered 200, and ignored"
 
 
 @pytest.mark.parametrize(
     ("source", "outcome"),
-    [("User", Outcome.BREACH), ("Platform", Outcome.NOT_SEEN)],
+    [("User", RuleOutcome.BREACH), ("Platform", RuleOutcome.NOT_SEEN)],
 )
 def test_a_second_request_that_is_not_read_is_found(
-    source: str, outcome: Outcome, monkeypatch: pytest.MonkeyPatch
+    source: str, outcome: RuleOutcome, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What a user asked for waits for nobody; maintenance may wait for its turn while another goes on."""
     monkeypatch.setattr(evidence, "_PATIENCE", 1.0)
     with Mock(number=2, source=source) as mock:
-        (finding,) = inspect(Server(mock.url), Plan(approves=True), only=["approval-of-several"])
+        (finding,) = inspect(Server(mock.url), InspectionPlan(approves=True), only=["approval-of-several"])
 
     assert finding.outcome is outcome
-    assert outcome is Outcome.NOT_SEEN or finding.seen == "request 2 of 2 did not"
+    assert outcome is RuleOutcome.NOT_SEEN or finding.seen == "request 2 of 2 did not"
 
 
 def test_a_turn_that_never_comes_is_found() -> None:
@@ -121,19 +121,19 @@ def test_a_turn_that_never_comes_is_found() -> None:
         assert not seen.may_still_wait(second)
 
 
-def shown(events: list[dict[str, Any]]) -> evidence.Shown:
+def shown(events: list[dict[str, Any]]) -> evidence.ShownDocument:
     body = msgspec.json.encode({"DocumentIncarnation": 1, "Events": events})
-    return evidence.Shown(Reply(200, (), body))
+    return evidence.ShownDocument(ServerReply(200, (), body))
 
 
 def test_all_may_be_required_to_be_seen() -> None:
     """What cannot be seen from outside is asked of nobody."""
     unseen, out_of_sight, kept = (
-        Finding("rule", outcome, "", why)
+        RuleFinding("rule", outcome, "", why)
         for outcome, why in (
-            (Outcome.NOT_SEEN, "no event"),
-            (Outcome.NOT_SEEN, OUT_OF_SIGHT),
-            (Outcome.KEPT, ""),
+            (RuleOutcome.NOT_SEEN, "no event"),
+            (RuleOutcome.NOT_SEEN, OUT_OF_SIGHT),
+            (RuleOutcome.KEPT, ""),
         )
     )
 
@@ -142,7 +142,7 @@ def test_all_may_be_required_to_be_seen() -> None:
     assert not is_good([unseen, kept], requires_all=True)
 
 
-def test_what_a_mock_does_right_is_not_held_against_it(of_mock: dict[str, Finding]) -> None:
+def test_what_a_mock_does_right_is_not_held_against_it(of_mock: dict[str, RuleFinding]) -> None:
     """Its statuses, ids and order of keys are as they should be."""
     kept = {
         "statuses",
@@ -152,20 +152,22 @@ def test_what_a_mock_does_right_is_not_held_against_it(of_mock: dict[str, Findin
         "not-before-is-empty-once-started",
     }
 
-    assert kept <= of(of_mock, Outcome.KEPT)
+    assert kept <= of(of_mock, RuleOutcome.KEPT)
 
 
-def test_our_own_rules_do_not_bind_others(of_mock: dict[str, Finding]) -> None:
+def test_our_own_rules_do_not_bind_others(of_mock: dict[str, RuleFinding]) -> None:
     """A server without an ETag differs, and breaks nothing."""
-    assert of_mock["etag"].outcome is Outcome.DIFFERS
+    assert of_mock["etag"].outcome is RuleOutcome.DIFFERS
 
 
 def test_without_an_event_nothing_is_said_of_events() -> None:
     """What could not be looked at is not seen, never kept."""
     with Emulator("web-0") as emulator:
-        findings = by_rule(inspect(Server(emulator.url), Plan(), only=["id-for-life", "version-2017-03-01", "turns"]))
+        findings = by_rule(
+            inspect(Server(emulator.url), InspectionPlan(), only=["id-for-life", "version-2017-03-01", "turns"])
+        )
 
-    assert {each.outcome for each in findings.values()} == {Outcome.NOT_SEEN}
+    assert {each.outcome for each in findings.values()} == {RuleOutcome.NOT_SEEN}
     assert "--trigger" in findings["id-for-life"].seen
     assert findings["turns"].seen == OUT_OF_SIGHT
 
@@ -174,27 +176,29 @@ def test_no_event_is_approved_unless_it_is_allowed() -> None:
     """An approval starts something real."""
     with Emulator("web-0") as emulator:
         event = emulator.vm("web-0").reboot()
-        findings = by_rule(inspect(Server(emulator.url), Plan(), only=["approval-answers-200", "id-in-upper-case"]))
+        findings = by_rule(
+            inspect(Server(emulator.url), InspectionPlan(), only=["approval-answers-200", "id-in-upper-case"])
+        )
 
         assert event.approved_by == ()
         assert [each.method for each in emulator.requests if each.method == "POST"] == []
     assert "--approve" in findings["approval-answers-200"].seen
-    assert findings["id-in-upper-case"].outcome is Outcome.KEPT
+    assert findings["id-in-upper-case"].outcome is RuleOutcome.KEPT
 
 
 def test_a_trigger_makes_the_event() -> None:
     """One that fails is told with its last words."""
     with Emulator("web-0") as emulator:
         with pytest.raises(BadInput, match=r"the trigger 'ls /no/such/file' ended with 2: .*"):
-            inspect(Server(emulator.url), Plan(triggers=["ls /no/such/file"]), only=["statuses"])
+            inspect(Server(emulator.url), InspectionPlan(triggers=["ls /no/such/file"]), only=["statuses"])
         with pytest.raises(BadInput, match="the trigger 'no-such-program' cannot be run"):
-            inspect(Server(emulator.url), Plan(triggers=["no-such-program"]), only=["statuses"])
+            inspect(Server(emulator.url), InspectionPlan(triggers=["no-such-program"]), only=["statuses"])
 
 
 def test_a_server_that_does_not_answer_is_unavailable() -> None:
     """The sentence names its address."""
     with pytest.raises(Unavailable, match=r"nobody answers at 127\.0\.0\.1:1"):
-        inspect(Server("http://127.0.0.1:1"), Plan())
+        inspect(Server("http://127.0.0.1:1"), InspectionPlan())
 
 
 @pytest.mark.parametrize("url", ["https://127.0.0.1", "http://", "http://host:port"])

@@ -9,7 +9,7 @@ from jsonschema_rs import Draft202012Validator
 
 from forewarn.conformance.openapi import describe
 from forewarn.metadata import request
-from forewarn.wire import approval, problems
+from forewarn.wire import approval, error_responses
 from forewarn.wire.versions import API_VERSIONS, SCHEDULED_EVENTS
 from tests.wire.samples import golden
 
@@ -48,13 +48,13 @@ def test_approvals_and_refusals_are_as_described() -> None:
     """What our own codec writes is valid, what it refuses is not."""
     assert schema("Approval").is_valid(json.loads(approval.encode(["x"])))
     assert not schema("Approval").is_valid({})
-    assert schema("Refusal").is_valid(json.loads(problems.GONE.body))
-    assert schema("Refusal").is_valid(json.loads(problems.version_invalid(SCHEDULED_EVENTS.newest).body))
+    assert schema("Refusal").is_valid(json.loads(error_responses.GONE.body))
+    assert schema("Refusal").is_valid(json.loads(error_responses.version_invalid(SCHEDULED_EVENTS.newest).body))
 
 
 def test_every_route_and_method_is_described() -> None:
     """And no other; HEAD is GET's."""
-    routes = [each for each in vars(request).values() if isinstance(each, request.Route) and each.path]
+    routes = [each for each in vars(request).values() if isinstance(each, request.MetadataRoute) and each.path]
     served = {(each.path, method.decode().lower()) for each in routes for method in each.methods if method != b"HEAD"}
     methods = ("get", "post", "put", "delete", "patch")
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from forewarn.conformance.looks import Outcome, is_good
+from forewarn.conformance.checks import RuleOutcome, is_good
 from forewarn.conformance.trials import TRIALS, try_out
 from forewarn.core.errors import BadInput
 
@@ -20,7 +20,7 @@ def test_a_good_client_passes_every_trial() -> None:
     """Nothing is missed, and nothing is left unseen."""
     findings = try_out(CLIENT, patience=60)
 
-    assert {each.rule: each for each in findings if each.outcome is not Outcome.KEPT} == {}
+    assert {each.rule: each for each in findings if each.outcome is not RuleOutcome.KEPT} == {}
     assert [each.rule for each in findings] == list(TRIALS)
 
 
@@ -28,7 +28,7 @@ def test_a_client_that_waits_for_news_passes_every_trial() -> None:
     """What the service holds back is no silence."""
     findings = try_out(CLIENT.replace("client.py", "waiting.py"), patience=60)
 
-    assert {each.rule: each for each in findings if each.outcome is not Outcome.KEPT} == {}
+    assert {each.rule: each for each in findings if each.outcome is not RuleOutcome.KEPT} == {}
 
 
 @pytest.mark.parametrize(
@@ -55,15 +55,15 @@ def test_a_fault_is_found_by_its_trial(fault: str, trial: str) -> None:
     """The trial that is for it says so; the others that were made do not."""
     findings = {each.rule: each for each in try_out(f"{CLIENT} {fault}", only=(trial, "stands-reset"), patience=10)}
 
-    assert findings[trial].outcome is Outcome.BREACH
-    assert findings["stands-reset"].outcome is not Outcome.BREACH
+    assert findings[trial].outcome is RuleOutcome.BREACH
+    assert findings["stands-reset"].outcome is not RuleOutcome.BREACH
 
 
 def test_a_client_that_uses_a_proxy_is_seen_in_every_other_trial() -> None:
     """One fault is one breach; it does not hide what else there is to see."""
     findings = try_out(f"{CLIENT} proxy", only=("asks-without-a-proxy", "asks-with-the-header"), patience=10)
 
-    assert [each.outcome for each in findings] == [Outcome.KEPT, Outcome.BREACH]
+    assert [each.outcome for each in findings] == [RuleOutcome.KEPT, RuleOutcome.BREACH]
 
 
 def test_a_client_that_ends_at_once_fails() -> None:
@@ -89,14 +89,14 @@ def test_a_client_that_asks_once_and_ends_fails() -> None:
     command = f"{PYTHON} -c {shlex.quote(ask)} {{url}}?api-version=2020-07-01"
     findings = try_out(command, only=["approves-its-own", "leaves-others-alone"], patience=5)
 
-    assert [each.outcome for each in findings] == [Outcome.BREACH, Outcome.BREACH]
+    assert [each.outcome for each in findings] == [RuleOutcome.BREACH, RuleOutcome.BREACH]
 
 
 def test_a_client_that_approves_nothing_is_not_wrong() -> None:
     """What only its approvals would show is not seen; it may be required to be."""
     (finding,) = try_out(f"{CLIENT} shy", only=["approves-its-own"], patience=2)
 
-    assert finding.outcome is Outcome.NOT_SEEN
+    assert finding.outcome is RuleOutcome.NOT_SEEN
     assert is_good([finding])
     assert not is_good([finding], requires_all=True)
 

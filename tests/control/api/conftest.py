@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.office import Office, opened
+from tests.harness import ApiHarness, open_harness
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
@@ -14,6 +14,6 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 
 @pytest.fixture
-def office(tmp_path: Path) -> Iterator[Office]:
-    with opened(tmp_path) as office:
-        yield office
+def harness(tmp_path: Path) -> Iterator[ApiHarness]:
+    with open_harness(tmp_path) as harness:
+        yield harness

@@ -3,7 +3,7 @@
 from typing import cast
 
 from forewarn.control.api.app import make_app
+from forewarn.control.api.context import ApiContext
 from forewarn.control.api.openapi import describe
-from forewarn.control.api.plane import Plane
 
-DOCUMENT = describe(make_app(cast("Plane", None)))
+DOCUMENT = describe(make_app(cast("ApiContext", None)))

@@ -5,19 +5,19 @@ from pathlib import Path
 
 import pytest
 
-from forewarn.cli.fleets.sending import apply_file, plan_file
-from forewarn.control.client import Client
-from forewarn.control.declaring import DeclarationBody
-from forewarn.control.difference import Difference
-from forewarn.control.fleet_applier import TOPIC
+from forewarn.cli.fleets.requests import apply_file, plan_file
+from forewarn.control.client import ControlClient
+from forewarn.control.declarations import DeclarationBody
+from forewarn.control.server.fleet_applier import TOPIC
 from forewarn.core.errors import Refused
 from forewarn.core.model import Host, Vm
-from tests.office import FLEET, Office
+from forewarn.fleetfile.diff import FleetDiff
+from tests.harness import FLEET, ApiHarness
 
 
 @pytest.fixture
-def client(office: Office) -> Iterator[Client]:
-    with Client.local(office.directory) as found:
+def client(harness: ApiHarness) -> Iterator[ControlClient]:
+    with ControlClient.local(harness.directory) as found:
         yield found
 
 
@@ -28,22 +28,22 @@ def file(tmp_path: Path) -> Path:
     return path
 
 
-def test_a_stale_declaration_is_a_conflict(office: Office, client: Client) -> None:
+def test_a_stale_declaration_is_a_conflict(harness: ApiHarness, client: ControlClient) -> None:
     """409: somebody else applied a file in the meantime."""
-    said = office.ask("POST", "/v1/fleet/declaration", {"hosts": [{"name": "h9"}], "seen": 0})
+    said = harness.ask("POST", "/v1/fleet/declaration", {"hosts": [{"name": "h9"}], "seen": 0})
 
     assert said.status == 409
     assert "another fleet file was applied in the meantime" in said.json["detail"]
-    client.apply_declaration(DeclarationBody(seen=1), Difference(hosts=(Host("h9"),)))
+    client.apply_declaration(DeclarationBody(seen=1), FleetDiff(hosts=(Host("h9"),)))
     with pytest.raises(Refused, match="revision 2, not 1"):
-        client.apply_declaration(DeclarationBody(seen=1), Difference(hosts=(Host("h8"),)))
+        client.apply_declaration(DeclarationBody(seen=1), FleetDiff(hosts=(Host("h8"),)))
 
 
-def test_the_declaration_has_what_is_gone_and_not_what_was_added(client: Client) -> None:
+def test_the_declaration_has_what_is_gone_and_not_what_was_added(client: ControlClient) -> None:
     """It is read in pages of any size."""
     whole = {vm.name for page in client.declaration() for vm in page.vms}
-    client.change_fleet(Difference(vms=(Vm("web-9", "web"),)))
-    client.change_fleet(Difference(removed_vms=("web-1",)))
+    client.change_fleet(FleetDiff(vms=(Vm("web-9", "web"),)))
+    client.change_fleet(FleetDiff(removed_vms=("web-1",)))
 
     for size in (1, 2, 1_000):
         pages = list(client.declaration(size))
@@ -51,17 +51,17 @@ def test_the_declaration_has_what_is_gone_and_not_what_was_added(client: Client)
         assert {page.revision for page in pages} == {1}
 
 
-def test_a_plan_changes_nothing_and_tells_all(office: Office, client: Client, file: Path) -> None:
+def test_a_plan_changes_nothing_and_tells_all(harness: ApiHarness, client: ControlClient, file: Path) -> None:
     """What changes, what is in the way, and what stays otherwise than the file has it."""
-    client.change_fleet(Difference(vms=(Vm("web-9", "web"),)))
-    office.ask("POST", "/v1/vms/web-1/operations", {"operation": "freeze"})
+    client.change_fleet(FleetDiff(vms=(Vm("web-9", "web"),)))
+    harness.ask("POST", "/v1/vms/web-1/operations", {"operation": "freeze"})
     head, _, tail = FLEET.partition('[[vm]]\nname = "web-1"')
     file.write_text(head + tail[tail.index("[[") :] + '[[vm]]\nname = "new"\n', encoding="utf-8")
-    revision = office.node.revision
+    revision = harness.node.revision
 
     plan = plan_file(client, str(file))
 
-    assert office.node.revision == revision
+    assert harness.node.revision == revision
     assert {(each.action, each.kind, each.name) for each in plan.changes} >= {
         ("remove", "vm", "web-1"),
         ("add", "vm", "new"),
@@ -76,21 +76,21 @@ def test_a_plan_changes_nothing_and_tells_all(office: Office, client: Client, fi
 
 
 def test_a_file_that_is_applied_ends_the_warning_about_the_one_before(
-    office: Office, client: Client, file: Path
+    harness: ApiHarness, client: ControlClient, file: Path
 ) -> None:
     """Also where the file is the one that was applied last, so that nothing is recorded."""
     for _ in range(2):
-        office.node.warnings[TOPIC] = "the fleet file was not applied"
+        harness.node.warnings[TOPIC] = "the fleet file was not applied"
         apply_file(client, str(file), exact=False, cancel_events=False, yes=False)
 
-        assert TOPIC not in office.node.warnings
+        assert TOPIC not in harness.node.warnings
 
 
 def test_the_first_file_after_an_upgrade_is_recorded_and_every_difference_logged(
-    office: Office, client: Client, file: Path, caplog: pytest.LogCaptureFixture
+    harness: ApiHarness, client: ControlClient, file: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     """As at a start: what was declared before is not known."""
-    last = office.node.fleet.last_applied
+    last = harness.node.fleet.last_applied
     last.revision, last.is_missing = 0, True
     file.write_text(FLEET + '[[vm]]\nname = "new"\n', encoding="utf-8")
     told, left, is_first = apply_file(client, str(file), exact=False, cancel_events=False, yes=False)

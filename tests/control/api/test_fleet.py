@@ -4,17 +4,17 @@ import json
 
 import pytest
 
-from tests.office import Office
+from tests.harness import ApiHarness
 
 LINES = {"Content-Type": "application/jsonl"}
 
 
-def test_the_declaration_is_read_in_pages(office: Office) -> None:
+def test_the_declaration_is_read_in_pages(harness: ApiHarness) -> None:
     """Hosts, then groups, then VMs; each once, with the number of changes it came from."""
     found: list[str] = []
     cursor = ""
     while True:
-        page = office.ask("GET", f"/v1/fleet?limit=2{cursor}").json
+        page = harness.ask("GET", f"/v1/fleet?limit=2{cursor}").json
         found += [each["name"] for kind in ("hosts", "groups", "vms") for each in page[kind]]
         assert page["changes"] == 1
         if page["next"] is None:
@@ -24,16 +24,16 @@ def test_the_declaration_is_read_in_pages(office: Office) -> None:
     assert found == ["h1", "h2", "db", "pool", "web", "db", "pool_0", "web-0", "web-1"]
 
 
-def test_one_vm_is_read_with_the_group_it_would_be_in(office: Office) -> None:
+def test_one_vm_is_read_with_the_group_it_would_be_in(harness: ApiHarness) -> None:
     """Whether it is there or not."""
-    known = office.ask("GET", "/v1/fleet?vm=web-0").json
-    absent = office.ask("GET", "/v1/fleet?vm=web").json
+    known = harness.ask("GET", "/v1/fleet?vm=web-0").json
+    absent = harness.ask("GET", "/v1/fleet?vm=web").json
 
     assert (known["vms"][0]["name"], known["groups"][0]["name"]) == ("web-0", "web")
     assert (absent["vms"], absent["groups"][0]["name"]) == ([], "web")
 
 
-def test_a_change_in_lines_is_one_change(office: Office) -> None:
+def test_a_change_in_lines_is_one_change(harness: ApiHarness) -> None:
     """However many lines, and however they are cut on the way."""
     parts = [
         {"seen": 1},
@@ -41,10 +41,10 @@ def test_a_change_in_lines_is_one_change(office: Office) -> None:
         {"vms": [{"name": "web-3", "group": "web"}], "removed_vms": ["db"]},
     ]
     body = b"\n\n".join(json.dumps(part).encode() for part in parts)
-    told = office.ask("PATCH", "/v1/fleet", body, headers=LINES).json
+    told = harness.ask("PATCH", "/v1/fleet", body, headers=LINES).json
 
     assert (told["changed"]["vms"], told["changed"]["removed_vms"]) == (2, 1)
-    assert office.node.revision == 2
+    assert harness.node.revision == 2
 
 
 @pytest.mark.parametrize(
@@ -56,27 +56,29 @@ def test_a_change_in_lines_is_one_change(office: Office) -> None:
         (b'{"removed_vms": ["\xff"]}', "line 1"),
     ],
 )
-def test_a_line_that_does_not_fit_is_named(office: Office, body: bytes, place: str) -> None:
+def test_a_line_that_does_not_fit_is_named(harness: ApiHarness, body: bytes, place: str) -> None:
     """And nothing is changed."""
-    said = office.ask("PATCH", "/v1/fleet", body, headers=LINES)
+    said = harness.ask("PATCH", "/v1/fleet", body, headers=LINES)
 
     assert (said.status, said.json["errors"][0]["place"]) == (400, place)
-    assert office.node.revision == 1
+    assert harness.node.revision == 1
 
 
-def test_a_change_is_refused_whole(office: Office) -> None:
+def test_a_change_is_refused_whole(harness: ApiHarness) -> None:
     """One VM in an unknown group, and the others are not declared either."""
     body = {"vms": [{"name": "good", "group": "web"}, {"name": "bad", "group": "nowhere"}]}
-    said = office.ask("PATCH", "/v1/fleet", body)
+    said = harness.ask("PATCH", "/v1/fleet", body)
 
     assert said.status in (404, 409)
-    assert "good" not in office.node.fleet.vms
+    assert "good" not in harness.node.fleet.vms
 
 
-def test_a_body_that_is_too_large_is_to_be_sent_in_lines(office: Office, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_body_that_is_too_large_is_to_be_sent_in_lines(
+    harness: ApiHarness, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """And a line that is too long, in more of them."""
-    monkeypatch.setattr("forewarn.control.api.parts._LONGEST_LINE", 100)
+    monkeypatch.setattr("forewarn.control.api.streamed_bodies._LONGEST_LINE", 100)
     body = b'{"removed_vms": ["' + b"x" * 200 + b'"]}'
 
-    assert "send it in lines" in office.ask("PATCH", "/v1/fleet", body).json["detail"]
-    assert "send less in each" in office.ask("PATCH", "/v1/fleet", body, headers=LINES).json["detail"]
+    assert "send it in lines" in harness.ask("PATCH", "/v1/fleet", body).json["detail"]
+    assert "send less in each" in harness.ask("PATCH", "/v1/fleet", body, headers=LINES).json["detail"]

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from forewarn import logs
-from tests import office as offices
+from tests import harness as offices
 from tests.control.api.document import DOCUMENT
-from tests.office import opened
+from tests.harness import open_harness
 
 ENDLESS = {"/v1/changes"}
 REQUESTS = [
@@ -55,13 +55,13 @@ def test_every_line_of_the_log_is_ours_whatever_was_asked(
 ) -> None:
     """Every route, with and without a token and with a wrong one, on an application that has answered nothing yet."""
     monkeypatch.setattr(offices, "_SPARE", [])
-    with opened(tmp_path):  # uvicorn sets the level of its own logger
+    with open_harness(tmp_path):  # uvicorn sets the level of its own logger
         before = configuration()
     monkeypatch.setattr(offices, "_SPARE", [])
-    with opened(tmp_path) as office:
-        for shown in (None, "", "fw_wrong", office.token("ops")):
+    with open_harness(tmp_path) as harness:
+        for shown in (None, "", "fw_wrong", harness.token("ops")):
             for method, path in REQUESTS:
-                office.ask(method, path, token=shown)
+                harness.ask(method, path, token=shown)
         logging.getLogger("forewarn.facts").info("still here")
     after = configuration()
 

@@ -12,9 +12,9 @@ import pytest
 from forewarn.control.api.app import make_app
 from forewarn.control.api.openapi import operations_of
 from forewarn.control.api.routing import ACTION, PUBLIC
-from forewarn.core.outsiders import Role
+from forewarn.core.credentials import Role
 from tests.control.api.document import DOCUMENT
-from tests.office import FLEET, Office, Said, opened
+from tests.harness import FLEET, ApiHarness, ApiResponse, open_harness
 
 OTHERS = """
 [[host]]
@@ -78,16 +78,16 @@ FILTERS = (
 )
 
 
-class Scene(msgspec.Struct, frozen=True):
+class RolesHarness(msgspec.Struct, frozen=True):
     """An office with the groups of two owners, what happened in each, and tokens of every role."""
 
-    office: Office
+    harness: ApiHarness
     tokens: dict[str, str]
     names: dict[str, tuple[str, str]]
     """What the owner of ``web`` must not learn of, by the word for it, each with a name that is nowhere."""
 
-    def ask(self, route: Route, name: str, token: str, query: str = "") -> Said:
-        return self.office.ask(route.method, route.at(name) + query, BODIES.get(route.name), token=token)
+    def ask(self, route: Route, name: str, token: str, query: str = "") -> ApiResponse:
+        return self.harness.ask(route.method, route.at(name) + query, BODIES.get(route.name), token=token)
 
     def ask_both(self, route: Route, word: str, query: str = "") -> list[tuple[int, dict[str, str], bytes]]:
         """Ask for what is another's and for what is nowhere; return what was said, with the name left out."""
@@ -101,21 +101,21 @@ class Scene(msgspec.Struct, frozen=True):
 
 
 @pytest.fixture(scope="module")
-def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
-    with opened(tmp_path_factory.mktemp("office")) as office:
-        office.declare(FLEET + OTHERS)
-        done = office.ask("POST", "/v1/vms/shop-0/operations", {"operation": "freeze"}).json
-        office.ask("POST", "/v1/vms/web-0/operations", {"operation": "freeze"})
-        over = office.ask("POST", "/v1/vms/shop-0/operations", {"operation": "freeze"}).json["announcements"][0]
-        office.ask("POST", f"/v1/events/{over['event']['id']}/cancel")
+def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RolesHarness]:
+    with open_harness(tmp_path_factory.mktemp("office")) as harness:
+        harness.declare(FLEET + OTHERS)
+        done = harness.ask("POST", "/v1/vms/shop-0/operations", {"operation": "freeze"}).json
+        harness.ask("POST", "/v1/vms/web-0/operations", {"operation": "freeze"})
+        over = harness.ask("POST", "/v1/vms/shop-0/operations", {"operation": "freeze"}).json["announcements"][0]
+        harness.ask("POST", f"/v1/events/{over['event']['id']}/cancel")
         event = done["announcements"][0]["event"]["id"]
         nowhere = "0A11CE00-0000-4000-8000-000000000001"
         tokens = {
-            "operator": office.token("ops"),
-            "owner": office.token("ada", "owner", "web"),
-            "viewer": office.token("eve", "viewer"),
+            "operator": harness.token("ops"),
+            "owner": harness.token("ada", "owner", "web"),
+            "viewer": harness.token("eve", "viewer"),
         }
-        office.token("bob", "owner", "shop")
+        harness.token("bob", "owner", "shop")
         names = {
             "vms": ("shop-0", "shop-9"),
             "groups": ("shop", "shap"),
@@ -126,12 +126,12 @@ def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
             "operations": (done["operation"], nowhere.lower()),
             "callers": ("bob", "bab"),
         }
-        yield Scene(office, tokens, names)
+        yield RolesHarness(harness, tokens, names)
 
 
-def test_every_route_says_who_may_use_it(scene: Scene) -> None:
+def test_every_route_says_who_may_use_it(scene: RolesHarness) -> None:
     """It names its action, or that it is public; none is left out of the document but the document itself."""
-    app = make_app(scene.office.plane)
+    app = make_app(scene.harness.context)
     handlers = [handler for route in app.routes for handler in getattr(route, "route_handlers", ())]
     handlers = [handler for handler in handlers if handler.handler_name != "options_handler"]
 
@@ -141,10 +141,10 @@ def test_every_route_says_who_may_use_it(scene: Scene) -> None:
 
 @pytest.mark.parametrize("role", ["", *Role])
 @pytest.mark.parametrize("route", ROUTES, ids=lambda route: route.name)
-def test_a_role_is_let_in_where_the_table_says_so(scene: Scene, route: Route, role: str) -> None:
+def test_a_role_is_let_in_where_the_table_says_so(scene: RolesHarness, route: Route, role: str) -> None:
     """401 without a token, 403 with one of another role, whatever is named; else neither."""
     if route.name in ENDLESS and role in route.roles:
-        assert scene.office.ask("GET", f"{route.path}?after=x", token=scene.tokens[role]).status == 400
+        assert scene.harness.ask("GET", f"{route.path}?after=x", token=scene.tokens[role]).status == 400
         return
     said = scene.ask(route, "nothing-of-that-name", scene.tokens[role] if role else "")
 
@@ -161,7 +161,7 @@ def test_a_role_is_let_in_where_the_table_says_so(scene: Scene, route: Route, ro
 
 @pytest.mark.parametrize("word", ["vms", "groups", "hosts", "events", "finished", "shortened", "operations"])
 @pytest.mark.parametrize("route", [route for route in ROUTES if "{" in route.path], ids=lambda route: route.name)
-def test_what_is_anothers_is_answered_as_what_is_nowhere(scene: Scene, route: Route, word: str) -> None:
+def test_what_is_anothers_is_answered_as_what_is_nowhere(scene: RolesHarness, route: Route, word: str) -> None:
     """Byte for byte: status, headers and body, on every route that names something, whatever it is taken for."""
     others, nowhere = scene.ask_both(route, word)
 
@@ -178,7 +178,9 @@ def test_what_is_anothers_is_answered_as_what_is_nowhere(scene: Scene, route: Ro
         if query in route.queries
     ],
 )
-def test_what_is_anothers_is_filtered_as_what_is_nowhere(scene: Scene, route: Route, query: str, word: str) -> None:
+def test_what_is_anothers_is_filtered_as_what_is_nowhere(
+    scene: RolesHarness, route: Route, query: str, word: str
+) -> None:
     """A filter that names another's things finds what one that names nothing does."""
     others, nowhere = scene.ask_both(route, word, f"?{query}={{}}")
 
@@ -186,7 +188,7 @@ def test_what_is_anothers_is_filtered_as_what_is_nowhere(scene: Scene, route: Ro
 
 
 @pytest.mark.parametrize("route", [route for route in OWNED if route.method == "GET"], ids=lambda route: route.name)
-def test_nothing_an_owner_reads_speaks_of_anothers_groups(scene: Scene, route: Route) -> None:
+def test_nothing_an_owner_reads_speaks_of_anothers_groups(scene: RolesHarness, route: Route) -> None:
     """Neither lists nor records name them, finished events included."""
     queries = ["?finished=100"] if "finished" in route.queries else [""]
     for query in queries:
@@ -197,23 +199,23 @@ def test_nothing_an_owner_reads_speaks_of_anothers_groups(scene: Scene, route: R
         assert b"bob" not in said.body
 
 
-def test_what_an_owner_may_do_to_its_own_it_may_not_do_to_others(scene: Scene) -> None:
+def test_what_an_owner_may_do_to_its_own_it_may_not_do_to_others(scene: RolesHarness) -> None:
     """The same request is done here and unknown there, and the others' VM stays as it was."""
     token = scene.tokens["owner"]
-    own = scene.office.ask("POST", "/v1/vms/web-1/operations", {"operation": "redeploy"}, token=token)
-    others = scene.office.ask("POST", "/v1/vms/shop-0/operations", {"operation": "redeploy"}, token=token)
-    before = scene.office.ask("GET", "/v1/vms/shop-0").json["events"]
+    own = scene.harness.ask("POST", "/v1/vms/web-1/operations", {"operation": "redeploy"}, token=token)
+    others = scene.harness.ask("POST", "/v1/vms/shop-0/operations", {"operation": "redeploy"}, token=token)
+    before = scene.harness.ask("GET", "/v1/vms/shop-0").json["events"]
 
     assert (own.status, others.status) == (201, 404)
-    assert scene.office.ask("GET", "/v1/vms/shop-0").json["events"] == before
-    story = scene.office.ask("GET", f"/v1/events/{own.json['announcements'][0]['event']['id']}", token=token).json
+    assert scene.harness.ask("GET", "/v1/vms/shop-0").json["events"] == before
+    story = scene.harness.ask("GET", f"/v1/events/{own.json['announcements'][0]['event']['id']}", token=token).json
     assert story["steps"][0]["by"] == "ada (127.0.0.1)"
 
 
 @pytest.mark.parametrize("operation", ["freeze", "evict", "start", "deallocate"])
-def test_an_owner_may_not_do_the_platforms_work(scene: Scene, operation: str) -> None:
+def test_an_owner_may_not_do_the_platforms_work(scene: RolesHarness, operation: str) -> None:
     """Refused by its role, on its own VM, another's and none alike."""
     token = scene.tokens["owner"]
     for name in ("web-0", "shop-0", "shop-9"):
-        said = scene.office.ask("POST", f"/v1/vms/{name}/operations", {"operation": operation}, token=token)
+        said = scene.harness.ask("POST", f"/v1/vms/{name}/operations", {"operation": operation}, token=token)
         assert (said.status, said.json["type"]) == (403, "urn:forewarn:problem:not-allowed")

@@ -12,7 +12,7 @@ from schemathesis.checks import not_a_server_error
 from schemathesis.specs.openapi import checks
 
 from tests.control.api.document import DOCUMENT as API_DOCUMENT
-from tests.office import Office, opened
+from tests.harness import ApiHarness, open_harness
 
 pytestmark = pytest.mark.end_to_end  # thorough, and slow for it
 
@@ -31,9 +31,9 @@ schema = schemathesis.openapi.from_dict(DOCUMENT).exclude(path="/v1/changes")
 
 
 @pytest.fixture(scope="module")
-def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Office, str]]:
-    with opened(tmp_path_factory.mktemp("office")) as office:
-        yield office, office.token("ada")
+def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[ApiHarness, str]]:
+    with open_harness(tmp_path_factory.mktemp("office")) as harness:
+        yield harness, harness.token("ada")
 
 
 @schema.parametrize()
@@ -44,10 +44,10 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Office, 
     phases=[Phase.explicit, Phase.generate],
     suppress_health_check=list(HealthCheck),
 )
-def test_every_answer_is_one_that_the_document_tells_of(case: Case[Any], service: tuple[Office, str]) -> None:
+def test_every_answer_is_one_that_the_document_tells_of(case: Case[Any], service: tuple[ApiHarness, str]) -> None:
     """Never a server error, and what cannot be understood is refused."""
-    office, token = service
+    harness, token = service
     answer: Any = case.call(
-        base_url=f"http://127.0.0.1:{office.entrance.port}", headers={"Authorization": f"Bearer {token}"}
+        base_url=f"http://127.0.0.1:{harness.control_plane.port}", headers={"Authorization": f"Bearer {token}"}
     )
     case.validate_response(answer, checks=CHECKS)

@@ -4,8 +4,8 @@ import re
 
 import pytest
 
-from tests.control.test_changes import listening
-from tests.office import Office
+from tests.control.server.test_change_stream import listening
+from tests.harness import ApiHarness
 
 LOWER_GUID = re.compile(r"[0-9a-f]{8}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{12}")
 OUR_WORDS = re.compile(
@@ -14,22 +14,22 @@ OUR_WORDS = re.compile(
 
 
 @pytest.fixture
-def busy(office: Office) -> Office:
+def busy(harness: ApiHarness) -> ApiHarness:
     """Return an office in which an event of each kind of end, a subscription and their operations are on record."""
-    office.enrol("web", "web-0")
+    harness.enrol("web", "web-0")
     subscription = {"name": "s", "kind": "webhook", "target": "https://example.org", "types": ["PREEMPT"]}
-    assert office.ask("POST", "/v1/subscriptions", subscription).status == 201
-    office.ask("POST", "/v1/vms/web-0/operations", {"operation": "freeze"})
-    first = office.ask("GET", "/v1/events/last").json["id"]
-    office.show(first.lower(), "web-0")
-    office.ask("POST", "/v1/vms/web-0/operations", {"operation": "restart"})
-    office.ask("POST", f"/v1/events/{first}/approve")
-    office.ask("POST", "/v1/events/last/approve")
-    office.finish(first.lower())
-    said = office.ask("POST", "/v1/vms/db/operations", {"operation": "freeze"})
-    office.ask("POST", f"/v1/events/{said.json['announcements'][0]['event']['id']}/cancel")
-    office.ask("POST", "/v1/vms/db/operations", {"operation": "freeze"})
-    return office
+    assert harness.ask("POST", "/v1/subscriptions", subscription).status == 201
+    harness.ask("POST", "/v1/vms/web-0/operations", {"operation": "freeze"})
+    first = harness.ask("GET", "/v1/events/last").json["id"]
+    harness.show(first.lower(), "web-0")
+    harness.ask("POST", "/v1/vms/web-0/operations", {"operation": "restart"})
+    harness.ask("POST", f"/v1/events/{first}/approve")
+    harness.ask("POST", "/v1/events/last/approve")
+    harness.finish(first.lower())
+    said = harness.ask("POST", "/v1/vms/db/operations", {"operation": "freeze"})
+    harness.ask("POST", f"/v1/events/{said.json['announcements'][0]['event']['id']}/cancel")
+    harness.ask("POST", "/v1/vms/db/operations", {"operation": "freeze"})
+    return harness
 
 
 @pytest.mark.parametrize(
@@ -46,7 +46,7 @@ def busy(office: Office) -> Office:
         "/v1/subscriptions/s",
     ],
 )
-def test_what_is_read_has_one_spelling(busy: Office, path: str) -> None:
+def test_what_is_read_has_one_spelling(busy: ApiHarness, path: str) -> None:
     """Upper-case ids, Azure's words."""
     said = busy.ask("GET", path)
 
@@ -55,7 +55,7 @@ def test_what_is_read_has_one_spelling(busy: Office, path: str) -> None:
     assert not OUR_WORDS.search(said.body.decode().replace('""', '"'))
 
 
-def test_changes_have_the_same_spelling(busy: Office) -> None:
+def test_changes_have_the_same_spelling(busy: ApiHarness) -> None:
     """From the first fact to the last."""
     with listening(busy, **{"Last-Event-ID": "0"}) as stream:
         for _ in range(busy.node.revision):
@@ -65,7 +65,7 @@ def test_changes_have_the_same_spelling(busy: Office) -> None:
             assert not OUR_WORDS.search(message)
 
 
-def test_answers_and_refusals_have_the_same_spelling(busy: Office) -> None:
+def test_answers_and_refusals_have_the_same_spelling(busy: ApiHarness) -> None:
     """An operation's id, the events it names, and the sentence that names one."""
     done = busy.ask("POST", "/v1/vms/web-1/operations", {"operation": "restart"})
     refused = busy.ask("POST", "/v1/vms/web-1/operations", {"operation": "restart"})
@@ -76,7 +76,7 @@ def test_answers_and_refusals_have_the_same_spelling(busy: Office) -> None:
     assert busy.ask("GET", f"/v1/operations/{done.json['operation']}").status == 200
 
 
-def test_the_operation_of_a_vm_is_found_by_the_id_that_history_shows(busy: Office) -> None:
+def test_the_operation_of_a_vm_is_found_by_the_id_that_history_shows(busy: ApiHarness) -> None:
     """However the journal writes it."""
     line = busy.ask("GET", "/v1/history?caller=web-0").json["items"][0]
 
@@ -84,7 +84,7 @@ def test_the_operation_of_a_vm_is_found_by_the_id_that_history_shows(busy: Offic
 
 
 @pytest.mark.parametrize("shape", [str.lower, str.upper, str.swapcase])
-def test_any_case_is_taken(busy: Office, shape: type[str]) -> None:
+def test_any_case_is_taken(busy: ApiHarness, shape: type[str]) -> None:
     """In paths, queries and bodies."""
     event = busy.ask("GET", "/v1/events/last").json["id"]
     operation = busy.ask("GET", "/v1/history").json["items"][0]["operation"]
@@ -100,13 +100,13 @@ def test_any_case_is_taken(busy: Office, shape: type[str]) -> None:
     assert busy.ask("POST", "/v1/subscriptions", body).json["types"] == ["Reboot"]
 
 
-def test_a_word_that_is_none_is_refused_with_those_that_are(office: Office) -> None:
+def test_a_word_that_is_none_is_refused_with_those_that_are(harness: ApiHarness) -> None:
     """And with its place."""
     body = {"name": "t", "kind": "webhook", "target": "https://example.org", "types": ["Explode"]}
 
     for said, place in (
-        (office.ask("GET", "/v1/events?status=lost"), "query.status"),
-        (office.ask("POST", "/v1/subscriptions", body), "body.types"),
+        (harness.ask("GET", "/v1/events?status=lost"), "query.status"),
+        (harness.ask("POST", "/v1/subscriptions", body), "body.types"),
     ):
         assert (said.status, said.json["errors"][0]["place"]) == (400, place)
-    assert "Scheduled, Started, Completed" in office.ask("GET", "/v1/events?status=lost").json["detail"]
+    assert "Scheduled, Started, Completed" in harness.ask("GET", "/v1/events?status=lost").json["detail"]

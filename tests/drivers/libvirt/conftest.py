@@ -13,7 +13,7 @@ from tests.drivers.libvirt.machines import Machines
 
 @pytest.fixture
 def machines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Machines]:
-    monkeypatch.setattr(work, "TRY_AGAIN", 0.02)
+    monkeypatch.setattr(work, "RECONNECT_EVERY", 0.02)
     machines = Machines(tmp_path)
     yield machines
     machines.close()

@@ -18,9 +18,9 @@ from demo.initramfs import initramfs
 from demo.kernel import Kernel, kernel
 from forewarn.clocks import SystemClock
 from forewarn.core.model import Event, EventSource, EventStatus, EventType, Vm
-from forewarn.drivers.libvirt import loop
+from forewarn.drivers.libvirt import event_loop
 from forewarn.drivers.libvirt.driver import LibvirtDriver
-from forewarn.node.driver import Berth, Impact
+from forewarn.node.driver import CandidateHost, Impact
 
 QEMU_CONF = """\
 security_driver = "none"
@@ -65,7 +65,7 @@ class Hypervisor:
         (self.root / "etc").mkdir()
         (self.root / "etc" / "qemu.conf").write_text(QEMU_CONF)
         self.uri = f"qemu:///embed?root={self.root}"
-        loop.run()
+        event_loop.run()
         self.connection = libvirt.open(self.uri)
         self._seen: list[tuple[str, int, float]] = []
         self.connection.domainEventRegisterAny(None, libvirt.VIR_DOMAIN_EVENT_ID_LIFECYCLE, self._see, None)
@@ -159,7 +159,12 @@ class Guest:
         return len(self.boots) == 1
 
     def impact(
-        self, type: EventType, *, duration: int = -1, deletes: bool = False, berths: tuple[Berth, ...] = ()
+        self,
+        type: EventType,
+        *,
+        duration: int = -1,
+        deletes: bool = False,
+        candidates: tuple[CandidateHost, ...] = (),
     ) -> Impact:
         now = datetime.now(UTC)
         event = Event(
@@ -174,7 +179,7 @@ class Guest:
             operation=f"vm {type}",
             duration=duration,
         )
-        return Impact(event, (self.vm,), now, deletes=deletes, berths=berths)
+        return Impact(event, (self.vm,), now, deletes=deletes, candidates=candidates)
 
 
 def boot(

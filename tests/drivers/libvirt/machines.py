@@ -15,11 +15,11 @@ import pytest
 
 from forewarn.clocks import SystemClock
 from forewarn.core.model import Event, EventSource, EventStatus, EventType, InstanceFacts, Vm
-from forewarn.drivers.libvirt import loop
+from forewarn.drivers.executor import ImpactJob
+from forewarn.drivers.libvirt import event_loop
 from forewarn.drivers.libvirt.driver import LibvirtDriver
-from forewarn.drivers.libvirt.guests import Guest
-from forewarn.drivers.working import Job
-from forewarn.node.driver import Driver, Impact, Outcome, Underway
+from forewarn.drivers.libvirt.guests import LibvirtGuest
+from forewarn.node.driver import Driver, Impact, ImpactOutcome, ImpactUnderway
 
 URI = "test:///default"
 
@@ -51,7 +51,7 @@ class Machines:
     """A test hypervisor, drivers for it, and a count of what was seen."""
 
     def __init__(self, place: Path) -> None:
-        loop.run()
+        event_loop.run()
         self.place = place
         self.seen: Counter[tuple[str, int, int]] = Counter()
         self.connection = libvirt.open(URI)
@@ -161,9 +161,9 @@ def crash_at(machines: Machines, impact: Impact, steps: int, **settings: object)
     def die(*_: object, **__: object) -> None:
         raise Crash
 
-    with driver._workshop._ledger.held(impact.event.id) as page:
-        page.begin(impact)
-        note = page.note
+    with driver._executor._progress_store.held(impact.event.id) as progress_file:
+        progress_file.begin(impact)
+        note = progress_file.note
 
         def count(name: str, vm: str = "", **seen: str) -> None:
             nonlocal left
@@ -173,9 +173,11 @@ def crash_at(machines: Machines, impact: Impact, steps: int, **settings: object)
             left -= 1
             note(name, vm, **seen)
 
-        page.note, page.end = count, die
+        progress_file.note, progress_file.end = count, die
         with pytest.raises(Crash):
-            page.end(driver._do(Job(impact, page, driver._workshop.closing, is_resumed=False)))
+            progress_file.end(
+                driver._do(ImpactJob(impact, progress_file, driver._executor.closing, is_resumed=False))
+            )
     driver.close()
 
 
@@ -211,19 +213,19 @@ def crash_after(
 
         return act
 
-    with patch.context() as patched, driver._workshop._ledger.held(impact.event.id) as page:
-        page.begin(impact)
+    with patch.context() as patched, driver._executor._progress_store.held(impact.event.id) as progress_file:
+        progress_file.begin(impact)
         for deed in DEEDS:
-            patched.setattr(Guest, deed, dying(deed, getattr(Guest, deed)))
-        write: Any = page.note
-        page.note = lambda name, vm="", **seen: dying(name, write)(name, vm, **seen)
+            patched.setattr(LibvirtGuest, deed, dying(deed, getattr(LibvirtGuest, deed)))
+        write: Any = progress_file.note
+        progress_file.note = lambda name, vm="", **seen: dying(name, write)(name, vm, **seen)
         with pytest.raises(Crash):
-            driver._do(Job(impact, page, driver._workshop.closing, is_resumed=False))
+            driver._do(ImpactJob(impact, progress_file, driver._executor.closing, is_resumed=False))
     driver.close()
     return happened
 
 
-def when_ended(driver: Driver, asked: Impact) -> Outcome:
-    while isinstance(outcome := driver.outcome_of(asked), Underway):
+def when_ended(driver: Driver, asked: Impact) -> ImpactOutcome:
+    while isinstance(outcome := driver.outcome_of(asked), ImpactUnderway):
         threading.Event().wait(0.01)
     return outcome

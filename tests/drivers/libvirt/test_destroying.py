@@ -10,7 +10,7 @@ import libvirt
 import pytest
 
 from forewarn.core.model import EventType
-from forewarn.node.driver import Done, Impact
+from forewarn.node.driver import Impact, ImpactDone
 from tests.drivers.libvirt.daemons import Daemons
 from tests.drivers.libvirt.hypervisor import Guest
 from tests.drivers.libvirt.machines import when_ended
@@ -28,9 +28,9 @@ def process_of(guest: Guest) -> int:
 
 def cut_off(daemons: Daemons, guest: Guest, asked: Impact, step: str) -> None:
     """Leave an event as a service leaves it that is killed while libvirt destroys the guest; that takes seconds."""
-    with daemons.driver()._workshop._ledger.held(asked.event.id) as page:
-        page.begin(asked)
-        page.note(step, guest.name, **({} if step == "deleting" else {"id": str(guest.domain.ID())}))
+    with daemons.driver()._executor._progress_store.held(asked.event.id) as progress_file:
+        progress_file.begin(asked)
+        progress_file.note(step, guest.name, **({} if step == "deleting" else {"id": str(guest.domain.ID())}))
     domain = libvirt.open(daemons.uris["h1"]).lookupByName(guest.name)
     os.kill(process_of(guest), signal.SIGSTOP)  # libvirt asks it to end, waits for it, and kills it then
     threading.Thread(target=domain.destroy, daemon=True).start()
@@ -52,5 +52,5 @@ def test_a_destruction_that_is_under_way_is_no_failure(
     asked = guest.impact(type, deletes=type is EventType.TERMINATE)
     cut_off(daemons, guest, asked, step)
 
-    assert when_ended(daemons.driver(redeploy="restart"), asked) == Done()
+    assert when_ended(daemons.driver(redeploy="restart"), asked) == ImpactDone()
     assert (guest.state if guest.is_known else None) == state

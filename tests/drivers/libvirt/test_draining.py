@@ -10,15 +10,15 @@ from msgspec.structs import replace
 
 from forewarn.clocks import SystemClock
 from forewarn.config.settings import Settings
-from forewarn.config.values import Endpoint
-from forewarn.control.drains import Drains
-from forewarn.control.wish import Wish
+from forewarn.config.values import ListenAddress
+from forewarn.control.server.drain_planner import DrainPlanner
 from forewarn.core.commands import Approve, DeallocateVm, DrainHost, MoveVm, StartVm
 from forewarn.core.errors import Refused
 from forewarn.core.model import Caller, CallerKind, EventType, GroupKind, GroupTerms, Host
 from forewarn.drivers.libvirt.driver import LibvirtDriver
+from forewarn.fleetfile.parser import DesiredFleet
 from forewarn.journal.memory import MemoryJournal
-from forewarn.node.driver import Berth, Done
+from forewarn.node.driver import CandidateHost, ImpactDone
 from forewarn.wiring import Assembly
 from tests.drivers.impacts import carried_out
 from tests.drivers.libvirt.daemons import Daemons
@@ -35,11 +35,11 @@ async def until(is_so: Callable[[], bool]) -> None:
 
 
 async def service(driver: LibvirtDriver, *guests: Guest) -> Assembly:
-    assembly = Assembly(Settings(metadata=Endpoint("127.0.0.1", 0)), SystemClock(), MemoryJournal(), driver)
+    assembly = Assembly(Settings(metadata=ListenAddress("127.0.0.1", 0)), SystemClock(), MemoryJournal(), driver)
     await assembly.start()
     terms = {guest.name: GroupTerms(guest.name, GroupKind.STANDALONE) for guest in guests}
     vms = {guest.name: replace(guest.vm, host="h1") for guest in guests}
-    await assembly.declare(Wish({"h1": Host("h1"), "h2": Host("h2")}, terms, vms), ROOT)
+    await assembly.declare(DesiredFleet({"h1": Host("h1"), "h2": Host("h2")}, terms, vms), ROOT)
     return assembly
 
 
@@ -58,7 +58,7 @@ def test_a_host_is_drained_and_what_is_off_stays_off(daemons: Daemons) -> None:
             await until(lambda: not node.fleet.power_requests)
             assert idle.state == libvirt.VIR_DOMAIN_SHUTOFF
 
-            plan = await Drains(node, driver).plan("h1", leave_stuck=False)
+            plan = await DrainPlanner(node, driver).plan("h1", leave_stuck=False)
             assert plan.placements == {running.name: "h2", off.name: "h2"}
             assert plan.deallocated == (idle.name,)
             command = DrainHost(id=str(uuid4()), by=ROOT, host="h1", placements=plan.placements, live=True)
@@ -90,7 +90,7 @@ def test_who_finds_no_room_is_named_before_anything_moves(daemons: Daemons) -> N
         assembly = await service(driver, guest)
         try:
             with pytest.raises(Refused) as refused:
-                await Drains(assembly.node, driver).plan("h1", leave_stuck=False)
+                await DrainPlanner(assembly.node, driver).plan("h1", leave_stuck=False)
             assert f"these VMs cannot leave h1: {guest.name} (h2 has 0 MiB left, and it needs 96 MiB)" in str(
                 refused.value
             )
@@ -107,6 +107,6 @@ def test_a_migration_that_lasts_is_switched_to_post_copy(daemons: Daemons) -> No
     guest = daemons.boot()
     driver = daemons.driver(bandwidth=1, post_copy="2s")
 
-    moved = carried_out(driver, guest.impact(EventType.REDEPLOY, berths=(Berth(Host("h2")),)))
-    assert moved == Done({guest.name: "h2"})
+    moved = carried_out(driver, guest.impact(EventType.REDEPLOY, candidates=(CandidateHost(Host("h2")),)))
+    assert moved == ImpactDone({guest.name: "h2"})
     assert guest.still_runs

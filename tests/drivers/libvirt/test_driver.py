@@ -7,8 +7,16 @@ from pathlib import Path
 import pytest
 
 from forewarn.core.errors import BadInput
-from forewarn.core.model import EventType, Seen, Sighting, Vm
-from forewarn.node.driver import Done, Driver, Failed, Impact, NotBegun, Unknowable, Watching
+from forewarn.core.model import EventType, Observation, ObservationKind, Vm
+from forewarn.node.driver import (
+    Driver,
+    Impact,
+    ImpactDone,
+    ImpactFailed,
+    ImpactNotBegun,
+    ImpactUnknown,
+    SupportsObservation,
+)
 from forewarn.testing.driver_contract import DriverContract, DriverTrial
 from tests.drivers.impacts import carried_out
 from tests.drivers.libvirt.machines import FELT, URI, Machines, crash_at, wait_for
@@ -53,8 +61,8 @@ def test_a_missing_machine_fails_by_its_name(machines: Machines) -> None:
     reboot = carried_out(machines.driver(), machines.impact(EventType.REBOOT, vm))
     delete = carried_out(machines.driver(), machines.impact(EventType.TERMINATE, vm, deletes=True))
 
-    assert reboot == Failed(f"libvirt on h1 has no domain {vm.name}; see what it has with virsh list --all")
-    assert delete == Done(detail=f"{vm.name} was gone already")
+    assert reboot == ImpactFailed(f"libvirt on h1 has no domain {vm.name}; see what it has with virsh list --all")
+    assert delete == ImpactDone(detail=f"{vm.name} was gone already")
 
 
 def test_libvirt_that_is_not_there_fails_with_its_sentence(machines: Machines, tmp_path: Path) -> None:
@@ -62,7 +70,7 @@ def test_libvirt_that_is_not_there_fails_with_its_sentence(machines: Machines, t
     uri = f"qemu+unix:///system?socket={tmp_path}/none.sock"
     outcome = carried_out(machines.driver(hosts={"h1": uri}), machines.impact(EventType.REBOOT, machines.define()))
 
-    assert isinstance(outcome, Failed)
+    assert isinstance(outcome, ImpactFailed)
     assert outcome.reason.startswith(f"libvirt on h1 ({uri}) cannot be reached: Failed to connect socket")
     assert outcome.reason.endswith("No such file or directory; see that it runs and lets us in")
 
@@ -72,7 +80,9 @@ def test_a_host_without_uri_fails_with_the_remedy(machines: Machines) -> None:
     vm = Vm("nowhere", "web", host="h1")
     outcome = carried_out(machines.driver(hosts={"h2": URI, "h3": URI}), machines.impact(EventType.REBOOT, vm))
 
-    assert outcome == Failed("host 'h1' has no URI; name it in 'hosts' of driver 'libvirt', or set 'uri' for all")
+    assert outcome == ImpactFailed(
+        "host 'h1' has no URI; name it in 'hosts' of driver 'libvirt', or set 'uri' for all"
+    )
 
 
 def test_a_pattern_stands_for_all_hosts(machines: Machines) -> None:
@@ -80,7 +90,7 @@ def test_a_pattern_stands_for_all_hosts(machines: Machines) -> None:
     driver = machines.driver(hosts={}, uri="test+{host}:///default")
     outcome = carried_out(driver, machines.impact(EventType.REBOOT, machines.define()))
 
-    assert isinstance(outcome, Failed)
+    assert isinstance(outcome, ImpactFailed)
     assert "(test+h1:///default)" in outcome.reason
 
 
@@ -90,7 +100,7 @@ def test_what_cannot_be_written_down_is_not_done(machines: Machines) -> None:
     (machines.place / "records").touch()
     failed = carried_out(machines.driver(), machines.impact(EventType.PREEMPT, vm))
 
-    assert isinstance(failed, Failed)
+    assert isinstance(failed, ImpactFailed)
     assert failed.reason.endswith(f"make room in {machines.place}/records")
     assert machines.domain(vm).isActive()
 
@@ -100,8 +110,8 @@ def test_what_was_never_begun_is_not_begun(machines: Machines) -> None:
     asked = machines.impact(EventType.REBOOT, machines.define())
     old = Impact(asked.event, asked.vms, datetime.now(UTC) - timedelta(days=31))
 
-    assert machines.driver().outcome_of(asked) == NotBegun()
-    assert isinstance(machines.driver().outcome_of(old), Unknowable)
+    assert machines.driver().outcome_of(asked) == ImpactNotBegun()
+    assert isinstance(machines.driver().outcome_of(old), ImpactUnknown)
 
 
 def test_what_others_do_to_machines_is_seen(machines: Machines) -> None:
@@ -109,8 +119,8 @@ def test_what_others_do_to_machines_is_seen(machines: Machines) -> None:
     vm, ours = machines.define(), machines.define()
     machines.settle(vm, ours)
     driver = machines.driver()
-    assert isinstance(driver, Watching)
-    seen: list[Sighting] = []
+    assert isinstance(driver, SupportsObservation)
+    seen: list[Observation] = []
     driver.watch(seen.append)
     wait_for(lambda: bool(driver._hosts._open))
     carried_out(driver, machines.impact(EventType.PREEMPT, ours))
@@ -122,7 +132,12 @@ def test_what_others_do_to_machines_is_seen(machines: Machines) -> None:
     wait_for(lambda: len(seen) >= 4)
 
     assert {sight.vm for sight in seen} == {vm.name}
-    assert [sight.what for sight in seen] == [Seen.STOPPED, Seen.STARTED, Seen.STOPPED, Seen.GONE]
+    assert [sight.what for sight in seen] == [
+        ObservationKind.STOPPED,
+        ObservationKind.STARTED,
+        ObservationKind.STOPPED,
+        ObservationKind.GONE,
+    ]
     assert seen[0].detail == "somebody destroyed it, says libvirt on h1"
 
 

@@ -6,7 +6,7 @@ import libvirt
 import pytest
 
 from forewarn.core.model import EventType, Host
-from forewarn.node.driver import Berth, Done, Failed, Outcome, Underway
+from forewarn.node.driver import CandidateHost, ImpactDone, ImpactFailed, ImpactOutcome, ImpactUnderway
 from tests.drivers.libvirt.daemons import Daemons
 from tests.drivers.libvirt.hypervisor import Guest, wait_for
 
@@ -22,12 +22,15 @@ def guest(daemons: Daemons) -> Iterator[Guest]:
     assert len(daemons.running(guest)) <= 1, "it runs twice"
 
 
-def moved(daemons: Daemons, guest: Guest, then: Callable[[], bool], die: str, **settings: object) -> Outcome:
+def moved(daemons: Daemons, guest: Guest, then: Callable[[], bool], die: str, **settings: object) -> ImpactOutcome:
     """Move a guest to h2, kill a daemon once something has happened, start it again; return how it ended."""
-    driver, asked = daemons.driver(**settings), guest.impact(EventType.REDEPLOY, berths=(Berth(Host("h2")),))
+    driver, asked = (
+        daemons.driver(**settings),
+        guest.impact(EventType.REDEPLOY, candidates=(CandidateHost(Host("h2")),)),
+    )
     outcome = driver.perform(asked)
     killed = False
-    while isinstance(outcome, Underway) or not killed:
+    while isinstance(outcome, ImpactUnderway) or not killed:
         if not killed and then():
             daemons.kill(die)
             daemons.start(die)
@@ -78,5 +81,5 @@ def test_a_daemon_that_dies_leaves_the_guest_on_one_host(
     wait_for(lambda: bool(daemons.running(guest)), "the guest to run")
     (place,) = daemons.running(guest)
     assert daemons.where(guest) == [place]
-    assert outcome == Done({guest.name: "h2"}) if place == "h2" else isinstance(outcome, Failed)
+    assert outcome == ImpactDone({guest.name: "h2"}) if place == "h2" else isinstance(outcome, ImpactFailed)
     assert guest.still_runs

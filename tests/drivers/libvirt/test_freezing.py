@@ -7,8 +7,8 @@ import libvirt
 import pytest
 
 from forewarn.core.model import EventType
-from forewarn.drivers.libvirt.problems import Trouble
-from forewarn.node.driver import Done, Failed
+from forewarn.drivers.libvirt.problems import LibvirtProblem
+from forewarn.node.driver import ImpactDone, ImpactFailed
 from tests.drivers.impacts import carried_out
 from tests.drivers.libvirt.machines import FELT, Machines, crash_at, wait_for, when_ended
 
@@ -19,7 +19,7 @@ def test_a_machine_that_does_not_run_is_not_frozen(machines: Machines) -> None:
     machines.domain(paused).suspend()
     done = carried_out(machines.driver(), machines.impact(EventType.FREEZE, off, paused))
 
-    assert done == Done(detail=f"{off.name} did not run; {paused.name} did not run")
+    assert done == ImpactDone(detail=f"{off.name} did not run; {paused.name} did not run")
     assert machines.state(off) == libvirt.VIR_DOMAIN_SHUTOFF
     assert machines.state(paused) == libvirt.VIR_DOMAIN_PAUSED
 
@@ -36,14 +36,14 @@ def test_a_freeze_that_fails_for_one_leaves_none_paused(machines: Machines) -> N
 
     def find_all_but_one(host: str, name: str, uuid: str = "", *, by_name: bool = True) -> libvirt.virDomain:
         if name == gone.name:
-            raise Trouble("it cannot be found")
+            raise LibvirtProblem("it cannot be found")
         found: libvirt.virDomain = find(host, name, uuid, by_name=by_name)
         return found
 
     driver._hosts.domain = find_all_but_one
     outcome = when_ended(driver, asked)
 
-    assert isinstance(outcome, Failed)
+    assert isinstance(outcome, ImpactFailed)
     assert machines.state(vm) == libvirt.VIR_DOMAIN_RUNNING
 
 
@@ -67,6 +67,6 @@ def test_a_machine_left_paused_by_a_crash_goes_on(machines: Machines, steps: int
     asked = machines.impact(EventType.FREEZE, vm)
     crash_at(machines, asked, steps)
 
-    assert when_ended(machines.driver(), asked) == Done()
+    assert when_ended(machines.driver(), asked) == ImpactDone()
     assert machines.state(vm) == libvirt.VIR_DOMAIN_RUNNING
     assert machines.times(vm.name, *FELT[EventType.FREEZE]) == 1

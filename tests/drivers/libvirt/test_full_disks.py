@@ -8,7 +8,7 @@ import libvirt
 import pytest
 
 from forewarn.core.model import EventType, Host, Vm
-from forewarn.node.driver import Berth, Done, Failed
+from forewarn.node.driver import CandidateHost, ImpactDone, ImpactFailed
 from tests.drivers.impacts import carried_out
 from tests.drivers.libvirt.daemons import NAMES, Daemons
 from tests.drivers.libvirt.hypervisor import Guest
@@ -51,7 +51,9 @@ def fill(daemons: Daemons, name: str) -> None:
 
 
 def to_h2(daemons: Daemons, guest: Guest, **settings: object) -> object:
-    return carried_out(daemons.driver(**settings), guest.impact(EventType.REDEPLOY, berths=(Berth(Host("h2")),)))
+    return carried_out(
+        daemons.driver(**settings), guest.impact(EventType.REDEPLOY, candidates=(CandidateHost(Host("h2")),))
+    )
 
 
 def test_a_guest_that_cannot_be_saved_runs_on(daemons: Daemons) -> None:
@@ -62,7 +64,7 @@ def test_a_guest_that_cannot_be_saved_runs_on(daemons: Daemons) -> None:
     left = daemons.inside("h1", "ls", SAVED)
     daemons.inside("h1", "umount", SAVED)
 
-    assert isinstance(failed, Failed)
+    assert isinstance(failed, ImpactFailed)
     assert failed.reason.startswith(f"{guest.name}: save: libvirt on h1 says: ")
     assert failed.reason.endswith(f"No space left on device; free some space there; {guest.name} runs on")
     assert left == ""
@@ -85,7 +87,7 @@ def test_a_guest_starts_though_others_took_the_space_of_its_disk(
     driver = storage.driver(redeploy="restart", ephemeral_disks=["vdb"])
     done = carried_out(driver, guest.impact(EventType.REDEPLOY))
 
-    assert isinstance(done, Done)
+    assert isinstance(done, ImpactDone)
     assert done.detail.startswith(f"disk {IMAGES}/swap.img now takes space only as it is written: libvirt on h1 says")
     assert done.detail.endswith("No space left on device; free some space there")
     assert storage.inside("h1", "stat", "-c", "%s %b", f"{IMAGES}/swap.img") == f"{8 << 20} 0\n"
@@ -97,7 +99,7 @@ def test_a_guest_whose_disks_stay_behind_does_not_move(storage: Daemons) -> None
     guest = with_a_disk(storage)
     failed = to_h2(storage, guest)
 
-    assert isinstance(failed, Failed)
+    assert isinstance(failed, ImpactFailed)
     assert failed.reason.endswith("; put its disks where both hosts have them, or set copy_disks")
     assert storage.where(guest) == ["h1"]
     assert guest.still_runs
@@ -108,7 +110,7 @@ def test_a_guest_moves_with_its_disks_only_where_they_fit(storage: Daemons) -> N
     guest = with_a_disk(storage)
     failed = to_h2(storage, guest, copy_disks=True)
 
-    assert isinstance(failed, Failed)
+    assert isinstance(failed, ImpactFailed)
     assert failed.reason.startswith(f"{guest.name}: migration to h2: libvirt on h1 says: ")
     assert failed.reason.endswith("No space left on device; free some space there")
     assert storage.where(guest) == ["h1"]
@@ -116,7 +118,7 @@ def test_a_guest_moves_with_its_disks_only_where_they_fit(storage: Daemons) -> N
 
     storage.inside("h2", "mount", "-o", "remount,size=16m", IMAGES)
     storage.connections["h2"].storagePoolLookupByName("images").refresh()
-    assert to_h2(storage, guest, copy_disks=True) == Done({guest.name: "h2"})
+    assert to_h2(storage, guest, copy_disks=True) == ImpactDone({guest.name: "h2"})
     assert storage.where(guest) == ["h2"]
     assert guest.still_runs
 

@@ -4,12 +4,12 @@ from pathlib import Path
 
 import pytest
 
-from forewarn.cli.importing.following import Import
-from forewarn.cli.importing.sources import Sources
+from forewarn.cli.importing.libvirt_import import LibvirtImport
+from forewarn.cli.importing.sources import LibvirtSources
 from forewarn.cli.importing.targets import FileTarget
+from tests.drivers.libvirt.agent_guests import DEVICES, WORDS, with_agent
 from tests.drivers.libvirt.daemons import Daemons
 from tests.drivers.libvirt.hypervisor import wait_for
-from tests.drivers.libvirt.speaking import DEVICES, WORDS, with_agent
 
 pytestmark = pytest.mark.end_to_end
 
@@ -19,9 +19,9 @@ MAC, ADDRESS = "52:54:00:00:07:09", "10.7.0.9"
 def test_the_address_is_the_one_that_the_guest_agent_tells(daemons: Daemons, tmp_path: Path) -> None:
     """No DHCP server and no neighbour knows it; and while the guest is paused, what was known stays."""
     guest = daemons.boot(WORDS.format(address=f"{ADDRESS}/24"), DEVICES.format(mac=MAC), with_agent)
-    with Sources([f"h1={daemons.uris['h1']}"]) as sources:
+    with LibvirtSources([f"h1={daemons.uris['h1']}"]) as sources:
         wait_for(lambda: bool(sources.look()[0].machines[0].address), "the agent to be asked")
-        wanted = Import(sources, FileTarget(tmp_path / "fleet.toml"))
+        wanted = LibvirtImport(sources, FileTarget(tmp_path / "fleet.toml"))
         plan = wanted.plan()
         wanted.write(plan)
         guest.domain.suspend()

@@ -4,7 +4,7 @@ import libvirt
 import pytest
 
 from forewarn.core.model import EventType
-from forewarn.node.driver import Done
+from forewarn.node.driver import ImpactDone
 from tests.drivers.libvirt.daemons import Daemons
 from tests.drivers.libvirt.dying import killed
 from tests.drivers.libvirt.hypervisor import wait_for
@@ -25,7 +25,7 @@ def test_a_guest_that_listens_boots_once_whenever_the_service_is_killed(daemons:
         if last == "ask_to_go_down":
             wait_for(lambda: guest.state == libvirt.VIR_DOMAIN_SHUTOFF, "the guest to go down")
 
-        assert when_ended(daemons.driver(), asked) == Done(), last
+        assert when_ended(daemons.driver(), asked) == ImpactDone(), last
         guest.wait_for_another_boot(boots)
 
 
@@ -36,5 +36,5 @@ def test_a_guest_that_does_not_listen_is_reset_once_whenever_the_service_is_kill
         boots, asked = guest.boots, guest.impact(EventType.REBOOT)
         killed(daemons.records, asked, BY_RESET.index(last) + 1, hosts=daemons.uris, grace="0s")
 
-        assert isinstance(when_ended(daemons.driver(grace="0s"), asked), Done), last
+        assert isinstance(when_ended(daemons.driver(grace="0s"), asked), ImpactDone), last
         guest.wait_for_another_boot(boots)

@@ -9,8 +9,8 @@ import pytest
 from forewarn.core.model import EventType
 from forewarn.drivers.libvirt import guests
 from forewarn.drivers.libvirt.driver import LibvirtDriver
-from forewarn.drivers.libvirt.problems import Unreachable
-from forewarn.node.driver import Done, Impact, Outcome
+from forewarn.drivers.libvirt.problems import LibvirtUnreachable
+from forewarn.node.driver import Impact, ImpactDone, ImpactOutcome
 from tests.drivers.impacts import carried_out
 from tests.drivers.libvirt.daemons import Daemons
 from tests.drivers.libvirt.hypervisor import wait_for
@@ -22,7 +22,7 @@ class Freezing:
     """A freeze under way in a thread."""
 
     def __init__(self, driver: LibvirtDriver, asked: Impact) -> None:
-        self._outcomes: list[Outcome] = []
+        self._outcomes: list[ImpactOutcome] = []
         self._thread = threading.Thread(target=lambda: self._outcomes.append(carried_out(driver, asked)), daemon=True)
         self._thread.start()
 
@@ -30,7 +30,7 @@ class Freezing:
     def is_over(self) -> bool:
         return not self._thread.is_alive()
 
-    def outcome(self) -> Outcome:
+    def outcome(self) -> ImpactOutcome:
         self._thread.join(180)
         (outcome,) = self._outcomes
         return outcome
@@ -47,7 +47,7 @@ def test_a_guest_migrated_while_frozen_is_resumed_on_the_other_host(daemons: Dae
     there = daemons.connections["h2"].lookupByName(guest.name)
     assert int(there.info()[0]) == libvirt.VIR_DOMAIN_PAUSED
 
-    assert freezing.outcome() == Done({guest.name: "h2"})
+    assert freezing.outcome() == ImpactDone({guest.name: "h2"})
     assert daemons.running(guest) == ["h2"]
     assert guest.still_runs
 
@@ -61,7 +61,7 @@ def test_a_guest_still_under_migration_when_its_freeze_ends_is_resumed_where_it_
     daemons.migrate(guest, bandwidth=4)
     assert monotonic() - began > 3
 
-    assert freezing.outcome() == Done({guest.name: "h2"})
+    assert freezing.outcome() == ImpactDone({guest.name: "h2"})
     assert daemons.running(guest) == ["h2"]
     assert guest.still_runs
 
@@ -70,21 +70,21 @@ def test_a_new_host_that_is_unreachable_for_a_moment_is_tried_again(
     daemons: Daemons, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The guest has another id there than where it was frozen, and is known all the same."""
-    guest, resume, tried = daemons.boot(), guests.Guest.resume, list[str]()
+    guest, resume, tried = daemons.boot(), guests.LibvirtGuest.resume, list[str]()
 
-    def fail_once(self: guests.Guest) -> None:
+    def fail_once(self: guests.LibvirtGuest) -> None:
         tried.append(self.host)
         if len(tried) == 1:
-            raise Unreachable("the connection was lost")
+            raise LibvirtUnreachable("the connection was lost")
         resume(self)
 
     guest.domain.destroy()
     guest.domain.create()  # a second start, so that its ids on both hosts differ
-    monkeypatch.setattr(guests.Guest, "resume", fail_once)
+    monkeypatch.setattr(guests.LibvirtGuest, "resume", fail_once)
     freezing = Freezing(daemons.driver(), guest.impact(EventType.FREEZE, duration=10))
     wait_for(lambda: guest.state == libvirt.VIR_DOMAIN_PAUSED, "the guest to be frozen")
     daemons.migrate(guest)
 
-    assert freezing.outcome() == Done({guest.name: "h2"})
+    assert freezing.outcome() == ImpactDone({guest.name: "h2"})
     assert tried == ["h2", "h2"]
     assert daemons.running(guest) == ["h2"]

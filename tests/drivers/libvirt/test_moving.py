@@ -9,9 +9,9 @@ from msgspec.structs import replace
 from forewarn.core.model import EventType, Vm
 from forewarn.core.notice import FAILURES
 from forewarn.drivers.libvirt import moving
-from forewarn.drivers.libvirt.guests import Guest
-from forewarn.drivers.libvirt.problems import Unreachable
-from forewarn.node.driver import Done, Failed
+from forewarn.drivers.libvirt.guests import LibvirtGuest
+from forewarn.drivers.libvirt.problems import LibvirtUnreachable
+from forewarn.node.driver import ImpactDone, ImpactFailed
 from tests.drivers.impacts import carried_out, impact
 from tests.drivers.libvirt.machines import FELT, Machines, crash_at, when_ended
 from tests.drivers.libvirt.two_hosts import two_hosts
@@ -29,7 +29,7 @@ def test_a_redeploy_in_place_makes_ephemeral_disks_anew(machines: Machines) -> N
     )
     driver = machines.driver(redeploy="restart", ephemeral_disks=["vdb"])
 
-    assert carried_out(driver, machines.impact(EventType.REDEPLOY, vm)) == Done()
+    assert carried_out(driver, machines.impact(EventType.REDEPLOY, vm)) == ImpactDone()
     assert machines.domain(vm).ID() not in {before, -1}
     assert machines.sizes(kept) == [1 << 20, 1 << 20]
     assert machines.sizes(swap) == [3 << 20, 0]
@@ -42,7 +42,7 @@ def test_a_disk_in_no_pool_cannot_be_made_anew(machines: Machines) -> None:
         machines.driver(redeploy="restart", ephemeral_disks=["vdb"]), machines.impact(EventType.REDEPLOY, vm)
     )
 
-    assert failed == Failed(
+    assert failed == ImpactFailed(
         f"disk /default-pool/{vm.name}-swap.img is in no storage pool of h1; define one for its directory"
     )
     assert machines.times(vm.name, *FELT[EventType.REDEPLOY]) == 0
@@ -55,7 +55,7 @@ def test_a_machine_stopped_by_a_crash_half_way_is_started(machines: Machines, st
     asked = machines.impact(EventType.REDEPLOY, vm)
     crash_at(machines, asked, steps, redeploy="restart")
 
-    assert when_ended(machines.driver(redeploy="restart"), asked) == Done()
+    assert when_ended(machines.driver(redeploy="restart"), asked) == ImpactDone()
     assert machines.state(vm) == libvirt.VIR_DOMAIN_RUNNING
     assert machines.times(vm.name, *FELT[EventType.REDEPLOY]) == 1
 
@@ -69,7 +69,7 @@ def test_a_disk_that_a_crash_left_deleted_is_made_from_the_record(machines: Mach
     crash_at(machines, asked, 2, **settings)
     machines.connection.storageVolLookupByPath(disk).delete()
 
-    assert when_ended(machines.driver(**settings), asked) == Done()
+    assert when_ended(machines.driver(**settings), asked) == ImpactDone()
     assert machines.sizes(disk)[0] == 3 << 20
     assert machines.state(vm) == libvirt.VIR_DOMAIN_RUNNING
 
@@ -80,7 +80,7 @@ def test_a_machine_that_is_off_stays_off_when_its_host_is_redeployed(machines: M
     asked = machines.impact(EventType.REDEPLOY, vm, operation="host redeploy")
 
     done = carried_out(machines.driver(redeploy="restart"), asked)
-    assert done == Done(detail=f"{vm.name} did not run and stays off")
+    assert done == ImpactDone(detail=f"{vm.name} did not run and stays off")
     assert machines.state(vm) == libvirt.VIR_DOMAIN_SHUTOFF
 
 
@@ -89,17 +89,17 @@ def test_a_machine_is_started_once_its_host_answers_again(
 ) -> None:
     """It was stopped by us, and does not stay off because nobody could be reached for a moment."""
     vm = machines.define()
-    start, silences = Guest.start, ["once"]
+    start, silences = LibvirtGuest.start, ["once"]
 
-    def start_or_not(guest: Guest) -> None:
+    def start_or_not(guest: LibvirtGuest) -> None:
         if silences:
             silences.pop()
-            raise Unreachable("libvirt on h1 cannot be reached")
+            raise LibvirtUnreachable("libvirt on h1 cannot be reached")
         start(guest)
 
-    monkeypatch.setattr(Guest, "start", start_or_not)
+    monkeypatch.setattr(LibvirtGuest, "start", start_or_not)
 
-    assert carried_out(machines.driver(redeploy="restart"), machines.impact(EventType.REDEPLOY, vm)) == Done()
+    assert carried_out(machines.driver(redeploy="restart"), machines.impact(EventType.REDEPLOY, vm)) == ImpactDone()
     assert machines.state(vm) == libvirt.VIR_DOMAIN_RUNNING
 
 
@@ -109,7 +109,7 @@ def test_a_machine_that_failed_is_started_anew(machines: Machines, operation: st
     vm = machines.define(starts=False)
     asked = machines.impact(EventType.REDEPLOY, vm, operation=operation)
 
-    assert carried_out(machines.driver(), asked) == Done()
+    assert carried_out(machines.driver(), asked) == ImpactDone()
     assert machines.state(vm) == libvirt.VIR_DOMAIN_RUNNING
 
 
@@ -119,7 +119,7 @@ def test_a_machine_that_libvirt_does_not_keep_is_not_stopped(machines: Machines)
     machines.domain(vm).undefine()
     failed = carried_out(machines.driver(redeploy="restart"), machines.impact(EventType.REDEPLOY, vm))
 
-    assert failed == Failed(f"{vm.name} cannot be started anew: libvirt on h1 does not keep its definition")
+    assert failed == ImpactFailed(f"{vm.name} cannot be started anew: libvirt on h1 does not keep its definition")
     assert machines.state(vm) == libvirt.VIR_DOMAIN_RUNNING
 
 
@@ -132,11 +132,11 @@ def test_a_disk_of_a_machine_that_runs_elsewhere_is_not_made_anew(
     monkeypatch.setattr(moving, "_empty", lambda *given: emptied.append(given))
     driver = two_hosts(tmp_path, "off", "runs", redeploy="restart")
     asked = replace(impact(EventType.REDEPLOY, operation="vm redeploy"), vms=(Vm("web-0", "web", host="h1"),))
-    with driver._workshop._ledger.held(asked.event.id) as page:
-        page.begin(asked)
-        page.note("stopping", "web-0", id="1")
+    with driver._executor._progress_store.held(asked.event.id) as progress_file:
+        progress_file.begin(asked)
+        progress_file.note("stopping", "web-0", id="1")
 
     failed = when_ended(driver, asked)
-    assert failed == Failed("web-0 is active on h2, and is not started a second time on h1")
+    assert failed == ImpactFailed("web-0 is active on h2, and is not started a second time on h1")
     assert emptied == []
     driver.close()

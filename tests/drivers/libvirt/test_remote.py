@@ -7,22 +7,22 @@ from pathlib import Path
 import libvirt
 import pytest
 
-from forewarn.cli.importing.sources import Sources
-from forewarn.core.model import EventType, Seen, Sighting, Vm
+from forewarn.cli.importing.sources import LibvirtSources
+from forewarn.core.model import EventType, Observation, ObservationKind, Vm
 from forewarn.drivers.libvirt.driver import LibvirtDriver
-from forewarn.node.driver import Done, Failed
+from forewarn.node.driver import ImpactDone, ImpactFailed
 from tests.drivers.impacts import carried_out
 from tests.drivers.libvirt.daemons import Daemons
-from tests.drivers.libvirt.doors import SshDoor
 from tests.drivers.libvirt.hypervisor import wait_for
 from tests.drivers.libvirt.machines import when_ended
+from tests.drivers.libvirt.ssh_server import SshServer
 
 pytestmark = pytest.mark.end_to_end
 
 
 @pytest.fixture
-def door(daemons: Daemons, tmp_path: Path) -> Iterator[SshDoor]:
-    door = SshDoor(daemons, tmp_path)
+def door(daemons: Daemons, tmp_path: Path) -> Iterator[SshServer]:
+    door = SshServer(daemons, tmp_path)
     yield door
     door.close()
 
@@ -31,38 +31,38 @@ def driver_to(daemons: Daemons, uri: str) -> LibvirtDriver:
     return daemons.driver(hosts={"h1": uri})
 
 
-def test_machines_behind_ssh_are_driven_and_seen(daemons: Daemons, door: SshDoor) -> None:
+def test_machines_behind_ssh_are_driven_and_seen(daemons: Daemons, door: SshServer) -> None:
     """An event is carried out, what others do is heard, and an import finds the machine."""
     guest = daemons.boot()
     driver = driver_to(daemons, door.uri())
-    seen: list[Sighting] = []
+    seen: list[Observation] = []
     driver.watch(seen.append)
 
-    assert carried_out(driver, guest.impact(EventType.FREEZE, duration=0)) == Done()
-    with Sources([f"h1={door.uri()}"]) as sources:
+    assert carried_out(driver, guest.impact(EventType.FREEZE, duration=0)) == ImpactDone()
+    with LibvirtSources([f"h1={door.uri()}"]) as sources:
         assert [machine.name for machine in sources.look()[0].machines] == [guest.name]
     driver._ours.clear()
     guest.domain.destroy()
-    wait_for(lambda: Seen.STOPPED in [sight.what for sight in seen], "the end of the guest to be seen")
+    wait_for(lambda: ObservationKind.STOPPED in [sight.what for sight in seen], "the end of the guest to be seen")
 
 
-def test_a_conversation_that_was_cut_is_taken_up_again(daemons: Daemons, door: SshDoor) -> None:
+def test_a_conversation_that_was_cut_is_taken_up_again(daemons: Daemons, door: SshServer) -> None:
     """While the door is shut the event fails with that sentence; once it is open the next one is carried out."""
     guest = daemons.boot()
     driver = driver_to(daemons, door.uri())
-    assert carried_out(driver, guest.impact(EventType.FREEZE, duration=0)) == Done()
+    assert carried_out(driver, guest.impact(EventType.FREEZE, duration=0)) == ImpactDone()
     door.cut()
     shut = carried_out(driver, guest.impact(EventType.FREEZE, duration=0))
     door.open()
 
-    assert isinstance(shut, Failed)
+    assert isinstance(shut, ImpactFailed)
     assert "libvirt on h1" in shut.reason
     assert "cannot be reached" in shut.reason
-    assert carried_out(driver, guest.impact(EventType.FREEZE, duration=0)) == Done()
+    assert carried_out(driver, guest.impact(EventType.FREEZE, duration=0)) == ImpactDone()
     assert guest.state == libvirt.VIR_DOMAIN_RUNNING
 
 
-def test_a_guest_that_went_down_while_the_door_was_shut_is_started(daemons: Daemons, door: SshDoor) -> None:
+def test_a_guest_that_went_down_while_the_door_was_shut_is_started(daemons: Daemons, door: SshServer) -> None:
     """A reboot is seen through: the guest is off until its host can be reached again, and no longer."""
     guest = daemons.boot()
     boots, id_, asked = guest.boots, guest.domain.ID(), guest.impact(EventType.REBOOT)
@@ -76,7 +76,7 @@ def test_a_guest_that_went_down_while_the_door_was_shut_is_started(daemons: Daem
     underway.join()
     door.open()
 
-    assert when_ended(driver, asked) == Done()
+    assert when_ended(driver, asked) == ImpactDone()
     guest.wait_for_another_boot(boots)
 
 
@@ -88,7 +88,7 @@ def test_a_guest_that_went_down_while_the_door_was_shut_is_started(daemons: Daem
     ],
 )
 def test_a_door_that_stays_shut_is_told_with_its_remedy(
-    daemons: Daemons, door: SshDoor, which: dict[str, str], remedy: str
+    daemons: Daemons, door: SshServer, which: dict[str, str], remedy: str
 ) -> None:
     """A key that the host does not take, and a host that we do not know: nobody is asked, nothing hangs."""
     (told,) = driver_to(daemons, door.uri(**which)).check((Vm("web-0", "web", "h1"),))

@@ -7,9 +7,9 @@ import pytest
 from msgspec.structs import replace
 
 from forewarn.core.model import EventType, InstanceFacts, Vm
-from forewarn.drivers.libvirt.guests import Guest
-from forewarn.drivers.libvirt.problems import Trouble
-from forewarn.node.driver import Done, Failed
+from forewarn.drivers.libvirt.guests import LibvirtGuest
+from forewarn.drivers.libvirt.problems import LibvirtProblem
+from forewarn.node.driver import ImpactDone, ImpactFailed
 from tests.drivers.impacts import carried_out, impact
 from tests.drivers.libvirt.machines import Machines, when_ended
 from tests.drivers.libvirt.two_hosts import UUID, two_hosts
@@ -19,7 +19,7 @@ def test_an_evicted_machine_is_off_and_kept(machines: Machines) -> None:
     """Deallocated: libvirt still knows it."""
     vm = machines.define()
 
-    assert carried_out(machines.driver(), machines.impact(EventType.PREEMPT, vm)) == Done()
+    assert carried_out(machines.driver(), machines.impact(EventType.PREEMPT, vm)) == ImpactDone()
     assert machines.state(vm) == libvirt.VIR_DOMAIN_SHUTOFF
 
 
@@ -34,13 +34,13 @@ def test_an_evicted_machine_is_saved_where_asked(machines: Machines) -> None:
 def test_a_machine_that_cannot_be_saved_is_not_destroyed(machines: Machines, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whoever wants its memory kept would rather have it run on."""
 
-    def refuse(_: Guest) -> None:
-        raise Trouble("no space left")
+    def refuse(_: LibvirtGuest) -> None:
+        raise LibvirtProblem("no space left")
 
-    monkeypatch.setattr(Guest, "save", refuse)
+    monkeypatch.setattr(LibvirtGuest, "save", refuse)
     vm = machines.define()
 
-    assert carried_out(machines.driver(evict="save"), machines.impact(EventType.PREEMPT, vm)) == Failed(
+    assert carried_out(machines.driver(evict="save"), machines.impact(EventType.PREEMPT, vm)) == ImpactFailed(
         f"no space left; {vm.name} runs on"
     )
     assert machines.state(vm) == libvirt.VIR_DOMAIN_RUNNING
@@ -50,13 +50,13 @@ def test_a_machine_started_again_after_the_eviction_is_left_alone(machines: Mach
     """After a crash, one that has another id was stopped, and is somebody else's business."""
     vm = machines.define()
     asked = machines.impact(EventType.PREEMPT, vm)
-    with machines.driver()._workshop._ledger.held(asked.event.id) as page:
-        page.begin(asked)
-        page.note("stopping", vm.name, id=str(machines.domain(vm).ID()))
+    with machines.driver()._executor._progress_store.held(asked.event.id) as progress_file:
+        progress_file.begin(asked)
+        progress_file.note("stopping", vm.name, id=str(machines.domain(vm).ID()))
     machines.domain(vm).destroy()
     machines.domain(vm).create()
 
-    assert when_ended(machines.driver(), asked) == Done()
+    assert when_ended(machines.driver(), asked) == ImpactDone()
     assert machines.state(vm) == libvirt.VIR_DOMAIN_RUNNING
 
 
@@ -68,7 +68,7 @@ def test_a_deleted_machine_is_gone(machines: Machines, type: EventType, starts: 
     disk = machines.add_disk(vm.name)
     done = carried_out(machines.driver(), machines.impact(type, vm, deletes=True))
 
-    assert done == Done()
+    assert done == ImpactDone()
     assert not machines.is_there(vm)
     assert machines.connection.storageVolLookupByPath(disk).path() == disk
 
@@ -79,7 +79,7 @@ def test_disks_are_deleted_where_asked(machines: Machines) -> None:
     machines.add_disk(vm.name)
     done = carried_out(machines.driver(delete_disks=True), machines.impact(EventType.TERMINATE, vm, deletes=True))
 
-    assert isinstance(done, Done)
+    assert isinstance(done, ImpactDone)
     assert f"a disk stayed: disk /default-pool/{vm.name}-swap.img is in no storage pool of h1" in done.detail
     pool = machines.connection.storagePoolLookupByName("default-pool")
     assert f"{vm.name}.img" not in pool.listVolumes()
@@ -96,15 +96,17 @@ def test_a_machine_that_was_moved_after_a_crash_is_not_called_gone(
     asked = impact(EventType.TERMINATE if deletes else EventType.PREEMPT, operation="vm x")
     vm = Vm("web-0", "web", host="h1", instance=InstanceFacts(vm_id=uuid))
     asked = replace(asked, vms=(vm,), deletes=deletes)
-    with driver._workshop._ledger.held(asked.event.id) as page:
-        page.begin(asked)
-        page.note("deleting" if deletes else "stopping", "web-0", uuid=UUID, **({} if deletes else {"id": "1"}))
+    with driver._executor._progress_store.held(asked.event.id) as progress_file:
+        progress_file.begin(asked)
+        progress_file.note(
+            "deleting" if deletes else "stopping", "web-0", uuid=UUID, **({} if deletes else {"id": "1"})
+        )
 
     ended = when_ended(driver, asked)
     there = [domain.name() for domain in driver._hosts.connection("h2").listAllDomains()]
     if deletes:
-        assert (ended, there) == (Done(), [])
+        assert (ended, there) == (ImpactDone(), [])
     else:
         reason = "web-0 was moved to h2 while it was to be stopped, and is active there"
-        assert (ended, there) == (Failed(reason, {"web-0": "h2"}), ["web-0"])
+        assert (ended, there) == (ImpactFailed(reason, {"web-0": "h2"}), ["web-0"])
     driver.close()

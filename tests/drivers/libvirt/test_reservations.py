@@ -1,7 +1,7 @@
 """Room that a migration under way will take is not given to another."""
 
 from forewarn.core.placement import HostCapacity
-from forewarn.drivers.libvirt.reservations import HostLeft, Reservation, Reservations
+from forewarn.drivers.libvirt.reservations import FreeCapacity, Reservation, Reservations
 
 GIB = 1 << 30
 WEB_0 = Reservation("uuid-0", "web-0", "h2", GIB, 2)
@@ -10,8 +10,8 @@ WEB_1 = Reservation("uuid-1", "web-1", "h2", GIB, 2)
 
 def test_a_machine_that_libvirt_does_not_show_yet_takes_its_room() -> None:
     """Memory and CPUs, of what is free and of what the ratio allows."""
-    assert HostLeft(4 * GIB, 3 * GIB, 8).after([WEB_0]) == HostCapacity(2 * GIB, 6)
-    assert HostLeft(3 * GIB, 4 * GIB, 8).after([WEB_0, WEB_1]) == HostCapacity(GIB, 4)
+    assert FreeCapacity(4 * GIB, 3 * GIB, 8).after([WEB_0]) == HostCapacity(2 * GIB, 6)
+    assert FreeCapacity(3 * GIB, 4 * GIB, 8).after([WEB_0, WEB_1]) == HostCapacity(GIB, 4)
 
 
 def test_a_machine_that_libvirt_shows_is_counted_once() -> None:
@@ -19,8 +19,8 @@ def test_a_machine_that_libvirt_shows_is_counted_once() -> None:
     half = Reservation("uuid-0", "web-0", "h2", GIB, 2, lambda: 50)
     shown = frozenset({"uuid-0"})
 
-    assert HostLeft(4 * GIB, 2 * GIB, 6, shown).after([half]) == HostCapacity(2 * GIB, 6)
-    assert HostLeft(2 * GIB, 4 * GIB, 6, shown).after([half]) == HostCapacity(3 * GIB // 2, 6)
+    assert FreeCapacity(4 * GIB, 2 * GIB, 6, shown).after([half]) == HostCapacity(2 * GIB, 6)
+    assert FreeCapacity(2 * GIB, 4 * GIB, 6, shown).after([half]) == HostCapacity(3 * GIB // 2, 6)
 
 
 def test_room_is_not_reserved_by_what_was_read_before_another_reservation() -> None:

@@ -7,10 +7,10 @@ import pytest
 
 from forewarn.clocks import SystemClock
 from forewarn.config.settings import Settings
-from forewarn.config.values import Endpoint
-from forewarn.control.wish import Wish
-from forewarn.core.facts import Completed, Observed
-from forewarn.core.model import Caller, CallerKind, GroupKind, GroupTerms, Host, Seen
+from forewarn.config.values import ListenAddress
+from forewarn.core.facts import Completed, ObservationRecorded
+from forewarn.core.model import Caller, CallerKind, GroupKind, GroupTerms, Host, ObservationKind
+from forewarn.fleetfile.parser import DesiredFleet
 from forewarn.journal.memory import MemoryJournal
 from forewarn.node.feed import Commit
 from forewarn.wiring import Assembly
@@ -35,15 +35,15 @@ def test_a_guest_that_died_is_started_anew(hypervisor: Hypervisor) -> None:
         facts.extend(fact for entry in commit.entries for fact in entry.facts)
 
     async def play() -> None:
-        settings = Settings(metadata=Endpoint("127.0.0.1", 0))
+        settings = Settings(metadata=ListenAddress("127.0.0.1", 0))
         driver = hypervisor.driver()
         assembly = Assembly(settings, SystemClock(), MemoryJournal(), driver)
         assembly.node.feed.subscribe(Listener(publish))
         await assembly.start()
         try:
             terms = GroupTerms(guest.name, GroupKind.STANDALONE)
-            wished = Wish({"h1": Host("h1")}, {guest.name: terms}, {guest.name: guest.vm})
-            await assembly.declare(wished, Caller(CallerKind.OPERATOR, "root"))
+            desired = DesiredFleet({"h1": Host("h1")}, {guest.name: terms}, {guest.name: guest.vm})
+            await assembly.declare(desired, Caller(CallerKind.OPERATOR, "root"))
             await until(lambda: bool(driver._hosts._open))
             hypervisor.kill(guest)
             await until(lambda: any(isinstance(fact, Completed) for fact in facts))
@@ -51,9 +51,9 @@ def test_a_guest_that_died_is_started_anew(hypervisor: Hypervisor) -> None:
             await assembly.stop()
 
     asyncio.run(play())
-    (seen,) = (fact.sighting for fact in facts if isinstance(fact, Observed))
+    (seen,) = (fact.observation for fact in facts if isinstance(fact, ObservationRecorded))
 
-    assert (seen.vm, seen.what) == (guest.name, Seen.CRASHED)
+    assert (seen.vm, seen.what) == (guest.name, ObservationKind.CRASHED)
     guest.wait_for_another_boot(boots)
 
 

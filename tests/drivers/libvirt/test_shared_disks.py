@@ -9,7 +9,7 @@ import pytest
 from msgspec.structs import replace
 
 from forewarn.core.model import EventType
-from forewarn.node.driver import Done, Impact
+from forewarn.node.driver import Impact, ImpactDone
 from tests.drivers.impacts import carried_out
 from tests.drivers.libvirt.daemons import Daemons
 from tests.drivers.libvirt.hypervisor import Guest
@@ -84,7 +84,7 @@ def test_a_moved_guest_is_restarted_with_its_disk_open_once(daemons: Daemons, mo
     guest = moved.guest
     boots = guest.boots
 
-    assert carried_out(daemons.driver(), guest.impact(EventType.REBOOT)) == Done({guest.name: "h2"})
+    assert carried_out(daemons.driver(), guest.impact(EventType.REBOOT)) == ImpactDone({guest.name: "h2"})
     guest.wait_for_another_boot(boots)
     moved.assert_runs_once()
 
@@ -94,6 +94,6 @@ def test_the_reboot_of_the_old_host_leaves_the_disk_to_the_moved_guest(daemons: 
     guest = moved.guest
     done = carried_out(daemons.driver(), of_host(guest.impact(EventType.REBOOT)))
 
-    assert done == Done({guest.name: "h2"}, f"{guest.name} is on h2, and was left alone")
+    assert done == ImpactDone({guest.name: "h2"}, f"{guest.name} is on h2, and was left alone")
     moved.assert_runs_once()
     assert guest.still_runs

@@ -5,7 +5,7 @@ import pytest
 from msgspec.structs import replace
 
 from forewarn.core.model import EventType, Host
-from forewarn.node.driver import Berth, Done, Failed, Impact
+from forewarn.node.driver import CandidateHost, Impact, ImpactDone, ImpactFailed
 from tests.drivers.impacts import carried_out
 from tests.drivers.libvirt.daemons import Daemons
 from tests.drivers.libvirt.hypervisor import Guest, wait_for
@@ -29,7 +29,7 @@ def strayed(daemons: Daemons) -> Guest:
 def test_a_guest_that_was_moved_by_hand_is_rebooted_where_it_runs(daemons: Daemons, strayed: Guest) -> None:
     """It is not started a second time on its old host, and the new one is told."""
     boots = strayed.boots
-    assert carried_out(daemons.driver(), strayed.impact(EventType.REBOOT)) == Done({strayed.name: "h2"})
+    assert carried_out(daemons.driver(), strayed.impact(EventType.REBOOT)) == ImpactDone({strayed.name: "h2"})
 
     strayed.wait_for_another_boot(boots)
     assert daemons.running(strayed) == ["h2"]
@@ -39,7 +39,7 @@ def test_the_reboot_of_a_host_leaves_guests_of_another_alone(daemons: Daemons, s
     """They are on h2, and h1 is rebooted: nothing is started there, and nothing happens to them."""
     done = carried_out(daemons.driver(), of_host(strayed.impact(EventType.REBOOT), "host reboot"))
 
-    assert done == Done({strayed.name: "h2"}, f"{strayed.name} is on h2, and was left alone")
+    assert done == ImpactDone({strayed.name: "h2"}, f"{strayed.name} is on h2, and was left alone")
     assert daemons.running(strayed) == ["h2"]
     assert strayed.still_runs
 
@@ -50,7 +50,7 @@ def test_a_host_that_does_not_answer_is_named(daemons: Daemons, strayed: Guest, 
     daemons.kill("h2")
     failed = carried_out(daemons.driver(), strayed.impact(type, deletes=type is EventType.TERMINATE, duration=0))
 
-    assert isinstance(failed, Failed)
+    assert isinstance(failed, ImpactFailed)
     assert failed.reason.startswith(f"{strayed.name} is off on h1, and may run on h2: libvirt on h2 (")
     daemons.start("h2")
     assert daemons.running(strayed) == ["h2"]
@@ -64,7 +64,9 @@ def test_a_guest_that_was_moved_by_hand_is_frozen_where_it_runs(daemons: Daemons
     there.domainEventRegisterAny(
         None, libvirt.VIR_DOMAIN_EVENT_ID_LIFECYCLE, lambda *told: paused.append(told[2]), None
     )
-    assert carried_out(daemons.driver(), strayed.impact(EventType.FREEZE, duration=0)) == Done({strayed.name: "h2"})
+    assert carried_out(daemons.driver(), strayed.impact(EventType.FREEZE, duration=0)) == ImpactDone(
+        {strayed.name: "h2"}
+    )
 
     wait_for(lambda: libvirt.VIR_DOMAIN_EVENT_SUSPENDED in paused, "the guest to be paused")
     assert strayed.still_runs
@@ -72,19 +74,19 @@ def test_a_guest_that_was_moved_by_hand_is_frozen_where_it_runs(daemons: Daemons
 
 def test_a_guest_that_was_moved_by_hand_is_evicted_and_deleted(daemons: Daemons, strayed: Guest) -> None:
     """Evicted it runs nowhere; deleted no host defines it."""
-    assert carried_out(daemons.driver(), strayed.impact(EventType.PREEMPT)) == Done({strayed.name: "h2"})
+    assert carried_out(daemons.driver(), strayed.impact(EventType.PREEMPT)) == ImpactDone({strayed.name: "h2"})
     assert daemons.running(strayed) == []
     daemons.connections["h2"].lookupByName(strayed.name).create()
-    assert isinstance(carried_out(daemons.driver(), strayed.impact(EventType.TERMINATE, deletes=True)), Done)
+    assert isinstance(carried_out(daemons.driver(), strayed.impact(EventType.TERMINATE, deletes=True)), ImpactDone)
     assert daemons.where(strayed) == []
 
 
 def test_a_guest_that_is_on_its_target_already_is_not_moved(daemons: Daemons, strayed: Guest) -> None:
     """Somebody moved it there."""
-    asked = strayed.impact(EventType.REDEPLOY, berths=(Berth(Host("h2")),))
+    asked = strayed.impact(EventType.REDEPLOY, candidates=(CandidateHost(Host("h2")),))
     asked = replace(asked, event=replace(asked.event, target="h2"))
 
-    assert carried_out(daemons.driver(), asked) == Done({strayed.name: "h2"})
+    assert carried_out(daemons.driver(), asked) == ImpactDone({strayed.name: "h2"})
     assert strayed.still_runs
 
 
@@ -95,6 +97,6 @@ def test_a_guest_is_rebooted_in_place_while_another_host_is_silent(daemons: Daem
     daemons.kill("h2")
     done = carried_out(daemons.driver(), guest.impact(EventType.REBOOT))
 
-    assert done == Done(detail=f"h2 did not answer, so {guest.name} was rebooted without being off in between")
+    assert done == ImpactDone(detail=f"h2 did not answer, so {guest.name} was rebooted without being off in between")
     guest.wait_for_another_boot(boots)
     assert guest.domain.ID() == id_

@@ -8,7 +8,7 @@ import pytest
 from forewarn.clocks import SystemClock
 from forewarn.core.model import EventType, Host
 from forewarn.drivers.qemu.driver import QemuDriver
-from forewarn.node.driver import Berth, Done, Failed
+from forewarn.node.driver import CandidateHost, ImpactDone, ImpactFailed
 from tests.drivers.impacts import carried_out, impact
 
 
@@ -28,21 +28,21 @@ def test_a_machine_that_is_off_stays_off_through_maintenance(
     """Maintenance of its host is no reason to start it, and does not fail for it."""
     done = carried_out(driver, impact(type_, operation=operation))
 
-    assert done == Done(detail="it did not run and stays off")
+    assert done == ImpactDone(detail="it did not run and stays off")
 
 
 def test_a_machine_that_is_off_leaves_its_host_with_the_others(driver: QemuDriver) -> None:
     """It is recorded on another host, and starts there one day."""
-    moved = impact(EventType.REDEPLOY, operation="host redeploy", berths=(Berth(Host("h2")),))
+    moved = impact(EventType.REDEPLOY, operation="host redeploy", candidates=(CandidateHost(Host("h2")),))
 
-    assert carried_out(driver, moved) == Done({"web-0": "h2"}, "it did not run and stays off")
+    assert carried_out(driver, moved) == ImpactDone({"web-0": "h2"}, "it did not run and stays off")
 
 
 def test_a_restart_of_a_machine_that_is_off_fails(driver: QemuDriver) -> None:
     """Who asks for it wants it to run."""
     failed = carried_out(driver, impact(EventType.REBOOT, operation="vm restart"))
 
-    assert isinstance(failed, Failed)
+    assert isinstance(failed, ImpactFailed)
     assert "there is no machine at" in failed.reason
 
 
@@ -53,5 +53,5 @@ def test_a_machine_is_not_taken_for_off_where_its_monitor_cannot_be(tmp_path: Pa
     failed = carried_out(driver, impact(EventType.REBOOT, operation="host reboot"))
     driver.close()
 
-    assert isinstance(failed, Failed)
+    assert isinstance(failed, ImpactFailed)
     assert failed.reason == f"there is no directory {tmp_path}/wrong; see that 'qmp' of driver 'qemu' is right"

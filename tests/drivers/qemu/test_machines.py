@@ -5,37 +5,37 @@ from pathlib import Path
 
 import pytest
 
-from forewarn.drivers.qemu.machines import Machine
-from forewarn.drivers.qemu.monitors import Monitors, Trouble
+from forewarn.drivers.qemu.machines import QemuMachine
+from forewarn.drivers.qemu.monitors import MonitorProblem, Monitors
 from forewarn.drivers.qemu.settings import QemuSettings
 
 
 @pytest.fixture
-def machine(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Machine]:
+def machine(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[QemuMachine]:
     monitors = Monitors(lambda *_: None)
     settings = QemuSettings(qmp=str(tmp_path / "{vm}.qmp"), timeout=getattr(request, "param", 60))
-    yield Machine(settings, monitors, "web-0", "h1")
+    yield QemuMachine(settings, monitors, "web-0", "h1")
     monitors.close()
 
 
 @pytest.mark.end_to_end
 @pytest.mark.parametrize("machine", [0.2], indirect=True)
-def test_a_command_that_takes_too_long_is_ended(machine: Machine) -> None:
+def test_a_command_that_takes_too_long_is_ended(machine: QemuMachine) -> None:
     """Whose it is and how long it had is said."""
-    with pytest.raises(Trouble, match=r"^'start' \(sleep\) took longer than 0 s for web-0$"):
+    with pytest.raises(MonitorProblem, match=r"^'start' \(sleep\) took longer than 0 s for web-0$"):
         machine.run("start", ["sleep", "60"])
 
 
 @pytest.mark.end_to_end
-def test_the_last_words_of_a_command_that_fails_are_the_reason(machine: Machine) -> None:
+def test_the_last_words_of_a_command_that_fails_are_the_reason(machine: QemuMachine) -> None:
     """What a machine would inherit is a file, so nobody waits for its end."""
-    with pytest.raises(Trouble, match=r"^'start' \(sh\) failed for web-0: no disk$"):
+    with pytest.raises(MonitorProblem, match=r"^'start' \(sh\) failed for web-0: no disk$"):
         machine.run("start", ["sh", "-c", "echo looking >&2; echo no disk >&2; exit 1"])
 
 
-def test_a_command_that_is_not_there_is_said(machine: Machine) -> None:
+def test_a_command_that_is_not_there_is_said(machine: QemuMachine) -> None:
     """With the system's own words."""
     with pytest.raises(
-        Trouble, match=r"^'start' \(/nowhere\) could not be run for web-0: No such file or directory$"
+        MonitorProblem, match=r"^'start' \(/nowhere\) could not be run for web-0: No such file or directory$"
     ):
         machine.run("start", ["/nowhere"])

@@ -15,12 +15,20 @@ from typing import Annotated, Self
 
 import msgspec
 
-from forewarn.agent.handler import Done, Failed, NotBegun, Outcome, Result, Task, Unknowable
-from forewarn.agent.handlers.program import Ended, NotRun, last_line, run
+from forewarn.agent.handler import (
+    HandlerDone,
+    HandlerFailed,
+    HandlerNotBegun,
+    HandlerOutcome,
+    HandlerResult,
+    HandlerUnknown,
+    Task,
+)
+from forewarn.agent.handlers.program import HandlerProgramExit, ProgramNotStarted, last_line, run_program
 from forewarn.config.tables import read_table
 from forewarn.core.errors import BadInput
 from forewarn.core.redaction import scrubbed, secrets_among
-from forewarn.wire.shown import shown_event
+from forewarn.wire.event_json import make_event_json
 
 _OWNER = "handler 'command'"
 _KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -32,7 +40,7 @@ _MOST_KEPT = 16 * 1024
 Words = Annotated[list[str], msgspec.Meta(min_length=1)]
 
 
-class CommandSettings(msgspec.Struct, frozen=True):
+class CommandHandlerSettings(msgspec.Struct, frozen=True):
     """The programs, and how they are run."""
 
     do: Words
@@ -50,14 +58,14 @@ class CommandSettings(msgspec.Struct, frozen=True):
 class CommandHandler:
     """Has programs of the VM's owner get ready and put back."""
 
-    def __init__(self, settings: CommandSettings) -> None:
+    def __init__(self, settings: CommandHandlerSettings) -> None:
         self.repeats = not settings.outcome if settings.repeats is None else settings.repeats
         self.shared = settings.shared
         self._settings = settings
 
     @classmethod
     def from_settings(cls, settings: dict[str, object], directory: Path) -> Self:
-        read = read_table(_OWNER, settings, CommandSettings)
+        read = read_table(_OWNER, settings, CommandHandlerSettings)
         for name in ("do", "undo", "outcome"):
             words: list[str] = getattr(read, name)
             if words and (not words[0] or "\0" in "".join(words)):
@@ -72,47 +80,47 @@ class CommandHandler:
             raise BadInput(f"setting 'repeats' of {_OWNER}: what repeats is never asked for its 'outcome'; drop one")
         return cls(read)
 
-    def do(self, task: Task) -> Result:
+    def do(self, task: Task) -> HandlerResult:
         return self._result(self._settings.do, task)
 
-    def undo(self, task: Task) -> Result:
-        return self._result(self._settings.undo, task) if self._settings.undo else Done()
+    def undo(self, task: Task) -> HandlerResult:
+        return self._result(self._settings.undo, task) if self._settings.undo else HandlerDone()
 
-    def outcome_of(self, task: Task) -> Outcome:
+    def outcome_of(self, task: Task) -> HandlerOutcome:
         if not self._settings.outcome:
-            return Unknowable("no program is named that could tell; see 'outcome' of the handler 'command'")
+            return HandlerUnknown("no program is named that could tell; see 'outcome' of the handler 'command'")
         try:
             ended = self._run(self._settings.outcome, task)
-        except NotRun as error:
-            return Unknowable(str(error))
+        except ProgramNotStarted as error:
+            return HandlerUnknown(str(error))
         if ended.cut_off:
-            return Unknowable(f"{self._settings.outcome[0]} {ended.problem}")
+            return HandlerUnknown(f"{self._settings.outcome[0]} {ended.problem}")
         match ended.exit:
             case 0:
                 return _done(ended)
             case 1:
-                return Failed(last_line(ended.stderr) or f"{self._settings.outcome[0]} says that it failed")
+                return HandlerFailed(last_line(ended.stderr) or f"{self._settings.outcome[0]} says that it failed")
             case 3:
-                return NotBegun()
+                return HandlerNotBegun()
             case _:
-                return Unknowable(f"{self._settings.outcome[0]} {ended.problem}")
+                return HandlerUnknown(f"{self._settings.outcome[0]} {ended.problem}")
 
     def close(self) -> None:
         pass
 
-    def _result(self, argv: list[str], task: Task) -> Result:
+    def _result(self, argv: list[str], task: Task) -> HandlerResult:
         try:
             ended = self._run(argv, task)
-        except NotRun as error:
-            return Failed(str(error))
-        return Failed(f"{argv[0]} {ended.problem}") if ended.problem else _done(ended)
+        except ProgramNotStarted as error:
+            return HandlerFailed(str(error))
+        return HandlerFailed(f"{argv[0]} {ended.problem}") if ended.problem else _done(ended)
 
-    def _run(self, argv: list[str], task: Task) -> Ended:
-        ended = run(
+    def _run(self, argv: list[str], task: Task) -> HandlerProgramExit:
+        ended = run_program(
             argv,
             task,
-            said=msgspec.json.encode(shown_event(task.event)),
-            environment=dict(os.environ) | self._settings.environment | told(task),
+            said=msgspec.json.encode(make_event_json(task.event)),
+            environment=dict(os.environ) | self._settings.environment | environment_of(task),
             directory=self._settings.directory,
             grace=self._settings.grace.total_seconds(),
         )
@@ -120,9 +128,9 @@ class CommandHandler:
         return ended._replace(stderr=scrubbed(ended.stderr, secrets_among(self._settings.environment)))
 
 
-def told(task: Task) -> dict[str, str]:
+def environment_of(task: Task) -> dict[str, str]:
     """Return what a program finds in its environment; the whole event is on its stdin."""
-    event = shown_event(task.event)
+    event = make_event_json(task.event)
     left = (task.deadline - datetime.now(UTC)).total_seconds()
     words = {
         "FOREWARN_EVENT_ID": event.event_id,
@@ -143,24 +151,24 @@ def told(task: Task) -> dict[str, str]:
     return {name: value.replace("\0", "")[:LONGEST_VALUE] for name, value in words.items()}
 
 
-def _done(ended: Ended) -> Done:
+def _done(ended: HandlerProgramExit) -> HandlerDone:
     said = ended.stdout.strip()
     if not said.startswith("{"):
-        return Done(detail=last_line(said))
+        return HandlerDone(detail=last_line(said))
     try:
         found: dict[str, str | int | float | bool | None] = msgspec.json.decode(
             said, type=dict[str, str | int | float | bool | None]
         )
     except msgspec.DecodeError as error:
         # What was to be done is done; only the words are lost.
-        return Done(detail=f"its answer could not be read, and nothing is kept: {error}")
+        return HandlerDone(detail=f"its answer could not be read, and nothing is kept: {error}")
     kept = {
         name: value if isinstance(value, str) else msgspec.json.encode(value).decode()
         for name, value in found.items()
         if _KEY.fullmatch(name)
     }
     if len(said.encode()) > _MOST_KEPT:
-        return Done(detail=f"its answer is longer than {_MOST_KEPT // 1024} KiB, and nothing is kept")
+        return HandlerDone(detail=f"its answer is longer than {_MOST_KEPT // 1024} KiB, and nothing is kept")
     strange = sorted(found.keys() - kept.keys())
     detail = f"not kept, because a name has letters, digits and _ only: {strange[0]!r}" if strange else ""
-    return Done(kept, detail[:500])
+    return HandlerDone(kept, detail[:500])

@@ -11,10 +11,16 @@ from typing import Annotated, Literal, Self
 
 import msgspec
 
-from forewarn.agent.handler import Done, Failed, NotBegun, Outcome, Result, Task
-from forewarn.agent.handlers.claims import Claims
-from forewarn.agent.handlers.haproxy_socket import AdminSocket, Declined, Missing, ServerState, Unanswered
-from forewarn.agent.handlers.polling import patience, polls
+from forewarn.agent.handler import HandlerDone, HandlerFailed, HandlerNotBegun, HandlerOutcome, HandlerResult, Task
+from forewarn.agent.handlers.haproxy_socket import (
+    HaproxyAdminSocket,
+    HaproxyRefused,
+    HaproxyServerMissing,
+    HaproxyServerState,
+    HaproxyUnreachable,
+)
+from forewarn.agent.handlers.polling import polls, question_timeout
+from forewarn.agent.handlers.undo_log import UndoLog
 from forewarn.config.tables import read_table
 from forewarn.core.errors import BadInput
 
@@ -45,8 +51,8 @@ class HaproxyHandler:
 
     def __init__(self, settings: HaproxySettings, directory: Path) -> None:
         self._settings = settings
-        self._admin = AdminSocket(settings.socket)
-        self._claims = Claims(directory)
+        self._admin = HaproxyAdminSocket(settings.socket)
+        self._claims = UndoLog(directory)
 
     @classmethod
     def from_settings(cls, settings: dict[str, object], directory: Path) -> Self:
@@ -60,23 +66,25 @@ class HaproxyHandler:
             raise BadInput("setting 'poll' of handler 'haproxy' is too short; give 0.05s or more")
         return cls(read, directory)
 
-    def do(self, task: Task) -> Result:
+    def do(self, task: Task) -> HandlerResult:
         try:
             claimed = self._drain(task)
             left: dict[str, int] = {}
             for _ in polls(task, self._settings.poll):
                 left = self._sessions(task)
                 if sum(left.values()) <= self._settings.until_sessions:
-                    return Done(claimed, _show(left))
-        except (Declined, Unanswered) as error:
-            return Failed(str(error))
+                    return HandlerDone(claimed, _show(left))
+        except (HaproxyRefused, HaproxyUnreachable) as error:
+            return HandlerFailed(str(error))
         if task.stopping.is_set():
-            return Failed(f"the agent stopped while it waited for {_show(left)}")
+            return HandlerFailed(f"the agent stopped while it waited for {_show(left)}")
         if self._settings.on_deadline == "go-on":
-            return Done(claimed, f"the time was over with {_show(left)}")
-        return Failed(f"the time was over with {_show(left)}; see 'until_sessions', 'on_deadline' and 'timeout'")
+            return HandlerDone(claimed, f"the time was over with {_show(left)}")
+        return HandlerFailed(
+            f"the time was over with {_show(left)}; see 'until_sessions', 'on_deadline' and 'timeout'"
+        )
 
-    def undo(self, task: Task) -> Result:
+    def undo(self, task: Task) -> HandlerResult:
         claimed = task.kept | self._claims.read()
         readied: list[str] = []
         trouble = ""
@@ -87,18 +95,18 @@ class HaproxyHandler:
                     if self._make_ready(server, task):
                         readied.append(server)
                     del claimed[server]
-            except Declined as error:
-                return Failed(str(error))
-            except Unanswered as error:
+            except HaproxyRefused as error:
+                return HandlerFailed(str(error))
+            except HaproxyUnreachable as error:
                 trouble = str(error)
                 continue
             finally:
                 self._claims.write(claimed)
-            return Done(detail=f"ready again: {', '.join(readied)}" if readied else "")
-        return Failed(trouble)
+            return HandlerDone(detail=f"ready again: {', '.join(readied)}" if readied else "")
+        return HandlerFailed(trouble)
 
-    def outcome_of(self, task: Task) -> Outcome:
-        return NotBegun()
+    def outcome_of(self, task: Task) -> HandlerOutcome:
+        return HandlerNotBegun()
 
     def close(self) -> None:
         pass
@@ -107,33 +115,35 @@ class HaproxyHandler:
         """Drain what takes new sessions; return all servers drained in our name, with the state they had."""
         # All states first: one wrong name leaves every server as it is.
         states = {server: self._state(server, task) for server in self._settings.servers}
-        ready = [server for server, state in states.items() if state is ServerState.READY]
-        claimed = self._claims.read() | dict.fromkeys(ready, ServerState.READY.value)
+        ready = [server for server, state in states.items() if state is HaproxyServerState.READY]
+        claimed = self._claims.read() | dict.fromkeys(ready, HaproxyServerState.READY.value)
         self._claims.write(claimed)
         for server in ready:
-            self._admin.set_state(server, ServerState.DRAIN, patience(task, _LONGEST_ANSWER))
+            self._admin.set_state(server, HaproxyServerState.DRAIN, question_timeout(task, _LONGEST_ANSWER))
         return claimed
 
     def _sessions(self, task: Task) -> dict[str, int]:
         """Return the sessions left on each server; raise Declined if one takes new sessions again."""
         for server in self._settings.servers:
-            if self._state(server, task) is ServerState.READY:
-                raise Declined(f"{server} takes new sessions again: HAProxy was reloaded, or somebody made it ready")
-        sessions = self._admin.sessions(patience(task, _LONGEST_ANSWER))
+            if self._state(server, task) is HaproxyServerState.READY:
+                raise HaproxyRefused(
+                    f"{server} takes new sessions again: HAProxy was reloaded, or somebody made it ready"
+                )
+        sessions = self._admin.sessions(question_timeout(task, _LONGEST_ANSWER))
         return {server: sessions.get(server, 0) for server in self._settings.servers}
 
     def _make_ready(self, server: str, task: Task) -> bool:
         """Make a server ready that is still drained; tell whether it was."""
         try:
-            if self._state(server, task) is not ServerState.DRAIN:
+            if self._state(server, task) is not HaproxyServerState.DRAIN:
                 return False
-        except Missing:
+        except HaproxyServerMissing:
             return False  # what is no longer there is not drained either
-        self._admin.set_state(server, ServerState.READY, patience(task, _LONGEST_ANSWER))
+        self._admin.set_state(server, HaproxyServerState.READY, question_timeout(task, _LONGEST_ANSWER))
         return True
 
-    def _state(self, server: str, task: Task) -> ServerState:
-        return self._admin.state(server, patience(task, _LONGEST_ANSWER))
+    def _state(self, server: str, task: Task) -> HaproxyServerState:
+        return self._admin.state(server, question_timeout(task, _LONGEST_ANSWER))
 
 
 def _show(left: dict[str, int]) -> str:

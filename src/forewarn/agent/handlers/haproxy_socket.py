@@ -13,19 +13,19 @@ _FORCED_MAINTENANCE = 0x01
 _FORCED_DRAIN = 0x08
 
 
-class Unanswered(ForewarnError):
+class HaproxyUnreachable(ForewarnError):
     """HAProxy cannot be reached."""
 
 
-class Declined(ForewarnError):
+class HaproxyRefused(ForewarnError):
     """HAProxy does not do what it was asked for."""
 
 
-class Missing(Declined):
+class HaproxyServerMissing(HaproxyRefused):
     """HAProxy has no such backend or server."""
 
 
-class ServerState(StrEnum):
+class HaproxyServerState(StrEnum):
     """What people have said of a server, whatever its health."""
 
     READY = "ready"
@@ -33,14 +33,14 @@ class ServerState(StrEnum):
     MAINTENANCE = "maint"
 
 
-class AdminSocket:
+class HaproxyAdminSocket:
     """Asks HAProxy, over a new connection each time, as ``socat`` would."""
 
     def __init__(self, address: str) -> None:
         self._address = address
         self._peer: str | tuple[str, int] = address if "/" in address else _host_and_port(address)
 
-    def state(self, server: str, patience: float) -> ServerState:
+    def state(self, server: str, patience: float) -> HaproxyServerState:
         """Return the state of ``backend/server``."""
         backend, _, name = server.partition("/")
         answer = self._ask(f"show servers state {backend}", patience)
@@ -51,15 +51,15 @@ class AdminSocket:
         rows = [dict(zip(columns, line.split(), strict=False)) for line in lines[2:] if line]
         found = {row["srv_name"]: int(row["srv_admin_state"]) for row in rows}
         if name not in found:
-            raise Missing(
+            raise HaproxyServerMissing(
                 f"HAProxy at {self._address} has no server {name!r} in backend {backend!r}"
                 f" (it has {', '.join(found)}){nearest(name, found)}"
             )
         if found[name] & _FORCED_MAINTENANCE:
-            return ServerState.MAINTENANCE
-        return ServerState.DRAIN if found[name] & _FORCED_DRAIN else ServerState.READY
+            return HaproxyServerState.MAINTENANCE
+        return HaproxyServerState.DRAIN if found[name] & _FORCED_DRAIN else HaproxyServerState.READY
 
-    def set_state(self, server: str, state: ServerState, patience: float) -> None:
+    def set_state(self, server: str, state: HaproxyServerState, patience: float) -> None:
         if answer := self._ask(f"set server {server} state {state}", patience):
             self._decline(server, answer)
 
@@ -80,22 +80,22 @@ class AdminSocket:
                 while (more := connection.recv(65_536)) and len(answer) < LONGEST_ANSWER:
                     answer += more
         except FileNotFoundError:
-            raise Unanswered(
+            raise HaproxyUnreachable(
                 f"there is no admin socket {self._address}; start HAProxy, or name the path of its 'stats socket'"
             ) from None
         except PermissionError:
-            raise Unanswered(
+            raise HaproxyUnreachable(
                 f"the admin socket {self._address} may not be opened;"
                 " let the agent's user in with 'user', 'group' or 'mode' of HAProxy's 'stats socket'"
             ) from None
         except TimeoutError:
-            raise Unanswered(f"HAProxy at {self._address} did not answer within {patience:.1f} s") from None
+            raise HaproxyUnreachable(f"HAProxy at {self._address} did not answer within {patience:.1f} s") from None
         except OSError as error:
-            raise Unanswered(
+            raise HaproxyUnreachable(
                 f"HAProxy at {self._address} cannot be reached: {error.strerror or error}; see that it runs"
             ) from None
         if not answer:
-            raise Unanswered(f"HAProxy at {self._address} closed the connection without an answer")
+            raise HaproxyUnreachable(f"HAProxy at {self._address} closed the connection without an answer")
         return answer.decode(errors="replace").strip()
 
     def _connect(self, patience: float) -> socket.socket:
@@ -115,13 +115,15 @@ class AdminSocket:
     def _decline(self, server: str, answer: str) -> NoReturn:
         said = answer.partition("\n")[0].strip().rstrip(".")
         if said == "Permission denied":
-            raise Declined(
+            raise HaproxyRefused(
                 f"HAProxy at {self._address} says {said!r} about {server};"
                 " its 'stats socket' needs 'level admin' to change servers"
             )
         if said in ("Can't find backend", "No such backend", "No such server"):
-            raise Missing(f"HAProxy at {self._address} says \"{said}\" about {server}; name it as 'show stat' does")
-        raise Declined(f'HAProxy at {self._address} says "{said}" about {server}')
+            raise HaproxyServerMissing(
+                f"HAProxy at {self._address} says \"{said}\" about {server}; name it as 'show stat' does"
+            )
+        raise HaproxyRefused(f'HAProxy at {self._address} says "{said}" about {server}')
 
 
 def _host_and_port(address: str) -> tuple[str, int]:

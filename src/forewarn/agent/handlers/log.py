@@ -13,11 +13,19 @@ from typing import Literal, Self
 
 import msgspec
 
-from forewarn.agent.handler import Direction, Done, Failed, Outcome, Result, Task, Unknowable
-from forewarn.agent.handlers.polling import patience
+from forewarn.agent.handler import (
+    Direction,
+    HandlerDone,
+    HandlerFailed,
+    HandlerOutcome,
+    HandlerResult,
+    HandlerUnknown,
+    Task,
+)
+from forewarn.agent.handlers.polling import question_timeout
 from forewarn.config.tables import read_table
 from forewarn.core.errors import BadInput, ForewarnError
-from forewarn.wire.shown import ShownEvent, shown_event
+from forewarn.wire.event_json import EventJson, make_event_json
 
 _OWNER = "handler 'log'"
 _LONGEST = 2.0
@@ -44,13 +52,13 @@ class LogSettings(msgspec.Struct, frozen=True):
     facility: Facility = "daemon"
 
 
-class Record(msgspec.Struct, frozen=True):
+class EventLogRecord(msgspec.Struct, frozen=True):
     """One line of a log."""
 
     time: str
     vm: str
     direction: Direction
-    event: ShownEvent
+    event: EventJson
 
 
 class LogHandler:
@@ -72,25 +80,25 @@ class LogHandler:
             raise BadInput(f"setting 'path' or 'identifier' of {_OWNER} has a character that cannot stand there")
         return cls(read)
 
-    def do(self, task: Task) -> Result:
+    def do(self, task: Task) -> HandlerResult:
         return self._write(task)
 
-    def undo(self, task: Task) -> Result:
+    def undo(self, task: Task) -> HandlerResult:
         return self._write(task)
 
-    def outcome_of(self, task: Task) -> Outcome:
-        return Unknowable("a record is simply written again")
+    def outcome_of(self, task: Task) -> HandlerOutcome:
+        return HandlerUnknown("a record is simply written again")
 
     def close(self) -> None:
         pass
 
-    def _write(self, task: Task) -> Result:
+    def _write(self, task: Task) -> HandlerResult:
         settings = self._settings
-        record = Record(
+        record = EventLogRecord(
             datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z"),
             task.vm,
             task.direction,
-            shown_event(task.event),
+            make_event_json(task.event),
         )
         place = settings.path or _SOCKETS.get(settings.to, settings.to)
         try:
@@ -101,13 +109,15 @@ class LogHandler:
                     print(msgspec.json.encode(record).decode(), flush=True)  # noqa: T201 asked for
                 case "syslog":
                     priority = _FACILITIES[settings.facility] * 8 + _LEVELS.index(settings.level)
-                    send(place, syslog_message(record, priority, settings.identifier), patience(task, _LONGEST))
+                    send(
+                        place, syslog_message(record, priority, settings.identifier), question_timeout(task, _LONGEST)
+                    )
                 case "journald":
                     fields = journal_fields(record, _LEVELS.index(settings.level), settings.identifier)
-                    send(place, journal_message(fields), patience(task, _LONGEST))
+                    send(place, journal_message(fields), question_timeout(task, _LONGEST))
         except (OSError, ForewarnError) as error:
-            return Failed(f"{place} could not be written: {getattr(error, 'strerror', None) or error}")
-        return Done(detail=f"written to {place}")
+            return HandlerFailed(f"{place} could not be written: {getattr(error, 'strerror', None) or error}")
+        return HandlerDone(detail=f"written to {place}")
 
 
 def append(path: Path, line: bytes) -> None:
@@ -147,7 +157,7 @@ def send(place: str, message: bytes, seconds: float) -> None:
         sender.send(message)
 
 
-def sentence(record: Record) -> str:
+def sentence(record: EventLogRecord) -> str:
     """Say a record in words."""
     event = record.event
     if record.direction is Direction.UNDO:
@@ -157,7 +167,7 @@ def sentence(record: Record) -> str:
     return f"{event.event_type} of {', '.join(event.resources)} {when} ({event.event_id}){said}"
 
 
-def syslog_message(record: Record, priority: int, identifier: str) -> bytes:
+def syslog_message(record: EventLogRecord, priority: int, identifier: str) -> bytes:
     """Return a message as the C library writes it, with the record as JSON; JSON has no line breaks."""
     now = datetime.now().astimezone()
     month = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")[now.month - 1]
@@ -165,7 +175,7 @@ def syslog_message(record: Record, priority: int, identifier: str) -> bytes:
     return f"<{priority}>{when} {identifier}[{os.getpid()}]: ".encode() + msgspec.json.encode(record)
 
 
-def journal_fields(record: Record, priority: int, identifier: str) -> dict[str, str]:
+def journal_fields(record: EventLogRecord, priority: int, identifier: str) -> dict[str, str]:
     event = record.event
     return {
         "MESSAGE": sentence(record),

@@ -10,10 +10,10 @@ from typing import Self
 
 import msgspec
 
-from forewarn.agent.handler import Done, Failed, NotBegun, Outcome, Result, Task
+from forewarn.agent.handler import HandlerDone, HandlerFailed, HandlerNotBegun, HandlerOutcome, HandlerResult, Task
 from forewarn.agent.handlers import pacemaker_tools as tools
-from forewarn.agent.handlers.claims import Claims
 from forewarn.agent.handlers.polling import polls
+from forewarn.agent.handlers.undo_log import UndoLog
 from forewarn.config.tables import read_table
 from forewarn.core.errors import BadInput
 
@@ -34,7 +34,7 @@ class PacemakerHandler:
 
     def __init__(self, settings: PacemakerSettings, directory: Path) -> None:
         self._settings = settings
-        self._claims = Claims(directory)
+        self._claims = UndoLog(directory)
 
     @classmethod
     def from_settings(cls, settings: dict[str, object], directory: Path) -> Self:
@@ -47,7 +47,7 @@ class PacemakerHandler:
             raise BadInput("setting 'poll' of handler 'pacemaker' is too short; give 0.05s or more")
         return cls(read, directory)
 
-    def do(self, task: Task) -> Result:
+    def do(self, task: Task) -> HandlerResult:
         try:
             node = self._settings.node or tools.own_node(task)
             claimed = self._claims.read()
@@ -56,10 +56,10 @@ class PacemakerHandler:
                 self._claims.write(claimed)
                 tools.set_standby(node, task)
             return self._wait(node, claimed, task)
-        except tools.ToolFailed as error:
-            return Failed(str(error))
+        except tools.PacemakerToolFailed as error:
+            return HandlerFailed(str(error))
 
-    def undo(self, task: Task) -> Result:
+    def undo(self, task: Task) -> HandlerResult:
         claimed = task.kept | self._claims.read()
         ended: list[str] = []
         trouble = ""
@@ -71,24 +71,24 @@ class PacemakerHandler:
                         tools.end_standby(node, task)
                         ended.append(node)
                     del claimed[node]
-            except tools.ToolFailed as error:
+            except tools.PacemakerToolFailed as error:
                 trouble = str(error)
                 continue
             finally:
                 self._claims.write(claimed)
-            return Done(detail=f"standby ended: {', '.join(ended)}" if ended else "")
-        return Failed(trouble)
+            return HandlerDone(detail=f"standby ended: {', '.join(ended)}" if ended else "")
+        return HandlerFailed(trouble)
 
-    def outcome_of(self, task: Task) -> Outcome:
-        return NotBegun()
+    def outcome_of(self, task: Task) -> HandlerOutcome:
+        return HandlerNotBegun()
 
     def close(self) -> None:
         pass
 
-    def _wait(self, node: str, claimed: dict[str, str], task: Task) -> Result:
+    def _wait(self, node: str, claimed: dict[str, str], task: Task) -> HandlerResult:
         """Wait until nothing runs on the node, and nothing moves any more."""
-        here: list[tools.Resource] = []
-        moving: list[tools.Resource] = []
+        here: list[tools.ClusterResource] = []
+        moving: list[tools.ClusterResource] = []
         was_settled = False
         for _ in polls(task, self._settings.poll):
             known = tools.resources(task)
@@ -97,16 +97,18 @@ class PacemakerHandler:
             is_settled = not here and not moving
             # Between its stop here and its start there, a resource looks settled for an instant: look twice.
             if is_settled and was_settled:
-                return Done(claimed, f"nothing runs on {node}")
+                return HandlerDone(claimed, f"nothing runs on {node}")
             was_settled = is_settled
         if not here:
-            return Done(claimed, f"nothing runs on {node}" + (f"; elsewhere {_show(moving)}" if moving else ""))
+            return HandlerDone(
+                claimed, f"nothing runs on {node}" + (f"; elsewhere {_show(moving)}" if moving else "")
+            )
         if task.stopping.is_set():
-            return Failed(f"the agent stopped while it waited for {_show(here)} to leave {node}")
-        return Failed(f"the time was over before all had left {node}: {_show(here)}")
+            return HandlerFailed(f"the agent stopped while it waited for {_show(here)} to leave {node}")
+        return HandlerFailed(f"the time was over before all had left {node}: {_show(here)}")
 
 
-def _show(resources: list[tools.Resource]) -> str:
+def _show(resources: list[tools.ClusterResource]) -> str:
     return ", ".join(
         f"{each.id} {each.role.lower()}" + ("" if each.is_managed else " (not managed)") for each in resources
     )

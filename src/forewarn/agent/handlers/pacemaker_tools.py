@@ -7,8 +7,8 @@ from xml.etree.ElementTree import ParseError, fromstring
 import msgspec
 
 from forewarn.agent.handler import Task
-from forewarn.agent.handlers.polling import patience
-from forewarn.agent.handlers.program import NotRun, last_line, run
+from forewarn.agent.handlers.polling import question_timeout
+from forewarn.agent.handlers.program import ProgramNotStarted, last_line, run_program
 from forewarn.core.errors import ForewarnError
 
 # Pacemaker's exit code for a cluster that runs not here, or does not let this user in.
@@ -21,11 +21,11 @@ _MOST = 64 << 20
 _MOVING = frozenset({"Starting", "Stopping", "Promoting", "Demoting", "Migrating"})
 
 
-class ToolFailed(ForewarnError):
+class PacemakerToolFailed(ForewarnError):
     """A tool of Pacemaker's did not do what it was asked for."""
 
 
-class Resource(msgspec.Struct, frozen=True):
+class ClusterResource(msgspec.Struct, frozen=True):
     """One instance of a resource, as the cluster sees it now."""
 
     id: str
@@ -63,20 +63,22 @@ def end_standby(node: str, task: Task) -> None:
     _run(["crm_attribute", "--node", node, "--name", "standby", "--delete", "--lifetime", "forever"], task)
 
 
-def resources(task: Task) -> list[Resource]:
+def resources(task: Task) -> list[ClusterResource]:
     return read_resources(_run(["crm_mon", "--one-shot", "--output-as=xml"], task))
 
 
-def read_resources(xml: str) -> list[Resource]:
+def read_resources(xml: str) -> list[ClusterResource]:
     """Return every instance in what ``crm_mon`` wrote, those in groups, clones and bundles too."""
     try:
         found = fromstring(xml).find("resources")  # noqa: S314 a tool of this machine wrote it
     except ParseError as error:
-        raise ToolFailed(f"what crm_mon wrote cannot be read: {error}; see that it knows --output-as=xml") from None
+        raise PacemakerToolFailed(
+            f"what crm_mon wrote cannot be read: {error}; see that it knows --output-as=xml"
+        ) from None
     if found is None:
         return []
     return [
-        Resource(
+        ClusterResource(
             id=each.get("id", ""),
             role=each.get("role", ""),
             nodes=tuple(node.get("name", "") for node in each.iterfind("node")),
@@ -89,21 +91,21 @@ def read_resources(xml: str) -> list[Resource]:
 def _run(argv: list[str], task: Task) -> str:
     """Return what a tool printed; raise ToolFailed with its last words if it failed, or took too long."""
     if which(argv[0]) is None:
-        raise ToolFailed(
+        raise PacemakerToolFailed(
             f"there is no {argv[0]} on this machine; install Pacemaker's command line tools (pacemaker-cli-utils)"
         )
     # What ends it in time takes its share of the time too.
-    seconds = patience(task, _LONGEST_ANSWER) + 2 * _GRACE
+    seconds = question_timeout(task, _LONGEST_ANSWER) + 2 * _GRACE
     soon = msgspec.structs.replace(task, deadline=datetime.now(UTC) + timedelta(seconds=seconds))
     try:
-        ended = run(argv, soon, grace=_GRACE, most=_MOST)
-    except NotRun as error:
-        raise ToolFailed(str(error)) from None
+        ended = run_program(argv, soon, grace=_GRACE, most=_MOST)
+    except ProgramNotStarted as error:
+        raise PacemakerToolFailed(str(error)) from None
     if not ended.problem:
         return ended.stdout.strip()
     if ended.exit == _NOT_CONNECTED:
-        raise ToolFailed(
+        raise PacemakerToolFailed(
             f"Pacemaker does not answer on this machine ({last_line(ended.stderr)});"
             " see that it runs, and that the agent is root or in the group haclient"
         )
-    raise ToolFailed(f"{argv[0]} {ended.problem}")
+    raise PacemakerToolFailed(f"{argv[0]} {ended.problem}")

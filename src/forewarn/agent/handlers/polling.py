@@ -25,7 +25,7 @@ def is_over(task: Task) -> bool:
     return _left(task) <= 0
 
 
-def patience(task: Task, longest: float) -> float:
+def question_timeout(task: Task, longest: float) -> float:
     """Return how many seconds a single question may take."""
     return max(_LEAST, min(longest, _left(task)))
 

@@ -18,7 +18,7 @@ _CLOCKS_AGREE = 2.0
 """Seconds by which a process may seem to be younger than the file that its id stands in."""
 
 
-class Trouble(ForewarnError):
+class ProcessProblem(ForewarnError):
     """A process cannot be found or signalled."""
 
 
@@ -40,7 +40,7 @@ class Process(msgspec.Struct, frozen=True):
         except ProcessLookupError:
             return False
         except OSError as error:
-            raise Trouble(f"process {self.id} cannot be signalled: {error.strerror}") from None
+            raise ProcessProblem(f"process {self.id} cannot be signalled: {error.strerror}") from None
         try:
             # From here on the descriptor means one process, so that what is looked at is what is signalled.
             if not self.is_alive:
@@ -49,7 +49,9 @@ class Process(msgspec.Struct, frozen=True):
         except ProcessLookupError:
             return False
         except PermissionError:
-            raise Trouble(f"process {self.id} may not be signalled; run the agent as its user, or as root") from None
+            raise ProcessProblem(
+                f"process {self.id} may not be signalled; run the agent as its user, or as root"
+            ) from None
         finally:
             os.close(descriptor)
         return True
@@ -63,10 +65,10 @@ def in_file(path: Path) -> list[Process]:
     except FileNotFoundError:
         return []
     except OSError as error:
-        raise Trouble(f"{path} cannot be read: {error.strerror}") from None
+        raise ProcessProblem(f"{path} cannot be read: {error.strerror}") from None
     words = text.split()
     if not words or not words[0].isascii() or not words[0].isdigit():
-        raise Trouble(f"{path} holds no process id; see 'pid_file' of the handler")
+        raise ProcessProblem(f"{path} holds no process id; see 'pid_file' of the handler")
     process = _look_at(int(words[0]))
     if process is None or _began_at(process) > written + _CLOCKS_AGREE:
         return []
@@ -88,12 +90,12 @@ def boot_id() -> str:
     try:
         return (_PROC / "sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
     except FileNotFoundError:
-        raise Trouble(_NO_PROC) from None
+        raise ProcessProblem(_NO_PROC) from None
 
 
 def _those(fits: Callable[[int], bool]) -> list[Process]:
     if not (_PROC / "self/stat").exists():
-        raise Trouble(_NO_PROC)
+        raise ProcessProblem(_NO_PROC)
     found: list[Process] = []
     for entry in os.listdir(_PROC):  # noqa: PTH208 names alone are asked for
         if entry.isdigit():

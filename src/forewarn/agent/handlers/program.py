@@ -36,11 +36,11 @@ _UNKNOWN = -9
 _IS_WINDOWS = os.name == "nt"
 
 
-class NotRun(ForewarnError):
+class ProgramNotStarted(ForewarnError):
     """A program could not be started."""
 
 
-class Ended(NamedTuple):
+class HandlerProgramExit(NamedTuple):
     """How a run ended."""
 
     exit: int
@@ -65,7 +65,7 @@ class Ended(NamedTuple):
         return f"{how}: {said}" if said else how
 
 
-def run(
+def run_program(
     argv: Sequence[str],
     task: Task,
     *,
@@ -74,7 +74,7 @@ def run(
     directory: str | None = None,
     grace: float = 2.0,
     most: int = KEPT,
-) -> Ended:
+) -> HandlerProgramExit:
     """Run a program with ``said`` on its stdin, within the time of the task; raise NotRun if it cannot be started."""
     left = (task.deadline - datetime.now(UTC)).total_seconds() - _MARGIN
     # A call with little time gives most of it to the program.
@@ -91,8 +91,8 @@ def run(
             start_new_session=True,
         )
     except (OSError, ValueError) as error:
-        raise NotRun(_why_not(argv[0], directory, error)) from None
-    pipes = _ThreadPipes(program, said, most) if _IS_WINDOWS else _Pipes(program, said, most)
+        raise ProgramNotStarted(_why_not(argv[0], directory, error)) from None
+    pipes = _HandlerThreadPipes(program, said, most) if _IS_WINDOWS else _HandlerPipes(program, said, most)
     try:
         cut_off = _wait(program, pipes, task, max(left - grace, 0.0))
         if cut_off:
@@ -104,7 +104,7 @@ def run(
             cut_off = f"{cut_off}, but cannot be killed"
             threading.Thread(target=program.wait, name="reaper", daemon=True).start()
             exit_ = _UNKNOWN
-        return Ended(exit_, cut_off, pipes.heard(program.stdout), pipes.heard(program.stderr))
+        return HandlerProgramExit(exit_, cut_off, pipes.heard(program.stdout), pipes.heard(program.stderr))
     finally:
         pipes.close()
 
@@ -115,7 +115,7 @@ def last_line(text: str) -> str:
     return "".join(each for each in lines[-1].strip() if each.isprintable())[:LONGEST] if lines else ""
 
 
-def _wait(program: "subprocess.Popen[bytes]", pipes: "_Pipes", task: Task, seconds: float) -> str:
+def _wait(program: "subprocess.Popen[bytes]", pipes: "_HandlerPipes", task: Task, seconds: float) -> str:
     """Wait for the end; return why it was not waited for any longer, and nothing if it came."""
     until = time.monotonic() + seconds
     while program.poll() is None:
@@ -128,7 +128,7 @@ def _wait(program: "subprocess.Popen[bytes]", pipes: "_Pipes", task: Task, secon
     return ""
 
 
-def _end(program: "subprocess.Popen[bytes]", pipes: "_Pipes", grace: float) -> None:
+def _end(program: "subprocess.Popen[bytes]", pipes: "_HandlerPipes", grace: float) -> None:
     """Ask the whole group to end, then end it."""
     _signal(program, "SIGTERM")
     _ends_within(grace, program, pipes)
@@ -136,7 +136,7 @@ def _end(program: "subprocess.Popen[bytes]", pipes: "_Pipes", grace: float) -> N
     _ends_within(_MARGIN, program, pipes)
 
 
-def _ends_within(seconds: float, program: "subprocess.Popen[bytes]", pipes: "_Pipes") -> None:
+def _ends_within(seconds: float, program: "subprocess.Popen[bytes]", pipes: "_HandlerPipes") -> None:
     until = time.monotonic() + seconds
     while program.poll() is None and (left := until - time.monotonic()) > 0:
         pipes.pump(min(left, _LOOK_AGAIN))
@@ -161,7 +161,7 @@ def _why_not(name: str, directory: str | None, error: Exception) -> str:
     return f"{name} could not be run: {getattr(error, 'strerror', None) or error}"
 
 
-class _Pipes:
+class _HandlerPipes:
     """The three pipes to a program, none of which can make us wait."""
 
     def __init__(self, program: "subprocess.Popen[bytes]", said: bytes, most: int) -> None:
@@ -227,7 +227,7 @@ class _Pipes:
         return bool(chunk)
 
 
-class _ThreadPipes(_Pipes):
+class _HandlerThreadPipes(_HandlerPipes):
     """The same where pipes cannot be waited for together: a thread for each, which ends with the pipe."""
 
     def close(self) -> None:

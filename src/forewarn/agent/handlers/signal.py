@@ -14,12 +14,12 @@ from typing import Literal, Self
 
 import msgspec
 
-from forewarn.agent.handler import Done, Failed, NotBegun, Outcome, Result, Task
+from forewarn.agent.handler import HandlerDone, HandlerFailed, HandlerNotBegun, HandlerOutcome, HandlerResult, Task
 from forewarn.agent.handlers import processes
-from forewarn.agent.handlers.claims import Claims
 from forewarn.agent.handlers.polling import polls
-from forewarn.agent.handlers.processes import Process, Trouble
-from forewarn.agent.handlers.program import NotRun, run
+from forewarn.agent.handlers.processes import Process, ProcessProblem
+from forewarn.agent.handlers.program import ProgramNotStarted, run_program
+from forewarn.agent.handlers.undo_log import UndoLog
 from forewarn.config.tables import read_table
 from forewarn.core.errors import BadInput
 
@@ -58,7 +58,7 @@ class SignalHandler:
         # A checkpoint is for one event; a process that has ended has ended for all.
         self.shared = not settings.file
         self._settings = settings
-        self._claims = Claims(directory)
+        self._claims = UndoLog(directory)
 
     @classmethod
     def from_settings(cls, settings: dict[str, object], directory: Path) -> Self:
@@ -74,7 +74,7 @@ class SignalHandler:
             raise BadInput(f"setting 'poll' of {_OWNER} is too short; give 0.01s or more")
         return cls(read, directory)
 
-    def do(self, task: Task) -> Result:
+    def do(self, task: Task) -> HandlerResult:
         try:
             found = self._find()
             boot = processes.boot_id()
@@ -90,10 +90,10 @@ class SignalHandler:
             number = self._signal()
             signalled = [process for process in found if process.send(number)]
             return self._wait(signalled, float(mine[self._key(task, _BEGAN)]), mine, task)
-        except (BadInput, Trouble, OSError) as error:
-            return Failed(str(error))
+        except (BadInput, ProcessProblem, OSError) as error:
+            return HandlerFailed(str(error))
 
-    def undo(self, task: Task) -> Result:
+    def undo(self, task: Task) -> HandlerResult:
         try:
             claims = self._claims.read()
             mine = self._mine(task.kept | claims, task)
@@ -101,17 +101,17 @@ class SignalHandler:
             if mine and self._settings.undo_signal:
                 details += self._signal_back(mine)
             if mine and self._settings.start and not self._find():
-                ended = run(self._settings.start, task)
+                ended = run_program(self._settings.start, task)
                 if ended.problem:
-                    return Failed(f"{self._settings.start[0]} {ended.problem}")
+                    return HandlerFailed(f"{self._settings.start[0]} {ended.problem}")
                 details.append(f"ran {self._settings.start[0]}")
             self._claims.write({key: value for key, value in claims.items() if key not in mine})
-        except (BadInput, Trouble, NotRun, OSError) as error:
-            return Failed(str(error))
-        return Done(detail=", ".join(details))
+        except (BadInput, ProcessProblem, ProgramNotStarted, OSError) as error:
+            return HandlerFailed(str(error))
+        return HandlerDone(detail=", ".join(details))
 
-    def outcome_of(self, task: Task) -> Outcome:
-        return NotBegun()
+    def outcome_of(self, task: Task) -> HandlerOutcome:
+        return HandlerNotBegun()
 
     def close(self) -> None:
         pass
@@ -143,29 +143,29 @@ class SignalHandler:
         # Neither the agent nor what holds the whole machine together.
         return [each for each in found if each.id not in (os.getpid(), 1)]
 
-    def _wait(self, signalled: list[Process], began_at: float, claimed: dict[str, str], task: Task) -> Result:
+    def _wait(self, signalled: list[Process], began_at: float, claimed: dict[str, str], task: Task) -> HandlerResult:
         ids = ", ".join(str(process.id) for process in signalled)
         file = Path(self._settings.file)
         if not self._settings.wait:
-            return Done(claimed, f"signalled {ids}")
+            return HandlerDone(claimed, f"signalled {ids}")
         for _ in polls(task, self._settings.poll):
             alive = [process for process in signalled if process.is_alive]
             if self._settings.file and _is_newer(file, began_at):
-                return Done(claimed, f"{file} is written")
+                return HandlerDone(claimed, f"{file} is written")
             if self._settings.file and not alive:
-                return Failed(f"the process ended and did not write {file}")
+                return HandlerFailed(f"the process ended and did not write {file}")
             if not self._settings.file and not alive:
-                return Done(claimed, f"ended: {ids}" if ids else "")
+                return HandlerDone(claimed, f"ended: {ids}" if ids else "")
         why = "the agent stopped" if task.stopping.is_set() else "the time was over"
         waited = f"{file} was not written" if self._settings.file else f"process {alive[0].id} had not ended"
-        return Failed(f"{why} while {waited} yet")
+        return HandlerFailed(f"{why} while {waited} yet")
 
-    def _missing(self) -> Result:
+    def _missing(self) -> HandlerResult:
         settings = self._settings
         whom = settings.command_line or settings.name or settings.pid_file
         if settings.missing == "fail":
-            return Failed(f"there is no process {whom}; see 'missing' of the handler if that is well")
-        return Done(detail=f"there is no process {whom}")
+            return HandlerFailed(f"there is no process {whom}; see 'missing' of the handler if that is well")
+        return HandlerDone(detail=f"there is no process {whom}")
 
     def _signal(self) -> int:
         settings = self._settings

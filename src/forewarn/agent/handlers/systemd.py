@@ -11,10 +11,10 @@ from typing import Annotated, Self
 
 import msgspec
 
-from forewarn.agent.handler import Done, Failed, NotBegun, Outcome, Result, Task
-from forewarn.agent.handlers.claims import Claims
+from forewarn.agent.handler import HandlerDone, HandlerFailed, HandlerNotBegun, HandlerOutcome, HandlerResult, Task
 from forewarn.agent.handlers.polling import is_over, polls
-from forewarn.agent.handlers.program import NotRun, run
+from forewarn.agent.handlers.program import ProgramNotStarted, run_program
+from forewarn.agent.handlers.undo_log import UndoLog
 from forewarn.config.tables import read_table
 from forewarn.core.errors import BadInput, ForewarnError
 
@@ -25,11 +25,11 @@ _STOPPED_BY_US = "active"
 """What a claim holds: how the unit was before."""
 
 
-class Trouble(ForewarnError):
+class SystemdProblem(ForewarnError):
     """Systemd did not do what it was asked for."""
 
 
-class Unit(msgspec.Struct, frozen=True):
+class SystemdUnit(msgspec.Struct, frozen=True):
     """One unit as systemd sees it now."""
 
     name: str
@@ -60,7 +60,7 @@ class SystemdHandler:
 
     def __init__(self, settings: SystemdSettings, directory: Path) -> None:
         self._settings = settings
-        self._claims = Claims(directory)
+        self._claims = UndoLog(directory)
 
     @classmethod
     def from_settings(cls, settings: dict[str, object], directory: Path) -> Self:
@@ -76,12 +76,12 @@ class SystemdHandler:
             raise BadInput(f"setting 'units' of {_OWNER}: {_AGENT} is the agent itself, and cannot stop itself")
         return cls(msgspec.structs.replace(read, units=units), directory)
 
-    def do(self, task: Task) -> Result:
+    def do(self, task: Task) -> HandlerResult:
         try:
             units = self._look_at(self._settings.units, task)
             missing = [unit.name for unit in units if not unit.is_there]
             if missing:
-                return Failed(f"systemd knows no unit {missing[0]}; see 'units' of the handler", final=True)
+                return HandlerFailed(f"systemd knows no unit {missing[0]}; see 'units' of the handler", final=True)
             running = [unit for unit in units if unit.is_running]
             claimed = self._claims.read() | {unit.name: _STOPPED_BY_US for unit in running}
             self._claims.write(claimed)
@@ -90,13 +90,13 @@ class SystemdHandler:
             for units in self._looks(self._settings.units, task):
                 running = [unit for unit in units if unit.is_running]
                 if not running:
-                    return Done(claimed, _show("stopped", claimed))
-        except (Trouble, OSError) as error:
-            return Failed(str(error))
+                    return HandlerDone(claimed, _show("stopped", claimed))
+        except (SystemdProblem, OSError) as error:
+            return HandlerFailed(str(error))
         why = "the agent stopped" if task.stopping.is_set() else "the time was over"
-        return Failed(f"{why} while {running[0].name} was still {running[0].state}; see its TimeoutStopSec")
+        return HandlerFailed(f"{why} while {running[0].name} was still {running[0].state}; see its TimeoutStopSec")
 
-    def undo(self, task: Task) -> Result:
+    def undo(self, task: Task) -> HandlerResult:
         try:
             claimed = task.kept | self._claims.read()
             # What was removed meanwhile is nobody's to start.
@@ -104,14 +104,14 @@ class SystemdHandler:
             if found:
                 self._systemctl(["start", "--no-block", "--", *found], task)
                 if trouble := self._wait_for(found, task):
-                    return Failed(trouble)
+                    return HandlerFailed(trouble)
             self._claims.write({})
-        except (Trouble, OSError) as error:
-            return Failed(str(error))
-        return Done(detail=_show("started", found))
+        except (SystemdProblem, OSError) as error:
+            return HandlerFailed(str(error))
+        return HandlerDone(detail=_show("started", found))
 
-    def outcome_of(self, task: Task) -> Outcome:
-        return NotBegun()
+    def outcome_of(self, task: Task) -> HandlerOutcome:
+        return HandlerNotBegun()
 
     def close(self) -> None:
         pass
@@ -129,29 +129,29 @@ class SystemdHandler:
             trouble = f"{slow[0]} takes long to start; systemd goes on with it"
         return trouble
 
-    def _looks(self, names: list[str], task: Task) -> Iterator[list[Unit]]:
+    def _looks(self, names: list[str], task: Task) -> Iterator[list[SystemdUnit]]:
         """Yield what units are like, again and again; a look that the deadline cuts off is none, except the first."""
         has_looked = False
         for _ in polls(task, self._settings.poll):
             try:
                 units = self._look_at(names, task)
-            except Trouble:
+            except SystemdProblem:
                 if has_looked and is_over(task):
                     return
                 raise
             has_looked = True
             yield units
 
-    def _look_at(self, names: list[str], task: Task) -> list[Unit]:
+    def _look_at(self, names: list[str], task: Task) -> list[SystemdUnit]:
         shown = self._systemctl(["show", "--property=LoadState,ActiveState,Job", "--", *names], task)
         blocks = [
             dict(line.split("=", 1) for line in block.splitlines() if "=" in line)
             for block in shown.strip().split("\n\n")
         ]
         if len(blocks) != len(names) or not all("ActiveState" in block for block in blocks):
-            raise Trouble("what systemctl shows of units cannot be read; see 'systemctl' of the handler")
+            raise SystemdProblem("what systemctl shows of units cannot be read; see 'systemctl' of the handler")
         return [
-            Unit(
+            SystemdUnit(
                 name,
                 block["ActiveState"],
                 block.get("LoadState") != "not-found",
@@ -163,11 +163,13 @@ class SystemdHandler:
     def _systemctl(self, words: list[str], task: Task) -> str:
         program = self._settings.systemctl
         try:
-            ended = run([*program, *words], task)
-        except NotRun:
-            raise Trouble(f"there is no {program[0]} here; this handler needs a machine with systemd") from None
+            ended = run_program([*program, *words], task)
+        except ProgramNotStarted:
+            raise SystemdProblem(
+                f"there is no {program[0]} here; this handler needs a machine with systemd"
+            ) from None
         if ended.problem:
-            raise Trouble(f"{program[0]} {words[0]} {ended.problem}")
+            raise SystemdProblem(f"{program[0]} {words[0]} {ended.problem}")
         return ended.stdout
 
 

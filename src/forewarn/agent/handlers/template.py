@@ -10,13 +10,13 @@ from urllib.parse import quote_plus
 import msgspec
 
 from forewarn.agent.handler import Task
-from forewarn.wire.shown import ShownEvent, shown_event
+from forewarn.wire.event_json import EventJson, make_event_json
 
 JSON = "application/json"
 FORM = "application/x-www-form-urlencoded"
 
 NAMES = (
-    *(field.encode_name for field in msgspec.structs.fields(ShownEvent)),
+    *(field.encode_name for field in msgspec.structs.fields(EventJson)),
     "Vm",
     "Direction",
     "Deadline",
@@ -26,7 +26,7 @@ NAMES = (
 
 def words_of(task: Task) -> dict[str, str]:
     """Return the value of each name."""
-    event: dict[str, object] = msgspec.to_builtins(shown_event(task.event))
+    event: dict[str, object] = msgspec.to_builtins(make_event_json(task.event))
     event["Resources"] = ", ".join(task.event.resources)
     more = {"Vm": task.vm, "Direction": task.direction.value, "Deadline": task.deadline.isoformat(timespec="seconds")}
     return {name: str(value) for name, value in (event | more).items()}

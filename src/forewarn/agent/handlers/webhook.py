@@ -14,13 +14,21 @@ from uuid import UUID, uuid5
 import msgspec
 
 from forewarn import __version__
-from forewarn.agent.handler import Direction, Done, Failed, Outcome, Result, Task, Unknowable
+from forewarn.agent.handler import (
+    Direction,
+    HandlerDone,
+    HandlerFailed,
+    HandlerOutcome,
+    HandlerResult,
+    HandlerUnknown,
+    Task,
+)
 from forewarn.agent.handlers import template
 from forewarn.config.tables import read_table
 from forewarn.core.errors import BadInput
-from forewarn.posting import Message, NoReply, Reply, send
 from forewarn.signature import sign
-from forewarn.wire.shown import shown_event
+from forewarn.web_requests import NoWebResponse, WebRequest, WebResponse, send
+from forewarn.wire.event_json import make_event_json
 
 if TYPE_CHECKING:
     import ssl
@@ -35,7 +43,7 @@ _MARGIN = 0.2
 _WORTH_ANOTHER_TRY = frozenset({408, 425, 429})
 
 
-class WebhookSettings(msgspec.Struct, frozen=True):
+class WebhookHandlerSettings(msgspec.Struct, frozen=True):
     """The receiver, and what it is told."""
 
     url: str
@@ -63,7 +71,7 @@ class WebhookHandler:
     prepares = False
     repeats = True
 
-    def __init__(self, settings: WebhookSettings, name: str) -> None:
+    def __init__(self, settings: WebhookHandlerSettings, name: str) -> None:
         self.shared = settings.shared
         self._settings = settings
         self._name = name
@@ -74,7 +82,7 @@ class WebhookHandler:
 
     @classmethod
     def from_settings(cls, settings: dict[str, object], directory: Path) -> Self:
-        read = read_table(_OWNER, settings, WebhookSettings)
+        read = read_table(_OWNER, settings, WebhookHandlerSettings)
         _check(read)
         # The directory is the handler's own, and bears its name: two that tell the same receiver differ in it.
         made = cls(read, directory.name)
@@ -90,33 +98,33 @@ class WebhookHandler:
     def content_type(self) -> str:
         return next(value for key, value in self._headers.items() if key.lower() == "content-type")
 
-    def do(self, task: Task) -> Result:
+    def do(self, task: Task) -> HandlerResult:
         return self._tell(task, self._settings.url, self._settings.body)
 
-    def undo(self, task: Task) -> Result:
+    def undo(self, task: Task) -> HandlerResult:
         if not self._settings.undo:
-            return Done()
+            return HandlerDone()
         settings = self._settings
         return self._tell(task, settings.undo_url or settings.url, settings.undo_body or settings.body)
 
-    def outcome_of(self, task: Task) -> Outcome:
-        return Unknowable("a message is simply sent again")
+    def outcome_of(self, task: Task) -> HandlerOutcome:
+        return HandlerUnknown("a message is simply sent again")
 
     def close(self) -> None:
         pass
 
-    def _tell(self, task: Task, url: str, text: str) -> Result:
+    def _tell(self, task: Task, url: str, text: str) -> HandlerResult:
         place = urlsplit(url).netloc
         try:
             body = self._body(task, text)
             headers = self._headers | self._signature(task, body)
             left = (task.deadline - datetime.now(UTC)).total_seconds() - _MARGIN
-            message = Message(url, body, headers, self._settings.method)
+            message = WebRequest(url, body, headers, self._settings.method)
             reply = send(message, left, self._trust(url), task.stopping.is_set)
-        except NoReply as error:
-            return Failed(f"{place} gave no answer: {error}")
+        except NoWebResponse as error:
+            return HandlerFailed(f"{place} gave no answer: {error}")
         except (BadInput, ValueError) as error:
-            return Failed(str(error), final=True)
+            return HandlerFailed(str(error), final=True)
         return _judge(place, reply)
 
     def _trust(self, url: str) -> "ssl.SSLContext | None":
@@ -129,12 +137,12 @@ class WebhookHandler:
             return ssl.create_default_context(cafile=self._settings.ca_file)
         except OSError as error:
             unread = f"the certificates in {self._settings.ca_file} cannot be read ({error.strerror})"
-            raise NoReply(unread, may_have_arrived=False) from None
+            raise NoWebResponse(unread, may_have_arrived=False) from None
 
     def _body(self, task: Task, text: str) -> bytes:
         if text:
             return template.fill(text, template.words_of(task), self.content_type).encode()
-        return msgspec.json.encode({"direction": task.direction, "vm": task.vm, "event": shown_event(task.event)})
+        return msgspec.json.encode({"direction": task.direction, "vm": task.vm, "event": make_event_json(task.event)})
 
     def _signature(self, task: Task, body: bytes) -> dict[str, str]:
         id_ = message_id(self._name, task.vm, task.event.id, task.direction)
@@ -160,17 +168,17 @@ def message_id(handler: str, vm: str, event_id: str, direction: Direction) -> st
     return f"msg_{uuid5(_IDS, f'{handler}/{vm}/{event_id}/{direction}').hex}"
 
 
-def _judge(place: str, reply: Reply) -> Result:
+def _judge(place: str, reply: WebResponse) -> HandlerResult:
     answered = f"{place} answered {reply.status} {reply.reason}".rstrip()
     if reply.is_success:
-        return Done(detail=answered)
+        return HandlerDone(detail=answered)
     if reply.is_redirect:
-        return Failed(f"{answered}; redirects are not followed: set the address that it leads to", final=True)
+        return HandlerFailed(f"{answered}; redirects are not followed: set the address that it leads to", final=True)
     is_final = 400 <= reply.status < 500 and reply.status not in _WORTH_ANOTHER_TRY
-    return Failed(f"{answered}: {reply.said}" if reply.said else answered, final=is_final)
+    return HandlerFailed(f"{answered}: {reply.said}" if reply.said else answered, final=is_final)
 
 
-def _check(settings: WebhookSettings) -> None:
+def _check(settings: WebhookHandlerSettings) -> None:
     for name in ("url", "undo_url"):
         url: str = getattr(settings, name)
         if url or name == "url":

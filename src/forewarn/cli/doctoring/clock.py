@@ -6,10 +6,10 @@ from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
-from forewarn.cli.doctoring.finding import Findings
+from forewarn.cli.doctoring.finding import DoctorReport
 
 if TYPE_CHECKING:
-    from forewarn.control.views import EventView
+    from forewarn.audit.timeline import EventView
 
 _FAR = timedelta(days=365)
 _UNSYNCHRONIZED = 5
@@ -17,7 +17,7 @@ _SIZE = 1024
 """More than the kernel's record takes; all zero, it asks and changes nothing."""
 
 
-def examine_clock(findings: Findings) -> None:
+def examine_clock(findings: DoctorReport) -> None:
     state = _state()
     if state is None or state < 0:
         findings.unsure("clock", "this system does not tell whether its clock is synchronized; see that it is")
@@ -27,7 +27,7 @@ def examine_clock(findings: Findings) -> None:
         findings.ok("clock", "synchronized")
 
 
-def examine_events(events: "Iterable[EventView]", findings: Findings) -> None:
+def examine_events(events: "Iterable[EventView]", findings: DoctorReport) -> None:
     """List the events that a clock which was ahead may have announced: nobody waits for them for years."""
     now = datetime.now(UTC)
     for event in events:

@@ -9,7 +9,7 @@ import msgspec
 from forewarn.core.errors import ForewarnError
 
 
-class State(StrEnum):
+class FindingState(StrEnum):
     """How something is."""
 
     OK = "ok"
@@ -18,36 +18,36 @@ class State(StrEnum):
     WRONG = "wrong"
 
 
-class Finding(msgspec.Struct, frozen=True):
+class DoctorFinding(msgspec.Struct, frozen=True):
     """One line of the report."""
 
-    state: State
+    state: FindingState
     what: str
     said: str
 
 
-class Findings:
+class DoctorReport:
     """What was found so far, in the order in which it was looked at."""
 
     def __init__(self) -> None:
-        self.all: list[Finding] = []
+        self.all: list[DoctorFinding] = []
 
     @property
     def is_well(self) -> bool:
         """Tell whether nothing is wrong."""
-        return all(each.state is not State.WRONG for each in self.all)
+        return all(each.state is not FindingState.WRONG for each in self.all)
 
     def ok(self, what: str, said: str) -> None:
         """Say that a part is well, unless something else was found of it before."""
-        if any(each.what == what and each.state is not State.OK for each in self.all):
+        if any(each.what == what and each.state is not FindingState.OK for each in self.all):
             return
-        self.all.append(Finding(State.OK, what, said))
+        self.all.append(DoctorFinding(FindingState.OK, what, said))
 
     def unsure(self, what: str, said: str) -> None:
-        self.all.append(Finding(State.UNSURE, what, said))
+        self.all.append(DoctorFinding(FindingState.UNSURE, what, said))
 
     def wrong(self, what: str, said: str) -> None:
-        self.all.append(Finding(State.WRONG, what, said))
+        self.all.append(DoctorFinding(FindingState.WRONG, what, said))
 
     @contextmanager
     def looking(self, what: str) -> Iterator[None]:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, cast
 
 import msgspec
 
-from forewarn.cli.doctoring.finding import Findings
-from forewarn.cli.networking.guests import recorded
+from forewarn.cli.doctoring.finding import DoctorReport
+from forewarn.cli.networking.known_vms import recorded
 from forewarn.config.settings import Settings
 from forewarn.core.errors import BadInput, ForewarnError, Unavailable
 from forewarn.core.model import Vm
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 _NAMED = 5
 
 
-class Found(msgspec.Struct):
+class ServiceState(msgspec.Struct):
     """What is known of the service and its VMs."""
 
     is_running: bool = False
@@ -32,22 +32,22 @@ class Found(msgspec.Struct):
     """Where the service listens, in its own words; None where no service answers, or an older one."""
 
 
-def find_vms(settings: Settings, findings: Findings) -> Found:
+def find_vms(settings: Settings, findings: DoctorReport) -> ServiceState:
     """Ask the service; where none answers, look at what it would start with."""
     from forewarn.cli.doctoring.clock import examine_events
-    from forewarn.control.client import Client
-    from forewarn.control.wish import read
+    from forewarn.control.client import ControlClient
+    from forewarn.fleetfile.parser import read_fleet_file
 
-    found = Found()
+    found = ServiceState()
     is_readable = False
     with findings.looking("fleet"):
         if settings.fleet:
-            declared = tuple(read(settings.fleet).vms.values())
+            declared = tuple(read_fleet_file(settings.fleet).vms.values())
             findings.ok("fleet", f"{settings.fleet} declares {_counted(declared)}")
         is_readable = True
     with findings.looking("service"):
         try:
-            with Client.local(settings.data) as client:
+            with ControlClient.local(settings.data) as client:
                 client.me()  # answered also while the journal cannot be read
                 found.is_running = True
                 health = client.health()
@@ -80,15 +80,15 @@ def _counted(vms: Sequence[Vm]) -> str:
     return "1 VM" if len(vms) == 1 else f"{len(vms)} VMs"
 
 
-def examine_driver(settings: Settings, found: Found, findings: Findings) -> None:
-    from forewarn import plugins
-    from forewarn.node.driver import CheckingSettings
+def examine_driver(settings: Settings, found: ServiceState, findings: DoctorReport) -> None:
+    from forewarn import plugin_loader
+    from forewarn.node.driver import SupportsSettingsCheck
     from forewarn.node.driver_calls import describe_error
 
     with findings.looking("driver"):
-        kind = cast("DriverType", plugins.load("forewarn.drivers", settings.driver))
+        kind = cast("DriverType", plugin_loader.load("forewarn.drivers", settings.driver))
         try:
-            if isinstance(kind, CheckingSettings):
+            if isinstance(kind, SupportsSettingsCheck):
                 troubles = kind.check_settings(settings.driver_settings, is_running=found.is_running)
                 proof = ", and what it calls is there"
             else:
@@ -105,18 +105,18 @@ def examine_driver(settings: Settings, found: Found, findings: Findings) -> None
             findings.ok("driver", f"{settings.driver} can be used{proof}")
 
 
-def _ask_driver(kind: "DriverType", settings: Settings, found: Found) -> tuple[tuple[str, ...], str]:
+def _ask_driver(kind: "DriverType", settings: Settings, found: ServiceState) -> tuple[tuple[str, ...], str]:
     """Return what a driver says of its machines, and what is proved if it says nothing."""
     from forewarn.clocks import SystemClock
-    from forewarn.node.driver import Checking, Locating
+    from forewarn.node.driver import SupportsCheck, SupportsLocation
     from forewarn.node.driver_calls import check_driver
 
     made = kind.from_settings(settings.driver_settings, SystemClock(), settings.hurry)
     driver = check_driver(settings.driver, made)
     try:
-        if isinstance(driver, Checking):
+        if isinstance(driver, SupportsCheck):
             vms = found.vms or ()
-            if isinstance(driver, Locating):
+            if isinstance(driver, SupportsLocation):
                 driver.know_hosts(found.hosts)  # a machine may be on a host where no VM of the fleet stands
             return driver.check(vms), f", and reaches the machines of {_counted(vms)}"
         return (), ""
@@ -124,19 +124,19 @@ def _ask_driver(kind: "DriverType", settings: Settings, found: Found) -> tuple[t
         driver.close()
 
 
-def examine_network(settings: Settings, vms: Sequence[Vm] | None, findings: Findings) -> None:
+def examine_network(settings: Settings, vms: Sequence[Vm] | None, findings: DoctorReport) -> None:
     """Look at the wires, where guests come by some and it is known by which."""
     if vms is None or settings.metadata.is_loopback or sys.platform != "linux":
         return
     if os.geteuid() != 0:
         findings.unsure("network", "only root may look at packet filters; look as root")
         return
-    from forewarn.network import machine
-    from forewarn.network.checking import Survey
+    from forewarn.network import system
+    from forewarn.network.checks import NetworkCheck
 
     with findings.looking("network"):
-        machine.require(root=True)
-        survey = Survey(settings, vms)
+        system.require(root=True)
+        survey = NetworkCheck(settings, vms)
         if absent := survey.absent():
             findings.wrong("network", absent)
         for step in survey.steps():

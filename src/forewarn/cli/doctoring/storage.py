@@ -7,21 +7,21 @@ from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from forewarn.cli.doctoring.finding import Findings
+from forewarn.cli.doctoring.finding import DoctorReport
 
 _LEAST = 1 << 30
 _GIBIBYTE = 1 << 30
 _AHEAD = timedelta(minutes=1)
 
 
-def examine_storage(directory: Path, findings: Findings) -> None:
+def examine_storage(directory: Path, findings: DoctorReport) -> None:
     with findings.looking("data"):
         _examine_directory(directory, findings)
     with findings.looking("journal"):
         _examine_journal(directory, findings)
 
 
-def _examine_directory(directory: Path, findings: Findings) -> None:
+def _examine_directory(directory: Path, findings: DoctorReport) -> None:
     there = next(each for each in (directory.absolute(), *directory.absolute().parents) if each.exists())
     if not there.is_dir():
         findings.wrong("data", f"{there} is no directory; set data to one")
@@ -53,24 +53,24 @@ def _examine_directory(directory: Path, findings: Findings) -> None:
         findings.ok("data", f"{directory}{made}; {free / _GIBIBYTE:.0f} GiB are free")
 
 
-def _examine_journal(directory: Path, findings: Findings) -> None:
-    from forewarn.journal import file
+def _examine_journal(directory: Path, findings: DoctorReport) -> None:
     from forewarn.journal.codec import unpack
+    from forewarn.journal.sqlite import database
 
-    place = directory / file.NAME
+    place = directory / database.NAME
     if not place.exists():
         findings.ok("journal", "none yet, made at the first start")
         return
-    file.recognise(place)
-    with file.reading(place) as connection:
-        file.check(connection, place)
-        _, last = file.bounds(connection)
-        newest = [entry.at for entry in unpack(file.rows(connection, last - 1, 1), place, last - 1)]
+    database.recognise(place)
+    with database.reading(place) as connection:
+        database.check(connection, place)
+        _, last = database.bounds(connection)
+        newest = [entry.at for entry in unpack(database.rows(connection, last - 1, 1), place, last - 1)]
     _examine_times(newest, findings)
     findings.ok("journal", f"whole up to revision {last}; 'forewarn journal verify' looks at every entry")
 
 
-def _examine_times(newest: Iterable[datetime], findings: Findings) -> None:
+def _examine_times(newest: Iterable[datetime], findings: DoctorReport) -> None:
     for at in newest:
         if at > datetime.now(UTC) + _AHEAD:
             findings.wrong(

@@ -9,6 +9,7 @@ import msgspec
 
 from forewarn.cli.times import span
 from forewarn.core.facts import (
+    AccessFact,
     Announced,
     AnyFact,
     Approved,
@@ -28,8 +29,7 @@ from forewarn.core.facts import (
     HostCordonSet,
     HostStateSet,
     IncarnationsRaised,
-    Observed,
-    OutsiderFact,
+    ObservationRecorded,
     Postponed,
     Started,
     StartedAtOnce,
@@ -46,12 +46,12 @@ from forewarn.core.model import CallerKind, Event, HostState
 from forewarn.emulator.faults import FaultKind
 from forewarn.emulator.requests import SentRequest
 from forewarn.node.feed import Commit
-from forewarn.wire.words import TYPES
+from forewarn.wire.azure_names import TYPES
 
 _KEPT = 200
 
 
-class Line(msgspec.Struct):
+class ActivityLine(msgspec.Struct):
     """One sentence; what is repeated is counted instead of said again."""
 
     at: datetime
@@ -61,11 +61,11 @@ class Line(msgspec.Struct):
     count: int = 1
 
 
-class Activity:
+class ActivityLog:
     """The latest sentences."""
 
-    def __init__(self, tell: Callable[[Line], None] = lambda _: None) -> None:
-        self.lines: deque[Line] = deque(maxlen=_KEPT)
+    def __init__(self, tell: Callable[[ActivityLine], None] = lambda _: None) -> None:
+        self.lines: deque[ActivityLine] = deque(maxlen=_KEPT)
         self._tell = tell
         self._events: dict[str, Event] = {}
         self._last_of: dict[str, str] = {}
@@ -77,7 +77,7 @@ class Activity:
         for entry in commit.entries:
             for fact in entry.facts:
                 for text, style in self._sentences(fact):
-                    self._add(Line(entry.at, text, style))
+                    self._add(ActivityLine(entry.at, text, style))
 
     def note(self, sent: SentRequest) -> None:
         """Tell of a request once it is answered, or never will be; who asks the same again is only counted."""
@@ -97,9 +97,9 @@ class Activity:
                     self.lines.append(line)
                     return
         self._last_of[sent.vm] = text
-        self._add(Line(sent.at, text, style, key=text))
+        self._add(ActivityLine(sent.at, text, style, key=text))
 
-    def _add(self, line: Line) -> None:
+    def _add(self, line: ActivityLine) -> None:
         self.lines.append(line)
         self._tell(line)
 
@@ -143,9 +143,9 @@ class Activity:
                 pass
             case Waiting() | Postponed() | BroughtForward() | Attempted():
                 pass
-            case VmSwitched() | VmMoved() | Asked() | Fetched() | Observed() | ClockStepped():
+            case VmSwitched() | VmMoved() | Asked() | Fetched() | ObservationRecorded() | ClockStepped():
                 pass
-            case _ if isinstance(fact, OutsiderFact):
+            case _ if isinstance(fact, AccessFact):
                 pass
             case _:
                 assert_never(fact)

@@ -12,7 +12,7 @@ from forewarn.emulator.emulation import Emulation
 from forewarn.emulator.verbs import Verb
 
 
-class Key(msgspec.Struct, frozen=True):
+class KeyBinding(msgspec.Struct, frozen=True):
     """What a key does, and what the screen calls it."""
 
     label: str
@@ -69,7 +69,7 @@ class Controls:
     def _scheduled(self) -> Event:
         """Return the event that an approval or cancellation is meant for: the chosen VM's own before its group's."""
         fleet = self.emulation.node.fleet
-        group = self.emulation.stage.fleet.vms[self.chosen].group
+        group = self.emulation.setup.fleet.vms[self.chosen].group
         events = [event for event in fleet.events_of(group) if event.status is EventStatus.SCHEDULED]
         events.sort(key=lambda event: self.chosen not in event.resources)
         if not events:
@@ -77,16 +77,16 @@ class Controls:
         return events[0]
 
 
-def _vm(label: str, verb: Verb) -> Key:
-    return Key(label, lambda controls: controls.on_vm(verb))
+def _vm(label: str, verb: Verb) -> KeyBinding:
+    return KeyBinding(label, lambda controls: controls.on_vm(verb))
 
 
-def _host(label: str, verb: Verb) -> Key:
-    return Key(label, lambda controls: controls.on_host(verb))
+def _host(label: str, verb: Verb) -> KeyBinding:
+    return KeyBinding(label, lambda controls: controls.on_host(verb))
 
 
-def _jump(label: str, step: timedelta) -> Key:
-    return Key(label, lambda controls: controls.jump(step))
+def _jump(label: str, step: timedelta) -> KeyBinding:
+    return KeyBinding(label, lambda controls: controls.jump(step))
 
 
 KEYS = {
@@ -99,10 +99,10 @@ KEYS = {
     "g": _host("degraded host", Verb.DEGRADE),
     "h": _host("host failure", Verb.FAIL),
     "s": _vm("start again", Verb.START),
-    "a": Key("approve", Controls.approve),
-    "c": Key("cancel", Controls.cancel),
+    "a": KeyBinding("approve", Controls.approve),
+    "c": KeyBinding("cancel", Controls.cancel),
     "j": _jump("jump 1 min", timedelta(minutes=1)),
     "J": _jump("jump 15 min", timedelta(minutes=15)),
-    "\t": Key("next VM", Controls.choose_next),
-    "q": Key("leave", Controls.leave),
+    "\t": KeyBinding("next VM", Controls.choose_next),
+    "q": KeyBinding("leave", Controls.leave),
 }

@@ -2,7 +2,7 @@
 
 from forewarn.core.model import EventStatus
 from forewarn.emulator.emulation import Emulation
-from forewarn.wire.words import show_id
+from forewarn.wire.azure_names import show_id
 
 DOCUMENT = "/metadata/scheduledevents?api-version=2020-07-01"
 
@@ -10,7 +10,7 @@ DOCUMENT = "/metadata/scheduledevents?api-version=2020-07-01"
 def to_try(emulation: Emulation, vm: str) -> tuple[str, ...]:
     """Return two commands that work as they stand, in short lines: ask for the document, approve what it shows."""
     url = f"'{emulation.url(vm)}{DOCUMENT}'"
-    group = emulation.stage.fleet.vms[vm].group
+    group = emulation.setup.fleet.vms[vm].group
     scheduled = (event for event in emulation.node.fleet.events_of(group) if event.status is EventStatus.SCHEDULED)
     event = next(scheduled, None)
     id_ = show_id(event.id) if event else "EVENT-ID"

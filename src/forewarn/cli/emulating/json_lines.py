@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 import click
 import msgspec
 
-from forewarn.cli.emulating.activity import Line
+from forewarn.cli.emulating.activity import ActivityLine
 from forewarn.cli.output import print_live
 
 
@@ -24,7 +24,7 @@ def print_listening(urls: Mapping[str, str], scenario: str = "") -> None:
     print_json_line("listening", url=next(iter(urls.values()), ""), urls=urls, scenario=scenario)
 
 
-def print_activity(line: Line) -> None:
+def print_activity(line: ActivityLine) -> None:
     print_json_line("activity", line.at, text=line.text)
 
 

@@ -9,26 +9,28 @@ from rich.highlighter import JSONHighlighter
 from rich.live import Live
 from rich.text import Text
 
-from forewarn.cli.emulating.activity import Activity
+from forewarn.cli.emulating.activity import ActivityLog
 from forewarn.cli.emulating.controls import KEYS, Controls
 from forewarn.cli.emulating.guide import to_try
 from forewarn.cli.times import relative
 from forewarn.core.model import Event, EventStatus
 from forewarn.emulator.emulation import Emulation
-from forewarn.emulator.judging import Outcome
-from forewarn.emulator.player import Player
-from forewarn.wire.words import STATUSES, TYPES
+from forewarn.emulator.expectations import ExpectationState
+from forewarn.emulator.player import ScenarioPlayer
+from forewarn.wire.azure_names import STATUSES, TYPES
 
 _MOST_VMS = 6
 _LEAST_ACTIVITY = 5
 _LEGEND_KEYS = {"\t": "tab"}
-_OUTCOMES = {Outcome.OPEN: "dim", Outcome.MET: "green", Outcome.MISSED: "bold red"}
+_OUTCOMES = {ExpectationState.OPEN: "dim", ExpectationState.MET: "green", ExpectationState.MISSED: "bold red"}
 
 
 class Screen:
     """Draws the whole terminal anew whenever it is told to."""
 
-    def __init__(self, emulation: Emulation, player: Player | None, activity: Activity, controls: Controls) -> None:
+    def __init__(
+        self, emulation: Emulation, player: ScenarioPlayer | None, activity: ActivityLog, controls: Controls
+    ) -> None:
         self._emulation = emulation
         self._player = player
         self._activity = activity
@@ -55,7 +57,7 @@ class Screen:
         if room - len(to_type) - len(expected) < needed:
             to_type = []
         if room - len(expected) < needed and self._player:
-            expected = [Text(), self._tally()]
+            expected = [Text(), self._summary()]
         room -= len(to_type) + len(expected)
         document = self._document(max(room - _LEAST_ACTIVITY, 2))
         activity = self._happened(max(room - len(document), 1))
@@ -117,7 +119,7 @@ class Screen:
         pretty = msgspec.json.format(shown, indent=2).decode().splitlines()
         if len(pretty) <= room:
             return [JSONHighlighter()(Text(line)) for line in pretty]
-        group = self._emulation.stage.fleet.vms[self._controls.chosen].group
+        group = self._emulation.setup.fleet.vms[self._controls.chosen].group
         events = self._emulation.node.fleet.events_of(group)
         incarnation = self._emulation.node.fleet.groups[group].incarnation
         return [Text(f"incarnation {incarnation}"), *(self._event(event) for event in events[: room - 1])]
@@ -142,10 +144,10 @@ class Screen:
         for verdict in self._player.verdicts if self._player else ():
             yield Text(f"{verdict.outcome:<6}  ", style=_OUTCOMES[verdict.outcome]).append(verdict.claim)
 
-    def _tally(self) -> Text:
+    def _summary(self) -> Text:
         outcomes = [verdict.outcome for verdict in self._player.verdicts] if self._player else []
         line = Text("Expected: ", style="dim")
-        for outcome in Outcome:
+        for outcome in ExpectationState:
             if count := outcomes.count(outcome):
                 line.append(f"{count} {outcome}  ", _OUTCOMES[outcome])
         return line

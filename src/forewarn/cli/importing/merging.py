@@ -11,16 +11,16 @@ from itertools import count
 import msgspec
 from msgspec.structs import replace
 
-from forewarn.control.difference import Declared
-from forewarn.control.wish import Wish
 from forewarn.core.model import GroupKind, GroupTerms, Host, InstanceFacts, Interface, Vm
 from forewarn.core.terms import NAME
-from forewarn.drivers.libvirt.inventory import Inventory, Machine
-from forewarn.drivers.libvirt.places import Copy, Survey
-from forewarn.drivers.libvirt.problems import Trouble
+from forewarn.drivers.libvirt.inventory import Inventory, InventoryMachine
+from forewarn.drivers.libvirt.location import DomainCopy, LocationSurvey
+from forewarn.drivers.libvirt.problems import LibvirtProblem
+from forewarn.fleetfile.diff import CurrentFleet
+from forewarn.fleetfile.parser import DesiredFleet
 
 
-class Change(msgspec.Struct, frozen=True):
+class ImportChange(msgspec.Struct, frozen=True):
     """One line of the plan."""
 
     what: str
@@ -31,11 +31,11 @@ class Change(msgspec.Struct, frozen=True):
     detail: str = ""
 
 
-class Plan(msgspec.Struct, frozen=True):
+class ImportPlan(msgspec.Struct, frozen=True):
     """The fleet as it would be, what would change, and what cannot be taken over."""
 
-    wish: Wish
-    changes: tuple[Change, ...] = ()
+    wish: DesiredFleet
+    changes: tuple[ImportChange, ...] = ()
     remarks: tuple[str, ...] = ()
     refused: tuple[str, ...] = ()
     """Machines that are in doubt, and the remedy."""
@@ -44,14 +44,14 @@ class Plan(msgspec.Struct, frozen=True):
 
 
 def merge(
-    found: Sequence[Inventory], declared: Declared, gone: Iterable[str] = (), deleted: Collection[str] = ()
-) -> Plan:
+    found: Sequence[Inventory], declared: CurrentFleet, gone: Iterable[str] = (), deleted: Collection[str] = ()
+) -> ImportPlan:
     """Return what leads from the declared fleet to what was found; VMs named ``gone`` are taken out.
 
     Machines with a UUID in ``deleted`` are left out: Forewarn has deleted their VMs.
     """
     hosts, groups, vms = dict(declared.hosts), dict(declared.groups), dict(declared.vms)
-    changes: list[Change] = []
+    changes: list[ImportChange] = []
     remarks: list[str] = []
     refused: list[str] = []
     moves: dict[str, str] = {}
@@ -64,7 +64,7 @@ def merge(
             continue
         if host not in hosts:
             hosts[host] = Host(host)
-            changes.append(Change("add", "host", host, inventory.uri))
+            changes.append(ImportChange("add", "host", host, inventory.uri))
         for machine in inventory.machines:
             known = _known(machine, vms)
             remark = _reason_to_skip(machine, inventory, deleted)
@@ -80,7 +80,7 @@ def merge(
                 continue
             if known and known.moved_to and known.host == host:
                 moves[known.name] = host
-                changes.append(Change("change", "vm", known.name, f"host {known.moved_to} → {host}"))
+                changes.append(ImportChange("change", "vm", known.name, f"host {known.moved_to} → {host}"))
             vm, change = _vm(machine, host, vms, marks, remarks)
             vms[vm.name] = vm
             groups.setdefault(vm.group, GroupTerms(vm.group, GroupKind.STANDALONE))
@@ -90,11 +90,11 @@ def merge(
             vm = vms.pop(name)
             if vm.group == name or not any(other.group == vm.group for other in vms.values()):
                 groups.pop(vm.group, None)
-            changes.append(Change("remove", "vm", name, f"libvirt on {vm.standing_on} has it no more"))
-    return Plan(Wish(hosts, groups, vms), tuple(changes), tuple(remarks), tuple(refused), moves)
+            changes.append(ImportChange("remove", "vm", name, f"libvirt on {vm.standing_on} has it no more"))
+    return ImportPlan(DesiredFleet(hosts, groups, vms), tuple(changes), tuple(remarks), tuple(refused), moves)
 
 
-def _reason_to_skip(machine: Machine, inventory: Inventory, deleted: Collection[str]) -> str:
+def _reason_to_skip(machine: InventoryMachine, inventory: Inventory, deleted: Collection[str]) -> str:
     if machine.uuid in deleted:
         return (
             f"{machine.name}: Forewarn has deleted it; it comes back once libvirt on {inventory.host} defines it anew"
@@ -105,27 +105,27 @@ def _reason_to_skip(machine: Machine, inventory: Inventory, deleted: Collection[
 
 
 def _place(
-    machine: Machine, host: str, known: Vm | None, copies: tuple[Copy, ...], found: Sequence[Inventory]
+    machine: InventoryMachine, host: str, known: Vm | None, copies: tuple[DomainCopy, ...], found: Sequence[Inventory]
 ) -> tuple[str, str]:
     """Return why a machine is refused, or else on which host it is."""
     recorded = known.standing_on if known else ""
     try:
-        place = Survey(machine.name, copies).place(recorded)
-    except Trouble as error:
+        place = LocationSurvey(machine.name, copies).place(recorded)
+    except LibvirtProblem as error:
         return f"{error}; then import it again", ""
     is_looked_at = any(inventory.host == recorded for inventory in found)
-    if known and recorded and not is_looked_at and not (place and place.look.is_active):
+    if known and recorded and not is_looked_at and not (place and place.state.is_active):
         reason = f"{machine.name} is off on {host}, and the fleet has it on {recorded}, which was not looked at"
         return f"{reason}; import it with the URI of {recorded} too", ""
     return "", place.host if place else host
 
 
-def _copies(found: Sequence[Inventory]) -> dict[str, tuple[Copy, ...]]:
+def _copies(found: Sequence[Inventory]) -> dict[str, tuple[DomainCopy, ...]]:
     """Return what the hosts have of each machine, by UUID."""
-    copies: dict[str, tuple[Copy, ...]] = {}
+    copies: dict[str, tuple[DomainCopy, ...]] = {}
     for inventory in found:
         for each in inventory.machines:
-            copies[each.uuid] = (*copies.get(each.uuid, ()), Copy(inventory.host, each.uuid, each.look))
+            copies[each.uuid] = (*copies.get(each.uuid, ()), DomainCopy(inventory.host, each.uuid, each.state))
     return copies
 
 
@@ -134,16 +134,16 @@ def uuid_of(vm: Vm) -> str:
     return vm.instance.vm_id.lower()
 
 
-def _known(machine: Machine, vms: dict[str, Vm]) -> Vm | None:
+def _known(machine: InventoryMachine, vms: dict[str, Vm]) -> Vm | None:
     return next((vm for vm in vms.values() if uuid_of(vm) == machine.uuid), vms.get(machine.name))
 
 
-def _free_marks(declared: Declared) -> Iterator[int]:
+def _free_marks(declared: CurrentFleet) -> Iterator[int]:
     taken = {vm.interface.mark for vm in declared.vms.values()}
     return (mark for mark in count(1) if mark not in taken)
 
 
-def absent(found: Sequence[Inventory], declared: Declared) -> list[str]:
+def absent(found: Sequence[Inventory], declared: CurrentFleet) -> list[str]:
     """Return the VMs that came from libvirt, stand on a host that was looked at, and are on none of them."""
     hosts = {inventory.host for inventory in found}
     there = {value for inventory in found for each in inventory.machines for value in (each.uuid, each.name)}
@@ -155,8 +155,8 @@ def absent(found: Sequence[Inventory], declared: Declared) -> list[str]:
 
 
 def _vm(
-    machine: Machine, host: str, vms: dict[str, Vm], marks: Iterator[int], remarks: list[str]
-) -> tuple[Vm, list[Change]]:
+    machine: InventoryMachine, host: str, vms: dict[str, Vm], marks: Iterator[int], remarks: list[str]
+) -> tuple[Vm, list[ImportChange]]:
     known = _known(machine, vms)
     address = machine.address
     owner = next((vm.name for vm in vms.values() if address and vm.address == address), "")
@@ -173,7 +173,7 @@ def _vm(
             interface=Interface(mac_address=machine.mac_address, tap=machine.tap, mark=next(marks)),
         )
         return vm, [
-            Change("add", "vm", vm.name, ", ".join(filter(None, (f"on {host}", address, machine.mac_address))))
+            ImportChange("add", "vm", vm.name, ", ".join(filter(None, (f"on {host}", address, machine.mac_address))))
         ]
     interface = replace(
         known.interface,
@@ -190,7 +190,7 @@ def _vm(
         interface=interface,
     )
     told = ", ".join(_differences(known, vm))
-    return vm, [Change("change", "vm", vm.name, told)] if told else []
+    return vm, [ImportChange("change", "vm", vm.name, told)] if told else []
 
 
 def _differences(before: Vm, after: Vm) -> Iterator[str]:

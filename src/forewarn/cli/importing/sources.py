@@ -9,8 +9,8 @@ from typing import Self
 import libvirt
 
 from forewarn.core.errors import BadInput
-from forewarn.drivers.libvirt.hosts import Happening, Hosts
-from forewarn.drivers.libvirt.inventory import Inventory, take
+from forewarn.drivers.libvirt.hosts import DomainChange, LibvirtHosts
+from forewarn.drivers.libvirt.inventory import Inventory, read_inventory
 
 _NAMED = re.compile(r"([A-Za-z0-9_][A-Za-z0-9._-]*)=([a-z].*:.*)", re.DOTALL)
 _NEWS = {
@@ -22,7 +22,7 @@ _NEWS = {
 }
 
 
-class Sources:
+class LibvirtSources:
     """Connections to libvirt, each under a name of its own."""
 
     def __init__(self, given: Sequence[str]) -> None:
@@ -36,7 +36,7 @@ class Sources:
             self._names[uri] = name
         self.news = threading.Event()
         """Set when libvirt has defined, undefined, started, stopped or moved a machine."""
-        self._hosts = Hosts({uri: uri for uri in self._names})
+        self._hosts = LibvirtHosts({uri: uri for uri in self._names})
         self._hosts.listen(self._hear)
 
     def __enter__(self) -> Self:
@@ -49,12 +49,12 @@ class Sources:
 
     def look(self) -> list[Inventory]:
         """Return what libvirt knows at every URI; raise Trouble when one does not answer."""
-        found = [take(self._hosts.connection(uri), name, uri) for uri, name in self._names.items()]
+        found = [read_inventory(self._hosts.connection(uri), name, uri) for uri, name in self._names.items()]
         twice = {each.host for each in found if sum(each.host == other.host for other in found) > 1}
         if twice:
             raise BadInput(f"two URIs lead to a host named {min(twice)!r}; name them apart, as in h1=URI h2=URI")
         return found
 
-    def _hear(self, happening: Happening) -> None:
+    def _hear(self, happening: DomainChange) -> None:
         if happening.event in _NEWS:
             self.news.set()

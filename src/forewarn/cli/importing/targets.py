@@ -5,24 +5,24 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Protocol
 
-from forewarn.control import fleetfile, wish
 from forewarn.control.bodies import MoveBody
-from forewarn.control.client import Client
-from forewarn.control.difference import Declared, difference
-from forewarn.control.wish import Wish
+from forewarn.control.client import ControlClient
 from forewarn.core.errors import BadInput
-from forewarn.files import sync_directory, written
+from forewarn.files import sync_directory, write_atomically
+from forewarn.fleetfile import formatter, parser
+from forewarn.fleetfile.diff import CurrentFleet, diff_fleet
+from forewarn.fleetfile.parser import DesiredFleet
 
 
-class Target(Protocol):
+class ImportTarget(Protocol):
     """Holds a fleet, and takes another one."""
 
     name: str
 
-    def read(self) -> Declared:
+    def read(self) -> CurrentFleet:
         """Return the fleet as it is."""
 
-    def write(self, wished: Wish, moves: Mapping[str, str] = {}) -> None:
+    def write(self, desired: DesiredFleet, moves: Mapping[str, str] = {}) -> None:
         """Make the fleet what is wished, or raise and change nothing; then record on which hosts VMs are again."""
 
 
@@ -33,18 +33,18 @@ class FileTarget:
         self.name = str(path)
         self._path = path.resolve()  # a link stays one
 
-    def read(self) -> Declared:
+    def read(self) -> CurrentFleet:
         if not self._path.exists():
-            return Declared()
+            return CurrentFleet()
         if not self._path.is_file():
             raise BadInput(f"{self.name} is no ordinary file; name another")
-        found = wish.read(self._path)
-        return Declared(found.hosts, found.groups, found.vms)
+        found = parser.read_fleet_file(self._path)
+        return CurrentFleet(found.hosts, found.groups, found.vms)
 
-    def write(self, wished: Wish, moves: Mapping[str, str] = {}) -> None:
-        text = "\n".join(fleetfile.lines(Declared(wished.hosts, wished.groups, wished.vms)))
+    def write(self, desired: DesiredFleet, moves: Mapping[str, str] = {}) -> None:
+        text = "\n".join(formatter.format_fleet(CurrentFleet(desired.hosts, desired.groups, desired.vms)))
         beside = self._path.with_name(f"{self._path.name}.new")
-        with written(beside, 0o644) as file:
+        with write_atomically(beside, 0o644) as file:
             file.write(text.encode())
         beside.replace(self._path)
         sync_directory(self._path.absolute().parent)
@@ -55,24 +55,24 @@ class ServiceTarget:
 
     name = "the fleet"
 
-    def __init__(self, connect: Callable[[], AbstractContextManager[Client]]) -> None:
+    def __init__(self, connect: Callable[[], AbstractContextManager[ControlClient]]) -> None:
         self._connect = connect
         self._seen = 0
-        self._declared = Declared()
+        self._declared = CurrentFleet()
 
-    def read(self) -> Declared:
+    def read(self) -> CurrentFleet:
         with self._connect() as client:
             pages = list(client.declared())
         self._seen = pages[0].changes
-        self._declared = Declared(
+        self._declared = CurrentFleet(
             hosts={host.name: host for part in pages for host in part.hosts},
             groups={terms.name: terms for part in pages for terms in part.groups},
             vms={vm.name: vm for part in pages for vm in part.vms},
         )
         return self._declared
 
-    def write(self, wished: Wish, moves: Mapping[str, str] = {}) -> None:
-        change = difference(wished, self._declared)
+    def write(self, desired: DesiredFleet, moves: Mapping[str, str] = {}) -> None:
+        change = diff_fleet(desired, self._declared)
         with self._connect() as client:
             if change:
                 # What others changed since it was read makes the number another, and the change is refused.

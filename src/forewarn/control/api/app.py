@@ -4,9 +4,10 @@ from litestar import Litestar, Router
 from litestar.datastructures import State
 from litestar.di import Provide
 
+from forewarn.control.api.allow_header import record_methods, set_allow_header
 from forewarn.control.api.changes import changes
+from forewarn.control.api.context import ApiContext, provide_context, provide_principal
 from forewarn.control.api.declaration import declaration
-from forewarn.control.api.documents import documents
 from forewarn.control.api.events import events
 from forewarn.control.api.fleet import fleet
 from forewarn.control.api.groups import groups
@@ -14,10 +15,9 @@ from forewarn.control.api.health import health
 from forewarn.control.api.history import history
 from forewarn.control.api.hosts import hosts
 from forewarn.control.api.idempotency import mark_replayed, provide_write
-from forewarn.control.api.methods import name_methods, note_methods
-from forewarn.control.api.openapi import CONFIG, Records
+from forewarn.control.api.openapi import CONFIG, RecordSchemas
+from forewarn.control.api.openapi_routes import openapi_routes
 from forewarn.control.api.operations import operations
-from forewarn.control.api.plane import Plane, provide_bearer, provide_plane
 from forewarn.control.api.problems import HANDLERS
 from forewarn.control.api.subscriptions import subscriptions
 from forewarn.control.api.tokens import tokens
@@ -41,25 +41,25 @@ RESOURCES = (
         ],
     ),
     health,
-    documents,
+    openapi_routes,
 )
 
 
-def make_app(plane: Plane) -> Litestar:
+def make_app(context: ApiContext) -> Litestar:
     """Return the application that answers operators and owners."""
     app = Litestar(
         RESOURCES,
         dependencies={
-            "bearer": Provide(provide_bearer, sync_to_thread=False),
+            "principal": Provide(provide_principal, sync_to_thread=False),
             "key": Provide(provide_write),
-            "plane": Provide(provide_plane, sync_to_thread=False),
+            "context": Provide(provide_context, sync_to_thread=False),
         },
-        before_send=[mark_replayed, name_methods],
+        before_send=[mark_replayed, set_allow_header],
         exception_handlers=HANDLERS,
         openapi_config=CONFIG,
-        plugins=[Records()],
+        plugins=[RecordSchemas()],
         logging_config=None,  # the service has configured it
-        state=State({"plane": plane}),
+        state=State({"context": context}),
     )
-    note_methods(app)
+    record_methods(app)
     return app

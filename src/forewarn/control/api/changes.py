@@ -8,10 +8,10 @@ from litestar.openapi.datastructures import ResponseSpec
 from litestar.params import HeaderParameter, QueryParameter
 from litestar.response import Stream
 
-from forewarn.control.access import Action
-from forewarn.control.api.plane import Asking, Behind
+from forewarn.control.api.context import ContextDependency, PrincipalDependency
 from forewarn.control.api.routing import reads
-from forewarn.control.changes import TooOld
+from forewarn.control.server.change_stream import PositionTooOld
+from forewarn.core.access import Action
 
 _MEDIA_TYPE = "text/event-stream"
 _HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
@@ -39,12 +39,15 @@ _After = Annotated[
     also={410: _GONE},
 )
 async def listen(
-    plane: Behind, bearer: Asking, last_event_id: _LastEventId = None, after: _After = None
+    context: ContextDependency,
+    principal: PrincipalDependency,
+    last_event_id: _LastEventId = None,
+    after: _After = None,
 ) -> Stream | Response[str]:
     """Send every fact from now on, or from behind the last one that came, as it is committed."""
     try:
-        changes: AsyncIterator[bytes] = await plane.changes.listen(bearer, last_event_id or after or "")
-    except TooOld as old:
+        changes: AsyncIterator[bytes] = await context.changes.listen(principal, last_event_id or after or "")
+    except PositionTooOld as old:
         return Response(old.message().decode(), status_code=410, media_type=_MEDIA_TYPE, headers=_HEADERS)
     return Stream(changes, media_type=_MEDIA_TYPE, headers=_HEADERS)
 

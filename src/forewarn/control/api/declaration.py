@@ -8,27 +8,27 @@ import msgspec
 from litestar import Request, Router
 from litestar.params import QueryParameter
 
-from forewarn.control.access import Action
+from forewarn.control.api.context import ContextDependency, PrincipalDependency
 from forewarn.control.api.idempotency import IdempotencyKey
-from forewarn.control.api.paging import Cursor, no_cursor, read_cursor, write_cursor
-from forewarn.control.api.paging import Kind as Part
-from forewarn.control.api.parts import LARGEST_CHANGE, joined, read_parts
-from forewarn.control.api.plane import Asking, Behind
+from forewarn.control.api.paging import Cursor, invalid_cursor, read_cursor, write_cursor
+from forewarn.control.api.paging import FleetCollection as Part
 from forewarn.control.api.routing import reads, writes
-from forewarn.control.declaring import (
+from forewarn.control.api.streamed_bodies import LARGEST_CHANGE, join_parts, read_streamed_body
+from forewarn.control.declarations import (
     DeclarationBody,
     DeclarationPage,
     DifferencesView,
     PlanView,
 )
-from forewarn.control.fleet_applier import note_applied
-from forewarn.control.planning import view_differences, view_plan
-from forewarn.control.views import Told
-from forewarn.core.declared_keys import Kind
+from forewarn.control.server.declaration_views import view_differences, view_plan
+from forewarn.control.server.fleet_applier import note_applied
+from forewarn.control.views import CommandResult
+from forewarn.core.access import Action
+from forewarn.core.declared_keys import RecordKind
 from forewarn.core.fleet import Fleet
 
 _TAGS = ("Fleet",)
-_KINDS = {"hosts": Kind.HOST, "groups": Kind.GROUP, "vms": Kind.VM}
+_KINDS = {"hosts": RecordKind.HOST, "groups": RecordKind.GROUP, "vms": RecordKind.VM}
 _ABSENT = "absent"
 """What a cursor calls the records that are declared and not in the fleet; they come last."""
 _Limit = Annotated[int, QueryParameter(ge=1, le=10_000, description="How many records a page holds at most.")]
@@ -36,25 +36,27 @@ _decode = msgspec.json.Decoder(DeclarationBody).decode
 
 
 @reads("/", Action.READ_FLEET, summary="Read the declaration last applied", tags=_TAGS)
-async def read_declaration(plane: Behind, limit: _Limit = 1_000, cursor: Cursor = None) -> DeclarationPage:
+async def read_declaration(
+    context: ContextDependency, limit: _Limit = 1_000, cursor: Cursor = None
+) -> DeclarationPage:
     """Hand out what the fleet file that was applied last declares."""
     at, _, key = (read_cursor(cursor) or "hosts/").partition("/")
     if at == _ABSENT and key.isdecimal():
-        return await plane.node.look(lambda fleet: _absent_page(fleet, int(key), limit))
+        return await context.node.look(lambda fleet: _absent_page(fleet, int(key), limit))
     kinds: tuple[Part, ...] = ("hosts", "groups", "vms")
     later = [each for number, each in enumerate(kinds) if at in kinds[: number + 1]]
     if not later:
-        raise no_cursor()
-    names = [(each, await plane.names.after(each, key if each == at else "")) for each in later]
-    return await plane.node.look(
+        raise invalid_cursor()
+    names = [(each, await context.names.after(each, key if each == at else "")) for each in later]
+    return await context.node.look(
         lambda fleet: _page(fleet, ((each, name) for each, them in names for name in them), limit)
     )
 
 
 @reads("/differences", Action.READ_FLEET, summary="What differs from the declaration", tags=_TAGS)
-async def read_differences(plane: Behind) -> DifferencesView:
+async def read_differences(context: ContextDependency) -> DifferencesView:
     """Say what the fleet has otherwise than the fleet file, and which changes of it are held."""
-    return await plane.node.look(view_differences)
+    return await context.node.look(view_differences)
 
 
 @writes(
@@ -66,11 +68,13 @@ async def read_differences(plane: Behind) -> DifferencesView:
     largest=LARGEST_CHANGE,
     is_streamed=True,
 )
-async def plan_declaration(plane: Behind, bearer: Asking, request: Request[Any, Any, Any]) -> PlanView:
+async def plan_declaration(
+    context: ContextDependency, principal: PrincipalDependency, request: Request[Any, Any, Any]
+) -> PlanView:
     """Compare a fleet file with the fleet and with the declaration last applied; nothing is changed."""
-    body = joined(DeclarationBody(), await read_parts(request, _decode))
-    command = body.command(uuid4().hex, bearer.caller)
-    return await plane.node.look(lambda fleet: view_plan(fleet, command, plane.now()))
+    body = join_parts(DeclarationBody(), await read_streamed_body(request, _decode))
+    command = body.command(uuid4().hex, principal.caller)
+    return await context.node.look(lambda fleet: view_plan(fleet, command, context.now()))
 
 
 @writes(
@@ -82,22 +86,22 @@ async def plan_declaration(plane: Behind, bearer: Asking, request: Request[Any, 
     is_streamed=True,
 )
 async def apply_declaration(
-    plane: Behind, bearer: Asking, request: Request[Any, Any, Any], key: IdempotencyKey
-) -> Told:
+    context: ContextDependency, principal: PrincipalDependency, request: Request[Any, Any, Any], key: IdempotencyKey
+) -> CommandResult:
     """Carry out what a fleet file changes since the one before, all of it or nothing; an operator's changes stay.
 
     A body that is too large is sent as lines (`application/jsonl`), each a part of the same shape.
     """
-    body = joined(DeclarationBody(), await read_parts(request, _decode, key.take))
-    command = body.command(key.id, bearer.caller)
+    body = join_parts(DeclarationBody(), await read_streamed_body(request, _decode, key.take))
+    command = body.command(key.id, principal.caller)
 
-    async def apply() -> Told:
-        is_first = await plane.node.look(lambda fleet: fleet.last_applied.is_missing)
-        told = await plane.operations.submit(command, key.fingerprint)
-        await note_applied(plane.node, command.source, is_first=is_first)
+    async def apply() -> CommandResult:
+        is_first = await context.node.look(lambda fleet: fleet.last_applied.is_missing)
+        told = await context.operations.submit(command, key.fingerprint)
+        await note_applied(context.node, command.source, is_first=is_first)
         return told
 
-    return await key.once(plane.node, plane.locks, apply, plane.operations.tell)
+    return await key.once(context.node, context.locks, apply, context.operations.tell)
 
 
 def _page(fleet: Fleet, names: Iterable[tuple[str, str]], limit: int) -> DeclarationPage:

@@ -7,36 +7,36 @@ import msgspec
 from litestar import Request, Router, patch
 from litestar.params import FromQuery, QueryParameter
 
-from forewarn.control.access import Action
+from forewarn.control.api.context import ContextDependency, PrincipalDependency
 from forewarn.control.api.idempotency import IdempotencyKey
-from forewarn.control.api.paging import Cursor, Kind, no_cursor, read_cursor, write_cursor
-from forewarn.control.api.parts import LARGEST_CHANGE, joined, read_parts
-from forewarn.control.api.plane import Asking, Behind
+from forewarn.control.api.paging import Cursor, FleetCollection, invalid_cursor, read_cursor, write_cursor
 from forewarn.control.api.routing import reads, writes
+from forewarn.control.api.streamed_bodies import LARGEST_CHANGE, join_parts, read_streamed_body
 from forewarn.control.bodies import DeclaredPage, FleetBody
-from forewarn.control.views import Told
+from forewarn.control.views import CommandResult
+from forewarn.core.access import Action
 from forewarn.core.commands import ChangeFleet
 from forewarn.core.fleet import Fleet
 
 _TAGS = ("Fleet",)
-_KINDS: tuple[Kind, ...] = ("hosts", "groups", "vms")
+_KINDS: tuple[FleetCollection, ...] = ("hosts", "groups", "vms")
 _Limit = Annotated[int, QueryParameter(ge=1, le=10_000, description="How many records a page holds at most.")]
 _decode = msgspec.json.Decoder(FleetBody).decode
 
 
 @reads("/", Action.READ_FLEET, summary="Read the declaration", tags=_TAGS)
 async def read_fleet(
-    plane: Behind, limit: _Limit = 1_000, cursor: Cursor = None, vm: FromQuery[str | None] = None
+    context: ContextDependency, limit: _Limit = 1_000, cursor: Cursor = None, vm: FromQuery[str | None] = None
 ) -> DeclaredPage:
     """Hand out what is declared: hosts, groups, VMs; or one VM and the group it would be in."""
     if vm is not None:
-        return await plane.node.look(lambda fleet: _declared_vm(fleet, vm))
+        return await context.node.look(lambda fleet: _declared_vm(fleet, vm))
     kind, _, key = (read_cursor(cursor) or f"{_KINDS[0]}/").partition("/")
     later = [each for number, each in enumerate(_KINDS) if kind in _KINDS[: number + 1]]
     if not later:
-        raise no_cursor()
-    names = [(each, await plane.names.after(each, key if each == kind else "")) for each in later]
-    return await plane.node.look(
+        raise invalid_cursor()
+    names = [(each, await context.names.after(each, key if each == kind else "")) for each in later]
+    return await context.node.look(
         lambda fleet: _page(fleet, ((each, name) for each, them in names for name in them), limit)
     )
 
@@ -73,16 +73,21 @@ def _declared_vm(fleet: Fleet, name: str) -> DeclaredPage:
     largest=LARGEST_CHANGE,
     is_streamed=True,
 )
-async def change_fleet(plane: Behind, bearer: Asking, request: Request[Any, Any, Any], key: IdempotencyKey) -> Told:
+async def change_fleet(
+    context: ContextDependency, principal: PrincipalDependency, request: Request[Any, Any, Any], key: IdempotencyKey
+) -> CommandResult:
     """Declare what is new or different, and remove the rest, all of it or nothing.
 
     A change that is too large for one body is sent as lines (`application/jsonl`), each a part of the same shape.
     """
-    body = joined(FleetBody(), await read_parts(request, _decode, key.take))
+    body = join_parts(FleetBody(), await read_streamed_body(request, _decode, key.take))
     fields = {name: getattr(body, name) for name in body.__struct_fields__}
-    command = ChangeFleet(id=key.id, by=bearer.caller, **fields)
+    command = ChangeFleet(id=key.id, by=principal.caller, **fields)
     return await key.once(
-        plane.node, plane.locks, lambda: plane.operations.submit(command, key.fingerprint), plane.operations.tell
+        context.node,
+        context.locks,
+        lambda: context.operations.submit(command, key.fingerprint),
+        context.operations.tell,
     )
 
 

@@ -8,12 +8,12 @@ from litestar.params import FromPath, FromQuery, JSONBody
 from msgspec import UNSET, structs
 
 from forewarn.control import views
-from forewarn.control.access import Action, Bearer
+from forewarn.control.api.context import ApiContext, ContextDependency, PrincipalDependency
 from forewarn.control.api.idempotency import IdempotencyKey
-from forewarn.control.api.paging import Cursor, Limit, after, page, read_cursor
-from forewarn.control.api.plane import Asking, Behind, Plane
+from forewarn.control.api.paging import Cursor, Limit, make_page, names_after, read_cursor
 from forewarn.control.api.routing import reads, writes
-from forewarn.control.bodies import Page, ScaleInBody, TermsBody
+from forewarn.control.bodies import ResultPage, ScaleInBody, TermsBody
+from forewarn.core.access import Action, Principal
 from forewarn.core.commands import ScaleIn, SetGroup
 from forewarn.core.errors import Unknown
 from forewarn.core.facts import Entry, FleetChanged, GroupSet
@@ -25,49 +25,51 @@ _TAGS = ("Groups",)
 
 @reads("/", Action.READ_VMS, summary="List groups", tags=_TAGS)
 async def list_groups(
-    plane: Behind,
-    bearer: Asking,
+    context: ContextDependency,
+    principal: PrincipalDependency,
     limit: Limit = 100,
     cursor: Cursor = None,
     kind: FromQuery[GroupKind | None] = None,
-) -> Page[views.GroupView]:
+) -> ResultPage[views.GroupView]:
     """List the groups by name; of one kind."""
     key = read_cursor(cursor)
-    names = await plane.names.after("groups", key) if bearer.sees_all else after(bearer.groups, key)
+    names = await context.names.after("groups", key) if principal.sees_all else names_after(principal.groups, key)
 
-    idle_after = plane.node.rules.idle_after
+    idle_after = context.node.rules.idle_after
 
-    def look(fleet: Fleet) -> Page[views.GroupView]:
+    def look(fleet: Fleet) -> ResultPage[views.GroupView]:
         def find(name: str) -> Group | None:
             group = fleet.groups.get(name)
             return group if group is not None and kind in (None, group.terms.kind) else None
 
         found = ((name, find(name)) for name in names)
-        return page(found, limit, lambda group: views.view_group(fleet, group, plane.last_asked, idle_after))
+        return make_page(found, limit, lambda group: views.view_group(fleet, group, context.last_asked, idle_after))
 
-    return await plane.node.look(look)
+    return await context.node.look(look)
 
 
 @reads("/{name:str}", Action.READ_VMS, summary="Show a group", tags=_TAGS)
-async def show_group(plane: Behind, bearer: Asking, name: FromPath[str]) -> views.GroupDetail:
+async def show_group(
+    context: ContextDependency, principal: PrincipalDependency, name: FromPath[str]
+) -> views.GroupDetail:
     """Tell a group's terms, its enrolment, its VMs and what is coming to them."""
-    return await _detail(plane, bearer, name)
+    return await _detail(context, principal, name)
 
 
-async def _detail_again(plane: Plane, given: Mapping[str, Any], entry: Entry) -> views.GroupDetail:
+async def _detail_again(context: ApiContext, given: Mapping[str, Any], entry: Entry) -> views.GroupDetail:
     """Show a group as it is; one that is gone, with the terms that it had."""
     name = given["name"]
 
     def look(fleet: Fleet) -> Group | None:
         return fleet.groups.get(name)
 
-    if await plane.node.look(look) is not None:
-        return await _detail(plane, given["bearer"], name)
-    known = await plane.node.history(f"group:{name}")
+    if await context.node.look(look) is not None:
+        return await _detail(context, given["principal"], name)
+    known = await context.node.history(f"group:{name}")
     terms = [each for old in known if old.revision <= entry.revision for each in _terms_in(old) if each.name == name]
     if not terms:
         raise Unknown(f"group {name!r} is gone, and the journal no longer tells of its terms")
-    return views.detail_group(Fleet(), Group(terms[-1]), plane.last_asked, plane.node.rules.idle_after)
+    return views.detail_group(Fleet(), Group(terms[-1]), context.last_asked, context.node.rules.idle_after)
 
 
 def _terms_in(entry: Entry) -> Iterator[GroupTerms]:
@@ -89,29 +91,37 @@ def _terms_in(entry: Entry) -> Iterator[GroupTerms]:
     replay=_detail_again,
 )
 async def set_terms(
-    plane: Behind, bearer: Asking, name: FromPath[str], data: JSONBody[TermsBody], key: IdempotencyKey
+    context: ContextDependency,
+    principal: PrincipalDependency,
+    name: FromPath[str],
+    data: JSONBody[TermsBody],
+    key: IdempotencyKey,
 ) -> views.GroupDetail:
     """Change whose approval counts, what is approved automatically, postponement, quiet hours, and the rest."""
-    await plane.node.look(lambda fleet: bearer.group(fleet, name))
+    await context.node.look(lambda fleet: principal.group(fleet, name))
     given = {term: value for term, value in structs.asdict(data).items() if value is not UNSET}
-    await plane.operations.record(SetGroup(id=key.id, by=bearer.caller, group=name, **given), key.fingerprint)
-    return await _detail(plane, bearer, name)
+    await context.operations.record(SetGroup(id=key.id, by=principal.caller, group=name, **given), key.fingerprint)
+    return await _detail(context, principal, name)
 
 
 @writes("/{name:str}/scale-in", Action.DELETE, summary="Scale a group in", tags=_TAGS, body=ScaleInBody)
 async def scale_in(
-    plane: Behind, bearer: Asking, name: FromPath[str], data: JSONBody[ScaleInBody], key: IdempotencyKey
-) -> views.Told:
+    context: ContextDependency,
+    principal: PrincipalDependency,
+    name: FromPath[str],
+    data: JSONBody[ScaleInBody],
+    key: IdempotencyKey,
+) -> views.CommandResult:
     """Delete so many VMs of a scale set, so that the rest stays spread evenly; each says why it was chosen."""
-    await plane.node.look(lambda fleet: bearer.group(fleet, name))
-    command = ScaleIn(id=key.id, by=bearer.caller, group=name, count=data.count)
-    return await plane.operations.submit(command, key.fingerprint)
+    await context.node.look(lambda fleet: principal.group(fleet, name))
+    command = ScaleIn(id=key.id, by=principal.caller, group=name, count=data.count)
+    return await context.operations.submit(command, key.fingerprint)
 
 
-async def _detail(plane: Plane, bearer: Bearer, name: str) -> views.GroupDetail:
-    idle_after = plane.node.rules.idle_after
-    return await plane.node.look(
-        lambda fleet: views.detail_group(fleet, bearer.group(fleet, name), plane.last_asked, idle_after)
+async def _detail(context: ApiContext, principal: Principal, name: str) -> views.GroupDetail:
+    idle_after = context.node.rules.idle_after
+    return await context.node.look(
+        lambda fleet: views.detail_group(fleet, principal.group(fleet, name), context.last_asked, idle_after)
     )
 
 

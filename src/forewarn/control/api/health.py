@@ -5,10 +5,10 @@ from typing import Literal
 from litestar import MediaType, Response, Router
 
 from forewarn import __version__
-from forewarn.control.access import Action
-from forewarn.control.api.plane import Asking, Behind
+from forewarn.control.api.context import ContextDependency, PrincipalDependency
 from forewarn.control.api.routing import reads
-from forewarn.control.bodies import Health, HealthDetail, Self
+from forewarn.control.bodies import CallerView, Health, HealthDetail
+from forewarn.core.access import Action
 from forewarn.core.errors import Unavailable
 
 _TAGS = ("Service",)
@@ -21,46 +21,46 @@ async def live() -> Health:
 
 
 @reads("/v1/health/ready", None, summary="Whether it can do its work", tags=_TAGS)
-async def ready(plane: Behind) -> Health:
+async def ready(context: ContextDependency) -> Health:
     """Answer 200 when the journal can be read and written, else 503; needs no token."""
-    await plane.node.look(lambda fleet: fleet.changes)
-    if not plane.node.is_sound:
-        raise Unavailable(f"the journal cannot be written: {plane.node.failure}")
-    return Health(status="ready", revision=plane.node.revision)
+    await context.node.look(lambda fleet: fleet.changes)
+    if not context.node.is_sound:
+        raise Unavailable(f"the journal cannot be written: {context.node.failure}")
+    return Health(status="ready", revision=context.node.revision)
 
 
 @reads("/v1/health", Action.READ_HEALTH, summary="What needs an operator", tags=_TAGS)
-async def detail(plane: Behind) -> HealthDetail:
+async def detail(context: ContextDependency) -> HealthDetail:
     """Tell whether the journal can be read and written, and list what needs an operator; always 200."""
-    node = plane.node
+    node = context.node
     status: Literal["ready", "unready"] = "ready" if node.is_sound else "unready"
     return HealthDetail(
         status=status,
         revision=node.revision,
         warnings=tuple(node.warnings.values()),
-        listeners=plane.listeners() if plane.listeners else None,
+        listeners=context.listeners() if context.listeners else None,
     )
 
 
 @reads("/v1/me", Action.READ_ITSELF, summary="Who you are", tags=_TAGS)
-async def me(bearer: Asking) -> Self:
+async def me(principal: PrincipalDependency) -> CallerView:
     """Tell the caller who it is to the service, and what it may see."""
-    return Self(
-        name=bearer.caller.name,
-        role=bearer.role,
-        groups=tuple(sorted(bearer.groups)),
-        origin=bearer.caller.origin,
-        expires_at=bearer.expires_at,
+    return CallerView(
+        name=principal.caller.name,
+        role=principal.role,
+        groups=tuple(sorted(principal.groups)),
+        origin=principal.caller.origin,
+        expires_at=principal.expires_at,
         version=__version__,
     )
 
 
 @reads("/metrics", Action.READ_METRICS, summary="Metrics", tags=_TAGS, media_type=MediaType.TEXT)
-async def metrics(plane: Behind) -> Response[bytes]:
+async def metrics(context: ContextDependency) -> Response[bytes]:
     """Tell what was counted, as Prometheus reads it."""
-    if plane.metrics is None:
+    if context.metrics is None:
         raise Unavailable("this service counts nothing")
-    return Response(plane.metrics(), media_type="text/plain; version=0.0.4")
+    return Response(context.metrics(), media_type="text/plain; version=0.0.4")
 
 
 health = Router("/", route_handlers=[live, ready, detail, me, metrics])

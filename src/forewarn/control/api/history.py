@@ -9,14 +9,14 @@ from litestar.params import FromQuery, QueryParameter
 from litestar.response import Stream
 from msgspec.structs import replace
 
-from forewarn.control.access import Action, Bearer
-from forewarn.control.api.paging import Cursor, Limit, no_cursor, read_cursor, write_cursor
-from forewarn.control.api.plane import Asking, Behind, Plane
-from forewarn.control.api.problems import Misshapen
+from forewarn.audit.history import HistoryPage, HistoryQuery, read_history_page
+from forewarn.audit.history_lines import HistoryLine, as_csv, as_json_lines
+from forewarn.control.api.context import ApiContext, ContextDependency, PrincipalDependency
+from forewarn.control.api.paging import Cursor, Limit, invalid_cursor, read_cursor, write_cursor
+from forewarn.control.api.problems import InvalidRequest
 from forewarn.control.api.routing import reads
-from forewarn.control.bodies import Instant, Misfit, Page
-from forewarn.control.history import Answer, Question, answer
-from forewarn.control.lines import Line, as_csv, as_json_lines
+from forewarn.control.bodies import FieldError, Instant, ResultPage
+from forewarn.core.access import Action, Principal
 from forewarn.core.fleet import Fleet
 
 _TAGS = ("History",)
@@ -31,8 +31,8 @@ _Most = Annotated[int, QueryParameter(ge=1, le=10_000_000, description="How many
 
 @reads("/", Action.READ_HISTORY, summary="Read the record", tags=_TAGS)
 async def read_history(
-    plane: Behind,
-    bearer: Asking,
+    context: ContextDependency,
+    principal: PrincipalDependency,
     limit: Limit = 100,
     cursor: Cursor = None,
     vm: FromQuery[str] = "",
@@ -43,16 +43,16 @@ async def read_history(
     since: _Since = None,
     until: _Until = None,
     order: _Order = "newest",
-) -> Page[Line]:
+) -> ResultPage[HistoryLine]:
     """Tell what happened, line by line; all that is given must fit."""
-    question = await _question(plane, bearer, vm, group, host, event, caller, since, until, order)
-    return _page(await _answer(plane, bearer, replace(question, limit=limit, behind=_read_place(cursor))))
+    query = await _query(context, principal, vm, group, host, event, caller, since, until, order)
+    return _page(await _answer(context, principal, replace(query, limit=limit, behind=_read_place(cursor))))
 
 
 @reads("/export", Action.READ_HISTORY, summary="Export the record", tags=_TAGS, media_type="text/csv")
 async def export_history(
-    plane: Behind,
-    bearer: Asking,
+    context: ContextDependency,
+    principal: PrincipalDependency,
     format: _Format = "csv",
     limit: _Most = 1_000_000,
     vm: FromQuery[str] = "",
@@ -65,27 +65,27 @@ async def export_history(
     order: _Order = "oldest",
 ) -> Stream:
     """Write what happened as CSV or as JSON lines, whole, as it is read."""
-    question = await _question(plane, bearer, vm, group, host, event, caller, since, until, order)
-    first = await _answer(plane, bearer, replace(question, limit=min(limit, _EXPORTED_AT_A_TIME)))
-    lines = _written(plane, bearer, question, first, format, limit)
+    query = await _query(context, principal, vm, group, host, event, caller, since, until, order)
+    first = await _answer(context, principal, replace(query, limit=min(limit, _EXPORTED_AT_A_TIME)))
+    lines = _written(context, principal, query, first, format, limit)
     return Stream(lines, headers={"Content-Type": _MEDIA_TYPES[format]})
 
 
 async def _written(
-    plane: Plane, bearer: Bearer, question: Question, found: Answer, format_: str, left: int
+    context: ApiContext, principal: Principal, query: HistoryQuery, found: HistoryPage, format_: str, left: int
 ) -> AsyncIterator[str]:
     yield as_csv(found.lines) if format_ == "csv" else as_json_lines(found.lines)
     left -= len(found.lines)
     while left > 0 and not found.is_all:
         behind = found.lines[-1].place
-        found = await _answer(plane, bearer, replace(question, limit=min(left, _EXPORTED_AT_A_TIME), behind=behind))
+        found = await _answer(context, principal, replace(query, limit=min(left, _EXPORTED_AT_A_TIME), behind=behind))
         left -= len(found.lines)
         yield as_csv(found.lines, with_head=False) if format_ == "csv" else as_json_lines(found.lines)
 
 
-async def _question(
-    plane: Plane,
-    bearer: Bearer,
+async def _query(
+    context: ApiContext,
+    principal: Principal,
     vm: str,
     group: str,
     host: str,
@@ -94,17 +94,17 @@ async def _question(
     since: _Since,
     until: _Until,
     order: str,
-) -> Question:
+) -> HistoryQuery:
     if host:
-        bearer.require(Action.READ_HOSTS)
+        principal.require(Action.READ_HOSTS)
     for name, when in (("since", since), ("until", until)):
         if when is not None and when.tzinfo is None:
-            raise Misshapen(Misfit(f"query.{name}", "lacks its zone; write it like 2026-01-31T14:32:00Z"))
-    return Question(
+            raise InvalidRequest(FieldError(f"query.{name}", "lacks its zone; write it like 2026-01-31T14:32:00Z"))
+    return HistoryQuery(
         vm=vm,
         group=group,
         host=host,
-        event=await plane.record.whole_id(bearer, event) if event else "",
+        event=await context.record.resolve_id(principal, event) if event else "",
         caller=caller,
         since=since,
         until=until,
@@ -112,29 +112,31 @@ async def _question(
     )
 
 
-async def _answer(plane: Plane, bearer: Bearer, question: Question) -> Answer:
+async def _answer(context: ApiContext, principal: Principal, query: HistoryQuery) -> HistoryPage:
     # In a thread of its own: others who read the journal do not wait behind a long history.
-    found = await asyncio.to_thread(answer, plane.journal, plane.node.fleet, plane.node.revision, question, bearer)
-    if not found.lines and question.behind is None:
-        await plane.node.look(lambda fleet: _check_names(fleet, question, bearer))
+    found = await asyncio.to_thread(
+        read_history_page, context.journal, context.node.fleet, context.node.revision, query, principal
+    )
+    if not found.lines and query.behind is None:
+        await context.node.look(lambda fleet: _check_names(fleet, query, principal))
     return found
 
 
-def _check_names(fleet: Fleet, question: Question, bearer: Bearer) -> None:
+def _check_names(fleet: Fleet, query: HistoryQuery, principal: Principal) -> None:
     """Refuse names that are neither on record nor in the fleet; of those that left it, the record tells."""
-    if question.vm:
-        bearer.vm(fleet, question.vm)
-    if question.group:
-        bearer.group(fleet, question.group)
-    if question.host:
-        bearer.host(fleet, question.host)
+    if query.vm:
+        principal.vm(fleet, query.vm)
+    if query.group:
+        principal.group(fleet, query.group)
+    if query.host:
+        principal.host(fleet, query.host)
 
 
-def _page(found: Answer) -> Page[Line]:
+def _page(found: HistoryPage) -> ResultPage[HistoryLine]:
     if found.is_all:
-        return Page(found.lines)
+        return ResultPage(found.lines)
     revision, number = found.lines[-1].place
-    return Page(found.lines, write_cursor(f"{revision}.{number}"))
+    return ResultPage(found.lines, write_cursor(f"{revision}.{number}"))
 
 
 def _read_place(cursor: str | None) -> tuple[int, int] | None:
@@ -142,7 +144,7 @@ def _read_place(cursor: str | None) -> tuple[int, int] | None:
         return None
     revision, dot, number = read_cursor(cursor).partition(".")
     if not (dot and all(part.isascii() and part.isdigit() and len(part) < 19 for part in (revision, number))):
-        raise no_cursor()
+        raise invalid_cursor()
     return int(revision), int(number)
 
 

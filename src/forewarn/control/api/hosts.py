@@ -3,13 +3,13 @@
 from litestar import Router
 from litestar.params import FromPath, JSONBody
 
-from forewarn.control.access import Action, Bearer
+from forewarn.control.api.context import ApiContext, ContextDependency, PrincipalDependency
 from forewarn.control.api.idempotency import IdempotencyKey
-from forewarn.control.api.paging import Cursor, Limit, page, read_cursor
-from forewarn.control.api.plane import Asking, Behind, Plane
+from forewarn.control.api.paging import Cursor, Limit, make_page, read_cursor
 from forewarn.control.api.routing import reads, writes
-from forewarn.control.bodies import HostOperationBody, Page
-from forewarn.control.views import DrainPlan, HostView, Told
+from forewarn.control.bodies import HostOperationBody, ResultPage
+from forewarn.control.views import CommandResult, DrainPlanView, HostView
+from forewarn.core.access import Action, Principal
 from forewarn.core.commands import Command, CordonHost, DrainHost, HostOperation, OperateHost, RepairHost
 from forewarn.core.errors import BadInput, PlanOutdated
 from forewarn.core.fleet import Fleet
@@ -21,28 +21,32 @@ _ATTEMPTS = 3
 
 
 @reads("/", Action.READ_HOSTS, summary="List hosts", tags=_TAGS)
-async def list_hosts(plane: Behind, limit: Limit = 100, cursor: Cursor = None) -> Page[HostView]:
+async def list_hosts(context: ContextDependency, limit: Limit = 100, cursor: Cursor = None) -> ResultPage[HostView]:
     """List the hosts by name."""
-    names = await plane.names.after("hosts", read_cursor(cursor))
-    return await plane.node.look(
-        lambda fleet: page(((name, fleet.hosts.get(name)) for name in names), limit, lambda host: _view(fleet, host))
+    names = await context.names.after("hosts", read_cursor(cursor))
+    return await context.node.look(
+        lambda fleet: make_page(
+            ((name, fleet.hosts.get(name)) for name in names), limit, lambda host: _view(fleet, host)
+        )
     )
 
 
 @reads("/{name:str}", Action.READ_HOSTS, summary="Show a host", tags=_TAGS)
-async def show_host(plane: Behind, bearer: Asking, name: FromPath[str]) -> HostView:
+async def show_host(context: ContextDependency, principal: PrincipalDependency, name: FromPath[str]) -> HostView:
     """Tell the state of a host and how many VMs stand on it; ``/v1/vms?host=NAME`` lists them."""
-    return await plane.node.look(lambda fleet: _view(fleet, bearer.host(fleet, name)))
+    return await context.node.look(lambda fleet: _view(fleet, principal.host(fleet, name)))
 
 
 @reads("/{name:str}/drain", Action.MAINTAIN_HOSTS, summary="Plan the drain of a host", tags=_TAGS)
-async def plan_drain(plane: Behind, bearer: Asking, name: FromPath[str]) -> DrainPlan:
+async def plan_drain(
+    context: ContextDependency, principal: PrincipalDependency, name: FromPath[str]
+) -> DrainPlanView:
     """Tell where a drain would move each VM of a host, and which cannot go, without doing anything.
 
     Hosts that have failed or are cordoned take none; of the others the driver tells the room, where it can.
     """
-    await plane.node.look(lambda fleet: bearer.host(fleet, name))
-    return await plane.drains.view(name, is_live=plane.operations.moves_live)
+    await context.node.look(lambda fleet: principal.host(fleet, name))
+    return await context.drains.view(name, is_live=context.operations.moves_live)
 
 
 @writes(
@@ -53,8 +57,12 @@ async def plan_drain(plane: Behind, bearer: Asking, name: FromPath[str]) -> Drai
     body=HostOperationBody,
 )
 async def operate_host(
-    plane: Behind, bearer: Asking, name: FromPath[str], data: JSONBody[HostOperationBody], key: IdempotencyKey
-) -> Told:
+    context: ContextDependency,
+    principal: PrincipalDependency,
+    name: FromPath[str],
+    data: JSONBody[HostOperationBody],
+    key: IdempotencyKey,
+) -> CommandResult:
     """Freeze, reboot, redeploy or drain all VMs of a host after notice; or tell how it stands with the host.
 
     `degrade`: it is expected to fail; `fail`: it has failed; `repaired`: it works again.
@@ -67,13 +75,13 @@ async def operate_host(
     if data.operation in ("repaired", "cordon", "uncordon"):
         if data != HostOperationBody(operation=data.operation):
             raise BadInput(f"{data.operation} announces nothing; leave not_before, duration and description out")
-        return await plane.operations.submit(_plain(key.id, bearer, name, data.operation), key.fingerprint)
+        return await context.operations.submit(_plain(key.id, principal, name, data.operation), key.fingerprint)
     if data.operation == "drain":
-        return await _drain(plane, bearer, name, data, key)
-    return await plane.operations.submit(
+        return await _drain(context, principal, name, data, key)
+    return await context.operations.submit(
         OperateHost(
             id=key.id,
-            by=bearer.caller,
+            by=principal.caller,
             operation=HostOperation(data.operation),
             host=name,
             not_before=data.not_before,
@@ -84,12 +92,14 @@ async def operate_host(
     )
 
 
-async def _drain(plane: Plane, bearer: Bearer, name: str, data: HostOperationBody, key: IdempotencyKey) -> Told:
+async def _drain(
+    context: ApiContext, principal: Principal, name: str, data: HostOperationBody, key: IdempotencyKey
+) -> CommandResult:
     for attempt in range(_ATTEMPTS):
-        plan = await plane.drains.plan(name, leave_stuck=data.leave_stuck)
+        plan = await context.drains.plan(name, leave_stuck=data.leave_stuck)
         command = DrainHost(
             id=key.id,
-            by=bearer.caller,
+            by=principal.caller,
             host=name,
             placements=plan.placements,
             left=plan.left,
@@ -99,17 +109,17 @@ async def _drain(plane: Plane, bearer: Bearer, name: str, data: HostOperationBod
             description=data.description,
         )
         try:
-            return await plane.operations.submit(command, key.fingerprint)
+            return await context.operations.submit(command, key.fingerprint)
         except PlanOutdated:
             if attempt == _ATTEMPTS - 1:
                 raise
     raise PlanOutdated
 
 
-def _plain(id_: str, bearer: Bearer, name: str, operation: str) -> Command:
+def _plain(id_: str, principal: Principal, name: str, operation: str) -> Command:
     if operation == "repaired":
-        return RepairHost(id=id_, by=bearer.caller, host=name)
-    return CordonHost(id=id_, by=bearer.caller, host=name, is_cordoned=operation == "cordon")
+        return RepairHost(id=id_, by=principal.caller, host=name)
+    return CordonHost(id=id_, by=principal.caller, host=name, is_cordoned=operation == "cordon")
 
 
 def _view(fleet: Fleet, host: Host) -> HostView:

@@ -17,9 +17,9 @@ from litestar.di import NamedDependency
 from litestar.params import HeaderParameter
 from litestar.types import Message, Scope
 
-from forewarn.control.access import Bearer
-from forewarn.control.api.problems import Misshapen
-from forewarn.control.bodies import Misfit
+from forewarn.control.api.problems import InvalidRequest
+from forewarn.control.bodies import FieldError
+from forewarn.core.access import Principal
 from forewarn.core.errors import OutcomeUnknown, Refused, Unavailable
 from forewarn.core.facts import Entry
 from forewarn.node.node import Node
@@ -40,9 +40,9 @@ _Header = Annotated[
 ]
 
 
-def command_id(bearer: Bearer, key: str) -> str:
+def command_id(principal: Principal, key: str) -> str:
     """Return the id of the command that a principal's key stands for."""
-    kind, id_ = bearer.principal
+    kind, id_ = principal.identity
     return str(UUID(bytes=_hash(kind, id_, key).digest()))
 
 
@@ -55,7 +55,7 @@ def _hash(*parts: str) -> "blake2b":
     return hashed
 
 
-class Locks:
+class KeyLocks:
     """One lock for each key in use, so that a repetition waits for the answer to the first."""
 
     def __init__(self) -> None:
@@ -68,15 +68,15 @@ class Locks:
         return lock
 
 
-class Write:
+class IdempotentWrite:
     """One request that changes something, with its key."""
 
-    def __init__(self, bearer: Bearer, key: str | None, method: str, path: str) -> None:
+    def __init__(self, principal: Principal, key: str | None, method: str, path: str) -> None:
         key = key.strip() if key is not None else None  # the parser leaves the space after a field's value
         if key is not None and not (key and key.isascii() and key.isprintable()):
-            raise Misshapen(Misfit("header.Idempotency-Key", "is empty or not printable ASCII; send a UUID"))
+            raise InvalidRequest(FieldError("header.Idempotency-Key", "is empty or not printable ASCII; send a UUID"))
         self.has_key = key is not None
-        self.id = str(uuid4()) if key is None else command_id(bearer, key)
+        self.id = str(uuid4()) if key is None else command_id(principal, key)
         """The id of its command."""
         self._fingerprint = _hash(method, path)
         self.is_replayed = False
@@ -92,7 +92,7 @@ class Write:
     async def once(
         self,
         node: Node,
-        locks: Locks,
+        locks: KeyLocks,
         carry_out: Callable[[], Awaitable[_Answer]],
         replay: Callable[[Entry], Awaitable[_Answer]],
     ) -> _Answer:
@@ -117,15 +117,15 @@ class Write:
             ) from None
 
 
-IdempotencyKey = NamedDependency[Write]
+IdempotencyKey = NamedDependency[IdempotentWrite]
 """The request of a route that changes something, with its key."""
 
 
 async def provide_write(
-    request: Request[Any, Any, Any], bearer: NamedDependency[Bearer], idempotency_key: _Header = None
-) -> Write:
+    request: Request[Any, Any, Any], principal: NamedDependency[Principal], idempotency_key: _Header = None
+) -> IdempotentWrite:
     """Hand a route its request."""
-    write = Write(bearer, idempotency_key, request.method, request.scope["path"])
+    write = IdempotentWrite(principal, idempotency_key, request.method, request.scope["path"])
     if not request.route_handler.opt.get(STREAMED):
         write.take(await request.body())
     request.scope["state"][_STATE] = write

@@ -17,9 +17,9 @@ from litestar.types import ControllerRouterHandler
 from litestar.typing import FieldDefinition
 
 from forewarn import __version__
-from forewarn.control.access import PERMITTED
 from forewarn.control.api.routing import ACTION
 from forewarn.control.bodies import FleetBody
+from forewarn.core.access import PERMITTED
 
 Document = dict[str, Any]
 _ABOUT = """\
@@ -68,7 +68,7 @@ _MARK = "record:"
 """What stands in the document for a record until it is finished."""
 
 
-class Records(OpenAPISchemaPlugin):
+class RecordSchemas(OpenAPISchemaPlugin):
     """Says what records look like, as msgspec does."""
 
     def __init__(self) -> None:
@@ -95,7 +95,7 @@ class Records(OpenAPISchemaPlugin):
 @cache
 def describe(app: Litestar) -> Document:
     """Return the document that describes what the application answers."""
-    records = app.plugins.get(Records)
+    records = app.plugins.get(RecordSchemas)
     document = app.openapi_schema.to_schema()
     roles = _roles(app)
     for path, method, operation in operations_of(document):

@@ -5,47 +5,51 @@ from uuid import UUID
 from litestar import Router
 from litestar.params import FromPath, JSONBody
 
-from forewarn.control.access import Action, Bearer
+from forewarn.control.api.context import ContextDependency, PrincipalDependency
 from forewarn.control.api.idempotency import IdempotencyKey
-from forewarn.control.api.plane import Asking, Behind
 from forewarn.control.api.routing import reads, writes
 from forewarn.control.bodies import ReclaimBody
-from forewarn.control.views import Told
+from forewarn.control.views import CommandResult
+from forewarn.core.access import Action, Principal
 from forewarn.core.commands import ReclaimSpot
 from forewarn.core.errors import BadInput, Unknown
 from forewarn.core.facts import Entry
-from forewarn.wire.words import show_id
+from forewarn.wire.azure_names import show_id
 
 _TAGS = ("Operations",)
 
 
 @reads("/operations/{id:str}", Action.READ_VMS, summary="Show an operation", tags=_TAGS)
-async def show_operation(plane: Behind, bearer: Asking, id: FromPath[str]) -> Told:
+async def show_operation(
+    context: ContextDependency, principal: PrincipalDependency, id: FromPath[str]
+) -> CommandResult:
     """Tell what a command made happen, and how its events stand now; its id is the UUID that its answer named."""
     try:
         whole = UUID(id)
     except ValueError:
         raise BadInput(f"{id!r} is no id of an operation; give the UUID that its answer named") from None
     # The service's own commands, and those of VMs, are recorded without hyphens.
-    entries = await plane.node.history(f"command:{whole}") or await plane.node.history(f"command:{whole.hex}")
+    entries = await context.node.history(f"command:{whole}") or await context.node.history(f"command:{whole.hex}")
     for entry in entries:
-        told = await plane.operations.tell_present(entry)
-        if bearer.sees_all or _is_its_own(told, entry, bearer):
+        told = await context.operations.tell_present(entry)
+        if principal.sees_all or _is_its_own(told, entry, principal):
             return told
     raise Unknown(f"there is no operation {show_id(str(whole))}, or the journal no longer tells of it")
 
 
-def _is_its_own(told: Told, entry: Entry, bearer: Bearer) -> bool:
+def _is_its_own(told: CommandResult, entry: Entry, principal: Principal) -> bool:
     """Tell whether an owner gave that command; its name may have been another's once, so its groups count too."""
-    is_by_itself = (entry.by.kind, entry.by.name) == (bearer.caller.kind, bearer.caller.name)
-    return is_by_itself and all(bearer.sees(each.group) for each in told.announcements)
+    is_by_itself = (entry.by.kind, entry.by.name) == (principal.caller.kind, principal.caller.name)
+    return is_by_itself and all(principal.sees(each.group) for each in told.announcements)
 
 
 @writes("/spot/reclaim", Action.RECLAIM, summary="Reclaim spot VMs", tags=_TAGS, body=ReclaimBody)
-async def reclaim_spot(plane: Behind, bearer: Asking, data: JSONBody[ReclaimBody], key: IdempotencyKey) -> Told:
+async def reclaim_spot(
+    context: ContextDependency, principal: PrincipalDependency, data: JSONBody[ReclaimBody], key: IdempotencyKey
+) -> CommandResult:
     """Evict so many spot VMs, chosen fairly, or all of a host; each says why it was chosen."""
-    command = ReclaimSpot(id=key.id, by=bearer.caller, count=data.count, host=data.host)
-    return await plane.operations.submit(command, key.fingerprint)
+    command = ReclaimSpot(id=key.id, by=principal.caller, count=data.count, host=data.host)
+    return await context.operations.submit(command, key.fingerprint)
 
 
 operations = Router("/", route_handlers=[show_operation, reclaim_spot])

@@ -18,17 +18,17 @@ from zlib import crc32
 
 from litestar.params import QueryParameter
 
-from forewarn.control.api.problems import Misshapen
-from forewarn.control.bodies import Misfit, Page
+from forewarn.control.api.problems import InvalidRequest
+from forewarn.control.bodies import FieldError, ResultPage
 from forewarn.core.facts import (
+    AccessFact,
     AnyFact,
     ClockStepped,
     DeclarationFact,
     EnrolmentFact,
     EventFact,
     Fetched,
-    Observed,
-    OutsiderFact,
+    ObservationRecorded,
     RecordChanged,
     RecordSetChanged,
 )
@@ -38,7 +38,7 @@ from forewarn.node.node import Node
 
 _Record = TypeVar("_Record")
 _View = TypeVar("_View")
-Kind = Literal["hosts", "groups", "vms"]
+FleetCollection = Literal["hosts", "groups", "vms"]
 _CHUNK = 20_000
 """Names sorted in one go: a few milliseconds' work."""
 _LOOKED_AT = 20_000
@@ -60,18 +60,18 @@ def read_cursor(cursor: str | None) -> str:
     try:
         key = urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4))[4:].decode()
     except ValueError:
-        raise no_cursor() from None
+        raise invalid_cursor() from None
     if write_cursor(key) != cursor:
-        raise no_cursor()
+        raise invalid_cursor()
     return key
 
 
-def no_cursor() -> Misshapen:
+def invalid_cursor() -> InvalidRequest:
     """Return what is said of a cursor that came from elsewhere."""
-    return Misshapen(Misfit("query.cursor", "is no cursor; send back `next` of the page before"))
+    return InvalidRequest(FieldError("query.cursor", "is no cursor; send back `next` of the page before"))
 
 
-class Names:
+class NameIndex:
     """The names of all hosts, groups and VMs in order, sorted anew when some came or went.
 
     A million names are sorted in chunks, with a breath in between, and merged as far as a page reaches.
@@ -89,7 +89,7 @@ class Names:
         if any(_changes_names(fact) for fact in facts):
             self._chunks = {}
 
-    async def after(self, kind: Kind, key: str) -> Iterator[str]:
+    async def after(self, kind: FleetCollection, key: str) -> Iterator[str]:
         """Return the names after ``key``, in order."""
         chunks = self._chunks.get(kind)
         if chunks is None:
@@ -108,7 +108,7 @@ def _changes_names(fact: AnyFact) -> bool:
             return True
         case _ if isinstance(fact, (EventFact, Fetched, RecordChanged, DeclarationFact, EnrolmentFact)):
             return False
-        case _ if isinstance(fact, (OutsiderFact, Observed, ClockStepped)):
+        case _ if isinstance(fact, (AccessFact, ObservationRecorded, ClockStepped)):
             return False
         case _:
             assert_never(fact)
@@ -120,19 +120,21 @@ async def _sorted_chunks(names: list[str]) -> AsyncIterator[list[str]]:
         await asyncio.sleep(0)  # VMs are answered in between
 
 
-def after(names: Iterable[str], key: str) -> Iterator[str]:
+def names_after(names: Iterable[str], key: str) -> Iterator[str]:
     """Return those of a few names that come after ``key``, in order."""
     return (name for name in sorted(names) if name > key)
 
 
-def page(found: Iterable[tuple[str, _Record | None]], limit: int, view: Callable[[_Record], _View]) -> Page[_View]:
+def make_page(
+    found: Iterable[tuple[str, _Record | None]], limit: int, view: Callable[[_Record], _View]
+) -> ResultPage[_View]:
     """Return a page of what was found under keys, in their order; what was not found is passed over."""
     items: list[_View] = []
     last = ""
     for looked_at, (key, record) in enumerate(found):
         if len(items) >= limit or looked_at >= _LOOKED_AT:
-            return Page(tuple(items), write_cursor(last))
+            return ResultPage(tuple(items), write_cursor(last))
         if record is not None:
             items.append(view(record))
         last = key
-    return Page(tuple(items))
+    return ResultPage(tuple(items))

@@ -11,11 +11,11 @@ from litestar import Request, Response
 from litestar.exceptions import HTTPException, ValidationException
 from litestar.types import ExceptionHandlersMap
 
-from forewarn.control.bodies import Misfit, Problem
+from forewarn.control.bodies import FieldError, ProblemDetails
 from forewarn.control.problems import MEDIA_TYPE, PREFIX, problem_of
-from forewarn.control.tokens import TooManyFailures, Unauthenticated
+from forewarn.control.server.authentication import TooManyFailures, Unauthenticated
 from forewarn.core.errors import ForewarnError
-from forewarn.wire.words import show_word
+from forewarn.wire.azure_names import show_name
 
 _Member = TypeVar("_Member", bound=StrEnum)
 
@@ -26,32 +26,32 @@ _HEADERS = {"idempotency_key": "Idempotency-Key", "last_event_id": "Last-Event-I
 _PLACE = re.compile(r"^(.*?)(?: - at `(.*)`)?$", re.DOTALL)
 
 
-class Misshapen(Exception):
+class InvalidRequest(Exception):
     """The body, or a parameter, is not what it has to be."""
 
-    def __init__(self, *errors: Misfit) -> None:
+    def __init__(self, *errors: FieldError) -> None:
         super().__init__(errors)
         self.errors = errors
 
     @classmethod
-    def of(cls, error: msgspec.DecodeError | UnicodeDecodeError, what: str) -> "Misshapen":
+    def of(cls, error: msgspec.DecodeError | UnicodeDecodeError, what: str) -> "InvalidRequest":
         """Return what msgspec says, with the place as it stands in the request."""
         if isinstance(error, UnicodeDecodeError):
-            return cls(Misfit(what, f"is not UTF-8: {error.reason}"))
+            return cls(FieldError(what, f"is not UTF-8: {error.reason}"))
         found = _PLACE.match(str(error))
         said, place = (found[1], found[2] or "$") if found else (str(error), "$")
-        return cls(Misfit(place.replace("$", what, 1), said))
+        return cls(FieldError(place.replace("$", what, 1), said))
 
 
 def known_word(word: _Member | str, members: type[_Member], place: str) -> _Member:
     """Return what a word of the wire means; one that means nothing is refused with its place."""
     if isinstance(word, members):
         return word
-    known = ", ".join(show_word(member) for member in members)
-    raise Misshapen(Misfit(place, f"{word!r} is not one of {known}"))
+    known = ", ".join(show_name(member) for member in members)
+    raise InvalidRequest(FieldError(place, f"{word!r} is not one of {known}"))
 
 
-def answer(problem: Problem, headers: dict[str, str] | None = None) -> Response[bytes]:
+def answer(problem: ProblemDetails, headers: dict[str, str] | None = None) -> Response[bytes]:
     return Response(
         msgspec.json.encode(problem), status_code=problem.status, media_type=MEDIA_TYPE, headers=headers or {}
     )
@@ -67,14 +67,14 @@ def answer_error(request: Request[Any, Any, Any], error: ForewarnError) -> Respo
     return answer(problem_of(error), headers)
 
 
-def answer_misshapen(request: Request[Any, Any, Any], error: Misshapen) -> Response[bytes]:
+def answer_invalid_request(request: Request[Any, Any, Any], error: InvalidRequest) -> Response[bytes]:
     return answer(_bad(error.errors))
 
 
 def answer_validation(request: Request[Any, Any, Any], error: ValidationException) -> Response[bytes]:
     extra = error.extra if isinstance(error.extra, list) else []
-    errors = [_misfit(each.get("key", ""), each.get("source", ""), each.get("message", "")) for each in extra]
-    return answer(_bad(tuple(errors) or (Misfit("", error.detail),)))
+    errors = [_field_error(each.get("key", ""), each.get("source", ""), each.get("message", "")) for each in extra]
+    return answer(_bad(tuple(errors) or (FieldError("", error.detail),)))
 
 
 def answer_http(request: Request[Any, Any, Any], error: HTTPException) -> Response[bytes]:
@@ -87,27 +87,27 @@ def answer_http(request: Request[Any, Any, Any], error: HTTPException) -> Respon
     }.get(status, error.detail)
     title = HTTPStatus(status).phrase
     name = title.lower().replace(" ", "-")
-    return answer(Problem(type=PREFIX + name, title=title, status=status, detail=detail), error.headers)
+    return answer(ProblemDetails(type=PREFIX + name, title=title, status=status, detail=detail), error.headers)
 
 
 def answer_unforeseen(request: Request[Any, Any, Any], error: Exception) -> Response[bytes]:
     fields = {"method": request.method, "path": request.url.path}
     log.error("a request failed", exc_info=error, extra={"fields": fields})
     detail = "the service made a mistake; its log says more"
-    return answer(Problem(type=PREFIX + "failed", title="Something went wrong", status=500, detail=detail))
+    return answer(ProblemDetails(type=PREFIX + "failed", title="Something went wrong", status=500, detail=detail))
 
 
-def _misfit(key: str, source: object, message: str) -> Misfit:
+def _field_error(key: str, source: object, message: str) -> FieldError:
     if key == "data":
-        return Misfit("body", "is missing; send it as JSON")
+        return FieldError("body", "is missing; send it as JSON")
     if key in _HEADERS:
-        return Misfit(f"header.{_HEADERS[key]}", message)
-    return Misfit(f"{getattr(source, 'value', source)}.{key}" if source else key, message)
+        return FieldError(f"header.{_HEADERS[key]}", message)
+    return FieldError(f"{getattr(source, 'value', source)}.{key}" if source else key, message)
 
 
-def _bad(errors: tuple[Misfit, ...]) -> Problem:
+def _bad(errors: tuple[FieldError, ...]) -> ProblemDetails:
     where = "; ".join(f"{each.place}: {each.detail}" if each.place else each.detail for each in errors)
-    return Problem(
+    return ProblemDetails(
         type=PREFIX + "bad-input",
         title="The request cannot be understood",
         status=400,
@@ -118,7 +118,7 @@ def _bad(errors: tuple[Misfit, ...]) -> Problem:
 
 HANDLERS: ExceptionHandlersMap = {
     ForewarnError: answer_error,
-    Misshapen: answer_misshapen,
+    InvalidRequest: answer_invalid_request,
     ValidationException: answer_validation,
     HTTPException: answer_http,
     Exception: answer_unforeseen,

@@ -96,7 +96,7 @@ def _answers(operation: _Document) -> Iterator[tuple[str, str, str, str]]:
         kinds = ", ".join(dict.fromkeys(_type(each.get("schema", {})) for each in content.values()))
         yield "", status, kinds, answer.get("description", "")
     if problems:
-        yield "", " ".join(problems), _type({"$ref": "/Problem"}), "What is wrong, and what to do."
+        yield "", " ".join(problems), _type({"$ref": "/ProblemDetails"}), "What is wrong, and what to do."
 
 
 def _record(name: str, schema: _Document) -> Iterator[str]:

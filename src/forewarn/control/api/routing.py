@@ -17,12 +17,12 @@ from litestar.handlers import BaseRouteHandler, HTTPRouteHandler
 from litestar.openapi.datastructures import ResponseSpec
 from litestar.typing import FieldDefinition
 
-from forewarn.control.access import Action
+from forewarn.control.api.context import ApiContext, authenticate
 from forewarn.control.api.idempotency import STREAMED
-from forewarn.control.api.plane import Plane, admit
-from forewarn.control.api.problems import Misshapen
-from forewarn.control.bodies import Body, Misfit, Problem
+from forewarn.control.api.problems import InvalidRequest
+from forewarn.control.bodies import ApiBody, FieldError, ProblemDetails
 from forewarn.control.problems import MEDIA_TYPE
+from forewarn.core.access import Action
 from forewarn.core.facts import Entry
 
 if TYPE_CHECKING:
@@ -31,9 +31,9 @@ if TYPE_CHECKING:
 ACTION = "action"
 PUBLIC = "public"
 _Function = TypeVar("_Function", bound=Callable[..., Any])
-Replay = Callable[[Plane, Mapping[str, Any], Entry], Awaitable[Any]]
+Replay = Callable[[ApiContext, Mapping[str, Any], Entry], Awaitable[Any]]
 """Answers a repetition: from what the route was given, and what is recorded of the first request."""
-_GIVEN = frozenset({"bearer", "data", "key", "plane", "request"})
+_GIVEN = frozenset({"context", "data", "key", "principal", "request"})
 """What a route is handed from elsewhere than the query."""
 _SINGLE_HEADERS = ("Authorization", "Idempotency-Key", "Last-Event-ID")
 _LARGEST_BODY = 16 * 1024 * 1024
@@ -51,7 +51,9 @@ _PROBLEMS = {
 
 def _responses(*statuses: int) -> Mapping[int, ResponseSpec]:
     return {
-        status: ResponseSpec(Problem, generate_examples=False, description=_PROBLEMS[status], media_type=MEDIA_TYPE)
+        status: ResponseSpec(
+            ProblemDetails, generate_examples=False, description=_PROBLEMS[status], media_type=MEDIA_TYPE
+        )
         for status in statuses
     }
 
@@ -60,7 +62,7 @@ def guard(connection: ASGIConnection[Any, Any, Any, Any], handler: BaseRouteHand
     """Find out who asks, refuse what its role does not permit, and headers and parameters that mean nothing."""
     _check_headers(connection.headers)
     if action := handler.opt.get(ACTION):
-        admit(connection).require(action)
+        authenticate(connection).require(action)
     _check_query(connection.query_params, handler)
 
 
@@ -68,29 +70,29 @@ def _check_headers(headers: Headers) -> None:
     """Refuse a header that is given twice: a proxy may have read the other one."""
     for name in _SINGLE_HEADERS:
         if len(headers.getall(name, [])) > 1:
-            raise Misshapen(Misfit(f"header.{name}", "is given more than once"))
+            raise InvalidRequest(FieldError(f"header.{name}", "is given more than once"))
 
 
 def _check_query(query: MultiDict[Any], handler: BaseRouteHandler) -> None:
     known = handler.parsed_fn_signature.parameters
     for name, value in query.multi_items():
         if name not in known or name in _GIVEN:
-            raise Misshapen(Misfit(f"query.{name}", "there is no such parameter"))
+            raise InvalidRequest(FieldError(f"query.{name}", "there is no such parameter"))
         if len(query.getall(name)) > 1:
-            raise Misshapen(Misfit(f"query.{name}", "is given more than once"))
+            raise InvalidRequest(FieldError(f"query.{name}", "is given more than once"))
         kinds = known[name].inner_types or (known[name],)
         if value.lower() == "null" and all(kind.annotation is not str for kind in kinds):
-            raise Misshapen(Misfit(f"query.{name}", "is null; leave it out instead"))
+            raise InvalidRequest(FieldError(f"query.{name}", "is null; leave it out instead"))
         if "-" not in value and any(kind.annotation is datetime for kind in kinds):
-            raise Misshapen(Misfit(f"query.{name}", "is no time; write it like 2026-01-31T14:32:00Z"))
+            raise InvalidRequest(FieldError(f"query.{name}", "is no time; write it like 2026-01-31T14:32:00Z"))
 
 
-async def tell_again(plane: Plane, given: Mapping[str, Any], entry: Entry) -> Any:
+async def replay_result(context: ApiContext, given: Mapping[str, Any], entry: Entry) -> Any:
     """Tell what a request made happen when it was first sent."""
-    return await plane.operations.tell(entry)
+    return await context.operations.tell(entry)
 
 
-async def say_done(plane: Plane, given: Mapping[str, Any], entry: Entry) -> None:
+async def replay_empty(context: ApiContext, given: Mapping[str, Any], entry: Entry) -> None:
     """Answer a repetition of what is answered without a word."""
 
 
@@ -109,9 +111,9 @@ def writes(
     *,
     summary: str,
     tags: tuple[str, ...],
-    body: type[Body] | None = None,
+    body: type[ApiBody] | None = None,
     method: Callable[..., Any] = post,
-    replay: Replay = tell_again,
+    replay: Replay = replay_result,
     is_streamed: bool = False,
     **more: Any,
 ) -> Callable[[_Function], HTTPRouteHandler]:
@@ -138,9 +140,9 @@ def _once(function: _Function, replay: Replay) -> _Function:
 
     @wraps(function)
     async def carry_out_once(**given: Any) -> Any:
-        plane, write = given["plane"], given["key"]
+        context, write = given["context"], given["key"]
         return await write.once(
-            plane.node, plane.locks, lambda: function(**given), lambda entry: replay(plane, given, entry)
+            context.node, context.locks, lambda: function(**given), lambda entry: replay(context, given, entry)
         )
 
     return cast("_Function", carry_out_once)
@@ -154,7 +156,7 @@ def _common(more: dict[str, Any]) -> dict[str, Any]:
     return {"guards": [guard], "return_dto": None, "response_description": "Done.", **more}
 
 
-def strict(body: type[Body]) -> type[AbstractDTO[Any]]:
+def strict(body: type[ApiBody]) -> type[AbstractDTO[Any]]:
     """Return what reads a body as it stands: no text for a number, no field that does not exist."""
     decode = msgspec.json.Decoder(body).decode
 
@@ -165,7 +167,7 @@ def strict(body: type[Body]) -> type[AbstractDTO[Any]]:
             try:
                 return decode(value)
             except (msgspec.DecodeError, UnicodeDecodeError) as error:
-                raise Misshapen.of(error, "body") from None
+                raise InvalidRequest.of(error, "body") from None
 
         @classmethod
         def create_for_field_definition(cls, *args: Any, **kwargs: Any) -> None:

@@ -10,47 +10,51 @@ from litestar import Router, delete
 from litestar.params import FromPath, JSONBody
 from msgspec.structs import asdict
 
-from forewarn.control.access import Action
+from forewarn.control.api.context import ApiContext, ContextDependency, PrincipalDependency
 from forewarn.control.api.idempotency import IdempotencyKey
-from forewarn.control.api.paging import Cursor, Limit, after, page, read_cursor
-from forewarn.control.api.plane import Asking, Behind, Plane
+from forewarn.control.api.paging import Cursor, Limit, make_page, names_after, read_cursor
 from forewarn.control.api.problems import known_word
-from forewarn.control.api.routing import reads, say_done, writes
-from forewarn.control.bodies import NewSubscription, Page, Sent, SubscriptionBody, SubscriptionView
+from forewarn.control.api.routing import reads, replay_empty, writes
+from forewarn.control.bodies import DeliveryReceipt, NewSubscription, ResultPage, SubscriptionBody, SubscriptionView
+from forewarn.core.access import Action
 from forewarn.core.commands import RecordTest, RemoveSubscription, SetSubscription
+from forewarn.core.credentials import Subscription, SubscriptionKind
 from forewarn.core.errors import Unavailable, unknown
 from forewarn.core.facts import Entry, SubscriptionSet
 from forewarn.core.fleet import Fleet
 from forewarn.core.model import EventType
-from forewarn.core.outsiders import Subscription, SubscriptionKind
 from forewarn.core.public_facts import shown_target
 from forewarn.signature import key_of
-from forewarn.wire.words import TYPES, read_id, read_type, show_id
+from forewarn.wire.azure_names import TYPES, read_id, read_type, show_id
 
 _TAGS = ("Subscriptions",)
 
 
 @reads("/", Action.KEEP_SUBSCRIPTIONS, summary="List subscriptions", tags=_TAGS)
-async def list_subscriptions(plane: Behind, limit: Limit = 100, cursor: Cursor = None) -> Page[SubscriptionView]:
+async def list_subscriptions(
+    context: ContextDependency, limit: Limit = 100, cursor: Cursor = None
+) -> ResultPage[SubscriptionView]:
     """List who is told, and whether messages get through."""
 
-    def look(fleet: Fleet) -> Page[SubscriptionView]:
-        ids = after(fleet.subscriptions, read_cursor(cursor))
-        return page(((id_, fleet.subscriptions.get(id_)) for id_ in ids), limit, lambda each: _view(plane, each))
+    def look(fleet: Fleet) -> ResultPage[SubscriptionView]:
+        ids = names_after(fleet.subscriptions, read_cursor(cursor))
+        return make_page(
+            ((id_, fleet.subscriptions.get(id_)) for id_ in ids), limit, lambda each: _view(context, each)
+        )
 
-    return await plane.node.look(look)
+    return await context.node.look(look)
 
 
 @reads("/{id:str}", Action.KEEP_SUBSCRIPTIONS, summary="Show a subscription", tags=_TAGS)
-async def show_subscription(plane: Behind, id: FromPath[str]) -> SubscriptionView:
+async def show_subscription(context: ContextDependency, id: FromPath[str]) -> SubscriptionView:
     """Tell of a subscription, by its id or its name, and whether messages get through."""
-    return await plane.node.look(lambda fleet: _view(plane, _subscription(fleet, id)))
+    return await context.node.look(lambda fleet: _view(context, _subscription(fleet, id)))
 
 
-async def _show_again(plane: Plane, given: Mapping[str, Any], entry: Entry) -> NewSubscription:
+async def _show_again(context: ApiContext, given: Mapping[str, Any], entry: Entry) -> NewSubscription:
     """Show a subscription as it was added, with the secret that the first answer may have been lost with."""
     (made,) = (fact.subscription for fact in entry.facts if isinstance(fact, SubscriptionSet))
-    return NewSubscription(**asdict(_view(plane, made)), secret=made.secret)
+    return NewSubscription(**asdict(_view(context, made)), secret=made.secret)
 
 
 @writes(
@@ -62,7 +66,7 @@ async def _show_again(plane: Plane, given: Mapping[str, Any], entry: Entry) -> N
     replay=_show_again,
 )
 async def add_subscription(
-    plane: Behind, bearer: Asking, data: JSONBody[SubscriptionBody], key: IdempotencyKey
+    context: ContextDependency, principal: PrincipalDependency, data: JSONBody[SubscriptionBody], key: IdempotencyKey
 ) -> NewSubscription:
     """Tell somebody from now on; a webhook's signing secret is told in this answer and never again."""
     if data.secret:
@@ -70,13 +74,13 @@ async def add_subscription(
     secret = data.secret or (_draw_secret() if data.kind is SubscriptionKind.WEBHOOK else "")
     types = tuple(known_word(read_type(word), EventType, "body.types") for word in data.types)
     wished = Subscription(
-        str(uuid4()), data.name, data.kind, data.target, secret, data.groups, types, told=plane.node.revision
+        str(uuid4()), data.name, data.kind, data.target, secret, data.groups, types, told=context.node.revision
     )
-    if plane.deliveries is not None:
-        plane.deliveries.check(wished)
-    command = SetSubscription(id=key.id, by=bearer.caller, subscription=wished)
-    await plane.operations.record(command, key.fingerprint)
-    return NewSubscription(**asdict(_view(plane, wished)), secret=wished.secret)
+    if context.deliveries is not None:
+        context.deliveries.check(wished)
+    command = SetSubscription(id=key.id, by=principal.caller, subscription=wished)
+    await context.operations.record(command, key.fingerprint)
+    return NewSubscription(**asdict(_view(context, wished)), secret=wished.secret)
 
 
 @writes(
@@ -85,28 +89,34 @@ async def add_subscription(
     summary="Remove a subscription",
     tags=_TAGS,
     method=delete,
-    replay=say_done,
+    replay=replay_empty,
 )
-async def remove_subscription(plane: Behind, bearer: Asking, id: FromPath[str], key: IdempotencyKey) -> None:
+async def remove_subscription(
+    context: ContextDependency, principal: PrincipalDependency, id: FromPath[str], key: IdempotencyKey
+) -> None:
     """Tell somebody nothing any more."""
-    found = await plane.node.look(lambda fleet: _subscription(fleet, id))
-    command = RemoveSubscription(id=key.id, by=bearer.caller, subscription=found.id)
-    await plane.operations.record(command, key.fingerprint)
+    found = await context.node.look(lambda fleet: _subscription(fleet, id))
+    command = RemoveSubscription(id=key.id, by=principal.caller, subscription=found.id)
+    await context.operations.record(command, key.fingerprint)
 
 
-async def _sent_before(plane: Plane, given: Mapping[str, Any], entry: Entry) -> Sent:
-    return Sent(detail="the test was sent under this Idempotency-Key before, and arrived; it was not sent again")
+async def _sent_before(context: ApiContext, given: Mapping[str, Any], entry: Entry) -> DeliveryReceipt:
+    return DeliveryReceipt(
+        detail="the test was sent under this Idempotency-Key before, and arrived; it was not sent again"
+    )
 
 
 @writes("/{id:str}/test", Action.KEEP_SUBSCRIPTIONS, summary="Test a subscription", tags=_TAGS, replay=_sent_before)
-async def test_subscription(plane: Behind, bearer: Asking, id: FromPath[str], key: IdempotencyKey) -> Sent:
+async def test_subscription(
+    context: ContextDependency, principal: PrincipalDependency, id: FromPath[str], key: IdempotencyKey
+) -> DeliveryReceipt:
     """Send a message that says it is a test, and tell whether it arrived."""
-    found = await plane.node.look(lambda fleet: _subscription(fleet, id))
-    if plane.deliveries is None:
+    found = await context.node.look(lambda fleet: _subscription(fleet, id))
+    if context.deliveries is None:
         raise Unavailable("this service tells nobody outside")
-    sent = await plane.deliveries.send_test(found)
-    command = RecordTest(id=key.id, by=bearer.caller, subscription=found.id)
-    await plane.operations.record(command, key.fingerprint)
+    sent = await context.deliveries.send_test(found)
+    command = RecordTest(id=key.id, by=principal.caller, subscription=found.id)
+    await context.operations.record(command, key.fingerprint)
     return sent
 
 
@@ -123,8 +133,8 @@ def _subscription(fleet: Fleet, given: str) -> Subscription:
     return found
 
 
-def _view(plane: Plane, each: Subscription) -> SubscriptionView:
-    delivery = asdict(plane.deliveries.delivery_of(each.id)) if plane.deliveries else {}
+def _view(context: ApiContext, each: Subscription) -> SubscriptionView:
+    delivery = asdict(context.deliveries.delivery_of(each.id)) if context.deliveries else {}
     return SubscriptionView(
         id=show_id(each.id),
         name=each.name,

@@ -14,35 +14,35 @@ from typing import Self
 from forewarn.clocks import Clock
 from forewarn.config.tables import read_table
 from forewarn.core.errors import ForewarnError
-from forewarn.core.model import EventType, Host, Seen, Sighting, Vm
+from forewarn.core.model import EventType, Host, Observation, ObservationKind, Vm
 from forewarn.core.placement import Capacity
-from forewarn.drivers.ledger import Ending
-from forewarn.drivers.libvirt import capacities, checking, switching
-from forewarn.drivers.libvirt.following import Follower
+from forewarn.drivers.executor import ImpactJob, WorkExecutor, WorkInterrupted
+from forewarn.drivers.libvirt import capacity, checks, switching
 from forewarn.drivers.libvirt.freezing import freeze
-from forewarn.drivers.libvirt.hosts import Happening, Hosts
+from forewarn.drivers.libvirt.hosts import DomainChange, LibvirtHosts
+from forewarn.drivers.libvirt.move_detector import MoveDetector
 from forewarn.drivers.libvirt.moving import redeploy
-from forewarn.drivers.libvirt.problems import Trouble, Unreachable
+from forewarn.drivers.libvirt.observations import observation_of
+from forewarn.drivers.libvirt.problems import LibvirtProblem, LibvirtUnreachable
 from forewarn.drivers.libvirt.rebooting import reboot
 from forewarn.drivers.libvirt.removing import remove
 from forewarn.drivers.libvirt.reservations import Reservations
 from forewarn.drivers.libvirt.settings import LibvirtSettings
-from forewarn.drivers.libvirt.sights import sighting
-from forewarn.drivers.libvirt.work import Work
-from forewarn.drivers.slots import Slots
-from forewarn.drivers.switching import Switches
-from forewarn.drivers.working import Interrupted, Job, Workshop
-from forewarn.node.driver import Failed, Impact, Outcome
-from forewarn.wire.words import show_id
+from forewarn.drivers.libvirt.work import LibvirtWork
+from forewarn.drivers.migration_slots import MigrationSlots
+from forewarn.drivers.progress_store import ImpactEnding
+from forewarn.drivers.switch_executor import SwitchExecutor
+from forewarn.node.driver import Impact, ImpactFailed, ImpactOutcome
+from forewarn.wire.azure_names import show_id
 
 log = logging.getLogger(__name__)
 
 _RECONNECT = 10.0
-_LAST_WORDS = 5.0
+_CLOSE_TIMEOUT = 5.0
 """Seconds that work under way may take to come to a point where it can be left."""
-_MAY_BE_A_MOVE = {Seen.CRASHED, Seen.GONE}
+_MAY_BE_A_MOVE = {ObservationKind.CRASHED, ObservationKind.GONE}
 """What a migration leaves behind on the host that a machine left looks so too."""
-_ECHO = 1.0
+_OWN_EFFECTS_LAST = 1.0
 """Seconds after our own work within which what is seen of a machine is taken for its echo."""
 
 
@@ -53,17 +53,17 @@ class LibvirtDriver:
         self.moves_live = self.moves_to_host = settings.redeploy == "migrate"
         self._settings = settings
         self._clock = clock
-        self._workshop = Workshop("libvirt", directory, clock, self._do)
-        self._hosts = Hosts(settings.hosts, settings.uri)
-        self._slots = Slots(settings.migrations)
+        self._executor = WorkExecutor("libvirt", directory, clock, self._do)
+        self._hosts = LibvirtHosts(settings.hosts, settings.uri)
+        self._slots = MigrationSlots(settings.migrations)
         self._reservations = Reservations()
-        self._switches = Switches("libvirt-switch", clock, self._switch)
-        self._follower = Follower(self._hosts, clock, self._workshop.closing)
+        self._switch_executor = SwitchExecutor("libvirt-switch", clock, self._switch)
+        self._move_detector = MoveDetector(self._hosts, clock, self._executor.closing)
         self._ours: dict[str, float] = {}
         """Until when what happens to a machine is our own doing, by its name and its UUID."""
         self._latest: dict[str, int] = {}
         """What was heard last of each machine."""
-        self._report: Callable[[Sighting], None] | None = None
+        self._report: Callable[[Observation], None] | None = None
         self._watched: set[str] = set()
 
     @classmethod
@@ -76,15 +76,15 @@ class LibvirtDriver:
     ) -> Self:
         return cls(read_table("driver 'libvirt'", settings, LibvirtSettings), clock, directory)
 
-    def perform(self, impact: Impact) -> Outcome:
-        return self._workshop.perform(impact)
+    def perform(self, impact: Impact) -> ImpactOutcome:
+        return self._executor.perform(impact)
 
-    def outcome_of(self, impact: Impact) -> Outcome:
-        return self._workshop.outcome_of(impact)
+    def outcome_of(self, impact: Impact) -> ImpactOutcome:
+        return self._executor.outcome_of(impact)
 
-    def watch(self, report: Callable[[Sighting], None]) -> None:
+    def watch(self, report: Callable[[Observation], None]) -> None:
         self._report = report
-        self._follower.start(report, self._is_ours)
+        self._move_detector.start(report, self._is_ours)
         self._hosts.listen(self._see)
         self._hosts.listen(self._hear_move)
         for host in self._hosts.names():
@@ -100,42 +100,42 @@ class LibvirtDriver:
             self._watched.add(host)
             threading.Thread(target=self._keep_watch, args=(host,), name=f"libvirt-{host}", daemon=True).start()
 
-    def _hear_move(self, happening: Happening) -> None:
+    def _hear_move(self, change: DomainChange) -> None:
         if self._may_move:
-            self._follower.hear(happening)
+            self._move_detector.hear(change)
 
-    def switch(self, vm: Vm, *, on: bool) -> Outcome:
-        return self._switches.switch(vm, on=on)
+    def switch(self, vm: Vm, *, on: bool) -> ImpactOutcome:
+        return self._switch_executor.switch(vm, on=on)
 
     def capacity(self, vms: tuple[Vm, ...], hosts: tuple[Host, ...]) -> Capacity:
-        return capacities.capacity(self._hosts, self._settings, vms, hosts, self._reservations.standing()[1])
+        return capacity.read_capacity(self._hosts, self._settings, vms, hosts, self._reservations.standing()[1])
 
     def check(self, vms: tuple[Vm, ...]) -> tuple[str, ...]:
-        return tuple(checking.troubles(self._hosts, vms, self._settings))
+        return tuple(checks.find_problems(self._hosts, vms, self._settings))
 
     def close(self) -> None:
         self._report = None
         # Whoever has paused machines lets them go on first.
-        self._workshop.close(_LAST_WORDS)
+        self._executor.close(_CLOSE_TIMEOUT)
         self._hosts.close()
 
-    def _do(self, job: Job) -> Ending:
+    def _do(self, job: ImpactJob) -> ImpactEnding:
         if job.is_resumed:
             self._await_hosts(job)
         machines = [(vm.name, vm.instance.vm_id.lower()) for vm in job.impact.vms]
         names = [each for machine in machines for each in machine if each]
         self._ours |= dict.fromkeys(names, float("inf"))
-        work = Work(job, self._hosts, self._settings, self._clock, self._slots, self._reservations)
+        work = LibvirtWork(job, self._hosts, self._settings, self._clock, self._slots, self._reservations)
         try:
             return _carry_out(work)
         except ForewarnError as error:
             if job.closing.is_set():
-                raise Interrupted from None
-            return Failed(str(error), work.moved)
+                raise WorkInterrupted from None
+            return ImpactFailed(str(error), work.moved)
         finally:
-            self._ours |= dict.fromkeys(names, time.monotonic() + _ECHO)
+            self._ours |= dict.fromkeys(names, time.monotonic() + _OWN_EFFECTS_LAST)
             for machine in machines if self._may_move else ():
-                self._follower.ask(*machine)  # for somebody may have moved it meanwhile
+                self._move_detector.ask(*machine)  # for somebody may have moved it meanwhile
 
     def _switch(self, vm: Vm, *, on: bool) -> str:
         machine = vm.name, vm.instance.vm_id.lower()
@@ -144,60 +144,60 @@ class LibvirtDriver:
         try:
             return switching.start(self._hosts, vm) if on else switching.stop(self._hosts, vm, self._settings.grace)
         finally:
-            self._ours |= dict.fromkeys(names, time.monotonic() + _ECHO)
+            self._ours |= dict.fromkeys(names, time.monotonic() + _OWN_EFFECTS_LAST)
             if self._may_move:
-                self._follower.ask(*machine)  # for it may be on another host than the recorded one
+                self._move_detector.ask(*machine)  # for it may be on another host than the recorded one
 
-    def _await_hosts(self, job: Job) -> None:
+    def _await_hosts(self, job: ImpactJob) -> None:
         """Wait for hosts that do not answer yet, for nobody else can say what a crash left there."""
         waits_for = ""
         while True:
             try:
                 for vm in job.impact.vms:
                     self._hosts.connection(vm.standing_on)
-            except Unreachable as error:
+            except LibvirtUnreachable as error:
                 if waits_for != str(error):
                     waits_for = str(error)
                     fields = {"event": show_id(job.impact.event.id), "reason": waits_for}
                     log.warning("an event waits for a host", extra={"fields": fields})
                 job.tell(f"waiting for a host: {error}")
                 if job.closing.wait(_RECONNECT):
-                    raise Interrupted from None
+                    raise WorkInterrupted from None
             else:
                 return
 
     def _keep_watch(self, host: str) -> None:
         """Keep a connection open, for without one nothing is heard; see who died while there was none."""
-        was_silent, ear = False, ""
-        while not self._workshop.closing.is_set():
+        was_silent, connection_id = False, ""
+        while not self._executor.closing.is_set():
             try:
-                if ear != (ear := self._hosts.ear(host)):
+                if connection_id != (connection_id := self._hosts.connection_id(host)):
                     if self._may_move:
-                        self._follower.list_host(host)
+                        self._move_detector.list_host(host)
                     self._see_the_dead(host)
                 if was_silent:
                     log.info("libvirt answers again", extra={"fields": {"host": host}})
                 was_silent = False
-            except Trouble as error:
-                if not was_silent and not self._workshop.closing.is_set():
+            except LibvirtProblem as error:
+                if not was_silent and not self._executor.closing.is_set():
                     fields = {"host": host, "reason": str(error)}
                     log.warning("the machines of a host cannot be watched", extra={"fields": fields})
                 was_silent = True
-            self._workshop.closing.wait(_RECONNECT)
+            self._executor.closing.wait(_RECONNECT)
 
     def _see_the_dead(self, host: str) -> None:
         for death in self._hosts.dead(host):
             if self._latest.get(death.domain) != death.event:
                 self._see(death, is_found=True)
 
-    def _see(self, happening: Happening, *, is_found: bool = False) -> None:
+    def _see(self, change: DomainChange, *, is_found: bool = False) -> None:
         report = self._report
-        self._latest[happening.domain] = happening.event
-        if report is None or self._is_ours(happening.domain, happening.uuid):
+        self._latest[change.domain] = change.event
+        if report is None or self._is_ours(change.domain, change.uuid):
             return
-        seen = sighting(happening, self._clock.now(), is_found=is_found)
+        seen = observation_of(change, self._clock.now(), is_found=is_found)
         if seen and seen.what in _MAY_BE_A_MOVE and self._may_move:
-            self._follower.ask(happening.domain, happening.uuid, seen, happening.host)
+            self._move_detector.ask(change.domain, change.uuid, seen, change.host)
         elif seen:
             report(seen)
 
@@ -211,7 +211,7 @@ class LibvirtDriver:
         return max(self._ours.get(name, 0.0), self._ours.get(uuid, 0.0)) > time.monotonic()
 
 
-def _carry_out(work: Work) -> Ending:
+def _carry_out(work: LibvirtWork) -> ImpactEnding:
     if work.impact.event.type is EventType.FREEZE and not work.impact.moves:
         return freeze(work)  # which lets go on what it has paused, also where a machine is not found
     work.find_guests()

@@ -12,20 +12,20 @@ from collections.abc import Mapping
 from datetime import datetime, timedelta
 from functools import partial
 
-from forewarn.drivers.libvirt.guests import Guest
-from forewarn.drivers.libvirt.places import Look
-from forewarn.drivers.libvirt.problems import Trouble, Unreachable
-from forewarn.drivers.libvirt.work import Work
-from forewarn.drivers.working import Interrupted
-from forewarn.node.driver import Done
+from forewarn.drivers.executor import WorkInterrupted
+from forewarn.drivers.libvirt.guests import LibvirtGuest
+from forewarn.drivers.libvirt.location import DomainState
+from forewarn.drivers.libvirt.problems import LibvirtProblem, LibvirtUnreachable
+from forewarn.drivers.libvirt.work import LibvirtWork
+from forewarn.node.driver import ImpactDone
 
 UNANNOUNCED = 5
 
 
-def freeze(work: Work) -> Done:
+def freeze(work: LibvirtWork) -> ImpactDone:
     """Freeze the machines for the announced seconds; raise Trouble when one cannot be."""
-    if work.page.step("thawed"):
-        return Done(work.moved)
+    if work.progress_file.step("thawed"):
+        return ImpactDone(work.moved)
     try:
         work.find_guests()
         _pause_all(work)
@@ -33,27 +33,27 @@ def freeze(work: Work) -> Done:
     finally:
         # Whatever went wrong, and also when the service stops, no machine stays behind.
         _resume_all(work)
-    work.page.note("thawed")
-    return Done(work.moved, "; ".join(work.remarks))
+    work.progress_file.note("thawed")
+    return ImpactDone(work.moved, "; ".join(work.remarks))
 
 
-def _pause_all(work: Work) -> None:
-    if work.page.step("frozen"):
+def _pause_all(work: LibvirtWork) -> None:
+    if work.progress_file.step("frozen"):
         return
     for guest in work.guests:
-        look = guest.look()
-        if work.page.step("freezing", guest.name) is None:
-            if not look.runs:
+        state = guest.state()
+        if work.progress_file.step("freezing", guest.name) is None:
+            if not state.runs:
                 work.remarks.append(f"{guest.name} did not run")
                 continue
-            work.page.note("freezing", guest.name, id=str(look.id), uuid=guest.uuid, host=guest.host)
-        if look.runs:
+            work.progress_file.note("freezing", guest.name, id=str(state.id), uuid=guest.uuid, host=guest.host)
+        if state.runs:
             guest.suspend()
-    work.page.note("frozen", at=work.clock.now().isoformat())
+    work.progress_file.note("frozen", at=work.clock.now().isoformat())
 
 
-def _left(work: Work) -> float:
-    frozen = work.page.step("frozen")
+def _left(work: LibvirtWork) -> float:
+    frozen = work.progress_file.step("frozen")
     if frozen is None:
         return 0.0
     seconds = work.impact.event.duration if work.impact.event.duration >= 0 else UNANNOUNCED
@@ -62,20 +62,20 @@ def _left(work: Work) -> float:
     return min(max(0.0, left), seconds)  # a clock that was set back must not keep a guest frozen
 
 
-def _resume_all(work: Work) -> None:
-    problem: Trouble | Interrupted | None = None
+def _resume_all(work: LibvirtWork) -> None:
+    problem: LibvirtProblem | WorkInterrupted | None = None
     # A guest under migration cannot be resumed before the migration is over; the others do not wait for it.
-    for guest in sorted(work.guests, key=Guest.is_migrating):
+    for guest in sorted(work.guests, key=LibvirtGuest.is_migrating):
         try:
             work.insist(partial(_resume, work, guest))
-        except (Trouble, Interrupted) as error:
-            problem = problem if isinstance(problem, Interrupted) else error
+        except (LibvirtProblem, WorkInterrupted) as error:
+            problem = problem if isinstance(problem, WorkInterrupted) else error
     if problem:
         raise problem
 
 
-def _resume(work: Work, guest: Guest) -> None:
-    frozen = work.page.step("freezing", guest.name)
+def _resume(work: LibvirtWork, guest: LibvirtGuest) -> None:
+    frozen = work.progress_file.step("freezing", guest.name)
     if frozen is None:
         return
     until = work.deadline(work.settings.longest)
@@ -85,27 +85,27 @@ def _resume(work: Work, guest: Guest) -> None:
             return
         try:
             guest.resume()
-        except Unreachable:
+        except LibvirtUnreachable:
             raise
-        except Trouble:
+        except LibvirtProblem:
             # Another client may have begun to migrate it just before.
-            is_moving = guest.is_migrating() or not guest.look().is_active
+            is_moving = guest.is_migrating() or not guest.state().is_active
             if not is_moving or time.monotonic() >= until:
                 raise
         else:
             return
 
 
-def _is_still_frozen(work: Work, guest: Guest, seen: Mapping[str, str]) -> bool:
+def _is_still_frozen(work: LibvirtWork, guest: LibvirtGuest, seen: Mapping[str, str]) -> bool:
     """Tell whether a guest is paused by this event, on the host where it is now."""
     frozen_on = seen.get("host", guest.host)
-    look = guest.look()
-    if not look.is_active:
+    state = guest.state()
+    if not state.is_active:
         # Another client may have migrated it while it was paused; then it is paused there too.
         guest.stay(guest.host, seen.get("uuid", ""))
         copy = guest.find()
-        look = copy.look if copy else Look()
+        state = copy.state if copy else DomainState()
     if guest.host == frozen_on:
-        return look.is_paused and str(look.id) == seen["id"]
+        return state.is_paused and str(state.id) == seen["id"]
     work.moved[guest.name] = guest.host
-    return look.is_paused
+    return state.is_paused

@@ -9,10 +9,16 @@ from xml.etree import ElementTree as ET
 import libvirt
 
 from forewarn.core.model import Vm
-from forewarn.drivers.libvirt import places
-from forewarn.drivers.libvirt.hosts import Hosts
-from forewarn.drivers.libvirt.places import Copy, Look, Survey
-from forewarn.drivers.libvirt.problems import Absent, Trouble, Unreachable, Unsupported, trouble
+from forewarn.drivers.libvirt import location
+from forewarn.drivers.libvirt.hosts import LibvirtHosts
+from forewarn.drivers.libvirt.location import DomainCopy, DomainState, LocationSurvey
+from forewarn.drivers.libvirt.problems import (
+    DomainAbsent,
+    LibvirtProblem,
+    LibvirtUnreachable,
+    LibvirtUnsupported,
+    problem_of,
+)
 
 _MIGRATIONS = {
     libvirt.VIR_DOMAIN_JOB_OPERATION_MIGRATION_IN,
@@ -25,10 +31,10 @@ _LEFT_BEHIND = (
 )
 
 
-class Guest:
+class LibvirtGuest:
     """One VM on one host: the recorded one, until ``find`` has found it on another."""
 
-    def __init__(self, hosts: Hosts, vm: Vm, host: str | None = None, uuid: str = "") -> None:
+    def __init__(self, hosts: LibvirtHosts, vm: Vm, host: str | None = None, uuid: str = "") -> None:
         self.vm = vm
         self.name = vm.name
         self.host = hosts.called(vm.standing_on) if host is None else host
@@ -37,13 +43,13 @@ class Guest:
         """Whether its UUID is libvirt's, so that another machine of the same name is not taken for it."""
         self._uuid = uuid or uuid_of(vm)
 
-    def on(self, host: str) -> "Guest":
+    def on(self, host: str) -> "LibvirtGuest":
         """Return the same VM as it is, or will be, on another host."""
-        return Guest(self._hosts, self.vm, host, self.uuid)
+        return LibvirtGuest(self._hosts, self.vm, host, self.uuid)
 
-    def find(self) -> Copy | None:
+    def find(self) -> DomainCopy | None:
         """Find out on which host it is, and stay with that; None where no host has it."""
-        copy = places.find(self._hosts, self.name, self._uuid, self.host)
+        copy = location.find(self._hosts, self.name, self._uuid, self.host)
         if copy:
             self.stay(copy.host, copy.uuid)
         return copy
@@ -52,22 +58,22 @@ class Guest:
         """Be the machine of that UUID on that host."""
         self.host, self._uuid, self._is_known = host, uuid or self._uuid, bool(uuid)
 
-    def survey(self) -> Survey:
+    def survey(self) -> LocationSurvey:
         """Return what every host says of it."""
-        return places.survey(self._hosts, self.name, self._uuid, self.host)
+        return location.survey_hosts(self._hosts, self.name, self._uuid, self.host)
 
-    def look(self) -> Look:
+    def state(self) -> DomainState:
         try:
             domain = self.domain()
             with self._heard("look"):
-                return places.look_at(domain)
-        except Absent:
-            return Look()
+                return location.read_state(domain)
+        except DomainAbsent:
+            return DomainState()
 
     def is_off(self) -> bool:
         """Tell whether its host knows it, and it has no process."""
-        look = self.look()
-        return look.is_there and look.id == -1
+        state = self.state()
+        return state.is_defined and state.id == -1
 
     def domain(self) -> libvirt.virDomain:
         return self._hosts.domain(self.host, self.name, self._uuid, by_name=not self._is_known)
@@ -76,7 +82,7 @@ class Guest:
     def uuid(self) -> str:
         """What libvirt knows it by; empty while that is not known."""
         if not self._is_known:
-            with suppress(Absent):
+            with suppress(DomainAbsent):
                 domain = self.domain()
                 with self._heard("look"):
                     self.stay(self.host, domain.UUIDString())
@@ -85,21 +91,21 @@ class Guest:
     @property
     def reboots(self) -> int:
         """How often it was heard to start over, by the present ear."""
-        return self._hosts.reboots[self.ear, self.domain().name()]
+        return self._hosts.reboots[self.connection_id, self.domain().name()]
 
     @property
-    def ear(self) -> str:
+    def connection_id(self) -> str:
         """The connection by which its host is listened to; another one after each silence."""
-        return self._hosts.ear(self.host)
+        return self._hosts.connection_id(self.host)
 
     def suspend(self) -> None:
-        with self._unless(lambda look: look.is_paused):
+        with self._unless(lambda state: state.is_paused):
             domain = self.domain()
             with self._heard("suspend"):
                 domain.suspend()
 
     def resume(self) -> None:
-        with self._unless(lambda look: look.runs):
+        with self._unless(lambda state: state.runs):
             domain = self.domain()
             with self._heard("resume"):
                 domain.resume()
@@ -116,7 +122,7 @@ class Guest:
         try:
             with self._heard("shutdown"):
                 domain.shutdownFlags(libvirt.VIR_DOMAIN_SHUTDOWN_ACPI_POWER_BTN)
-        except Unsupported:
+        except LibvirtUnsupported:
             with self._heard("shutdown"):
                 domain.shutdown()
 
@@ -137,12 +143,12 @@ class Guest:
 
     def require_off(self) -> None:
         """Raise unless every host answers that it is active nowhere."""
-        places.require_off(self._hosts, self.name, self._uuid, self.host)
+        location.require_off(self._hosts, self.name, self._uuid, self.host)
 
     def start(self) -> None:
         """Start it, once every host has answered that it is active nowhere."""
         self.require_off()
-        with self._unless(lambda look: look.is_active):
+        with self._unless(lambda state: state.is_active):
             domain = self.domain()
             with self._heard("start"):
                 domain.create()
@@ -150,20 +156,20 @@ class Guest:
     def start_as(self, definition: str) -> None:
         """Start it like that with what it ran with before; its lasting definition stays."""
         self.require_off()
-        with self._unless(lambda look: look.is_active):
+        with self._unless(lambda state: state.is_active):
             connection = self._hosts.connection(self.host)
             with self._heard("start"):
                 connection.createXML(definition)
 
     def destroy(self) -> None:
-        with self._unless(lambda look: not look.is_active):
+        with self._unless(lambda state: not state.is_active):
             domain = self.domain()
             with self._heard("destroy"):
                 domain.destroy()
 
     def save(self) -> None:
         """Write its memory to a file of libvirt's, from which the next start goes on."""
-        with self._unless(lambda look: look.is_there and not look.is_active):
+        with self._unless(lambda state: state.is_defined and not state.is_active):
             domain = self.domain()
             with self._heard("save"):
                 domain.managedSave()
@@ -174,7 +180,7 @@ class Guest:
         try:
             with self._heard("undefine"):
                 domain.undefineFlags(_LEFT_BEHIND)
-        except Unsupported:
+        except LibvirtUnsupported:
             with self._heard("undefine"):
                 domain.undefineFlags(libvirt.VIR_DOMAIN_UNDEFINE_MANAGED_SAVE)
 
@@ -196,7 +202,7 @@ class Guest:
         """Tell whether libvirt is just moving it, for us or for somebody else."""
         try:
             told: Any = self.domain().jobStats()
-        except (libvirt.libvirtError, Trouble):
+        except (libvirt.libvirtError, LibvirtProblem):
             return False
         return told.get("operation") in _MIGRATIONS
 
@@ -209,12 +215,12 @@ class Guest:
 
     def start_post_copy(self) -> None:
         """Let it run on the other host while the rest of its memory follows."""
-        with suppress(libvirt.libvirtError, Trouble):
+        with suppress(libvirt.libvirtError, LibvirtProblem):
             self.domain().migrateStartPostCopy(0)
 
     def has_job(self) -> bool:
         """Tell whether libvirt is busy with it."""
-        if not self.look().is_there:
+        if not self.state().is_defined:
             return False
         try:
             return int(self.domain().jobInfo()[0]) != libvirt.VIR_DOMAIN_JOB_NONE
@@ -223,14 +229,14 @@ class Guest:
 
     def abort_job(self) -> None:
         """Have libvirt give up what it is busy with."""
-        with suppress(libvirt.libvirtError, Trouble):
+        with suppress(libvirt.libvirtError, LibvirtProblem):
             self.domain().abortJob()
 
     def percent_done(self) -> int:
         """Return how much of its memory has gone where libvirt is just taking it."""
         try:
             told: Any = self.domain().jobStats()
-        except (libvirt.libvirtError, Trouble):
+        except (libvirt.libvirtError, LibvirtProblem):
             return 0
         total, left = int(told.get("memory_total", 0)), int(told.get("memory_remaining", 0))
         return 100 * (total - left) // total if total else 0
@@ -250,14 +256,14 @@ class Guest:
         return found
 
     @contextmanager
-    def _unless(self, is_so: Callable[[Look], bool]) -> Iterator[None]:
+    def _unless(self, is_so: Callable[[DomainState], bool]) -> Iterator[None]:
         """Take a refusal for success where the machine is as it was to be: an earlier call was still under way."""
         try:
             yield
-        except Unreachable:
+        except LibvirtUnreachable:
             raise
-        except Trouble:
-            if not is_so(self.look()):
+        except LibvirtProblem:
+            if not is_so(self.state()):
                 raise
 
     @contextmanager
@@ -265,7 +271,7 @@ class Guest:
         try:
             yield
         except libvirt.libvirtError as error:
-            raise trouble(self.host, error, f"{self.name}: {what}") from None
+            raise problem_of(self.host, error, f"{self.name}: {what}") from None
 
 
 def uuid_of(vm: Vm) -> str:

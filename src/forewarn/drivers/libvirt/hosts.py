@@ -11,8 +11,14 @@ import msgspec
 
 from forewarn.core.errors import BadInput
 from forewarn.core.redaction import shown_uri
-from forewarn.drivers.libvirt import loop
-from forewarn.drivers.libvirt.problems import Absent, Unreachable, trouble, way_in, words
+from forewarn.drivers.libvirt import event_loop
+from forewarn.drivers.libvirt.problems import (
+    DomainAbsent,
+    LibvirtUnreachable,
+    connection_remedy,
+    message_of,
+    problem_of,
+)
 
 REBOOTED = -1
 """Stands among libvirt's numbers of events for the one that has none."""
@@ -25,7 +31,7 @@ _DEATHS = {
 """Why a machine is off that died, and the end that libvirt told when it did."""
 
 
-class Happening(msgspec.Struct, frozen=True):
+class DomainChange(msgspec.Struct, frozen=True):
     """One event of libvirt's."""
 
     host: str
@@ -35,7 +41,7 @@ class Happening(msgspec.Struct, frozen=True):
     uuid: str = ""
 
 
-class Hosts:
+class LibvirtHosts:
     """Opens and keeps connections. Safe from several threads."""
 
     def __init__(self, uris: dict[str, str], pattern: str = "") -> None:
@@ -45,13 +51,13 @@ class Hosts:
         """The hosts of the fleet that have their URI by the pattern."""
         self._locks: dict[str, threading.Lock] = {}
         self._open: dict[str, libvirt.virConnect] = {}
-        self._listeners: list[Callable[[Happening], None]] = []
+        self._listeners: list[Callable[[DomainChange], None]] = []
         self._lock = threading.Lock()
         self._is_closed = False
         self.reboots: Counter[tuple[str, str]] = Counter()
         """How often each domain was heard to start over without its process ending, by each ear."""
-        self._ears: dict[str, str] = {}
-        loop.run()
+        self._connection_ids: dict[str, str] = {}
+        event_loop.run()
 
     def uri(self, host: str) -> str:
         """Return where libvirt of that host is; raise BadInput when nobody said."""
@@ -84,7 +90,7 @@ class Hosts:
         """Return what a host is called; the only one that there is where it has no name."""
         return host or (next(iter(self.uris)) if len(self.uris) == 1 else "")
 
-    def listen(self, listener: Callable[[Happening], None]) -> None:
+    def listen(self, listener: Callable[[DomainChange], None]) -> None:
         """Have ``listener`` called for all that happens on hosts that are connected, in libvirt's thread."""
         self._listeners.append(listener)
 
@@ -94,7 +100,7 @@ class Hosts:
             lock = self._locks.setdefault(host, threading.Lock())
         with lock:
             if self._is_closed:
-                raise Unreachable("the driver is closed")
+                raise LibvirtUnreachable("the driver is closed")
             known = self._open.get(host)
             if known is not None and _is_alive(known):
                 return known
@@ -112,30 +118,30 @@ class Hosts:
         try:
             return connection.lookupByName(name) if by_name else connection.lookupByUUIDString(uuid)
         except libvirt.libvirtError as error:
-            problem = trouble(host, error)
-            if isinstance(problem, Absent):
-                raise Absent(
+            problem = problem_of(host, error)
+            if isinstance(problem, DomainAbsent):
+                raise DomainAbsent(
                     f"libvirt on {host} has no domain {name}; see what it has with virsh list --all"
                 ) from None
             raise problem from None
 
-    def dead(self, host: str) -> list[Happening]:
+    def dead(self, host: str) -> list[DomainChange]:
         """Return the ends of the machines on a host that are off because they died, as far as libvirt remembers."""
         try:
             off = self.connection(host).listAllDomains(libvirt.VIR_CONNECT_LIST_DOMAINS_SHUTOFF)
             why = {(domain.name(), domain.UUIDString()): int(domain.state()[1]) for domain in off}
         except libvirt.libvirtError as error:
-            raise trouble(host, error) from None
+            raise problem_of(host, error) from None
         return [
-            Happening(host, name, libvirt.VIR_DOMAIN_EVENT_STOPPED, _DEATHS[reason], uuid)
+            DomainChange(host, name, libvirt.VIR_DOMAIN_EVENT_STOPPED, _DEATHS[reason], uuid)
             for (name, uuid), reason in why.items()
             if reason in _DEATHS
         ]
 
-    def ear(self, host: str) -> str:
+    def connection_id(self, host: str) -> str:
         """Return what names the present connection, and no other one ever."""
         self.connection(host)
-        return self._ears[host]
+        return self._connection_ids[host]
 
     def close(self) -> None:
         with self._lock:
@@ -148,29 +154,33 @@ class Hosts:
         try:
             connection = libvirt.open(self.uri(host))
         except libvirt.libvirtError as error:
-            uri, said = self.uri(host), words(error)
+            uri, said = self.uri(host), message_of(error)
             place = f"on {host} ({shown_uri(uri)})" if host != uri else f"at {shown_uri(uri)}"
-            raise Unreachable(f"libvirt {place} cannot be reached: {said}; {way_in(said)}") from None
+            raise LibvirtUnreachable(
+                f"libvirt {place} cannot be reached: {said}; {connection_remedy(said)}"
+            ) from None
         # Only connections to elsewhere know signs of life; drivers that cannot tell events are used without.
         with suppress(libvirt.libvirtError):
             connection.setKeepAlive(_ALIVE_EVERY, _MISSED)
-        ear = self._ears[host] = uuid4().hex
+        connection_id = self._connection_ids[host] = uuid4().hex
         with suppress(libvirt.libvirtError):
             connection.domainEventRegisterAny(None, libvirt.VIR_DOMAIN_EVENT_ID_LIFECYCLE, self._live, host)
-            connection.domainEventRegisterAny(None, libvirt.VIR_DOMAIN_EVENT_ID_REBOOT, self._reboot, (host, ear))
+            connection.domainEventRegisterAny(
+                None, libvirt.VIR_DOMAIN_EVENT_ID_REBOOT, self._reboot, (host, connection_id)
+            )
         return connection
 
     def _live(self, _: object, domain: libvirt.virDomain, event: int, detail: int, host: str) -> None:
-        self._tell(Happening(host, domain.name(), event, detail, domain.UUIDString()))
+        self._tell(DomainChange(host, domain.name(), event, detail, domain.UUIDString()))
 
     def _reboot(self, _: object, domain: libvirt.virDomain, heard: tuple[str, str]) -> None:
-        host, ear = heard
-        self.reboots[ear, domain.name()] += 1
-        self._tell(Happening(host, domain.name(), REBOOTED, uuid=domain.UUIDString()))
+        host, connection_id = heard
+        self.reboots[connection_id, domain.name()] += 1
+        self._tell(DomainChange(host, domain.name(), REBOOTED, uuid=domain.UUIDString()))
 
-    def _tell(self, happening: Happening) -> None:
+    def _tell(self, change: DomainChange) -> None:
         for listener in self._listeners:
-            listener(happening)
+            listener(change)
 
 
 def _is_alive(connection: libvirt.virConnect) -> bool:

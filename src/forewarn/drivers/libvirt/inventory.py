@@ -10,13 +10,13 @@ import libvirt
 import msgspec
 
 from forewarn.core.redaction import shown_uri
-from forewarn.drivers.libvirt.places import Look, look_at
-from forewarn.drivers.libvirt.problems import trouble
+from forewarn.drivers.libvirt.location import DomainState, read_state
+from forewarn.drivers.libvirt.problems import problem_of
 
 _AGENT = "org.qemu.guest_agent.0"
 
 
-class Machine(msgspec.Struct, frozen=True):
+class InventoryMachine(msgspec.Struct, frozen=True):
     """One domain."""
 
     name: str
@@ -25,7 +25,7 @@ class Machine(msgspec.Struct, frozen=True):
     tap: str = ""
     """What its host calls its wire, while it runs; empty where that is another one at each start."""
     address: str = ""
-    look: Look = Look(libvirt.VIR_DOMAIN_RUNNING, 0, 1)
+    state: DomainState = DomainState(libvirt.VIR_DOMAIN_RUNNING, 0, 1)
 
 
 class Inventory(msgspec.Struct, frozen=True):
@@ -33,32 +33,32 @@ class Inventory(msgspec.Struct, frozen=True):
 
     host: str
     uri: str
-    machines: tuple[Machine, ...] = ()
+    machines: tuple[InventoryMachine, ...] = ()
 
 
-def take(connection: libvirt.virConnect, host: str, uri: str) -> Inventory:
+def read_inventory(connection: libvirt.virConnect, host: str, uri: str) -> Inventory:
     """Return what libvirt knows; raise Trouble when it does not tell."""
     try:
         name = host or str(connection.getHostname()).partition(".")[0]
         found = sorted((_machine(domain) for domain in connection.listAllDomains()), key=lambda each: each.name)
     except libvirt.libvirtError as error:
-        raise trouble(host or shown_uri(uri), error, "its machines") from None
+        raise problem_of(host or shown_uri(uri), error, "its machines") from None
     return Inventory(name, shown_uri(uri), tuple(found))
 
 
-def _machine(domain: libvirt.virDomain) -> Machine:
+def _machine(domain: libvirt.virDomain) -> InventoryMachine:
     root = ET.fromstring(domain.XMLDesc())  # noqa: S314 libvirt's own words
     interface = root.find("./devices/interface")
     mac_address = _attribute(interface, "mac", "address").lower()
     tap = _attribute(interface, "target", "dev")
-    return Machine(
+    return InventoryMachine(
         name=domain.name(),
         uuid=domain.UUIDString(),
         mac_address=mac_address,
         # libvirt numbers vnet devices as they come; a name of the operator's own stays.
         tap="" if tap.startswith("vnet") else tap,
         address=_address(domain, root, mac_address),
-        look=look_at(domain),
+        state=read_state(domain),
     )
 
 

@@ -14,20 +14,20 @@ from typing import Any
 
 import libvirt
 
-from forewarn.drivers.berths import say_no_berth
-from forewarn.drivers.ledger import Step
+from forewarn.drivers.candidates import explain_no_candidate
+from forewarn.drivers.executor import join_details
 from forewarn.drivers.libvirt import volumes
-from forewarn.drivers.libvirt.capacities import left_on
-from forewarn.drivers.libvirt.guests import Guest
-from forewarn.drivers.libvirt.problems import Absent, Trouble, Unreachable, sentence
+from forewarn.drivers.libvirt.capacity import read_free_capacity
+from forewarn.drivers.libvirt.guests import LibvirtGuest
+from forewarn.drivers.libvirt.host_choice import HostOption, choose_host, explain_no_host
+from forewarn.drivers.libvirt.problems import DomainAbsent, LibvirtProblem, LibvirtUnreachable, describe
 from forewarn.drivers.libvirt.reservations import Reservation
-from forewarn.drivers.libvirt.rooms import Room, choose, say_no_room
-from forewarn.drivers.libvirt.work import Work
-from forewarn.drivers.working import told
-from forewarn.node.driver import Berth, Done
+from forewarn.drivers.libvirt.work import LibvirtWork
+from forewarn.drivers.progress_store import WorkStep
+from forewarn.node.driver import CandidateHost, ImpactDone
 
 
-def redeploy(work: Work) -> Done:
+def redeploy(work: LibvirtWork) -> ImpactDone:
     """Move the machines, several at once, or restart them; raise Trouble when one can be neither.
 
     One that cannot be moved keeps none of the others.
@@ -39,73 +39,81 @@ def redeploy(work: Work) -> Done:
     for name, move in moves.items():
         try:
             move.result()
-        except Trouble as error:
+        except LibvirtProblem as error:
             failures[name] = str(error)
     for guest in work.guests:
         if guest.name in moves or _is_settled(work, guest):
             continue
         planned = work.impact.event.target or work.impact.event.placements.get(guest.name, "")
-        if planned and not work.impact.berths_of(guest.vm):
-            failures[guest.name] = say_no_berth(guest.vm, work.impact.event)
+        if planned and not work.impact.candidates_for(guest.vm):
+            failures[guest.name] = explain_no_candidate(guest.vm, work.impact.event)
         elif planned:
             failures[guest.name] = (
                 f"{guest.name} cannot be moved to {planned}: it does not run, or libvirt on {planned} is not among "
                 "the hosts of the driver's settings"
             )
-        elif work.impact.leaves_off and not work.page.step("stopping", guest.name) and guest.is_off():
+        elif work.impact.leaves_off and not work.progress_file.step("stopping", guest.name) and guest.is_off():
             work.remarks.append(f"{guest.name} did not run and stays off")
         else:
             work.see_through(partial(_restart, work, guest))
     if failures:
-        raise Trouble(told(failures, len(work.guests)))
-    return Done(work.moved, "; ".join(work.remarks))
+        raise LibvirtProblem(join_details(failures, len(work.guests)))
+    return ImpactDone(work.moved, "; ".join(work.remarks))
 
 
-def _is_settled(work: Work, guest: Guest) -> bool:
+def _is_settled(work: LibvirtWork, guest: LibvirtGuest) -> bool:
     """Tell whether a machine is where it is to be already: somebody else moved it."""
     target = work.impact.event.target
     if work.moved.get(guest.name, "") == target != "":
         return True
-    is_settled = work.impact.is_failure and guest.name in work.moved and guest.look().runs
+    is_settled = work.impact.is_failure and guest.name in work.moved and guest.state().runs
     remark = f"{guest.name} runs on {guest.host}, and was left alone"
     if is_settled and remark not in work.remarks:
         work.remarks.append(remark)
     return is_settled
 
 
-def _is_to_move(work: Work, guest: Guest) -> bool:
-    if work.page.step("moving", guest.name):
+def _is_to_move(work: LibvirtWork, guest: LibvirtGuest) -> bool:
+    if work.progress_file.step("moving", guest.name):
         return True
-    if work.page.step("stopping", guest.name) or work.settings.redeploy == "restart" or work.impact.is_failure:
+    if (
+        work.progress_file.step("stopping", guest.name)
+        or work.settings.redeploy == "restart"
+        or work.impact.is_failure
+    ):
         return False
-    may_move = guest.look().runs or (work.impact.leaves_off and guest.is_off())
+    may_move = guest.state().runs or (work.impact.leaves_off and guest.is_off())
     return may_move and any(work.hosts.knows(host) for host in _candidates(work, guest))
 
 
-def _candidates(work: Work, guest: Guest) -> dict[str, Berth]:
-    return {berth.host.name: berth for berth in work.impact.berths_of(guest.vm) if berth.host.name != guest.host}
+def _candidates(work: LibvirtWork, guest: LibvirtGuest) -> dict[str, CandidateHost]:
+    return {
+        candidate.host.name: candidate
+        for candidate in work.impact.candidates_for(guest.vm)
+        if candidate.host.name != guest.host
+    }
 
 
-def _move(work: Work, guest: Guest) -> None:
-    begun = work.page.step("moving", guest.name)
+def _move(work: LibvirtWork, guest: LibvirtGuest) -> None:
+    begun = work.progress_file.step("moving", guest.name)
     if begun is not None:
         guest.stay(guest.host, begun.seen.get("uuid", ""))
         if _has_arrived(work, guest, begun):
             return
-        if failed := work.page.step("refused", guest.name):
-            raise Trouble(failed.seen["reason"])
+        if failed := work.progress_file.step("refused", guest.name):
+            raise LibvirtProblem(failed.seen["reason"])
     with work.slots.taken(work.closed, partial(work.tell, vm=guest.name)), ExitStack() as parts:
         target = _reserve(work, guest)
         parts.callback(work.reservations.release, guest.uuid)
-        had = "yes" if guest.on(target).look().is_there else ""
+        had = "yes" if guest.on(target).state().is_defined else ""
         off = "yes" if guest.is_off() else ""
         may_run = "yes" if work.settings.post_copy is not None else ""
-        work.page.note("moving", guest.name, to=target, uuid=guest.uuid, had=had, off=off, may_run=may_run)
+        work.progress_file.note("moving", guest.name, to=target, uuid=guest.uuid, had=had, off=off, may_run=may_run)
         try:
             _migrate(work, guest, target)
-        except Trouble as error:
+        except LibvirtProblem as error:
             # libvirt may have done it all the same, or half of it: both hosts are asked until they answer.
-            work.page.note("refused", guest.name, reason=str(error))
+            work.progress_file.note("refused", guest.name, reason=str(error))
             is_refused = True
         else:
             is_refused = False
@@ -113,71 +121,71 @@ def _move(work: Work, guest: Guest) -> None:
         _move(work, guest)
         return
     work.moved[guest.name] = target
-    begun = work.page.step("moving", guest.name)
+    begun = work.progress_file.step("moving", guest.name)
     if not off:
-        work.page.note("resuming", guest.name)
+        work.progress_file.note("resuming", guest.name)
         work.insist(guest.on(target).resume)
     try:
         # libvirt takes it for success also where the old host could not be told.
         work.insist(lambda: _must(begun and _has_arrived(work, guest, begun)))
-    except Unreachable as error:
+    except LibvirtUnreachable as error:
         work.remarks.append(f"{guest.name} may still be defined on {guest.host}, see 'forewarn doctor': {error}")
 
 
-def _has_arrived(work: Work, guest: Guest, begun: Step) -> bool:
+def _has_arrived(work: LibvirtWork, guest: LibvirtGuest, begun: WorkStep) -> bool:
     """Tell whether a machine is on the other host; leave it defined on one of both only, and let it go on there.
 
     libvirt does not let it go on over there, so until that is written down ("resuming") it has run here only; with
     post-copy it may have run there too, and what is not clear is left as it is.
     """
-    source, target, page = guest, guest.on(begun.seen["to"]), work.page
+    source, target, progress_file = guest, guest.on(begun.seen["to"]), work.progress_file
     had = begun.seen.get("had", "")
     work.await_job(source)
     work.await_job(target)
-    here, there = source.look(), target.look()
+    here, there = source.state(), target.state()
     if begun.seen.get("off") and not here.is_active and not there.is_active:
-        return _has_gone_over(work, source, target, is_there=there.is_there and not (had and here.is_there))
+        return _has_gone_over(work, source, target, is_there=there.is_defined and not (had and here.is_defined))
     both = f"{guest.name} is on {source.host} and {target.host} after a migration that was cut off; "
     if here.runs and there.runs:
-        raise Trouble(f"{both}it runs on both: stop it with 'virsh destroy' where it must not run")
+        raise LibvirtProblem(f"{both}it runs on both: stop it with 'virsh destroy' where it must not run")
     if not here.runs and (there.runs or (there.is_paused and not there.is_migrating)):
-        if page.step("resuming", guest.name) is None:
-            page.note("resuming", guest.name)
+        if progress_file.step("resuming", guest.name) is None:
+            progress_file.note("resuming", guest.name)
         return _has_gone_over(work, source, target)
-    if page.step("resuming", guest.name):
-        raise Trouble(f"{guest.name} was moved to {target.host}, and does not run there")
+    if progress_file.step("resuming", guest.name):
+        raise LibvirtProblem(f"{guest.name} was moved to {target.host}, and does not run there")
     if begun.seen.get("may_run") and not here.runs:
-        raise Trouble(f"{both}it runs on neither: see both with virsh domstate {guest.name} --reason")
-    if there.is_there and not had and (there.is_migrating or not there.is_active):
+        raise LibvirtProblem(f"{both}it runs on neither: see both with virsh domstate {guest.name} --reason")
+    if there.is_defined and not had and (there.is_migrating or not there.is_active):
         _remove_stale(target)
     if here.is_migrating:
         source.resume()
-    if not source.look().runs:
-        raise Trouble(f"{guest.name} does not run on {source.host} after a migration that was cut off")
+    if not source.state().runs:
+        raise LibvirtProblem(f"{guest.name} does not run on {source.host} after a migration that was cut off")
     return False
 
 
-def _has_gone_over(work: Work, source: Guest, target: Guest, *, is_there: bool = True) -> bool:
+def _has_gone_over(work: LibvirtWork, source: LibvirtGuest, target: LibvirtGuest, *, is_there: bool = True) -> bool:
     """Have the old host forget a machine that is on the new one; tell whether it is."""
     if is_there:
         _remove_stale(source, keeps=not target.is_persistent)
-        if target.look().is_paused:
+        if target.state().is_paused:
             work.insist(target.resume)
         work.moved[source.name] = target.host
-        work.page.note("moved", source.name)
+        work.progress_file.note("moved", source.name)
     return is_there
 
 
-def _remove_stale(guest: Guest, *, keeps: bool = False) -> None:
+def _remove_stale(guest: LibvirtGuest, *, keeps: bool = False) -> None:
     """Have a host forget the copy that a migration left there; keep a definition that no other host has."""
-    if guest.look().is_active:
+    if guest.state().is_active:
         guest.destroy()
     if not keeps:
-        with suppress(Absent):
+        with suppress(DomainAbsent):
             guest.undefine()
 
 
-def _reserve(work: Work, guest: Guest) -> str:
+def _reserve(work: LibvirtWork, guest: LibvirtGuest) -> str:
     """Choose the host that a machine moves to, and reserve its room there until the migration has ended."""
     memory, cpus = (0, 0) if guest.is_off() else (guest.memory, guest.cpus)
     while True:
@@ -188,25 +196,25 @@ def _reserve(work: Work, guest: Guest) -> str:
             return target
 
 
-def _target(work: Work, guest: Guest, memory: int, cpus: int, others: Iterable[Reservation]) -> str:
-    rooms, silent = [], []
-    for host, berth in _candidates(work, guest).items():
+def _target(work: LibvirtWork, guest: LibvirtGuest, memory: int, cpus: int, others: Iterable[Reservation]) -> str:
+    options, silent = [], []
+    for host, candidate in _candidates(work, guest).items():
         if work.hosts.knows(host):
             try:
                 coming = (each for each in others if each.host == host)
-                left = left_on(work.hosts, work.settings, host).after(coming)
-                rooms.append(Room(berth, left.memory, left.cpus))
-            except Trouble as error:
+                left = read_free_capacity(work.hosts, work.settings, host).after(coming)
+                options.append(HostOption(candidate, left.memory, left.cpus))
+            except LibvirtProblem as error:
                 silent.append(str(error))
-    if not rooms and not silent:
-        raise Trouble(say_no_berth(guest.vm, work.impact.event))
-    room = choose(guest.vm, memory, rooms, cpus)
-    if room is None:
-        raise Trouble("; ".join([say_no_room(guest.vm, memory, rooms, cpus), *silent]))
-    return room.host
+    if not options and not silent:
+        raise LibvirtProblem(explain_no_candidate(guest.vm, work.impact.event))
+    option = choose_host(guest.vm, memory, options, cpus)
+    if option is None:
+        raise LibvirtProblem("; ".join([explain_no_host(guest.vm, memory, options, cpus), *silent]))
+    return option.host
 
 
-def _migrate(work: Work, guest: Guest, target: str) -> None:
+def _migrate(work: LibvirtWork, guest: LibvirtGuest, target: str) -> None:
     domain = guest.domain()
     flags = (
         libvirt.VIR_MIGRATE_LIVE
@@ -237,10 +245,10 @@ def _migrate(work: Work, guest: Guest, target: str) -> None:
             work.do_long(guest, lambda: _must(domain.migrate3(there, parameters, flags)), "moved", late, hurry)
     except libvirt.libvirtError as error:
         # Whatever could not be reached was the other host's door for machines, not libvirt itself.
-        raise Trouble(sentence(guest.host, error, f"{guest.name}: migration to {target}")) from None
+        raise LibvirtProblem(describe(guest.host, error, f"{guest.name}: migration to {target}")) from None
 
 
-def _tuned(work: Work, flags: int, parameters: dict[str, object]) -> tuple[int, dict[str, object]]:
+def _tuned(work: LibvirtWork, flags: int, parameters: dict[str, object]) -> tuple[int, dict[str, object]]:
     """Add what limits and hastens the migration of a running machine."""
     if work.settings.bandwidth:
         parameters = {**parameters, libvirt.VIR_MIGRATE_PARAM_BANDWIDTH: work.settings.bandwidth}
@@ -254,65 +262,67 @@ def _must(_: object) -> None:
     """Take no answer: what went wrong is raised."""
 
 
-def _restart(work: Work, guest: Guest) -> None:
-    look = guest.look()
-    stopping = work.page.step("stopping", guest.name)
+def _restart(work: LibvirtWork, guest: LibvirtGuest) -> None:
+    state = guest.state()
+    stopping = work.progress_file.step("stopping", guest.name)
     if stopping is None:
-        if not look.is_there or not guest.is_persistent:
+        if not state.is_defined or not guest.is_persistent:
             guest.domain()
-            raise Trouble(
+            raise LibvirtProblem(
                 f"{guest.name} cannot be started anew: libvirt on {guest.host} does not keep its definition"
             )
         for path in _ephemeral(work, guest):
             volumes.find(work.hosts, guest.host, path)  # raises now, while the machine runs
         if silent := work.silent_hosts():
-            raise Unreachable(f"{guest.name} was not stopped, for it could not be started again: {_joined(silent)}")
-        work.page.note("stopping", guest.name, id=str(look.id))
-        stopping = work.page.step("stopping", guest.name)
-    if stopping and look.id != -1 and str(look.id) != stopping.seen["id"]:
+            raise LibvirtUnreachable(
+                f"{guest.name} was not stopped, for it could not be started again: {_joined(silent)}"
+            )
+        work.progress_file.note("stopping", guest.name, id=str(state.id))
+        stopping = work.progress_file.step("stopping", guest.name)
+    if stopping and state.id != -1 and str(state.id) != stopping.seen["id"]:
         return
-    if look.id != -1:
+    if state.id != -1:
         guest.destroy()
-    if work.page.step("emptied", guest.name) is None:
+    if work.progress_file.step("emptied", guest.name) is None:
         guest.require_off()  # else a disk would be made anew that it uses on another host
         with _off(guest):
             for path in _ephemeral(work, guest):
                 _empty(work, guest, path)
-        work.page.note("emptied", guest.name)
+        work.progress_file.note("emptied", guest.name)
     with _off(guest):
         guest.start()
-    work.page.note("started", guest.name)
+    work.progress_file.note("started", guest.name)
 
 
 @contextmanager
-def _off(guest: Guest) -> Iterator[None]:
+def _off(guest: LibvirtGuest) -> Iterator[None]:
     """Say of a machine that could not be started that it is off."""
     try:
         yield
-    except Unreachable:
+    except LibvirtUnreachable:
         raise
-    except Trouble as error:
-        raise Trouble(f"{error}; {guest.name} is off") from None
+    except LibvirtProblem as error:
+        raise LibvirtProblem(f"{error}; {guest.name} is off") from None
 
 
 def _joined(silent: dict[str, str]) -> str:
     return "; ".join(silent.values())
 
 
-def _ephemeral(work: Work, guest: Guest) -> list[str]:
+def _ephemeral(work: LibvirtWork, guest: LibvirtGuest) -> list[str]:
     disks = guest.disks()
     return [disks[name] for name in work.settings.ephemeral_disks if name in disks]
 
 
-def _empty(work: Work, guest: Guest, path: str) -> None:
+def _empty(work: LibvirtWork, guest: LibvirtGuest, path: str) -> None:
     """Make a disk anew; what it was like is written down before it is deleted."""
     step = f"emptying {path}"
-    begun = work.page.step(step, guest.name)
+    begun = work.progress_file.step(step, guest.name)
     if begun is None:
         blank = volumes.find(work.hosts, guest.host, path)
-        work.page.note(step, guest.name, pool=blank.pool, written=blank.written)
+        work.progress_file.note(step, guest.name, pool=blank.pool, written=blank.written)
     else:
-        blank = volumes.Blank(guest.host, path, begun.seen["pool"], begun.seen["written"])
+        blank = volumes.EmptyVolume(guest.host, path, begun.seen["pool"], begun.seen["written"])
     remark = volumes.make_anew(work.hosts, blank)
     if remark:
         work.remarks.append(remark)

@@ -22,43 +22,45 @@ _UNSUPPORTED = {
 }
 
 
-class Trouble(ForewarnError):
+class LibvirtProblem(ForewarnError):
     """libvirt could not do it."""
 
 
-class Unreachable(Trouble, Unavailable):
+class LibvirtUnreachable(LibvirtProblem, Unavailable):
     """libvirt does not answer."""
 
 
-class Absent(Trouble):
+class DomainAbsent(LibvirtProblem):
     """The host has no such domain."""
 
 
-class Unsupported(Trouble):
+class LibvirtUnsupported(LibvirtProblem):
     """Neither this libvirt nor this machine can do that."""
 
 
-def trouble(host: str, error: libvirt.libvirtError, what: str = "") -> Trouble:
+def problem_of(host: str, error: libvirt.libvirtError, what: str = "") -> LibvirtProblem:
     """Return what an error of libvirt's means for whoever asked ``what`` of ``host``."""
     code = error.get_error_code()
     if code in _GONE or _is_of_the_wire(error):
-        return Unreachable(f"libvirt on {host} cannot be reached: {words(error)}; {way_in(words(error))}")
-    kind = Absent if code in _ABSENT else Unsupported if code in _UNSUPPORTED else Trouble
-    return kind(sentence(host, error, what))
+        return LibvirtUnreachable(
+            f"libvirt on {host} cannot be reached: {message_of(error)}; {connection_remedy(message_of(error))}"
+        )
+    kind = DomainAbsent if code in _ABSENT else LibvirtUnsupported if code in _UNSUPPORTED else LibvirtProblem
+    return kind(describe(host, error, what))
 
 
-def sentence(host: str, error: libvirt.libvirtError, what: str = "") -> str:
+def describe(host: str, error: libvirt.libvirtError, what: str = "") -> str:
     """Return what libvirt on ``host`` says, and the remedy where there is one."""
-    said = words(error)
+    said = message_of(error)
     return f"{what}: libvirt on {host} says: {said}{_remedy(said)}".removeprefix(": ")
 
 
-def words(error: libvirt.libvirtError) -> str:
+def message_of(error: libvirt.libvirtError) -> str:
     """Return libvirt's own words, in one line."""
     return " ".join((error.get_error_message() or str(error)).split()).rstrip(".")
 
 
-def way_in(said: str) -> str:
+def connection_remedy(said: str) -> str:
     """Return what to do about a libvirt that cannot be reached."""
     if "Host key verification failed" in said:
         return "log in there once with ssh as the user that runs Forewarn, so that the host's key is known"

@@ -15,28 +15,28 @@ nothing else: if nobody was connected when it came, nobody knows, and nothing is
 
 from datetime import datetime, timedelta
 
-from forewarn.drivers.libvirt.guests import Guest
-from forewarn.drivers.libvirt.places import Elsewhere
-from forewarn.drivers.libvirt.problems import Trouble, Unreachable
-from forewarn.drivers.libvirt.work import Work
-from forewarn.node.driver import Done, Unknowable
+from forewarn.drivers.libvirt.guests import LibvirtGuest
+from forewarn.drivers.libvirt.location import ActiveElsewhere
+from forewarn.drivers.libvirt.problems import LibvirtProblem, LibvirtUnreachable
+from forewarn.drivers.libvirt.work import LibvirtWork
+from forewarn.node.driver import ImpactDone, ImpactUnknown
 
 _LEFT_OFF = "left off"
 
 
-class Lost(Exception):
+class RebootUnknown(Exception):
     """Nobody can tell whether a machine has started over."""
 
 
-def reboot(work: Work) -> Done | Unknowable:
+def reboot(work: LibvirtWork) -> ImpactDone | ImpactUnknown:
     """Reboot the machines, each once; raise Trouble when one cannot be."""
     return work.see_through(lambda: _reboot(work))
 
 
-def _reboot(work: Work) -> Done | Unknowable:
+def _reboot(work: LibvirtWork) -> ImpactDone | ImpactUnknown:
     try:
         for guest in work.guests:
-            if work.page.step("halting", guest.name):
+            if work.progress_file.step("halting", guest.name):
                 _reset(work, guest)
             else:
                 _ask(work, guest)
@@ -44,53 +44,55 @@ def _reboot(work: Work) -> Done | Unknowable:
         for guest in work.guests:
             if not _has_started_over(work, guest):
                 _give_up(work, guest)
-    except Lost as error:
-        return Unknowable(str(error))
-    return Done(work.moved, "; ".join(work.remarks))
+    except RebootUnknown as error:
+        return ImpactUnknown(str(error))
+    return ImpactDone(work.moved, "; ".join(work.remarks))
 
 
-def _ask(work: Work, guest: Guest) -> None:
+def _ask(work: LibvirtWork, guest: LibvirtGuest) -> None:
     """Ask a machine to go down, unless it was asked already."""
-    page, look = work.page, guest.look()
-    if any(page.step(name, guest.name) for name in ("asked", "starting", _LEFT_OFF)):
+    progress_file, state = work.progress_file, guest.state()
+    if any(progress_file.step(name, guest.name) for name in ("asked", "starting", _LEFT_OFF)):
         return
-    asking = page.step("asking", guest.name)
+    asking = progress_file.step("asking", guest.name)
     if asking is None:
-        if look.is_there and look.id == -1 and work.impact.leaves_off:
-            page.note(_LEFT_OFF, guest.name)
+        if state.is_defined and state.id == -1 and work.impact.leaves_off:
+            progress_file.note(_LEFT_OFF, guest.name)
             work.remarks.append(f"{guest.name} did not run and stays off")
             return
-        if look.is_there and look.id == -1:
+        if state.is_defined and state.id == -1:
             work.remarks.append(f"{guest.name} did not run and was started")
             _start(work, guest)
             return
         definition = guest.definition()
         in_place = "" if guest.may_go_down(definition) and _may_be_started_again(work, guest) else "yes"
         seen = {"in_place": in_place, "definition": "" if in_place else definition}
-        page.note("asking", guest.name, id=str(look.id), ear=guest.ear, reboots=str(guest.reboots), **seen)
-        asking = page.step("asking", guest.name)
-    elif asking.seen["in_place"] or str(look.id) != asking.seen["id"]:
+        progress_file.note(
+            "asking", guest.name, id=str(state.id), ear=guest.connection_id, reboots=str(guest.reboots), **seen
+        )
+        asking = progress_file.step("asking", guest.name)
+    elif asking.seen["in_place"] or str(state.id) != asking.seen["id"]:
         # The former may have been asked, and be up again: nobody asks it twice. The latter has gone down.
-        page.note("asked", guest.name, at=work.clock.now().isoformat())
+        progress_file.note("asked", guest.name, at=work.clock.now().isoformat())
         return
-    if look.is_paused:
+    if state.is_paused:
         work.remarks.append(f"{guest.name} was paused and was reset")
         _reset(work, guest)
         return
     work.tell("asked to go down", guest.name)
     try:
         guest.ask_to_reboot() if asking and asking.seen["in_place"] else guest.ask_to_go_down()
-    except Unreachable:
+    except LibvirtUnreachable:
         raise
-    except Trouble as error:
+    except LibvirtProblem as error:
         # A machine without a power button.
         work.remarks.append(f"{error}; it was reset")
         _reset(work, guest)
     else:
-        page.note("asked", guest.name, at=work.clock.now().isoformat())
+        progress_file.note("asked", guest.name, at=work.clock.now().isoformat())
 
 
-def _may_be_started_again(work: Work, guest: Guest) -> bool:
+def _may_be_started_again(work: LibvirtWork, guest: LibvirtGuest) -> bool:
     """Tell whether every host answers; else a machine that is down could not be started again, see places.py."""
     silent = work.silent_hosts()
     if silent:
@@ -99,109 +101,109 @@ def _may_be_started_again(work: Work, guest: Guest) -> bool:
     return not silent
 
 
-def _until(work: Work) -> float:
+def _until(work: LibvirtWork) -> float:
     """Return when the grace of the machine that was asked last is over."""
-    asked = [step for guest in work.guests if (step := work.page.step("asked", guest.name))]
+    asked = [step for guest in work.guests if (step := work.progress_file.step("asked", guest.name))]
     last = max((datetime.fromisoformat(step.seen["at"]) for step in asked), default=work.clock.now())
     passed = max(work.clock.now() - last, timedelta())  # the clock may have been set back
     return work.deadline(work.settings.grace - passed)
 
 
-def _have_all_started_over(work: Work) -> bool:
+def _have_all_started_over(work: LibvirtWork) -> bool:
     # All are looked at, so that none stays off while another one takes its time.
     found = [_has_started_over(work, guest) for guest in work.guests]
     return all(found)
 
 
-def _has_started_over(work: Work, guest: Guest) -> bool:
+def _has_started_over(work: LibvirtWork, guest: LibvirtGuest) -> bool:
     """Tell whether a machine has; one that is off is started, and then it has."""
-    page = work.page
-    if any(page.step(name, guest.name) for name in ("started", "reset", _LEFT_OFF)):
+    progress_file = work.progress_file
+    if any(progress_file.step(name, guest.name) for name in ("started", "reset", _LEFT_OFF)):
         return True
-    look = guest.look()
-    if not look.is_there:
+    state = guest.state()
+    if not state.is_defined:
         copy = guest.find()
         if copy is None:
             guest.domain()  # raises: somebody took it away
         else:
-            raise Elsewhere(f"somebody moved {guest.name} to {copy.host} while it was to be rebooted")
-    if look.id == -1:
+            raise ActiveElsewhere(f"somebody moved {guest.name} to {copy.host} while it was to be rebooted")
+    if state.id == -1:
         _start(work, guest)
         return True
-    asking = page.step("asking", guest.name)
+    asking = progress_file.step("asking", guest.name)
     if asking is None:
-        return page.step("starting", guest.name) is not None
-    before = int(asking.seen["reboots"]) if guest.ear == asking.seen["ear"] else 0
-    return str(look.id) != asking.seen["id"] or guest.reboots > before
+        return progress_file.step("starting", guest.name) is not None
+    before = int(asking.seen["reboots"]) if guest.connection_id == asking.seen["ear"] else 0
+    return str(state.id) != asking.seen["id"] or guest.reboots > before
 
 
-def _start(work: Work, guest: Guest) -> None:
+def _start(work: LibvirtWork, guest: LibvirtGuest) -> None:
     """Start a machine that is off, as it was when it ran."""
-    asking = work.page.step("asking", guest.name)
+    asking = work.progress_file.step("asking", guest.name)
     definition = asking.seen["definition"] if asking else ""
     work.tell("starts", guest.name)
-    work.page.note("starting", guest.name)
+    work.progress_file.note("starting", guest.name)
     try:
         if definition:
             guest.start_as(definition)
         else:
             guest.start()
-    except (Unreachable, Elsewhere):
+    except (LibvirtUnreachable, ActiveElsewhere):
         raise
-    except Trouble as error:
+    except LibvirtProblem as error:
         if not definition:
-            raise Trouble(f"{guest.name} is off: {error}") from None
+            raise LibvirtProblem(f"{guest.name} is off: {error}") from None
         work.remarks.append(f"{guest.name} did not start as it was ({error}) and was started as it is defined")
         try:
             guest.start()
-        except Trouble as again:
-            raise Trouble(f"{guest.name} is off: {again}") from None
-    work.page.note("started", guest.name)
+        except LibvirtProblem as again:
+            raise LibvirtProblem(f"{guest.name} is off: {again}") from None
+    work.progress_file.note("started", guest.name)
 
 
-def _give_up(work: Work, guest: Guest) -> None:
+def _give_up(work: LibvirtWork, guest: LibvirtGuest) -> None:
     """Reset a machine that did not listen."""
-    asking = work.page.step("asking", guest.name)
-    if asking and asking.seen["in_place"] and guest.ear != asking.seen["ear"]:
-        raise Lost(f"{guest.name} was asked to reboot, and nobody listened all the time whether it did")
+    asking = work.progress_file.step("asking", guest.name)
+    if asking and asking.seen["in_place"] and guest.connection_id != asking.seen["ear"]:
+        raise RebootUnknown(f"{guest.name} was asked to reboot, and nobody listened all the time whether it did")
     work.remarks.append(f"{guest.name} did not go down within {work.settings.grace.total_seconds():g} s")
     _reset(work, guest)
 
 
-def _reset(work: Work, guest: Guest) -> None:
+def _reset(work: LibvirtWork, guest: LibvirtGuest) -> None:
     """Reset a machine, or find out that it was."""
-    page, look = work.page, guest.look()
-    resetting, halting = page.step("resetting", guest.name), page.step("halting", guest.name)
-    is_halted = look.is_paused
-    if page.step("reset", guest.name) or (halting and str(look.id) != halting.seen["id"]):
+    progress_file, state = work.progress_file, guest.state()
+    resetting, halting = progress_file.step("resetting", guest.name), progress_file.step("halting", guest.name)
+    is_halted = state.is_paused
+    if progress_file.step("reset", guest.name) or (halting and str(state.id) != halting.seen["id"]):
         return
     if resetting is None:
         if halting is None:
-            page.note("halting", guest.name, id=str(look.id))
+            progress_file.note("halting", guest.name, id=str(state.id))
         is_halted = is_halted or _halt(guest)
         if not is_halted and _has_started_over(work, guest):
             return  # it went down at the last moment
-        page.note("resetting", guest.name, is_halted="yes" if is_halted else "")
+        progress_file.note("resetting", guest.name, is_halted="yes" if is_halted else "")
     elif not is_halted:
         if not resetting.seen["is_halted"]:
-            raise Lost(f"nobody saw whether {guest.name} was reset")
-        page.note("reset", guest.name)
+            raise RebootUnknown(f"nobody saw whether {guest.name} was reset")
+        progress_file.note("reset", guest.name)
         return
     work.tell("is reset", guest.name)
     if is_halted:
         work.insist(guest.reset)
-        work.insist(lambda: guest.resume() if guest.look().is_paused else None)
+        work.insist(lambda: guest.resume() if guest.state().is_paused else None)
     else:
         guest.reset()
-    page.note("reset", guest.name)
+    progress_file.note("reset", guest.name)
 
 
-def _halt(guest: Guest) -> bool:
+def _halt(guest: LibvirtGuest) -> bool:
     """Pause a machine; tell whether it could be."""
     try:
         guest.suspend()
-    except Unreachable:
+    except LibvirtUnreachable:
         raise
-    except Trouble:
+    except LibvirtProblem:
         return False
     return True

@@ -10,11 +10,11 @@ from contextlib import suppress
 import libvirt
 
 from forewarn.drivers.libvirt import volumes
-from forewarn.drivers.libvirt.guests import Guest
-from forewarn.drivers.libvirt.places import Elsewhere, Look
-from forewarn.drivers.libvirt.problems import Absent, Trouble
-from forewarn.drivers.libvirt.work import Work
-from forewarn.node.driver import Done
+from forewarn.drivers.libvirt.guests import LibvirtGuest
+from forewarn.drivers.libvirt.location import ActiveElsewhere, DomainState
+from forewarn.drivers.libvirt.problems import DomainAbsent, LibvirtProblem
+from forewarn.drivers.libvirt.work import LibvirtWork
+from forewarn.node.driver import ImpactDone
 
 _ENDED_HERE = {
     libvirt.VIR_DOMAIN_SHUTOFF_SHUTDOWN,
@@ -28,27 +28,27 @@ _UUID = "uuid"
 """The UUID of a machine that is being deleted, among the names of its disks."""
 
 
-def remove(work: Work) -> Done:
+def remove(work: LibvirtWork) -> ImpactDone:
     """Stop the machines, and where the impact deletes them have libvirt forget them."""
     for guest in work.guests:
         if work.impact.deletes:
             _delete(work, guest)
         else:
             _stop(work, guest)
-    return Done(work.moved, "; ".join(work.remarks))
+    return ImpactDone(work.moved, "; ".join(work.remarks))
 
 
-def _stop(work: Work, guest: Guest) -> None:
-    look = guest.look()
-    stopping = work.page.step("stopping", guest.name)
+def _stop(work: LibvirtWork, guest: LibvirtGuest) -> None:
+    state = guest.state()
+    stopping = work.progress_file.step("stopping", guest.name)
     if stopping is None:
-        work.page.note("stopping", guest.name, id=str(look.id), uuid=guest.uuid)
-    elif str(look.id) != stopping.seen["id"]:
+        work.progress_file.note("stopping", guest.name, id=str(state.id), uuid=guest.uuid)
+    elif str(state.id) != stopping.seen["id"]:
         guest.stay(guest.host, stopping.seen.get("uuid", ""))
-        _require_stopped(work, guest, look)
+        _require_stopped(work, guest, state)
         return
-    if look.id == -1:
-        work.remarks.append(f"{guest.name} did not run" if look.is_there else f"{guest.name} was gone already")
+    if state.id == -1:
+        work.remarks.append(f"{guest.name} did not run" if state.is_defined else f"{guest.name} was gone already")
         return
     if work.settings.evict == "save" and guest.is_persistent:
         _save(work, guest)
@@ -56,47 +56,49 @@ def _stop(work: Work, guest: Guest) -> None:
     guest.destroy()
 
 
-def _require_stopped(work: Work, guest: Guest, look: Look) -> None:
+def _require_stopped(work: LibvirtWork, guest: LibvirtGuest, state: DomainState) -> None:
     """Raise where a machine that its host does not run any more was not stopped, but migrated by another client."""
-    if look.is_active:
+    if state.is_active:
         return
     found = guest.survey()
     for copy in found.active:
         work.moved[guest.name] = copy.host
-        raise Elsewhere(f"{guest.name} was moved to {copy.host} while it was to be stopped, and is active there")
-    if look.reason not in _ENDED_HERE:
+        raise ActiveElsewhere(
+            f"{guest.name} was moved to {copy.host} while it was to be stopped, and is active there"
+        )
+    if state.reason not in _ENDED_HERE:
         found.require_answers()
 
 
-def _save(work: Work, guest: Guest) -> None:
+def _save(work: LibvirtWork, guest: LibvirtGuest) -> None:
     """Have a machine's memory saved; what cannot be saved is not destroyed either, but goes on."""
     work.await_job(guest)
-    if guest.look().id == -1:
+    if guest.state().id == -1:
         return  # libvirt brought to its end what it was asked for before a crash
     try:
         work.do_long(guest, guest.save, "saved")
-    except Trouble as error:
-        raise Trouble(f"{error}; {guest.name} {'runs on' if guest.look().runs else 'is paused'}") from None
+    except LibvirtProblem as error:
+        raise LibvirtProblem(f"{error}; {guest.name} {'runs on' if guest.state().runs else 'is paused'}") from None
 
 
-def _forget(guest: Guest) -> None:
+def _forget(guest: LibvirtGuest) -> None:
     """Have a host forget a machine."""
-    if guest.look().is_active:
+    if guest.state().is_active:
         guest.destroy()
     # A machine that libvirt never kept is gone as soon as it is off.
-    with suppress(Absent):
+    with suppress(DomainAbsent):
         guest.undefine()
 
 
-def _delete(work: Work, guest: Guest) -> None:
-    look = guest.look()
-    deleting = work.page.step("deleting", guest.name)
+def _delete(work: LibvirtWork, guest: LibvirtGuest) -> None:
+    state = guest.state()
+    deleting = work.progress_file.step("deleting", guest.name)
     if deleting is None:
-        if not look.is_there:
+        if not state.is_defined:
             work.remarks.append(f"{guest.name} was gone already")
             return
         disks = guest.disks() if work.settings.delete_disks else {}
-        work.page.note("deleting", guest.name, **disks, **{_UUID: guest.uuid})
+        work.progress_file.note("deleting", guest.name, **disks, **{_UUID: guest.uuid})
     else:
         guest.stay(guest.host, deleting.seen.get(_UUID, ""))
     # Also where a migration by hand left it defined; by its name alone it is not looked for elsewhere.
@@ -104,11 +106,11 @@ def _delete(work: Work, guest: Guest) -> None:
     _forget(guest)
     for host in others:
         _forget(guest.on(host))
-    deleting = work.page.step("deleting", guest.name)
+    deleting = work.progress_file.step("deleting", guest.name)
     for name, path in deleting.seen.items() if deleting else ():
         if name == _UUID:
             continue
         try:
             volumes.delete(work.hosts, guest.host, path)
-        except Trouble as error:
+        except LibvirtProblem as error:
             work.remarks.append(f"a disk stayed: {error}")

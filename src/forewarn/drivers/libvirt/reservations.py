@@ -23,7 +23,7 @@ class Reservation(msgspec.Struct, frozen=True):
     """How much of its memory is on the host already."""
 
 
-class HostLeft(msgspec.Struct, frozen=True):
+class FreeCapacity(msgspec.Struct, frozen=True):
     """What a host has left by what libvirt tells, which counts the machines that are active there."""
 
     free: int

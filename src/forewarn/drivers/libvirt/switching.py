@@ -8,23 +8,23 @@ from typing import Any
 import libvirt
 
 from forewarn.core.model import Vm
-from forewarn.drivers.libvirt.guests import Guest
-from forewarn.drivers.libvirt.hosts import Hosts
-from forewarn.drivers.libvirt.problems import Trouble, Unreachable, trouble
+from forewarn.drivers.libvirt.guests import LibvirtGuest
+from forewarn.drivers.libvirt.hosts import LibvirtHosts
+from forewarn.drivers.libvirt.problems import LibvirtProblem, LibvirtUnreachable, problem_of
 
-_LOOK_EVERY = 0.1
+_POLL_EVERY = 0.1
 _DEFINITION = libvirt.VIR_MIGRATE_OFFLINE | libvirt.VIR_MIGRATE_PERSIST_DEST | libvirt.VIR_MIGRATE_UNDEFINE_SOURCE
 """What moves the definition of a machine that is off."""
 
 
-def start(hosts: Hosts, vm: Vm) -> str:
+def start(hosts: LibvirtHosts, vm: Vm) -> str:
     """Start a machine that is off, on the host that is recorded; return what there is to say."""
     guest, recorded = _found(hosts, vm), hosts.called(vm.standing_on)
-    look = guest.look()
-    if look.runs:
+    state = guest.state()
+    if state.runs:
         return "it ran already" + ("" if guest.host == recorded else f", on {guest.host}")
-    if look.id != -1:
-        raise Trouble(f"{vm.name} is paused on {guest.host}; see why with virsh domstate {vm.name} --reason")
+    if state.id != -1:
+        raise LibvirtProblem(f"{vm.name} is paused on {guest.host}; see why with virsh domstate {vm.name} --reason")
     said = ""
     if guest.host != recorded:
         said = f"its definition was on {guest.host}, and was moved"
@@ -33,53 +33,55 @@ def start(hosts: Hosts, vm: Vm) -> str:
     return said
 
 
-def stop(hosts: Hosts, vm: Vm, grace: timedelta) -> str:
+def stop(hosts: LibvirtHosts, vm: Vm, grace: timedelta) -> str:
     """Ask a machine to go down, and destroy it when its grace is over."""
     guest = _found(hosts, vm)
-    if guest.look().id == -1:
+    if guest.state().id == -1:
         return "it did not run"
     if not guest.is_persistent:
-        raise Trouble(
+        raise LibvirtProblem(
             f"{vm.name} could not be started again: libvirt on {guest.host} does not keep its definition; it runs on"
         )
     try:
         guest.ask_to_go_down()
-    except Unreachable:
+    except LibvirtUnreachable:
         raise
-    except Trouble as error:
+    except LibvirtProblem as error:
         guest.destroy()
         return f"{error}; it was destroyed"
-    if _is_so(lambda: guest.look().id == -1, grace.total_seconds()):
+    if _wait_until(lambda: guest.state().id == -1, grace.total_seconds()):
         others = [copy.host for copy in guest.survey().active]
         if others:
-            raise Trouble(f"{vm.name} was moved to {others[0]} while it was to be stopped, and is active there")
+            raise LibvirtProblem(
+                f"{vm.name} was moved to {others[0]} while it was to be stopped, and is active there"
+            )
         return ""
     guest.destroy()
     return f"it did not go down within {grace.total_seconds():g} s, and was destroyed"
 
 
-def _found(hosts: Hosts, vm: Vm) -> Guest:
-    guest = Guest(hosts, vm)
+def _found(hosts: LibvirtHosts, vm: Vm) -> LibvirtGuest:
+    guest = LibvirtGuest(hosts, vm)
     if guest.find() is None:
         guest.domain()  # raises, and says what to do
     return guest
 
 
-def _brought(hosts: Hosts, guest: Guest, host: str) -> Guest:
+def _brought(hosts: LibvirtHosts, guest: LibvirtGuest, host: str) -> LibvirtGuest:
     """Move the definition of a machine that is off, as where its VM was recorded elsewhere meanwhile."""
     there, domain = hosts.connection(host), guest.domain()
     parameters: Any = {}  # libvirt's own types are wrong here
     try:
         domain.migrate3(there, parameters, _DEFINITION)
     except libvirt.libvirtError as error:
-        raise trouble(guest.host, error, f"{guest.name}: its definition to {host}") from None
+        raise problem_of(guest.host, error, f"{guest.name}: its definition to {host}") from None
     return guest.on(host)
 
 
-def _is_so(look: Callable[[], bool], seconds: float) -> bool:
+def _wait_until(state: Callable[[], bool], seconds: float) -> bool:
     until = monotonic() + seconds
-    while not look():
+    while not state():
         if monotonic() >= until:
             return False
-        sleep(_LOOK_EVERY)
+        sleep(_POLL_EVERY)
     return True

@@ -7,13 +7,13 @@ from xml.etree import ElementTree as ET
 import libvirt
 import msgspec
 
-from forewarn.drivers.libvirt.hosts import Hosts
-from forewarn.drivers.libvirt.problems import Trouble, sentence, trouble
+from forewarn.drivers.libvirt.hosts import LibvirtHosts
+from forewarn.drivers.libvirt.problems import LibvirtProblem, describe, problem_of
 
 _OF_THE_OLD = ("key", "physical", "target/path", "target/timestamps")
 
 
-class Blank(msgspec.Struct, frozen=True):
+class EmptyVolume(msgspec.Struct, frozen=True):
     """A disk as it is to be made anew."""
 
     host: str
@@ -23,19 +23,19 @@ class Blank(msgspec.Struct, frozen=True):
     """Its description, in libvirt's words."""
 
 
-def delete(hosts: Hosts, host: str, path: str) -> None:
+def delete(hosts: LibvirtHosts, host: str, path: str) -> None:
     with _heard(host, path):
         hosts.connection(host).storageVolLookupByPath(path).delete()
 
 
-def find(hosts: Hosts, host: str, path: str) -> Blank:
+def find(hosts: LibvirtHosts, host: str, path: str) -> EmptyVolume:
     """Return what a disk is to be like when it is made anew; raise Trouble where no storage pool has it."""
     with _heard(host, path):
         volume = hosts.connection(host).storageVolLookupByPath(path)
-        return Blank(host, path, volume.storagePoolLookupByVolume().name(), _blank(volume.XMLDesc()))
+        return EmptyVolume(host, path, volume.storagePoolLookupByVolume().name(), _blank(volume.XMLDesc()))
 
 
-def make_anew(hosts: Hosts, blank: Blank) -> str:
+def make_anew(hosts: LibvirtHosts, blank: EmptyVolume) -> str:
     """Replace a disk by an empty one of the same name, size and format, or put one where it was; return a remark.
 
     Where its space was taken by others meanwhile, it grows as it is written, so that the machine can start at all.
@@ -52,7 +52,7 @@ def make_anew(hosts: Hosts, blank: Blank) -> str:
             if not _shrink(root):
                 raise
             pool.createXML(ET.tostring(root, encoding="unicode"))
-            return sentence(blank.host, error, f"disk {blank.path} now takes space only as it is written")
+            return describe(blank.host, error, f"disk {blank.path} now takes space only as it is written")
     return ""
 
 
@@ -85,5 +85,7 @@ def _heard(host: str, path: str) -> Iterator[None]:
         yield
     except libvirt.libvirtError as error:
         if error.get_error_code() == libvirt.VIR_ERR_NO_STORAGE_VOL:
-            raise Trouble(f"disk {path} is in no storage pool of {host}; define one for its directory") from None
-        raise trouble(host, error, f"disk {path}") from None
+            raise LibvirtProblem(
+                f"disk {path} is in no storage pool of {host}; define one for its directory"
+            ) from None
+        raise problem_of(host, error, f"disk {path}") from None

@@ -8,49 +8,49 @@ from datetime import timedelta
 from typing import TypeVar
 
 from forewarn.clocks import Clock
-from forewarn.drivers.libvirt import places
-from forewarn.drivers.libvirt.guests import Guest
-from forewarn.drivers.libvirt.hosts import Hosts
-from forewarn.drivers.libvirt.problems import Unreachable
+from forewarn.drivers.executor import ImpactJob, WorkInterrupted
+from forewarn.drivers.libvirt import location
+from forewarn.drivers.libvirt.guests import LibvirtGuest
+from forewarn.drivers.libvirt.hosts import LibvirtHosts
+from forewarn.drivers.libvirt.problems import LibvirtUnreachable
 from forewarn.drivers.libvirt.reservations import Reservations
 from forewarn.drivers.libvirt.settings import LibvirtSettings
-from forewarn.drivers.slots import Slots
-from forewarn.drivers.working import Interrupted, Job
+from forewarn.drivers.migration_slots import MigrationSlots
 
-Found = TypeVar("Found")
+WorkReturn = TypeVar("WorkReturn")
 
-FOUND = "found"
+FOUND_STEP = "found"
 """The step that says on which other host than the recorded one a machine is."""
-LOOK_EVERY = 0.1
+POLL_EVERY = 0.1
 TELL_EVERY = 0.5
-INSISTS_FOR = 60.0
+RECONNECT_TIMEOUT = 60.0
 """Seconds for which a host that went away is waited for, where a machine would be left behind half-way."""
-TRY_AGAIN = 1.0
+RECONNECT_EVERY = 1.0
 """Seconds between two attempts to reach it."""
 
 
-class Work:
+class LibvirtWork:
     """One impact that is being carried out."""
 
     def __init__(
         self,
-        job: Job,
-        hosts: Hosts,
+        job: ImpactJob,
+        hosts: LibvirtHosts,
         settings: LibvirtSettings,
         clock: Clock,
-        slots: Slots,
+        slots: MigrationSlots,
         reservations: Reservations,
     ) -> None:
         self.slots = slots
         self.reservations = reservations
         self.impact = job.impact
-        self.page = job.page
+        self.progress_file = job.progress_file
         self.closed = job.closing
         self.tell = job.tell
         self.hosts = hosts
         self.settings = settings
         self.clock = clock
-        self.guests = [Guest(hosts, vm) for vm in job.impact.vms]
+        self.guests = [LibvirtGuest(hosts, vm) for vm in job.impact.vms]
         self.moved: dict[str, str] = {}
         self.remarks: list[str] = []
         self._silent: dict[str, str] | None = None
@@ -61,12 +61,12 @@ class Work:
         A machine that an earlier process began with is looked at where that one found it. What is done to a host is
         not done to machines that are elsewhere.
         """
-        known = {guest: self.page.step(FOUND, guest.name) for guest in self.guests}
+        known = {guest: self.progress_file.step(FOUND_STEP, guest.name) for guest in self.guests}
         for guest, found in known.items():
             if found:
                 guest.stay(found.seen["host"], found.seen["uuid"])
         for guest, found in known.items():
-            if not found and not any(step.vm == guest.name for step in self.page.steps):
+            if not found and not any(step.vm == guest.name for step in self.progress_file.steps):
                 self._find(guest)
             recorded = self.hosts.called(guest.vm.standing_on)
             if guest.host == recorded:
@@ -76,19 +76,19 @@ class Work:
                 self.remarks.append(f"{guest.name} is on {guest.host}, and was left alone")
                 self.guests.remove(guest)
 
-    def _find(self, guest: Guest) -> None:
+    def _find(self, guest: LibvirtGuest) -> None:
         recorded = guest.host
         if self.hosts.knows(recorded):
             # Somebody else moves it: where to, is known when that is over.
             self.wait_until(lambda: not guest.is_migrating(), self.deadline(self.settings.longest))
         guest.find()
         if guest.host != recorded:
-            self.page.note(FOUND, guest.name, host=guest.host, uuid=guest.uuid)
+            self.progress_file.note(FOUND_STEP, guest.name, host=guest.host, uuid=guest.uuid)
 
     def silent_hosts(self) -> dict[str, str]:
         """Return the hosts that do not answer, and why; each event asks once."""
         if self._silent is None:
-            self._silent = places.silent(self.hosts)
+            self._silent = location.silent_hosts(self.hosts)
         return self._silent
 
     def wait_until(self, is_so: Callable[[], bool], until: float) -> bool:
@@ -96,13 +96,13 @@ class Work:
         while not is_so():
             if time.monotonic() >= until:
                 return False
-            if self.closed.wait(LOOK_EVERY):
-                raise Interrupted
+            if self.closed.wait(POLL_EVERY):
+                raise WorkInterrupted
         return True
 
     def do_long(
         self,
-        guest: Guest,
+        guest: LibvirtGuest,
         call: Callable[[], None],
         what: str,
         after: timedelta | None = None,
@@ -128,7 +128,7 @@ class Work:
         tells_at = time.monotonic() + TELL_EVERY
         while not over.done():
             if self.closed.wait(0.02):
-                raise Interrupted
+                raise WorkInterrupted
             if time.monotonic() >= tells_at:
                 self.tell(f"{guest.percent_done()} % of its memory is {what}", guest.name)
                 tells_at = time.monotonic() + TELL_EVERY
@@ -139,21 +139,21 @@ class Work:
                     guest.abort_job()  # again and again, for libvirt may not have begun yet
         over.result()
 
-    def await_job(self, guest: Guest) -> None:
+    def await_job(self, guest: LibvirtGuest) -> None:
         """Wait while libvirt still works on a machine for somebody who is gone."""
         self.wait_until(lambda: not guest.has_job(), self.deadline(self.settings.longest))
 
     def insist(self, call: Callable[[], None]) -> None:
         """Make a call that must get through, for as long as there is hope."""
-        until = time.monotonic() + INSISTS_FOR
+        until = time.monotonic() + RECONNECT_TIMEOUT
         while True:
             try:
                 return call()
-            except Unreachable:
-                if time.monotonic() >= until or self.closed.wait(TRY_AGAIN):
+            except LibvirtUnreachable:
+                if time.monotonic() >= until or self.closed.wait(RECONNECT_EVERY):
                     raise
 
-    def see_through(self, do: Callable[[], Found]) -> Found:
+    def see_through(self, do: Callable[[], WorkReturn]) -> WorkReturn:
         """Do what goes on from its steps when it is called again; once begun, wait for a host that went away.
 
         A machine that was stopped would else stay off.
@@ -162,16 +162,16 @@ class Work:
         while True:
             try:
                 return do()
-            except Unreachable as error:
-                if not self.page.steps:
+            except LibvirtUnreachable as error:
+                if not self.progress_file.steps:
                     raise
                 if time.monotonic() >= until:
                     names = ", ".join(guest.name for guest in self.guests)
-                    raise Unreachable(f"{error}; the work was left half-way, see what {names} does") from None
+                    raise LibvirtUnreachable(f"{error}; the work was left half-way, see what {names} does") from None
                 self.tell(f"waiting for a host: {error}")
                 self.remarks[:] = remarks
-                if self.closed.wait(TRY_AGAIN):
-                    raise Interrupted from None
+                if self.closed.wait(RECONNECT_EVERY):
+                    raise WorkInterrupted from None
 
     def deadline(self, within: timedelta) -> float:
         return time.monotonic() + within.total_seconds()

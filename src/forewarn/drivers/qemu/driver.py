@@ -9,25 +9,25 @@ from pathlib import Path
 from typing import Self
 
 from forewarn.clocks import Clock
-from forewarn.core.model import EventType, Sighting, Vm
+from forewarn.core.model import EventType, Observation, Vm
 from forewarn.core.notice import MACHINE_FAILURE
-from forewarn.drivers.ledger import Ending
-from forewarn.drivers.qemu import checking, deeds, moves, switching
-from forewarn.drivers.qemu.deeds import Deed
-from forewarn.drivers.qemu.machines import Machine
-from forewarn.drivers.qemu.monitors import Dead, Monitors, Trouble
+from forewarn.drivers.executor import ImpactJob, WorkExecutor, join_details
+from forewarn.drivers.migration_slots import MigrationSlots
+from forewarn.drivers.progress_store import ImpactEnding
+from forewarn.drivers.qemu import actions, checks, moves, switching
+from forewarn.drivers.qemu.actions import MachineAction
+from forewarn.drivers.qemu.machines import QemuMachine
+from forewarn.drivers.qemu.monitors import MonitorDead, MonitorProblem, Monitors
+from forewarn.drivers.qemu.observations import MonitorObserver
 from forewarn.drivers.qemu.settings import QemuSettings, read
-from forewarn.drivers.qemu.sights import Sights
-from forewarn.drivers.slots import Slots
-from forewarn.drivers.switching import Switches
-from forewarn.drivers.working import Job, Workshop, told
-from forewarn.node.driver import Done, Failed, Impact, Outcome
+from forewarn.drivers.switch_executor import SwitchExecutor
+from forewarn.node.driver import Impact, ImpactDone, ImpactFailed, ImpactOutcome
 
 log = logging.getLogger(__name__)
 
-_LAST_WORDS = 20.0
+_CLOSE_TIMEOUT = 20.0
 """Seconds that work under way may take to come to a point where it can be left."""
-LOOK_FOR_MACHINES_EVERY = 1.0
+SCAN_EVERY = 1.0
 UNANNOUNCED_FREEZE = 5.0
 
 
@@ -40,11 +40,11 @@ class QemuDriver:
         self.moves_live = bool(settings.receive)
         self._settings = settings
         self._clock = clock
-        self._workshop = Workshop("qemu", directory, clock, self._do)
-        self._sights = Sights(settings, clock)
-        self._monitors = Monitors(self._sights.hear)
-        self._slots = Slots(settings.migrations)
-        self._switches = Switches("qemu-switch", clock, self._switch)
+        self._executor = WorkExecutor("qemu", directory, clock, self._do)
+        self._observer = MonitorObserver(settings, clock)
+        self._monitors = Monitors(self._observer.handle_message)
+        self._slots = MigrationSlots(settings.migrations)
+        self._switch_executor = SwitchExecutor("qemu-switch", clock, self._switch)
 
     @classmethod
     def from_settings(
@@ -56,27 +56,27 @@ class QemuDriver:
     ) -> Self:
         return cls(read(settings), clock, directory)
 
-    def perform(self, impact: Impact) -> Outcome:
-        return self._workshop.perform(impact)
+    def perform(self, impact: Impact) -> ImpactOutcome:
+        return self._executor.perform(impact)
 
-    def outcome_of(self, impact: Impact) -> Outcome:
-        return self._workshop.outcome_of(impact)
+    def outcome_of(self, impact: Impact) -> ImpactOutcome:
+        return self._executor.outcome_of(impact)
 
-    def watch(self, report: Callable[[Sighting], None]) -> None:
-        self._sights.report = report
+    def watch(self, report: Callable[[Observation], None]) -> None:
+        self._observer.report = report
         threading.Thread(target=self._look_for_machines, name="qemu-watch", daemon=True).start()
 
-    def switch(self, vm: Vm, *, on: bool) -> Outcome:
-        return self._switches.switch(vm, on=on)
+    def switch(self, vm: Vm, *, on: bool) -> ImpactOutcome:
+        return self._switch_executor.switch(vm, on=on)
 
     def check(self, vms: tuple[Vm, ...]) -> tuple[str, ...]:
-        return tuple(checking.troubles(self._settings, vms))
+        return tuple(checks.find_problems(self._settings, vms))
 
     def close(self) -> None:
-        self._workshop.close(_LAST_WORDS)
+        self._executor.close(_CLOSE_TIMEOUT)
         self._monitors.close()
 
-    def _do(self, job: Job) -> Ending:
+    def _do(self, job: ImpactJob) -> ImpactEnding:
         """Do it to all VMs at once."""
         vms = job.impact.vms
         with ThreadPoolExecutor(len(vms), thread_name_prefix="qemu-vm") as threads:
@@ -89,52 +89,52 @@ class QemuDriver:
                 host, details[name] = part.result()
                 if host:
                     hosts[name] = host
-            except Trouble as trouble:
+            except MonitorProblem as trouble:
                 failures[name] = str(trouble)
         if failures:
-            return Failed(told(failures, len(parts)), hosts)
-        return Done(hosts, told(details, len(parts)))
+            return ImpactFailed(join_details(failures, len(parts)), hosts)
+        return ImpactDone(hosts, join_details(details, len(parts)))
 
-    def _do_to(self, job: Job, vm: Vm) -> tuple[str, str]:
+    def _do_to(self, job: ImpactJob, vm: Vm) -> tuple[str, str]:
         """Do it to one VM; return the host it moved to, if it did, and what there is to say."""
         impact = job.impact
-        deed = Deed(job, self._settings, self._monitors, self._clock, vm)
-        if deeds.is_left_off(deed):
-            host = moves.choose_host(deed, impact.berths_of(vm)) if impact.moves else ""
+        action = MachineAction(job, self._settings, self._monitors, self._clock, vm)
+        if actions.is_left_off(action):
+            host = moves.choose_host(action, impact.candidates_for(vm)) if impact.moves else ""
             return host, "it did not run and stays off"
         match impact.event.type:
             case EventType.PREEMPT | EventType.TERMINATE:
-                return "", deeds.end(deed, deletes=impact.deletes)
+                return "", actions.end(action, deletes=impact.deletes)
             case EventType.REBOOT:
-                return "", deeds.reboot(deed)
+                return "", actions.reboot(action)
             case EventType.FREEZE if not impact.moves:
                 announced = float(impact.event.duration)
-                return "", deeds.freeze(deed, announced if announced >= 0 else UNANNOUNCED_FREEZE)
+                return "", actions.freeze(action, announced if announced >= 0 else UNANNOUNCED_FREEZE)
             case _ if impact.is_failure or not self.moves_live:
                 may_stay = impact.event.operation == MACHINE_FAILURE
-                return moves.rebuild(deed, impact.berths_of(vm), may_stay=may_stay), "started anew"
+                return moves.rebuild(action, impact.candidates_for(vm), may_stay=may_stay), "started anew"
             case _:
-                with self._slots.taken(job.closing, deed.tell):
-                    return moves.move(deed, impact.berths_of(vm), self._sights), "moved while it ran"
+                with self._slots.taken(job.closing, action.tell):
+                    return moves.move(action, impact.candidates_for(vm), self._observer), "moved while it ran"
 
     def _switch(self, vm: Vm, *, on: bool) -> str:
-        machine = Machine(self._settings, self._monitors, vm.name, vm.standing_on)
+        machine = QemuMachine(self._settings, self._monitors, vm.name, vm.standing_on)
         return switching.start(machine, self._settings) if on else switching.stop(machine, self._settings)
 
     def _look_for_machines(self) -> None:
         """Listen to every machine there is, and find new ones, until the driver is closed."""
         puzzling: set[Path] = set()
-        while not self._workshop.closing.is_set():
+        while not self._executor.closing.is_set():
             found = {Path(name) for name in glob.glob(self._settings.everywhere)}  # noqa: PTH207 an absolute pattern
             try:
                 silent = self._monitors.open_all(found)
-            except Trouble:
+            except MonitorProblem:
                 return  # it was closed meanwhile
             for path, trouble in silent.items():
                 if path not in puzzling:
                     fields = {"monitor": str(path), "reason": str(trouble)}
                     log.warning("a machine cannot be watched", extra={"fields": fields})
             puzzling = set(silent)
-            dead = {path for path, trouble in silent.items() if isinstance(trouble, Dead)}
-            self._sights.look(found - dead, dead)
-            self._workshop.closing.wait(LOOK_FOR_MACHINES_EVERY)
+            dead = {path for path, trouble in silent.items() if isinstance(trouble, MonitorDead)}
+            self._observer.update_sockets(found - dead, dead)
+            self._executor.closing.wait(SCAN_EVERY)

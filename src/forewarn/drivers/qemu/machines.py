@@ -7,7 +7,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from forewarn.drivers.qemu.monitors import Absent, Monitors, Trouble
+from forewarn.drivers.qemu.monitors import MonitorAbsent, MonitorProblem, Monitors
 from forewarn.drivers.qemu.settings import QemuSettings
 
 GONE = "gone"
@@ -15,7 +15,7 @@ GONE = "gone"
 _LONGEST_END = 10.0
 
 
-class Sending(NamedTuple):
+class MigrationProgress(NamedTuple):
     """How far a machine is with sending its memory to another."""
 
     status: str
@@ -27,7 +27,7 @@ class Sending(NamedTuple):
     total: int
 
 
-class Machine:
+class QemuMachine:
     """A VM as it is, or will be, on one host."""
 
     def __init__(self, settings: QemuSettings, monitors: Monitors, vm: str, host: str) -> None:
@@ -41,13 +41,15 @@ class Machine:
         """Return QEMU's word for what the machine does; ``gone`` when there is no process."""
         try:
             return str(self._monitors.execute(self.path, "query-status")["status"])
-        except Absent:
+        except MonitorAbsent:
             return GONE
 
     def check_directory(self) -> None:
         """Refuse to take a machine for off where its monitor could not even be."""
         if not self.path.parent.is_dir():
-            raise Trouble(f"there is no directory {self.path.parent}; see that 'qmp' of driver 'qemu' is right")
+            raise MonitorProblem(
+                f"there is no directory {self.path.parent}; see that 'qmp' of driver 'qemu' is right"
+            )
 
     def must_be(self, status: str) -> None:
         """Refuse to go on with a machine that does something else."""
@@ -55,7 +57,7 @@ class Machine:
         if found == GONE:
             self._monitors.execute(self.path, "query-status")  # says why
         if found != status:
-            raise Trouble(f"{self.vm} is {found}, not {status}; see at {self.path} who did that")
+            raise MonitorProblem(f"{self.vm} is {found}, not {status}; see at {self.path} who did that")
 
     def stop(self) -> None:
         self._monitors.execute(self.path, "stop")
@@ -71,10 +73,12 @@ class Machine:
 
     def quit(self) -> None:
         """End the process, and return when it has ended."""
-        with suppress(Absent):
+        with suppress(MonitorAbsent):
             self._monitors.execute(self.path, "quit")
         if not self._monitors.await_end(self.path, _LONGEST_END):
-            raise Trouble(f"{self.vm} did not end within {_LONGEST_END:.0f} s of being told to quit at {self.path}")
+            raise MonitorProblem(
+                f"{self.vm} did not end within {_LONGEST_END:.0f} s of being told to quit at {self.path}"
+            )
 
     def memory(self) -> int:
         """Return the bytes it has."""
@@ -90,11 +94,11 @@ class Machine:
         self._monitors.execute(self.path, "migrate-set-capabilities", capabilities=[tells])
         self._monitors.execute(self.path, "migrate", uri=uri)
 
-    def sending(self) -> "Sending":
+    def sending(self) -> "MigrationProgress":
         """Return how far it is with sending its memory."""
         told = self._monitors.execute(self.path, "query-migrate")
         memory = told.get("ram", {})
-        return Sending(
+        return MigrationProgress(
             str(told.get("status", "none")),
             str(told.get("error-desc", "")),
             int(memory.get("total", 0)) - int(memory.get("remaining", 0)),
@@ -118,15 +122,17 @@ class Machine:
                     start_new_session=True,
                 )
             except OSError as error:
-                raise Trouble(f"'{name}' ({command[0]}) could not be run for {self.vm}: {error.strerror}") from None
+                raise MonitorProblem(
+                    f"'{name}' ({command[0]}) could not be run for {self.vm}: {error.strerror}"
+                ) from None
             if not _ends_within(process, self._settings.timeout):
-                raise Trouble(
+                raise MonitorProblem(
                     f"'{name}' ({command[0]}) took longer than {self._settings.timeout:.0f} s for {self.vm}"
                 )
             said.seek(0)
             if process.returncode:
                 words_of_it = _last_line(said.read().decode(errors="replace"))
-                raise Trouble(f"'{name}' ({Path(command[0]).name}) failed for {self.vm}: {words_of_it}")
+                raise MonitorProblem(f"'{name}' ({Path(command[0]).name}) failed for {self.vm}: {words_of_it}")
 
 
 def _ends_within(process: subprocess.Popen[bytes], seconds: float) -> bool:

@@ -27,18 +27,18 @@ LONGEST_ANSWER = 20.0
 LONGEST_END = 5.0
 """Seconds between its hanging up and the end of its process."""
 
-_Answer = TypeVar("_Answer")
+_Returned = TypeVar("_Returned")
 
 
-class Trouble(ForewarnError):
+class MonitorProblem(ForewarnError):
     """QEMU could not do it."""
 
 
-class Absent(Trouble):
+class MonitorAbsent(MonitorProblem):
     """There is no such machine."""
 
 
-class Dead(Absent):
+class MonitorDead(MonitorAbsent):
     """There was one: its socket is left, and nobody is behind it."""
 
 
@@ -50,7 +50,7 @@ class Monitors:
         # What the library logs, the driver says in its own words.
         logging.getLogger("qemu.qmp").setLevel(logging.CRITICAL)
         self._tell = tell
-        self._talks: dict[Path, _Talk] = {}
+        self._connections: dict[Path, _MonitorConnection] = {}
         self._listening: set[asyncio.Task[None]] = set()
         self._closing = asyncio.Event()
         self._loop = asyncio.new_event_loop()
@@ -65,7 +65,7 @@ class Monitors:
         """How often any machine has said something unasked so far."""
         return self._words
 
-    def await_word(self, since: int, seconds: float) -> None:
+    def await_message(self, since: int, seconds: float) -> None:
         """Return as soon as a machine has said something since there were so many words, or after that time."""
         with self._word:
             self._word.wait_for(lambda: self._words != since, seconds)
@@ -78,14 +78,14 @@ class Monitors:
         """Begin to listen to a machine; raise Absent or Trouble."""
         self._wait(self._open(path))
 
-    def open_all(self, paths: Iterable[Path]) -> dict[Path, Trouble]:
+    def open_all(self, paths: Iterable[Path]) -> dict[Path, MonitorProblem]:
         """Begin to listen to machines, all at once; return what keeps us from some."""
         return self._wait(self._open_all(paths))
 
     def knows(self, path: Path) -> bool:
         """Tell whether a conversation is open."""
-        talk = self._talks.get(path)
-        return talk is not None and talk.is_open.is_set()
+        connection = self._connections.get(path)
+        return connection is not None and connection.is_open.is_set()
 
     def await_end(self, path: Path, seconds: float) -> bool:
         """Wait until the machine has hung up and its process has ended; tell whether it has."""
@@ -103,75 +103,75 @@ class Monitors:
         if not self._thread.is_alive():
             self._loop.close()
 
-    def _wait(self, work: Coroutine[object, object, _Answer]) -> _Answer:
+    def _wait(self, work: Coroutine[object, object, _Returned]) -> _Returned:
         if self._is_closed:
             work.close()
-            raise Trouble("the driver is closed")
-        future: Future[_Answer] = asyncio.run_coroutine_threadsafe(work, self._loop)
+            raise MonitorProblem("the driver is closed")
+        future: Future[_Returned] = asyncio.run_coroutine_threadsafe(work, self._loop)
         try:
             return future.result()
         except CancelledError:
-            raise Trouble("the driver is closed") from None
+            raise MonitorProblem("the driver is closed") from None
 
     async def _execute(self, path: Path, command: str, arguments: dict[str, object]) -> object:
-        talk = await self._open(path)
+        connection = await self._open(path)
         try:
             async with asyncio.timeout(LONGEST_ANSWER):
-                return await talk.client.execute(command, arguments or None)
+                return await connection.client.execute(command, arguments or None)
         except ExecuteError as error:
-            raise Trouble(f"QEMU at {path} refuses {command}: {_line(error)}") from None
+            raise MonitorProblem(f"QEMU at {path} refuses {command}: {_line(error)}") from None
         except TimeoutError:
-            raise Trouble(f"QEMU at {path} did not answer {command} within {LONGEST_ANSWER:.0f} s") from None
+            raise MonitorProblem(f"QEMU at {path} did not answer {command} within {LONGEST_ANSWER:.0f} s") from None
         except (ExecInterruptedError, QMPError, OSError, EOFError):
             if command == "quit":
                 return {}  # some hang up before they answer
-            raise Absent(f"QEMU at {path} hung up on {command}: its process has ended") from None
+            raise MonitorAbsent(f"QEMU at {path} hung up on {command}: its process has ended") from None
 
-    async def _open(self, path: Path) -> "_Talk":
-        talk = self._talks.get(path)
-        if talk is None:
-            talk = self._talks[path] = _Talk()
+    async def _open(self, path: Path) -> "_MonitorConnection":
+        connection = self._connections.get(path)
+        if connection is None:
+            connection = self._connections[path] = _MonitorConnection()
             try:
-                await talk.begin(path)
+                await connection.begin(path)
             except BaseException as error:
-                self._talks.pop(path, None)
-                talk.is_open.set()
-                talk.failure = error
+                self._connections.pop(path, None)
+                connection.is_open.set()
+                connection.failure = error
                 raise
-            listening = asyncio.create_task(self._listen(path, talk))
+            listening = asyncio.create_task(self._listen(path, connection))
             self._listening.add(listening)
             listening.add_done_callback(self._listening.discard)
-        await talk.is_open.wait()
-        if talk.failure:
-            raise talk.failure
-        return talk
+        await connection.is_open.wait()
+        if connection.failure:
+            raise connection.failure
+        return connection
 
-    async def _open_all(self, paths: Iterable[Path]) -> dict[Path, Trouble]:
-        new = [path for path in paths if path not in self._talks]
+    async def _open_all(self, paths: Iterable[Path]) -> dict[Path, MonitorProblem]:
+        new = [path for path in paths if path not in self._connections]
         opened = await asyncio.gather(*map(self._open, new), return_exceptions=True)
-        return {path: each for path, each in zip(new, opened, strict=True) if isinstance(each, Trouble)}
+        return {path: each for path, each in zip(new, opened, strict=True) if isinstance(each, MonitorProblem)}
 
-    async def _listen(self, path: Path, talk: "_Talk") -> None:
+    async def _listen(self, path: Path, connection: "_MonitorConnection") -> None:
         """Pass on what QEMU says unasked, until it hangs up or we do."""
         closing = asyncio.create_task(self._closing.wait())
-        ending = asyncio.create_task(talk.client.runstate_changed())
-        hearing = asyncio.create_task(talk.client.events.get())
+        ending = asyncio.create_task(connection.client.runstate_changed())
+        hearing = asyncio.create_task(connection.client.events.get())
         while not (ending.done() or closing.done()):
             await asyncio.wait({hearing, ending, closing}, return_when=asyncio.FIRST_COMPLETED)
             if hearing.done():
                 self._pass_on(path, dict(hearing.result()))
-                hearing = asyncio.create_task(talk.client.events.get())
+                hearing = asyncio.create_task(connection.client.events.get())
         ending.cancel()
         hearing.cancel()
         await asyncio.gather(ending, hearing, return_exceptions=True)
         with suppress(Exception):
-            await talk.client.disconnect()
-        for event in talk.client.events.clear():
+            await connection.client.disconnect()
+        for event in connection.client.events.clear():
             self._pass_on(path, dict(event))
-        has_died = await talk.process_ended(closing)
+        has_died = await connection.process_ended(closing)
         closing.cancel()
-        self._talks.pop(path, None)
-        talk.has_ended.set()
+        self._connections.pop(path, None)
+        connection.has_ended.set()
         if has_died:
             self._pass_on(path, None)
 
@@ -182,13 +182,13 @@ class Monitors:
             self._word.notify_all()
 
     async def _end_of(self, path: Path, seconds: float) -> bool:
-        talk = self._talks.get(path)
-        if talk is None:
+        connection = self._connections.get(path)
+        if connection is None:
             return True
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
-                await talk.has_ended.wait()
-        return talk.has_ended.is_set()
+                await connection.has_ended.wait()
+        return connection.has_ended.is_set()
 
     async def _close(self) -> None:
         self._closing.set()
@@ -199,7 +199,7 @@ class Monitors:
         await asyncio.gather(*others, return_exceptions=True)
 
 
-class _Talk:
+class _MonitorConnection:
     """One conversation."""
 
     def __init__(self) -> None:
@@ -257,25 +257,27 @@ def _process_behind(line: socket.socket) -> int:
     return -1
 
 
-def _no_connection(path: Path, error: Exception) -> Trouble:
+def _no_connection(path: Path, error: Exception) -> MonitorProblem:
     cause = error.exc if isinstance(error, ConnectError) else error
     match cause:
         case asyncio.CancelledError():  # the library's wrapping of our own patience
             return _no_greeting(path)
         case FileNotFoundError():
-            return Absent(
+            return MonitorAbsent(
                 f"there is no machine at {path}: see that it runs, and that 'qmp' of driver 'qemu' is right"
             )
         case ConnectionRefusedError() | EOFError() | ConnectionResetError():
-            return Dead(f"the monitor at {path} refuses: its process has ended")
+            return MonitorDead(f"the monitor at {path} refuses: its process has ended")
         case PermissionError():
-            return Trouble(f"the monitor at {path} may not be opened: run the service as a user who may")
+            return MonitorProblem(f"the monitor at {path} may not be opened: run the service as a user who may")
         case _:
-            return Trouble(f"the monitor at {path} cannot be spoken to: {_line(cause)}")
+            return MonitorProblem(f"the monitor at {path} cannot be spoken to: {_line(cause)}")
 
 
-def _no_greeting(path: Path) -> Trouble:
-    return Trouble(f"the monitor at {path} does not greet: somebody else talks to it; give Forewarn one of its own")
+def _no_greeting(path: Path) -> MonitorProblem:
+    return MonitorProblem(
+        f"the monitor at {path} does not greet: somebody else talks to it; give Forewarn one of its own"
+    )
 
 
 def _line(error: BaseException) -> str:

@@ -9,12 +9,12 @@ could not goes on. If it fails the guest runs where it ran, and nothing is left 
 
 from collections.abc import Sequence
 
-from forewarn.drivers.berths import by_preference, say_no_berth
-from forewarn.drivers.qemu.deeds import Deed, start
-from forewarn.drivers.qemu.machines import GONE, Machine
-from forewarn.drivers.qemu.monitors import Trouble
-from forewarn.drivers.qemu.sights import Sights
-from forewarn.node.driver import Berth
+from forewarn.drivers.candidates import explain_no_candidate, sort_by_preference
+from forewarn.drivers.qemu.actions import MachineAction, start
+from forewarn.drivers.qemu.machines import GONE, QemuMachine
+from forewarn.drivers.qemu.monitors import MonitorProblem
+from forewarn.drivers.qemu.observations import MonitorObserver
+from forewarn.node.driver import CandidateHost
 
 _SENT = "completed"
 _NOT_SENT = {"failed", "cancelled", "cancelling"}
@@ -23,88 +23,94 @@ _LONGEST_LANDING = 15.0
 _MIB = 1024 * 1024
 
 
-def choose_host(deed: Deed, berths: Sequence[Berth]) -> str:
+def choose_host(action: MachineAction, candidates: Sequence[CandidateHost]) -> str:
     """Return the host on which a machine that is off is to start one day; end what is left of it here."""
-    host = _chosen(deed, "moving", berths, "")
-    deed.here.quit()
+    host = _chosen(action, "moving", candidates, "")
+    action.here.quit()
     return host
 
 
-def move(deed: Deed, berths: Sequence[Berth], sights: Sights) -> str:
+def move(action: MachineAction, candidates: Sequence[CandidateHost], observer: MonitorObserver) -> str:
     """Move a running guest to the best berth; return the host it stands on then."""
-    there = deed.at(_chosen(deed, "moving", berths, ""))
-    sights.expect_landing(there.path)
+    there = action.at(_chosen(action, "moving", candidates, ""))
+    observer.expect_landing(there.path)
     try:
-        return _move(deed, there)
+        return _move(action, there)
     finally:
-        sights.landed(there.path)
+        observer.landed(there.path)
 
 
-def _move(deed: Deed, there: Machine) -> str:
-    if deed.here.status() == GONE:
-        return _arrived_before(deed, there)
+def _move(action: MachineAction, there: QemuMachine) -> str:
+    if action.here.status() == GONE:
+        return _arrived_before(action, there)
     try:
-        if deed.here.status() != "postmigrate":
-            _send(deed, there)
-        _land(deed, there)
-    except Trouble as trouble:
-        _stay(deed, there)
-        said = f"{deed.vm.name} could not be moved to {there.host}: {trouble}"
-        raise Trouble(f"{said}; it is {deed.here.status()} on {deed.here.host}") from None
-    deed.here.quit()
-    deed.note("moved")
+        if action.here.status() != "postmigrate":
+            _send(action, there)
+        _land(action, there)
+    except MonitorProblem as trouble:
+        _stay(action, there)
+        said = f"{action.vm.name} could not be moved to {there.host}: {trouble}"
+        raise MonitorProblem(f"{said}; it is {action.here.status()} on {action.here.host}") from None
+    action.here.quit()
+    action.note("moved")
     return there.host
 
 
-def _land(deed: Deed, there: Machine) -> None:
-    if not deed.wait_until(lambda: there.status() == "running", _LONGEST_LANDING):
-        raise Trouble(f"it does not run there, but is {there.status()}")
+def _land(action: MachineAction, there: QemuMachine) -> None:
+    if not action.wait_until(lambda: there.status() == "running", _LONGEST_LANDING):
+        raise MonitorProblem(f"it does not run there, but is {there.status()}")
 
 
-def rebuild(deed: Deed, berths: Sequence[Berth], *, may_stay: bool) -> str:
+def rebuild(action: MachineAction, candidates: Sequence[CandidateHost], *, may_stay: bool) -> str:
     """End the machine if it is still there, and start it anew on another host; return that host."""
-    host = _chosen(deed, "rebuilding", () if may_stay else berths, deed.here.host if may_stay else "")
-    there = deed.at(host)
-    if deed.noted("starting") is None and deed.here.status() != GONE:
-        deed.here.quit()
-    start(deed, there)
+    host = _chosen(action, "rebuilding", () if may_stay else candidates, action.here.host if may_stay else "")
+    there = action.at(host)
+    if action.noted("starting") is None and action.here.status() != GONE:
+        action.here.quit()
+    start(action, there)
     return host
 
 
-def _chosen(deed: Deed, step: str, berths: Sequence[Berth], own: str) -> str:
+def _chosen(action: MachineAction, step: str, candidates: Sequence[CandidateHost], own: str) -> str:
     """Return the host that was chosen when the move began; choose it now if it only begins."""
-    noted = deed.noted(step)
+    noted = action.noted(step)
     if noted is not None:
         return noted["host"]
-    best = next((berth.host.name for berth in by_preference(deed.vm, berths)), own)
+    best = next((candidate.host.name for candidate in sort_by_preference(action.vm, candidates)), own)
     if not best:
-        raise Trouble(say_no_berth(deed.vm, deed.event))
-    deed.note(step, host=best)
+        raise MonitorProblem(explain_no_candidate(action.vm, action.event))
+    action.note(step, host=best)
     return best
 
 
-def _arrived_before(deed: Deed, there: Machine) -> str:
-    if deed.noted("migrating") is not None and there.status() == "running":
-        deed.note("moved")
+def _arrived_before(action: MachineAction, there: QemuMachine) -> str:
+    if action.noted("migrating") is not None and there.status() == "running":
+        action.note("moved")
         return there.host
-    raise Trouble(f"{deed.vm.name} is neither at {deed.here.path} nor does it run at {there.path}; start it again")
+    raise MonitorProblem(
+        f"{action.vm.name} is neither at {action.here.path} nor does it run at {there.path}; start it again"
+    )
 
 
-def _send(deed: Deed, there: Machine) -> None:
-    here = deed.here
-    is_new = deed.noted("migrating") is None
+def _send(action: MachineAction, there: QemuMachine) -> None:
+    here = action.here
+    is_new = action.noted("migrating") is None
     if is_new:
         here.must_be("running")
         if there.status() == GONE:
-            there.run("receive", deed.settings.receive)
-        if not deed.wait_until(lambda: there.status() == "inmigrate", _LONGEST_LANDING):
-            raise Trouble(f"the machine that 'receive' started there does not wait for it, but is {there.status()}")
+            there.run("receive", action.settings.receive)
+        if not action.wait_until(lambda: there.status() == "inmigrate", _LONGEST_LANDING):
+            raise MonitorProblem(
+                f"the machine that 'receive' started there does not wait for it, but is {there.status()}"
+            )
         _check_room(here, there)
-        deed.note("migrating")
+        action.note("migrating")
     # What QEMU says of an earlier move stays until the next one begins.
     if is_new or (here.status() == "running" and here.sending().status not in _SENDING):
-        here.send_to(deed.settings.filled(deed.settings.incoming, deed.vm.name, there.host), deed.settings.bandwidth)
-    deed.tell(f"moving to {there.host}")
+        here.send_to(
+            action.settings.filled(action.settings.incoming, action.vm.name, there.host), action.settings.bandwidth
+        )
+    action.tell(f"moving to {there.host}")
     status = ""
 
     def is_over() -> bool:
@@ -112,25 +118,27 @@ def _send(deed: Deed, there: Machine) -> None:
         sending = here.sending()
         status = sending.status
         if sending.total:
-            deed.tell(f"moving to {there.host}, {100 * sending.sent // sending.total} % of its memory is there")
+            action.tell(f"moving to {there.host}, {100 * sending.sent // sending.total} % of its memory is there")
         return status == _SENT or status in _NOT_SENT
 
-    if not deed.wait_until(is_over, deed.settings.timeout):
+    if not action.wait_until(is_over, action.settings.timeout):
         here.stop_sending()
-        raise Trouble(f"it took longer than {deed.settings.timeout:.0f} s")
+        raise MonitorProblem(f"it took longer than {action.settings.timeout:.0f} s")
     if status != _SENT:
-        raise Trouble(here.sending().reason or "QEMU gives no reason")
+        raise MonitorProblem(here.sending().reason or "QEMU gives no reason")
 
 
-def _check_room(here: Machine, there: Machine) -> None:
+def _check_room(here: QemuMachine, there: QemuMachine) -> None:
     """Refuse a machine of another size; QEMU itself would only say that the line broke."""
     ours, theirs = here.memory(), there.memory()
     if ours != theirs:
-        raise Trouble(f"the machine there has {theirs // _MIB} MiB of memory, and the guest needs {ours // _MIB} MiB")
+        raise MonitorProblem(
+            f"the machine there has {theirs // _MIB} MiB of memory, and the guest needs {ours // _MIB} MiB"
+        )
 
 
-def _stay(deed: Deed, there: Machine) -> None:
+def _stay(action: MachineAction, there: QemuMachine) -> None:
     """Leave nothing at the other end, then let the guest go on where it is: it must never run twice."""
     there.quit()
-    if deed.here.status() not in {"running", GONE}:
-        deed.here.go_on()
+    if action.here.status() not in {"running", GONE}:
+        action.here.go_on()

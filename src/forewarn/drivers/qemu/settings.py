@@ -10,7 +10,7 @@ import msgspec
 
 from forewarn.config.tables import read_table
 from forewarn.core.errors import BadInput
-from forewarn.drivers.qemu.monitors import Trouble
+from forewarn.drivers.qemu.monitors import MonitorProblem
 
 _PLACE = "driver 'qemu'"
 
@@ -44,7 +44,7 @@ class QemuSettings(msgspec.Struct, frozen=True):
 
     def filled(self, pattern: str, vm: str, host: str) -> str:
         if "{host}" in pattern and not host:
-            raise Trouble(f"{vm} stands on no host, but {pattern} needs one; declare it in the fleet file")
+            raise MonitorProblem(f"{vm} stands on no host, but {pattern} needs one; declare it in the fleet file")
         words = {"{vm}": vm, "{host}": host}
         return re.sub(r"\{vm\}|\{host\}", lambda found: words[found[0]], pattern)
 

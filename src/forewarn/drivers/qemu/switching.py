@@ -3,31 +3,33 @@
 from collections.abc import Callable
 from time import monotonic, sleep
 
-from forewarn.drivers.qemu.machines import GONE, Machine
-from forewarn.drivers.qemu.monitors import Trouble
+from forewarn.drivers.qemu.machines import GONE, QemuMachine
+from forewarn.drivers.qemu.monitors import MonitorProblem
 from forewarn.drivers.qemu.settings import QemuSettings
 
-_LOOK_EVERY = 0.1
+_POLL_EVERY = 0.1
 _STILL = {"paused", "prelaunch"}
 
 
-def start(machine: Machine, settings: QemuSettings) -> str:
+def start(machine: QemuMachine, settings: QemuSettings) -> str:
     """Run the command that starts a machine, unless there is one; return what there is to say."""
     status = machine.status()
     if status == "running":
         return "it ran already"
     if status != GONE:
         if status != "shutdown":
-            raise Trouble(f"{machine.vm} is {status}; see at {machine.path} who did that")
+            raise MonitorProblem(f"{machine.vm} is {status}; see at {machine.path} who did that")
         machine.quit()  # its guest shut down, and its process waits for nothing
     _must_be_startable(machine, settings)
     machine.run("start", settings.start)
-    if not _is_so(lambda: machine.status() == "running", settings.timeout):
-        raise Trouble(f"'start' said that it started {machine.vm}, but it is {machine.status()} at {machine.path}")
+    if not _wait_until(lambda: machine.status() == "running", settings.timeout):
+        raise MonitorProblem(
+            f"'start' said that it started {machine.vm}, but it is {machine.status()} at {machine.path}"
+        )
     return ""
 
 
-def stop(machine: Machine, settings: QemuSettings) -> str:
+def stop(machine: QemuMachine, settings: QemuSettings) -> str:
     """Let the guest shut down, and end its process, at the latest when its grace is over."""
     machine.check_directory()
     if machine.status() == GONE:
@@ -35,20 +37,20 @@ def stop(machine: Machine, settings: QemuSettings) -> str:
     _must_be_startable(machine, settings)
     if machine.status() == "running" and settings.grace:
         machine.press_power_button()
-    went_down = _is_so(lambda: machine.status() in {"shutdown", GONE, *_STILL}, settings.grace)
+    went_down = _wait_until(lambda: machine.status() in {"shutdown", GONE, *_STILL}, settings.grace)
     machine.quit()
     return "" if went_down else f"it did not shut down within {settings.grace:g} s, and was ended"
 
 
-def _must_be_startable(machine: Machine, settings: QemuSettings) -> None:
+def _must_be_startable(machine: QemuMachine, settings: QemuSettings) -> None:
     if not settings.start:
-        raise Trouble(f"nobody said how {machine.vm} is started; set 'start' of driver 'qemu'")
+        raise MonitorProblem(f"nobody said how {machine.vm} is started; set 'start' of driver 'qemu'")
 
 
-def _is_so(look: Callable[[], bool], seconds: float) -> bool:
+def _wait_until(is_so: Callable[[], bool], seconds: float) -> bool:
     until = monotonic() + seconds
-    while not look():
+    while not is_so():
         if monotonic() >= until:
             return False
-        sleep(_LOOK_EVERY)
+        sleep(_POLL_EVERY)
     return True

@@ -6,7 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from forewarn.agent.handlers.kubernetes.access import Access, Held, of_kubeconfig, of_service_account
+from forewarn.agent.handlers.kubernetes.access import (
+    KubernetesAccess,
+    KubernetesCredential,
+    read_kubeconfig,
+    read_service_account,
+)
 from forewarn.core.errors import BadInput, Unavailable
 
 CONFIG = {
@@ -28,22 +33,22 @@ def written(place: Path, **changes: object) -> Path:
 )
 def test_a_pod_finds_its_way_by_itself(host: str, url: str, tmp_path: Path) -> None:
     """Kubernetes puts the address into the environment, token and authority into files."""
-    access = of_service_account({"KUBERNETES_SERVICE_HOST": host, "KUBERNETES_SERVICE_PORT": "443"}, tmp_path)
+    access = read_service_account({"KUBERNETES_SERVICE_HOST": host, "KUBERNETES_SERVICE_PORT": "443"}, tmp_path)
 
     assert access.url == url
-    assert access.token == Held(path=str(tmp_path / "token"))
-    assert access.authority == Held(path=str(tmp_path / "ca.crt"))
+    assert access.token == KubernetesCredential(path=str(tmp_path / "token"))
+    assert access.authority == KubernetesCredential(path=str(tmp_path / "ca.crt"))
 
 
 def test_outside_a_pod_the_way_must_be_told() -> None:
     """Without the environment of a pod the sentence names the settings."""
     with pytest.raises(BadInput, match=r"does not run in a pod.*'kubeconfig'.*'server'"):
-        of_service_account({})
+        read_service_account({})
 
 
 def test_a_file_is_read_anew_each_time(tmp_path: Path) -> None:
     """A token that is replaced in its file is the new one from then on."""
-    token = Held(path=str(tmp_path / "token"))
+    token = KubernetesCredential(path=str(tmp_path / "token"))
     (tmp_path / "token").write_text("first")
 
     assert token.read() == "first"
@@ -56,25 +61,27 @@ def test_a_file_is_read_anew_each_time(tmp_path: Path) -> None:
 def test_a_file_that_is_missing_is_told(tmp_path: Path) -> None:
     """A token file that is not there is one sentence with its path."""
     with pytest.raises(Unavailable, match=r"token cannot be read: No such file"):
-        Held(path=str(tmp_path / "token")).read()
+        KubernetesCredential(path=str(tmp_path / "token")).read()
 
 
 def test_the_current_context_of_a_kubeconfig_counts(tmp_path: Path) -> None:
     """Server, authority and token are those of the current context, data before files."""
     cluster = {"server": "https://k:1", "certificate-authority-data": b64encode(b"PEM").decode()}
-    access = of_kubeconfig(written(tmp_path, clusters=[{"name": "it", "cluster": cluster}]))
+    access = read_kubeconfig(written(tmp_path, clusters=[{"name": "it", "cluster": cluster}]))
 
-    assert access == Access(url="https://k:1", token=Held(text="t"), authority=Held(text="PEM"))
+    assert access == KubernetesAccess(
+        url="https://k:1", token=KubernetesCredential(text="t"), authority=KubernetesCredential(text="PEM")
+    )
 
 
 def test_files_of_a_kubeconfig_stand_beside_it(tmp_path: Path) -> None:
     """A path that is not absolute is meant from where the kubeconfig is."""
     user = {"client-certificate": "me.pem", "client-key": "/keys/me.key", "tokenFile": "token"}
-    access = of_kubeconfig(written(tmp_path, users=[{"name": "me", "user": user}]))
+    access = read_kubeconfig(written(tmp_path, users=[{"name": "me", "user": user}]))
 
-    assert access.certificate == Held(path=str(tmp_path / "me.pem"))
-    assert access.key == Held(path="/keys/me.key")
-    assert access.token == Held(path=str(tmp_path / "token"))
+    assert access.certificate == KubernetesCredential(path=str(tmp_path / "me.pem"))
+    assert access.key == KubernetesCredential(path="/keys/me.key")
+    assert access.token == KubernetesCredential(path=str(tmp_path / "token"))
 
 
 @pytest.mark.parametrize(
@@ -94,7 +101,7 @@ def test_files_of_a_kubeconfig_stand_beside_it(tmp_path: Path) -> None:
 def test_a_kubeconfig_that_cannot_be_used_is_told(changes: dict[str, object], said: str, tmp_path: Path) -> None:
     """Each fault is one sentence."""
     with pytest.raises(BadInput, match=said):
-        of_kubeconfig(written(tmp_path, **changes))
+        read_kubeconfig(written(tmp_path, **changes))
 
 
 def test_a_kubeconfig_in_yaml_is_told_how_to_become_json(tmp_path: Path) -> None:
@@ -103,7 +110,7 @@ def test_a_kubeconfig_in_yaml_is_told_how_to_become_json(tmp_path: Path) -> None
     path.write_text("apiVersion: v1\nkind: Config\n")
 
     with pytest.raises(BadInput, match="is not JSON; write it anew with kubectl config view --raw"):
-        of_kubeconfig(path)
+        read_kubeconfig(path)
 
 
 @pytest.mark.parametrize(
@@ -112,4 +119,4 @@ def test_a_kubeconfig_in_yaml_is_told_how_to_become_json(tmp_path: Path) -> None
 def test_an_address_that_is_none_is_refused(url: str) -> None:
     """Only https with a host leads anywhere, and http on this machine."""
     with pytest.raises(BadInput, match="is no address of an API server"):
-        Access(url=url)
+        KubernetesAccess(url=url)

@@ -8,9 +8,9 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from forewarn.agent.handlers.kubernetes.access import Access, Held
-from forewarn.agent.handlers.kubernetes.api import Api
-from forewarn.agent.handlers.kubernetes.troubles import Forbidden, Unable, Unreachable
+from forewarn.agent.handlers.kubernetes.access import KubernetesAccess, KubernetesCredential
+from forewarn.agent.handlers.kubernetes.api import KubernetesApi
+from forewarn.agent.handlers.kubernetes.errors import ApiForbidden, ApiUnable, ApiUnreachable
 from forewarn.core.errors import BadInput, ForewarnError
 
 pytestmark = pytest.mark.end_to_end
@@ -46,7 +46,7 @@ def server(*answers: bytes) -> Iterator[str]:
             each.close()
 
 
-def ask(api: Api) -> object:
+def ask(api: KubernetesApi) -> object:
     return api.ask("GET", "/version", dict[str, str])
 
 
@@ -62,16 +62,19 @@ FORBIDDEN = answer(
 
 def test_a_connection_that_died_is_opened_again() -> None:
     """A server that hung up after the last answer is asked over a new connection."""
-    with server(answer(b'{"a": "1"}'), answer(b'{"a": "2"}')) as url, Api(Access(url=url), lambda: 30.0) as api:
+    with (
+        server(answer(b'{"a": "1"}'), answer(b'{"a": "2"}')) as url,
+        KubernetesApi(KubernetesAccess(url=url), lambda: 30.0) as api,
+    ):
         assert ask(api) == {"a": "1"}
         assert ask(api) == {"a": "2"}
 
 
 def test_a_server_that_is_silent_is_left_in_time() -> None:
     """No answer within the patience is one sentence."""
-    with server(b"") as url, Api(Access(url=url), lambda: 0.3) as api:
+    with server(b"") as url, KubernetesApi(KubernetesAccess(url=url), lambda: 0.3) as api:
         began = datetime.now(UTC)
-        with pytest.raises(Unreachable, match="does not answer: timed out"):
+        with pytest.raises(ApiUnreachable, match="does not answer: timed out"):
             ask(api)
 
     assert datetime.now(UTC) - began < timedelta(seconds=30)
@@ -82,16 +85,20 @@ def test_a_server_that_is_silent_is_left_in_time() -> None:
 )
 def test_nonsense_is_told(said: bytes) -> None:
     """Another protocol, a page and half an answer are one sentence each."""
-    with server(said) as url, Api(Access(url=url), lambda: 30.0) as api, pytest.raises(Unreachable, match=url):
+    with (
+        server(said) as url,
+        KubernetesApi(KubernetesAccess(url=url), lambda: 30.0) as api,
+        pytest.raises(ApiUnreachable, match=url),
+    ):
         ask(api)
 
 
 @pytest.mark.parametrize(
     ("answers", "trouble"),
     [
-        ((FORBIDDEN, answer(b"ok"), FORBIDDEN), Forbidden),
-        ((FORBIDDEN, answer(b"", b"500 not yet")), Unable),
-        ((FORBIDDEN, FORBIDDEN), Unable),
+        ((FORBIDDEN, answer(b"ok"), FORBIDDEN), ApiForbidden),
+        ((FORBIDDEN, answer(b"", b"500 not yet")), ApiUnable),
+        ((FORBIDDEN, FORBIDDEN), ApiUnable),
     ],
     ids=["ready", "not ready", "not even that may be asked"],
 )
@@ -101,7 +108,7 @@ def test_a_right_is_missing_only_where_the_server_is_ready(
     """A server that has just started refuses everybody; what it says counts when it has read the rights."""
     with (
         server(*answers) as url,
-        Api(Access(url=url), lambda: 30.0) as api,
+        KubernetesApi(KubernetesAccess(url=url), lambda: 30.0) as api,
         pytest.raises(trouble, match="bob may") as raised,
     ):
         ask(api)
@@ -112,7 +119,7 @@ def test_a_right_is_missing_only_where_the_server_is_ready(
 def test_a_right_that_was_read_meanwhile_counts() -> None:
     """If the server became ready between the refusal and the question, the request is made again."""
     answers = (FORBIDDEN, answer(b"ok"), answer(b'{"a": "1"}'))
-    with server(*answers) as url, Api(Access(url=url), lambda: 30.0) as api:
+    with server(*answers) as url, KubernetesApi(KubernetesAccess(url=url), lambda: 30.0) as api:
         assert ask(api) == {"a": "1"}
 
 
@@ -121,15 +128,18 @@ def test_a_server_that_is_not_there_is_told() -> None:
     with server() as url:
         pass
 
-    with Api(Access(url=url), lambda: 30.0) as api, pytest.raises(Unreachable, match=f"{url} does not answer"):
+    with (
+        KubernetesApi(KubernetesAccess(url=url), lambda: 30.0) as api,
+        pytest.raises(ApiUnreachable, match=f"{url} does not answer"),
+    ):
         ask(api)
 
 
 def test_a_certificate_that_is_none_is_told() -> None:
     """A file that holds no certificate is told before anything is sent."""
-    access = Access(url="https://127.0.0.1:1", authority=Held(text="no certificate"))
+    access = KubernetesAccess(url="https://127.0.0.1:1", authority=KubernetesCredential(text="no certificate"))
 
-    with Api(access, lambda: 30.0) as api, pytest.raises(BadInput, match="cannot be used"):
+    with KubernetesApi(access, lambda: 30.0) as api, pytest.raises(BadInput, match="cannot be used"):
         ask(api)
 
 

@@ -6,7 +6,14 @@ import pytest
 
 from forewarn.agent.handler import Direction
 from forewarn.agent.handlers.kubernetes import nodes
-from forewarn.agent.handlers.kubernetes.nodes import CORDONED_BY, Condition, Metadata, Node, Spec, Status
+from forewarn.agent.handlers.kubernetes.nodes import (
+    CORDONED_BY,
+    KubernetesNode,
+    KubernetesNodeCondition,
+    KubernetesNodeMetadata,
+    KubernetesNodeSpec,
+    KubernetesNodeStatus,
+)
 from forewarn.core.model import EventSource, EventStatus, EventType
 from forewarn.wire.document import ScheduledEvent
 
@@ -23,9 +30,13 @@ EVENT = ScheduledEvent(
 OURS = {CORDONED_BY: EVENT.id.upper()}
 
 
-def node(*, cordoned: bool = False, annotations: dict[str, str] | None = None, pending: str = "") -> Node:
-    conditions = (Condition("MaintenancePending", pending),) if pending else ()
-    return Node(Metadata("web-0", "7", annotations or {}), Spec(cordoned), Status(conditions))
+def node(*, cordoned: bool = False, annotations: dict[str, str] | None = None, pending: str = "") -> KubernetesNode:
+    conditions = (KubernetesNodeCondition("MaintenancePending", pending),) if pending else ()
+    return KubernetesNode(
+        KubernetesNodeMetadata("web-0", "7", annotations or {}),
+        KubernetesNodeSpec(cordoned),
+        KubernetesNodeStatus(conditions),
+    )
 
 
 def test_a_cordon_and_its_author_are_written_together() -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from forewarn.agent.handlers.kubernetes.access import Held
+from forewarn.agent.handlers.kubernetes.access import KubernetesCredential
 from forewarn.agent.handlers.kubernetes.settings import KubernetesSettings, access_of, read_settings
 from forewarn.core.errors import BadInput
 
@@ -46,8 +46,8 @@ def test_the_settings_lead_to_a_server() -> None:
     access = access_of(settings, {"KUBERNETES_SERVICE_HOST": "10.0.0.1"})
 
     assert access.url == "https://k:6443"
-    assert access.token == Held("t")
-    assert access.authority == Held("c")
+    assert access.token == KubernetesCredential("t")
+    assert access.authority == KubernetesCredential("c")
 
 
 def test_the_page_tells_every_setting() -> None:

@@ -17,7 +17,7 @@ AS_JSON = "kubectl config view --raw --minify --flatten -o json"
 """How people turn a kubeconfig into what is read here without a YAML library."""
 
 
-class Held(msgspec.Struct, frozen=True):
+class KubernetesCredential(msgspec.Struct, frozen=True):
     """A token or a certificate: in a file, which is read anew whenever it is needed, or at hand."""
 
     path: str = ""
@@ -35,15 +35,15 @@ class Held(msgspec.Struct, frozen=True):
             raise Unavailable(f"{self.path} cannot be read: {_why(error)}") from None
 
 
-class Access(msgspec.Struct, frozen=True, kw_only=True):
+class KubernetesAccess(msgspec.Struct, frozen=True, kw_only=True):
     """One way to an API server. What is not needed is empty."""
 
     url: str
-    token: Held = Held()
-    authority: Held = Held()
+    token: KubernetesCredential = KubernetesCredential()
+    authority: KubernetesCredential = KubernetesCredential()
     """Whose certificates are believed; the machine's own list where it is empty."""
-    certificate: Held = Held()
-    key: Held = Held()
+    certificate: KubernetesCredential = KubernetesCredential()
+    key: KubernetesCredential = KubernetesCredential()
 
     def __post_init__(self) -> None:
         try:
@@ -60,7 +60,7 @@ class Access(msgspec.Struct, frozen=True, kw_only=True):
             )
 
 
-def of_service_account(environment: Mapping[str, str], directory: Path = SERVICE_ACCOUNT) -> Access:
+def read_service_account(environment: Mapping[str, str], directory: Path = SERVICE_ACCOUNT) -> KubernetesAccess:
     """Return the access that Kubernetes gives to every pod."""
     host, port = environment.get("KUBERNETES_SERVICE_HOST", ""), environment.get("KUBERNETES_SERVICE_PORT", "443")
     if not host:
@@ -68,10 +68,10 @@ def of_service_account(environment: Mapping[str, str], directory: Path = SERVICE
             "the agent does not run in a pod, so handler 'kubernetes' needs to be told the way to the API server:"
             " set 'kubeconfig', or 'server' with 'token_file' or 'certificate_file'"
         )
-    return Access(
+    return KubernetesAccess(
         url=f"https://[{host}]:{port}" if ":" in host else f"https://{host}:{port}",
-        token=Held(path=str(directory / "token")),
-        authority=Held(path=str(directory / "ca.crt")),
+        token=KubernetesCredential(path=str(directory / "token")),
+        authority=KubernetesCredential(path=str(directory / "ca.crt")),
     )
 
 
@@ -117,7 +117,7 @@ class _Kubeconfig(msgspec.Struct):
     users: list[_NamedUser]
 
 
-def of_kubeconfig(path: Path) -> Access:
+def read_kubeconfig(path: Path) -> KubernetesAccess:
     """Return the access of the current context of a kubeconfig that is written as JSON."""
     try:
         read = msgspec.json.decode(path.read_bytes(), type=_Kubeconfig)
@@ -133,14 +133,14 @@ def of_kubeconfig(path: Path) -> Access:
     if cluster is None or user is None:
         raise BadInput(f"kubeconfig {path} has no context {read.current_context!r} with a cluster and a user")
 
-    def held(file: str, data: str) -> Held:
+    def held(file: str, data: str) -> KubernetesCredential:
         if data:
-            return Held(text=_plain(data, path))
-        return Held(path=str(path.parent / file)) if file else Held()
+            return KubernetesCredential(text=_plain(data, path))
+        return KubernetesCredential(path=str(path.parent / file)) if file else KubernetesCredential()
 
-    access = Access(
+    access = KubernetesAccess(
         url=cluster.server,
-        token=Held(text=user.token) if user.token else held(user.token_file, ""),
+        token=KubernetesCredential(text=user.token) if user.token else held(user.token_file, ""),
         authority=held(cluster.certificate_authority, cluster.certificate_authority_data),
         certificate=held(user.client_certificate, user.client_certificate_data),
         key=held(user.client_key, user.client_key_data),

@@ -11,8 +11,8 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from forewarn.agent.handlers.kubernetes.access import Access
-from forewarn.agent.handlers.kubernetes.troubles import Forbidden, Unable, of_answer, of_failure
+from forewarn.agent.handlers.kubernetes.access import KubernetesAccess
+from forewarn.agent.handlers.kubernetes.errors import ApiForbidden, ApiUnable, error_of_failure, error_of_response
 from forewarn.core.errors import BadInput
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     import ssl
     from http.client import HTTPConnection, HTTPResponse
 
-Answer = TypeVar("Answer")
+Decoded = TypeVar("Decoded")
 Method = Literal["GET", "POST", "PATCH", "DELETE"]
 
 MERGE = "application/merge-patch+json"
@@ -29,10 +29,10 @@ STRATEGIC = "application/strategic-merge-patch+json"
 """Lists are merged by the key that Kubernetes knows, such as a condition's type."""
 
 
-class Api:
+class KubernetesApi:
     """A conversation with one API server; a context manager that closes the connection."""
 
-    def __init__(self, access: Access, patience: Callable[[], float]) -> None:
+    def __init__(self, access: KubernetesAccess, patience: Callable[[], float]) -> None:
         self._access = access
         self._patience = patience
         """Tells how many seconds the next answer may take."""
@@ -48,28 +48,28 @@ class Api:
         self,
         method: Method,
         path: str,
-        into: type[Answer],
+        into: type[Decoded],
         body: object = None,
         content: str = "application/json",
-    ) -> Answer:
+    ) -> Decoded:
         """Return the answer's body as a record; raise what ``troubles`` tells where it is no success."""
         encoded = None if body is None else msgspec.json.encode(body)
         try:
             return self._ask(method, path, into, encoded, content)
-        except Forbidden as error:
+        except ApiForbidden as error:
             # An API server that has just started knows nobody's rights for a moment.
             if not self._is_ready():
-                raise Unable(str(error)) from None
+                raise ApiUnable(str(error)) from None
         return self._ask(method, path, into, encoded, content)
 
-    def _ask(self, method: Method, path: str, into: type[Answer], body: bytes | None, content: str) -> Answer:
+    def _ask(self, method: Method, path: str, into: type[Decoded], body: bytes | None, content: str) -> Decoded:
         status, said = self._exchange(method, path, body, content)
         if not 200 <= status < 300:
-            raise of_answer(status, said, self._access.url)
+            raise error_of_response(status, said, self._access.url)
         try:
             return msgspec.json.decode(said, type=into)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
-            raise of_failure(error, self._access.url) from None
+            raise error_of_failure(error, self._access.url) from None
 
     def _is_ready(self) -> bool:
         status, _ = self._exchange("GET", "/readyz", None, "")
@@ -92,7 +92,7 @@ class Api:
             except (OSError, HTTPException) as error:
                 self._hang_up()
                 if not is_old or isinstance(error, TimeoutError):
-                    raise of_failure(error, self._access.url) from None
+                    raise error_of_failure(error, self._access.url) from None
 
     def _send(self, method: Method, path: str, body: bytes | None, headers: dict[str, str]) -> "HTTPResponse":
         if self._connection is None:
@@ -133,7 +133,7 @@ class Api:
             self._connection = None
 
 
-def _show_certificate(context: "ssl.SSLContext", access: Access) -> None:
+def _show_certificate(context: "ssl.SSLContext", access: KubernetesAccess) -> None:
     # OpenSSL takes files only; ours is readable for nobody else, and gone at once.
     with tempfile.TemporaryDirectory(prefix="forewarn-") as directory:
         file = Path(directory) / "certificate.pem"

@@ -14,16 +14,16 @@ from urllib.parse import quote
 import msgspec
 
 from forewarn.agent.handler import Task
-from forewarn.agent.handlers.kubernetes.api import Api
-from forewarn.agent.handlers.kubernetes.pods import Fate, Pod, Pods, eviction, grace_of, options
-from forewarn.agent.handlers.kubernetes.troubles import (
-    Blocked,
-    Conflict,
-    Missing,
-    NotUnderstood,
-    Unable,
-    Unreachable,
+from forewarn.agent.handlers.kubernetes.api import KubernetesApi
+from forewarn.agent.handlers.kubernetes.errors import (
+    ApiBadRequest,
+    ApiBlocked,
+    ApiUnable,
+    ApiUnreachable,
+    ObjectConflict,
+    ObjectMissing,
 )
+from forewarn.agent.handlers.kubernetes.pods import Pod, PodDrainAction, PodList, eviction, grace_of, options
 from forewarn.agent.handlers.polling import polls
 
 EVERY = timedelta(seconds=1)
@@ -33,7 +33,7 @@ STOPPING = "is stopping"
 NOT_ASKED = "was not asked to leave yet"
 
 
-class Drained(msgspec.Struct):
+class DrainProgress(msgspec.Struct):
     """How far a drain came: names of pods, and of those that stay also why."""
 
     evicted: set[str] = set()
@@ -50,40 +50,42 @@ class Evictions:
     def __init__(self) -> None:
         self._version = "policy/v1"
 
-    def evict(self, api: Api, pod: Pod, seconds_left: float) -> str:
+    def evict(self, api: KubernetesApi, pod: Pod, seconds_left: float) -> str:
         """Ask a pod to leave; return why it does not yet."""
         grace = grace_of(pod, seconds_left)
         try:
             try:
                 self._post(api, pod, grace)
-            except NotUnderstood as error:
+            except ApiBadRequest as error:
                 if "no kind" not in str(error):
                     raise
                 # Kubernetes before 1.22.
                 self._version = "policy/v1beta1"
                 self._post(api, pod, grace)
-        except (Missing, Conflict):
+        except (ObjectMissing, ObjectConflict):
             return "has just changed"  # the next list tells what it is now
-        except (Blocked, NotUnderstood, Unable) as error:
+        except (ApiBlocked, ApiBadRequest, ApiUnable) as error:
             return str(error).rstrip(".")
         return STOPPING
 
-    def _post(self, api: Api, pod: Pod, grace: int | None) -> None:
+    def _post(self, api: KubernetesApi, pod: Pod, grace: int | None) -> None:
         api.ask("POST", f"{pod.path}/eviction", msgspec.Raw, eviction(pod, self._version, grace))
 
 
-def drain(api: Api, node: str, fate_of: Callable[[Pod], Fate], evictions: Evictions, task: Task) -> Drained:
+def drain(
+    api: KubernetesApi, node: str, drain_action_of: Callable[[Pod], PodDrainAction], evictions: Evictions, task: Task
+) -> DrainProgress:
     """Evict what has to go until it is gone, the deadline is near or the agent stops.
 
     An API server that does not answer is asked again; that it never did is raised.
     """
-    drained = Drained()
-    trouble: Unreachable | None = None
+    drained = DrainProgress()
+    trouble: ApiUnreachable | None = None
     has_answered = False
     for _ in polls(task, EVERY):
         try:
-            _round(api, node, fate_of, evictions, task, drained)
-        except Unreachable as error:
+            _round(api, node, drain_action_of, evictions, task, drained)
+        except ApiUnreachable as error:
             trouble = error
             continue
         has_answered = True
@@ -95,35 +97,44 @@ def drain(api: Api, node: str, fate_of: Callable[[Pod], Fate], evictions: Evicti
 
 
 def _round(
-    api: Api, node: str, fate_of: Callable[[Pod], Fate], evictions: Evictions, task: Task, drained: Drained
+    api: KubernetesApi,
+    node: str,
+    drain_action_of: Callable[[Pod], PodDrainAction],
+    evictions: Evictions,
+    task: Task,
+    drained: DrainProgress,
 ) -> None:
-    pods = [(pod, fate_of(pod)) for pod in pods_on(api, node)]
-    drained.spared = {pod.name: fate.value for pod, fate in pods if fate in {Fate.UNMANAGED, Fate.HAS_DATA}}
-    drained.left = {pod.name: STOPPING if pod.is_stopping else NOT_ASKED for pod, fate in pods if fate is Fate.GOES}
+    pods = [(pod, drain_action_of(pod)) for pod in pods_on(api, node)]
+    drained.spared = {
+        pod.name: fate.value for pod, fate in pods if fate in {PodDrainAction.UNMANAGED, PodDrainAction.HAS_DATA}
+    }
+    drained.left = {
+        pod.name: STOPPING if pod.is_stopping else NOT_ASKED for pod, fate in pods if fate is PodDrainAction.GOES
+    }
     for pod, fate in pods:
         left = (task.deadline - datetime.now(UTC)).total_seconds()
-        if fate is Fate.GOES and not pod.is_stopping and left > 0 and not task.stopping.is_set():
+        if fate is PodDrainAction.GOES and not pod.is_stopping and left > 0 and not task.stopping.is_set():
             drained.left[pod.name] = evictions.evict(api, pod, left)
             if drained.left[pod.name] == STOPPING:
                 drained.evicted.add(pod.name)
 
 
-def kill(api: Api, node: str, drained: Drained) -> None:
+def kill(api: KubernetesApi, node: str, drained: DrainProgress) -> None:
     """Delete at once, past every budget and without a moment to stop, those that are left."""
     for pod in list(pods_on(api, node)):
         if pod.name in drained.left:
             try:
                 api.ask("DELETE", pod.path, msgspec.Raw, options(pod, 0))
-            except (Missing, Conflict):
+            except (ObjectMissing, ObjectConflict):
                 continue
             drained.killed.add(pod.name)
     drained.left = {}
 
 
-def pods_on(api: Api, node: str) -> Iterator[Pod]:
+def pods_on(api: KubernetesApi, node: str) -> Iterator[Pod]:
     path = f"/api/v1/pods?limit={PAGE}&fieldSelector={quote(f'spec.nodeName={node}', safe='')}"
-    page = api.ask("GET", path, Pods)
+    page = api.ask("GET", path, PodList)
     yield from page.items
     while page.metadata.next:
-        page = api.ask("GET", f"{path}&continue={quote(page.metadata.next, safe='')}", Pods)
+        page = api.ask("GET", f"{path}&continue={quote(page.metadata.next, safe='')}", PodList)
         yield from page.items

@@ -16,14 +16,28 @@ from typing import Self
 
 import msgspec
 
-from forewarn.agent.handler import Direction, Done, Failed, NotBegun, Outcome, Result, Task
+from forewarn.agent.handler import (
+    Direction,
+    HandlerDone,
+    HandlerFailed,
+    HandlerNotBegun,
+    HandlerOutcome,
+    HandlerResult,
+    Task,
+)
 from forewarn.agent.handlers.kubernetes import nodes
-from forewarn.agent.handlers.kubernetes.api import MERGE, STRATEGIC, Api
-from forewarn.agent.handlers.kubernetes.drain import Drained, Evictions, drain, kill
-from forewarn.agent.handlers.kubernetes.pods import Fate, Pod, fate_of
+from forewarn.agent.handlers.kubernetes.api import MERGE, STRATEGIC, KubernetesApi
+from forewarn.agent.handlers.kubernetes.drain import DrainProgress, Evictions, drain, kill
+from forewarn.agent.handlers.kubernetes.errors import (
+    ApiForbidden,
+    ApiUnable,
+    ApiUnreachable,
+    ObjectConflict,
+    ObjectMissing,
+)
+from forewarn.agent.handlers.kubernetes.pods import Pod, PodDrainAction, drain_action_of
 from forewarn.agent.handlers.kubernetes.settings import KubernetesSettings, access_of, read_settings
-from forewarn.agent.handlers.kubernetes.troubles import Conflict, Forbidden, Missing, Unable, Unreachable
-from forewarn.agent.handlers.polling import patience, polls
+from forewarn.agent.handlers.polling import polls, question_timeout
 from forewarn.core.errors import BadInput, ForewarnError, Unknown
 
 LONGEST_ANSWER = 5.0
@@ -51,32 +65,34 @@ class KubernetesHandler:
     def from_settings(cls, settings: dict[str, object], directory: Path) -> Self:
         return cls(read_settings(settings))
 
-    def do(self, task: Task) -> Result:
+    def do(self, task: Task) -> HandlerResult:
         return self._until_answered(task, self._get_ready)
 
-    def undo(self, task: Task) -> Result:
+    def undo(self, task: Task) -> HandlerResult:
         return self._until_answered(task, self._put_back)
 
-    def outcome_of(self, task: Task) -> Outcome:
-        return NotBegun()
+    def outcome_of(self, task: Task) -> HandlerOutcome:
+        return HandlerNotBegun()
 
     def close(self) -> None:
         pass
 
-    def _until_answered(self, task: Task, step: Callable[[Api, Task], Result]) -> Result:
+    def _until_answered(self, task: Task, step: Callable[[KubernetesApi, Task], HandlerResult]) -> HandlerResult:
         """Take a step, again while the API server does not answer: after a boot the network is often late."""
         reason = ""
         for _ in polls(task, AGAIN):
             try:
-                with Api(access_of(self._settings, os.environ), lambda: patience(task, LONGEST_ANSWER)) as api:
+                with KubernetesApi(
+                    access_of(self._settings, os.environ), lambda: question_timeout(task, LONGEST_ANSWER)
+                ) as api:
                     return step(api, task)
-            except Unreachable as error:
+            except ApiUnreachable as error:
                 reason = str(error)
             except ForewarnError as error:
-                return Failed(str(error), final=isinstance(error, BadInput | Forbidden | Unknown))
-        return Failed(reason)
+                return HandlerFailed(str(error), final=isinstance(error, BadInput | ApiForbidden | Unknown))
+        return HandlerFailed(reason)
 
-    def _get_ready(self, api: Api, task: Task) -> Result:
+    def _get_ready(self, api: KubernetesApi, task: Task) -> HandlerResult:
         node, said = self._find(api, task), []
         if self._settings.cordon:
             node = _change(api, node, lambda node: nodes.cordon(node, task.event.id))
@@ -85,32 +101,32 @@ class KubernetesHandler:
         if self._settings.drain:
             drained = self._drain(api, node.name, task)
             if drained.left and task.stopping.is_set():
-                return Failed(f"the agent stopped with pods on {node.name}: {_list(drained.left)}")
+                return HandlerFailed(f"the agent stopped with pods on {node.name}: {_list(drained.left)}")
             if drained.left and self._settings.on_deadline == "fail":
-                return Failed(
+                return HandlerFailed(
                     f"the time was over with pods on {node.name}: {_list(drained.left)};"
                     " see 'on_deadline' and 'timeout'"
                 )
             said += _tell(drained)
-        return Done({"node": node.name, "event": task.event.id}, "; ".join(said))
+        return HandlerDone({"node": node.name, "event": task.event.id}, "; ".join(said))
 
-    def _put_back(self, api: Api, task: Task) -> Result:
+    def _put_back(self, api: KubernetesApi, task: Task) -> HandlerResult:
         try:
             node = self._find(api, task)
         except Unknown as error:
-            return Done(detail=f"nothing to put back: {error}")
+            return HandlerDone(detail=f"nothing to put back: {error}")
         was_ours, was_shown = bool(node.cordoned_by), node.has(self._settings.condition)
         node = _change(api, node, lambda node: nodes.uncordon(node, task.kept.get("event", task.event.id)))
         if node.cordoned_by:
-            return Done(detail="stays cordoned for another event")
+            return HandlerDone(detail="stays cordoned for another event")
         if not was_ours and not was_shown and not task.kept:
-            return Done(detail="nothing to put back")
+            return HandlerDone(detail="nothing to put back")
         said = "uncordoned" if was_ours else "left as it is, for the cordon is not ours" if node.is_cordoned else ""
-        return Done(detail="; ".join(filter(None, [said, *self._show(api, node, task)])))
+        return HandlerDone(detail="; ".join(filter(None, [said, *self._show(api, node, task)])))
 
-    def _drain(self, api: Api, node: str, task: Task) -> Drained:
-        def fate(pod: Pod) -> Fate:
-            return fate_of(
+    def _drain(self, api: KubernetesApi, node: str, task: Task) -> DrainProgress:
+        def fate(pod: Pod) -> PodDrainAction:
+            return drain_action_of(
                 pod,
                 delete_unmanaged=self._settings.delete_unmanaged,
                 delete_empty_dir=self._settings.delete_empty_dir,
@@ -125,7 +141,7 @@ class KubernetesHandler:
             kill(api, node, drained)
         return drained
 
-    def _show(self, api: Api, node: nodes.Node, task: Task) -> list[str]:
+    def _show(self, api: KubernetesApi, node: nodes.KubernetesNode, task: Task) -> list[str]:
         """Show on the node what is going on; return what could not be shown."""
         now, condition, failed = datetime.now(UTC), self._settings.condition, []
         is_coming = task.direction is Direction.DO
@@ -142,41 +158,45 @@ class KubernetesHandler:
             if self._settings.events:
                 body = nodes.report(node.name, task.event, task.direction, now)
                 api.ask("POST", f"/api/v1/namespaces/{nodes.NAMESPACE}/events", msgspec.Raw, body)
-        except Conflict:
+        except ObjectConflict:
             pass  # it was shown before
         except ForewarnError as error:
             failed.append(f"the node's events do not show it: {error}")
         return failed
 
-    def _find(self, api: Api, task: Task) -> nodes.Node:
+    def _find(self, api: KubernetesApi, task: Task) -> nodes.KubernetesNode:
         given = task.kept.get("node") or self._settings.node or os.environ.get("NODE_NAME", "")
         names = nodes.names_of(given, socket.gethostname(), task.vm)
         for name in names:
             try:
-                return api.ask("GET", nodes.path_of(name), nodes.Node)
-            except Missing:
+                return api.ask("GET", nodes.path_of(name), nodes.KubernetesNode)
+            except ObjectMissing:
                 continue
         try:
-            known = api.ask("GET", f"{nodes.PATH}?limit=500", nodes.Nodes)
-        except Forbidden:
-            known = nodes.Nodes()
+            known = api.ask("GET", f"{nodes.PATH}?limit=500", nodes.KubernetesNodeList)
+        except ApiForbidden:
+            known = nodes.KubernetesNodeList()
         raise nodes.unknown(names, [node.name for node in known.items])
 
 
-def _change(api: Api, node: nodes.Node, patch_of: Callable[[nodes.Node], nodes.Body | None]) -> nodes.Node:
+def _change(
+    api: KubernetesApi,
+    node: nodes.KubernetesNode,
+    patch_of: Callable[[nodes.KubernetesNode], nodes.JsonObject | None],
+) -> nodes.KubernetesNode:
     """Patch a node, beginning anew where somebody else changed it meanwhile; return it as it is then."""
     for _ in range(COLLISIONS):
         patch = patch_of(node)
         if patch is None:
             return node
         try:
-            return api.ask("PATCH", node.path, nodes.Node, patch, MERGE)
-        except Conflict:
-            node = api.ask("GET", node.path, nodes.Node)
-    raise Unable(f"node {node.name} is changed by others all the time")
+            return api.ask("PATCH", node.path, nodes.KubernetesNode, patch, MERGE)
+        except ObjectConflict:
+            node = api.ask("GET", node.path, nodes.KubernetesNode)
+    raise ApiUnable(f"node {node.name} is changed by others all the time")
 
 
-def _tell(drained: Drained) -> list[str]:
+def _tell(drained: DrainProgress) -> list[str]:
     said = [f"pods evicted: {len(drained.evicted)}"]
     if drained.killed:
         said.append(f"killed: {', '.join(sorted(drained.killed))}")

@@ -13,8 +13,8 @@ import msgspec
 from forewarn.agent.handler import Direction
 from forewarn.client.names import host_name_of
 from forewarn.core.errors import BadInput, Unknown, nearest
+from forewarn.wire.azure_names import SOURCES, TYPES, show_id
 from forewarn.wire.document import ScheduledEvent
-from forewarn.wire.words import SOURCES, TYPES, show_id
 
 CORDONED_BY = "forewarn/cordoned-by"
 """The annotation that names the events for which the node is cordoned, with commas between."""
@@ -26,10 +26,10 @@ PATH = "/api/v1/nodes"
 SHOWN = 5
 """Nodes that are named where none is like the one that was looked for."""
 
-Body = dict[str, object]
+JsonObject = dict[str, object]
 
 
-class Metadata(msgspec.Struct, frozen=True, rename="camel"):
+class KubernetesNodeMetadata(msgspec.Struct, frozen=True, rename="camel"):
     """The head of a node."""
 
     name: str
@@ -37,13 +37,13 @@ class Metadata(msgspec.Struct, frozen=True, rename="camel"):
     annotations: dict[str, str] = {}
 
 
-class Spec(msgspec.Struct, frozen=True):
+class KubernetesNodeSpec(msgspec.Struct, frozen=True):
     """What is wanted of a node."""
 
     unschedulable: bool = False
 
 
-class Condition(msgspec.Struct, frozen=True):
+class KubernetesNodeCondition(msgspec.Struct, frozen=True):
     """One line of what is known about a node."""
 
     type: str
@@ -51,18 +51,18 @@ class Condition(msgspec.Struct, frozen=True):
     reason: str = ""
 
 
-class Status(msgspec.Struct, frozen=True):
+class KubernetesNodeStatus(msgspec.Struct, frozen=True):
     """What is known about a node."""
 
-    conditions: tuple[Condition, ...] = ()
+    conditions: tuple[KubernetesNodeCondition, ...] = ()
 
 
-class Node(msgspec.Struct, frozen=True):
+class KubernetesNode(msgspec.Struct, frozen=True):
     """A node, as far as it matters here."""
 
-    metadata: Metadata
-    spec: Spec = Spec()
-    status: Status = Status()
+    metadata: KubernetesNodeMetadata
+    spec: KubernetesNodeSpec = KubernetesNodeSpec()
+    status: KubernetesNodeStatus = KubernetesNodeStatus()
 
     @property
     def name(self) -> str:
@@ -86,10 +86,10 @@ class Node(msgspec.Struct, frozen=True):
         return any(each.type == condition and each.status == "True" for each in self.status.conditions)
 
 
-class Nodes(msgspec.Struct, frozen=True):
+class KubernetesNodeList(msgspec.Struct, frozen=True):
     """A list of nodes."""
 
-    items: tuple[Node, ...] = ()
+    items: tuple[KubernetesNode, ...] = ()
 
 
 def path_of(name: str) -> str:
@@ -115,14 +115,14 @@ def unknown(names: list[str], known: list[str]) -> Unknown:
     return Unknown(f"there is no node {' or '.join(map(repr, names))}, and the setting 'node' can name one{hint}")
 
 
-def cordon(node: Node, event_id: str) -> Body | None:
+def cordon(node: KubernetesNode, event_id: str) -> JsonObject | None:
     """Return the patch that lets no more pods come, or None where others saw to that, or we for this event."""
     if node.is_cordoned and (not node.cordoned_by or show_id(event_id) in node.cordoned_by):
         return None
     return _patch(node, [*node.cordoned_by, show_id(event_id)], unschedulable=True)
 
 
-def uncordon(node: Node, event_id: str) -> Body | None:
+def uncordon(node: KubernetesNode, event_id: str) -> JsonObject | None:
     """Return the patch that takes our cordon for an event back, or None where there is none.
 
     An event that the node does not name stands for all: the answer to a cordon may have been lost, and a node must
@@ -135,22 +135,24 @@ def uncordon(node: Node, event_id: str) -> Body | None:
     return _patch(node, rest, unschedulable=bool(rest) and node.is_cordoned)
 
 
-def _patch(node: Node, cordoned_by: list[str], *, unschedulable: bool) -> Body:
+def _patch(node: KubernetesNode, cordoned_by: list[str], *, unschedulable: bool) -> JsonObject:
     # With the version that was read, the API server refuses if somebody changed the node in between.
     annotations = {CORDONED_BY: ",".join(cordoned_by) or None}
     metadata = {"resourceVersion": node.metadata.resource_version, "annotations": annotations}
     return {"metadata": metadata, "spec": {"unschedulable": unschedulable or None}}
 
 
-def raise_condition(node: Node, condition: str, event: ScheduledEvent, now: datetime) -> Body:
+def raise_condition(node: KubernetesNode, condition: str, event: ScheduledEvent, now: datetime) -> JsonObject:
     return _condition(node, condition, "True", _type(event), describe(event), now)
 
 
-def clear_condition(node: Node, condition: str, now: datetime) -> Body:
+def clear_condition(node: KubernetesNode, condition: str, now: datetime) -> JsonObject:
     return _condition(node, condition, "False", "NoMaintenance", "no event is pending", now)
 
 
-def _condition(node: Node, condition: str, status: str, reason: str, message: str, now: datetime) -> Body:
+def _condition(
+    node: KubernetesNode, condition: str, status: str, reason: str, message: str, now: datetime
+) -> JsonObject:
     written = {
         "type": condition,
         "status": status,
@@ -163,7 +165,7 @@ def _condition(node: Node, condition: str, status: str, reason: str, message: st
     return {"status": {"conditions": [written]}}
 
 
-def report(node: str, event: ScheduledEvent, direction: Direction, now: datetime) -> Body:
+def report(node: str, event: ScheduledEvent, direction: Direction, now: datetime) -> JsonObject:
     """Return what ``kubectl describe node`` is to show; its name is fixed, so that it is shown once."""
     is_coming = direction is Direction.DO
     return {

@@ -10,7 +10,7 @@ OWN_GRACE = 30
 """Seconds that a pod which says nothing gets to stop."""
 
 
-class Owner(msgspec.Struct, frozen=True):
+class PodOwner(msgspec.Struct, frozen=True):
     """Who made a pod."""
 
     kind: str
@@ -18,31 +18,31 @@ class Owner(msgspec.Struct, frozen=True):
     controller: bool = False
 
 
-class Metadata(msgspec.Struct, frozen=True, rename="camel"):
+class PodMetadata(msgspec.Struct, frozen=True, rename="camel"):
     """The head of a pod."""
 
     name: str
     namespace: str
     uid: str
     annotations: dict[str, str] = {}
-    owner_references: tuple[Owner, ...] = ()
+    owner_references: tuple[PodOwner, ...] = ()
     deletion_timestamp: str | None = None
 
 
-class Volume(msgspec.Struct, frozen=True, rename="camel"):
+class PodVolume(msgspec.Struct, frozen=True, rename="camel"):
     """A directory that a pod sees."""
 
     empty_dir: dict[str, object] | None = None
 
 
-class Spec(msgspec.Struct, frozen=True, rename="camel"):
+class PodSpec(msgspec.Struct, frozen=True, rename="camel"):
     """What is wanted of a pod."""
 
-    volumes: tuple[Volume, ...] = ()
+    volumes: tuple[PodVolume, ...] = ()
     termination_grace_period_seconds: int | None = None
 
 
-class Status(msgspec.Struct, frozen=True):
+class PodStatus(msgspec.Struct, frozen=True):
     """What is known about a pod."""
 
     phase: str = ""
@@ -51,9 +51,9 @@ class Status(msgspec.Struct, frozen=True):
 class Pod(msgspec.Struct, frozen=True):
     """A pod, as far as it matters here."""
 
-    metadata: Metadata
-    spec: Spec = Spec()
-    status: Status = Status()
+    metadata: PodMetadata
+    spec: PodSpec = PodSpec()
+    status: PodStatus = PodStatus()
 
     @property
     def name(self) -> str:
@@ -68,20 +68,20 @@ class Pod(msgspec.Struct, frozen=True):
         return self.metadata.deletion_timestamp is not None
 
 
-class More(msgspec.Struct, frozen=True):
+class PodListMetadata(msgspec.Struct, frozen=True):
     """How a list goes on."""
 
     next: str = msgspec.field(default="", name="continue")
 
 
-class Pods(msgspec.Struct, frozen=True):
+class PodList(msgspec.Struct, frozen=True):
     """One page of a list of pods."""
 
     items: tuple[Pod, ...] = ()
-    metadata: More = More()
+    metadata: PodListMetadata = PodListMetadata()
 
 
-class Fate(Enum):
+class PodDrainAction(Enum):
     """What becomes of a pod when its node is drained."""
 
     GOES = ""
@@ -90,20 +90,20 @@ class Fate(Enum):
     HAS_DATA = "has data in an emptyDir; see 'delete_empty_dir'"
 
 
-def fate_of(pod: Pod, *, delete_unmanaged: bool, delete_empty_dir: bool) -> Fate:
+def drain_action_of(pod: Pod, *, delete_unmanaged: bool, delete_empty_dir: bool) -> PodDrainAction:
     owner = next((each for each in pod.metadata.owner_references if each.controller), None)
     if MIRROR in pod.metadata.annotations or pod.status.phase in {"Succeeded", "Failed"}:
-        return Fate.STAYS
+        return PodDrainAction.STAYS
     if owner is not None and owner.kind in {"DaemonSet", "Node"}:
         # A DaemonSet's pod would come back at once: its controller pays no regard to the cordon.
-        return Fate.STAYS
+        return PodDrainAction.STAYS
     if pod.is_stopping:
-        return Fate.GOES
+        return PodDrainAction.GOES
     if owner is None and not delete_unmanaged:
-        return Fate.UNMANAGED
+        return PodDrainAction.UNMANAGED
     if not delete_empty_dir and any(each.empty_dir is not None for each in pod.spec.volumes):
-        return Fate.HAS_DATA
-    return Fate.GOES
+        return PodDrainAction.HAS_DATA
+    return PodDrainAction.GOES
 
 
 def grace_of(pod: Pod, seconds_left: float) -> int | None:

@@ -7,7 +7,12 @@ from typing import Literal
 
 import msgspec
 
-from forewarn.agent.handlers.kubernetes.access import Access, Held, of_kubeconfig, of_service_account
+from forewarn.agent.handlers.kubernetes.access import (
+    KubernetesAccess,
+    KubernetesCredential,
+    read_kubeconfig,
+    read_service_account,
+)
 from forewarn.config.tables import read_table
 from forewarn.core.errors import BadInput
 
@@ -64,22 +69,22 @@ def read_settings(given: dict[str, object]) -> KubernetesSettings:
     return settings
 
 
-def access_of(settings: KubernetesSettings, environment: Mapping[str, str]) -> Access:
+def access_of(settings: KubernetesSettings, environment: Mapping[str, str]) -> KubernetesAccess:
     if settings.kubeconfig:
-        return of_kubeconfig(Path(settings.kubeconfig))
+        return read_kubeconfig(Path(settings.kubeconfig))
     if not settings.server:
-        return of_service_account(environment)
-    return Access(
+        return read_service_account(environment)
+    return KubernetesAccess(
         url=settings.server,
-        token=Held(settings.token_file),
-        authority=Held(settings.ca_file),
-        certificate=Held(settings.certificate_file),
-        key=Held(settings.key_file),
+        token=KubernetesCredential(settings.token_file),
+        authority=KubernetesCredential(settings.ca_file),
+        certificate=KubernetesCredential(settings.certificate_file),
+        key=KubernetesCredential(settings.key_file),
     )
 
 
 def _check_address(server: str) -> None:
     try:
-        Access(url=server)
+        KubernetesAccess(url=server)
     except BadInput as error:
         raise BadInput(f"setting 'server' of {OWNER}: {error}") from None

@@ -1,0 +1,1 @@
+"""What the agent decides. Pure: no I/O, no clock."""

@@ -1,0 +1,162 @@
+"""Decides like ``react``, but considers only events for which the result can have changed since the last pass.
+
+An event is considered again when
+
+- a fact about it was kept, or one of its handlers is being called or asked (at most one event per handler);
+- the time came at which it asked to be considered again;
+- a handler it waits for is free: the first event that waits, then the next, until one of them takes the handler.
+
+All events are considered when the document, the memory or the agenda is another, or the clock was set back. To
+consider an event without need changes nothing.
+"""
+
+from collections.abc import Iterable, Iterator
+from datetime import UTC, datetime
+from heapq import heapify, heappop, heappush
+from itertools import count
+from operator import is_
+
+from forewarn.agent.decision.facts import AgentFact, DocumentShown
+from forewarn.agent.decision.memory import AgentMemory, KnownEvent
+from forewarn.agent.decision.reaction import AskHandler, CallIndex, DecisionPass, DecisionSettings, Reaction, react
+from forewarn.wire.document import Document
+
+
+class Decider:
+    """Remembers between two passes which events wait for what. All of it can be derived again from the memory."""
+
+    def __init__(self) -> None:
+        self.considered = 0
+        """How many times an event was considered so far."""
+        self._basis: tuple[object, ...] = ()
+        """What the previous pass was about; empty before the first."""
+        self._now = datetime.min.replace(tzinfo=UTC)
+        self._begin_anew(AgentMemory())
+
+    def reset(self) -> None:
+        """Consider all events in the next pass; needed when facts of a reaction could not be kept."""
+        self._basis = ()
+
+    def hear(self, facts: Iterable[AgentFact]) -> None:
+        """Note facts that the memory has taken in."""
+        self._touched |= {fact.event: None for fact in facts if not isinstance(fact, DocumentShown)}
+
+    def react(
+        self,
+        memory: AgentMemory,
+        document: Document | None,
+        now: datetime,
+        decision_settings: DecisionSettings,
+        boot: str = "",
+    ) -> Reaction:
+        """Return what ``react`` returns, without acts that were returned before and are under way."""
+        basis = (memory, memory.document, document, decision_settings)
+        if self._basis and all(map(is_, basis, self._basis)) and now >= self._now:
+            self._update_index(memory)
+        elif document is not None and document != memory.document:
+            return react(memory, document, now, decision_settings, boot)
+        else:
+            self._begin_anew(memory)
+        self._basis, self._now = basis, now
+        return self._pass(
+            memory, DecisionPass(self._index, now, decision_settings, has_document=document is not None)
+        )
+
+    def _begin_anew(self, memory: AgentMemory) -> None:
+        self._index = CallIndex()
+        self._touched = dict.fromkeys(memory.events)
+        """Events with new facts, in the order in which they were first heard of."""
+        self._numbers: dict[str, int] = {}
+        """By event: its place in the order of the memory."""
+        self._counter = count()
+        self._asked: set[str] = set()
+        """Events for which a handler is asked what came of a call."""
+        self._waiting: dict[str, list[tuple[int, str]]] = {}
+        """By handler: heap of the events that wait for it, by number."""
+        self._queues: dict[str, set[str]] = {}
+        """By event: the handlers in whose heap it is."""
+        self._wakes: dict[str, datetime] = {}
+        self._wake_order: list[tuple[datetime, str]] = []
+        """Heap of ``_wakes``; entries that differ from it are out of date."""
+        self._update_index(memory)
+
+    def _update_index(self, memory: AgentMemory) -> None:
+        for event in self._touched:
+            self._index.remove(event)
+            if known := memory.events.get(event):
+                self._index.add(known)
+                if event not in self._numbers:
+                    self._numbers[event] = next(self._counter)
+            else:
+                self._numbers.pop(event, None)
+                self._queues.pop(event, None)
+                self._wakes.pop(event, None)
+                self._asked.discard(event)
+
+    def _pass(self, memory: AgentMemory, deciding: DecisionPass) -> Reaction:
+        events = self._asked.union(self._touched, self._due(), *self._index.running.values())
+        self._touched = {}
+        order = [(self._numbers[event], event) for event in events if event in self._numbers]
+        heapify(order)
+        offered: dict[str, list[str]] = {}
+        """By event: the free handlers that it is considered for, as the first that waits."""
+
+        def offer(handler: str) -> None:
+            if handler not in deciding.busy and (first := self._pop_waiting(handler)):
+                offered.setdefault(first[1], []).append(handler)
+                heappush(order, first)
+
+        for handler in self._waiting:
+            offer(handler)
+        while order:
+            first = heappop(order)
+            while order and order[0] == first:
+                heappop(order)
+            event = first[1]
+            self._consider(memory.events[event], deciding)
+            for handler in offered.pop(event, ()):
+                offer(handler)
+        deciding.reaction.wake_at = self._next_wake()
+        return deciding.reaction
+
+    def _consider(self, known: KnownEvent, deciding: DecisionPass) -> None:
+        self.considered += 1
+        event, reaction = known.event.id, deciding.reaction
+        acts = len(reaction.acts)
+        deciding.forget_waits()
+        deciding.consider(known)
+        self._asked.discard(event)
+        if any(isinstance(act, AskHandler) for act in reaction.acts[acts:]):
+            self._asked.add(event)
+        queues = self._queues.setdefault(event, set())
+        for handler in deciding.waits_for - queues:
+            queues.add(handler)
+            heappush(self._waiting.setdefault(handler, []), (self._numbers[event], event))
+        if reaction.wake_at is None:
+            self._wakes.pop(event, None)
+        elif self._wakes.get(event) != reaction.wake_at:
+            self._wakes[event] = reaction.wake_at
+            heappush(self._wake_order, (reaction.wake_at, event))
+
+    def _pop_waiting(self, handler: str) -> tuple[int, str] | None:
+        """Take the first event that waits for a handler out of its heap."""
+        heap = self._waiting[handler]
+        while heap:
+            number, event = heappop(heap)
+            if self._numbers.get(event) == number:
+                self._queues[event].discard(handler)
+                return number, event
+        return None
+
+    def _due(self) -> Iterator[str]:
+        """Yield the events that asked to be considered by now."""
+        while (at := self._next_wake()) is not None and at <= self._now:
+            _, event = heappop(self._wake_order)
+            del self._wakes[event]
+            yield event
+
+    def _next_wake(self) -> datetime | None:
+        order = self._wake_order
+        while order and self._wakes.get(order[0][1]) != order[0][0]:
+            heappop(order)
+        return order[0][0] if order else None

@@ -1,0 +1,246 @@
+"""What the agent knows: the fold of its facts, and nothing else. ``evolve`` is the only thing that changes it."""
+
+from datetime import UTC, datetime
+
+import msgspec
+
+from forewarn.agent.decision.facts import (
+    AgentFact,
+    ApprovalFailed,
+    ApprovalGiven,
+    CallBegun,
+    CallEnded,
+    CallShared,
+    CallWithdrawn,
+    CoordinatorConsulted,
+    DocumentShown,
+    EventForgotten,
+    HandlerSkipped,
+    HoldPlaced,
+    HoldReleased,
+)
+from forewarn.agent.decision.run_counters import RunCounters
+from forewarn.agent.handler import Direction, HandlerDone, HandlerFailed
+from forewarn.client.changes import Change, ChangeKind, Ending, changes
+from forewarn.core.model import EventStatus, EventType
+from forewarn.wire.document import Document, ScheduledEvent
+
+
+class HandlerCall(msgspec.Struct):
+    """The latest call of a handler in one direction."""
+
+    attempt: int
+    began_at: datetime
+    ended_at: datetime | None = None
+    result: HandlerDone | HandlerFailed | None = None
+    is_cut_off: bool = False
+    """Whether the agent ended before the call did, so that nobody knows what came of it."""
+
+    @property
+    def is_running(self) -> bool:
+        return self.result is None and not self.is_cut_off
+
+    @property
+    def is_done(self) -> bool:
+        return isinstance(self.result, HandlerDone)
+
+
+class HandlerStep(msgspec.Struct):
+    """What became of one handler for one event."""
+
+    do: HandlerCall | None = None
+    undo: HandlerCall | None = None
+    left_out: str = ""
+    """Why it is not run, or not once more."""
+
+    @property
+    def is_in_force(self) -> bool:
+        """Tell whether the handler has done its part and has not begun to put it back."""
+        return self.do is not None and self.do.is_done and self.undo is None
+
+
+class KnownEvent(msgspec.Struct):
+    """One event, and all that was done about it."""
+
+    event: ScheduledEvent
+    first_seen_at: datetime
+    boot: str = ""
+    steps: dict[str, HandlerStep] = {}
+    """By handler, in the order in which they were first heard of."""
+    holds: dict[str, datetime] = {}
+    consulted: CoordinatorConsulted | None = None
+    approved_at: datetime | None = None
+    not_approved: ApprovalFailed | None = None
+    """The latest approval that was not taken, of the event as it is now."""
+    gone_at: datetime | None = None
+    ending: Ending | None = None
+
+    @property
+    def is_gone(self) -> bool:
+        return self.gone_at is not None
+
+
+class AgentMemory(msgspec.Struct, rename={"counters": "tally"}):
+    """Everything the agent knows."""
+
+    document: Document | None = None
+    """What the endpoint showed last; none before it was ever heard."""
+    events: dict[str, KnownEvent] = {}
+    counters: RunCounters = msgspec.field(default_factory=RunCounters)
+    is_doubtful: bool = False
+    """Whether facts were lost, so that an event may be unknown of which others tell; until the next document."""
+
+    def evolve(self, fact: AgentFact) -> None:
+        """Take in what has happened; a fact about an event that is not known changes nothing."""
+        match fact:
+            case DocumentShown():
+                for change in changes(self.document, fact.document):
+                    if change.kind is ChangeKind.NEW:
+                        self.counters.saw(change.event.type)
+                    self._evolve_event(change, fact)
+                self.document = fact.document
+                self._miss(fact)
+            case EventForgotten(event):
+                self.events.pop(event, None)
+            case _ if self.is_doubtful and fact.event not in self.events:
+                self.events[fact.event] = _lost(fact.event)
+                _evolve_known(self.events[fact.event], fact, self)
+            case _ if known := self.events.get(fact.event):
+                _evolve_known(known, fact, self)
+
+    def cut_off(self) -> None:
+        """Note that the process that began the calls under way is no more."""
+        for known in self.events.values():
+            for step in known.steps.values():
+                for call in (step.do, step.undo):
+                    if call and call.is_running:
+                        call.is_cut_off = True
+
+    def doubt(self, reason: str) -> None:
+        """Hear that facts were lost here: what came of the calls under way is not known, and none is repeated.
+
+        ``undo`` may be: undoing what is undone already changes nothing.
+        """
+        self.is_doubtful = True
+        for known in self.events.values():
+            for step in known.steps.values():
+                if step.do and step.do.is_running:
+                    step.do.result = HandlerFailed(f"nobody knows what came of it: {reason}", final=True)
+                    step.do.ended_at = step.do.began_at
+
+    def _miss(self, shown: DocumentShown) -> None:
+        """Note that events are gone whose last sight was lost."""
+        if not self.is_doubtful:
+            return
+        there = {event.id for event in shown.document.events}
+        for event, known in self.events.items():
+            if not known.is_gone and event not in there:
+                known.gone_at, known.ending = shown.at, Ending.UNKNOWN
+        self.is_doubtful = False
+
+    def _evolve_event(self, change: Change, shown: DocumentShown) -> None:
+        event = change.event
+        known = self.events.get(event.id)
+        if change.kind is ChangeKind.GONE:
+            if known:
+                known.gone_at = shown.at
+                known.ending = _ending(change, known, shown.boot)
+        elif known:
+            if known.is_gone:
+                _revive(known)
+            elif _has_more_time(known.event, event):
+                _reconsider(known)
+            known.event = event
+            known.not_approved = None
+        else:
+            self.events[event.id] = KnownEvent(event, shown.at, shown.boot)
+
+
+def _lost(id: str) -> KnownEvent:
+    """Return an event of which only the id is known."""
+    event = ScheduledEvent(id=id, type="unknown", status=EventStatus.SCHEDULED, resources=())
+    return KnownEvent(event, datetime.fromtimestamp(0, UTC))
+
+
+def _ending(change: Change, known: KnownEvent, boot: str) -> Ending | None:
+    """Tell how an event ended that nobody saw start: the VM knows more of itself than the document says."""
+    # Where the system does not tell, nothing follows. In a container it is the boot of the machine below, which no
+    # container outlives.
+    is_other_boot = bool(known.boot and boot) and known.boot != boot
+    has_booted = is_other_boot and known.event.type in (EventType.REBOOT, EventType.REDEPLOY)
+    if change.ending is Ending.UNKNOWN and (has_booted or known.approved_at):
+        return Ending.COMPLETED
+    return change.ending
+
+
+def _revive(known: KnownEvent) -> None:
+    """Go on with an event that was gone and is shown again; what was put back meanwhile is to be done anew."""
+    known.gone_at = None
+    known.ending = None
+    # Who readied the VM once must do so again before it may say so.
+    known.approved_at = None
+    known.consulted = None
+    known.steps = {
+        handler: step for handler, step in known.steps.items() if step.undo is None or step.undo.result is None
+    }
+    _reconsider(known)
+
+
+def _has_more_time(before: ScheduledEvent, after: ScheduledEvent) -> bool:
+    """Tell whether an event was postponed, or is to come again after it was said to have started."""
+    return after.not_before is not None and (before.not_before is None or after.not_before > before.not_before)
+
+
+def _reconsider(known: KnownEvent) -> None:
+    """Leave nothing out any more that was left out for want of time."""
+    known.steps = {handler: step for handler, step in known.steps.items() if step.do or step.undo}
+    for step in known.steps.values():
+        step.left_out = ""
+
+
+def _evolve_known(known: KnownEvent, fact: AgentFact, memory: AgentMemory) -> None:
+    match fact:
+        case CallBegun(handler=handler, direction=direction):
+            _set(known, handler, direction, HandlerCall(fact.attempt, fact.at))
+        case CallEnded(handler=handler, direction=direction):
+            call = _call(known, handler, direction)
+            if call is not None:  # else nothing was called: another event still needs what the handler did
+                memory.counters.ran(handler, direction, fact.result, (fact.at - call.began_at).total_seconds())
+            call = call or HandlerCall(1, fact.at)
+            call.result, call.ended_at, call.is_cut_off = fact.result, fact.at, False
+            _set(known, handler, direction, call)
+            if direction is Direction.UNDO and not known.is_gone:
+                del known.steps[handler]  # the event came back while this was put back
+        case CallWithdrawn(handler=handler, direction=direction):
+            _set(known, handler, direction, None)
+        case HandlerSkipped(handler=handler, reason=reason):
+            known.steps.setdefault(handler, HandlerStep()).left_out = reason
+        case CallShared(handler=handler, of=of):
+            other = memory.events.get(of)
+            done = other.steps[handler].do if other and handler in other.steps else None
+            known.steps[handler] = HandlerStep(do=msgspec.structs.replace(done) if done else None)
+        case HoldPlaced(holder=holder, until=until):
+            known.holds[holder] = until
+        case HoldReleased(holder=holder):
+            known.holds.pop(holder, None)
+        case CoordinatorConsulted():
+            known.consulted = fact
+        case ApprovalGiven(at=at):
+            known.approved_at, known.not_approved = at, None
+            memory.counters.approved("sent")
+        case ApprovalFailed(refused=refused):
+            memory.counters.approved("refused" if refused else "failed")
+            known.not_approved = fact
+
+
+def _call(known: KnownEvent, handler: str, direction: Direction) -> HandlerCall | None:
+    step = known.steps.get(handler, HandlerStep())
+    return step.do if direction is Direction.DO else step.undo
+
+
+def _set(known: KnownEvent, handler: str, direction: Direction, call: HandlerCall | None) -> None:
+    step = known.steps.setdefault(handler, HandlerStep())
+    if direction is Direction.DO:
+        step.do = call
+    else:
+        step.undo = call

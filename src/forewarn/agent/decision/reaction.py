@@ -1,0 +1,406 @@
+"""What the agent does next: memory, document and time in, reactions out. Pure, and the only place that decides it.
+
+    shown ──▶ stage 1 ──▶ stage 2 ──▶ ... ──▶ ready ──▶ approved ──▶ started ──▶ gone
+                │ handlers of a stage in parallel,                                │
+                │ each: running ──▶ done | failed (again, as it says)             ▼
+                └ left out when it no longer fits before NotBefore      undo, last begun first ──▶ forgotten
+
+- A handler that said it is done is never run again for that event.
+- A call that was cut off is made again if the handler repeats; else the handler is asked what came of it.
+- A handler is called for one event at a time. What a shared handler did for one event holds for the others: it is
+  undone after the last of them.
+- Facts come first: the agent keeps them before it acts, and asks again until there are none.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import datetime, timedelta
+
+import msgspec
+
+from forewarn.agent.decision import approval_turn, plan
+from forewarn.agent.decision.facts import (
+    AgentFact,
+    CallBegun,
+    CallEnded,
+    CallShared,
+    DocumentShown,
+    EventForgotten,
+    HandlerSkipped,
+)
+from forewarn.agent.decision.memory import AgentMemory, HandlerCall, HandlerStep, KnownEvent
+from forewarn.agent.decision.plan import HandlerTerms, OnFailure
+from forewarn.agent.decision.rules import ApprovalMode, EventRule, choose_rule
+from forewarn.agent.handler import Direction, HandlerDone, HandlerFailed
+from forewarn.config.durations import show_duration
+from forewarn.core.model import EventStatus
+from forewarn.wire.document import Document, ScheduledEvent
+
+_MOST_CHOSEN = 20_000
+
+
+class HandlerTraits(msgspec.Struct, frozen=True):
+    """What a handler declares about itself."""
+
+    repeats: bool
+    shared: bool
+
+
+class DecisionSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """What the configuration says, as the decision needs it."""
+
+    vm: str
+    rules: tuple[EventRule, ...]
+    terms: Mapping[str, HandlerTerms]
+    traits: Mapping[str, HandlerTraits]
+    approver: approval_turn.Approver = approval_turn.Approver.LEADER
+    takeover: timedelta = timedelta(minutes=5)
+    chosen: dict[str, tuple[ScheduledEvent, EventRule | None]] = {}
+    """Cache of ``rule_of``, by event."""
+
+    def rule_of(self, event: ScheduledEvent) -> EventRule | None:
+        """Return the rule that fits an event."""
+        found = self.chosen.get(event.id)
+        if found is None or found[0] is not event:
+            if len(self.chosen) > _MOST_CHOSEN:
+                self.chosen.clear()
+            found = self.chosen[event.id] = (event, choose_rule(self.rules, event, self.vm))
+        return found[1]
+
+    def named(self, vm: str) -> "DecisionSettings":
+        """Return the same for a VM of that name."""
+        return msgspec.structs.replace(self, vm=vm, chosen={})
+
+
+class CallHandler(msgspec.Struct, frozen=True, kw_only=True):
+    """Call a handler."""
+
+    event: ScheduledEvent
+    handler: str
+    direction: Direction
+    attempt: int
+    deadline: datetime
+    kept: dict[str, str] = {}
+
+
+class AskHandler(msgspec.Struct, frozen=True):
+    """Ask a handler what came of a call that was cut off."""
+
+    run: CallHandler
+
+
+class StopHandler(msgspec.Struct, frozen=True):
+    """Let a call that is under way know that it is no longer wanted."""
+
+    event: str
+    handler: str
+    at: datetime | None = None
+    """When, if it has not returned by then; at once where it is not said."""
+
+
+AgentAction = CallHandler | AskHandler | StopHandler | approval_turn.SendApproval | approval_turn.ConsultCoordinator
+
+
+class Reaction(msgspec.Struct):
+    """What is to be kept, what is to be done after that, and when to ask again if nothing happens before."""
+
+    facts: list[AgentFact] = []
+    acts: list[AgentAction] = []
+    wake_at: datetime | None = None
+
+    def wake(self, at: datetime) -> None:
+        self.wake_at = min(self.wake_at or at, at)
+
+
+def react(
+    memory: AgentMemory, document: Document | None, now: datetime, decision_settings: DecisionSettings, boot: str = ""
+) -> Reaction:
+    """Say what follows from all this. ``document`` is None until the endpoint was heard since the agent began."""
+    if document is not None and document != memory.document:
+        return Reaction([DocumentShown(document, now, boot)])
+    index = CallIndex()
+    for known in memory.events.values():
+        index.add(known)
+    deciding = DecisionPass(index, now, decision_settings, has_document=document is not None)
+    for known in memory.events.values():
+        deciding.consider(known)
+    return deciding.reaction
+
+
+def is_settled(step: HandlerStep | None, terms: HandlerTerms) -> bool:
+    """Tell whether a handler will not be called any more to get ready for an event."""
+    return step is not None and step.undo is None and (bool(step.left_out) or _is_over(step.do, terms))
+
+
+def is_in_the_way(step: HandlerStep | None, terms: HandlerTerms) -> bool:
+    """Tell whether a handler that is settled forbids the approval."""
+    is_done = step is not None and step.do is not None and step.do.is_done
+    return not is_done and terms.on_failure is not OnFailure.GO_ON
+
+
+def _is_over(call: HandlerCall | None, terms: HandlerTerms) -> bool:
+    match call:
+        case HandlerCall(result=HandlerDone()):
+            return True
+        case HandlerCall(result=HandlerFailed(final=final), attempt=attempt):
+            return final or attempt > terms.retries
+        case _:
+            return False
+
+
+def _is_running(step: HandlerStep | None) -> bool:
+    return step is not None and any(call is not None and call.is_running for call in (step.do, step.undo))
+
+
+class CallIndex:
+    """The calls of all events, by handler."""
+
+    def __init__(self) -> None:
+        self.running: dict[str, set[str]] = {}
+        """By handler: the events it is being called for."""
+        self.in_force: dict[str, dict[str, KnownEvent]] = {}
+        """By handler and event: what it has done and not begun to put back."""
+
+    def add(self, known: KnownEvent) -> None:
+        for name, step in known.steps.items():
+            if _is_running(step):
+                self.running.setdefault(name, set()).add(known.event.id)
+            elif step.is_in_force:
+                self.in_force.setdefault(name, {})[known.event.id] = known
+
+    def remove(self, event: str) -> None:
+        for running in self.running.values():
+            running.discard(event)
+        for in_force in self.in_force.values():
+            in_force.pop(event, None)
+
+
+class DecisionPass:
+    """One pass over events, in the order of the memory, and the reaction that results."""
+
+    def __init__(
+        self, index: CallIndex, now: datetime, decision_settings: DecisionSettings, *, has_document: bool
+    ) -> None:
+        self._now = now
+        self._decision_settings = decision_settings
+        self._has_document = has_document
+        self.busy = {name for name, events in index.running.items() if events}
+        """Handlers that are called for some event, or will be."""
+        self._in_force = index.in_force
+        self._demands: dict[int, tuple[timedelta, bool]] = {}
+        self.waits_for: set[str] = set()
+        """The busy handlers that the events considered so far wait for."""
+        self.reaction = Reaction()
+
+    def consider(self, known: KnownEvent) -> None:
+        """Add to the reaction what follows for one event."""
+        if known.is_gone:
+            self._put_back(known)
+        elif self._has_document and (rule := self._decision_settings.rule_of(known.event)):
+            is_prepared = self._prepare(known, rule)
+            if is_prepared or rule.approval is ApprovalMode.AT_ONCE:
+                self._approve(known, rule)
+
+    def forget_waits(self) -> None:
+        """Forget what the events considered so far wait for."""
+        self.waits_for = set()
+        self.reaction.wake_at = None
+
+    def _prepare(self, known: KnownEvent, rule: EventRule) -> bool:
+        """Begin what is to be begun of the first stage that is not settled; return True if all are settled."""
+        terms, event, steps = self._decision_settings.terms, known.event, known.steps
+        first = next(
+            (stage for stage in rule.stages if not all(is_settled(steps.get(n), terms[n]) for n in stage)), ()
+        )
+        if not first:
+            return True
+        if self.busy.issuperset(first) and self._must_wait(known, first, rule):
+            return False
+        open_stages = [
+            opened
+            for stage in rule.stages
+            if (opened := [name for name in stage if not is_settled(steps.get(name), terms[name])])
+        ]
+        waiting = [name for name in open_stages[0] if not _is_running(steps.get(name))]
+        stages = [waiting, *open_stages[1:]]
+        left = plan.time_left(event.not_before, self._now)
+        chosen = plan.fitting(stages, terms, left)
+        self._hurry(known, [name for name in open_stages[0] if name not in waiting], stages[1:])
+        reason = self._reason_to_stop(known, rule)
+        for name in waiting:
+            if (step := known.steps.get(name)) and step.undo:
+                # The event came back while this was put back: that is ended first, and then it is done anew.
+                self._begin(known, name, Direction.UNDO, self._now + terms[name].timeout)
+            elif reason or name not in chosen:
+                left_out = HandlerSkipped(event.id, name, reason or _no_time(terms[name], left), self._now)
+                self.reaction.facts.append(left_out)
+            else:
+                deadline = plan.deadline(name, stages[1:], terms, chosen, event.not_before, self._now)
+                self._begin(known, name, Direction.DO, deadline)
+        if event.not_before is not None and event.not_before > self._now:
+            self.reaction.wake(event.not_before)
+            if waiting and left > timedelta(0):
+                self.reaction.wake(self._now + plan.lasts(stages, terms, chosen, left))
+        return False
+
+    def _must_wait(self, known: KnownEvent, stage: Sequence[str], rule: EventRule) -> bool:
+        """Tell whether all handlers of a stage, which are busy, are so for other events, and time is left."""
+        not_before = known.event.not_before
+        if known.event.status is not EventStatus.SCHEDULED or not_before is None:
+            return False
+        if any(name in known.steps for name in stage):
+            return False
+        needed, gives_up = self._demand(rule)
+        if gives_up or needed >= plan.time_left(not_before, self._now):
+            return False
+        self.reaction.wake(not_before - plan.SPARE - needed)
+        self.waits_for.update(stage)
+        return True
+
+    def _demand(self, rule: EventRule) -> tuple[timedelta, bool]:
+        """Return what all handlers of a rule take one after another, and whether one of them can give the rest up."""
+        key = id(rule)
+        if key not in self._demands:
+            terms = [self._decision_settings.terms[name] for name in rule.handlers]
+            needed = sum((each.takes for each in terms), timedelta(0))
+            self._demands[key] = needed, any(each.on_failure is OnFailure.GIVE_UP for each in terms)
+        return self._demands[key]
+
+    def _hurry(self, known: KnownEvent, running: Iterable[str], later: Sequence[Sequence[str]]) -> None:
+        """Fit calls under way to the event's NotBefore, which may have been moved since they were begun."""
+        terms, not_before = self._decision_settings.terms, known.event.not_before
+        if not_before is None:
+            return
+        chosen = plan.fitting(later, terms, plan.time_left(not_before, self._now) - plan.HANDOVER)
+        for name in running:
+            began = next(call.began_at for call in self._calls(known, name) if call.is_running)
+            at = plan.deadline(name, later, terms, chosen, not_before, began)
+            self.reaction.acts.append(StopHandler(known.event.id, name, at))
+
+    @staticmethod
+    def _calls(known: KnownEvent, name: str) -> Iterator[HandlerCall]:
+        step = known.steps.get(name, HandlerStep())
+        return (call for call in (step.do, step.undo) if call is not None)
+
+    def _approve(self, known: KnownEvent, rule: EventRule) -> None:
+        """Approve an event whose handlers are settled, or need not be, once it may begin for this VM."""
+        if (
+            known.approved_at
+            or known.event.status is not EventStatus.SCHEDULED
+            or rule.approval is ApprovalMode.NEVER
+        ):
+            return
+        if approval_turn.is_due(known.event, self._now):
+            return
+        if rule.approval is ApprovalMode.WHEN_READY:
+            for name in rule.handlers:
+                if is_in_the_way(known.steps.get(name), self._decision_settings.terms[name]):
+                    return
+        held_until = max(known.holds.values(), default=self._now)
+        if held_until > self._now:
+            self.reaction.wake(held_until)
+            return
+        match approval_turn.decide_turn(
+            known,
+            self._decision_settings.vm,
+            self._decision_settings.approver,
+            self._decision_settings.takeover,
+            self._now,
+        ):
+            case datetime() as later:
+                self.reaction.wake(later)
+            case approval_turn.SendApproval() | approval_turn.ConsultCoordinator() as act:
+                self.reaction.acts.append(act)
+
+    def _put_back(self, known: KnownEvent) -> None:
+        """Undo what was begun for an event that is gone, one handler after another, the last begun first."""
+        event = known.event.id
+        if running := [name for name, step in known.steps.items() if step.do and step.do.is_running]:
+            self.reaction.acts += [StopHandler(event, name) for name in running]
+            return
+        for name, step in reversed(known.steps.items()):
+            terms = self._decision_settings.terms.get(name)
+            if step.do is None or _is_over(step.undo, terms or HandlerTerms()):
+                continue
+            if terms is None:
+                missing = f"{name} is no longer in the configuration; put back by hand what it did"
+                failed = CallEnded(event, name, Direction.UNDO, HandlerFailed(missing, final=True), self._now)
+                self.reaction.facts.append(failed)
+            elif not _is_running(step):
+                self._begin(known, name, Direction.UNDO, self._now + terms.timeout)
+            return
+        undone = {name: step.undo.is_done for name, step in known.steps.items() if step.undo}
+        done, not_done = (tuple(name for name, each in undone.items() if each is wanted) for wanted in (True, False))
+        self.reaction.facts.append(EventForgotten(event, done, not_done))
+
+    def _reason_to_stop(self, known: KnownEvent, rule: EventRule) -> str:
+        """Say why no handler is begun any more for an event; empty when there is no reason."""
+        if known.event.status is not EventStatus.SCHEDULED and not rule.late:
+            return "the event has started"
+        for name in rule.handlers:
+            step, terms = known.steps.get(name), self._decision_settings.terms[name]
+            gives_up = terms.on_failure is OnFailure.GIVE_UP
+            if gives_up and is_settled(step, terms) and is_in_the_way(step, terms):
+                return f"{name} failed"
+        return ""
+
+    def _begin(self, known: KnownEvent, name: str, direction: Direction, deadline: datetime) -> None:
+        """Call a handler, again or for the first time, or ask it, or wait until it can be called."""
+        if name in self.busy:
+            self.waits_for.add(name)
+            return  # its end will be heard of
+        step = known.steps.get(name, HandlerStep())
+        call = step.do if direction is Direction.DO else step.undo
+        terms, traits = self._decision_settings.terms[name], self._decision_settings.traits[name]
+        run = CallHandler(
+            event=known.event,
+            handler=name,
+            direction=direction,
+            attempt=_attempt(call),
+            deadline=deadline,
+            kept=step.do.result.kept if step.do and isinstance(step.do.result, HandlerDone) else {},
+        )
+        if call is None and traits.shared and (other := self._other_in_force(known, name)):
+            self._share(run, known, other)
+        elif call is not None and call.is_cut_off and not traits.repeats:
+            self.busy.add(name)
+            self.reaction.acts.append(AskHandler(run))
+        elif call and call.ended_at and plan.is_within(terms.retry_after, call.ended_at, self._now):
+            self.reaction.wake(call.ended_at + terms.retry_after)
+        else:
+            self.busy.add(name)
+            self._in_force.get(name, {}).pop(known.event.id, None)
+            self.reaction.facts.append(CallBegun(known.event.id, name, direction, run.attempt, self._now))
+            self.reaction.acts.append(run)
+
+    def _other_in_force(self, known: KnownEvent, name: str) -> KnownEvent | None:
+        """Return another event for which a handler has done its part and has not begun to put it back."""
+        found = self._in_force.get(name, {})
+        return next((other for other in found.values() if other is not known), None)
+
+    def _share(self, run: CallHandler, known: KnownEvent, other: KnownEvent) -> None:
+        """Let what holds for one event hold for another, or leave putting it back to the other."""
+        # The memory shows this only once it is kept; until then no other event may build on what no longer holds.
+        holding = self._in_force[run.handler]
+        if run.direction is Direction.DO:
+            holding[known.event.id] = known
+            self.reaction.facts.append(CallShared(run.event.id, run.handler, other.event.id, self._now))
+        else:
+            holding.pop(known.event.id, None)
+            still = HandlerDone(detail=f"still needed for event {other.event.id}")
+            self.reaction.facts.append(CallEnded(run.event.id, run.handler, run.direction, still, self._now))
+
+
+def _no_time(terms: HandlerTerms, left: timedelta) -> str:
+    if left <= timedelta(0):
+        return "no time is left"
+    return f"it takes {show_duration(terms.takes)}, more than the event leaves it"
+
+
+def _attempt(call: HandlerCall | None) -> int:
+    match call:
+        case None:
+            return 1
+        case HandlerCall(is_cut_off=True, attempt=attempt):
+            return attempt
+        case HandlerCall(attempt=attempt):
+            return attempt + 1

@@ -1,0 +1,96 @@
+"""Where programs on the VM reach the agent: a socket file, or a port of this machine alone with a token."""
+
+import errno
+import os
+import socket
+from pathlib import Path
+
+from forewarn import socket_files
+from forewarn.config.values import ENDPOINT, ListenAddress
+from forewarn.core.errors import BadInput, Unavailable
+
+LocalAddress = Path | ListenAddress
+TOKEN_FILE = "token"  # noqa: S105 a file's name, in the agent's state directory
+LONGEST_PATH = 100
+"""Bytes that fit into a socket's address on every system."""
+
+_BACKLOG = 64
+_NOT_FOR_OTHERS = 0o117
+"""Owner and group may open it."""
+
+
+def read_address(text: str) -> LocalAddress | None:
+    """Return the place that the setting ``socket`` names, None for ``off``; raise BadInput for what is none."""
+    if text in ("", "off"):
+        return None
+    host, colon, port = text.rpartition(":")
+    if colon and host and port.isascii() and port.isdigit() and not host.startswith(("/", ".")):
+        try:
+            endpoint = ENDPOINT.read(text)
+        except ValueError:
+            raise BadInput(f'socket = "{text}": expected a path, 127.0.0.1:PORT or off') from None
+        assert isinstance(endpoint, ListenAddress)  # noqa: S101 the kind reads nothing else
+        if not endpoint.is_loopback:
+            raise BadInput(f'socket = "{text}": others could reach it; give 127.0.0.1:PORT, or a path')
+        return endpoint
+    return Path(text).expanduser()
+
+
+def listen(place: LocalAddress) -> socket.socket:
+    """Return a socket that listens there; raise what is in the way, and the remedy."""
+    return _listen_on_port(place) if isinstance(place, ListenAddress) else _listen_on_file(place)
+
+
+def _listen_on_file(path: Path) -> socket.socket:
+    if not hasattr(socket, "AF_UNIX"):
+        raise BadInput(f'socket = "{path}": this system has no such sockets; give 127.0.0.1:PORT')
+    if len(os.fsencode(path)) > LONGEST_PATH:
+        raise BadInput(f'socket = "{path}" is longer than the {LONGEST_PATH} bytes of a socket\'s path; shorten it')
+    try:
+        return socket_files.listen(
+            path, mask=_NOT_FOR_OTHERS, backlog=_BACKLOG, whose="agent", remedy="give another socket"
+        )
+    except OSError as error:
+        raise BadInput(
+            f'socket = "{path}" cannot be made: {error.strerror or error}; give a directory that may be written to'
+        ) from None
+
+
+def _listen_on_port(endpoint: ListenAddress) -> socket.socket:
+    listener = socket.socket(socket.AF_INET6 if ":" in endpoint.host else socket.AF_INET, socket.SOCK_STREAM)
+    try:
+        if os.name == "posix":  # on Windows the option means something else: sharing the port
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind((endpoint.host, endpoint.port))
+        listener.listen(_BACKLOG)
+        listener.setblocking(False)
+    except OSError as error:
+        listener.close()
+        said = "another program listens there" if error.errno == errno.EADDRINUSE else error.strerror or str(error)
+        raise Unavailable(f'cannot listen on socket = "{endpoint}": {said}; choose another port') from None
+    return listener
+
+
+def make_token(file: Path) -> str:
+    """Write a new token to a file that only its owner reads, whole or not at all; return it."""
+    token = os.urandom(32).hex()
+    new = file.with_name(f"{file.name}.new")
+    try:
+        new.unlink(missing_ok=True)
+        with os.fdopen(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="ascii") as written:
+            written.write(f"{token}\n")
+        new.replace(file)
+    except OSError as error:
+        raise BadInput(
+            f"{file} cannot be written: {error.strerror or error}; see that state is a directory with room"
+        ) from None
+    return token
+
+
+def read_token(file: Path) -> str:
+    """Return the token that opens the port; raise Unavailable that says why there is none."""
+    try:
+        return file.read_text(encoding="ascii").strip()
+    except (OSError, ValueError) as error:
+        said = error.strerror if isinstance(error, OSError) else "it holds no token"
+        raise Unavailable(f"{file} cannot be read: {said}; only who runs the agent may read it") from None

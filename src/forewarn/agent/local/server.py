@@ -1,0 +1,224 @@
+"""The local socket: one agent listens to the endpoint, and every program on the VM listens to the agent."""
+
+import asyncio
+import hmac
+from collections.abc import Callable
+from datetime import datetime
+from pathlib import Path
+
+from forewarn import socket_files
+from forewarn.agent.decision.holds import Holds, read_holder
+from forewarn.agent.local import address as places
+from forewarn.agent.local.address import LocalAddress
+from forewarn.agent.local.connection import LocalConnection
+from forewarn.agent.local.protocol import (
+    ChangeLine,
+    HoldRequest,
+    LocalProblem,
+    LocalRequest,
+    LocalSuccess,
+    StatusReply,
+    read_request,
+    write_line,
+)
+from forewarn.agent.observation.status import AgentStatus
+from forewarn.client.changes import Change, ChangeKind
+from forewarn.clocks import Clock
+from forewarn.config.values import ListenAddress
+from forewarn.core.errors import ForewarnError
+from forewarn.core.model import EventStatus
+from forewarn.wire.azure_names import read_id
+from forewarn.wire.document import ScheduledEvent
+from forewarn.wire.event_json import make_event_json
+
+MOST_CONNECTIONS = 64
+PATIENCE = 10.0
+"""Seconds until a program on a port must have shown the token."""
+_TURNS = 4
+"""Turns of the event loop in which who is being let in comes in, and who is let go hears of it."""
+
+OnHold = Callable[[str, str, datetime], None]
+"""Called with an event's id, the holder's name, and until when it holds."""
+OnReady = Callable[[str, str], None]
+"""Called with an event's id and the name of a holder that is ready."""
+
+
+class LocalServer:
+    """Programs that are told of every change, and may have approvals wait for them."""
+
+    def __init__(
+        self,
+        place: LocalAddress,
+        *,
+        token_file: Path,
+        status: Callable[[], AgentStatus],
+        present: Callable[[], tuple[ScheduledEvent, ...]],
+        concerns: Callable[[ScheduledEvent], bool],
+        approved: Callable[[str], bool],
+        held: OnHold,
+        ready: OnReady,
+        clock: Clock,
+    ) -> None:
+        self._place = place
+        self._token_file = token_file
+        self._status = status
+        self._present = present
+        self._concerns = concerns
+        self._approved = approved
+        self._held = held
+        self._ready = ready
+        self._clock = clock
+        self._holds = Holds()
+        self._connections: set[LocalConnection] = set()
+        self._server: asyncio.Server | None = None
+        self._token = ""
+        self._made = (0, 0)
+        self._is_closed = False
+
+    async def open(self) -> None:
+        """Begin to listen; raise what is in the way, with the remedy."""
+        loop = asyncio.get_running_loop()
+        listener = places.listen(self._place)
+        if isinstance(self._place, ListenAddress):
+            try:
+                self._token = places.make_token(self._token_file)
+            except ForewarnError:
+                listener.close()
+                raise
+            self._server = await loop.create_server(self._connection, sock=listener)
+        else:
+            self._made = socket_files.identity(self._place)
+            self._server = await loop.create_unix_server(
+                self._connection, sock=listener, **socket_files.KEEP_SOCKET_FILE
+            )
+
+    @property
+    def count(self) -> int:
+        """How many programs listen or hold; who only asks for the status is none of them."""
+        return sum(connection.is_subscribed or bool(connection.holders) for connection in self._connections)
+
+    @property
+    def port(self) -> int:
+        """The port that is listened on, also where any was asked for; 0 for a file."""
+        is_port = self._server is not None and isinstance(self._place, ListenAddress)
+        return int(self._server.sockets[0].getsockname()[1]) if self._server and is_port else 0
+
+    async def close(self) -> None:
+        """Stop listening, and let everybody go."""
+        if self._server is None:
+            return
+        self._is_closed = True
+        self._server.close()
+        if isinstance(self._place, Path):
+            socket_files.remove(self._place, self._made)
+        for connection in [*self._connections]:
+            connection.abort()
+        for _ in range(_TURNS):
+            await asyncio.sleep(0)
+        await self._server.wait_closed()
+
+    def tell(self, change: Change) -> None:
+        """Tell subscribers; whoever wants to hold a new event holds it before this returns."""
+        if change.kind is ChangeKind.GONE:
+            self._holds.forget(change.event.id)
+        else:
+            self._hold(change.event)
+        line = self._line(change)
+        for connection in [*self._connections]:
+            if connection.is_subscribed:
+                connection.say(line)
+
+    def _line(self, change: Change, *, present: bool = False) -> bytes:
+        return write_line(
+            ChangeLine(
+                change=change.kind.value,
+                ending=change.ending.value if change.ending else "",
+                event=make_event_json(change.event),
+                concerns_me=self._concerns(change.event),
+                present=present,
+            )
+        )
+
+    def _connection(self) -> LocalConnection:
+        return LocalConnection(self._enter, self._hear, self._leave)
+
+    def _enter(self, connection: LocalConnection) -> None:
+        self._connections.add(connection)
+        connection.is_trusted = not self._token
+        if self._is_closed:
+            connection.abort()
+        elif len(self._connections) > MOST_CONNECTIONS:
+            connection.dismiss(f"{MOST_CONNECTIONS} programs are connected already; let one of them go first")
+        elif not connection.is_trusted:
+            asyncio.get_running_loop().call_later(PATIENCE, self._expect_token, connection)
+
+    def _expect_token(self, connection: LocalConnection) -> None:
+        if not connection.is_trusted:
+            connection.dismiss(f"no token came within {PATIENCE:.0f} seconds; it stands in {self._token_file}")
+
+    def _leave(self, connection: LocalConnection) -> None:
+        self._connections.discard(connection)
+        for holder in connection.holders.values():
+            self._holds.leave(holder)
+
+    def _hear(self, connection: LocalConnection, line: bytes) -> None:
+        try:
+            request = read_request(line)
+        except ForewarnError as error:
+            if connection.is_trusted:
+                connection.say(write_line(LocalProblem(str(error))))
+            else:
+                connection.dismiss(f"the first line must carry the token that stands in {self._token_file}")
+            return
+        if not connection.is_trusted:
+            if not hmac.compare_digest(request.token.encode(), self._token.encode()):
+                connection.dismiss(f"this is not the token; it stands in {self._token_file}")
+                return
+            connection.is_trusted = True
+        try:
+            self._do(connection, request)
+        except ForewarnError as error:
+            connection.say(write_line(LocalProblem(str(error))))
+
+    def _do(self, connection: LocalConnection, request: LocalRequest) -> None:
+        match request:
+            case LocalRequest(hold=HoldRequest() as wish):
+                connection.say(write_line(LocalSuccess(ok=True, held=self._register(connection, wish))))
+            case LocalRequest(ready=str(event), name=name) if event:
+                connection.say(write_line(LocalSuccess(ok=True, held=self._release(event, name))))
+            case LocalRequest(status=True):
+                connection.say(write_line(StatusReply(self._status())))
+            case LocalRequest(subscribe=True):
+                connection.say(write_line(LocalSuccess(ok=True)))
+                self._subscribe(connection)
+            case _:
+                connection.say(write_line(LocalSuccess(ok=True)))
+
+    def _subscribe(self, connection: LocalConnection) -> None:
+        connection.is_subscribed = True
+        for event in self._present():
+            connection.say(self._line(Change(ChangeKind.NEW, event), present=True))
+
+    def _register(self, connection: LocalConnection, wish: HoldRequest) -> tuple[str, ...]:
+        """Take a holder; return the ids of the events that it holds already."""
+        holder = read_holder(wish.name, wish.within, wish.types)
+        self._holds.register(holder)
+        connection.holders[holder.name] = holder
+        present = self._present()
+        for event in present:
+            self._hold(event)
+        return tuple(event.shown_id for event in present if self._holds.holds(holder.name, event.id))
+
+    def _hold(self, event: ScheduledEvent) -> None:
+        if event.status is EventStatus.SCHEDULED and self._concerns(event) and not self._approved(event.id):
+            for name, until in self._holds.take(event, self._clock.now()).items():
+                self._held(event.id, name, until)
+
+    def _release(self, event: str, name: str) -> tuple[str, ...]:
+        """Take a holder's word that it is ready; return the event's id if it was held."""
+        event_id = read_id(event)
+        self._holds.require(name)
+        if not self._holds.holds(name, event_id):
+            return ()  # it has gone meanwhile, or was never held
+        self._ready(event_id, name)
+        return (next((each.shown_id for each in self._present() if each.id == event_id), event),)

@@ -1,0 +1,1 @@
+"""What the agent shows: status, metrics, log."""

@@ -1,0 +1,1 @@
+"""Runs the agent: the loop, handler calls, the memory file."""

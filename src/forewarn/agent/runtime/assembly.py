@@ -1,0 +1,215 @@
+"""Puts an agent together from its settings, and runs it: the only place that picks its parts."""
+
+import asyncio
+import logging
+import os
+import signal
+from collections.abc import Callable, Mapping
+from contextlib import AsyncExitStack, suppress
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, cast
+
+import msgspec
+
+from forewarn import plugin_loader
+from forewarn.agent.decision.plan import HandlerTerms, OnFailure
+from forewarn.agent.decision.reaction import DecisionSettings, HandlerTraits
+from forewarn.agent.handler import Handler
+from forewarn.agent.handler_check import find_faults, source_location
+from forewarn.agent.local.address import TOKEN_FILE
+from forewarn.agent.local.server import LocalServer
+from forewarn.agent.observation.fact_log import log_change
+from forewarn.agent.observation.status_server import StatusServer
+from forewarn.agent.runtime.handler_runner import close_handler, describe_error
+from forewarn.agent.runtime.loop import Agent
+from forewarn.agent.runtime.memory_file import MemoryFile
+from forewarn.agent.settings import TERM_KEYS, AgentSettings, ConfiguredHandler
+from forewarn.client.async_client import AsyncClient
+from forewarn.client.changes import Change
+from forewarn.clocks import SystemClock
+from forewarn.core.errors import BadInput, Unavailable, nearest
+from forewarn.files import FileLock, private_directory, restrict_files
+from forewarn.signals import end_on_next
+from forewarn.systemd_notify import SystemdNotifier
+
+if TYPE_CHECKING:
+    from forewarn.agent.handler import HandlerType
+
+log = logging.getLogger("forewarn.agent")
+
+_GROUP = "forewarn.handlers"
+_HANGUP = "SIGHUP is ignored: the agent reads its configuration at its start only; restart it to have it read again"
+
+
+def make_handlers(settings: AgentSettings) -> dict[str, Handler]:
+    """Make every handler that the configuration names; BadInput names the line of the one that is wrong."""
+    return {name: _make(name, configured, settings.state) for name, configured in settings.handlers.items()}
+
+
+def _make(name: str, configured: ConfiguredHandler, state: Path) -> Handler:
+    try:
+        made = cast("HandlerType", plugin_loader.load(_GROUP, configured.kind))
+    except BadInput as error:
+        raise BadInput(f"{configured.places['kind']}: [handlers.{name}]: {error}") from None
+    try:
+        handler = made.from_settings(configured.settings, state / "handlers" / name)
+    except BadInput as error:
+        raise BadInput(_placed(str(error), name, configured)) from None
+    except (Exception, SystemExit) as error:  # noqa: BLE001 - a stranger's; the operator must hear which
+        raise _broken(name, configured, made, f"cannot be made: {describe_error(error)}") from None
+    if found := "; ".join(find_faults(handler)):
+        raise _broken(name, configured, made, found)
+    return handler
+
+
+def _broken(name: str, configured: ConfiguredHandler, made: object, fault: str) -> BadInput:
+    kind = f"{configured.kind!r} ({place})" if (place := source_location(made)) else f"{configured.kind!r}"
+    return BadInput(
+        f"{configured.places['kind']}: [handlers.{name}]: handler {kind} {fault};"
+        " the agent needs all members that docs/how-to/write-a-handler.md lists: correct it, or name another"
+    )
+
+
+def close_handlers(handlers: Mapping[str, Handler]) -> None:
+    """Let go of handlers that no agent runs; one that fails to let go is named in the log."""
+    for name, handler in handlers.items():
+        close_handler(name, handler)
+
+
+def _placed(said: str, name: str, configured: ConfiguredHandler) -> str:
+    """Put the line before what is wrong with a handler: that of the setting which the sentence names, if it does."""
+    key = next((key for key in configured.settings if f"{key!r}" in said.partition(" (it has ")[0]), "")
+    place = configured.places.get(key, configured.place)
+    near = nearest(key, TERM_KEYS) if key and "did you mean" not in said else ""
+    return f"{place}: [handlers.{name}]: {said}{near}"
+
+
+def terms_of(configured: ConfiguredHandler, handler: Handler) -> HandlerTerms:
+    """Return how a handler is run: the failure of one that only tells others holds nothing by default."""
+    if "on_failure" in configured.places or getattr(handler, "prepares", True):
+        return configured.terms
+    return msgspec.structs.replace(configured.terms, on_failure=OnFailure.GO_ON)
+
+
+def holding_by_default(settings: AgentSettings, handlers: Mapping[str, Handler]) -> list[str]:
+    """Return the handlers that hold the approval when they fail though the file does not say so."""
+    return [
+        name
+        for name, configured in settings.handlers.items()
+        if "on_failure" not in configured.places and terms_of(configured, handlers[name]).on_failure is OnFailure.HOLD
+    ]
+
+
+def decision_settings_of(settings: AgentSettings, handlers: dict[str, Handler]) -> DecisionSettings:
+    """Return what the decision needs to know."""
+    return DecisionSettings(
+        vm=settings.name,
+        rules=settings.rules,
+        terms={name: terms_of(configured, handlers[name]) for name, configured in settings.handlers.items()},
+        traits={name: HandlerTraits(handler.repeats, handler.shared) for name, handler in handlers.items()},
+        approver=settings.approver,
+        takeover=settings.takeover,
+    )
+
+
+def run(settings: AgentSettings, ready: Callable[[Agent], None] = lambda _: None) -> None:
+    """Run an agent until it is told to stop; ``ready`` is called when it is at work."""
+    handlers = make_handlers(settings)
+    lock = _lock(settings)
+    # A dry run remembers nothing: the real agent must not believe that anything was done.
+    memory = MemoryFile(settings.state / "memory", is_kept=not settings.dry_run)
+    try:
+        memory.open()
+        if memory.torn:
+            log.info("the memory file ended within a line", extra={"fields": {"reason": memory.torn}})
+        if memory.damage:
+            log.error("the memory file is damaged", extra={"fields": {"reason": memory.damage}})
+        asyncio.run(_run(settings, handlers, memory, ready))
+    finally:
+        memory.close()
+        if lock:
+            lock.release()
+
+
+def _lock(settings: AgentSettings) -> FileLock | None:
+    if settings.dry_run:
+        return None
+    lock = FileLock(settings.state / "lock")
+    try:
+        settings.state.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if not (isinstance(settings.socket, Path) and settings.state in settings.socket.parents):
+            private_directory(settings.state)  # a group that may use the socket must get at it
+        restrict_files(path for path in settings.state.iterdir() if path.is_file())
+        lock.acquire()
+    except OSError as error:
+        raise Unavailable(
+            f"the agent cannot keep its memory in {settings.state}: {_why(error)};"
+            " run it as a user who may write there, or name another directory as state"
+        ) from None
+    return lock
+
+
+def _why(error: OSError) -> str:
+    return "it is a file" if isinstance(error, FileExistsError) else error.strerror or str(error)
+
+
+async def _run(
+    settings: AgentSettings, handlers: dict[str, Handler], memory: MemoryFile, ready: Callable[[Agent], None]
+) -> None:
+    clock = SystemClock()
+    client = AsyncClient(settings.url or None)
+    agent = Agent(
+        decision_settings_of(settings, handlers),
+        handlers,
+        client,
+        memory,
+        clock,
+        coordinator=settings.coordinator,
+        dry_run=settings.dry_run,
+    )
+    async with AsyncExitStack() as stack:
+        if settings.socket:
+            listeners = LocalServer(
+                settings.socket,
+                token_file=settings.state / TOKEN_FILE,
+                status=agent.status,
+                present=agent.present,
+                concerns=agent.concerns_me,
+                approved=agent.is_approved,
+                held=agent.hold,
+                ready=agent.release,
+                clock=agent.clock,
+            )
+            await listeners.open()
+            stack.push_async_callback(listeners.close)
+            agent.told = partial(_tell_both, listeners)
+            agent.count_listeners = lambda: listeners.count
+        if settings.http:
+            front = StatusServer(settings.http, agent.status, memory.memory.counters, handlers)
+            await front.open()
+            stack.push_async_callback(front.close)
+        notifier = SystemdNotifier.from_environment(os.environ)
+        stack.callback(notifier.stopping)
+        _stop_on_signals(agent, notifier)
+        notifier.ready(f"asks {settings.url or 'the endpoint it finds'}")
+        ready(agent)
+        await agent.run()
+
+
+def _tell_both(listeners: LocalServer, change: Change) -> None:
+    log_change(change)
+    listeners.tell(change)
+
+
+def _stop_on_signals(agent: Agent, notifier: SystemdNotifier) -> None:
+    def stop() -> None:
+        end_on_next()
+        notifier.stopping()
+        agent.stop()
+
+    loop = asyncio.get_running_loop()
+    with suppress(NotImplementedError, RuntimeError):  # Windows ends by KeyboardInterrupt; a thread by its owner
+        loop.add_signal_handler(signal.SIGTERM, stop)
+        loop.add_signal_handler(signal.SIGINT, stop)
+        loop.add_signal_handler(signal.SIGHUP, log.warning, _HANGUP)

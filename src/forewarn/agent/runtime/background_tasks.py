@@ -1,0 +1,34 @@
+"""What the agent has under way beside its turns, such as an approval: each a task that must not fail unseen."""
+
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine
+
+log = logging.getLogger("forewarn.agent")
+
+
+class BackgroundTasks:
+    """Tasks on one event loop; ``failed`` is called when one of them makes a mistake."""
+
+    def __init__(self, failed: Callable[[], None]) -> None:
+        self.mistake: BaseException | None = None
+        self._failed = failed
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def send(self, coroutine: Coroutine[object, object, None]) -> None:
+        task = asyncio.get_running_loop().create_task(coroutine)
+        self._tasks.add(task)
+        task.add_done_callback(self._returned)
+
+    async def cancel(self) -> None:
+        """End all that is under way."""
+        for task in [*self._tasks]:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    def _returned(self, task: "asyncio.Task[None]") -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and (error := task.exception()):
+            log.error("a task of the agent failed", exc_info=error)
+            self.mistake = error
+            self._failed()

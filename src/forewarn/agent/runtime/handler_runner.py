@@ -1,0 +1,283 @@
+"""Calls handlers: each call in a thread of its own, bounded in time, and none that can take the agent with it."""
+
+import asyncio
+import logging
+import threading
+import traceback
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from datetime import datetime, timedelta
+from functools import partial
+from pathlib import Path
+from typing import TypeVar
+
+import msgspec
+
+from forewarn.agent.decision.reaction import CallHandler
+from forewarn.agent.handler import (
+    Direction,
+    Handler,
+    HandlerDone,
+    HandlerFailed,
+    HandlerNotBegun,
+    HandlerOutcome,
+    HandlerResult,
+    HandlerUnknown,
+    Task,
+)
+from forewarn.agent.runtime.clock_check import EndpointClock
+from forewarn.clocks import SystemClock
+from forewarn.wire.azure_names import show_id
+
+log = logging.getLogger("forewarn.agent")
+
+GRACE = 1.0
+"""Seconds within which a call that was told to stop must have returned; those after it wait no longer for it."""
+
+_LATE = "it did not return by its deadline, and is no longer waited for"
+
+_Returned = TypeVar("_Returned")
+_read_result: Callable[[bytes], HandlerResult] = msgspec.json.Decoder(HandlerResult).decode
+_read_outcome: Callable[[bytes], HandlerOutcome] = msgspec.json.Decoder(HandlerOutcome).decode
+
+OnEnded = Callable[[CallHandler, HandlerOutcome], None]
+"""Called on the event loop with what came of a call."""
+
+
+class _RunningCall(msgspec.Struct):
+    """A call under way."""
+
+    run: CallHandler
+    stopping: threading.Event
+    late: HandlerOutcome
+    """What is told when it does not return in time."""
+    due: float
+    """Its deadline by the clock of the event loop, which nobody sets."""
+    timer: asyncio.TimerHandle
+    is_given_up: bool = False
+    """Whether its end was told already, because it did not come in time."""
+
+
+class _WaitingCall(msgspec.Struct):
+    """A call that begins when an earlier one of its handler has returned, which was given up or is a question."""
+
+    run: CallHandler
+    begin: Callable[[], None]
+    timer: asyncio.TimerHandle
+
+
+class HandlerRunner:
+    """Calls handlers, one call of each at a time. It lives on one event loop."""
+
+    def __init__(
+        self,
+        handlers: Mapping[str, Handler],
+        ended: OnEnded,
+        *,
+        dry_run: bool = False,
+        clock: EndpointClock | None = None,
+    ) -> None:
+        self._handlers = handlers
+        self._ended = ended
+        self._dry_run = dry_run
+        self._clock = clock or EndpointClock(SystemClock())
+        self._running: dict[str, _RunningCall] = {}
+        self._waiting: dict[str, _WaitingCall] = {}
+        self._returned_one = asyncio.Event()
+
+    @property
+    def is_idle(self) -> bool:
+        """Tell whether no handler is under way, given up or not."""
+        return not self._running
+
+    def call(self, run: CallHandler, vm: str) -> None:
+        """Let a handler do or undo its part."""
+        if self._dry_run:
+            fields = {"event": show_id(run.event.id), "handler": run.handler, "direction": run.direction.value}
+            log.info("dry run: would call the handler", extra={"fields": fields})
+            asyncio.get_running_loop().call_soon(self._ended, run, HandlerDone(detail="dry run: nothing was done"))
+            return
+        self._start(run, vm, partial(_result_of, self._handlers[run.handler], run.direction), HandlerFailed(_LATE))
+
+    def ask(self, run: CallHandler, vm: str) -> None:
+        """Ask a handler what came of a call; nothing if it is being asked already."""
+        running = self._running.get(run.handler)
+        if run.handler not in self._waiting and (running is None or running.is_given_up):
+            self._start(run, vm, partial(_answer_of, self._handlers[run.handler]), HandlerUnknown(_LATE))
+
+    def stop(self, event: str, handler: str, at: datetime | None = None) -> None:
+        """Tell a call that it is no longer wanted, now or at that time; nothing if there is none."""
+        waiting = self._waiting.get(handler)
+        if waiting and waiting.run.event.id == event and at is None:
+            waiting.timer.cancel()
+            del self._waiting[handler]
+            self._ended(waiting.run, HandlerNotBegun())
+            return
+        running = self._running.get(handler)
+        if running is None or running.run.event.id != event or running.stopping.is_set():
+            return
+        if at is None:
+            running.timer.cancel()
+            self._overdue(running.run)
+        elif (due := self._due(at)) < running.due:
+            running.due = due
+            running.timer.cancel()
+            running.timer = asyncio.get_running_loop().call_at(due, self._overdue, running.run)
+
+    async def close(self, seconds: float) -> None:
+        """Stop every call, and wait for them at most so long; then let go of the handlers."""
+        for waiting in self._waiting.values():
+            waiting.timer.cancel()
+        self._waiting.clear()
+        for running in self._running.values():
+            running.stopping.set()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                while not self.is_idle:
+                    self._returned_one.clear()
+                    await self._returned_one.wait()
+        for running in self._running.values():
+            running.timer.cancel()
+        closing = [
+            _in_thread(partial(close_handler, name, handler), f"close {name}")
+            for name, handler in self._handlers.items()
+            if name not in self._running
+        ]
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await asyncio.gather(*closing, return_exceptions=True)
+
+    def _start(self, run: CallHandler, vm: str, do: Callable[[Task], HandlerOutcome], late: HandlerOutcome) -> None:
+        loop = asyncio.get_running_loop()
+        if run.handler in self._running:
+            timer = loop.call_at(self._due(run.deadline), self._waited_in_vain, run)
+            self._waiting[run.handler] = _WaitingCall(run, partial(self._start, run, vm, do, late), timer)
+            return
+        stopping = threading.Event()
+        task = Task(
+            event=run.event,
+            vm=vm,
+            direction=run.direction,
+            deadline=self._clock.own(run.deadline),
+            stopping=stopping,
+            kept=run.kept,
+            attempt=run.attempt,
+        )
+        due = self._due(run.deadline)
+        timer = loop.call_at(due, self._overdue, run)
+        self._running[run.handler] = _RunningCall(run, stopping, late, due, timer)
+
+        def work() -> None:
+            outcome = do(task)
+            try:
+                loop.call_soon_threadsafe(self._returned, run, outcome)
+            except RuntimeError:
+                log.debug("the agent ended before a handler did", extra={"fields": {"handler": run.handler}})
+
+        try:
+            threading.Thread(target=work, name=f"handler {run.handler}", daemon=True).start()
+        except RuntimeError as error:  # the system has no thread left
+            loop.call_soon(self._returned, run, HandlerFailed(describe_error(error)))
+
+    def _due(self, deadline: datetime) -> float:
+        left = (deadline - self._clock.now()) / timedelta(seconds=1)
+        return asyncio.get_running_loop().time() + max(left, 0.0)
+
+    def _overdue(self, run: CallHandler) -> None:
+        running = self._running[run.handler]
+        if not running.stopping.is_set():
+            running.stopping.set()
+            running.timer = asyncio.get_running_loop().call_later(GRACE, self._overdue, run)
+            return
+        running.is_given_up = True
+        self._ended(run, running.late)
+
+    def _waited_in_vain(self, run: CallHandler) -> None:
+        del self._waiting[run.handler]
+        self._ended(run, HandlerFailed("an earlier call of it has not returned yet"))
+
+    def _returned(self, run: CallHandler, outcome: HandlerOutcome) -> None:
+        running = self._running.pop(run.handler)
+        running.timer.cancel()
+        self._returned_one.set()
+        if not running.is_given_up:
+            self._ended(run, outcome)
+        if waiting := self._waiting.pop(run.handler, None):
+            waiting.timer.cancel()
+            waiting.begin()
+
+
+def close_handler(name: str, handler: Handler) -> None:
+    """Let a handler let go of everything; a failure is logged, and nothing else follows from it."""
+    try:
+        handler.close()
+    except (Exception, SystemExit) as error:  # noqa: BLE001 - a stranger's
+        log.warning(
+            "a handler could not be closed", extra={"fields": {"handler": name, "reason": describe_error(error)}}
+        )
+
+
+def _in_thread(call: Callable[[], None], name: str) -> "asyncio.Future[None]":
+    """Call in a thread that keeps the process from nothing, as a pool's would."""
+    loop = asyncio.get_running_loop()
+    ended: asyncio.Future[None] = loop.create_future()
+
+    def work() -> None:
+        try:
+            call()
+        finally:
+            with suppress(RuntimeError):  # the loop is closed: nobody waits any more
+                loop.call_soon_threadsafe(ended.cancel)
+
+    threading.Thread(target=work, name=name, daemon=True).start()
+    return ended
+
+
+def _result_of(handler: Handler, direction: Direction, task: Task) -> HandlerOutcome:
+    """Call a handler; whatever a stranger's raises or returns is a result that can be kept."""
+    try:
+        return _kept(getattr(handler, direction.value)(task), _read_result)
+    except BaseException as error:  # a thread that exits has not done its part either
+        log.debug("a handler failed", exc_info=True)
+        return HandlerFailed(describe_error(error))
+
+
+def _answer_of(handler: Handler, task: Task) -> HandlerOutcome:
+    """Ask a handler; one that fails to answer does not know, and is not to be called again for that."""
+    try:
+        return _kept(handler.outcome_of(task), _read_outcome)
+    except BaseException as error:  # as above
+        log.debug("a handler failed", exc_info=True)
+        return HandlerUnknown(describe_error(error))
+
+
+def _kept(said: object, read: Callable[[bytes], _Returned]) -> _Returned:
+    """Return what a handler said as it will be read from the memory; raise TypeError if it cannot be."""
+    try:
+        return read(msgspec.json.encode(said))
+    except (msgspec.MsgspecError, TypeError, ValueError, RecursionError):
+        raise TypeError(f"it returned {_shown(said)}, which is no result") from None
+
+
+def _shown(said: object) -> str:
+    try:
+        return f"{said!r:.100}"
+    except BaseException:  # noqa: BLE001 - a stranger's too
+        return f"a {type(said).__name__}"
+
+
+def describe_error(error: BaseException) -> str:
+    """Return an exception's class, its first line and, where a stranger's handler raised it, the file and line."""
+    try:
+        first = str(error).strip().partition("\n")[0].encode(errors="replace").decode()
+    except BaseException:  # noqa: BLE001 - a stranger's too
+        first = ""
+    return f"{type(error).__name__}{first and ': '}{first}{_place(error)}"
+
+
+def _place(error: BaseException) -> str:
+    called = traceback.extract_tb(error.__traceback__)[1:]  # the first is who called the handler
+    if not called or Path(called[0].filename).is_relative_to(Path(__file__).parents[1]):
+        return ""
+    deepest = [frame for frame in called if frame.filename == called[0].filename][-1]
+    return f" ({deepest.filename}:{deepest.lineno})"

@@ -1,0 +1,393 @@
+"""The agent: hears the endpoint, decides, keeps, acts, and hears what came of it.
+
+    endpoint ──document──┐
+    handlers ──ended─────┼──▶ react ──facts──▶ memory ──▶ acts: handlers, approvals
+    listeners ──holds────┘   (pure)          (durable)
+
+Everything happens on one event loop; handlers run in threads. What is to be done is done only after it is kept.
+"""
+
+import asyncio
+import logging
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from datetime import datetime
+
+import msgspec
+
+from forewarn import __version__
+from forewarn.agent.decision.approval_turn import ConsultCoordinator, SendApproval
+from forewarn.agent.decision.decider import Decider
+from forewarn.agent.decision.event_limit import MOST_EVENTS, limit_events
+from forewarn.agent.decision.facts import (
+    AgentFact,
+    ApprovalFailed,
+    ApprovalGiven,
+    CallEnded,
+    CallWithdrawn,
+    CoordinatorConsulted,
+    DocumentShown,
+    HoldPlaced,
+    HoldReleased,
+)
+from forewarn.agent.decision.reaction import AgentAction, AskHandler, CallHandler, DecisionSettings, StopHandler
+from forewarn.agent.decision.rules import concerns
+from forewarn.agent.handler import (
+    Handler,
+    HandlerDone,
+    HandlerFailed,
+    HandlerNotBegun,
+    HandlerOutcome,
+    HandlerUnknown,
+)
+from forewarn.agent.observation.event_views import make_event_views
+from forewarn.agent.observation.fact_log import AgentFactLog, log_change
+from forewarn.agent.observation.status import AgentStatus
+from forewarn.agent.runtime.background_tasks import BackgroundTasks
+from forewarn.agent.runtime.boot_id import boot_id
+from forewarn.agent.runtime.clock_check import SAMPLES, ClockCheck, EndpointClock
+from forewarn.agent.runtime.coordinator import CoordinatorReply, consult
+from forewarn.agent.runtime.handler_runner import HandlerRunner
+from forewarn.agent.runtime.memory_file import MemoryFile
+from forewarn.client.async_client import AsyncClient
+from forewarn.client.changes import Change, changes
+from forewarn.client.errors import Closed
+from forewarn.clocks import Clock
+from forewarn.core.errors import Refused, Unavailable
+from forewarn.wire.azure_names import show_id
+from forewarn.wire.document import Document, ScheduledEvent, keep_unreadable
+
+log = logging.getLogger("forewarn.agent")
+
+TRY_AGAIN = 2.0
+"""Seconds after which what could not be kept or learnt is tried again."""
+_SAMPLE_AGAIN = 1.1
+"""Seconds between two samples of the endpoint's clock: a Date, which has whole seconds, differs after that."""
+_SAMPLES_WITHIN = 8.0
+"""Seconds after which the samples are given up: an endpoint that is silent must not keep the agent from deciding."""
+_FAREWELL = 5.0
+"""Seconds that handlers have to return when the agent stops."""
+
+
+class Agent:
+    """One agent in one VM. It lives on one event loop."""
+
+    def __init__(
+        self,
+        decision_settings: DecisionSettings,
+        handlers: Mapping[str, Handler],
+        client: AsyncClient,
+        memory: MemoryFile,
+        clock: Clock,
+        *,
+        coordinator: Sequence[str] = (),
+        dry_run: bool = False,
+    ) -> None:
+        self.told: Callable[[Change], None] = log_change
+        """Called with every change, before anything is done about it."""
+        self.kept: Callable[[AgentFact], None] = AgentFactLog()
+        """Called with every fact, once it is durable."""
+        self.count_listeners: Callable[[], int] = int
+        self.clock = EndpointClock(clock)
+        """The endpoint's, as far as it is known; all times of the agent are its."""
+        self.clock_check: ClockCheck | None = ClockCheck(self.clock)
+        self._decision_settings = decision_settings
+        self._client = client
+        self._memory = memory
+        self._decider = Decider()
+        self._coordinator = coordinator
+        self._dry_run = dry_run
+        self._runner = HandlerRunner(handlers, self._ended, dry_run=dry_run, clock=self.clock)
+        self._boot = boot_id()
+        self._began_at = clock.now()
+        self._document: Document | None = None
+        self._limited: Document | None = None
+        self._limited_from: Document | None = None
+        """The document that ``_limited`` was made from."""
+        self._ignored = 0
+        """Events of it that are ignored, because there are too many."""
+        self._heard: list[AgentFact] = []
+        """What others said since the last turn, still to be kept."""
+        self._news = asyncio.Event()
+        self._stopping = threading.Event()
+        self._background_tasks = BackgroundTasks(self.stop)
+        self._approving: set[str] = set()
+        self._consulting: set[str] = set()
+        self._spared: set[str] = set()
+        """Events that a dry run would have approved, as long as the endpoint shows the same document."""
+        self._sampling = False
+        """Whether it is being found out which clock counts."""
+        self._memory_trouble = ""
+        self._told_memory_troubles: set[str] = set()
+
+    async def run(self) -> None:
+        """Do the agent's work until ``stop`` is called; raise Unavailable if it makes a mistake."""
+        self._memory.memory.cut_off()
+        if not self._decision_settings.vm:
+            self._background_tasks.send(self._learn_name())
+        self._background_tasks.send(self._listen())
+        try:
+            while not self._stopping.is_set():
+                self._news.clear()
+                wake_at = self._turn()
+                await self._sleep(wake_at)
+        finally:
+            self.stop()
+            await self._runner.close(_FAREWELL)
+            self._keep([])
+            await self._client.aclose()
+            await self._background_tasks.cancel()
+        if mistake := self._background_tasks.mistake:
+            raise Unavailable(f"the agent stopped because of a mistake of its own ({mistake!r}); see its log")
+
+    def stop(self) -> None:
+        """Let ``run`` return soon; what is under way is taken up again by the next agent."""
+        self._stopping.set()
+        self._news.set()
+
+    def hold(self, event: str, holder: str, until: datetime) -> None:
+        """Let an event's approval wait for a listener."""
+        self._hear(HoldPlaced(event, holder, until))
+
+    def release(self, event: str, holder: str) -> None:
+        """Hear that a listener is ready."""
+        self._hear(HoldReleased(event, holder))
+
+    def present(self) -> tuple[ScheduledEvent, ...]:
+        document = self._memory.memory.document
+        return document.events if document else ()
+
+    def is_approved(self, event: str) -> bool:
+        """Tell whether the approval of an event was given, or is on its way."""
+        known = self._memory.memory.events.get(event)
+        return event in self._approving or (known is not None and known.approved_at is not None)
+
+    def concerns_me(self, event: ScheduledEvent) -> bool:
+        return concerns(event, self._decision_settings.vm)
+
+    def status(self) -> AgentStatus:
+        """Say how the agent is and what it does."""
+        document = self._memory.memory.document
+        found = self._client.session.found
+        return AgentStatus(
+            version=__version__,
+            vm=self._decision_settings.vm,
+            vm_is_guess=self._client.is_name_guessed,
+            endpoint=found.endpoint.url if found else "",
+            api_version=self._client.api_version,
+            trouble=self._client.trouble or ("" if self._document else "the endpoint has not answered yet"),
+            memory_trouble=self._memory_trouble,
+            clock_offset=self.clock.offset.total_seconds(),
+            clock_trouble=self.clock_check.trouble if self.clock_check else "",
+            dry_run=self._dry_run,
+            started_at=self._began_at,
+            incarnation=document.incarnation if document else None,
+            events=make_event_views(self._memory.memory, self._decision_settings, self.clock.now(), self._approving),
+            unreadable=len(self._document.unreadable) if self._document else 0,
+            ignored=self._ignored,
+            listeners=self.count_listeners(),
+        )
+
+    def _turn(self) -> datetime | None:
+        """Decide and act until nothing follows; return when to look again if nothing is heard before."""
+        while self._keep([]):
+            document = self._followed()
+            reaction = self._decider.react(
+                self._memory.memory, document, self.clock.now(), self._decision_settings, self._boot
+            )
+            if not self._keep(reaction.facts):
+                self._decider.reset()
+                break
+            for act in reaction.acts:
+                self._act(act)
+            if not reaction.facts and not self._heard:
+                return reaction.wake_at
+        asyncio.get_running_loop().call_later(TRY_AGAIN, self._news.set)
+        return None
+
+    def _followed(self) -> Document | None:
+        """Return what is decided about; None while nothing can be."""
+        # Who the VM is and what time it is must be known before anything is decided about what is shown to it.
+        if self._document is None or not self._decision_settings.vm or self._sampling:
+            return None
+        if self._limited_from is not self._document:
+            self._limited_from = self._document
+            self._limited = limit_events(self._document, self._decision_settings.vm, self._memory.memory.events)
+            ignored = len(self._document.events) - len(self._limited.events)
+            if ignored and not self._ignored:
+                fields = {"events": len(self._document.events), "followed": MOST_EVENTS}
+                log.error("the document holds too many events; the rest is ignored", extra={"fields": fields})
+            self._ignored = ignored
+            if self.clock_check:
+                known = self._memory.memory.events
+                self.clock_check.judge(event for event in self._limited.events if event.id not in known)
+        return self._limited
+
+    def _keep(self, facts: Sequence[AgentFact]) -> bool:
+        """Make what was heard and decided durable, then tell of it; return False when that cannot be."""
+        facts = [*self._heard, *facts]
+        if not facts:
+            return True
+        before = self._memory.memory.document
+        try:
+            self._memory.append(facts)
+        except Unavailable as error:
+            if str(error) not in self._told_memory_troubles:
+                self._told_memory_troubles.add(str(error))
+                fields = {"reason": str(error)}
+                log.error(  # noqa: TRY400 - a sentence says it all
+                    "the memory file cannot be written; nothing is done until it can be", extra={"fields": fields}
+                )
+            self._memory_trouble = str(error)
+            return False
+        self._memory_trouble = ""
+        self._told_memory_troubles.clear()
+        self._heard.clear()
+        self._decider.hear(facts)
+        for fact in facts:
+            self.kept(fact)
+            if isinstance(fact, DocumentShown):
+                self._tell(changes(before, fact.document))
+        return True
+
+    def _tell(self, news: Sequence[Change]) -> None:
+        self._spared.clear()
+        for change in news:
+            # What is gone stays known until it is put back, and the memory knows more of how it ended.
+            known = self._memory.memory.events.get(change.event.id)
+            self.told(msgspec.structs.replace(change, ending=known.ending) if known else change)
+
+    def _act(self, act: AgentAction) -> None:
+        match act:
+            case CallHandler():
+                self._runner.call(act, self._decision_settings.vm)
+            case AskHandler(run):
+                self._runner.ask(run, self._decision_settings.vm)
+            case StopHandler(event, handler, at):
+                self._runner.stop(event, handler, at)
+            case SendApproval(event) if event not in self._approving and event not in self._spared:
+                self._approving.add(event)
+                self._background_tasks.send(self._approve(event))
+            case ConsultCoordinator(event) if event.id not in self._consulting:
+                self._consulting.add(event.id)
+                self._background_tasks.send(self._consult(event))
+
+    def _ended(self, run: CallHandler, outcome: HandlerOutcome) -> None:
+        """Hear what came of a call."""
+        if self._stopping.is_set() and not isinstance(outcome, HandlerDone):
+            return  # it was told to stop; the next agent takes it up again
+        now = self.clock.now()
+        match outcome:
+            case HandlerNotBegun():
+                self._hear(CallWithdrawn(run.event.id, run.handler, run.direction))
+                return
+            case HandlerUnknown(reason):
+                result: HandlerDone | HandlerFailed = HandlerFailed(
+                    f"nobody knows what came of it: {reason}".rstrip(": "), final=True
+                )
+            case _:
+                result = outcome
+        self._hear(CallEnded(run.event.id, run.handler, run.direction, result, now))
+
+    def _hear(self, fact: AgentFact) -> None:
+        self._heard.append(fact)
+        self._news.set()
+
+    def _hear_date(self, date: str) -> None:
+        if self.clock_check is None:
+            return
+        self.clock_check.hear(date)
+        if self.clock_check.is_unsure and not self._sampling:
+            self._sampling = True
+            self._background_tasks.send(self._sample_clock(self.clock_check))
+
+    async def _sample_clock(self, check: ClockCheck) -> None:
+        """Ask for more Dates, so that it is soon known which clock counts."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_SAMPLES_WITHIN):
+                for _ in range(SAMPLES):
+                    if not check.is_unsure:
+                        break
+                    await asyncio.sleep(_SAMPLE_AGAIN)
+                    with suppress(Refused, Unavailable):
+                        await self._client.ask()
+        if check.is_unsure:
+            check.give_up()
+        self._sampling = False
+        self._news.set()
+
+    async def _listen(self) -> None:
+        self._client.session.heard_date = self._hear_date
+        async for document in self._client.documents():
+            # An agent that was restarted knows events that its client has not seen yet.
+            self._document = keep_unreadable(self._memory.memory.document, document)
+            self._news.set()
+
+    async def _learn_name(self) -> None:
+        told: set[str] = set()
+        while not self._decision_settings.vm:
+            try:
+                name = await self._client.own_name()
+            except Closed:
+                return
+            except (Refused, Unavailable) as error:
+                if str(error) not in told:
+                    told.add(str(error))
+                    log.warning(
+                        "this VM's name is not known yet; asking again, unless the setting name tells it",
+                        extra={"fields": {"reason": str(error)}},
+                    )
+                await asyncio.sleep(TRY_AGAIN)
+            else:
+                self._decision_settings = self._decision_settings.named(name)
+                fields = {"vm": name}
+                if self._client.is_name_guessed:
+                    log.warning(
+                        "this VM's name is a guess from its host name: the endpoint does not tell it;"
+                        " if events call this VM otherwise, set name in the configuration",
+                        extra={"fields": fields},
+                    )
+                else:
+                    log.info("this VM's name is known", extra={"fields": fields})
+                self._news.set()
+
+    async def _approve(self, event: str) -> None:
+        if self._dry_run:
+            log.info("dry run: would approve", extra={"fields": {"event": show_id(event)}})
+            self._spared.add(event)
+            self._approving.discard(event)
+            return
+        known = self._memory.memory.events.get(event)
+        attempt = known.not_approved.attempt + 1 if known and known.not_approved else 1
+        try:
+            await self._client.approve(event)
+        except Closed:
+            return
+        except Refused as error:
+            # Most often it is gone already, as the next document will show.
+            self._hear(ApprovalFailed(event, attempt, self.clock.now(), str(error), refused=True))
+        except Unavailable as error:
+            self._hear(ApprovalFailed(event, attempt, self.clock.now(), str(error)))
+        else:
+            self._hear(ApprovalGiven(event, self.clock.now()))
+        self._approving.discard(event)
+
+    async def _consult(self, event: ScheduledEvent) -> None:
+        if self._dry_run:
+            log.info("dry run: would ask the coordinator", extra={"fields": {"event": show_id(event.id)}})
+            answer = CoordinatorReply(agreed=True, detail="dry run: nobody was asked")
+        else:
+            answer = await asyncio.to_thread(
+                consult, self._coordinator, event, self._decision_settings.vm, self._stopping
+            )
+        self._consulting.discard(event.id)
+        self._hear(CoordinatorConsulted(event.id, answer.agreed, self.clock.now(), answer.detail))
+
+    async def _sleep(self, wake_at: datetime | None) -> None:
+        timer = self.clock.call_at(wake_at, self._news.set) if wake_at else None
+        try:
+            await self._news.wait()
+        finally:
+            if timer:
+                timer.cancel()

@@ -1,0 +1,188 @@
+"""The agent's memory on disk: it survives the agent, the reboot it was made for, and being cut off at any byte.
+
+    9a3c51f0 {"format":1,"memory":{...}}          what was known when the file was begun
+    07be44d1 {"type":"begun","event":...}         what has happened since, one fact a line, each with its CRC-32
+
+A last line that is not whole was being written when the power failed; nothing had been done for it yet, and it is
+dropped. A line within the file whose checksum is wrong was damaged later. It is left out, the others are read, and
+whatever it may have said of calls that were under way before it is taken as unknown: such a call is not made again.
+The file is begun anew, as a new file put in the place of the old one, at each start and when it has grown.
+"""
+
+import os
+import zlib
+from collections.abc import Iterable
+from contextlib import suppress
+from pathlib import Path
+from typing import BinaryIO
+
+import msgspec
+
+from forewarn.agent.decision.facts import AgentFact
+from forewarn.agent.decision.memory import AgentMemory
+from forewarn.core.errors import Unavailable
+from forewarn.files import sync_directory, write_atomically
+
+_GROWN = 1 << 20
+"""Bytes after which the file is begun anew."""
+
+
+_FORMAT = 1
+_SAID = 9
+"""Where in a line the checksum and its blank end."""
+
+
+class _MemoryFormat(msgspec.Struct):
+    format: int
+
+
+class _MemoryHeader(_MemoryFormat):
+    memory: AgentMemory
+
+
+_read_format = msgspec.json.Decoder(_MemoryFormat).decode
+_read_beginning = msgspec.json.Decoder(_MemoryHeader).decode
+_read_fact = msgspec.json.Decoder(AgentFact).decode
+_encode = msgspec.json.Encoder().encode
+
+
+class MemoryFile:
+    """Keeps a memory: facts are durable when ``append`` returns."""
+
+    def __init__(self, path: Path, *, is_kept: bool = True) -> None:
+        self.memory = AgentMemory()
+        self.torn = ""
+        """What was dropped from the end of the file that was found, in one sentence; empty if nothing."""
+        self.damage = ""
+        """What was lost from within the file that was found, and the remedy; empty if nothing."""
+        self._path = path
+        self._is_kept = is_kept
+        self._file: BinaryIO | None = None
+        self._length = 0
+        self._began_with = 0
+
+    def open(self) -> None:
+        """Read what is there, and begin the file anew; raise Unavailable when that cannot be, or is not for us.
+
+        A memory that is not kept begins empty, and touches no file.
+        """
+        if not self._is_kept:
+            return
+        try:
+            self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            content = self._path.read_bytes() if self._path.exists() else b""
+        except OSError as error:
+            raise self._trouble(error) from None
+        self._load(content)
+        self._begin_anew()
+
+    def append(self, facts: Iterable[AgentFact]) -> None:
+        """Keep facts; on Unavailable none of them is kept, and the memory is as before."""
+        facts = tuple(facts)
+        if self._is_kept:
+            self._write(b"".join(_line(_encode(fact)) for fact in facts))
+        for fact in facts:
+            self.memory.evolve(fact)
+
+    def close(self) -> None:
+        self._close()
+
+    def _write(self, lines: bytes) -> None:
+        # A memory that is large itself is not written whole for every few facts.
+        if self._file is None or self._length > max(_GROWN, 2 * self._began_with):
+            self._begin_anew()
+        assert self._file is not None  # noqa: S101 begun above
+        try:
+            self._file.write(lines)
+            self._file.flush()
+            os.fsync(self._file.fileno())
+        except OSError as error:
+            # Half a line may stand there now, so the next append begins the file anew.
+            self._close()
+            raise self._trouble(error) from None
+        self._length += len(lines)
+
+    def _close(self) -> None:
+        if self._file is not None:
+            with suppress(OSError):
+                self._file.close()
+            self._file = None
+
+    def _begin_anew(self) -> None:
+        self._close()
+        beginning = _line(_encode(_MemoryHeader(_FORMAT, self.memory)))
+        new = self._path.with_name(self._path.name + ".new")
+        try:
+            with write_atomically(new) as file:
+                file.write(beginning)
+            new.replace(self._path)
+            sync_directory(self._path.parent)
+            self._file = self._path.open("ab")
+        except OSError as error:
+            raise self._trouble(error) from None
+        self._length = self._began_with = len(beginning)
+
+    def _load(self, content: bytes) -> None:
+        lines = content.split(b"\n")
+        rest = lines.pop()
+        # What a file system did not write before the power failed may also be a run of zeros.
+        while lines and b"\0" in lines[-1] and not _is_whole(lines[-1]):
+            rest = lines.pop() + b"\n" + rest
+        damaged: dict[int, str] = {}
+        for number, line in enumerate(lines, 1):
+            try:
+                if not _is_whole(line):
+                    raise ValueError("its checksum is wrong")  # noqa: TRY301 - told like what cannot be decoded
+                self._take(line[_SAID:], is_first=number == 1)
+            except ValueError as error:
+                damaged[number] = str(error)
+                self.memory.doubt(f"{self._path} is damaged in line {number}")
+        if rest and not lines:
+            damaged[1] = "it is not whole"  # the file was put in its place whole
+        elif rest:
+            self.torn = f"{self._path} ended in the middle of a line; its last {len(rest)} bytes are dropped"
+        if damaged:
+            aside = self._path.with_name(self._path.name + ".damaged")
+            self.damage = (
+                f"{self._path}, {_list(damaged)}: {next(iter(damaged.values()))}."
+                f" All other lines were read, and the file as it was is in {aside}."
+                " Calls of handlers that were under way before are not repeated: look with"
+                " 'forewarn agent status' which failed, do or put back by hand what is missing, and check the disk"
+            )
+            self._set_aside(aside, content)
+
+    def _take(self, said: bytes, *, is_first: bool) -> None:
+        if is_first:
+            self._check(_read_format(said).format)
+            self.memory = _read_beginning(said).memory
+        else:
+            self.memory.evolve(_read_fact(said))
+
+    def _check(self, format_: int) -> None:
+        if format_ != _FORMAT:
+            raise Unavailable(
+                f"the agent's memory {self._path} is of format {format_}, and this version knows {_FORMAT}: run the"
+                " version that wrote it, or move the file away and put back by hand what its handlers did"
+            )
+
+    def _set_aside(self, aside: Path, content: bytes) -> None:
+        # It is for somebody who wants to look; nothing depends on it.
+        with suppress(OSError), write_atomically(aside) as file:
+            file.write(content)
+
+    def _trouble(self, error: OSError) -> Unavailable:
+        return Unavailable(f"the agent's memory {self._path} cannot be kept: {error.strerror or error}")
+
+
+def _line(said: bytes) -> bytes:
+    return b"%08x %b\n" % (zlib.crc32(said), said)
+
+
+def _is_whole(line: bytes) -> bool:
+    return line[:_SAID] == b"%08x " % zlib.crc32(line[_SAID:])
+
+
+def _list(damaged: Iterable[int]) -> str:
+    numbers = [str(number) for number in damaged]
+    shown = ", ".join(numbers[:10]) + (f" and {len(numbers) - 10} more" if len(numbers) > 10 else "")
+    return f"line {shown}" if len(numbers) == 1 else f"lines {shown}"

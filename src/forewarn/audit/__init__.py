@@ -1,0 +1,1 @@
+"""The record of what happened: history, timelines, and facts serialized for readers."""

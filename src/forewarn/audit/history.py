@@ -1,0 +1,212 @@
+"""The record, asked: by VM, group, host, event, caller and time, in pages from either end.
+
+The journal's index finds the entries. A VM's, a group's or a host's history is what names it, and the life of every
+event that concerned it. Time is turned into revisions first, by halving: entries stand in the order of time.
+
+An owner's history is read from what its own groups are named in, whatever it asks for, so that neither an answer nor
+the time it takes tells anything of others.
+"""
+
+from collections.abc import Iterator
+from datetime import datetime
+from itertools import takewhile
+
+import msgspec
+
+from forewarn.audit.history_lines import HistoryFocus, HistoryFormatter, HistoryLine
+from forewarn.core.access import Action, Principal
+from forewarn.core.facts import Entry, EventCreated
+from forewarn.core.fleet import Fleet
+from forewarn.core.model import Event
+from forewarn.journal.port import Journal
+from forewarn.wire.azure_names import read_id
+
+_CHUNK = 200
+"""Entries that are read at a time where it is not known how many are needed."""
+_TOKEN_FACTS = frozenset({"token-created", "token-revoked"})
+_SUBSCRIPTION_FACTS = frozenset({"subscription-set", "subscription-removed", "delivered"})
+
+
+class HistoryQuery(msgspec.Struct, frozen=True, kw_only=True):
+    """What somebody wants to know of the past; all that is given must fit."""
+
+    vm: str = ""
+    group: str = ""
+    host: str = ""
+    event: str = ""
+    """The whole id of an event."""
+    caller: str = ""
+    since: datetime | None = None
+    until: datetime | None = None
+    """Lines before this time."""
+    oldest_first: bool = False
+    limit: int = 100
+    behind: tuple[int, int] | None = None
+    """The place of the last line of the page before."""
+
+
+class HistoryPage(msgspec.Struct, frozen=True):
+    """A page of the record."""
+
+    lines: tuple[HistoryLine, ...]
+    is_all: bool
+    """Nothing comes behind this page."""
+
+
+def read_history_page(
+    journal: Journal, fleet: Fleet, last: int, query: HistoryQuery, principal: Principal
+) -> HistoryPage:
+    """Read a page of the record, up to revision ``last``. It reads the disk: call it beside the event loop."""
+    return _HistoryReader(journal, fleet, query, principal).answer(last)
+
+
+class _HistoryReader:
+    """One question being answered."""
+
+    def __init__(self, journal: Journal, fleet: Fleet, query: HistoryQuery, principal: Principal) -> None:
+        self._journal = journal
+        self._fleet = fleet
+        self._query = query
+        self._bearer = principal
+        self._events: dict[str, Event | None] = {}
+        groups = frozenset({query.group} if query.group else principal.groups)
+        self._formatter = HistoryFormatter(self._event_of, self._group_of, HistoryFocus(query.vm, groups, query.host))
+
+    def answer(self, last: int) -> HistoryPage:
+        found: list[HistoryLine] = []
+        for entry in self._entries(*self._between(last)):
+            lines = list(self._formatter.lines(entry))
+            for line in lines if self._query.oldest_first else reversed(lines):
+                if not self._fits(line):
+                    continue
+                if len(found) == self._query.limit:
+                    return HistoryPage(tuple(found), is_all=False)
+                found.append(line)
+        return HistoryPage(tuple(found), is_all=True)
+
+    def _between(self, last: int) -> tuple[int, int]:
+        """Return the revisions above and below which to look."""
+        query = self._query
+        low = first_revision_since(self._journal, query.since, last) - 1 if query.since else 0
+        high = first_revision_since(self._journal, query.until, last) if query.until else last + 1
+        if query.behind and query.oldest_first:
+            low = max(low, query.behind[0] - 1)
+        elif query.behind:
+            high = min(high, query.behind[0] + 1)
+        return low, high
+
+    def _entries(self, low: int, high: int) -> Iterator[Entry]:
+        """Yield the entries in question, and maybe others, in the order of the question."""
+        query = self._query
+        if not self._bearer.sees_all and not query.event:
+            return self._lives(self._owned(), low, high)
+        if query.event:
+            return self._about(f"event:{query.event}", low, high)
+        if query.vm:
+            return self._lives([f"vm:{query.vm}"], low, high)
+        if query.group:
+            return self._lives(self._subjects_of_group(query.group), low, high)
+        if query.host:
+            return self._lives([f"host:{query.host}"], low, high)
+        if query.caller:
+            return self._about(f"caller:{query.caller}", low, high)
+        return self._all(low, high)
+
+    def _owned(self) -> list[str]:
+        """Return where an owner's answer is found: in one of its VMs or groups where it names one, else in all."""
+        query, groups = self._query, self._bearer.groups
+        if query.vm and self._group_of(query.vm) in groups:
+            return [f"vm:{query.vm}"]
+        named = groups & {query.group} if query.group else groups
+        return [subject for group in sorted(named) for subject in self._subjects_of_group(group)]
+
+    def _subjects_of_group(self, name: str) -> list[str]:
+        group = self._fleet.groups.get(name)
+        return [f"group:{name}", *(f"vm:{vm}" for vm in (group.vms if group else ()))]
+
+    def _lives(self, subjects: list[str], low: int, high: int) -> Iterator[Entry]:
+        """Yield what names the subjects, and the lives of the events that concerned them."""
+        found: dict[int, Entry] = {}
+        events: dict[str, Event] = {}
+        for subject in subjects:
+            for entry in self._journal.history(subject, before=high):
+                events.update((event.id, event) for event in _announced_events(entry) if self._concerns(event))
+                if entry.revision > low:
+                    found[entry.revision] = entry
+        for id_ in events:
+            lives = self._journal.history(f"event:{id_}", after=low, before=high)
+            found.update((entry.revision, entry) for entry in lives)
+        self._events.update(events)
+        for revision in sorted(found, reverse=not self._query.oldest_first):
+            yield found[revision]
+
+    def _about(self, subject: str, low: int, high: int) -> Iterator[Entry]:
+        oldest_first = self._query.oldest_first
+        while part := self._journal.history(subject, after=low, before=high, limit=_CHUNK, from_oldest=oldest_first):
+            yield from part if oldest_first else reversed(part)
+            low, high = (part[-1].revision, high) if oldest_first else (low, part[0].revision)
+
+    def _all(self, low: int, high: int) -> Iterator[Entry]:
+        while low + 1 < high:
+            begin = low if self._query.oldest_first else max(low, high - 1 - _CHUNK)
+            found = self._journal.entries(begin, min(_CHUNK, high - 1 - begin))
+            # Where the oldest entries were deleted, the journal begins behind them, and may reach above ``high``.
+            part = list(takewhile(lambda entry: entry.revision < high, found))  # noqa: B023 - it is used up here
+            if not part:
+                return
+            yield from part if self._query.oldest_first else reversed(part)
+            low, high = (part[-1].revision, high) if self._query.oldest_first else (low, begin + 1)
+
+    def _concerns(self, event: Event) -> bool:
+        query = self._query
+        return (
+            (not query.vm or query.vm in event.resources)
+            and query.group in ("", event.group)
+            and query.host in ("", event.host)
+            and self._bearer.sees(event.group)
+        )
+
+    def _fits(self, line: HistoryLine) -> bool:
+        query, principal = self._query, self._bearer
+        if query.behind and not (line.place > query.behind if query.oldest_first else line.place < query.behind):
+            return False
+        return (
+            principal.sees(line.group)
+            and (principal.may(Action.KEEP_TOKENS) or line.fact not in _TOKEN_FACTS)
+            and (principal.may(Action.KEEP_SUBSCRIPTIONS) or line.fact not in _SUBSCRIPTION_FACTS)
+            and (not query.vm or query.vm in line.vms)
+            and query.group in ("", line.group)
+            and query.host in ("", line.host)
+            and query.event in ("", read_id(line.event))
+            and query.caller in ("", line.by)
+        )
+
+    def _group_of(self, vm: str) -> str:
+        known = self._fleet.vms.get(vm)
+        return known.group if known else ""
+
+    def _event_of(self, id_: str) -> Event | None:
+        """Find an event by the entry that announced it, which is the first about it."""
+        if id_ not in self._events:
+            first = self._journal.history(f"event:{id_}", limit=1, from_oldest=True)
+            born = (event for entry in first for event in _announced_events(entry) if event.id == id_)
+            self._events[id_] = next(born, None)
+        return self._events[id_]
+
+
+def first_revision_since(journal: Journal, when: datetime, last: int) -> int:
+    """Return the first revision recorded at a time or later; the one after the last where there is none."""
+    low, high = 1, last + 1
+    while low < high:
+        middle = (low + high) // 2
+        # Where entries were deleted, the first that is kept stands for them.
+        entry = next(iter(journal.entries(middle - 1, 1)), None)
+        if entry is not None and entry.at < when:
+            low = max(entry.revision, middle) + 1
+        else:
+            high = middle
+    return low
+
+
+def _announced_events(entry: Entry) -> Iterator[Event]:
+    return (fact.event for fact in entry.facts if isinstance(fact, EventCreated))

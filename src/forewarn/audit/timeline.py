@@ -1,0 +1,240 @@
+"""An event's whole story, told from what the journal holds of it.
+
+The steps go by the time at which each thing happened. Fetches are journalled in batches, so a crash may lose
+the last seconds of them; a story without any says so.
+"""
+
+from collections.abc import Iterable, Iterator
+from datetime import datetime, timedelta
+
+import msgspec
+from msgspec.structs import asdict
+
+from forewarn.config.durations import show_duration
+from forewarn.core import lifecycle
+from forewarn.core.facts import (
+    Announced,
+    Approved,
+    Attempted,
+    BroughtForward,
+    Canceled,
+    Completed,
+    Entry,
+    EventChanged,
+    EventCreated,
+    Failed,
+    Fetched,
+    Postponed,
+    Started,
+    StartedAtOnce,
+    Waiting,
+)
+from forewarn.core.model import Event, EventStatus
+from forewarn.wire.azure_names import SOURCES, STATUSES, TYPES, show_id
+
+_ENDS = {
+    Completed: EventStatus.COMPLETED,
+    Failed: EventStatus.FAILED,
+    Canceled: EventStatus.CANCELED,
+}
+
+
+_FETCHED = "fetched"
+
+
+class EventView(msgspec.Struct, frozen=True):
+    """An event, in the words its VMs read."""
+
+    id: str
+    type: str
+    status: str
+    not_before: datetime | None
+    """In whole seconds, as its VMs read it; none once it is no longer Scheduled."""
+    resources: tuple[str, ...]
+
+
+class TimelineStep(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One thing that happened to an event."""
+
+    at: datetime
+    what: str
+    """The status that it took, or else what was done."""
+    by: str = ""
+    detail: str = ""
+
+
+class Timeline(EventView, frozen=True, kw_only=True):
+    """An event from its first announcement to now, or to its end."""
+
+    source: str
+    group: str
+    operation: str
+    description: str
+    duration: int
+    host: str
+    update_domain: int
+    announced_at: datetime
+    steps: tuple[TimelineStep, ...]
+    seconds: dict[str, float]
+    """How long it took: to the first fetch, to the first approval, to the start, the impact, the whole."""
+    target: str = ""
+    """The host that its VMs are moved to, where one was named."""
+    earliest_start: datetime | None = None
+    """When it can start, where its group's quiet hours do not let it start at ``not_before``."""
+    progress: str = ""
+    """How far the impact is, in the driver's words, while it is under way."""
+
+
+class EventOutcome(msgspec.Struct, frozen=True):
+    """An event as its entries leave it; finished ones included."""
+
+    event: Event
+    status: EventStatus
+
+
+def read_outcome(id: str, entries: Iterable[Entry]) -> EventOutcome | None:
+    """Return what became of an event; None when the journal no longer holds its announcement."""
+    event, status = None, EventStatus.SCHEDULED
+    for entry in entries:
+        for fact in entry.facts:
+            match fact:
+                case Announced(event=born) | StartedAtOnce(event=born) if born.id == id:
+                    event, status = born, born.status
+                case Started() | Waiting() | Approved() | Postponed() | BroughtForward() | Attempted() if (
+                    event and fact.event == id
+                ):
+                    event = lifecycle.after(event, fact) or event
+                    status = event.status
+                case Completed() | Failed() | Canceled() if fact.event == id:
+                    status = _ENDS[type(fact)]
+    return EventOutcome(event, status) if event else None
+
+
+def build_timeline(id: str, entries: Iterable[Entry]) -> Timeline | None:
+    """Tell the story of an event; None when the journal no longer holds its announcement."""
+    entries = list(entries)
+    told = read_outcome(id, entries)
+    if told is None:
+        return None
+    event = told.event
+    steps = _ordered(_steps(id, entries))
+    view = view_event(event, told.status)
+    return Timeline(
+        **asdict(view),
+        source=SOURCES[event.source],
+        group=event.group,
+        operation=event.operation,
+        description=event.description,
+        duration=event.duration,
+        host=event.host,
+        target=event.target,
+        update_domain=event.update_domain,
+        announced_at=event.announced_at,
+        steps=steps,
+        seconds=_seconds(steps),
+    )
+
+
+def _ordered(steps: Iterable[TimelineStep]) -> tuple[TimelineStep, ...]:
+    """Keep the order of the record, which no clock changes; only fetches, recorded later, go to their time."""
+    ordered: list[TimelineStep] = []
+    for step in steps:
+        place = len(ordered)
+        while step.what == _FETCHED and place > 1 and ordered[place - 1].at > step.at:
+            place -= 1
+        ordered.insert(place, step)
+    return tuple(ordered)
+
+
+def _steps(id: str, entries: Iterable[Entry]) -> Iterator[TimelineStep]:
+    attempts = 0
+    for entry in entries:
+        for fact in entry.facts:
+            if isinstance(fact, Fetched):
+                for fetch in fact.fetches:
+                    if fetch.event == id:
+                        yield TimelineStep(at=fetch.at, what=_FETCHED, by=fetch.vm)
+            elif isinstance(fact, EventCreated):
+                if fact.event.id == id:
+                    yield from _announcement_steps(entry, fact)
+            elif isinstance(fact, EventChanged) and fact.event == id:
+                attempts += isinstance(fact, Attempted)
+                yield _step(fact, attempts)
+
+
+def _announcement_steps(entry: Entry, fact: EventCreated) -> Iterator[TimelineStep]:
+    event = fact.event
+    if event.without_notice:
+        detail = f"{event.operation}; no notice is owed: {event.without_notice}"
+    else:
+        notice = show_duration(timedelta(seconds=int((event.not_before - event.announced_at).total_seconds())))
+        detail = f"{event.operation}, not before {_shown(event.not_before)} ({notice} of notice)"
+    detail += f"; {event.reason}" if event.reason else ""
+    yield TimelineStep(at=event.announced_at, what=STATUSES[EventStatus.SCHEDULED], by=str(entry.by), detail=detail)
+    if isinstance(fact, StartedAtOnce):
+        yield TimelineStep(
+            at=event.started_at or entry.at,
+            what=STATUSES[EventStatus.STARTED],
+            detail=f"at once: {event.without_notice}",
+        )
+
+
+def _shown(when: datetime) -> str:
+    return f"{when:%Y-%m-%dT%H:%M:%SZ}"
+
+
+def _step(fact: EventChanged, attempts: int) -> TimelineStep:
+    match fact:
+        case Approved(at=at, by=by, counts=counts):
+            detail = "" if counts else "recorded, but it does not count: each VM of the event must approve for itself"
+            return TimelineStep(at=at, what="approved", by=str(by), detail=detail)
+        case Waiting(at=at, until=datetime() as until):
+            detail = f"until {_shown(until)}, when the group's quiet hours are over"
+            return TimelineStep(at=at, what="waiting", detail=detail)
+        case Waiting(at=at, behind=behind):
+            detail = f"until event {show_id(behind)} has ended" if behind else "for its time: no longer approved"
+            return TimelineStep(at=at, what="waiting", detail=detail)
+        case Postponed(at=at, by=by, not_before=not_before, reason=reason):
+            why = f": {reason}" if reason else ""
+            return TimelineStep(
+                at=at, what="postponed", by=str(by), detail=f"now not before {_shown(not_before)}{why}"
+            )
+        case BroughtForward(at=at, not_before=not_before):
+            return TimelineStep(at=at, what="advanced", detail=f"now not before {_shown(not_before)}")
+        case Started(at=at, because=because):
+            return TimelineStep(at=at, what=STATUSES[EventStatus.STARTED], detail=because)
+        case Attempted(at=at):
+            again = f", attempt {attempts}" if attempts > 1 else ""
+            return TimelineStep(at=at, what="attempted", detail=f"the driver was called{again}")
+        case Completed(at=at, detail=detail):
+            return TimelineStep(at=at, what=STATUSES[EventStatus.COMPLETED], detail=detail)
+        case Failed(at=at, reason=reason):
+            return TimelineStep(at=at, what=STATUSES[EventStatus.FAILED], detail=reason)
+        case Canceled(at=at, because=because):
+            return TimelineStep(at=at, what=STATUSES[EventStatus.CANCELED], detail=because)
+
+
+def _seconds(steps: tuple[TimelineStep, ...]) -> dict[str, float]:
+    first: dict[str, datetime] = {}
+    for step in steps:
+        first.setdefault(step.what, step.at)
+    ended = next((first[STATUSES[end]] for end in _ENDS.values() if STATUSES[end] in first), None)
+    announced, started = first[STATUSES[EventStatus.SCHEDULED]], first.get(STATUSES[EventStatus.STARTED])
+    spans = {
+        "until_fetched": (announced, first.get("fetched")),
+        "until_approved": (announced, first.get("approved")),
+        "until_started": (announced, started),
+        "impact": (started, ended),
+        "whole": (announced, ended),
+    }
+    return {
+        name: max(0.0, round((end - begin).total_seconds(), 3))
+        for name, (begin, end) in spans.items()
+        if begin and end
+    }
+
+
+def view_event(event: Event, status: EventStatus | None = None) -> EventView:
+    status = status or event.status
+    not_before = event.not_before.replace(microsecond=0) if status is EventStatus.SCHEDULED else None
+    return EventView(show_id(event.id), TYPES[event.type], STATUSES[status], not_before, event.resources)

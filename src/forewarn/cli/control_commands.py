@@ -1,0 +1,162 @@
+"""What commands that announce something have in common: their options, and how they tell what will happen."""
+
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, TypeVar
+
+import click
+
+from forewarn.cli.flags import in_flags
+from forewarn.cli.output import is_wide, print_json, print_json_list, print_table
+from forewarn.cli.times import clock, not_before_option, relative
+
+if TYPE_CHECKING:
+    from forewarn.audit.timeline import EventView
+    from forewarn.control.client import ControlClient
+    from forewarn.control.views import AnnouncementView
+
+_Command = TypeVar("_Command", bound=Callable[..., object])
+description_option = click.option("--description", metavar="TEXT", help="What its VMs will read.")
+_SHOWN_NAMES = 4
+
+_SENTENCES = {
+    "Reboot": ("will restart", "restarts now"),
+    "Redeploy": ("will be redeployed", "is redeployed now"),
+    "Freeze": ("will freeze", "freezes now"),
+    "Preempt": ("will be evicted", "is evicted now"),
+    "Terminate": ("will be deleted", "is deleted now"),
+}
+
+
+@contextmanager
+def connect(context: click.Context) -> "Iterator[ControlClient]":
+    """Reach the service that the command line names; what it refuses is said in the words of the command."""
+    from forewarn.cli.logins import connect_chosen
+    from forewarn.core.errors import ForewarnError
+
+    with connect_chosen(context) as client:
+        try:
+            yield client
+        except ForewarnError as error:
+            raise type(error)(in_flags(str(error), context.command)) from None
+
+
+def announcing_options(command: _Command) -> _Command:
+    """Give a command the options of everything that announces an event."""
+    for option in (
+        description_option,
+        click.option(
+            "--duration",
+            type=click.IntRange(min=-1, max=7 * 24 * 3600),
+            metavar="S",
+            help="The seconds of interruption to announce; -1 when not known.",
+        ),
+        click.option(
+            "--not-before",
+            metavar="TIME",
+            callback=not_before_option,
+            help="When it may begin: +20m, 14:32 (local) or an ISO time. [default: as soon as the notice allows]",
+        ),
+    ):
+        command = option(command)
+    return command
+
+
+def print_announcement(told: "AnnouncementView", *, as_json: bool) -> None:
+    """Print one event that an operation announced."""
+    if as_json:
+        print_json(told.event)
+        return
+    click.echo(describe_announcement(told, datetime.now(UTC)))
+    click.echo(f"event {told.event.id}")
+
+
+def describe_announcement(told: "AnnouncementView", now: datetime) -> str:
+    """Say what will happen to the VM, and who might let it happen earlier."""
+    event = told.event
+    name = " and ".join(event.resources)
+    later, at_once = _SENTENCES[event.type]
+    if event.status == "Started":
+        return f"{name} {at_once}" + (f": {told.without_notice}" if told.without_notice else "")
+    if event.not_before is None:
+        return f"{name}: {event.type} {event.status}"
+    if told.without_notice:
+        return f"{name} {later} as soon as the event it is under has ended: {told.without_notice}"
+    when = f"{name} {later} at {clock(event.not_before, now)} unless approved"
+    if told.earliest_start:
+        when = (
+            f"{name} {later} at {clock(told.earliest_start, now)}, when quiet hours end, unless approved before them"
+        )
+    if told.asked_at and told.asked_since_start:
+        return f"{when}; {told.asked_by} polled {relative(told.asked_at, now)}"
+    known = f"; the last known request is {told.asked_by}'s, {relative(told.asked_at, now)}" if told.asked_at else ""
+    return f"{when}; no VM of {told.group} has polled since the service started{known}"
+
+
+def print_quiet_hours(told: "Iterable[AnnouncementView]") -> None:
+    """Say of events that quiet hours hold up when they can start."""
+    now = datetime.now(UTC)
+    for each in told:
+        if each.earliest_start:
+            start = clock(each.earliest_start, now)
+            click.echo(f"event {each.event.id[:8]} starts at {start} at the earliest: quiet hours of {each.group}")
+
+
+def canceled(ids: tuple[str, ...]) -> str:
+    """Say which events were canceled, as the end of a sentence."""
+    match len(ids):
+        case 0:
+            return ""
+        case 1:
+            return f"; event {ids[0]} is canceled"
+        case many:
+            return f"; {many} events are canceled"
+
+
+def print_choices(told: "Iterable[AnnouncementView]", empty: str, *, as_json: bool) -> None:
+    """Print the events of VMs that were chosen, and why just these."""
+    if as_json:
+        print_json_list({**_fields(each.event), "reason": each.reason} for each in told)
+        return
+    now = datetime.now(UTC)
+    rows = (
+        (
+            each.event.id,
+            each.event.type,
+            each.event.status,
+            relative(each.event.not_before, now) if each.event.not_before else "-",
+            _names(each.event.resources),
+            each.reason,
+        )
+        for each in told
+    )
+    print_table(
+        ("EVENT", "TYPE", "STATUS", "NOT BEFORE", "VM", "WHY"), rows, empty, drop=("STATUS", "TYPE", "NOT BEFORE")
+    )
+
+
+def _fields(event: "EventView") -> dict[str, object]:
+    from msgspec.structs import asdict
+
+    return asdict(event)
+
+
+def print_events(events: "Iterable[EventView]", empty: str, *, as_json: bool) -> None:
+    if as_json:
+        print_json_list(events)
+    else:
+        print_table(("EVENT", "TYPE", "STATUS", "NOT BEFORE", "VMS"), _rows(events), empty, drop=("NOT BEFORE",))
+
+
+def _rows(events: "Iterable[EventView]") -> Iterator[tuple[str, ...]]:
+    now = datetime.now(UTC)
+    for event in events:
+        when = relative(event.not_before, now) if event.not_before else "-"
+        yield event.id, event.type, event.status, when, _names(event.resources)
+
+
+def _names(names: tuple[str, ...]) -> str:
+    shown = len(names) if is_wide() else _SHOWN_NAMES
+    rest = f" and {len(names) - shown} more" if len(names) > shown else ""
+    return ", ".join(names[:shown]) + rest

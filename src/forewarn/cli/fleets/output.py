@@ -1,0 +1,145 @@
+"""What is said of a fleet file: what it changed or would change, what is held, and what differs from it."""
+
+from collections.abc import Iterable, Iterator, Mapping
+
+import msgspec
+
+from forewarn.cli.output import wrapped
+from forewarn.control.declarations import DifferencesView, PlanView, RecordChange
+from forewarn.control.views import CommandResult
+from forewarn.core.declared_keys import RecordDifference, ReplacedValue
+from forewarn.fleetfile.formatter import format_value
+
+_SIGNS = {"add": "+", "change": "~", "remove": "-"}
+_PLACE = "host"
+_SHOWN = 200
+"""How many lines of one section are printed; --json has all."""
+
+
+def applied(
+    file: str, told: CommandResult, left: DifferencesView, summary: str, *, is_first: bool = False
+) -> Iterator[str]:
+    """Say what an application did."""
+    if summary:
+        yield summary
+    elif is_first:
+        yield wrapped(
+            f"the fleet is from a release that recorded no declaration: {file} is now recorded as the declaration, "
+            "and nothing was changed"
+        )
+        yield from _sections(_differing(file, left.differences))
+        return
+    elif left.total or left.held:
+        yield f"nothing changed in {file} since it was last applied"
+    else:
+        yield f"the fleet is as {file} says already; nothing was changed"
+    for replaced in told.replaced:
+        yield wrapped(f"{replaced.kind} {replaced.name}: {replaced.key} was {_replaced(replaced)}", "replaced: ")
+    for held in left.held[:_SHOWN]:
+        yield wrapped(held.detail, "held: ")
+    if left.total:
+        records = "1 record differs" if left.total == 1 else f"{left.total} records differ"
+        yield f"{records} from {file}; to see which: forewarn fleet diff {file}"
+
+
+def planned(plan: PlanView, file: str) -> Iterator[str]:
+    """Say what an application would do."""
+    if plan.is_first:
+        yield wrapped(
+            f"the fleet is from a release that recorded no declaration: applying {file} records it and changes "
+            f"nothing. 'forewarn fleet apply --exact {file}' makes the fleet equal to it."
+        )
+    sections = (
+        ("would change:", [_change(each) for each in plan.changes]),
+        (
+            "in the way (--cancel-events cancels what is Scheduled):",
+            [f"{each.vm}: event {each.event} is {each.status}" for each in plan.blocked],
+        ),
+        ("in conflict with the fleet, so that FILE is refused:", [each.said for each in plan.conflicts]),
+        ("events that would be canceled:", list(plan.canceled)),
+        ("would be held:", [each.detail for each in plan.held]),
+        (
+            "values from run time that would be replaced:",
+            [f"{each.kind} {each.name}: {each.key} = {_replaced(each)}" for each in plan.replaced],
+        ),
+        *_differing(file, plan.differences),
+    )
+    yield from list(_sections(sections)) or [f"the fleet is as {file} says; nothing would change"]
+
+
+def marks(left: DifferencesView) -> Mapping[tuple[str, str], list[str]]:
+    """Return the comments that mark, record by record, what differs from the file; absent ones under ''."""
+    notes: dict[tuple[str, str], list[str]] = {}
+    for each in left.differences:
+        if not each.is_present:
+            notes.setdefault(("", ""), []).append(f"# {each.kind} {each.name} is in {_file(left)}, not in the fleet")
+        elif not each.is_declared:
+            notes[each.kind, each.name] = [f"# not in {_file(left)}"]
+        else:
+            notes[each.kind, each.name] = [
+                f"# in {_file(left)}: {key} = {_value(key, declared)}" for key, (declared, _) in each.keys.items()
+            ]
+    for held in left.held:
+        notes.setdefault((held.kind, held.name), []).append(f"# held: {held.detail}")
+    return notes
+
+
+def _file(left: DifferencesView) -> str:
+    return left.source or "the fleet file"
+
+
+def _differing(file: str, differences: tuple[RecordDifference, ...]) -> tuple[tuple[str, list[str]], ...]:
+    return (
+        (
+            f"differs from {file} and stays so (--exact makes it equal):",
+            [line for each in differences for line in _difference(each)],
+        ),
+        (
+            f"stand on another host than {file} says (only a move changes that):",
+            [_moved(each) for each in differences if _PLACE in each.keys],
+        ),
+    )
+
+
+def _sections(sections: Iterable[tuple[str, list[str]]]) -> Iterator[str]:
+    return (line for title, lines in sections for line in _section(title, lines))
+
+
+def _section(title: str, lines: list[str]) -> Iterator[str]:
+    if lines:
+        yield title
+        yield from (wrapped(line, "  ") for line in lines[:_SHOWN])
+        if len(lines) > _SHOWN:
+            yield f"  and {len(lines) - _SHOWN} more; --json has all"
+
+
+def _change(change: RecordChange) -> str:
+    keys = "; ".join(f"{key}: {_value(key, old)} -> {_value(key, new)}" for key, (old, new) in change.keys.items())
+    return f"{_SIGNS[change.action]} {change.kind} {change.name}" + (f"  {keys}" if keys else "")
+
+
+def _difference(each: RecordDifference) -> Iterable[str]:
+    what = f"{each.kind} {each.name}"
+    if not each.is_declared:
+        return [f"{what}: not in the file"]
+    if not each.is_present:
+        return [f"{what}: in the file, not in the fleet"]
+    return [
+        f"{what}: {key} is {_value(key, current)}, in the file {_value(key, declared)}"
+        for key, (declared, current) in each.keys.items()
+        if key != _PLACE
+    ]
+
+
+def _moved(each: RecordDifference) -> str:
+    declared, current = each.keys[_PLACE]
+    remedy = f"; to move it: forewarn vm move {each.name} {declared}" if declared else ""
+    return f"vm {each.name}: on {current or 'no host'}, in the file {declared or 'no host'}{remedy}"
+
+
+def _value(key: str, value: object) -> str:
+    return "unset" if value is None else format_value(key, value)
+
+
+def _replaced(replaced: ReplacedValue) -> str:
+    return _value(replaced.key, msgspec.json.decode(replaced.value))

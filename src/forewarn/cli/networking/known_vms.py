@@ -1,0 +1,57 @@
+"""Which VMs the network of this machine is for, whether or not a service runs."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+from forewarn.config.settings import Settings
+from forewarn.core.errors import ForewarnError, Unavailable
+from forewarn.core.fleet import Fleet
+from forewarn.core.model import Vm
+
+
+def known_vms(settings: Settings, tell: Callable[[str], None]) -> tuple[Vm, ...]:
+    """Return the VMs of the running service; where none runs, those on record and those of the fleet file."""
+    from forewarn.control.client import ControlClient
+
+    try:
+        with ControlClient.local(settings.data) as client:
+            return tuple(vm for page in client.declared() for vm in page.vms)
+    except Unavailable:
+        vms = recorded_vms(settings, tell)
+    if not vms and not settings.fleet:
+        tell(f"no service runs in {settings.data}, and the settings name no fleet file: no VM is guarded yet")
+    return vms
+
+
+def recorded_vms(settings: Settings, tell: Callable[[str], None]) -> tuple[Vm, ...]:
+    """Return the VMs that a start of the service would find: those of its journal, and new ones of the fleet file."""
+    return recorded(settings, tell)[0]
+
+
+def recorded(settings: Settings, tell: Callable[[str], None]) -> tuple[tuple[Vm, ...], tuple[str, ...]]:
+    """Return the VMs that a start of the service would find, and the names of the hosts."""
+    from forewarn.fleetfile.parser import read_fleet_file
+
+    vms: dict[str, Vm] = {}
+    hosts: dict[str, object] = {}
+    if settings.fleet:
+        wished = read_fleet_file(settings.fleet)
+        vms, hosts = dict(wished.vms), dict(wished.hosts)
+    try:
+        if fleet := _in_journal(settings.data):
+            vms, hosts = vms | fleet.vms, hosts | fleet.hosts
+    except (ForewarnError, OSError) as error:
+        tell(f"VMs that were added at run time are not known: {error}")
+    return tuple(vms.values()), tuple(hosts)
+
+
+def _in_journal(directory: Path) -> Fleet | None:
+    from forewarn.journal.sqlite import database
+    from forewarn.journal.sqlite.recovery import recover
+
+    place = directory / database.NAME
+    if not place.exists():
+        return None
+    database.recognise(place)
+    with database.reading(place) as connection:
+        return recover(connection, directory).fleet

@@ -1,0 +1,84 @@
+"""Tells the log about trouble once, not at each attempt."""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from forewarn.client.endpoint_problem import shorten
+from forewarn.wire.azure_names import show_id
+
+if TYPE_CHECKING:
+    import logging
+
+    from forewarn.wire.document import UnreadableEvent
+
+_FORGET = 60.0
+"""Seconds without trouble after which the same trouble is news again."""
+_MOST_TOLD = 10
+"""Different troubles that are logged until the service is well for a while: it could make up ever new ones."""
+_MOST_EVENTS = 10
+"""Unreadable events of one document that are named; the rest is counted."""
+
+
+class ProblemLog:
+    """One warning when trouble begins or becomes another, one line when it is over."""
+
+    def __init__(self, seconds: Callable[[], float]) -> None:
+        self._seconds = seconds
+        self._told: set[str] = set()
+        self._last = 0.0
+        self._is_warned = False
+        self.present = ""
+        """The present trouble as a sentence; empty while all is well."""
+        self._unreadable: frozenset[UnreadableEvent] = frozenset()
+        self._recoveries = 0
+
+    def recovery(self) -> Callable[[], bool]:
+        """Return what tells whether trouble has ended since now, for any call of the client."""
+        seen = self._recoveries
+        return lambda: self._recoveries != seen
+
+    def begin(self, kind: str, sentence: str) -> None:
+        """Hear of trouble; one that was logged already, also before another one, is not logged again."""
+        now = self._seconds()
+        if not self.present and now - self._last > _FORGET:
+            self._told.clear()
+        self._last = now
+        self.present = sentence
+        if kind in self._told or len(self._told) > _MOST_TOLD:
+            return
+        self._told.add(kind)
+        self._is_warned = True
+        if len(self._told) > _MOST_TOLD:
+            _logger().warning("%s; asking again, and further troubles are not logged", sentence)
+        else:
+            _logger().warning("%s; asking again", sentence)
+
+    def over(self) -> None:
+        """Hear that all is well."""
+        if not self.present:
+            return
+        self._last = self._seconds()
+        self.present = ""
+        self._recoveries += 1
+        if self._is_warned:
+            self._is_warned = False
+            _logger().info("the service answers again")
+
+    def ignored(self, unreadable: "tuple[UnreadableEvent, ...]") -> None:
+        """Warn once of each event that cannot be read, for as long as it is shown."""
+        news = [event for event in dict.fromkeys(unreadable) if event not in self._unreadable]
+        self._unreadable = frozenset(unreadable)
+        for event in news[:_MOST_EVENTS]:
+            _logger().warning(
+                "the entry of event %s cannot be read and is ignored: %s",
+                shorten(show_id(event.id)) or "(no id)",
+                shorten(event.reason),
+            )
+        if len(news) > _MOST_EVENTS:
+            _logger().warning("%d more entries cannot be read and are ignored", len(news) - _MOST_EVENTS)
+
+
+def _logger() -> "logging.Logger":
+    import logging  # noqa: PLC0415 - it costs more than all the rest of a client that has nothing to complain about
+
+    return logging.getLogger("forewarn.client")

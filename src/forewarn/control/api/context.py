@@ -1,0 +1,139 @@
+"""What the routes of the control API work with, and who asks."""
+
+from collections.abc import Callable
+from datetime import datetime
+from typing import Any, Protocol, cast
+
+import msgspec
+from litestar.connection import ASGIConnection
+from litestar.di import NamedDependency
+from litestar.types import Scope
+
+from forewarn.control.api.idempotency import KeyLocks
+from forewarn.control.api.paging import NameIndex
+from forewarn.control.bodies import DeliveryReceipt, ListenerView
+from forewarn.control.notifications.delivery_status import DeliveryStatus
+from forewarn.control.server.authentication import Authenticator
+from forewarn.control.server.change_stream import ChangeStream
+from forewarn.control.server.drain_planner import DrainPlanner
+from forewarn.control.server.event_archive import EventArchive
+from forewarn.control.server.operations import OperationViews
+from forewarn.control.views import LastAsked
+from forewarn.core.access import Principal
+from forewarn.core.credentials import Role, Subscription
+from forewarn.core.fleet import Fleet
+from forewarn.core.model import Caller
+from forewarn.journal.port import Journal
+from forewarn.node.driver import SupportsCapacity
+from forewarn.node.node import Node
+
+
+class Peer(msgspec.Struct, frozen=True):
+    """The user at the other end of the unix socket."""
+
+    caller: Caller
+    uid: int
+
+
+PEER = "forewarn.peer"
+"""Under which a connection through the unix socket says who is at its other end."""
+_PRINCIPAL = "forewarn.bearer"
+
+
+class Deliveries(Protocol):
+    """Whoever tells subscribers."""
+
+    def check(self, subscription: Subscription) -> None:
+        """Refuse a subscriber that nothing can be delivered to with the settings as they are."""
+
+    def delivery_of(self, subscription: str) -> DeliveryStatus:
+        """Say whether messages get through."""
+
+    async def send_test(self, subscription: Subscription) -> DeliveryReceipt:
+        """Send a message that says it is a test; raise ForewarnError that says why it did not arrive."""
+
+
+class ApiContext:
+    """The parts behind the routes."""
+
+    def __init__(
+        self,
+        node: Node,
+        journal: Journal,
+        last_asked: LastAsked,
+        *,
+        moves_live: bool = False,
+        moves_to_host: bool = False,
+        switches: bool = False,
+        capacity: SupportsCapacity | None = None,
+        metrics: Callable[[], bytes] | None = None,
+        deliveries: Deliveries | None = None,
+    ) -> None:
+        self.node = node
+        self.journal = journal
+        self.last_asked = last_asked
+        self.metrics = metrics
+        self.listeners: Callable[[], tuple[ListenerView, ...]] | None = None
+        self.deliveries = deliveries
+        self.operations = OperationViews(
+            node, last_asked, moves_live=moves_live, moves_to_host=moves_to_host, switches=switches
+        )
+        self.drains = DrainPlanner(node, capacity)
+        self.record = EventArchive(node, journal)
+        self.locks = KeyLocks()
+        self.names = NameIndex(node)
+        self.changes = ChangeStream(node, journal)
+        self.authenticator = Authenticator(node.clock.now, node.clock.seconds)
+
+    async def follow(self) -> None:
+        """Begin to follow what is committed, from the fleet as it is at that moment."""
+
+        def begin(fleet: Fleet) -> None:
+            for listener, label in ((self.names, "Names"), (self.changes, "Changes")):
+                listener.load(fleet)
+                self.node.feed.subscribe(listener, label)
+
+        await self.node.look(begin)
+
+    def now(self) -> datetime:
+        return self.node.clock.now()
+
+
+ContextDependency = NamedDependency[ApiContext]
+"""What a route is handed to work with."""
+PrincipalDependency = NamedDependency[Principal]
+"""Who asks, as a route is handed it."""
+
+
+def authenticate(connection: ASGIConnection[Any, Any, Any, Any]) -> Principal:
+    """Find out who asks: the user at the other end of the unix socket, or whoever a token says."""
+    context = context_of(connection.scope)
+    peer = connection.scope["state"].get(PEER)
+    if isinstance(peer, Peer):
+        principal = Principal(peer.caller, Role.OPERATOR, uid=peer.uid)
+    else:
+        client = connection.client
+        principal = context.authenticator.authenticate(
+            context.node.fleet, connection.headers.get("authorization", ""), client.host if client else ""
+        )
+    connection.scope["state"][_PRINCIPAL] = principal
+    return principal
+
+
+def context_of(scope: Scope) -> ApiContext:
+    return cast("ApiContext", scope["app"].state.context)
+
+
+def principal_of(scope: Scope) -> Principal:
+    """Return who sends a request that was let in."""
+    return cast("Principal", scope["state"][_PRINCIPAL])
+
+
+def provide_context(scope: Scope) -> ApiContext:
+    """Hand a route what it works with."""
+    return context_of(scope)
+
+
+def provide_principal(scope: Scope) -> Principal:
+    """Hand a route who asks."""
+    return principal_of(scope)

@@ -1,0 +1,32 @@
+"""What the API says about itself: the OpenAPI document, and a page to read it on."""
+
+import asyncio
+from typing import Any
+
+import msgspec
+from litestar import MediaType, Request, Response, Router
+
+from forewarn.control.api.openapi import describe
+from forewarn.control.api.reference_page import render
+from forewarn.control.api.routing import reads
+
+_POLICY = "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'"
+_PAGE_HEADERS = {"Content-Security-Policy": _POLICY, "X-Content-Type-Options": "nosniff"}
+
+
+@reads("/openapi.json", None, summary="The OpenAPI document", tags=("Service",), include_in_schema=False)
+async def openapi(request: Request[Any, Any, Any]) -> Response[bytes]:
+    """Hand out the OpenAPI document; needs no token."""
+    # It is made once, beside the event loop: VMs are not to wait for it.
+    document = await asyncio.to_thread(describe, request.app)
+    return Response(msgspec.json.encode(document), media_type=MediaType.JSON)
+
+
+@reads("/", None, summary="The reference", tags=("Service",), include_in_schema=False)
+async def reference(request: Request[Any, Any, Any]) -> Response[str]:
+    """Show the OpenAPI document as a page; needs no token."""
+    page = await asyncio.to_thread(lambda: render(describe(request.app)))
+    return Response(page, media_type=MediaType.HTML, headers=_PAGE_HEADERS)
+
+
+openapi_routes = Router("/", route_handlers=[openapi, reference])

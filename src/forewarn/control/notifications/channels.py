@@ -1,0 +1,146 @@
+"""How each kind of subscriber is reached. A courier works in a thread, and one call of it delivers one message."""
+
+import smtplib
+import ssl
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from typing import Protocol
+from urllib.parse import quote
+
+from forewarn.config.settings import MailSettings
+from forewarn.control.notifications.http_post import NotDelivered, post
+from forewarn.control.notifications.mail import MailServer, mail_of
+from forewarn.control.notifications.notification import CLOUD_EVENTS, Notification, cloud_event
+from forewarn.control.notifications.slack import slack_body
+from forewarn.control.notifications.teams import teams_body
+from forewarn.core.credentials import Subscription, SubscriptionKind
+from forewarn.core.errors import ForewarnError
+from forewarn.signature import sign
+
+_JSON = "application/json; charset=utf-8"
+
+
+class Channel(Protocol):
+    """Delivers to one subscriber."""
+
+    def deliver(self, message: Notification) -> str:
+        """Return what the receiver said once it has taken the message; raise NotDelivered otherwise.
+
+        It takes a bounded time. A message may be delivered again, and is then the same.
+        """
+
+
+class Channels:
+    """Finds the courier of a subscription."""
+
+    def __init__(
+        self,
+        mail: MailSettings,
+        origin: str,
+        now: Callable[[], datetime],
+        timeout: float = 10.0,
+        tls: ssl.SSLContext | None = None,
+    ) -> None:
+        self._origin = origin
+        """The name of this service: what its messages come from."""
+        self._now = now
+        self._web = _HttpSender(timeout, tls or ssl.create_default_context())
+        self._timeout = timeout
+        self.set_mail(mail)
+
+    def set_mail(self, mail: MailSettings) -> None:
+        """Send mail by another server; couriers that were handed out keep theirs."""
+        self._mail_server = MailServer(mail, self._timeout, self._web.tls)
+
+    @property
+    def sends_mail(self) -> bool:
+        return bool(self._mail_server.host)
+
+    def channel_for(self, subscription: Subscription) -> Channel:
+        target = subscription.target
+        match subscription.kind:
+            case SubscriptionKind.WEBHOOK:
+                return _WebhookChannel(
+                    self._web, target, subscription.secret, f"urn:forewarn:{self._name}", self._now
+                )
+            case SubscriptionKind.SLACK:
+                return _ChatChannel(self._web, target, slack_body)
+            case SubscriptionKind.TEAMS:
+                return _ChatChannel(self._web, target, teams_body)
+            case SubscriptionKind.MAIL:
+                return _MailChannel(self._mail_server, target, self._name)
+
+    @property
+    def _name(self) -> str:
+        return quote(self._origin, safe="") or "localhost"
+
+
+class _HttpSender:
+    """How the web is reached."""
+
+    def __init__(self, timeout: float, tls: ssl.SSLContext) -> None:
+        self.tls = tls
+        self._timeout = timeout
+
+    def post(self, url: str, body: bytes, headers: Mapping[str, str]) -> str:
+        return post(url, body, headers, self._timeout, self.tls)
+
+
+class _WebhookChannel:
+    """Posts CloudEvents, signed."""
+
+    def __init__(self, web: _HttpSender, url: str, secret: str, source: str, now: Callable[[], datetime]) -> None:
+        self._web = web
+        self._url = url
+        self._secret = secret
+        self._source = source
+        self._now = now
+
+    def deliver(self, message: Notification) -> str:
+        body = cloud_event(message, self._source)
+        headers = {"Content-Type": CLOUD_EVENTS}
+        if self._secret:
+            try:
+                headers |= sign(self._secret, message.id, self._now(), body)
+            except ForewarnError as error:
+                raise NotDelivered(str(error)) from None
+        return self._web.post(self._url, body, headers)
+
+
+class _ChatChannel:
+    """Posts to a channel where people read."""
+
+    def __init__(self, web: _HttpSender, url: str, body: Callable[[Notification], bytes]) -> None:
+        self._web = web
+        self._url = url
+        self._body = body
+
+    def deliver(self, message: Notification) -> str:
+        return self._web.post(self._url, self._body(message), {"Content-Type": _JSON})
+
+
+class _MailChannel:
+    """Sends mail to one person."""
+
+    def __init__(self, server: MailServer, recipient: str, origin: str) -> None:
+        self._server = server
+        self._recipient = recipient
+        self._origin = origin
+
+    def deliver(self, message: Notification) -> str:
+        try:
+            self._server.send(mail_of(message, self._server.sender, self._recipient, self._origin))
+        except smtplib.SMTPRecipientsRefused as error:
+            code, said = next(iter(error.recipients.values()), (0, b""))
+            raise NotDelivered(f"the mail server refused {self._recipient}: {code} {_text(said)}") from None
+        except smtplib.SMTPResponseException as error:
+            raise NotDelivered(f"the mail server answered {error.smtp_code} {_text(error.smtp_error)}") from None
+        except (OSError, smtplib.SMTPException, ValueError) as error:
+            raise NotDelivered(f"no mail could be sent: {error}") from None
+        except ForewarnError as error:
+            raise NotDelivered(str(error)) from None
+        return "the mail server took the mail"
+
+
+def _text(said: bytes | str) -> str:
+    return said.decode(errors="replace") if isinstance(said, bytes) else said

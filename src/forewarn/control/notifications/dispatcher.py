@@ -1,0 +1,238 @@
+"""Tells everybody who subscribed, and has recorded how far each was told.
+
+A subscriber is told everything at least once: what was delivered in the last seconds before a crash is delivered
+again. Records are made some seconds after a delivery for all subscribers together, and rarely where nothing was to be
+delivered; a record of its own making moves nobody, so that an idle service writes nothing.
+"""
+
+import asyncio
+import logging
+import socket
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
+from random import Random
+from typing import assert_never
+from uuid import uuid4
+
+from forewarn.clocks import Timer
+from forewarn.config.settings import MailSettings
+from forewarn.control.bodies import DeliveryReceipt
+from forewarn.control.notifications.channels import Channels
+from forewarn.control.notifications.delivery_status import DeliveryStatus
+from forewarn.control.notifications.http_post import NotDelivered
+from forewarn.control.notifications.journal_follower import JournalFollower
+from forewarn.control.notifications.notification import make_test_notification
+from forewarn.control.notifications.recent_entries import RecentEntries
+from forewarn.control.notifications.worker import DeliveryWorker
+from forewarn.core.commands import RecordDelivered
+from forewarn.core.credentials import Subscription, SubscriptionKind
+from forewarn.core.errors import ForewarnError, Refused, Unavailable
+from forewarn.core.facts import (
+    ClockStepped,
+    Delivered,
+    EnrolmentFact,
+    Entry,
+    EventFact,
+    Fetched,
+    FleetFact,
+    ObservationRecorded,
+    SubscriptionRemoved,
+    SubscriptionSet,
+    TokenCreated,
+    TokenRevoked,
+)
+from forewarn.core.fleet import Fleet
+from forewarn.core.model import NODE, Event
+from forewarn.journal.port import Journal
+from forewarn.node.feed import Commit
+from forewarn.node.node import Node
+
+log = logging.getLogger(__name__)
+
+_RECORD_SOON = timedelta(seconds=5)
+_RECORD_RARELY = timedelta(hours=1)
+_STOP_TIMEOUT = 5.0
+"""Seconds that deliveries under way may take when the service stops."""
+
+
+class Dispatcher:
+    """One worker for each subscription."""
+
+    def __init__(
+        self, node: Node, journal: Journal, mail: MailSettings, *, origin: str = "", timeout: float = 10.0
+    ) -> None:
+        self._node = node
+        self._journal = journal
+        self._channels = Channels(mail, origin or socket.gethostname(), node.clock.now, timeout)
+        self._threads = ThreadPoolExecutor(32, thread_name_prefix="courier")
+        self._random = Random()  # noqa: S311 - it spreads retries, it guards nothing
+        self._recent_entries = RecentEntries()
+        self._known: dict[str, Event] = {}
+        self._workers: dict[str, DeliveryWorker] = {}
+        self._ending: set[asyncio.Task[None]] = set()
+        self._timer: Timer | None = None
+        self._rings_at: float | None = None
+        self._recording: asyncio.Task[None] | None = None
+        self._is_stopped = False
+
+    @property
+    def is_idle(self) -> bool:
+        """Tell whether everybody waits for nothing but the clock and new facts."""
+        return self._recording is None and not self._ending and all(each.is_idle for each in self._workers.values())
+
+    def load(self, fleet: Fleet) -> None:
+        self._recent_entries.begin(self._node.revision)
+        self._known.clear()
+        if fleet.subscriptions:
+            self._known.update(fleet.events)
+        for id_ in self._workers.keys() - fleet.subscriptions.keys():
+            self._drop(id_)
+        for subscription in fleet.subscriptions.values():
+            worker = self._workers.get(subscription.id)
+            if worker and _is_same(worker.subscription, subscription):
+                worker.wake()
+            else:
+                self._take(subscription)
+
+    def publish(self, commit: Commit) -> None:
+        self._follow(commit.entries)
+        for entry in commit.entries:
+            for fact in entry.facts:
+                match fact:
+                    case SubscriptionSet(subscription=subscription):
+                        self._known.update(commit.fleet.events)
+                        self._take(subscription)
+                    case SubscriptionRemoved(subscription=id_):
+                        self._drop(id_)
+                    case ClockStepped():
+                        for worker in self._workers.values():
+                            worker.forget_times()
+                    case TokenCreated() | TokenRevoked() | Delivered() | Fetched() | ObservationRecorded():
+                        pass
+                    case _ if isinstance(fact, (EventFact, FleetFact, EnrolmentFact)):
+                        pass
+                    case _:
+                        assert_never(fact)
+
+    def check(self, subscription: Subscription) -> None:
+        """Refuse a subscriber by mail where no mail server is set."""
+        if subscription.kind is SubscriptionKind.MAIL and not self._channels.sends_mail:
+            raise Refused(
+                f"no mail can be sent to {subscription.target}: no mail server is set; write host and sender"
+                " in [mail] of forewarn.toml, and reload the service"
+            )
+
+    def delivery_of(self, subscription: str) -> DeliveryStatus:
+        """Say whether messages get through to a subscriber, and how many wait."""
+        worker = self._workers.get(subscription)
+        return worker.delivery if worker else DeliveryStatus()
+
+    def deliveries(self) -> dict[str, DeliveryStatus]:
+        """Say how it stands with every subscriber."""
+        return {id_: worker.delivery for id_, worker in self._workers.items()}
+
+    async def send_test(self, subscription: Subscription) -> DeliveryReceipt:
+        """Send a message that says it is a test; raise Unavailable that says why it did not arrive.
+
+        A subscriber whom it reaches is told at once what waits for it.
+        """
+        message = make_test_notification(uuid4().hex, self._node.clock.now(), subscription.name)
+        deliver = self._channels.channel_for(subscription).deliver
+        try:
+            said = await asyncio.get_running_loop().run_in_executor(self._threads, deliver, message)
+        except NotDelivered as error:
+            raise Unavailable(f"the test message did not arrive: {error}") from None
+        if worker := self._workers.get(subscription.id):
+            worker.resume()
+        return DeliveryReceipt(detail=said)
+
+    def set_mail(self, mail: MailSettings) -> None:
+        """Send mail by another server; what waits for subscribers by mail is tried anew at once."""
+        self._channels.set_mail(mail)
+        for worker in list(self._workers.values()):
+            if worker.subscription.kind is SubscriptionKind.MAIL:
+                self._take(worker.subscription)
+
+    async def stop(self) -> None:
+        """Let deliveries under way end, for a moment, and record how far everybody was told."""
+        self._is_stopped = True
+        if self._timer:
+            self._timer.cancel()
+        await asyncio.gather(*(worker.stop(_STOP_TIMEOUT) for worker in self._workers.values()), *self._ending)
+        if self._recording:
+            await self._recording
+        await self._record()
+        self._threads.shutdown(wait=False, cancel_futures=True)
+
+    def _follow(self, entries: Sequence[Entry]) -> None:
+        if not self._workers:
+            self._recent_entries.begin(entries[-1].revision)
+            return
+        before = self._recent_entries.head
+        if self._recent_entries.extend(entries):
+            for worker in self._workers.values():
+                worker.wake()
+            return
+        is_news = not all(isinstance(fact, Delivered) for entry in entries for fact in entry.facts)
+        for worker in self._workers.values():
+            worker.skip_entries(before, self._recent_entries.head)
+            worker.has_news |= is_news
+        if is_news:
+            self._expect_record(False)
+
+    def _take(self, subscription: Subscription) -> None:
+        """Begin to tell somebody, or begin anew where it is now told otherwise."""
+        before = self._workers.get(subscription.id)
+        told = max(subscription.told, before.told if before else 0)
+        self._drop(subscription.id)
+        follower = JournalFollower(self._node, self._journal, self._recent_entries, self._known, told)
+        channel = self._channels.channel_for(subscription)
+        self._workers[subscription.id] = DeliveryWorker(
+            subscription, follower, channel, self._node.clock, self._threads, self._random, self._expect_record
+        )
+
+    def _drop(self, id_: str) -> None:
+        if worker := self._workers.pop(id_, None):
+            ending = asyncio.create_task(worker.stop())
+            self._ending.add(ending)
+            ending.add_done_callback(self._ending.discard)
+
+    def _expect_record(self, is_soon: bool) -> None:  # noqa: FBT001 - it is called with a literal only
+        wait = _RECORD_SOON if is_soon else _RECORD_RARELY
+        when = self._node.clock.seconds() + wait.total_seconds()
+        if self._is_stopped or (self._rings_at is not None and self._rings_at <= when):
+            return
+        if self._timer:
+            self._timer.cancel()
+        self._rings_at = when
+        self._timer = self._node.clock.call_later(wait, self._ring)
+
+    def _ring(self) -> None:
+        self._timer = self._rings_at = None
+        self._recording = asyncio.create_task(self._record())
+
+    async def _record(self) -> None:
+        news = {id_: worker for id_, worker in self._workers.items() if worker.has_news}
+        told = {id_: worker.told for id_, worker in news.items() if worker.told > worker.recorded}
+        for worker in news.values():
+            worker.has_news = False
+        try:
+            if told:
+                await self._node.submit(RecordDelivered(id=uuid4().hex, by=NODE, revisions=told))
+        except ForewarnError as error:
+            log.warning("how far subscribers were told was not recorded", extra={"fields": {"reason": str(error)}})
+            self._recording = None
+            for worker in news.values():
+                worker.has_news = True
+            self._expect_record(True)
+            return
+        for id_, revision in told.items():
+            news[id_].recorded = revision
+        self._recording = None
+
+
+def _is_same(one: Subscription, other: Subscription) -> bool:
+    """Tell whether two are the same but for how far they were told."""
+    names = (name for name in one.__struct_fields__ if name != "told")
+    return all(getattr(one, name) == getattr(other, name) for name in names)

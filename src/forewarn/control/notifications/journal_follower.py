@@ -1,0 +1,127 @@
+"""Follows the journal from one revision on, and makes messages of what it reads.
+
+A fact names its event by the id alone, and a finished event has left the fleet. What it was is remembered from its
+announcement while it lives; for an event that was announced before, or was forgotten because too many live at once,
+its history is read up to here.
+"""
+
+import logging
+from collections import OrderedDict
+from collections.abc import Iterable, Mapping
+
+from forewarn.control.notifications.notification import (
+    Notification,
+    event_after,
+    event_id,
+    gap_notification,
+    notification_of,
+    removal_notifications,
+)
+from forewarn.control.notifications.recent_entries import RecentEntries
+from forewarn.core.facts import Entry, EventCreated, EventEnded, EventFact
+from forewarn.core.model import Event
+from forewarn.journal.port import Journal
+from forewarn.node.node import Node
+from forewarn.wire.azure_names import show_id
+
+log = logging.getLogger(__name__)
+
+_BATCH = 100
+_REMEMBERED = 5_000
+
+
+class JournalFollower:
+    """A place in the journal, and the unfinished events as they stood there."""
+
+    def __init__(
+        self, node: Node, journal: Journal, recent_entries: RecentEntries, known: Mapping[str, Event], position: int
+    ) -> None:
+        self._node = node
+        self._journal = journal
+        self._recent_entries = recent_entries
+        self._known = known
+        """Events whose announcement the journal may no longer hold."""
+        self._events: OrderedDict[str, Event] = OrderedDict()
+        self.position = position
+
+    @property
+    def is_behind(self) -> bool:
+        return self.position < self._recent_entries.head
+
+    def skip_entries(self, before: int, after: int) -> None:
+        """Leave entries out that are about no event, where they are just what comes next."""
+        if self.position == before:
+            self.position = after
+
+    def fork(self) -> "JournalFollower":
+        """Return another one at the same place, that goes on by itself."""
+        other = JournalFollower(self._node, self._journal, self._recent_entries, self._known, self.position)
+        other._events = self._events.copy()
+        return other
+
+    async def read(self) -> list[Notification]:
+        """Go on by some entries; return what there is to tell of them."""
+        begin = self.position
+        messages: list[Notification] = []
+        if self._recent_entries.reaches(begin):
+            entries, end = self._recent_entries.after(begin, _BATCH)
+        else:
+            head = self._recent_entries.head
+            entries = await self._node.read(lambda: list(self._journal.entries(begin, _BATCH)))
+            first = entries[0].revision if entries else head + 1
+            end = entries[-1].revision if entries else head
+            if first > begin + 1:
+                messages.append(
+                    gap_notification(begin + 1, first - 1, entries[0].at if entries else self._node.clock.now())
+                )
+        await self._recall(entries, begin)
+        messages.extend(self._told(entries))
+        while len(self._events) > _REMEMBERED:  # not before: these entries may be about more
+            self._events.popitem(last=False)
+        self.position = end
+        return messages
+
+    async def _recall(self, entries: Iterable[Entry], position: int) -> None:
+        """Remember what the events of these entries were, as far as they were announced before them."""
+        born = {fact.event.id for entry in entries for fact in entry.facts if isinstance(fact, EventCreated)}
+        ids = {id_ for entry in entries for fact in entry.facts if (id_ := event_id(fact))}
+        unknown = ids - born - self._events.keys()
+        if not unknown:
+            return
+
+        def look() -> dict[str, list[Entry]]:
+            return {id_: self._journal.history(f"event:{id_}", before=position + 1) for id_ in unknown}
+
+        for id_, history in (await self._node.read(look)).items():
+            event = self._known.get(id_)
+            for entry in history:
+                for fact in entry.facts:
+                    if isinstance(fact, EventFact) and event_id(fact) == id_:
+                        event = event_after(event, fact)
+            if event is not None:
+                self._remember(event)
+
+    def _told(self, entries: Iterable[Entry]) -> Iterable[Notification]:
+        for entry in entries:
+            for number, fact in enumerate(entry.facts):
+                if not isinstance(fact, EventFact):
+                    yield from removal_notifications(entry, number)
+                    continue
+                id_ = event_id(fact)
+                event = event_after(self._events.get(id_), fact)
+                if event is None:
+                    log.warning(
+                        "no notice of an event is sent: the journal no longer holds the event",
+                        extra={"fields": {"event": show_id(id_)}},
+                    )
+                    continue
+                if isinstance(fact, EventEnded):
+                    del self._events[id_]
+                else:
+                    self._remember(event)
+                if message := notification_of(entry, number, event):
+                    yield message
+
+    def _remember(self, event: Event) -> None:
+        self._events[event.id] = event
+        self._events.move_to_end(event.id)

@@ -1,0 +1,71 @@
+"""A message as a mail, and how it is handed to the mail server."""
+
+import smtplib
+import ssl
+from email.message import EmailMessage
+from email.policy import EmailPolicy
+from email.utils import format_datetime
+
+from forewarn.config.settings import MailSettings
+from forewarn.control.notifications.notification import Notification
+from forewarn.control.notifications.wording import headline, particulars
+from forewarn.core.errors import BadInput
+
+_POLICY = EmailPolicy(max_line_length=200)
+"""Lines longer than what is usual and shorter than what is allowed: a subject stays on one."""
+
+
+def mail_of(message: Notification, sender: str, recipient: str, origin: str) -> EmailMessage:
+    """Write the mail; mails about one event belong to one conversation, and one that comes twice bears one id."""
+    mail = EmailMessage(_POLICY)
+    mail["From"] = sender
+    mail["To"] = recipient
+    mail["Subject"] = f"[Forewarn] {_line(headline(message))}"
+    mail["Date"] = format_datetime(message.at)
+    mail["Message-ID"] = f"<{message.id}@{origin}>"
+    if message.event:
+        mail["References"] = f"<{message.event.id}@{origin}>"
+    mail["Auto-Submitted"] = "auto-generated"  # nobody's absence is to be answered
+    lines = (f"{name + ':':<13}{_line(said)}" for name, said in particulars(message))
+    mail.set_content(f"{headline(message)}.\n\n" + "\n".join(lines) + "\n")
+    return mail
+
+
+class MailServer:
+    """The server that takes mail to its recipients."""
+
+    def __init__(self, settings: MailSettings, timeout: float, tls: ssl.SSLContext) -> None:
+        self._settings = settings
+        self._timeout = timeout
+        self._tls = tls
+
+    @property
+    def host(self) -> str:
+        return self._settings.host
+
+    @property
+    def sender(self) -> str:
+        return self._settings.sender
+
+    def send(self, mail: EmailMessage) -> None:
+        """Hand one mail over; raise what smtplib or the network says."""
+        settings = self._settings
+        if not settings.host:
+            raise BadInput("no mail server is set; write [mail] with host and sender in forewarn.toml")
+        with self._connect() as server:
+            if settings.tls == "starttls":
+                server.starttls(context=self._tls)
+            if settings.user and settings.password_file:
+                server.login(settings.user, settings.password_file.read_text(encoding="utf-8").strip())
+            server.send_message(mail)
+
+    def _connect(self) -> smtplib.SMTP:
+        host, port = self._settings.host, self._settings.port
+        if self._settings.tls == "tls":
+            return smtplib.SMTP_SSL(host, port, timeout=self._timeout, context=self._tls)
+        return smtplib.SMTP(host, port, timeout=self._timeout)
+
+
+def _line(text: str) -> str:
+    """Keep a text from becoming several lines, or several headers."""
+    return " ".join(text.split())

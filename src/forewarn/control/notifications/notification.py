@@ -1,0 +1,240 @@
+"""What there is to tell: one message for each fact of an event's life, and its body after CloudEvents 1.0.
+
+    fact              type
+    Announced         io.forewarn.event.scheduled
+    Approved          io.forewarn.event.approved
+    Postponed         io.forewarn.event.postponed
+    BroughtForward    io.forewarn.event.advanced
+    Started(AtOnce)   io.forewarn.event.started
+    Completed         io.forewarn.event.completed
+    Failed            io.forewarn.event.failed
+    Canceled          io.forewarn.event.canceled
+    FleetChanged      io.forewarn.vm.removed, for each group that VMs were removed from
+
+The id of a message is made of the revision and the number of its fact: told again, it is the same.
+"""
+
+from collections.abc import Iterator
+from datetime import datetime
+from enum import StrEnum
+from typing import assert_never
+
+import msgspec
+from msgspec.structs import replace
+
+from forewarn.core import lifecycle
+from forewarn.core.credentials import Subscription
+from forewarn.core.facts import (
+    Announced,
+    AnyFact,
+    Approved,
+    BroughtForward,
+    Canceled,
+    ClockStepped,
+    Completed,
+    Entry,
+    EventChanged,
+    EventFact,
+    Failed,
+    Fetched,
+    FleetChanged,
+    NonEventFact,
+    Postponed,
+    Started,
+    StartedAtOnce,
+)
+from forewarn.core.model import Event, EventStatus
+from forewarn.wire.azure_names import show_id
+from forewarn.wire.notification_json import make_notification_event
+
+CLOUD_EVENTS = "application/cloudevents+json; charset=utf-8"
+
+_ENDS = {
+    Completed: EventStatus.COMPLETED,
+    Failed: EventStatus.FAILED,
+    Canceled: EventStatus.CANCELED,
+}
+
+
+class NotificationType(StrEnum):
+    """What a message is about, as CloudEvents spells it."""
+
+    SCHEDULED = "io.forewarn.event.scheduled"
+    APPROVED = "io.forewarn.event.approved"
+    POSTPONED = "io.forewarn.event.postponed"
+    ADVANCED = "io.forewarn.event.advanced"
+    STARTED = "io.forewarn.event.started"
+    COMPLETED = "io.forewarn.event.completed"
+    FAILED = "io.forewarn.event.failed"
+    CANCELED = "io.forewarn.event.canceled"
+    VM_REMOVED = "io.forewarn.vm.removed"
+    MISSED = "io.forewarn.missed"
+    TEST = "io.forewarn.test"
+
+
+_TYPES = {
+    Announced: NotificationType.SCHEDULED,
+    StartedAtOnce: NotificationType.STARTED,
+    Approved: NotificationType.APPROVED,
+    Postponed: NotificationType.POSTPONED,
+    BroughtForward: NotificationType.ADVANCED,
+    Started: NotificationType.STARTED,
+    Completed: NotificationType.COMPLETED,
+    Failed: NotificationType.FAILED,
+    Canceled: NotificationType.CANCELED,
+}
+
+
+class Notification(msgspec.Struct, frozen=True):
+    """One thing to tell."""
+
+    id: str
+    type: NotificationType
+    revision: int
+    at: datetime
+    by: str = ""
+    reason: str = ""
+    event: Event | None = None
+    """The event as the fact left it; none when the message is about VMs, or about the messages themselves."""
+    group: str = ""
+    """The group that VMs were removed from."""
+    vms: tuple[str, ...] = ()
+
+    @property
+    def ordering_key(self) -> str:
+        """What messages are kept in order by: the event, or nothing but itself."""
+        return self.event.id if self.event else self.id
+
+
+def event_after(event: Event | None, fact: EventFact) -> Event | None:
+    """Return the event as the fact left it, with how it ended; None when it is not known."""
+    match fact:
+        case Announced(event=born) | StartedAtOnce(event=born):
+            return born
+        case Completed() | Failed() | Canceled():
+            return replace(event, status=_ENDS[type(fact)]) if event else None
+        case _:
+            return lifecycle.after(event, fact) if event else None
+
+
+def event_id(fact: AnyFact) -> str:
+    """Return the id of the event that a fact is about; nothing when it is about none, or about many."""
+    match fact:
+        case Announced(event=Event(id=id_)) | StartedAtOnce(event=Event(id=id_)):
+            return id_
+        case _ if isinstance(fact, EventChanged):
+            return fact.event
+        case _ if isinstance(fact, (Fetched, ClockStepped, NonEventFact)):
+            return ""
+        case _:
+            assert_never(fact)
+
+
+def notification_of(entry: Entry, number: int, event: Event) -> Notification | None:
+    """Return what is told of a fact of an entry, which left the event so; None when it is not told."""
+    fact = entry.facts[number]
+    type_ = _TYPES.get(type(fact))
+    if type_ is None:
+        return None
+    by = fact.by if isinstance(fact, Approved | Postponed) else entry.by
+    return Notification(f"{entry.revision}-{number}", type_, entry.revision, entry.at, str(by), _reason(fact), event)
+
+
+def is_notified(fact: AnyFact) -> bool:
+    """Tell whether a fact may be something to tell."""
+    return bool(event_id(fact)) or (isinstance(fact, FleetChanged) and bool(fact.removed_vms))
+
+
+def removal_notifications(entry: Entry, number: int) -> Iterator[Notification]:
+    """Yield what is told of a change that removed VMs: one message for each group that lost some."""
+    fact = entry.facts[number]
+    if not isinstance(fact, FleetChanged):
+        return
+    lost: dict[str, list[str]] = {}
+    gone = frozenset(fact.removed_vms)
+    for vm in fact.before_vms:
+        if vm.name in gone:
+            lost.setdefault(vm.group, []).append(vm.name)
+    for group, names in lost.items():
+        id_ = f"{entry.revision}-{number}-{group}"
+        reason = "removed from the fleet without an event"
+        yield Notification(
+            id_,
+            NotificationType.VM_REMOVED,
+            entry.revision,
+            entry.at,
+            str(entry.by),
+            reason,
+            group=group,
+            vms=tuple(names),
+        )
+
+
+def gap_notification(first: int, last: int, at: datetime) -> Notification:
+    """Return the message that the journal no longer holds what was to be told."""
+    reason = (
+        f"what happened from revision {first} to {last} was never told, and the journal no longer holds it;"
+        " read the present state anew"
+    )
+    return Notification(f"missed-{first}-{last}", NotificationType.MISSED, last, at, reason=reason)
+
+
+def make_test_notification(id: str, at: datetime, subscription: str) -> Notification:
+    """Return a message that says it is a test."""
+    reason = f"this is a test of the subscription {subscription!r}; nothing has happened"
+    return Notification(f"test-{id}", NotificationType.TEST, 0, at, reason=reason)
+
+
+def matches_subscription(message: Notification, subscription: Subscription) -> bool:
+    """Tell whether a subscriber asked for such messages."""
+    event = message.event
+    if message.group:
+        return not subscription.types and (not subscription.groups or message.group in subscription.groups)
+    return event is None or (
+        (not subscription.groups or event.group in subscription.groups)
+        and (not subscription.types or event.type in subscription.types)
+    )
+
+
+def cloud_event(message: Notification, source: str) -> bytes:
+    """Write a message as CloudEvents 1.0 has it, in structured mode."""
+    event = message.event
+    body = {
+        "specversion": "1.0",
+        "id": message.id,
+        "source": source,
+        "type": message.type,
+        **({"subject": show_id(event.id) if event else message.group} if event or message.group else {}),
+        "time": message.at,
+        "datacontenttype": "application/json",
+        "data": make_notification_event(event, message.by, message.reason) if event else _data(message),
+    }
+    return msgspec.json.encode(body)
+
+
+def _data(message: Notification) -> dict[str, object]:
+    if not message.group:
+        return {"Detail": message.reason}
+    return {"Group": message.group, "Resources": message.vms, "By": message.by, "Detail": message.reason}
+
+
+def _reason(fact: AnyFact) -> str:
+    match fact:
+        case Announced(event=event):
+            return event.reason
+        case StartedAtOnce(event=event):
+            return "; ".join(filter(None, (event.without_notice, event.reason)))
+        case Approved(counts=False):
+            return "recorded, but it does not count: each VM of the event must approve for itself"
+        case Postponed(seconds=seconds, reason=reason):
+            return f"by {seconds} s: {reason}" if reason else f"by {seconds} s"
+        case BroughtForward():
+            return "the hardware is expected to fail earlier than was announced"
+        case Started(because=because) | Canceled(because=because):
+            return because
+        case Completed(detail=detail):
+            return detail
+        case Failed(reason=reason):
+            return reason
+        case _:
+            return ""

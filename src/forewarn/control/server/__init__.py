@@ -1,0 +1,1 @@
+"""The control plane's server: sockets, authentication, and what the API reads."""

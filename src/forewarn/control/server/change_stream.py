@@ -1,0 +1,213 @@
+"""What is committed, as a stream: every fact as one message (SSE), encoded once and handed to all who listen.
+
+    id: 4711.0                      the revision, and the number of the fact in its entry
+    event: announced                the kind of fact
+    data: {"revision":4711,...}
+
+Whoever was away comes back with the id of the last message it saw, and gets what it missed from the journal. Whoever
+reads too slowly is let go of, and can come back the same way. Owners get what concerns their groups.
+"""
+
+import asyncio
+import re
+from collections import deque
+from collections.abc import AsyncIterator, Iterable
+
+import msgspec
+
+from forewarn.audit.serialization import FactSerializer
+from forewarn.core.access import Principal
+from forewarn.core.errors import BadInput
+from forewarn.core.facts import Entry, TokenRevoked
+from forewarn.core.fleet import Fleet
+from forewarn.journal.port import Journal
+from forewarn.node.feed import Commit
+from forewarn.node.node import Node
+
+_MOST_WAITING = 4 * 1024 * 1024
+"""Bytes that may wait for a listener before it counts as too slow."""
+_HEARTBEAT = 15.0
+_BATCH = 200
+_WHOLE = 2**31
+"""Behind the last fact of an entry, however many it has."""
+_ID = re.compile(r"(\d{1,18})(?:\.(\d{1,9}))?")
+_BEAT = b": still here\n\n"
+
+
+class StreamPosition(msgspec.Struct, frozen=True, order=True):
+    """A place in the stream: behind a fact of an entry."""
+
+    revision: int
+    fact: int
+
+    @classmethod
+    def read(cls, written: str) -> "StreamPosition":
+        found = _ID.fullmatch(written.strip())
+        if not found:
+            raise BadInput(f"{written!r} is no id of a change; send back the last one that came, such as 4711.0")
+        return cls(int(found[1]), int(found[2]) if found[2] else _WHOLE)
+
+
+class PositionTooOld(Exception):
+    """What follows the place that was asked for is no longer kept, or never was."""
+
+    def __init__(self, oldest: int, newest: int) -> None:
+        super().__init__(oldest, newest)
+        self.oldest = oldest
+        self.newest = newest
+
+    def message(self) -> bytes:
+        """Return the message that tells a listener to begin anew."""
+        detail = "what followed is no longer kept; read what there is, and listen from here on"
+        data = msgspec.json.encode({"oldest": self.oldest, "newest": self.newest, "detail": detail})
+        return b"id: %d\nevent: reset\ndata: %s\n\n" % (self.newest, data)
+
+
+class ChangeListener:
+    """One listener: what waits for it, and whether it is still to be served."""
+
+    def __init__(self, principal: Principal) -> None:
+        self.principal = principal
+        self._waiting: deque[bytes] = deque()
+        self._size = 0
+        self._something = asyncio.Event()
+        self.is_over = False
+
+    def put(self, message: bytes) -> None:
+        self._waiting.append(message)
+        self._size += len(message)
+        if self._size > _MOST_WAITING:
+            self.end()
+        self._something.set()
+
+    def end(self) -> None:
+        """Serve it no longer; it can come back and go on where it was."""
+        self.is_over = True
+        self._waiting.clear()
+        self._something.set()
+
+    async def take(self) -> bytes:
+        """Return what waits, once something does; a heartbeat when nothing comes for long."""
+        try:
+            async with asyncio.timeout(_HEARTBEAT):
+                await self._something.wait()
+        except TimeoutError:
+            return _BEAT
+        self._something.clear()
+        taken = b"".join(self._waiting)
+        self._waiting.clear()
+        self._size = 0
+        return taken
+
+
+class ChangeStream:
+    """Hands every commit to those who listen."""
+
+    def __init__(self, node: Node, journal: Journal) -> None:
+        self._node = node
+        self._journal = journal
+        self._serializer = FactSerializer()
+        self._listeners: set[ChangeListener] = set()
+
+    @property
+    def listeners(self) -> int:
+        """How many listen now."""
+        return len(self._listeners)
+
+    def load(self, fleet: Fleet) -> None:
+        """Begin anew: what became durable without a commit is found by those who come back."""
+        self._serializer.load(fleet)
+        self.close()
+
+    def publish(self, commit: Commit) -> None:
+        if self._listeners:
+            self._hand_out(commit)
+        self._serializer.follow(commit.entries)
+
+    def close(self) -> None:
+        """Let go of all who listen."""
+        for listener in self._listeners:
+            listener.end()
+
+    async def listen(self, principal: Principal, written: str) -> AsyncIterator[bytes]:
+        """Return what happened behind a place, and everything from now on; raise TooOld."""
+        after = StreamPosition.read(written) if written else None
+        listener = ChangeListener(principal)
+        # From here on nothing is missed: what is committed while the past is read waits.
+        self._listeners.add(listener)
+        now = self._node.revision
+        if after is not None:
+            try:
+                await self._check_kept(after, now)
+            except BaseException:
+                self._listeners.discard(listener)
+                raise
+        return self._stream(listener, after, now)
+
+    async def _stream(self, listener: ChangeListener, after: StreamPosition | None, now: int) -> AsyncIterator[bytes]:
+        try:
+            yield _BEAT
+            if after is not None:
+                async for past in self._past(listener.principal, after, now):
+                    yield past
+            while not listener.is_over and self._is_good(listener.principal):
+                yield await listener.take()
+        finally:
+            self._listeners.discard(listener)
+
+    async def _check_kept(self, after: StreamPosition, now: int) -> None:
+        first = await self._node.read(lambda: next(iter(self._journal.entries(limit=1)), None))
+        oldest = first.revision if first else now + 1
+        # Of an entry that is gone, nobody knows any more whether more facts followed in it.
+        needed = after.revision + 1 if after.fact == _WHOLE else after.revision
+        if after.revision > now or 0 < needed < oldest:
+            raise PositionTooOld(oldest, now)
+
+    async def _past(self, principal: Principal, after: StreamPosition, until: int) -> AsyncIterator[bytes]:
+        done = max(after.revision - 1, 0)
+        while done < until:
+            begin = done
+            entries = await self._node.read(lambda: list(self._journal.entries(begin, _BATCH)))  # noqa: B023
+            entries = [entry for entry in entries if entry.revision <= until]
+            if not entries:
+                return
+            groups = {} if principal.sees_all else await self._groups_of(entries)
+            messages = self._serializer.messages(entries, principal, await self._fleet(), groups)
+            yield b"".join(message for place, message in messages if StreamPosition(*place) > after)
+            done = entries[-1].revision
+
+    async def _fleet(self) -> Fleet:
+        return await self._node.look(lambda fleet: fleet)
+
+    async def _groups_of(self, entries: Iterable[Entry]) -> dict[str, str]:
+        """Find out to which groups the events of the past belong."""
+        ids = {id_ for entry in entries for fact in entry.facts if (id_ := FactSerializer.event_of(fact))}
+
+        def find() -> dict[str, str]:
+            found = {}
+            for id_ in ids:
+                group = FactSerializer.group_in(id_, self._journal.history(f"event:{id_}"))
+                if group:
+                    found[id_] = group
+            return found
+
+        return await self._node.read(find)
+
+    def _hand_out(self, commit: Commit) -> None:
+        encoded: dict[tuple[str, frozenset[str]], bytes] = {}
+        self._listeners = {listener for listener in self._listeners if not listener.is_over}
+        for listener in self._listeners:
+            principal = listener.principal
+            sight = principal.role, principal.groups
+            if sight not in encoded:
+                messages = self._serializer.messages(commit.entries, principal, commit.fleet)
+                encoded[sight] = b"".join(message for _, message in messages)
+            if encoded[sight]:
+                listener.put(encoded[sight])
+        revoked = {fact.token for entry in commit.entries for fact in entry.facts if isinstance(fact, TokenRevoked)}
+        for listener in self._listeners if revoked else ():
+            if listener.principal.token in revoked:
+                listener.end()
+
+    def _is_good(self, principal: Principal) -> bool:
+        return principal.expires_at is None or principal.expires_at > self._node.clock.now()

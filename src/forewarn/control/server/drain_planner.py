@@ -1,0 +1,68 @@
+"""Plans the drain of a host: what the driver tells of hosts and VMs goes to the planner of the rules."""
+
+from forewarn.control.views import DrainPlanView, PlacementView
+from forewarn.core.draining import check_drainable
+from forewarn.core.errors import Refused
+from forewarn.core.fleet import Fleet
+from forewarn.core.model import Host, Vm
+from forewarn.core.placement import Capacity, DrainPlan, arriving, candidates, plan_drain, running_on
+from forewarn.node.driver import SupportsCapacity
+from forewarn.node.driver_calls import ask_capacity
+from forewarn.node.node import Node
+
+_NAMED = 20
+
+
+class DrainPlanner:
+    """Makes plans; a driver that tells no capacity has VMs spread by their number."""
+
+    def __init__(self, node: Node, driver: SupportsCapacity | None) -> None:
+        self._node = node
+        self._driver = driver
+
+    async def plan(self, host: str, *, leave_stuck: bool) -> DrainPlan:
+        """Return the plan; refuse where VMs cannot go and nobody said to leave them."""
+        plan, _ = await self._plan(host)
+        if plan.left and not leave_stuck:
+            reasons = [f"{vm} ({why})" for vm, why in list(plan.left.items())[:_NAMED]]
+            more = f" and {len(plan.left) - _NAMED} more" if len(plan.left) > _NAMED else ""
+            raise Refused(
+                f"nothing was moved: these VMs cannot leave {host}: {', '.join(reasons)}{more}; "
+                "make room for them, or go on without them: --leave-stuck"
+            )
+        return plan
+
+    async def view(self, host: str, *, is_live: bool) -> DrainPlanView:
+        """Say what a drain would do."""
+        plan, capacity = await self._plan(host)
+        groups = await self._node.look(
+            lambda fleet: {vm: fleet.vms[vm].group if vm in fleet.vms else "" for vm in plan.placements}
+        )
+        return DrainPlanView(
+            host=host,
+            placements=tuple(
+                PlacementView(
+                    vm=vm,
+                    group=groups[vm],
+                    host=target,
+                    live=is_live and vm not in plan.cold,
+                    memory=capacity.vms[vm].memory if vm in capacity.vms else None,
+                    cpus=capacity.vms[vm].cpus if vm in capacity.vms else None,
+                )
+                for vm, target in plan.placements.items()
+            ),
+            left=plan.left,
+            deallocated=plan.deallocated,
+        )
+
+    async def _plan(self, host: str) -> tuple[DrainPlan, Capacity]:
+        def collect(fleet: Fleet) -> tuple[tuple[Vm, ...], tuple[Host, ...]]:
+            check_drainable(fleet, host)
+            hosts = tuple(fleet.hosts[name] for name in candidates(fleet, host))
+            names = {each.name for each in hosts}
+            coming = (vm for vm, target in arriving(fleet) if target in names)
+            return (*running_on(fleet, host), *coming), hosts
+
+        vms, hosts = await self._node.look(collect)
+        capacity = await ask_capacity(self._driver, vms, hosts) if self._driver and vms and hosts else Capacity()
+        return await self._node.look(lambda fleet: plan_drain(fleet, host, capacity)), capacity

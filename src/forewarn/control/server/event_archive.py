@@ -1,0 +1,134 @@
+"""Events as the record tells of them: stories, finished ones, and the event that a shortened id stands for."""
+
+import re
+from collections.abc import Iterable, Iterator
+from uuid import UUID
+
+from msgspec.structs import replace
+
+from forewarn.audit.timeline import EventOutcome, Timeline, build_timeline, read_outcome
+from forewarn.core import turns
+from forewarn.core.access import Principal
+from forewarn.core.errors import BadInput, Unknown
+from forewarn.core.facts import Entry, EventCreated, EventEnded
+from forewarn.core.model import Event, EventStatus
+from forewarn.core.subjects import FINISHED
+from forewarn.journal.port import Journal
+from forewarn.node.node import Node
+from forewarn.wire.azure_names import show_id
+
+_PREFIX = re.compile(r"[0-9a-f-]{4,36}")
+_SEARCHED = 1_000
+"""How many finished events a shortened id is looked for in."""
+MOST_FINISHED = 10_000
+_UNFINISHED = (EventStatus.SCHEDULED, EventStatus.STARTED)
+
+
+class EventArchive:
+    """Answers what became of events, to each as far as it may know."""
+
+    def __init__(self, node: Node, journal: Journal) -> None:
+        self._node = node
+        self._journal = journal
+
+    async def timeline(self, principal: Principal, given: str) -> Timeline:
+        """Tell the story of an event; its id may be shortened, and ``last`` is the one announced last."""
+        id_ = await self.resolve_id(principal, given)
+        told = build_timeline(id_, await self._node.history(f"event:{id_}"))
+        if told is None or not principal.sees(told.group):
+            raise _no_event(id_)
+        event = self._node.fleet.events.get(id_)
+        start = turns.earliest_start(self._node.fleet, event, self._node.clock.now()) if event else None
+        return replace(told, progress=self._node.progress.get(id_, ""), earliest_start=start)
+
+    async def finished(self, principal: Principal, limit: int, group: str = "") -> list[EventOutcome]:
+        """Return the events that ended last, of one group or of all it may know of, the latest at the end."""
+        groups = [group] if group else [] if principal.sees_all else sorted(principal.groups)
+
+        def outcomes() -> list[EventOutcome]:
+            ids = self._announced_in(groups, limit) if groups or not principal.sees_all else self._ended(limit)
+            told = (read_outcome(id_, self._journal.history(f"event:{id_}")) for id_ in ids)
+            ended = [
+                each for each in told if each and each.status not in _UNFINISHED and principal.sees(each.event.group)
+            ]
+            return ended[-limit:]
+
+        return await self._node.read(outcomes)
+
+    async def resolve_id(self, principal: Principal, given: str) -> str:
+        """Return the id of an event it may know of, for one that may be shortened, in any case, or ``last``."""
+        text = given.strip().lower()
+        if text == "last":
+            return await self._last_id(principal)
+        try:
+            return await self._visible(principal, str(UUID(text)))
+        except ValueError:
+            if not _PREFIX.fullmatch(text):
+                raise BadInput(
+                    f"{given!r} is no event id; give the id, or its first four or more characters,"
+                    " as 'forewarn event list --all' shows it"
+                ) from None
+        known = await self._node.look(lambda fleet: list(principal.known_events(fleet)))
+        past = await self.finished(principal, _SEARCHED)
+        ids = (event.id for event in (*known, *(told.event for told in past)))
+        found = {id_ for id_ in ids if id_.startswith(text)}
+        if len(found) > 1:
+            shown = ", ".join(show_id(id_) for id_ in sorted(found)[:3])
+            raise BadInput(f"{given!r} could be {len(found)} events, such as {shown}; give more of the id")
+        if not found:
+            raise Unknown(
+                f"no event begins with {given!r} among the unfinished and the last {_SEARCHED} finished ones;"
+                " give the whole id of an older one"
+            )
+        return found.pop()
+
+    async def _visible(self, principal: Principal, id_: str) -> str:
+        if principal.sees_all:
+            return id_
+        event = await self._node.look(lambda fleet: fleet.events.get(id_))
+        if event is None:
+            told = read_outcome(id_, await self._node.history(f"event:{id_}"))
+            event = told.event if told else None
+        if event is None or not principal.sees(event.group):
+            raise _no_event(id_)
+        return id_
+
+    async def _last_id(self, principal: Principal) -> str:
+        def newest(events: Iterable[Event]) -> Event | None:
+            return max(events, key=lambda event: event.announced_at, default=None)
+
+        unfinished = await self._node.look(
+            lambda fleet: (
+                next(reversed(fleet.events.values()), None)
+                if principal.sees_all
+                else newest(principal.known_events(fleet))
+            )
+        )
+        finished = await self.finished(principal, 1)
+        last = newest([*(told.event for told in finished), *([unfinished] if unfinished else [])])
+        if last is None:
+            raise Unknown("there has been no event yet")
+        return last.id
+
+    def _ended(self, limit: int) -> list[str]:
+        entries = self._journal.history(FINISHED, limit=limit)
+        ends = (fact for entry in entries for fact in entry.facts if isinstance(fact, EventEnded))
+        return [fact.event for fact in ends][-limit:]
+
+    def _announced_in(self, groups: Iterable[str], limit: int) -> list[str]:
+        """Return the last events that were announced in some groups, in the order of that."""
+        entries = {
+            entry.revision: entry
+            for group in groups
+            for entry in self._journal.history(f"group:{group}", limit=limit)
+        }
+        return list(dict.fromkeys(_announced_ids(entries[revision] for revision in sorted(entries))))
+
+
+def _announced_ids(entries: Iterable[Entry]) -> Iterator[str]:
+    for entry in entries:
+        yield from (fact.event.id for fact in entry.facts if isinstance(fact, EventCreated))
+
+
+def _no_event(id_: str) -> Unknown:
+    return Unknown(f"there is no event {show_id(id_)}, and the journal holds none of that id")

@@ -1,0 +1,195 @@
+"""What was counted, as Prometheus reads it. Everything is gathered when somebody asks, and nothing before."""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Protocol
+
+import msgspec
+from prometheus_client import CollectorRegistry, ProcessCollector, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from forewarn import __version__
+from forewarn.control.notifications.delivery_status import DeliveryState, DeliveryStatus
+from forewarn.control.server.event_counters import EventCounters
+from forewarn.core.model import EventStatus, EventType, HostState
+from forewarn.node.histogram import Histogram
+from forewarn.node.node import Node
+from forewarn.wire.azure_names import STATUSES, TYPES
+
+CAUSES = ("approved", "not_before", "at_once", "other")
+"""What let an event start; ``not_before``: nobody approved it in time."""
+UNFINISHED = (EventStatus.SCHEDULED, EventStatus.STARTED)
+ENDED = (EventStatus.COMPLETED, EventStatus.CANCELED, EventStatus.FAILED)
+REFUSALS = (400, 403, 429, 500, 503)
+"""The statuses that are told before the first of them was sent."""
+
+
+class DeliveryStatusSource(Protocol):
+    """Whoever tells subscribers."""
+
+    def deliveries(self) -> Mapping[str, DeliveryStatus]:
+        """Say how it stands with every subscriber, by id."""
+
+
+class MetricSources(msgspec.Struct, frozen=True):
+    """Where the parts of the service that count for themselves are read."""
+
+    documents: Callable[[], Iterable[tuple[str, int, int]]] = lambda: ()
+    """How many documents were served, by api-version and status."""
+    refusals: Callable[[], Mapping[int, int]] = dict
+    """How many requests of VMs were refused, by status."""
+    control_refusals: Callable[[], int] = int
+    """How many requests came without a token that is in force."""
+    connections: Callable[[], int] = int
+    """How many connections VMs have open."""
+    enrolled: Callable[[], int] = int
+    """How many groups are on."""
+    outbox: DeliveryStatusSource | None = None
+    reload: Callable[[], tuple[float, bool]] | None = None
+    """When the configuration was last loaded, in seconds since 1970, and whether the last attempt succeeded."""
+
+
+class Metrics(Collector):
+    """Gathers what the node, its tally and the two planes have counted."""
+
+    def __init__(self, node: Node, event_counters: EventCounters, sources: MetricSources) -> None:
+        self._node = node
+        self._event_counters = event_counters
+        self._sources = sources
+        self._registry = CollectorRegistry(auto_describe=False)
+        self._registry.register(self)
+        ProcessCollector(registry=self._registry)
+
+    def render(self) -> bytes:
+        """Return everything, in the text format."""
+        return generate_latest(self._registry)
+
+    def describe(self) -> Iterator[Metric]:
+        """Name nothing beforehand: the registry would gather everything once for that."""
+        return iter(())
+
+    def collect(self) -> Iterator[Metric]:
+        yield _gauge("info", "The release that runs.", [([__version__], 1)], "version")
+        if self._sources.reload:
+            at, is_successful = self._sources.reload()
+            yield _gauge(
+                "config_last_reload_successful", "Whether the last reload succeeded.", _one(int(is_successful))
+            )
+            yield _gauge("config_last_reload_success_timestamp_seconds", "When one last succeeded.", _one(at))
+        yield from self._fleet()
+        yield from self._events()
+        yield from self._journal()
+        yield from self._metadata()
+        yield from self._control()
+
+    def _fleet(self) -> Iterator[Metric]:
+        fleet = self._node.fleet
+        yield _gauge("vms", "VMs in the fleet.", _one(len(fleet.vms)))
+        yield _gauge("hosts", "Hosts in the fleet.", _one(len(fleet.hosts)))
+        states = Counter(list(fleet.host_states.values()))
+        states[HostState.UP] = len(fleet.hosts) - states.total()
+        by_state = [([str(state)], states[state]) for state in HostState]
+        yield _gauge("hosts_by_state", "Hosts in the fleet, by state.", by_state, "state")
+        yield _gauge("hosts_cordoned", "Hosts that receive no VMs.", _one(len(fleet.cordoned)))
+        yield _gauge("groups", "Groups in the fleet.", _one(len(fleet.groups)))
+        yield _gauge("groups_enrolled", "Groups that are on, as of the last minute.", _one(self._sources.enrolled()))
+
+    def _events(self) -> Iterator[Metric]:
+        event_counters = self._event_counters
+        announced = [([word], event_counters.announced[type_]) for type_, word in TYPES.items()]
+        started = [([cause], event_counters.started[cause]) for cause in CAUSES]
+        approvals = [(["yes"], event_counters.approvals[True]), (["no"], event_counters.approvals[False])]
+        yield _gauge(
+            "events", "Unfinished events.", _by_status(event_counters.unfinished, UNFINISHED), "type", "status"
+        )
+        yield _counter("events_announced", "Events announced, or born Started.", announced, "type")
+        yield _counter("events_started", "Events that started, by what let them.", started, "cause")
+        yield _counter(
+            "events_ended", "Events that ended.", _by_status(event_counters.ended, ENDED), "type", "status"
+        )
+        yield _counter("approvals", "Approvals, by whether they count.", approvals, "counts")
+        yield _counter("postponements", "Postponements.", _one(event_counters.postponements))
+        yield _histogram(
+            "approval_delay_seconds",
+            "From announcement to the first approval that counts.",
+            event_counters.until_approved,
+        )
+        yield _histogram(
+            "first_fetch_delay_seconds",
+            "From announcement to the first time a VM read it.",
+            event_counters.until_fetched,
+        )
+
+    def _journal(self) -> Iterator[Metric]:
+        node = self._node
+        yield _gauge("journal_writable", "Whether the journal can be written.", _one(int(node.is_sound)))
+        yield _counter("journal_entries", "Entries in the journal since its beginning.", _one(node.revision))
+        yield _counter(
+            "listener_faults",
+            "How often a part of the service failed on a commit and was loaded again.",
+            [([listener], count) for listener, count in node.feed.faults.items()],
+            "listener",
+        )
+        yield _histogram("journal_append_seconds", "How long it took to make entries durable.", node.appends)
+
+    def _metadata(self) -> Iterator[Metric]:
+        documents = [([version, str(status)], count) for version, status, count in self._sources.documents()]
+        refusals = {**dict.fromkeys(REFUSALS, 0), **self._sources.refusals()}
+        yield _counter("documents", "Documents served to VMs.", documents, "version", "status")
+        yield _counter(
+            "refusals",
+            "Requests of VMs that were refused.",
+            [([str(status)], count) for status, count in refusals.items()],
+            "status",
+        )
+        yield _gauge("connections", "Connections that VMs have open.", _one(self._sources.connections()))
+
+    def _control(self) -> Iterator[Metric]:
+        yield _counter(
+            "control_refusals",
+            "Requests to the control API without a token that is in force.",
+            _one(self._sources.control_refusals()),
+        )
+        deliveries = self._sources.outbox.deliveries() if self._sources.outbox else {}
+        subscriptions = self._node.fleet.subscriptions
+        known = [(subscriptions[id_].name, each) for id_, each in deliveries.items() if id_ in subscriptions]
+        waiting = [([name], each.waiting) for name, each in known]
+        up = [([name], int(each.state is DeliveryState.HEALTHY)) for name, each in known]
+        yield _gauge("subscription_waiting", "Notices that wait for a subscriber.", waiting, "subscription")
+        yield _gauge("subscription_up", "Whether notices get through to a subscriber.", up, "subscription")
+
+
+_Rows = Iterable[tuple[Sequence[str], float]]
+
+
+def _one(value: float) -> _Rows:
+    return [((), value)]
+
+
+def _by_status(counts: Mapping[tuple[EventType, EventStatus], int], statuses: Iterable[EventStatus]) -> _Rows:
+    """Return a count for every type and status, so that none is missing before the first event of its kind."""
+    return [
+        ([word, STATUSES[status]], counts.get((type_, status), 0))
+        for type_, word in TYPES.items()
+        for status in statuses
+    ]
+
+
+def _gauge(name: str, told: str, rows: _Rows, *labels: str) -> Metric:
+    family = GaugeMetricFamily(f"forewarn_{name}", told, labels=labels)
+    for values, value in rows:
+        family.add_metric(values, value)
+    return family
+
+
+def _counter(name: str, told: str, rows: _Rows, *labels: str) -> Metric:
+    family = CounterMetricFamily(f"forewarn_{name}", told, labels=labels)
+    for values, value in rows:
+        family.add_metric(values, value)
+    return family
+
+
+def _histogram(name: str, told: str, durations: Histogram) -> Metric:
+    buckets = [("+Inf" if bound == float("inf") else str(bound), count) for bound, count in durations.up_to()]
+    return HistogramMetricFamily(f"forewarn_{name}", told, buckets=buckets, sum_value=durations.total)

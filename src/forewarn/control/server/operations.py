@@ -1,0 +1,153 @@
+"""What commands make happen, as it is told to whoever gave them."""
+
+from collections.abc import Iterable, Iterator
+from datetime import UTC, datetime
+
+from msgspec.structs import replace
+
+from forewarn.audit import timeline
+from forewarn.control import views
+from forewarn.core import hosts, turns
+from forewarn.core.commands import (
+    Approve,
+    CancelEvent,
+    Command,
+    DeallocateVm,
+    DrainHost,
+    HostOperation,
+    MoveVm,
+    OperateHost,
+    OperateVm,
+    StartVm,
+)
+from forewarn.core.errors import BadInput
+from forewarn.core.facts import (
+    AnyFact,
+    Approved,
+    BroughtForward,
+    ChangesHeld,
+    Entry,
+    EventCreated,
+    Postponed,
+    RecordedRequest,
+    Started,
+)
+from forewarn.core.fleet import Fleet
+from forewarn.core.model import Event, EventStatus
+from forewarn.node.node import Node
+from forewarn.wire.azure_names import show_command_id
+from forewarn.wire.facts import describe_held
+
+
+class OperationViews:
+    """Has commands carried out, and tells what became of them."""
+
+    def __init__(
+        self,
+        node: Node,
+        last_asked: views.LastAsked,
+        *,
+        moves_live: bool,
+        moves_to_host: bool = False,
+        switches: bool = False,
+    ) -> None:
+        self._node = node
+        self._last_asked = last_asked
+        self.moves_live = moves_live
+        self._moves_to_host = moves_to_host
+        self._switches = switches
+
+    async def submit(self, command: Command, fingerprint: str) -> views.CommandResult:
+        """Carry a command out and tell what happened; raise what it is refused for."""
+        return await self.tell(await self.record(command, fingerprint))
+
+    async def record(self, command: Command, fingerprint: str) -> Entry:
+        """Carry a command out and return what is recorded of it, also where it changes nothing."""
+        request = RecordedRequest(fingerprint, _named(command, self._node.fleet))
+        command = replace(self._completed(command), request=request)
+        facts = await self._node.submit(command)
+        return Entry(self._node.revision, self._node.clock.now(), command.id, command.by, facts, request)
+
+    async def tell(self, entry: Entry) -> views.CommandResult:
+        """Tell what a command made happen, and how the events that it named stood then."""
+        named = _named_in(entry)
+        past = [await self._outcome(id_, entry.revision) for id_ in named]
+        return self._told(entry, [*_announced_outcomes(entry.facts), *past])
+
+    async def tell_present(self, entry: Entry) -> views.CommandResult:
+        """Tell what a command made happen, and how its events stand now."""
+        ids = [*(outcome.event.id for outcome in _announced_outcomes(entry.facts)), *_named_in(entry)]
+        return self._told(entry, [await self._outcome(id_) for id_ in ids])
+
+    def _completed(self, command: Command) -> Command:
+        """Fill in what only the service knows: UTC, and what its driver can do with guests."""
+        match command:
+            case OperateHost() | DrainHost():
+                return replace(command, live=self.moves_live, not_before=_in_utc(command.not_before))
+            case MoveVm():
+                can_move, not_before = self._moves_to_host, _in_utc(command.not_before)
+                return replace(command, can_move=can_move, live=self.moves_live, not_before=not_before)
+            case OperateVm():
+                return replace(command, not_before=_in_utc(command.not_before))
+            case StartVm() | DeallocateVm():
+                return replace(command, can_switch=self._switches)
+            case _:
+                return command
+
+    def _told(self, entry: Entry, outcomes: Iterable[timeline.EventOutcome | None]) -> views.CommandResult:
+        announced = (self._announcement(each.event, each.status) for each in outcomes if each)
+        held = (each for fact in entry.facts if isinstance(fact, ChangesHeld) for each in fact.changes)
+        return replace(
+            views.view_changes(entry.facts),
+            operation=show_command_id(entry.command),
+            announcements=tuple(announced),
+            held=tuple(map(describe_held, held)),
+        )
+
+    def _announcement(self, event: Event, status: EventStatus) -> views.AnnouncementView:
+        start = turns.earliest_start(self._node.fleet, event, self._node.clock.now())
+        return views.view_announcement(event, status, self._node.fleet, self._last_asked, start)
+
+    async def _outcome(self, id_: str, until: int | None = None) -> timeline.EventOutcome | None:
+        """Return how an event stands, or stood at a revision; None where the journal no longer tells."""
+        if until is None:
+            event = await self._node.look(lambda fleet: fleet.events.get(id_))
+            if event is not None:
+                return timeline.EventOutcome(event, event.status)
+        entries = await self._node.history(f"event:{id_}")
+        return timeline.read_outcome(id_, (entry for entry in entries if until is None or entry.revision <= until))
+
+
+def _named(command: Command, fleet: Fleet) -> tuple[str, ...]:
+    """Return the events that a command names, or that stand already for what it says."""
+    match command:
+        case Approve(events=approved, postponements=postponed):
+            return (*approved, *(each.event for each in postponed))
+        case CancelEvent(event=event):
+            return (event,)
+        case OperateHost(operation=HostOperation.DEGRADE as operation, host=host):
+            return tuple(event.id for event in hosts.unfinished(fleet, host, f"host {operation}"))
+        case _:
+            return ()
+
+
+def _named_in(entry: Entry) -> list[str]:
+    """Return the events that an entry is about and did not announce."""
+    facts = (fact for fact in entry.facts if isinstance(fact, Approved | Postponed | BroughtForward))
+    return list(dict.fromkeys([*(fact.event for fact in facts), *(entry.request.events if entry.request else ())]))
+
+
+def _announced_outcomes(facts: tuple[AnyFact, ...]) -> Iterator[timeline.EventOutcome]:
+    """Yield the events that facts announce, as the last of the facts leaves them."""
+    started = {fact.event for fact in facts if isinstance(fact, Started)}
+    for fact in facts:
+        if isinstance(fact, EventCreated):
+            status = EventStatus.STARTED if fact.event.id in started else fact.event.status
+            yield timeline.EventOutcome(fact.event, status)
+
+
+def _in_utc(when: datetime | None) -> datetime | None:
+    try:
+        return when.astimezone(UTC) if when else None
+    except OverflowError:
+        raise BadInput(f"{when} lies outside of every calendar") from None

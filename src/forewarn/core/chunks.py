@@ -1,0 +1,60 @@
+"""A fleet in pieces, small enough to be written and read without holding the whole twice."""
+
+from collections.abc import Iterable, Iterator
+from datetime import datetime
+from itertools import islice
+from typing import TypeVar
+
+import msgspec
+
+from forewarn.core.credentials import Subscription, Token
+from forewarn.core.declared_keys import HeldChange, RecordName
+from forewarn.core.facts import ClockStepped
+from forewarn.core.model import Event, Eviction, Group, GroupTerms, Host, HostState, PowerRequest, Vm
+
+_CHUNK_SIZE = 10_000
+_Record = TypeVar("_Record")
+
+
+class DeclarationHead(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
+    """Which declaration was applied last."""
+
+    revision: int = 0
+    digest: str = ""
+    source: str = ""
+
+
+class FleetChunk(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
+    """One piece."""
+
+    hosts: tuple[Host, ...] = ()
+    groups: tuple[Group, ...] = ()
+    vms: tuple[Vm, ...] = ()
+    events: tuple[Event, ...] = ()
+    tokens: tuple[Token, ...] = ()
+    subscriptions: tuple[Subscription, ...] = ()
+    last_at: datetime | None = None
+    clock_step: ClockStepped | None = None
+    changes: int = 0
+    retired_incarnation: int = 0
+    host_states: dict[str, HostState] = {}
+    cordoned: tuple[str, ...] = ()
+    power_requests: tuple[PowerRequest, ...] = ()
+    crashed: tuple[str, ...] = ()
+    evictions: tuple[Eviction, ...] = ()
+    declaration: DeclarationHead | None = None
+    """None for a fleet that an earlier release made, which recorded no declaration."""
+    undeclared: tuple[RecordName, ...] = ()
+    """What the fleet holds and the declaration does not."""
+    declared_hosts: tuple[Host, ...] = ()
+    declared_groups: tuple[GroupTerms, ...] = ()
+    declared_vms: tuple[Vm, ...] = ()
+    """What the declaration has otherwise than the fleet."""
+    held: tuple[HeldChange, ...] = ()
+
+
+def chunks_of(records: Iterable[_Record]) -> Iterator[tuple[_Record, ...]]:
+    """Yield the records, some thousands at a time."""
+    rest = iter(records)
+    while piece := tuple(islice(rest, _CHUNK_SIZE)):
+        yield piece

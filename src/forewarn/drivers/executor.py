@@ -1,0 +1,164 @@
+"""Work on machines that lasts: for each event a thread, its page of the ledger, and a word on how far it is.
+
+    perform ──▶ a thread holds the page and works ──▶ within a second: how it ended
+                                                └───▶ else Underway, and how far it is, until outcome_of finds the end
+
+What the thread is about to do is written down before it is done. After a crash ``outcome_of`` lets another thread go
+on from there: nothing is done twice, and no guest stays frozen.
+"""
+
+import threading
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future, wait
+from datetime import timedelta
+from pathlib import Path
+
+from forewarn.clocks import Clock
+from forewarn.drivers.progress_store import ImpactEnding, ProgressFile, ProgressStore
+from forewarn.drivers.run_record import RecordLocked
+from forewarn.node.driver import Impact, ImpactFailed, ImpactNotBegun, ImpactOutcome, ImpactUnderway, ImpactUnknown
+
+_WORTH_WAITING = 1.0
+"""Seconds that a call waits for the end, so that whoever asked hears of it at once."""
+_ASK_AGAIN = timedelta(milliseconds=100)
+
+
+class WorkInterrupted(Exception):
+    """The driver is being closed; what is left is done after the next start."""
+
+
+class ImpactJob:
+    """One impact that is being carried out. Its threads may all use it at once."""
+
+    def __init__(
+        self, impact: Impact, progress_file: ProgressFile, closing: threading.Event, *, is_resumed: bool
+    ) -> None:
+        self.impact = impact
+        self.progress_file = progress_file
+        self.closing = closing
+        self.is_resumed = is_resumed
+        """Whether an earlier process began it."""
+        self._said: dict[str, str] = {}
+
+    def tell(self, words: str, vm: str = "") -> None:
+        """Say how far the work is, with one VM or as a whole."""
+        self._said[vm] = words
+
+    @property
+    def progress(self) -> str:
+        return join_details(self._said.copy(), len(self.impact.vms))
+
+
+class WorkExecutor:
+    """Has impacts carried out, each once."""
+
+    def __init__(
+        self, name: str, directory: Path | None, clock: Clock, do: Callable[[ImpactJob], ImpactEnding]
+    ) -> None:
+        self.closing = threading.Event()
+        self._name = name
+        self._progress_store = ProgressStore(directory, clock)
+        self._clock = clock
+        self._do = do
+        self._running: dict[str, _RunningJob] = {}
+        self._lock = threading.Lock()
+
+    def perform(self, impact: Impact) -> ImpactOutcome:
+        return self._await(impact, self._run_of(impact))
+
+    def outcome_of(self, impact: Impact) -> ImpactOutcome:
+        with self._lock:
+            running = self._running.get(impact.event.id)
+        if running:
+            return self._await(impact, running)
+        try:
+            progress_file = self._progress_store.read(impact.event.id)
+        except RecordLocked:
+            return self._later()
+        except OSError as error:
+            return ImpactUnknown(f"the record of the work cannot be read: {error}")
+        if progress_file.ending:
+            return progress_file.ending
+        if progress_file.begun:
+            # Nobody holds it, so a crash cut it off. It is still wanted, for the node asks; so it goes on.
+            return self.perform(impact)
+        if self._progress_store.may_have_forgotten(impact.attempted_at):
+            return ImpactUnknown("it was attempted so long ago that no record of it is kept")
+        return ImpactNotBegun()
+
+    def close(self, within: float) -> None:
+        """Have all work come to a point where it can be left, for so many seconds at most."""
+        self.closing.set()
+        with self._lock:
+            runs = [run.ended for run in self._running.values()]
+        wait(runs, within)
+        self._progress_store.close()
+
+    def _run_of(self, impact: Impact) -> "_RunningJob":
+        """Return the run of an event; begin it if there is none."""
+        with self._lock:
+            run = self._running.get(impact.event.id)
+            if run is None:
+                run = self._running[impact.event.id] = _RunningJob()
+                work = threading.Thread(target=self._work, args=(impact, run), name=self._name, daemon=True)
+                work.start()
+        return run
+
+    def _await(self, impact: Impact, run: "_RunningJob") -> ImpactOutcome:
+        try:
+            outcome = run.ended.result(_WORTH_WAITING)
+        except TimeoutError:
+            return self._later(run.job.progress if run.job else "")
+        finally:
+            if run.ended.done():
+                self._forget(impact.event.id, run)
+        return outcome
+
+    def _forget(self, event: str, run: "_RunningJob") -> None:
+        """Let go of a run whose end is told; by now another one may stand there, and goes on."""
+        with self._lock:
+            if self._running.get(event) is run:
+                del self._running[event]
+
+    def _work(self, impact: Impact, run: "_RunningJob") -> None:
+        try:
+            run.ended.set_result(self._carry_out(impact, run))
+        except BaseException as error:  # noqa: BLE001 it is raised again in the caller's thread
+            run.ended.set_exception(error)
+
+    def _carry_out(self, impact: Impact, run: "_RunningJob") -> ImpactOutcome:
+        """Do what is left to do for an event, and write down how it ended."""
+        try:
+            with self._progress_store.held(impact.event.id) as progress_file:
+                if progress_file.ending:
+                    return progress_file.ending
+                is_resumed = progress_file.begun is not None
+                if progress_file.begun is None:
+                    progress_file.begin(impact)
+                run.job = ImpactJob(progress_file.begun or impact, progress_file, self.closing, is_resumed=is_resumed)
+                return progress_file.end(self._do(run.job))
+        except (RecordLocked, WorkInterrupted):
+            return self._later()
+        except OSError as error:
+            place = self._progress_store.directory
+            return ImpactFailed(
+                f"what is done must be written down first, and cannot be: {error}; make room in {place}"
+            )
+
+    def _later(self, progress: str = "") -> ImpactUnderway:
+        return ImpactUnderway(self._clock.now() + _ASK_AGAIN, progress)
+
+
+class _RunningJob:
+    """A thread at work."""
+
+    def __init__(self) -> None:
+        self.ended: Future[ImpactOutcome] = Future()
+        self.job: ImpactJob | None = None
+
+
+def join_details(words: Mapping[str, str], count: int) -> str:
+    """Say what there is to say of each of so many VMs; of one alone without its name."""
+    if count == 1:
+        return next(iter(words.values()), "")
+    return "; ".join(f"{name}: {text}" if name else text for name, text in sorted(words.items()) if text)

@@ -1,0 +1,138 @@
+"""What hosts have left for machines, what machines take, and what keeps a machine from a host, as libvirt tells it.
+
+Memory left is what is free in fact, and no more than the host's memory times ``memory_ratio`` less what its running
+machines may use at most; CPUs left are the host's times ``cpu_ratio`` less those of its running machines.
+"""
+
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from contextlib import suppress
+from typing import Any
+from xml.etree import ElementTree as ET
+
+import libvirt
+
+from forewarn.core.errors import ForewarnError
+from forewarn.core.model import Host, Vm
+from forewarn.core.placement import Capacity, HostCapacity, VmDemand
+from forewarn.drivers.libvirt.guests import LibvirtGuest
+from forewarn.drivers.libvirt.hosts import LibvirtHosts
+from forewarn.drivers.libvirt.problems import problem_of
+from forewarn.drivers.libvirt.reservations import FreeCapacity, Reservation
+from forewarn.drivers.libvirt.settings import LibvirtSettings
+
+_KIB, _MIB = 1024, 1024 * 1024
+
+
+def read_capacity(
+    hosts: LibvirtHosts,
+    settings: LibvirtSettings,
+    vms: Collection[Vm],
+    candidates: Iterable[Host],
+    reservations: Iterable[Reservation] = (),
+) -> Capacity:
+    """Tell what hosts have left, and what VMs take; the planner itself counts the moves of the VMs that it names."""
+    named = {vm.name for vm in vms}
+    reservations = [each for each in reservations if each.vm not in named]
+    told: dict[str, HostCapacity] = {}
+    targets: dict[str, _TargetHost] = {}
+    unusable: dict[str, str] = {}
+    for host in candidates:
+        try:
+            coming = [each for each in reservations if each.host == host.name]
+            told[host.name] = read_free_capacity(hosts, settings, host.name).after(coming)
+            targets[host.name] = _TargetHost(hosts, host.name)
+        except ForewarnError as error:
+            unusable[host.name] = str(error)
+    return Capacity(told, {vm.name: _demand(hosts, settings, vm, targets) for vm in vms}, unusable)
+
+
+def read_free_capacity(hosts: LibvirtHosts, settings: LibvirtSettings, host: str) -> FreeCapacity:
+    """Return what a host has left; raise Trouble where it does not answer."""
+    connection = hosts.connection(host)
+    try:
+        total, cpus = int(connection.getInfo()[1]) * _MIB, int(connection.getInfo()[2])
+        infos = dict(_infos(connection))
+        free = _free(connection)
+    except libvirt.libvirtError as error:
+        raise problem_of(host, error, "its capacity") from None
+    promised = sum(int(info[1]) for info in infos.values()) * _KIB
+    spare = settings.spare_memory * _MIB
+    return FreeCapacity(
+        free - spare,
+        int(total * settings.memory_ratio) - promised - spare,
+        int(cpus * settings.cpu_ratio) - sum(int(info[3]) for info in infos.values()),
+        frozenset(infos),
+    )
+
+
+def _infos(connection: libvirt.virConnect) -> Iterator[tuple[str, Any]]:
+    for domain in connection.listAllDomains(libvirt.VIR_CONNECT_LIST_DOMAINS_ACTIVE):
+        with suppress(libvirt.libvirtError):  # it may have gone meanwhile
+            yield domain.UUIDString(), domain.info()
+
+
+def _free(connection: libvirt.virConnect) -> int:
+    """Return the bytes that are free on a host; what Linux uses as a cache is free."""
+    try:
+        told: Any = connection.getMemoryStats(libvirt.VIR_NODE_MEMORY_STATS_ALL_CELLS)
+        return sum(int(told.get(kind, 0)) for kind in ("free", "buffers", "cached")) * _KIB
+    except libvirt.libvirtError:
+        return int(connection.getFreeMemory())
+
+
+def _demand(hosts: LibvirtHosts, settings: LibvirtSettings, vm: Vm, targets: "Mapping[str, _TargetHost]") -> VmDemand:
+    try:
+        guest = LibvirtGuest(hosts, vm)
+        guest.find()
+        if guest.host != hosts.called(vm.standing_on):
+            where = f"forewarn vm move {vm.name} {guest.host} --record"
+            return VmDemand(obstacle=f"it is on {guest.host} already; record that: {where}")
+        if guest.is_off():
+            return VmDemand()  # only its definition moves, and it stays off
+        if not guest.state().runs:
+            guest.domain()
+            return VmDemand(obstacle="it is paused; let it go on, or stop it")
+        memory, cpus = guest.memory, guest.cpus
+        root = ET.fromstring(guest.definition())  # noqa: S314 libvirt's own words
+    except ForewarnError as error:
+        return VmDemand(obstacle=str(error))
+    if settings.redeploy == "restart":
+        return VmDemand(memory, cpus, obstacle='redeploy = "restart" in the driver\'s settings keeps it on its host')
+    if root.find("./devices/hostdev") is not None:
+        return VmDemand(memory, cpus, obstacle="a device of its host is passed through to it; detach that first")
+    unfit = {name: why for name, target in targets.items() if (why := target.unfit(root))}
+    return VmDemand(memory, cpus, unfit=unfit)
+
+
+class _TargetHost:
+    """A host that is asked what it offers, each thing once."""
+
+    def __init__(self, hosts: LibvirtHosts, host: str) -> None:
+        self._connection = hosts.connection(host)
+        self._networks: set[str] | None = None
+        self._can_run: dict[tuple[str | None, ...], bool] = {}
+        with suppress(libvirt.libvirtError):  # a hypervisor without networks
+            active = self._connection.listAllNetworks(libvirt.VIR_CONNECT_LIST_NETWORKS_ACTIVE)
+            self._networks = {network.name() for network in active}
+
+    def unfit(self, root: ET.Element) -> str:
+        """Say what a machine needs that the host does not have; empty where it has all."""
+        for source in root.iterfind("./devices/interface[@type='network']/source"):
+            name = source.get("network", "")
+            if self._networks is not None and name not in self._networks:
+                return f"it has no active network {name}"
+        cpu, kind = root.find("cpu"), root.find("./os/type")
+        if cpu is None or kind is None:
+            return ""
+        emulator, words = root.findtext("./devices/emulator"), ET.tostring(cpu, encoding="unicode")
+        needed = (emulator, kind.get("arch"), kind.get("machine"), root.get("type"), words)
+        if needed not in self._can_run:
+            self._can_run[needed] = self._offers(needed)
+        return "" if self._can_run[needed] else "its CPU lacks what the machine runs with"
+
+    def _offers(self, needed: tuple[str | None, ...]) -> bool:
+        """Tell whether the host offers a CPU; where nobody can compare, libvirt finds out when it migrates."""
+        compare: Any = self._connection.compareHypervisorCPU  # libvirt's own types are wrong here
+        with suppress(libvirt.libvirtError):
+            return bool(compare(*needed) != libvirt.VIR_CPU_COMPARE_INCOMPATIBLE)
+        return True

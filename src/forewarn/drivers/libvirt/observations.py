@@ -1,0 +1,39 @@
+"""What libvirt's events say of a machine that nobody of ours touched. Pure."""
+
+from datetime import datetime
+
+import libvirt
+
+from forewarn.core.model import Observation, ObservationKind
+from forewarn.drivers.libvirt.hosts import REBOOTED, DomainChange
+
+_STOPPED = {
+    libvirt.VIR_DOMAIN_EVENT_STOPPED_SHUTDOWN: (ObservationKind.STOPPED, "it shut down"),
+    libvirt.VIR_DOMAIN_EVENT_STOPPED_DESTROYED: (ObservationKind.STOPPED, "somebody destroyed it"),
+    libvirt.VIR_DOMAIN_EVENT_STOPPED_CRASHED: (ObservationKind.CRASHED, "the guest crashed"),
+    libvirt.VIR_DOMAIN_EVENT_STOPPED_SAVED: (ObservationKind.STOPPED, "somebody saved it"),
+    libvirt.VIR_DOMAIN_EVENT_STOPPED_FAILED: (ObservationKind.CRASHED, "its process on the host died"),
+}
+_STARTED = {
+    libvirt.VIR_DOMAIN_EVENT_STARTED_BOOTED: "somebody started it",
+    libvirt.VIR_DOMAIN_EVENT_STARTED_RESTORED: "somebody restored it",
+}
+
+
+def observation_of(change: DomainChange, at: datetime, *, is_found: bool = False) -> Observation | None:
+    """Return what was seen; None where it is of no concern, as a pause is, or a migration."""
+    match change.event:
+        case _ if change.event == REBOOTED:
+            what, how = ObservationKind.REBOOTED, "it started over"
+        case libvirt.VIR_DOMAIN_EVENT_CRASHED:
+            what, how = ObservationKind.CRASHED, "the guest crashed"
+        case libvirt.VIR_DOMAIN_EVENT_STOPPED if change.detail in _STOPPED:
+            what, how = _STOPPED[change.detail]
+        case libvirt.VIR_DOMAIN_EVENT_STARTED if change.detail in _STARTED:
+            what, how = ObservationKind.STARTED, _STARTED[change.detail]
+        case libvirt.VIR_DOMAIN_EVENT_UNDEFINED if change.detail == libvirt.VIR_DOMAIN_EVENT_UNDEFINED_REMOVED:
+            what, how = ObservationKind.GONE, "somebody undefined it"
+        case _:
+            return None
+    detail = f"{how}, says libvirt on {change.host}"
+    return Observation(change.domain, what, at, detail, vm_id=change.uuid, is_found=is_found)

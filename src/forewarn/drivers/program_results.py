@@ -1,0 +1,104 @@
+"""What the end of an operator's program means. Pure.
+
+    asked to       exit 0     1             3               4               any other
+    perform        Done       Failed        Failed          Failed          Failed
+    tell outcome   Done       Failed        NotBegun        Underway        Unknowable
+
+The last line of stderr is the reason. Stdout may be one JSON object, as in
+``{"hosts": {"web-0": "h2"}, "detail": "moved"}``; if it is anything else, its last line is the detail. While the
+impact is under way, that line says how far it is.
+"""
+
+import signal
+from collections.abc import Collection
+from datetime import datetime
+
+import msgspec
+
+from forewarn.drivers.program_runner import CompletedRun
+from forewarn.node.driver import (
+    ImpactDone,
+    ImpactFailed,
+    ImpactNotBegun,
+    ImpactOutcome,
+    ImpactUnderway,
+    ImpactUnknown,
+)
+
+DETAIL_LIMIT = 500
+"""Characters of a program's words that go into the journal."""
+
+
+class ProgramResult(msgspec.Struct, frozen=True):
+    """What a program may say on stdout."""
+
+    hosts: dict[str, str] = {}
+    detail: str = ""
+
+
+def read_perform_result(ended: CompletedRun, vms: Collection[str]) -> ImpactDone | ImpactFailed:
+    """Return what came of an impact on ``vms`` that the program was asked to perform."""
+    if ended.exit or ended.timed_out or ended.problem:
+        return ImpactFailed(_reason(ended))
+    return _done(ended.stdout, vms)
+
+
+def read_outcome_result(ended: CompletedRun, vms: Collection[str], check_at: datetime) -> ImpactOutcome:
+    """Return the outcome that the program tells; ``check_at`` is when to ask it again."""
+    if ended.timed_out or ended.problem:
+        return ImpactUnknown(_reason(ended))
+    match ended.exit:
+        case 0:
+            return _done(ended.stdout, vms)
+        case 1:
+            return ImpactFailed(_last_line(ended.stderr) or "the program says that it failed")
+        case 3:
+            return ImpactNotBegun()
+        case 4:
+            return ImpactUnderway(check_at, _last_line(ended.stdout))
+        case _:
+            return ImpactUnknown(_reason(ended))
+
+
+def _reason(ended: CompletedRun) -> str:
+    if ended.problem:
+        return ended.problem
+    if ended.timed_out:
+        how = "took too long and was stopped"
+    elif ended.exit < 0:
+        how = f"killed by signal {-ended.exit} ({_signal_name(-ended.exit)})"
+    else:
+        how = f"exit code {ended.exit}"
+    said = _last_line(ended.stderr)
+    return f"{how}: {said}" if said else how
+
+
+def _done(stdout: str, vms: Collection[str]) -> ImpactDone:
+    if not stdout.lstrip().startswith("{"):
+        return ImpactDone(detail=_last_line(stdout))
+    try:
+        answer = msgspec.json.decode(stdout, type=ProgramResult)
+    except msgspec.DecodeError as error:
+        # The machines were touched all the same, so it is done; only the words are lost.
+        return ImpactDone(detail=f"its answer could not be read: {error}")
+    unknown_vms = sorted(set(answer.hosts) - set(vms))
+    hosts = {vm: host for vm, host in answer.hosts.items() if vm in vms}
+    detail = _last_line(answer.detail)
+    if unknown_vms:
+        detail = f"{detail} (hosts named for VMs that are not in the event: {', '.join(unknown_vms)})".lstrip()
+    return ImpactDone(hosts=hosts, detail=detail[:DETAIL_LIMIT])
+
+
+def _last_line(text: str) -> str:
+    """Return the last line that says something, fit for a terminal and a journal."""
+    lines = [line for line in text.splitlines() if line.strip()]
+    if not lines:
+        return ""
+    return "".join(letter if letter.isprintable() else " " for letter in lines[-1]).strip()[:DETAIL_LIMIT]
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return "unknown"

@@ -1,0 +1,65 @@
+"""Starting and stopping VMs that takes a while: a thread for each call, Underway until it ends.
+
+Nothing is written down: a switch says where a VM is to be, so after a crash it is asked for again and looks first.
+"""
+
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future
+from datetime import timedelta
+
+from forewarn.clocks import Clock
+from forewarn.core.errors import ForewarnError
+from forewarn.core.model import Vm
+from forewarn.node.driver import ImpactDone, ImpactFailed, ImpactOutcome, ImpactUnderway
+
+WORTH_WAITING = 1.0
+"""Seconds that a call waits for the end."""
+_ASK_AGAIN = timedelta(milliseconds=200)
+
+
+class SwitchFailed(ForewarnError):
+    """A VM could not be switched."""
+
+
+class SwitchExecutor:
+    """Has VMs switched, each by one thread at a time."""
+
+    def __init__(self, name: str, clock: Clock, do: Callable[..., str]) -> None:
+        """``do(vm, on=on)`` switches a VM and returns what there is to say; ForewarnError says why it could not."""
+        self._name = name
+        self._clock = clock
+        self._do = do
+        self._running: dict[str, tuple[bool, Future[ImpactOutcome]]] = {}
+        self._lock = threading.Lock()
+
+    def switch(self, vm: Vm, *, on: bool) -> ImpactOutcome:
+        """Begin to switch a VM, or tell what came of it; while it is switched the other way, wait for that."""
+        with self._lock:
+            was_on, ended = self._running.get(vm.name, (on, None))
+            if ended is None:
+                ended = Future()
+                self._running[vm.name] = on, ended
+                args = (vm, ended)
+                threading.Thread(
+                    target=self._work, args=args, kwargs={"on": on}, name=self._name, daemon=True
+                ).start()
+        try:
+            outcome = ended.result(WORTH_WAITING)
+        except TimeoutError:
+            return self._later()
+        with self._lock:
+            if self._running.get(vm.name, (on, None))[1] is ended:
+                del self._running[vm.name]
+        return outcome if was_on is on else self._later()
+
+    def _work(self, vm: Vm, ended: "Future[ImpactOutcome]", *, on: bool) -> None:
+        try:
+            ended.set_result(ImpactDone(detail=self._do(vm, on=on)))
+        except ForewarnError as error:
+            ended.set_result(ImpactFailed(str(error)))
+        except BaseException as error:  # noqa: BLE001 it is raised again in the caller's thread
+            ended.set_exception(error)
+
+    def _later(self) -> ImpactUnderway:
+        return ImpactUnderway(self._clock.now() + _ASK_AGAIN)

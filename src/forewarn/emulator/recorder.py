@@ -1,0 +1,68 @@
+"""Records an endpoint: asks it again and again, and keeps every document that differs from the one before."""
+
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TextIO
+
+import msgspec
+
+from forewarn.client.client import Client
+from forewarn.core.errors import BadInput, ForewarnError, Refused, Unavailable
+from forewarn.emulator.recording import RecordedDocument, RecordingHeader
+
+
+class RecordedEndpoint:
+    """A server that speaks Scheduled Events."""
+
+    def __init__(self, url: str, api_version: str) -> None:
+        self._url = url
+        self.api_version = api_version
+
+    def document(self) -> str:
+        """Return the document; raise Unavailable when there is none to be had."""
+        with Client(self._url, api_version=self.api_version) as client:
+            try:
+                return client.ask().decode(errors="replace")
+            except Refused as error:
+                # What an endpoint refuses now it may grant later, and a recording goes on.
+                raise Unavailable(str(error)) from None
+
+    def own_name(self) -> str:
+        """Return the name of the VM that asks; empty where nobody knows it."""
+        with Client(self._url, api_version=self.api_version) as client:
+            try:
+                return client.own_name()
+            except ForewarnError:
+                return ""
+
+
+def open_recording(path: Path, endpoint: RecordedEndpoint) -> TextIO:
+    """Begin a recording in a new file; what is there already is not written over."""
+    try:
+        file = path.open("x", encoding="utf-8")
+    except FileExistsError:
+        raise BadInput(f"{path} exists already; name another file") from None
+    except OSError as error:
+        raise BadInput(f"{path} cannot be written: {error.strerror}") from None
+    _write(file, RecordingHeader(vm=endpoint.own_name(), api_version=endpoint.api_version))
+    return file
+
+
+def record_documents(endpoint: RecordedEndpoint, file: TextIO) -> Iterator[RecordedDocument | None]:
+    """Ask once for each turn; yield the document where it is another one, and None where it is not."""
+    last = ""
+    while True:
+        body = endpoint.document()
+        if body == last:
+            yield None
+            continue
+        last = body
+        take = RecordedDocument(datetime.now(UTC), body)
+        _write(file, take)
+        yield take
+
+
+def _write(file: TextIO, record: msgspec.Struct) -> None:
+    file.write(msgspec.json.encode(record).decode() + "\n")
+    file.flush()

@@ -1,0 +1,91 @@
+"""The faults that change an answer of the service after it was given."""
+
+import random
+import re
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from email.utils import format_datetime, parsedate_to_datetime
+
+from forewarn.core.facts import Enrolled, SwitchedOff
+from forewarn.core.fleet import Fleet
+from forewarn.emulator.faults import Fault, FaultKind
+from forewarn.emulator.response import ServiceResponse
+from forewarn.node.feed import Commit
+from forewarn.wire.dates import read_time
+
+_INCARNATION = re.compile(rb'(?<="DocumentIncarnation":)\d+')
+_NOT_BEFORE = re.compile(rb'(?<="NotBefore":")[^"]+')
+_MOST_SKIPPED = 5
+
+
+class ShownIncarnations:
+    """The numbers that a group's document is shown under, where they are not the true ones."""
+
+    def __init__(self, seed: int) -> None:
+        self._seed = seed
+        self._offs: set[str] = set()
+        self._bases: dict[str, int] = {}
+        """The true incarnation that a group was last switched on again with, less one."""
+        self._shown: dict[tuple[str, str], list[int]] = {}
+
+    def load(self, fleet: Fleet) -> None:
+        """Do nothing: nothing was switched off before the start."""
+
+    def publish(self, commit: Commit) -> None:
+        for entry in commit.entries:
+            for fact in entry.facts:
+                if isinstance(fact, SwitchedOff):
+                    self._offs.add(fact.group)
+                elif isinstance(fact, Enrolled) and fact.group in self._offs:
+                    self._offs.discard(fact.group)
+                    self._bases[fact.group] = commit.fleet.groups[fact.group].incarnation - 1
+
+    def since_switched_on(self, group: str, incarnation: int) -> int:
+        """Return the number as Azure counts it: from 1 each time a group is switched on again."""
+        return incarnation - self._bases.get(group, 0)
+
+    def redrawn(self, group: str, incarnation: int, fault: Fault) -> int:
+        """Return a number that repeats itself, or skips some, as drawn for each change of the document."""
+        shown = self._shown.setdefault((group, fault.kind), [0])
+        while len(shown) <= incarnation:
+            draw = random.Random(f"{self._seed}/{fault.kind}/{group}/{len(shown)}")  # noqa: S311 - to be repeatable
+            step = 1
+            if len(shown) > 1 and draw.random() < fault.probability:
+                step = 0 if fault.kind is FaultKind.REPEATED_INCARNATION else draw.randint(2, _MOST_SKIPPED)
+            shown.append(shown[-1] + step)
+        return shown[incarnation]
+
+
+def apply_response_fault(
+    reply: ServiceResponse, fault: Fault, group: str, incarnations: ShownIncarnations
+) -> ServiceResponse:
+    """Change the answer as the fault does; the other faults leave it alone."""
+    match fault.kind:
+        case FaultKind.EMPTY_BODY:
+            return reply.with_body(b"")
+        case FaultKind.WRONG_TYPE:
+            return reply.with_header(b"Content-Type", lambda _: b"text/html")
+        case FaultKind.SKEWED_DATE:
+            return reply.with_header(b"Date", lambda date: _skewed(date, fault.amount))
+        case FaultKind.ISO_DATES:
+            return reply.with_body(_NOT_BEFORE.sub(_iso, reply.body))
+        case FaultKind.REPEATED_INCARNATION | FaultKind.SKIPPED_INCARNATION:
+            return _renumbered(reply, lambda number: incarnations.redrawn(group, number, fault))
+        case FaultKind.INCARNATION_RESET:
+            return _renumbered(reply, lambda number: incarnations.since_switched_on(group, number))
+        case _:
+            return reply
+
+
+def _renumbered(reply: ServiceResponse, change: Callable[[int], int]) -> ServiceResponse:
+    return reply.with_body(_INCARNATION.sub(lambda found: b"%d" % change(int(found[0])), reply.body, count=1))
+
+
+def _skewed(date: bytes, seconds: float) -> bytes:
+    skewed = parsedate_to_datetime(date.decode()).astimezone(UTC) + timedelta(seconds=seconds)
+    return format_datetime(skewed, usegmt=True).encode()
+
+
+def _iso(found: "re.Match[bytes]") -> bytes:
+    when: datetime = read_time(found[0].decode())
+    return f"{when:%Y-%m-%dT%H:%M:%SZ}".encode()

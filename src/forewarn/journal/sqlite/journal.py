@@ -1,0 +1,238 @@
+"""The embedded journal: one SQLite file, written by one process, with snapshots and an index beside it.
+
+    journal.sqlite3    the entries: the truth
+    snapshot-REVISION  the fleet as it stood then, the newest two
+    history.sqlite3    which entries concern whom
+    restore.*          what a restore that was cut off left to be finished
+    lock, fold-lock    held by the server, and by the process that folds snapshots
+
+Everything but the first can be made from it again, as long as no entry was deleted.
+"""
+
+import sqlite3
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from datetime import datetime, timedelta
+from pathlib import Path
+
+from forewarn.core.facts import Entry
+from forewarn.files import FileLock, private_directory, restrict_files
+from forewarn.journal.codec import check_revisions, pack, unpack
+from forewarn.journal.port import AppendUnknown, DamagedJournal, JournalFailed, NotWritten, Recovered, StaleWriter
+from forewarn.journal.sqlite import database, index, snapshot_files, write_ahead_log
+from forewarn.journal.sqlite.errors import translate_errors
+from forewarn.journal.sqlite.history import HistoryReader
+from forewarn.journal.sqlite.index import END, RevisionRange
+from forewarn.journal.sqlite.recovery import recover
+from forewarn.journal.sqlite.restore import finish as finish_restore
+from forewarn.journal.sqlite.snapshot_runner import SnapshotRunner
+
+DEFAULT_HISTORY = timedelta(days=400)
+_PRIVATE_FILES = (
+    f"{database.NAME}*",
+    f"{index.NAME}*",
+    "snapshot-*",
+    "lock",
+    "fold-lock",
+    "control.sock",
+    "driver/*-*-*-*-*",
+)
+"""What earlier releases, or a copy, may have left readable for others; it holds secrets of subscriptions."""
+
+
+class SqliteJournal:
+    """Keeps entries in a directory."""
+
+    def __init__(
+        self,
+        directory: Path,
+        *,
+        history: timedelta = DEFAULT_HISTORY,
+        snapshot_entries: int = 50_000,
+        snapshot_bytes: int = 64 * 1024 * 1024,
+    ) -> None:
+        self._directory = directory
+        self._path = directory / database.NAME
+        self._lock = FileLock(directory / "lock")
+        self._writer: sqlite3.Connection | None = None
+        self._snapshots = SnapshotRunner(directory, history)
+        self._history = HistoryReader(directory)
+        self._snapshot_entries = snapshot_entries
+        self._snapshot_bytes = snapshot_bytes
+        self._new_entries = 0
+        self._new_bytes = 0
+        self._files: tuple[tuple[int, int] | None, ...] = ()
+        """Which files the writer has open."""
+        self._last: tuple[int, int] | None = None
+        """Revision and checksum of the last durable entry; None before the first load."""
+        self._is_unsure = False
+        """Whether the outcome of the last append is unknown."""
+
+    def keep_history(self, history: timedelta) -> None:
+        """Keep what is over for another time, from the next snapshot on."""
+        self._snapshots.history = history
+
+    def load(self) -> Recovered:
+        self._close_writer()
+        self._history.forget()
+        with translate_errors(self._directory):
+            if self._last and not self._path.exists():
+                raise JournalFailed(
+                    f"{self._path} was removed while it was in use: put it back, or restart the service to begin anew"
+                )
+            private_directory(self._directory)
+        with translate_errors(self._lock.path):
+            self._lock.acquire()
+            finish_restore(self._directory)
+            restrict_files(path for pattern in _PRIVATE_FILES for path in self._directory.glob(pattern))
+        try:
+            self._make_if_new()
+            database.recognise(self._path)
+            with database.reading(self._path) as connection:
+                database.check(connection, self._path)
+                ((page_size,),) = connection.execute("PRAGMA page_size")
+                behind = write_ahead_log.check(self._path, page_size)
+                database.sync_log(self._path)
+                self._check_last(connection)
+                recovered = recover(connection, self._directory)
+                self._count_new(connection)
+                if recovered.warnings:
+                    self._new_entries = self._snapshot_entries  # a damaged snapshot is to be replaced soon
+                # Opened before the reader closes: with none open, SQLite would read the WAL's end anew, and might
+                # find there what was written, but never acknowledged, before a crash.
+                self._writer = database.open_writer(self._path)
+                if self._is_unsure and (behind or self._last != database.last(connection)):
+                    database.settle(self._writer, self._path)
+                self._files = database.identity(self._path)
+                self._last = database.last(connection)
+                self._is_unsure = False
+        except BaseException:
+            self._release()
+            raise
+        return recovered
+
+    def append(self, expected_revision: int, entries: Sequence[Entry]) -> None:
+        check_revisions(expected_revision, entries)
+        rows = pack(entries)
+        with self._writing() as connection:
+            (last,) = connection.execute("SELECT max(revision) FROM entries").fetchone()
+            if (last or 0) != expected_revision:
+                raise StaleWriter(
+                    f"{self._path} is at revision {last or 0}, not {expected_revision}: "
+                    "load it again before appending"
+                )
+            connection.executemany("INSERT INTO entries VALUES (?, ?, ?)", rows)
+        self._last = rows[-1][:2] if rows else self._last
+        self._new_entries += len(rows)
+        self._new_bytes += sum(len(body) for _, _, body in rows)
+
+    def entries(self, after: int = 0, limit: int | None = None) -> Iterator[Entry]:
+        with database.reading(self._path) as connection:
+            connection.execute("BEGIN")  # one view of the file, whatever is deleted meanwhile
+            first, _ = database.bounds(connection)
+            after = max(after, first - 1)
+            yield from unpack(database.rows(connection, after, limit), self._path, after)
+
+    def history(
+        self,
+        subject: str,
+        *,
+        limit: int | None = None,
+        after: int = 0,
+        before: int | None = None,
+        from_oldest: bool = False,
+    ) -> list[Entry]:
+        return self._history.about(
+            subject, RevisionRange(after, END if before is None else before, limit, from_oldest)
+        )
+
+    @property
+    def snapshot_due(self) -> bool:
+        return self._new_entries >= self._snapshot_entries or self._new_bytes >= self._snapshot_bytes
+
+    def take_snapshot(self, *, release: bool = True, now: datetime | None = None) -> None:
+        self._new_entries = self._new_bytes = 0
+        try:
+            self._snapshots.run(release=release, now=now)
+        except JournalFailed:
+            self._new_entries += self._snapshot_entries * 9 // 10  # tried again after a tenth as many, not at once
+            raise
+        self._history.forget()  # the index reaches further now
+
+    def compact(self, limit: int = 500) -> bool:
+        with self._writing() as connection:
+            deleted = connection.execute(
+                "DELETE FROM entries WHERE revision IN"
+                " (SELECT revision FROM entries WHERE revision <= ? ORDER BY revision LIMIT ?)",
+                (self._snapshots.released, limit),
+            ).rowcount
+        return deleted == limit
+
+    def close(self) -> None:
+        self._release()
+        self._last = None  # what is found at the next load may be another journal
+
+    def _release(self) -> None:
+        self._snapshots.stop()
+        self._history.forget()
+        self._close_writer()
+        self._lock.release()
+
+    @contextmanager
+    def _writing(self) -> Iterator[sqlite3.Connection]:
+        """Yield the writer inside a transaction; after a failure there is no writer until the next load."""
+        connection = self._writer
+        if connection is None:
+            raise NotWritten(f"{self._path} is not open for writing: load it again")
+        if self._files != database.identity(self._path):
+            self._close_writer()  # what is written to a file without a name is lost with the process
+            raise NotWritten(f"{self._path} was removed or replaced while it was in use: put it back")
+        failure: type[NotWritten | AppendUnknown] = NotWritten
+        try:
+            with translate_errors(self._path):
+                connection.execute("BEGIN IMMEDIATE")
+                yield connection
+                # The commit may be on the disk although it is reported as failed: the next start would find it.
+                failure = AppendUnknown
+                self._is_unsure = True
+                connection.execute("COMMIT")
+                self._is_unsure = False
+        except StaleWriter:
+            connection.execute("ROLLBACK")
+            raise
+        except BaseException as error:
+            self._close_writer()
+            if isinstance(error, Exception):
+                raise failure(str(error)) from error
+            raise
+
+    def _close_writer(self) -> None:
+        if self._writer is not None:
+            with suppress(sqlite3.Error):  # what matters was committed before; the next load looks anew
+                self._writer.close()
+            self._writer = None
+
+    def _make_if_new(self) -> None:
+        if self._path.exists():
+            return
+        if snapshot_files.list_snapshots(self._directory):
+            raise DamagedJournal(
+                f"{self._path} is missing beside its snapshots: restore it from a backup, "
+                "or name another directory; nothing was changed"
+            )
+        database.create(self._path)
+
+    def _check_last(self, connection: sqlite3.Connection) -> None:
+        """Refuse a file that lacks what this process has written or read: another one took its place."""
+        if self._last and self._last[0] and not database.holds(connection, *self._last):
+            raise JournalFailed(
+                f"{self._path} was replaced while it was in use, and lacks revision {self._last[0]}: put the right"
+                " file back, or restart the service to continue with this one"
+            )
+
+    def _count_new(self, connection: sqlite3.Connection) -> None:
+        """Count what came after the newest snapshot."""
+        newest = max((revision for revision, _ in snapshot_files.list_snapshots(self._directory)), default=0)
+        self._new_entries, self._new_bytes = connection.execute(
+            "SELECT count(*), coalesce(sum(length(body)), 0) FROM entries WHERE revision > ?", (newest,)
+        ).fetchone()

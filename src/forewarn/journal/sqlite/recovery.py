@@ -1,0 +1,85 @@
+"""From the directory to the fleet: the newest snapshot that can be trusted, and the entries after it."""
+
+import sqlite3
+from collections.abc import Iterator
+from pathlib import Path
+
+from forewarn.core.chunks import FleetChunk
+from forewarn.core.facts import Entry
+from forewarn.core.fleet import Fleet
+from forewarn.journal.codec import unpack
+from forewarn.journal.interning import Interner
+from forewarn.journal.port import DamagedJournal, Recovered
+from forewarn.journal.sqlite import database, snapshot_files
+
+
+def recover(connection: sqlite3.Connection, directory: Path) -> Recovered:
+    """Fold what the directory holds; what is damaged is refused, or passed by where the same fleet can be had."""
+    place = directory / database.NAME
+    found = snapshot_files.list_snapshots(
+        directory
+    )  # before the bounds: a snapshot taken meanwhile may lie above them
+    first, last = database.bounds(connection)
+    if found and found[0][0] > last:
+        raise DamagedJournal(
+            f"{place} ends at revision {last}, but {found[0][1].name} holds revision {found[0][0]}: "
+            "restore the directory from a backup, or delete the snapshots to go on without what is lost; "
+            "nothing was changed"
+        )
+    interning = Interner()
+    warnings: list[str] = []
+    fleet, after = Fleet(), 0
+    for revision, path in found:
+        try:
+            check_belongs(path, connection, revision)
+            fleet = Fleet.restore(interned_chunks(path, interning))
+        except DamagedJournal as error:
+            warnings.append(str(error))
+        except FileNotFoundError:
+            continue  # a newer one has just replaced it
+        else:
+            after = revision
+            break
+    if first > after + 1:
+        raise DamagedJournal(
+            f"{place} begins at revision {first}, and there is no good snapshot to begin from: "
+            "restore the directory from a backup; nothing was changed"
+        )
+    fold_entries(fleet, after, last, connection, place, interning)
+    return Recovered(fleet, last, tuple(warnings))
+
+
+def fold_entries(
+    fleet: Fleet, after: int, last: int, connection: sqlite3.Connection, place: Path, interning: Interner
+) -> None:
+    """Take the entries above revision ``after`` up to ``last`` into the fleet."""
+    for entry in unpack(database.rows(connection, after, last - after), place, after):
+        interning.share_entry(entry)
+        apply_entry(fleet, entry, place)
+
+
+def apply_entry(fleet: Fleet, entry: Entry, place: Path) -> None:
+    """Take one entry into the fleet; refuse one that does not follow from those before it."""
+    try:
+        fleet.enter(entry)
+    except LookupError as error:
+        raise DamagedJournal(
+            f"{place} speaks at revision {entry.revision} of something that is not there: "
+            "restore it from a backup; nothing was changed"
+        ) from error
+
+
+def check_belongs(path: Path, connection: sqlite3.Connection, revision: int) -> None:
+    """Refuse a snapshot that was not made from this very journal."""
+    header = snapshot_files.read_header(path)
+    entry = connection.execute("SELECT checksum FROM entries WHERE revision = ?", (revision,)).fetchone()
+    if header.revision != revision or entry != (header.checksum,):
+        raise DamagedJournal(f"{path} was not made from the journal beside it: delete it; nothing was changed")
+
+
+def interned_chunks(path: Path, interning: Interner) -> Iterator[FleetChunk]:
+    """Yield a snapshot's parts with equal strings and records kept once."""
+    for part in snapshot_files.read_chunks(path):
+        interning.share_groups(part.groups)
+        interning.share_vms(part.vms)
+        yield part

@@ -1,0 +1,102 @@
+"""All connections together: how many there are, whose they are, and how they end when the service stops."""
+
+import asyncio
+import contextlib
+from typing import Protocol
+
+from forewarn.metadata.allowed_hosts import AllowedHosts
+from forewarn.metadata.limits import Limits
+from forewarn.metadata.request import RequestCache
+from forewarn.metadata.service import MetadataService
+from forewarn.wire import error_responses
+from forewarn.wire.error_responses import ErrorResponse
+
+_TICK = 1.0
+_SHARE = 4
+"""The part of all connections that callers may have who are no VM: one in so many."""
+
+
+class RegisteredConnection(Protocol):
+    """One connection, in whatever state it is."""
+
+    address: str
+
+    def close_gracefully(self) -> None:
+        """Close as soon as what is owed has been sent."""
+
+    def abort(self) -> None:
+        """Close at once."""
+
+
+class ConnectionRegistry:
+    """Knows every connection there is."""
+
+    def __init__(self, service: MetadataService, limits: Limits, hosts: AllowedHosts | None = None) -> None:
+        self.service = service
+        self.limits = limits
+        self.request_cache = RequestCache(hosts)
+        # One object each for all conversations: what all of them use stays in the processor's cache.
+        self.answer = service.answer
+        self.read_single = self.request_cache.read_single
+        self.is_closing = False
+        self._connections: set[RegisteredConnection] = set()
+        self._open_of: dict[str, int] = {}
+        self._of_unknown_callers: set[RegisteredConnection] = set()
+        """Those of callers who were no VM when they came: all together have a share, whatever addresses they use."""
+        self._is_empty = asyncio.Event()
+        self._next_tick: asyncio.TimerHandle | None = None
+
+    def __len__(self) -> int:
+        return len(self._connections)
+
+    def objection(self, address: str) -> ErrorResponse | None:
+        """Return why this caller may not have another connection, if so."""
+        limits = self.limits
+        if limits.connections:
+            is_crowd = len(self._of_unknown_callers) >= max(1, limits.connections // _SHARE)
+            if len(self._connections) >= limits.connections or (is_crowd and address not in self.service.vm_entries):
+                return error_responses.UNAVAILABLE
+        if limits.connections_per_caller and self._open_of.get(address, 0) >= limits.connections_per_caller:
+            return error_responses.TOO_MANY_REQUESTS
+        return None
+
+    def enter(self, connection: RegisteredConnection) -> None:
+        """Count a connection in."""
+        self._connections.add(connection)
+        if connection.address not in self.service.vm_entries:
+            self._of_unknown_callers.add(connection)
+        self._open_of[connection.address] = self._open_of.get(connection.address, 0) + 1
+        self._is_empty.clear()
+
+    def leave(self, connection: RegisteredConnection) -> None:
+        """Count a connection out, once."""
+        if connection not in self._connections:
+            return
+        self._connections.discard(connection)
+        self._of_unknown_callers.discard(connection)
+        address = connection.address
+        self._open_of[address] -= 1
+        if not self._open_of[address]:
+            del self._open_of[address]
+        if not self._connections:
+            self._is_empty.set()
+
+    def start(self) -> None:
+        """Begin to count the seconds."""
+        self.service.tick()
+        self._next_tick = asyncio.get_running_loop().call_later(_TICK, self.start)
+
+    async def stop(self, grace: float = 5.0) -> None:
+        """Finish the answers that are owed, release those who wait, and close every connection."""
+        self.is_closing = True
+        self.service.close()
+        for connection in list(self._connections):
+            connection.close_gracefully()
+        if self._connections:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(grace):
+                    await self._is_empty.wait()
+        for connection in list(self._connections):
+            connection.abort()
+        if self._next_tick:
+            self._next_tick.cancel()

@@ -1,0 +1,131 @@
+"""Plain requests are answered here, straight from the file of their connection.
+
+Building a transport costs more than a whole answer, and nearly every request is a plain one: whole, without a body,
+answered at once. So a connection is no more than a watched file until something else arrives on it; then it is handed
+over, with what has arrived, for the rest of its life.
+"""
+
+import asyncio
+import os
+from collections.abc import Callable
+from typing import Final
+
+import msgspec
+
+from forewarn.metadata.connections import ConnectionRegistry
+from forewarn.metadata.long_poll import NO_RECEIVER
+from forewarn.metadata.responses import ThrottledResponse
+
+_READ = 2048
+
+
+class Handoff(msgspec.Struct, frozen=True):
+    """What is left to do on a connection."""
+
+    received: bytes = b""
+    """Bytes to look at more closely."""
+    unsent: bytes = b""
+    """Bytes that the caller has not taken yet."""
+    is_last: bool = False
+    """The connection closes after those."""
+    is_throttled: bool = False
+    """What comes next waits a little."""
+
+
+NO_HANDOFF: Final = Handoff()
+"""To wait for the next request."""
+
+HandOffConnection = Callable[[int, str, Handoff], None]
+
+
+class FastPath:
+    """Serves connections for as long as all that arrives on them is plain."""
+
+    def __init__(self, registry: ConnectionRegistry, hand_off: HandOffConnection) -> None:
+        self.registry = registry
+        self.hand_off = hand_off
+        self.loop = asyncio.get_running_loop()
+        self._young = registry.request_cache.young
+        self._vm_entries = registry.service.vm_entries
+        self._answer = registry.answer
+
+    def accept(self, file: int, address: str) -> None:
+        """Serve a new connection."""
+        handoff = self.answer(file, address)
+        if handoff is None:
+            os.close(file)
+        elif handoff is NO_HANDOFF:
+            FastPathConnection(self, file, address)
+        else:
+            self.hand_off(file, address, handoff)
+
+    def answer(self, file: int, address: str) -> Handoff | None:
+        """Answer a plain request; return what is left to do, or None when the connection is to be closed."""
+        try:
+            received = os.read(file, _READ)
+        except BlockingIOError:
+            return NO_HANDOFF
+        except OSError:
+            return None
+        if not received:
+            return None
+        request = self._young.get(received) or self.registry.read_single(received)
+        vm_entry = self._vm_entries.get(address)
+        if request is None or not request.is_plain or vm_entry is None or not vm_entry.documents.is_enrolled:
+            return Handoff(received)
+        # By way of a name of its own: the interpreter looks up ``self._answer(...)`` as a method, and slowly.
+        give = self._answer
+        answer = give(request, b"", address, NO_RECEIVER)
+        if type(answer) is not bytes:
+            if isinstance(answer, ThrottledResponse):
+                return Handoff(unsent=answer, is_last=request.is_last, is_throttled=True)
+            return Handoff(received)
+        try:
+            sent = os.write(file, answer)
+        except BlockingIOError:
+            sent = 0
+        except OSError:
+            return None
+        if sent < len(answer):
+            return Handoff(unsent=answer[sent:], is_last=request.is_last)
+        return None if request.is_last else NO_HANDOFF
+
+
+class FastPathConnection:
+    """One connection in the lobby."""
+
+    __slots__ = ("_fast_path", "_file", "_idle", "_timer_wheel", "address", "bucket", "expires")
+
+    def __init__(self, fast_path: FastPath, file: int, address: str) -> None:
+        self._fast_path = fast_path
+        self._file = file
+        self._timer_wheel = fast_path.registry.service.timer_wheel
+        self._idle = fast_path.registry.limits.idle
+        self.address = address
+        self.expires = self._timer_wheel.now + self._idle
+        self.bucket = 0
+        fast_path.registry.enter(self)
+        self._timer_wheel.put(self)
+        fast_path.loop.add_reader(file, self._ready)
+
+    def _ready(self) -> None:
+        handoff = self._fast_path.answer(self._file, self.address)
+        if handoff is NO_HANDOFF:
+            self.expires = self._timer_wheel.now + self._idle
+        elif handoff is None:
+            self.close_gracefully()
+        else:
+            self._leave()
+            self._fast_path.hand_off(self._file, self.address, handoff)
+
+    def _leave(self) -> None:
+        self._fast_path.loop.remove_reader(self._file)
+        self._timer_wheel.remove(self)
+        self._fast_path.registry.leave(self)
+
+    def close_gracefully(self) -> None:
+        """Close: there is nothing to finish."""
+        self._leave()
+        os.close(self._file)
+
+    expired = abort = close_gracefully

@@ -1,0 +1,185 @@
+"""The head of a request: the grammar of RFC 9112 and nothing looser, and what it says of the body to come.
+
+Everything here is a function of bytes. What is wrong is raised as ``Refusal``; after one of those the rest of the
+connection cannot be told apart into requests, so it is answered and closed.
+"""
+
+import re
+
+import msgspec
+
+from forewarn.wire import error_responses
+from forewarn.wire.error_responses import ErrorResponse
+
+LINE_LIMIT = 8 * 1024
+HEAD_LIMIT = 16 * 1024
+FIELD_LIMIT = 100
+BODY_LIMIT = 64 * 1024
+
+NO_BODY = 0
+CHUNKED = -1
+
+_TCHAR = rb"!#$%&'*+\-.^_`|~0-9A-Za-z"
+_TEXT = rb"\t -~\x80-\xff"
+_REQUEST_LINE = re.compile(rb"([%b]++) ([!-~]++) HTTP/([0-9])\.([0-9])\r\n" % _TCHAR)
+_FIELDS = re.compile(rb"(?:[%b]++:[%b]*+\r\n)*+" % (_TCHAR, _TEXT))
+_EMPTY_LINES = re.compile(rb"(?:\r\n)++")
+_BEGINNING = re.compile(rb"[%b]|\r\Z" % _TCHAR)
+_BARE_LINE_FEED = re.compile(rb"(?<!\r)\n")
+_HOST = re.compile(rb"(?:\[[0-9A-Fa-f:.]+\]|[0-9A-Za-z\-._~%!$&'()*+,;=]*)(?::[0-9]*)?")
+_MEANINGFUL_FIELDS = frozenset(
+    (
+        *(b"host", b"content-length", b"transfer-encoding", b"connection", b"expect"),
+        *(b"metadata", b"x-forwarded-for", b"if-none-match", b"prefer"),
+    )
+)
+"""The fields that mean something to this service; all others need only be well-formed."""
+
+
+class Refusal(Exception):
+    """Not a request; the answer says why, and is the last on its connection."""
+
+    def __init__(self, problem: ErrorResponse) -> None:
+        super().__init__(problem.body.decode())
+        self.problem = problem
+
+
+class RequestHead(msgspec.Struct, frozen=True, gc=False):
+    """The head of one well-formed request."""
+
+    method: bytes
+    target: bytes
+    fields: dict[bytes, bytes]
+    """The fields that mean something, by name in lower case; those that came several times are joined."""
+    length: int
+    """The number of bytes of the body, or CHUNKED."""
+    is_modern: bool
+    """HTTP/1.1, not 1.0."""
+    keeps_alive: bool
+    expects_continue: bool
+
+
+def skip_empty_lines(received: bytearray) -> None:
+    """Remove the empty lines at the front, which mean nothing before a request."""
+    if lines := _EMPTY_LINES.match(received):
+        del received[: lines.end()]
+
+
+def find_end(received: bytes | bytearray, seen: int = 0) -> int:
+    """Return where the head ends, or 0 while it has not ended; refuse what can already be seen to be wrong.
+
+    However the bytes are split on their way, the verdict is the same. The first ``seen`` of them were looked at
+    before, and are not looked through again: else a caller could make every byte cost as much as all before it.
+    """
+    end = received.find(b"\r\n\r\n", max(seen - 3, 0), HEAD_LIMIT)
+    if end >= 0:
+        return end + 4
+    if received and not _BEGINNING.match(received):
+        raise Refusal(error_responses.MALFORMED)
+    _check_line(received, seen)
+    if _BARE_LINE_FEED.search(received, seen, HEAD_LIMIT):
+        raise Refusal(error_responses.MALFORMED)
+    if len(received) >= HEAD_LIMIT:
+        raise Refusal(error_responses.HEADERS_TOO_LARGE)
+    return 0
+
+
+def _check_line(received: bytes | bytearray, seen: int = 0) -> None:
+    end = received.find(b"\r\n", 0, LINE_LIMIT)
+    if end >= 0:
+        if end + 2 > seen and not _REQUEST_LINE.match(received):
+            raise Refusal(error_responses.MALFORMED)
+    elif _BARE_LINE_FEED.search(received, seen, LINE_LIMIT):
+        raise Refusal(error_responses.MALFORMED)
+    elif len(received) >= LINE_LIMIT:
+        raise Refusal(error_responses.URI_TOO_LONG)
+
+
+def read_head(block: bytes) -> RequestHead:
+    """Read a whole head, its empty line included."""
+    line = _REQUEST_LINE.match(block)
+    if not line or line.end() > LINE_LIMIT:
+        _check_line(block)
+        raise Refusal(error_responses.MALFORMED)
+    if not _FIELDS.fullmatch(block, line.end(), len(block) - 2):
+        raise Refusal(error_responses.MALFORMED)
+    if block.count(b"\r\n") > FIELD_LIMIT + 2:
+        raise Refusal(error_responses.HEADERS_TOO_LARGE)
+    method, target, major, minor = line.groups()
+    if major != b"1":
+        raise Refusal(error_responses.HTTP_VERSION_UNSUPPORTED)
+    is_modern = minor != b"0"
+    fields = _gather(block[line.end() : -4])
+    _check_host(fields, is_modern=is_modern)
+    length = _length(fields, is_modern=is_modern)
+    expects_continue = _expects_continue(fields, is_modern=is_modern)
+    return RequestHead(method, target, fields, length, is_modern, _keeps_alive(fields, is_modern), expects_continue)
+
+
+def _gather(lines: bytes) -> dict[bytes, bytes]:
+    fields: dict[bytes, bytes] = {}
+    for line in lines.split(b"\r\n"):
+        name, _, value = line.partition(b":")
+        key = name.lower()
+        if key not in _MEANINGFUL_FIELDS:
+            continue
+        if key not in fields:
+            fields[key] = value.strip(b" \t")
+        elif key in (b"host", b"content-length"):
+            # Two of these, even two that agree, are how requests are smuggled past each other's readers.
+            raise Refusal(error_responses.MALFORMED)
+        else:
+            fields[key] += b", " + value.strip(b" \t")
+    return fields
+
+
+def _check_host(fields: dict[bytes, bytes], *, is_modern: bool) -> None:
+    host = fields.get(b"host")
+    if host is None:
+        if is_modern:
+            raise Refusal(error_responses.MALFORMED)
+    elif not _HOST.fullmatch(host):
+        raise Refusal(error_responses.MALFORMED)
+
+
+def _length(fields: dict[bytes, bytes], *, is_modern: bool) -> int:
+    length = fields.get(b"content-length")
+    coding = fields.get(b"transfer-encoding")
+    if coding is not None:
+        if length is not None or not is_modern:
+            raise Refusal(error_responses.MALFORMED)
+        codings = _tokens(coding)
+        if codings != [b"chunked"]:
+            is_nonsense = not codings or codings.count(b"chunked") > 1
+            raise Refusal(error_responses.MALFORMED if is_nonsense else error_responses.NOT_IMPLEMENTED)
+        return CHUNKED
+    if length is None:
+        return NO_BODY
+    # ``isdigit`` of bytes knows ASCII digits only; a sign, a blank or a list is none.
+    if not length.isdigit():
+        raise Refusal(error_responses.MALFORMED)
+    digits = length.lstrip(b"0") or b"0"
+    if len(digits) > len(str(BODY_LIMIT)) or int(digits) > BODY_LIMIT:
+        raise Refusal(error_responses.BODY_TOO_LARGE)
+    return int(digits)
+
+
+def _expects_continue(fields: dict[bytes, bytes], *, is_modern: bool) -> bool:
+    expected = fields.get(b"expect")
+    if expected is None or not is_modern:
+        return False
+    if expected.lower() != b"100-continue":
+        raise Refusal(error_responses.EXPECTATION_FAILED)
+    return True
+
+
+def _keeps_alive(fields: dict[bytes, bytes], is_modern: bool) -> bool:  # noqa: FBT001 - see the call
+    connection = fields.get(b"connection")
+    if connection is None:
+        return is_modern
+    tokens = _tokens(connection)
+    return b"close" not in tokens and (is_modern or b"keep-alive" in tokens)
+
+
+def _tokens(value: bytes) -> list[bytes]:
+    return [token for part in value.lower().split(b",") if (token := part.strip(b" \t"))]

@@ -1,0 +1,79 @@
+"""Answers as bytes. The lines that all answers of one second share are written once a second."""
+
+from datetime import datetime
+from email.utils import format_datetime
+
+from forewarn.metadata.request import CLOSE, KEEP_ALIVE, OPEN
+from forewarn.wire.bodies import JSON
+from forewarn.wire.error_responses import REASONS, ErrorResponse
+
+CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
+
+_CONNECTION = {
+    OPEN: b"",
+    CLOSE: b"Connection: close\r\n",
+    KEEP_ALIVE: b"Connection: keep-alive\r\n",
+}
+
+
+class ThrottledResponse(bytes):
+    """An answer to somebody who asks too often, or is nobody: his next request waits, else he had all our time."""
+
+    __slots__ = ()
+    pause = 0.05
+    """Seconds."""
+
+
+class CommonHeaders:
+    """The lines at the head of every answer, for the present second."""
+
+    documents: tuple[bytes, ...]
+    """The head of a document up to its tag, by the request's ending."""
+    not_modified: tuple[bytes, ...]
+    """The head of a 304 up to its tag, by the request's ending."""
+
+    def __init__(self, now: datetime) -> None:
+        self.is_closing = False
+        self.refusals: dict[int, int] = {}
+        """How many refusals were written since the start, by status."""
+        self.stamp(now)
+
+    def stamp(self, now: datetime) -> None:
+        """Begin another second."""
+        # Azure: Content-Type, Server and Date stand in this order.
+        self._dated = b"Server: Forewarn\r\nDate: " + format_datetime(now, usegmt=True).encode() + b"\r\n"
+        self.documents = tuple(self._head(200, ending, JSON) + b'ETag: "' for ending in _CONNECTION)
+        self.not_modified = tuple(self._head(304, ending) + b'ETag: "' for ending in _CONNECTION)
+
+    def close_all(self, now: datetime) -> None:
+        """Say from now on that every connection closes."""
+        self.is_closing = True
+        self.stamp(now)
+
+    def answer(self, status: int, body: bytes, ending: int, content_type: str = "", extra: bytes = b"") -> bytes:
+        """Write a whole answer; ``extra`` is further lines, each with its end."""
+        return b"%b%bContent-Length: %d\r\n\r\n%b" % (
+            self._head(status, ending, content_type),
+            extra,
+            len(body),
+            body,
+        )
+
+    def refusal(self, problem: ErrorResponse, ending: int, extra: bytes = b"") -> bytes:
+        """Write what is wrong."""
+        self.refusals[problem.status] = self.refusals.get(problem.status, 0) + 1
+        return self.answer(problem.status, problem.body, ending, JSON, extra)
+
+    def _head(self, status: int, ending: int, content_type: str = "") -> bytes:
+        return b"HTTP/1.1 %d %b\r\n%b%b%b" % (
+            status,
+            REASONS[status].encode(),
+            b"Content-Type: %b\r\n" % content_type.encode() if content_type else b"",
+            self._dated,
+            _CONNECTION[CLOSE if self.is_closing else ending],
+        )
+
+
+def without_body(answer: bytes) -> bytes:
+    """Return the answer to HEAD, given the answer to GET."""
+    return answer[: answer.index(b"\r\n\r\n") + 4]

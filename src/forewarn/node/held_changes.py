@@ -1,0 +1,79 @@
+"""The warning about held changes of the fleet file; health and ``forewarn doctor`` show it until none is held."""
+
+from collections.abc import Iterator
+from itertools import islice
+from typing import TYPE_CHECKING, assert_never
+
+from forewarn.core.facts import (
+    AccessFact,
+    AnyFact,
+    ClockStepped,
+    DeclarationFact,
+    EnrolmentFact,
+    EventFact,
+    Fetched,
+    ObservationRecorded,
+    RecordChanged,
+    RecordSetChanged,
+)
+from forewarn.core.fleet import Fleet
+from forewarn.node.feed import Commit
+from forewarn.wire.facts import describe_held
+
+if TYPE_CHECKING:
+    from forewarn.node.node import Node
+
+TOPIC = "held changes"
+_NAMED = 5
+
+
+class HeldChangeWarnings:
+    """Keeps the node's warning about held changes up to date."""
+
+    def __init__(self, node: "Node") -> None:
+        self._node = node
+
+    def load(self, fleet: Fleet) -> None:
+        if fleet.last_applied.waiting or fleet.last_applied.guarded:
+            self._node.warnings[TOPIC] = "; ".join(_warnings(fleet))
+        else:
+            self._node.warnings.pop(TOPIC, None)
+
+    def publish(self, commit: Commit) -> None:
+        if any(_changes_held(fact) for entry in commit.entries for fact in entry.facts):
+            self.load(commit.fleet)
+
+
+def _changes_held(fact: AnyFact) -> bool:
+    """Tell whether other changes may be held after the fact."""
+    match fact:
+        case _ if isinstance(fact, (RecordSetChanged, DeclarationFact)):
+            return True
+        case _ if isinstance(fact, (EventFact, Fetched, RecordChanged, EnrolmentFact)):
+            return False
+        case _ if isinstance(fact, (AccessFact, ObservationRecorded, ClockStepped)):
+            return False
+        case _:
+            assert_never(fact)
+
+
+def _warnings(fleet: Fleet) -> Iterator[str]:
+    last = fleet.last_applied
+    if last.waiting:
+        told = [describe_held(held) for held in islice(last.waiting.values(), _NAMED)]
+        yield f"{_counted(len(last.waiting))} held: " + _listed(told, len(last.waiting))
+    if last.guarded:
+        names = [name for _, name in islice(last.guarded, _NAMED)]
+        yield (
+            f"the fleet file no longer has {_listed(names, len(last.guarded))}; a start does not remove so many VMs: "
+            "run 'forewarn fleet apply FILE --yes' to remove them, or put them back into the file"
+        )
+
+
+def _counted(count: int) -> str:
+    return "1 change of the fleet file is" if count == 1 else f"{count} changes of the fleet file are"
+
+
+def _listed(told: list[str], count: int) -> str:
+    more = f" and {count - len(told)} more" if count > len(told) else ""
+    return ", ".join(told) + more

@@ -1,0 +1,131 @@
+"""Has recorded what a driver sees happen to machines without anybody's asking."""
+
+import asyncio
+import logging
+from threading import Thread
+from uuid import uuid4
+
+import msgspec
+from msgspec.structs import replace
+
+from forewarn.core.commands import RecordObservation
+from forewarn.core.errors import ForewarnError, Unavailable
+from forewarn.core.model import NODE, Observation, ObservationKind, Vm
+from forewarn.node.driver import Driver, SupportsObservation
+from forewarn.node.node import Node
+from forewarn.node.observation_throttle import ObservationThrottle
+
+log = logging.getLogger(__name__)
+
+EXPECTED_CALL = 1.0
+"""Seconds that a start waits for a driver to begin to watch."""
+_MOST = 10_000
+"""Sightings that may wait to be recorded; a whole site that fails at once is as large as that."""
+_LONGEST = 500
+"""Characters of a driver's words that go into the journal."""
+
+
+class Observer:
+    """Turns each sighting into a command, in the order in which they came."""
+
+    def __init__(self, node: Node, driver: Driver) -> None:
+        self._node = node
+        self._driver = driver
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._throttle = ObservationThrottle()
+
+    @property
+    def is_idle(self) -> bool:
+        """Tell whether no sighting waits to be recorded."""
+        return not self._tasks
+
+    def start(self) -> None:
+        """Begin to listen, where the driver has something to tell."""
+        self._loop = asyncio.get_running_loop()
+        if isinstance(self._driver, SupportsObservation):
+            # A driver that watches within the call never returns from it, so it has a thread.
+            thread = Thread(target=self._watch, args=(self._driver,), name="driver-watch", daemon=True)
+            thread.start()
+            thread.join(EXPECTED_CALL)
+
+    def _watch(self, driver: SupportsObservation) -> None:
+        try:
+            driver.watch(self._hear)
+        except BaseException:  # it is somebody else's code; its events are carried out all the same
+            log.exception("the driver cannot watch its machines")
+            self._node.warnings["driver"] = "the driver cannot watch its machines; the log says why"
+
+    async def stop(self) -> None:
+        """Hear nothing more."""
+        self._loop = None
+        tasks = list(self._tasks)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    def _hear(self, observation: Observation) -> None:
+        """Pass a sighting on from a driver's thread to the event loop."""
+        if (loop := self._loop) is not None and not loop.is_closed():
+            loop.call_soon_threadsafe(self._take, observation)
+
+    def _take(self, seen: Observation) -> None:
+        try:
+            seen = msgspec.convert(msgspec.structs.asdict(seen), Observation)
+            msgspec.json.encode(seen)  # the journal holds no text that is not Unicode
+        except (msgspec.ValidationError, TypeError, UnicodeEncodeError) as error:
+            log.error("the driver reported no sighting", extra={"fields": {"reason": str(error)}})  # noqa: TRY400
+            return
+        vm = self._named(seen)
+        if vm is None or (seen.what is ObservationKind.MOVED and vm.standing_on == seen.host):
+            return  # not ours, or no news: a driver tells at each start where machines are
+        observation = self._throttle.admit(replace(seen, vm=vm.name, vm_id="", detail=seen.detail[:_LONGEST]))
+        if observation is None:
+            return
+        if len(self._tasks) >= _MOST:
+            log.warning(
+                "a sighting is not recorded: too much happens at once", extra={"fields": _fields(observation)}
+            )
+            return
+        # A task each: one that waits for the journal must not let the driver's word on an impact overtake the rest.
+        task = asyncio.create_task(self._record(observation))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    def _named(self, seen: Observation) -> Vm | None:
+        """Return the VM that a sighting is of: by its UUID, where it has one; else by its name."""
+        vms = self._node.fleet.vms
+        vm = vms.get(seen.vm)
+        if not seen.vm_id or (vm and vm.instance.vm_id.lower() in ("", seen.vm_id)):
+            return vm
+        return next((each for each in vms.values() if each.instance.vm_id.lower() == seen.vm_id), None)
+
+    async def _record(self, observation: Observation) -> None:
+        command = RecordObservation(id=uuid4().hex, by=NODE, observation=observation)
+        is_again = False
+        while True:
+            try:
+                if not is_again or await self._node.recorded(command.id) is None:
+                    await self._node.submit(command)
+            except Unavailable as error:
+                log.warning("a sighting waits to be recorded", extra={"fields": _fields(observation, error)})
+                await self._pause()
+                is_again = True  # it may have been recorded although nobody could tell
+            except ForewarnError as error:
+                log.warning("a sighting cannot be recorded", extra={"fields": _fields(observation, error)})
+                return
+            else:
+                return
+
+    async def _pause(self) -> None:
+        woken = asyncio.Event()
+        timer = self._node.clock.call_later(self._node.retry_after, woken.set)
+        try:
+            await woken.wait()
+        finally:
+            timer.cancel()
+
+
+def _fields(observation: Observation, error: ForewarnError | None = None) -> dict[str, str]:
+    fields = {"vm": observation.vm, "seen": str(observation.what)}
+    return {**fields, "reason": str(error)} if error else fields

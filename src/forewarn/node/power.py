@@ -1,0 +1,161 @@
+"""Has VMs started and stopped as their operator asked: the request is durable first, then the driver is called.
+
+    vm start, vm deallocate ──▶ a request in the fleet ──▶ driver.switch, again until it ends ──▶ vm-switched
+
+The request says where a VM is to be, so a call that a crash cut off is made again. Each VM has one call at a time; a
+request that replaces another while that one is under way is called for next. A failure is recorded, shown by
+``vm show`` and health, and holds up nothing; the same command again makes another attempt.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from datetime import timedelta
+from itertools import islice
+from uuid import uuid4
+
+from forewarn.clocks import Timer
+from forewarn.core.commands import ImpactResult, ReportPowerSwitch
+from forewarn.core.errors import ForewarnError, Unavailable
+from forewarn.core.facts import FleetChanged, VmDeallocated, VmRemoved, VmStarted, VmSwitched
+from forewarn.core.fleet import Fleet
+from forewarn.core.model import NODE, PowerRequest
+from forewarn.node.driver import (
+    Driver,
+    ImpactDone,
+    ImpactFailed,
+    ImpactNotBegun,
+    ImpactUnderway,
+    ImpactUnknown,
+    can_switch,
+)
+from forewarn.node.driver_calls import DriverCalls
+from forewarn.node.feed import Commit
+from forewarn.node.node import Node
+
+log = logging.getLogger(__name__)
+
+TOPIC = "power"
+_AT_ONCE = 16
+_SOONEST = timedelta(seconds=0.2)
+"""How long to wait at least before a driver is asked again."""
+_NAMED = 5
+_TOUCHING = (VmStarted, VmDeallocated, VmSwitched, VmRemoved, FleetChanged)
+NO_DRIVER = "the driver does not start and stop VMs any more"
+
+
+class PowerController:
+    """Calls the driver for every power request, each VM in a task of its own."""
+
+    def __init__(self, node: Node, driver: Driver) -> None:
+        self._node = node
+        self._driver = driver
+        self._calls = DriverCalls(driver, _AT_ONCE)
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._asleep = 0
+
+    @property
+    def is_idle(self) -> bool:
+        """Tell whether no driver is at work, and no outcome waits to be recorded."""
+        return len(self._tasks) == self._asleep
+
+    def load(self, fleet: Fleet) -> None:
+        for request in fleet.power_requests.values():
+            self._take(request)
+        self._warn(fleet)
+
+    def publish(self, commit: Commit) -> None:
+        facts = [fact for entry in commit.entries for fact in entry.facts]
+        for fact in facts:
+            if isinstance(fact, VmStarted | VmDeallocated) and fact.request:
+                self._take(commit.fleet.power_requests.get(fact.vm))
+        if any(isinstance(fact, _TOUCHING) for fact in facts):
+            self._warn(commit.fleet)
+
+    async def stop(self) -> None:
+        """Let go of everything; the next start calls the driver again."""
+        tasks = list(self._tasks.values())
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    def _take(self, request: PowerRequest | None) -> None:
+        if request and not request.failure and request.vm not in self._tasks:
+            task = asyncio.create_task(self._carry_out(request.vm))
+            self._tasks[request.vm] = task
+            task.add_done_callback(lambda _: self._drop(request.vm))
+
+    def _drop(self, vm: str) -> None:
+        self._tasks.pop(vm, None)
+        self._take(self._node.fleet.power_requests.get(vm))  # one that came at the last moment
+
+    async def _carry_out(self, vm: str) -> None:
+        while request := await self._request(vm):
+            if not can_switch(self._driver):
+                await self._report(request, ImpactResult.FAILED, NO_DRIVER)
+                continue
+            declared = self._node.fleet.vms.get(vm)
+            if declared is None:
+                return
+            match await self._calls.switch(declared, on=request.on):
+                case ImpactDone(detail=detail):
+                    await self._report(request, ImpactResult.DONE, detail)
+                case ImpactUnderway(check_at=check_at):
+                    until = max(check_at, self._node.clock.now() + _SOONEST)
+                    await self._sleep(lambda wake, until=until: self._node.clock.call_at(until, wake))  # type: ignore[misc]
+                case ImpactFailed(reason=reason) | ImpactUnknown(reason=reason):
+                    await self._report(request, ImpactResult.FAILED, reason)
+                case ImpactNotBegun():
+                    await self._report(request, ImpactResult.FAILED, "the driver did not begin")
+
+    async def _request(self, vm: str) -> PowerRequest | None:
+        """Return what is asked for, once that is durable."""
+        while True:
+            try:
+                request = await self._node.look(lambda fleet: fleet.power_requests.get(vm))
+            except Unavailable:
+                await self._sleep(lambda wake: self._node.clock.call_later(self._node.retry_after, wake))
+            else:
+                return request if request and not request.failure else None
+
+    async def _report(self, request: PowerRequest, result: ImpactResult, detail: str) -> None:
+        command = ReportPowerSwitch(
+            id=uuid4().hex, by=NODE, vm=request.vm, asked=request.id, result=result, detail=detail[:500]
+        )
+        fields = {"vm": request.vm, "power": "on" if request.on else "off"}
+        while True:
+            try:
+                await self._node.submit(command)
+            except Unavailable as error:
+                extra = {"fields": {**fields, "reason": str(error)}}
+                log.warning("the outcome of a power request waits to be recorded", extra=extra)
+                await self._sleep(lambda wake: self._node.clock.call_later(self._node.retry_after, wake))
+            except ForewarnError as error:
+                extra = {"fields": {**fields, "reason": str(error)}}
+                log.warning("the outcome of a power request cannot be recorded", extra=extra)
+                return
+            else:
+                return
+
+    async def _sleep(self, set_timer: Callable[[Callable[[], None]], Timer]) -> None:
+        woken = asyncio.Event()
+        timer = set_timer(woken.set)
+        self._asleep += 1
+        try:
+            await woken.wait()
+        finally:
+            self._asleep -= 1
+            timer.cancel()
+
+    def _warn(self, fleet: Fleet) -> None:
+        failed = [request for request in fleet.power_requests.values() if request.failure]
+        if not failed:
+            self._node.warnings.pop(TOPIC, None)
+            return
+        told = [
+            f"{each.vm} could not be {'started' if each.on else 'stopped'}: {each.failure}; "
+            f"try it again: forewarn vm {'start' if each.on else 'deallocate'} {each.vm}"
+            for each in islice(failed, _NAMED)
+        ]
+        more = f"; and {len(failed) - _NAMED} more" if len(failed) > _NAMED else ""
+        self._node.warnings[TOPIC] = "; ".join(told) + more

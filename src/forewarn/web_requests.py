@@ -1,0 +1,192 @@
+"""Sends a request to a web address: one connection, no redirect, no proxy, certificates verified, bounded in time.
+
+Looking a name up cannot be interrupted and may take minutes, and a lively peer may drip its answer for ever: the
+conversation has a thread of its own, and whoever asked waits no longer than it wants to.
+"""
+
+import threading
+from base64 import b64encode
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from http.client import HTTPConnection, HTTPException, HTTPSConnection
+from time import monotonic
+from typing import TYPE_CHECKING
+from urllib.parse import SplitResult, unquote, urlsplit
+
+import msgspec
+
+from forewarn import __version__
+from forewarn.core.errors import ForewarnError
+from forewarn.core.redaction import scrubbed, secrets_in
+
+if TYPE_CHECKING:
+    import ssl
+
+USER_AGENT = f"Forewarn/{__version__}"
+LARGEST_RESPONSE = 64 * 1024
+_LONGEST_WAIT = 3600
+_POLL_INTERVAL = 0.05
+_PLAIN_HEADERS = frozenset({"content-type", "user-agent", "webhook-id", "webhook-timestamp"})
+_LONG = 8
+"""A word of a header from this length on may be a key."""
+
+
+class WebRequest(msgspec.Struct, frozen=True):
+    """What is sent, and where."""
+
+    url: str
+    body: bytes
+    headers: Mapping[str, str] = {}
+    method: str = "POST"
+
+    @property
+    def place(self) -> str:
+        """The host and port alone: the rest of an address may be a secret."""
+        return urlsplit(self.url).netloc.rpartition("@")[2]
+
+    @property
+    def secrets(self) -> tuple[str, ...]:
+        """What a receiver may repeat that is not to be shown: keys in the address, and in headers."""
+        headers = {**_authorization(urlsplit(self.url)), **self.headers}
+        keys = [value for name, value in headers.items() if name.lower() not in _PLAIN_HEADERS]
+        return (*keys, *(word for key in keys for word in key.split() if len(word) >= _LONG), *secrets_in(self.url))
+
+
+class WebResponse(msgspec.Struct, frozen=True):
+    """What came back, whatever it is."""
+
+    status: int
+    reason: str = ""
+    body: bytes = b""
+    wait: int = 0
+    """For how many seconds the receiver wants to be left alone."""
+    secrets: tuple[str, ...] = ()
+    """What was sent that the receiver may repeat and nobody else may read."""
+
+    @property
+    def is_success(self) -> bool:
+        return 200 <= self.status < 300
+
+    @property
+    def is_redirect(self) -> bool:
+        return 300 <= self.status < 400
+
+    @property
+    def said(self) -> str:
+        """The beginning of the body as one line, fit for a terminal and a log."""
+        text = " ".join(self.body[:2000].decode(errors="replace").split())
+        return scrubbed("".join(letter for letter in text if letter.isprintable()), self.secrets)[:200]
+
+
+class NoWebResponse(ForewarnError):
+    """No answer came."""
+
+    def __init__(self, why: str, *, may_have_arrived: bool) -> None:
+        super().__init__(why)
+        self.may_have_arrived = may_have_arrived
+        """Whether the receiver may have read the message all the same."""
+
+
+def send(
+    message: WebRequest,
+    seconds: float,
+    tls: "ssl.SSLContext | None" = None,
+    is_unwanted: Callable[[], bool] = bool,
+) -> WebResponse:
+    """Return the answer, within so many seconds in all; raise NoReply when there is none, or nobody wants it more.
+
+    Errors do not tell the address.
+    """
+    exchange = _Exchange(message, max(seconds, _POLL_INTERVAL), tls)
+    end = monotonic() + seconds
+    while not exchange.is_over.wait(min(_POLL_INTERVAL, max(end - monotonic(), 0.0))):
+        if is_unwanted():
+            raise exchange.cut("it is no longer wanted")
+        if monotonic() >= end:
+            raise exchange.cut(f"no answer within {seconds:.3g} s")
+    return exchange.reply()
+
+
+class _Exchange:
+    def __init__(self, message: WebRequest, seconds: float, tls: "ssl.SSLContext | None") -> None:
+        self.is_over = threading.Event()
+        self._message = message
+        self._seconds = seconds
+        self._tls = tls
+        self._connection: HTTPConnection | None = None
+        self._is_connected = False
+        self._is_cut = False
+        self._reply: WebResponse | None = None
+        self._why = ""
+        threading.Thread(target=self._run, name="posting", daemon=True).start()
+
+    def reply(self) -> WebResponse:
+        if self._reply is None:
+            raise NoWebResponse(self._why, may_have_arrived=self._is_connected)
+        return self._reply
+
+    def cut(self, why: str) -> NoWebResponse:
+        """Leave the conversation, however lively it is."""
+        self._is_cut = True
+        import socket  # noqa: PLC0415 - who never posts does not pay for it
+
+        line = self._connection.sock if self._connection else None
+        with suppress(OSError):
+            if line is not None:
+                line.shutdown(socket.SHUT_RDWR)
+            if type(line) is socket.socket:
+                # Without TLS it can be closed under the thread, which would else read on through all that has come.
+                socket.close(line.detach())
+        return NoWebResponse(why, may_have_arrived=self._is_connected)
+
+    def _run(self) -> None:
+        parts = urlsplit(self._message.url)
+        path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
+        headers = {"User-Agent": USER_AGENT, "Connection": "close", **_authorization(parts), **self._message.headers}
+        try:
+            self._connection = connection = self._made(parts.scheme, parts.hostname or "", parts.port)
+            try:
+                connection.connect()
+                self._is_connected = True
+                if self._is_cut:  # before there was anything to cut
+                    return
+                connection.request(self._message.method, path, self._message.body, headers)
+                answer = connection.getresponse()
+                wait = _seconds(answer.getheader("Retry-After", ""))
+                secrets = self._message.secrets
+                reason = scrubbed(answer.reason, secrets)
+                self._reply = WebResponse(answer.status, reason, answer.read(LARGEST_RESPONSE), wait, secrets)
+            finally:
+                connection.close()
+        except (OSError, HTTPException, ValueError) as error:
+            self._why = scrubbed(_why(error), self._message.secrets)
+        finally:
+            self.is_over.set()
+
+    def _made(self, scheme: str, host: str, port: int | None) -> HTTPConnection:
+        if scheme == "https":
+            return HTTPSConnection(host, port, timeout=self._seconds, context=self._tls)
+        return HTTPConnection(host, port, timeout=self._seconds)
+
+
+def _authorization(parts: SplitResult) -> dict[str, str]:
+    """Return the header that a user and password in the address stand for."""
+    if parts.username is None:
+        return {}
+    user = f"{unquote(parts.username)}:{unquote(parts.password or '')}"
+    return {"Authorization": f"Basic {b64encode(user.encode()).decode()}"}
+
+
+def _why(error: Exception) -> str:
+    if isinstance(error, TimeoutError):
+        return "it takes too long"
+    if verify := getattr(error, "verify_message", ""):
+        return f"its certificate is not trusted ({verify})"
+    if isinstance(error, OSError) and error.strerror:
+        return error.strerror[:1].lower() + error.strerror[1:]
+    return (str(error) or type(error).__name__).splitlines()[0]
+
+
+def _seconds(written: str) -> int:
+    """Read ``Retry-After``; a date counts as nothing."""
+    return min(int(written), _LONGEST_WAIT) if written.isascii() and written.isdigit() and len(written) < 10 else 0

@@ -1,0 +1,79 @@
+"""A line of the record says who did what to whom, and can be written as JSON and as CSV."""
+
+import csv
+import io
+import json
+
+import msgspec
+
+from forewarn.audit.history import HistoryQuery
+from forewarn.audit.history_lines import COLUMNS, as_csv, as_json_lines
+from forewarn.core.commands import CancelEvent, RecordObservation
+from forewarn.core.model import NODE, Caller, CallerKind, Observation, ObservationKind
+from tests.control.history_harness import HistoryHarness
+
+ODD = Caller(CallerKind.OPERATOR, 'a "quoted", name\nof two lines', "control.sock")
+
+
+def test_a_line_says_who_from_where_and_what() -> None:
+    """Every column of an announcement is filled from the fact or from its cause."""
+    history_harness = HistoryHarness()
+    event = history_harness.freeze("web-0")
+
+    (line,) = history_harness.ask(HistoryQuery(event=event)).lines
+
+    assert (line.by, line.kind, line.origin) == ("ada", CallerKind.OPERATOR, "control.sock")
+    assert (line.event, line.type, line.vms) == (event.upper(), "Freeze", ("web-0",))
+    assert (line.group, line.host, line.revision) == ("web", "h1", 2)
+    assert line.detail["description"] == "Host server is undergoing maintenance."
+
+
+def test_json_lines_hold_every_column() -> None:
+    """One object to a line, with the same keys in each."""
+    history_harness = HistoryHarness()
+    history_harness.freeze("web-0")
+
+    written = as_json_lines(history_harness.ask(HistoryQuery()).lines)
+
+    assert written.endswith("\n")
+    assert [list(json.loads(line)) for line in written.splitlines()] == [list(COLUMNS)] * 2
+
+
+def test_csv_comes_back_as_it_was() -> None:
+    """Quotes, commas and ends of lines in a name or a detail survive."""
+    history_harness = HistoryHarness()
+    event = history_harness.freeze("web-0")
+    history_harness.do(CancelEvent(id=history_harness.id(), by=ODD, event=event))
+    lines = history_harness.ask(HistoryQuery(event=event)).lines
+
+    head, canceled, announced = csv.reader(io.StringIO(as_csv(lines), newline=""))
+
+    assert tuple(head) == COLUMNS
+    assert dict(zip(head, canceled, strict=True))["by"] == ODD.name
+    assert json.loads(dict(zip(head, canceled, strict=True))["detail"]) == lines[0].detail
+    assert dict(zip(head, announced, strict=True))["at"] == "2026-03-01T01:00:00Z"
+
+
+def test_a_table_can_be_continued() -> None:
+    """Later pages are written without the head."""
+    lines = HistoryHarness().ask(HistoryQuery()).lines
+
+    assert as_csv(lines) == ",".join(COLUMNS) + "\r\n" + as_csv(lines, with_head=False)
+
+
+def test_a_sighting_stands_in_the_history_of_its_vm() -> None:
+    """What befell a machine is told with its group, what it was and when it was seen."""
+    history_harness = HistoryHarness()
+    seen_at = history_harness.now
+    history_harness.do(
+        RecordObservation(
+            id=history_harness.id(),
+            by=NODE,
+            observation=Observation("web-0", ObservationKind.REBOOTED, seen_at, "by hand"),
+        )
+    )
+
+    line = history_harness.ask(HistoryQuery(vm="web-0")).lines[0]
+
+    assert (line.fact, line.vms, line.group) == ("observed", ("web-0",), "web")
+    assert line.detail == {"what": "rebooted", "at": msgspec.to_builtins(seen_at), "detail": "by hand"}

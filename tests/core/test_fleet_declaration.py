@@ -1,0 +1,76 @@
+"""Fleets from before declarations were recorded, and what a first file makes of them."""
+
+import pytest
+
+from forewarn.core.declared_keys import RecordKind
+from forewarn.core.errors import Refused
+from forewarn.core.facts import FleetChanged, FleetDeclared
+from forewarn.core.fleet import Fleet
+from forewarn.core.model import GroupKind, GroupTerms, Host, Vm
+from tests.core.harness import FleetHarness
+
+BEFORE = FleetChanged(
+    hosts=(Host("h1"),),
+    groups=(GroupTerms("web", GroupKind.AVAILABILITY_SET),),
+    vms=(Vm("a", "web", "h1"), Vm("b", "web", "h1")),
+)
+FILE = "host h1; group web availability-set; vm a in web on h1 address=10.0.0.1; vm c in web on h1"
+
+
+def earlier() -> FleetHarness:
+    """A fleet that an earlier release made."""
+    harness = FleetHarness()
+    harness.fleet.evolve(BEFORE)
+    return harness
+
+
+@pytest.mark.parametrize("sentence", [f"the service starts with: {FILE}", f"ann applies: {FILE}"])
+def test_the_first_file_is_recorded_and_changes_nothing(sentence: str) -> None:
+    """What was declared before is not known, so nothing is known to have changed."""
+    harness = earlier()
+
+    (fact,) = harness.say(sentence)
+
+    assert isinstance(fact, FleetDeclared)
+    assert harness.fleet.vms.keys() == {"a", "b"}
+    assert harness.fleet.last_applied.differing[RecordKind.VM] == {
+        "a": Vm("a", "web", "h1", address="10.0.0.1"),
+        "b": None,
+        "c": Vm("c", "web", "h1"),
+    }
+
+
+def test_exact_removes_the_differences() -> None:
+    """Also when the file is the same."""
+    harness = earlier()
+    harness.say(f"ann applies: {FILE}")
+    harness.say(f"ann applies: {FILE}; exact")
+
+    assert harness.fleet.vms.keys() == {"a", "c"}
+    assert harness.fleet.vms["a"].address == "10.0.0.1"
+    assert not any(harness.fleet.last_applied.differing.values())
+
+
+def test_a_snapshot_of_an_earlier_release_has_no_declaration() -> None:
+    """It is recognised by that, and stays so until a file is applied."""
+    fleet = Fleet.restore(earlier().fleet.parts())
+
+    assert fleet.last_applied.is_missing
+    assert not Fleet.restore(FleetHarness(f"ann applies: {FILE}").fleet.parts()).last_applied.is_missing
+
+
+def test_vms_that_only_commands_made_are_no_declaration() -> None:
+    """A first file adds what it has, adopts what is there, and leaves the rest."""
+    harness = FleetHarness("ann declares: host h1; group web availability-set; vm a in web on h1; vm b in web on h1")
+    harness.say(f"ann applies: {FILE}")
+
+    assert harness.fleet.vms.keys() == {"a", "b", "c"}
+    assert harness.fleet.vms["a"].address == "10.0.0.1"
+    assert harness.fleet.declared(RecordKind.VM, "b") is None
+
+
+def test_a_stale_file_is_refused() -> None:
+    """It names the declaration that it was compared with."""
+    harness = FleetHarness(f"ann applies: {FILE}")
+    with pytest.raises(Refused, match="revision 1, not 7"):
+        harness.say(f"ann applies: {FILE}; having seen declaration 7")

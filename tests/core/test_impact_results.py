@@ -1,0 +1,70 @@
+"""What follows when an impact has ended."""
+
+import pytest
+
+from forewarn.core.commands import ImpactResult, ReportImpact
+from forewarn.core.facts import Failed
+from forewarn.core.model import NODE
+from tests.core.harness import FleetHarness, kinds
+
+FLEET = (
+    "ann declares: host h1; host h2; group web availability-set; group pool scale-set; "
+    "vm web-0 in web on h1; vm web-1 in web on h1; vm pool-0 in pool on h1 spot; vm pool-1 in pool on h1"
+)
+
+
+def report(
+    harness: FleetHarness, label: str, hosts: dict[str, str] | None = None, result: ImpactResult = ImpactResult.DONE
+) -> ReportImpact:
+    return ReportImpact(id="r", by=NODE, event=harness.id(label), result=result, hosts=hosts or {})
+
+
+def test_a_word_on_what_has_not_started_changes_nothing() -> None:
+    """Neither for a Scheduled event nor for one that nobody knows."""
+    harness = FleetHarness(FLEET, "ann freezes web-0")
+
+    assert harness.give(report(harness, "E1")) == ()
+    assert harness.give(report(harness, "E9")) == ()
+
+
+def test_a_failure_without_reason_says_so() -> None:
+    """The record never holds an empty reason."""
+    harness = FleetHarness(FLEET, "ann restarts web-0")
+
+    (failed,) = harness.give(report(harness, "E1", result=ImpactResult.FAILED))
+
+    assert isinstance(failed, Failed)
+    assert failed.reason == "the driver gave no reason"
+
+
+@pytest.mark.parametrize("hosts", [{"web-1": "h2"}, {"web-0": "h1"}, {"nobody": "h2"}])
+def test_only_who_was_impacted_and_went_elsewhere_has_moved(hosts: dict[str, str]) -> None:
+    """What a driver says of others is no news."""
+    harness = FleetHarness(FLEET, "ann redeploys web-0")
+
+    assert kinds(harness.give(report(harness, "E1", hosts))) == ["Completed"]
+
+
+def test_who_is_evicted_has_not_moved() -> None:
+    """A host named for a VM that gave its place back means nothing."""
+    harness = FleetHarness(FLEET, "ann evicts pool-0", "pool-0 approves E1")
+
+    assert kinds(harness.give(report(harness, "E1", {"pool-0": "h2"}))) == ["Completed", "VmDeallocated"]
+
+
+def test_coming_home_is_no_move_any_more() -> None:
+    """A VM that returns to its declared host has no other one noted."""
+    harness = FleetHarness(
+        FLEET, "ann redeploys web-0", "the driver is done with E1, web-0 on h2", "ann redeploys web-0"
+    )
+    harness.give(report(harness, "E2", {"web-0": "h1"}))
+
+    assert harness.fleet.vms["web-0"].moved_to == ""
+    assert set(harness.fleet.vms_on("h1")) == {"web-0", "web-1", "pool-0", "pool-1"}
+
+
+def test_what_two_share_stays_while_one_is_there() -> None:
+    """The maintenance of a host goes on for the VM that did not move."""
+    harness = FleetHarness(FLEET, "ann freezes host h1", "ann redeploys web-0")
+
+    assert kinds(harness.say("the driver is done with E3, web-0 on h2")) == ["Completed", "VmMoved"]

@@ -1,0 +1,135 @@
+"""The workshop: one thread for each event, what it says meanwhile, and what a crash leaves."""
+
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from forewarn.clocks import ManualClock
+from forewarn.drivers import executor
+from forewarn.drivers.executor import ImpactJob, WorkExecutor, WorkInterrupted, join_details
+from forewarn.drivers.progress_store import ImpactEnding
+from forewarn.drivers.run_record import KEPT_FOR
+from forewarn.node.driver import ImpactDone, ImpactFailed, ImpactNotBegun, ImpactUnderway, ImpactUnknown
+from tests.drivers.impacts import carried_out, impact
+
+
+@pytest.fixture(autouse=True)
+def _no_patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(executor, "_WORTH_WAITING", 0.01)
+
+
+class WorkExecutorHarness:
+    """Work that goes on until it is let."""
+
+    def __init__(self, directory: Path, do: Callable[[ImpactJob], ImpactEnding] | None = None) -> None:
+        self.may_end = threading.Event()
+        self.jobs: list[ImpactJob] = []
+        self.clock = ManualClock()
+        self.shop = WorkExecutor("test", directory, self.clock, do or self.do)
+
+    def do(self, job: ImpactJob) -> ImpactEnding:
+        self.jobs.append(job)
+        job.tell("half-way", "web-0")
+        while not self.may_end.wait(0.01):
+            if job.closing.is_set():
+                raise WorkInterrupted
+        return ImpactDone(detail="by hand")
+
+    def wait_for(self, progress: str) -> ImpactUnderway:
+        while True:
+            outcome = self.shop.outcome_of(impact())
+            assert isinstance(outcome, ImpactUnderway)
+            if outcome.progress == progress:
+                return outcome
+
+    def ended(self) -> object:
+        self.may_end.set()
+        while isinstance(outcome := self.shop.outcome_of(impact()), ImpactUnderway):
+            pass
+        return outcome
+
+
+def test_what_takes_long_is_under_way_and_says_how_far_it_is(tmp_path: Path) -> None:
+    """The caller is not held up; the end is found by asking."""
+    bench = WorkExecutorHarness(tmp_path)
+
+    assert isinstance(bench.shop.perform(impact()), ImpactUnderway)
+    bench.wait_for("half-way")
+    assert bench.ended() == ImpactDone(detail="by hand")
+
+
+def test_however_often_it_is_asked_for_it_is_done_once(tmp_path: Path) -> None:
+    """Performing what is under way or ended begins nothing."""
+    bench = WorkExecutorHarness(tmp_path)
+    bench.shop.perform(impact())
+    bench.shop.perform(impact())
+
+    assert bench.ended() == bench.shop.perform(impact()) == ImpactDone(detail="by hand")
+    assert len(bench.jobs) == 1
+
+
+def test_what_a_crash_cut_off_goes_on_when_it_is_asked_for(tmp_path: Path) -> None:
+    """The next workshop finds what was begun, and its job knows that it was."""
+    first = WorkExecutorHarness(tmp_path)
+    first.shop.perform(impact())
+    first.wait_for("half-way")
+    first.shop.close(5.0)
+    second = WorkExecutorHarness(tmp_path)
+
+    assert isinstance(second.shop.outcome_of(impact()), ImpactUnderway)
+    assert second.ended() == ImpactDone(detail="by hand")
+    assert [job.is_resumed for job in first.jobs + second.jobs] == [False, True]
+
+
+def test_another_s_work_is_left_alone(tmp_path: Path) -> None:
+    """While one workshop holds an event, another one does not touch it."""
+    first, second = WorkExecutorHarness(tmp_path), WorkExecutorHarness(tmp_path)
+    first.shop.perform(impact())
+    first.wait_for("half-way")
+
+    assert isinstance(second.shop.perform(impact()), ImpactUnderway)
+    assert second.jobs == []
+    first.ended()
+
+
+def test_what_was_never_begun_may_be_performed_unless_it_is_too_old(tmp_path: Path) -> None:
+    """No page means that nothing was done, for as long as pages are kept."""
+    bench = WorkExecutorHarness(tmp_path)
+    now = bench.clock.now()
+
+    assert bench.shop.outcome_of(impact(attempted_at=now)) == ImpactNotBegun()
+    assert bench.shop.outcome_of(impact(attempted_at=now - KEPT_FOR)) == ImpactUnknown(
+        "it was attempted so long ago that no record of it is kept"
+    )
+
+
+def test_work_that_cannot_be_written_down_is_not_begun(tmp_path: Path) -> None:
+    """Where there is no record, nothing is done, and the reason names the place."""
+    (tmp_path / "file").touch()
+    bench = WorkExecutorHarness(tmp_path / "file")
+    outcome = carried_out(bench.shop, impact())
+
+    assert isinstance(outcome, ImpactFailed | ImpactUnknown)
+    assert str(tmp_path / "file") in outcome.reason
+    assert bench.jobs == []
+
+
+def test_a_driver_s_mistake_reaches_the_caller(tmp_path: Path) -> None:
+    """An exception is raised where the outcome is asked for."""
+
+    def fail(_: ImpactJob) -> ImpactEnding:
+        raise RuntimeError("a mistake")
+
+    with pytest.raises(RuntimeError, match="a mistake"):
+        carried_out(WorkExecutorHarness(tmp_path, fail).shop, impact())
+
+
+def test_one_vm_s_words_stand_alone() -> None:
+    """Only where there are several is each named."""
+    assert join_details({"web-0": "half-way"}, 1) == "half-way"
+    assert (
+        join_details({"web-1": "done", "web-0": "half-way", "": "slowly"}, 2)
+        == "slowly; web-0: half-way; web-1: done"
+    )

@@ -1,0 +1,57 @@
+"""A VM is switched by one thread at a time, and whoever asks hears of the end."""
+
+import threading
+
+from forewarn.clocks import SystemClock
+from forewarn.core.errors import Refused
+from forewarn.core.model import Vm
+from forewarn.drivers import switch_executor
+from forewarn.drivers.switch_executor import SwitchExecutor
+from forewarn.node.driver import ImpactDone, ImpactFailed, ImpactOutcome, ImpactUnderway
+
+VM = Vm("web-0", "web")
+
+
+def ended(switches: SwitchExecutor, *, on: bool) -> ImpactOutcome:
+    outcome = switches.switch(VM, on=on)
+    while isinstance(outcome, ImpactUnderway):
+        threading.Event().wait(0.01)
+        outcome = switches.switch(VM, on=on)
+    return outcome
+
+
+def test_what_came_of_it_is_returned() -> None:
+    """Done with what there is to say, Failed with the reason."""
+
+    def do(vm: Vm, *, on: bool) -> str:
+        if on:
+            return f"{vm.name} runs"
+        raise Refused("it must run")
+
+    switches = SwitchExecutor("test", SystemClock(), do)
+    assert switches.switch(VM, on=True) == ImpactDone(detail="web-0 runs")
+    assert switches.switch(VM, on=False) == ImpactFailed("it must run")
+
+
+def test_it_is_under_way_until_it_ends_and_done_once() -> None:
+    """Asked again it tells the end of the first call; the other way waits for that end."""
+    may_end, calls = threading.Event(), []
+
+    def do(_: Vm, *, on: bool) -> str:
+        calls.append(on)
+        may_end.wait(30)
+        return "on" if on else "off"
+
+    switches = SwitchExecutor("test", SystemClock(), do)
+    switching_within = switch_executor.WORTH_WAITING
+    switch_executor.WORTH_WAITING = 0.01
+    try:
+        assert isinstance(switches.switch(VM, on=True), ImpactUnderway)
+        assert isinstance(switches.switch(VM, on=True), ImpactUnderway)
+        assert isinstance(switches.switch(VM, on=False), ImpactUnderway)
+        assert calls == [True]
+        may_end.set()
+        assert ended(switches, on=False) == ImpactDone(detail="off")
+    finally:
+        switch_executor.WORTH_WAITING = switching_within
+    assert calls == [True, False]

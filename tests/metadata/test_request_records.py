@@ -1,0 +1,146 @@
+"""Who asked and who was shown what: noted in memory, handed out in batches."""
+
+from datetime import timedelta
+
+from forewarn.core.facts import Announced, Asked, Enrolled, Fetch, FleetChanged, Started, SwitchedOff
+from forewarn.core.model import EventType, GroupKind, GroupTerms, Vm
+from tests.metadata.harness import EVENTS, NOW, event, get, harness, on_both_loops
+
+HOUR = 3600
+
+
+@on_both_loops
+async def test_a_first_fetch_is_noted_once() -> None:
+    """That a VM was shown an event is noted the first time only, for each VM."""
+    async with harness() as service:
+        service.announce("e1")
+        for source in ("127.0.0.1", "127.0.0.1", "127.0.0.2"):
+            await service.ask(get(), source)
+        assert service.records.take_fetches() == (Fetch("e1", "web-0", NOW), Fetch("e1", "web-1", NOW))
+        assert service.records.take_fetches() == ()
+
+
+@on_both_loops
+async def test_only_what_is_new_is_noted() -> None:
+    """After another event or another status, only events not shown before are noted."""
+    async with harness() as service:
+        service.announce("e1")
+        await service.ask(get())
+        service.announce("e2")
+        service.commit(Started("e1", NOW, "due"))
+        await service.ask(get())
+        assert [fetch.event for fetch in service.records.take_fetches()] == ["e1", "e2"]
+
+
+@on_both_loops
+async def test_an_event_that_a_version_hides_was_not_shown() -> None:
+    """A Terminate is noted when it is asked for in an api-version that shows it."""
+    async with harness() as service:
+        service.announce("e1", type=EventType.TERMINATE)
+        await service.ask(get("/metadata/scheduledevents?api-version=2017-08-01"))
+        assert service.records.take_fetches() == ()
+        await service.ask(get())
+        assert [fetch.event for fetch in service.records.take_fetches()] == ["e1"]
+
+
+@on_both_loops
+async def test_a_304_shows_nothing() -> None:
+    """Who already has the document is not shown it."""
+    async with harness() as service:
+        service.announce("e1")
+        await service.ask(get(EVENTS, 'If-None-Match: "web-2"'))
+        assert service.records.take_fetches() == ()
+
+
+@on_both_loops
+async def test_the_sweep_reports_groups_whose_record_is_old() -> None:
+    """A group that asked is reported once its recorded mark is six hours old, with who asked last and when."""
+    async with harness() as service:
+        service.move(HOUR)
+        await service.ask(get(), "127.0.0.2")
+        assert service.records.sweep().asked == []
+        service.move(6 * HOUR)
+        swept = service.records.sweep()
+        (mark,) = swept.asked
+        assert (mark.group, mark.at, mark.by) == ("web", NOW + timedelta(hours=1), "web-1")
+        assert swept.idle == []
+        service.commit(Asked((mark,)))
+        assert service.records.sweep().asked == []
+
+
+@on_both_loops
+async def test_the_sweep_reports_groups_that_nobody_asks_for() -> None:
+    """A group that is on and silent for a day is reported as idle, until it is switched off."""
+    async with harness() as service:
+        service.move(24 * HOUR - 1)
+        assert service.records.sweep().idle == []
+        service.move(1)
+        assert [mark.group for mark in service.records.sweep().idle] == ["web"]
+        service.commit(SwitchedOff("web", service.clock.now()))
+        assert service.records.sweep().idle == []
+
+
+@on_both_loops
+async def test_the_sweep_goes_in_slices() -> None:
+    """Each call looks at so many groups and no more, and says when it has seen all; groups may go between."""
+    groups = tuple(GroupTerms(f"g{number}", GroupKind.SCALE_SET) for number in range(10))
+    fleet = FleetChanged(groups=groups, vms=tuple(Vm(f"v{number}", f"g{number}") for number in range(10)))
+    async with harness(facts=(fleet,)) as service:
+        service.move(25 * HOUR)
+        found = service.records.sweep(4).idle
+        for mark in found:
+            service.commit(SwitchedOff(mark.group, service.clock.now()))
+        while not (swept := service.records.sweep(4)).is_over:
+            found += swept.idle
+        found += swept.idle
+        assert sorted(mark.group for mark in found) == sorted(terms.name for terms in groups)
+        service.records.sweep(100)
+        assert len(service.document_cache.enrolled) == 6
+
+
+@on_both_loops
+async def test_switching_off_and_on_lists_a_group_once() -> None:
+    """However often a group goes off and on between sweeps, it is swept once."""
+    async with harness() as service:
+        for _ in range(3):
+            service.commit(SwitchedOff("web", NOW))
+            service.commit(Enrolled("web", NOW, "web-0"))
+        assert len(service.document_cache.enrolled) == 1
+
+
+@on_both_loops
+async def test_who_asked_last_is_known() -> None:
+    """The group's last caller and the time of it can be told at any moment."""
+    async with harness() as service:
+        service.move(5)
+        await service.ask(get(), "127.0.0.2")
+        service.move(3)
+        mark = service.records.last_asked("web")
+        assert mark is not None
+        assert (mark.by, mark.at) == ("web-1", NOW + timedelta(seconds=5))
+        assert service.records.last_asked("nothing") is None
+
+
+@on_both_loops
+async def test_after_a_start_nobody_is_said_to_have_asked() -> None:
+    """A group that was on counts as asked at the start; who asked is known with the first request, not before."""
+    async with harness() as service:
+        service.document_cache.groups.clear()
+        service.document_cache.load(service.fleet)
+        service.move(5)
+        counted = service.records.last_asked("web")
+        assert counted is not None
+        assert (counted.by, counted.at) == ("", NOW)
+        await service.ask(get(), "127.0.0.2")
+        heard = service.records.last_asked("web")
+        assert heard is not None
+        assert (heard.by, heard.at) == ("web-1", NOW + timedelta(seconds=5))
+
+
+@on_both_loops
+async def test_a_fetch_that_is_recorded_is_not_noted_again() -> None:
+    """What the fleet already knows is not handed out a second time."""
+    async with harness() as service:
+        service.commit(Announced(event("e1", fetched_by=("web-0",))))
+        await service.ask(get())
+        assert service.records.take_fetches() == ()

@@ -1,0 +1,46 @@
+"""The log of a node."""
+
+import logging
+from datetime import UTC, datetime
+from uuid import uuid4
+
+import pytest
+
+from forewarn.core.declared_keys import HeldChange, HoldReason, RecordKind, RecordName
+from forewarn.core.facts import ChangesHeld, Entry
+from forewarn.core.fleet import Fleet
+from forewarn.core.model import NODE
+from forewarn.node.fact_log import FactLog
+from forewarn.node.feed import Commit
+
+EVENT = str(uuid4())
+
+
+def _fields(fact: ChangesHeld, caplog: pytest.LogCaptureFixture) -> dict[str, object]:
+    entry = Entry(7, datetime(2026, 1, 1, tzinfo=UTC), "", NODE, (fact,))
+    with caplog.at_level(logging.INFO, "forewarn.facts"):
+        FactLog().publish(Commit((entry,), Fleet()))
+    fields: dict[str, object] = vars(caplog.records[-1])["fields"]
+    return fields
+
+
+def test_held_changes_are_told_in_words(caplog: pytest.LogCaptureFixture) -> None:
+    """With the id of the event as VMs read it, and the names of what is held no more."""
+    held = HeldChange(RecordKind.VM, "web-0", HoldReason.EVENT, because=EVENT, is_removal=True)
+
+    assert _fields(ChangesHeld((held,), (RecordName(RecordKind.GROUP, "web"),)), caplog) == {
+        "revision": 7,
+        "held": [f"VM web-0: removal waits until event {EVENT.upper()} ends"],
+        "ended": ["group web"],
+    }
+
+
+def test_a_line_names_some_of_many_held_changes(caplog: pytest.LogCaptureFixture) -> None:
+    """And counts the rest: a wrong file may hold the removal of every VM."""
+    held = tuple(HeldChange(RecordKind.VM, f"web-{n}", HoldReason.TOO_MANY, is_removal=True) for n in range(1000))
+
+    fields = _fields(ChangesHeld(held), caplog)
+
+    assert isinstance(fields["held"], list)
+    assert len(fields["held"]) == 20
+    assert fields["held_more"] == 980

@@ -1,0 +1,179 @@
+"""The switcher: a request is durable before the driver is called, and called for again until it has ended."""
+
+import asyncio
+import threading
+from datetime import timedelta
+from uuid import uuid4
+
+import pytest
+
+from forewarn.core.commands import ChangeFleet, DeallocateVm, StartVm
+from forewarn.core.facts import VmSwitched
+from forewarn.core.model import Vm
+from forewarn.journal.memory import MemoryJournal
+from forewarn.node.driver import Impact, ImpactDone, ImpactFailed, ImpactOutcome, ImpactUnderway
+from forewarn.node.power import NO_DRIVER, TOPIC, PowerController
+from tests.node.harness import OPERATOR, NodeHarness, run
+
+
+class SwitchingDriver:
+    """Answers what a test lays out for it, then Done; notes what it was asked."""
+
+    moves_live = False
+
+    def __init__(self, *answers: ImpactOutcome | Exception) -> None:
+        self.answers = list(answers)
+        self.asked: list[tuple[str, bool]] = []
+        self.called = threading.Event()
+
+    def switch(self, vm: Vm, *, on: bool) -> ImpactOutcome:
+        self.asked.append((vm.name, on))
+        self.called.set()
+        answer = self.answers.pop(0) if self.answers else ImpactDone()
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    def perform(self, impact: Impact) -> ImpactOutcome:
+        return ImpactDone()
+
+    def outcome_of(self, impact: Impact) -> ImpactOutcome:
+        return ImpactDone()
+
+    def close(self) -> None:
+        pass
+
+
+async def ask(harness: NodeHarness, kind: type[StartVm | DeallocateVm], vm: str = "web-0") -> None:
+    await harness.node.submit(kind(id=uuid4().hex, by=OPERATOR, vm=vm, can_switch=True))
+
+
+def begin(harness: NodeHarness, driver: SwitchingDriver) -> PowerController:
+    power = PowerController(harness.node, driver)
+    harness.node.feed.subscribe(power)
+    power.load(harness.node.fleet)
+    return power
+
+
+def test_the_driver_is_called_and_its_word_recorded() -> None:
+    """Off, then on; nothing is left over."""
+
+    async def story(harness: NodeHarness) -> None:
+        await harness.add_fleet()
+        driver = SwitchingDriver()
+        power = begin(harness, driver)
+        for kind, on in ((DeallocateVm, False), (StartVm, True)):
+            ended = harness.next(VmSwitched)
+            await ask(harness, kind)
+            assert ((await ended).on, (await ended).failure) == (on, "")
+        assert driver.asked == [("web-0", False), ("web-0", True)]
+        assert not harness.node.fleet.power_requests
+        await power.stop()
+
+    run(story)
+
+
+def test_a_request_that_a_crash_cut_off_is_called_for_again() -> None:
+    """The fleet tells what was asked for and not ended."""
+    journal = MemoryJournal()
+
+    async def before(harness: NodeHarness) -> None:
+        await harness.add_fleet()
+        await ask(harness, DeallocateVm)
+
+    async def after(harness: NodeHarness) -> None:
+        driver = SwitchingDriver()
+        ended = harness.next(VmSwitched)
+        power = begin(harness, driver)
+        assert (await ended).vm == "web-0"
+        assert driver.asked == [("web-0", False)]
+        await power.stop()
+
+    run(before, journal)
+    run(after, journal)
+
+
+@pytest.mark.parametrize(
+    ("answer", "reason"),
+    [
+        (ImpactFailed("no room"), "no room"),
+        (OSError("broken"), "tests.node.test_power.SwitchingDriver.switch raised OSError: broken"),
+        ("on", "tests.node.test_power.SwitchingDriver.switch returned 'on', which is no outcome"),
+    ],
+)
+def test_a_failure_is_recorded_and_holds_up_nothing(answer: ImpactOutcome | Exception, reason: str) -> None:
+    """It is a warning until the same command is given again and succeeds."""
+
+    async def story(harness: NodeHarness) -> None:
+        await harness.add_fleet()
+        driver = SwitchingDriver(answer)
+        power = begin(harness, driver)
+        failed = harness.next(VmSwitched)
+        await ask(harness, DeallocateVm)
+        assert (await failed).failure.startswith(reason)
+        warned = harness.node.warnings[TOPIC]
+        assert warned.startswith(f"web-0 could not be stopped: {reason}")
+        assert warned.endswith("try it again: forewarn vm deallocate web-0")
+        assert await harness.operate("freeze", "web-1")
+
+        ended = harness.next(VmSwitched)
+        await ask(harness, DeallocateVm)
+        assert not (await ended).failure
+        assert TOPIC not in harness.node.warnings
+        await power.stop()
+
+    run(story)
+
+
+def test_the_latest_request_wins() -> None:
+    """One that replaces another is called for when the driver has answered; the old answer is void."""
+
+    async def story(harness: NodeHarness) -> None:
+        await harness.add_fleet()
+        driver = SwitchingDriver(ImpactUnderway(harness.clock.now() + timedelta(minutes=1)))
+        power = begin(harness, driver)
+        await ask(harness, DeallocateVm)
+        await asyncio.to_thread(driver.called.wait, 10)
+        while not power.is_idle:  # noqa: ASYNC110 - it has no event of its own
+            await asyncio.sleep(0)
+        await ask(harness, StartVm)
+        ended = harness.next(VmSwitched)
+        harness.clock.advance(timedelta(minutes=1))
+        assert (await ended).on
+        assert driver.asked == [("web-0", False), ("web-0", True)]
+        await power.stop()
+
+    run(story)
+
+
+def test_a_vm_that_is_removed_is_forgotten() -> None:
+    """Nobody asks for it any more, and no warning names it."""
+
+    async def story(harness: NodeHarness) -> None:
+        await harness.add_fleet()
+        power = begin(harness, SwitchingDriver(ImpactFailed("no")))
+        failed = harness.next(VmSwitched)
+        await ask(harness, DeallocateVm)
+        await failed
+        await harness.node.submit(ChangeFleet(id=uuid4().hex, by=OPERATOR, removed_vms=("web-0",)))
+        assert TOPIC not in harness.node.warnings
+        await power.stop()
+
+    run(story)
+
+
+def test_a_driver_that_no_longer_switches_ends_the_request() -> None:
+    """As after a change of the driver; the request does not wait for ever."""
+
+    async def story(harness: NodeHarness) -> None:
+        await harness.add_fleet()
+        driver = SwitchingDriver()
+        driver.switches = False  # type: ignore[attr-defined]
+        power = begin(harness, driver)
+        failed = harness.next(VmSwitched)
+        await ask(harness, DeallocateVm)
+        assert (await failed).failure == NO_DRIVER
+        assert driver.asked == []
+        await power.stop()
+
+    run(story)

@@ -1,0 +1,96 @@
+"""Sockets that a service manager passes, as real descriptors."""
+
+import os
+import socket
+from collections.abc import Iterator
+from contextlib import ExitStack
+
+import pytest
+
+from forewarn.core.errors import BadInput
+from forewarn.socket_activation import PassedSockets, from_environment
+
+
+@pytest.fixture
+def first() -> Iterator[int]:
+    """A number from which on descriptors are free."""
+    with ExitStack() as opened:
+        spare = os.dup(0)
+        os.close(spare)
+        number = spare + 64
+        opened.callback(os.closerange, number, number + 8)
+        yield number
+
+
+def pass_on(first: int, *kinds: tuple[str, socket.AddressFamily, bool]) -> dict[str, str]:
+    """Put sockets where a service manager would, and return what it would say of them."""
+    for number, (_, family, is_listening) in enumerate(kinds):
+        with socket.socket(family) as made:
+            if is_listening:
+                made.bind(
+                    "" if family == socket.AF_UNIX else ("::1" if family == socket.AF_INET6 else "127.0.0.1", 0)
+                )
+                made.listen()
+            os.dup2(made.fileno(), first + number)
+    names = ":".join(name for name, _, _ in kinds)
+    return {"LISTEN_PID": str(os.getpid()), "LISTEN_FDS": str(len(kinds)), "LISTEN_FDNAMES": names}
+
+
+def test_sockets_are_told_apart_by_name(first: int) -> None:
+    """Several of one name are all taken; children inherit neither descriptors nor variables."""
+    environment = pass_on(
+        first,
+        ("control-socket", socket.AF_UNIX, True),
+        ("metadata", socket.AF_INET, True),
+        ("metadata", socket.AF_INET6, True),
+        ("control", socket.AF_INET, True),
+    ) | {"PATH": "/bin"}
+    passed = from_environment(environment, first)
+
+    assert [each.fileno() - first for each in passed.metadata] == [1, 2]
+    assert [each.fileno() - first for each in passed.control] == [3]
+    assert [each.fileno() - first for each in passed.control_socket] == [0]
+    assert not any(os.get_inheritable(first + number) for number in range(4))
+    assert environment == {"PATH": "/bin"}
+    passed.close()
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        os.fstat(first)
+
+
+@pytest.mark.parametrize("environment", [{}, {"LISTEN_FDS": "2", "LISTEN_PID": "1"}, {"LISTEN_FDS": "0"}])
+def test_what_was_not_passed_to_this_process_is_left_alone(environment: dict[str, str]) -> None:
+    """The variables may come from a parent."""
+    assert from_environment(environment) == PassedSockets()
+    assert environment == {}
+
+
+@pytest.mark.parametrize(
+    ("kind", "said"),
+    [
+        (("metdata", socket.AF_INET, True), "has the name 'metdata'; set FileDescriptorName="),
+        (("", socket.AF_INET, True), "has no name; set FileDescriptorName="),
+        (("metadata", socket.AF_UNIX, True), "(metadata) is AF_UNIX, SOCK_STREAM"),
+        (("control-socket", socket.AF_INET, True), "(control-socket) is AF_INET, SOCK_STREAM"),
+        (("metadata", socket.AF_INET, False), "(metadata) does not listen; set Accept=no"),
+    ],
+)
+def test_a_socket_that_is_not_what_its_name_says_is_refused(
+    first: int, kind: tuple[str, socket.AddressFamily, bool], said: str
+) -> None:
+    """By its number, with the remedy."""
+    with pytest.raises(BadInput) as refused:
+        from_environment(pass_on(first, kind), first)
+
+    assert str(first) in str(refused.value)
+    assert said in str(refused.value)
+
+
+def test_descriptors_that_are_no_sockets_are_refused(first: int) -> None:
+    """Neither a file nor a number that makes no sense gets further."""
+    os.dup2(0, first)
+    environment = {"LISTEN_FDS": "1", "LISTEN_FDNAMES": "metadata"}
+
+    with pytest.raises(BadInput, match="is no socket"):
+        from_environment(dict(environment), first)
+    with pytest.raises(BadInput, match="LISTEN_FDS is 'two'"):
+        from_environment(environment | {"LISTEN_FDS": "two"}, first)

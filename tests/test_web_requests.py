@@ -1,0 +1,86 @@
+"""Sending a request to a web address: what comes back, and how nobody waits for ever."""
+
+import socket
+import threading
+
+import pytest
+
+from forewarn.web_requests import LARGEST_RESPONSE, NoWebResponse, WebRequest, WebResponse, send
+from tests.control.notifications.receivers import Receiver, ReceiverResponse
+
+
+def test_any_answer_is_an_answer() -> None:
+    """Whatever its status; judging it is the sender's matter."""
+    with Receiver() as receiver:
+        receiver.answer = lambda _: ReceiverResponse(503, {"Retry-After": "7"}, b" not\n now\x07 ")
+        reply = send(WebRequest(receiver.url, b"{}"), 5.0)
+
+    assert (reply.status, reply.wait, reply.said) == (503, 7, "not now")
+    assert not reply.is_success
+    assert not reply.is_redirect
+
+
+def test_an_answer_is_read_up_to_a_limit() -> None:
+    """A receiver cannot fill the sender's memory."""
+    with Receiver() as receiver:
+        receiver.answer = lambda _: ReceiverResponse(200, body=b"x" * (LARGEST_RESPONSE + 1))
+        reply = send(WebRequest(receiver.url, b"{}"), 5.0)
+
+    assert len(reply.body) == LARGEST_RESPONSE
+
+
+def test_what_nobody_wants_any_more_is_left() -> None:
+    """However long the receiver would take; the message may have arrived."""
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        arrived = threading.Event()
+
+        def take() -> None:
+            connection, _ = silent.accept()
+            with connection:
+                connection.recv(1000)
+                arrived.set()
+                while connection.recv(1000):
+                    pass
+
+        taking = threading.Thread(target=take)
+        taking.start()
+        message = WebRequest(f"http://127.0.0.1:{silent.getsockname()[1]}/", b"{}")
+        with pytest.raises(NoWebResponse, match="no longer wanted") as refused:
+            send(message, 60.0, is_unwanted=arrived.is_set)
+        taking.join(30)
+
+    assert refused.value.may_have_arrived
+    assert not taking.is_alive()
+
+
+def test_who_was_not_reached_was_not_told() -> None:
+    """It is safe to try again."""
+    with socket.create_server(("127.0.0.1", 0)) as gone:
+        port = gone.getsockname()[1]
+    with pytest.raises(NoWebResponse, match="connection refused") as refused:
+        send(WebRequest(f"http://127.0.0.1:{port}/secret", b""), 5.0)
+
+    assert not refused.value.may_have_arrived
+
+
+def test_a_place_tells_no_secret() -> None:
+    """Neither a password nor a path."""
+    assert WebRequest("https://user:word@example.org:8443/secret?key=1", b"").place == "example.org:8443"
+
+
+def test_a_user_in_an_address_is_sent_and_never_repeated() -> None:
+    """As Basic authorization; a receiver's words are shown without it, the path, the query and other keys."""
+    with Receiver() as receiver:
+        receiver.answer = lambda taken: ReceiverResponse(400, body=f"{taken.path} {dict(taken.headers)}".encode())
+        url = receiver.url.replace("http://", "http://ada:pass%2Fword@").replace("key=1", "key=secret")
+        reply = send(WebRequest(url, b"{}", {"X-Key": "Bearer opensesame"}), 5.0)
+        (taken,) = receiver.tried
+
+    assert taken.headers["authorization"] == "Basic YWRhOnBhc3Mvd29yZA=="
+    assert not any(secret in reply.said for secret in ("YWRhOnBhc3Mvd29yZA", "secret", "opensesame"))
+
+
+@pytest.mark.parametrize(("status", "is_success", "is_redirect"), [(204, True, False), (302, False, True)])
+def test_an_answer_knows_its_family(status: int, is_success: bool, is_redirect: bool) -> None:  # noqa: FBT001 - cases
+    """So that every sender draws the line at the same place."""
+    assert (WebResponse(status).is_success, WebResponse(status).is_redirect) == (is_success, is_redirect)

@@ -1,0 +1,35 @@
+"""Azure's spellings."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from forewarn.core.model import EventSource, EventStatus, EventType
+from forewarn.wire import azure_names
+
+
+def test_every_member_has_a_word_that_reads_back() -> None:
+    """No type, source or status is without its word."""
+    assert {azure_names.read_type(azure_names.TYPES[each]) for each in EventType} == set(EventType)
+    assert {azure_names.read_source(azure_names.SOURCES[each]) for each in EventSource} == set(EventSource)
+    assert {azure_names.read_status(azure_names.STATUSES[each]) for each in EventStatus} == set(EventStatus)
+
+
+def test_words_are_read_in_any_case() -> None:
+    """A mock that writes them otherwise is understood, and the member itself comes back."""
+    assert azure_names.read_type("FREEZE") is EventType.FREEZE
+    assert azure_names.read_status("started") is EventStatus.STARTED
+    assert azure_names.read_source("uSER") is EventSource.USER
+
+
+def test_an_unknown_word_is_kept_as_it_came() -> None:
+    """A client outlives a word it was not taught."""
+    assert azure_names.read_type("HibernatE") == "HibernatE"
+    assert azure_names.read_status("Postponed") == "Postponed"
+    assert azure_names.read_source("Weather") == "Weather"
+
+
+@given(st.uuids())
+def test_an_id_is_shown_in_upper_case_and_read_in_any(id: object) -> None:
+    """Clients send back either case."""
+    assert azure_names.show_id(str(id)) == str(id).upper()
+    assert azure_names.read_id(azure_names.show_id(str(id))) == azure_names.read_id(str(id)) == str(id)
