@@ -1,18 +1,18 @@
 """The documents say what the code says: generated pages, links, tables, words, and all that must be described."""
 
-import ast
 import re
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TypeVar
 
+import msgspec
 import pytest
 
 from forewarn.agent import settings as agent_settings
 from forewarn.agent.runtime import assembly
 from forewarn.config import settings
-from forewarn.core import commands, errors, facts, notice
+from forewarn.core import facts, notice
 from forewarn.fleetfile import tables
 from forewarn.metadata import request
 from forewarn.wire import error_responses, versions
@@ -29,8 +29,6 @@ HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 FLAG = re.compile(r"`(--[a-z][a-z-]*)")
 NOT_OURS = {"--interface"}
-FAMILIES = (facts.Fact, commands.Command, errors.ForewarnError)
-"""Each member of these is told in a page of its own, or by its family's name."""
 
 
 _Family = TypeVar("_Family")
@@ -255,40 +253,10 @@ def test_the_layers_are_those_of_the_contract() -> None:
     assert [re.split(r"  +", line)[0] for line in drawn.splitlines()] == [layer for layer in existing if layer]
 
 
-def public_classes() -> Iterator[tuple[str, str]]:
-    for path in sorted((ROOT / "src" / "forewarn").rglob("*.py")):
-        for each in ast.parse(text(path)).body:
-            if isinstance(each, ast.ClassDef) and not each.name.startswith("_"):
-                yield named(path), each.name
-
-
-def test_every_word_of_the_rules_is_in_the_glossary() -> None:
-    """The records that the rules speak of are named after words that are explained."""
-    words = {
-        word.strip().lower()
-        for row in re.findall(r"^\| ([^|]+) \|", text(DOCS / "glossary.md"), re.MULTILINE)
-        for word in row.split(",")
-    }
-    family = {each.__name__ for one in FAMILIES for each in _members(one)}
-    pages = {f"src/forewarn/core/{name}.py" for name in ("model", "fleet", "commands")}
-    pages |= {f"src/forewarn/agent/{name}.py" for name in ("handler", "memory", "plan", "reaction", "rules")}
-    unexplained = [
-        name
-        for path, name in public_classes()
-        if path in pages and name not in family and not any(_spaced(name).endswith(word) for word in words)
-    ]
-
-    assert unexplained == []
-
-
 def _members(family: type[_Family]) -> Iterator[type[_Family]]:
     yield family
     for each in family.__subclasses__():
         yield from _members(each)
-
-
-def _spaced(name: str) -> str:
-    return re.sub(r"(?<=[a-z])(?=[A-Z])", " ", name).lower()
 
 
 def test_every_fact_and_field_is_described() -> None:
@@ -297,7 +265,8 @@ def test_every_fact_and_field_is_described() -> None:
     known = [each for each in _members(facts.Fact) if each is not facts.Fact]
 
     assert [each.__name__ for each in known if f"\n## {each.__struct_config__.tag}\n" not in page] == []
-    assert [name for each in known for name in each.__struct_fields__ if f"- `{name}`: " not in page] == []
+    names = {field.encode_name for each in known for field in msgspec.structs.fields(each)}
+    assert [name for name in names if f"- `{name}`: " not in page] == []
 
 
 def test_the_readme_stays_short() -> None:

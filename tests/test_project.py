@@ -5,6 +5,7 @@ import importlib
 import re
 import subprocess
 import tomllib
+from collections import defaultdict
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -20,6 +21,14 @@ UNFINISHED = re.compile(r"\b(?:TOD[O]|FIXM[E]|XX[X])\b")
 REGISTRY = re.compile(r"pyp[i]\.|pythonhoste[d]|npmj[s]\.")
 TRACKER = re.compile(r"\b(?:issu[e]|ticke[t]) #?\d", re.IGNORECASE)
 HOME = re.compile(r"/(?:hom[e]|User[s])/\w|/roo[t]/")
+RETIRED = re.compile(
+    r"asking|bearer|behind|berth|board|choosing|conversation|courier|dawn|deed|deliverer|desk|"
+    r"doorkeeper|doors|ear|edge|errands|guest|keeper|keys|ledger|left|letterhead|lobby|look|"
+    r"microphone|observe|observed|office|outsiders|page|parts|patience|places|plane|rebuff|rig|"
+    r"rooms|scout|seat|seen|shouting|sighting|sights|site|standing|story|tail|tails|tally|teller|"
+    r"told|visit|waker|watcher|wheel|wires|wish|workshop|world"
+)
+"""Names that a reader cannot guess; conventional ones have replaced them."""
 LINK = re.compile(r"\]\((?![a-z]+:|#)([^)#\s]+)")
 
 
@@ -54,6 +63,14 @@ def rules_of(text: str) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
     for each in ast.walk(ast.parse(text)):
         if isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef) and each.name.startswith("test_"):
             yield each
+
+
+def classes_of_the_package() -> Iterator[tuple[str, str]]:
+    for name, text in texts().items():
+        if name.startswith("src/forewarn/") and name.endswith(".py"):
+            for each in ast.walk(ast.parse(text)):
+                if isinstance(each, ast.ClassDef):
+                    yield each.name, f"{name}:{each.lineno}"
 
 
 def sleeps_of(text: str) -> Iterator[int]:
@@ -143,3 +160,27 @@ def test_only_end_to_end_tests_sleep() -> None:
     ]
 
     assert sleeping == []
+
+
+def test_no_class_name_occurs_twice() -> None:
+    """Each class of the package, nested and private ones included, has a name of its own."""
+    places = defaultdict[str, list[str]](list)
+    for name, place in classes_of_the_package():
+        places[name].append(place)
+
+    assert {name: found for name, found in places.items() if len(found) > 1} == {}
+
+
+def test_names_are_conventional() -> None:
+    """No class, module or package has one of the retired names."""
+    classes = [
+        f"{place}: {name}" for name, place in classes_of_the_package() if RETIRED.fullmatch(name.strip("_").lower())
+    ]
+    modules = [
+        path
+        for path in texts()
+        if path.startswith("src/forewarn/") and any(map(RETIRED.fullmatch, path.removesuffix(".py").split("/")))
+    ]
+
+    assert classes == []
+    assert modules == []

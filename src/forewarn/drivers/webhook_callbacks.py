@@ -63,12 +63,12 @@ def _handler(
 ) -> type["_CallbackRequestHandler"]:
     """Return a class of its own for each listener, as the library wants it."""
 
-    class Handler(_CallbackRequestHandler):
+    class CallbackHandler(_CallbackRequestHandler):
         def accept(self, body: bytes) -> None:
             signature.verify(secret, dict(self.headers.items()), body, now())
             take(msgspec.json.decode(body, type=Callback))
 
-    return Handler
+    return CallbackHandler
 
 
 class _CallbackRequestHandler(BaseHTTPRequestHandler):
