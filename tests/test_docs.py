@@ -220,6 +220,28 @@ def test_what_holds_a_promise_is_there() -> None:
     assert [path for path in held if not (ROOT / path).is_file()] == []
 
 
+def test_what_is_to_be_changed_is_there() -> None:
+    """Every file and directory that the page on changes names exists."""
+    paths = re.findall(r"`([\w./-]*[/.][\w./-]*)`", text(DOCS / "where-to-change-what.md"))
+    named_paths = [path for path in paths if not path.startswith("forewarn.")]
+
+    assert len(named_paths) > 50
+    assert [path for path in named_paths if not (ROOT / path).exists()] == []
+
+
+@pytest.mark.parametrize(
+    "addition", ["event type", "api-version", "driver", "handler", "command", "journal", "setting", "metric"]
+)
+def test_every_usual_addition_has_its_files(addition: str) -> None:
+    """The page on changes has a section for it that names files of the package and of the tests."""
+    article = "An" if addition[0] in "ae" else "A"
+    _, _, rest = text(DOCS / "where-to-change-what.md").partition(f"\n## {article} {addition}\n")
+    section, _, _ = rest.partition("\n## ")
+
+    assert "`src/forewarn/" in section
+    assert "`tests/" in section
+
+
 def test_the_tree_is_the_one_that_is_there() -> None:
     """The page on the architecture shows every directory, and names no module that is not there."""
     (drawn,) = (body for _, body in FENCE.findall(text(DOCS / "architecture.md")) if body.startswith("src/forewarn/"))

@@ -142,13 +142,13 @@ A Terminate goes by its group's own `terminate_notice`.
 
 ## [mail]
 
-How subscribers are told by mail; see [tell others](../how-to/tell-others.md).
+The mail server of [notifications](../how-to/notifications.md) by mail.
 
 {_settings_table(usual.mail)}
 
 ## [network]
 
-What `forewarn network` works on; see [set up link-local](../how-to/set-up-link-local.md).
+What `forewarn network` works on; see [Link-local network](../how-to/set-up-link-local.md).
 
 {_settings_table(usual.network)}
 
@@ -160,11 +160,11 @@ What `forewarn network` works on; see [set up link-local](../how-to/set-up-link-
 
 {_driver_table(command, command.CommandDriverSettings)}
 
-How to write the program is told in [drive machines with a command](../how-to/drive-machines-with-a-command.md).
+[Command driver](../how-to/drive-machines-with-a-command.md) explains how to write the program.
 
 ## Other drivers
 
-Their settings stand on their own pages:
+Their settings are on their own pages:
 [webhook](../how-to/drive-machines-with-a-webhook.md), [qemu](../how-to/drive-qemu.md#tell-forewarn),
 [libvirt](../how-to/drive-libvirt.md#set-it-up).
 """

@@ -10,7 +10,7 @@ import pytest
 
 pytestmark = pytest.mark.end_to_end
 
-PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "complete-commands.md"
+PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "shell-completion.md"
 ENVIRONMENT = {**os.environ, "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
 _ASK = {
     "bash": """{line}

@@ -14,7 +14,7 @@ from forewarn.agent.observation.status import AgentStatus
 from forewarn.core.model import EventStatus, EventType
 from tests.agent.samples import NOW, REBOOT, status, view
 
-PAGE = Path(__file__).parents[3] / "docs" / "how-to" / "listen-to-the-agent.md"
+PAGE = Path(__file__).parents[3] / "docs" / "how-to" / "local-agent-api.md"
 DONE = HandlerDone()
 Samples = dict[tuple[str, tuple[str, ...]], float]
 

@@ -159,7 +159,7 @@ def test_what_is_about_no_event_has_a_detail_instead() -> None:
 
 def test_the_page_tells_every_type_and_key() -> None:
     """Whoever writes a receiver finds all of them."""
-    page = (Path(__file__).parents[3] / "docs" / "how-to" / "tell-others.md").read_text(encoding="utf-8")
+    page = (Path(__file__).parents[3] / "docs" / "how-to" / "notifications.md").read_text(encoding="utf-8")
     example = msgspec.json.decode(page.partition("```json\n")[2].partition("```")[0])
     sent = msgspec.json.decode(cloud_event(message(), "s"))
 
