@@ -372,6 +372,29 @@ def test_a_passed_socket_that_cannot_be_used_is_refused(
     assert said in service.log
 
 
+def test_a_passed_control_socket_for_all_users_is_refused_before_a_guest_is_answered(service: ServingHarness) -> None:
+    """Nothing was loaded by then: there is no journal."""
+    path = service.directory / "passed.sock"
+    service.start("systemd-socket-activate", "--fdname", "control-socket", "-l", str(path))
+    while not path.exists():
+        time.sleep(0.02)
+    path.chmod(0o666)
+    with socket.socket(socket.AF_UNIX) as caller:
+        caller.connect(str(path))
+        assert service.wait() == 2
+    assert f"at '{path}' lets every user give commands; set SocketMode=0600" in service.log
+    assert not (service.directory / "forewarn-data").exists()
+
+
+def test_a_certificate_that_cannot_be_used_is_refused_before_a_guest_is_answered(service: ServingHarness) -> None:
+    """Nothing was loaded by then: there is no journal."""
+    service.configure('control_certificate = "absent.pem"')
+    service.start()
+    assert service.wait() == 2
+    assert "cannot be used: No such file or directory" in service.log
+    assert not (service.directory / "forewarn-data").exists()
+
+
 def wait_for(port: int) -> int:
     """Return the port once somebody listens there; a connection to try it would be the first one to be served."""
     deadline = time.monotonic() + 60

@@ -19,6 +19,7 @@ from forewarn.config.settings import Settings, check
 from forewarn.config.values import ListenAddress
 from forewarn.control.notifications.dispatcher import Dispatcher
 from forewarn.control.server.event_counters import EventCounters
+from forewarn.control.server.sockets import load_certificate
 from forewarn.core.errors import BadInput, ForewarnError
 from forewarn.journal.port import Journal
 from forewarn.node.driver import Driver, DriverType, SupportsCapacity, can_switch, moves_to_host
@@ -50,6 +51,7 @@ def serve(
     settings = read()
     logs.set_up(sys.stderr, settings.log_level, settings.log_format)
     settings = fit_connections(settings)
+    load_certificate(settings.control_certificate, settings.control_key)  # a wrong one is refused before guests ask
     # The journal's thread must not keep requests waiting for Python's usual five milliseconds.
     sys.setswitchinterval(0.0005)
     signals = signals or Signals()

@@ -7,6 +7,7 @@ The descriptors begin at 3. A name may occur more than once: one unit may listen
 
 import os
 import socket
+import stat
 from collections.abc import MutableMapping, Sequence
 from contextlib import ExitStack
 
@@ -80,7 +81,22 @@ def _check(given: socket.socket, name: str, where: str) -> None:
         )
     if not given.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN):
         raise BadInput(f"{where} does not listen; set Accept=no in its .socket unit")
+    if name == CONTROL_SOCKET and _may_every_user_connect(path := os.fsdecode(given.getsockname())):
+        raise BadInput(
+            f"{where} at {path!r} lets every user give commands; set SocketMode=0600 in its .socket unit,"
+            " or 0660 and SocketGroup= for a group of operators"
+        )
     given.setblocking(False)
+
+
+def _may_every_user_connect(path: str) -> bool:
+    """Tell whether the permissions keep nobody out: to connect, a user needs permission to write to the file."""
+    if not path.startswith("/"):
+        return True  # an abstract address has no permissions
+    try:
+        return bool(os.stat(path).st_mode & stat.S_IWOTH)  # noqa: PTH116
+    except OSError:
+        return False  # it was removed, or its directory keeps users out, as it does this one
 
 
 def _families(name: str) -> Sequence[socket.AddressFamily]:

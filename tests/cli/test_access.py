@@ -2,11 +2,13 @@
 
 import io
 import json
+import os
 import stat
 from pathlib import Path
 
 import pytest
 
+from forewarn.cli.logins import Login, save
 from tests.cli.conftest import Forewarn
 from tests.harness import ApiHarness
 
@@ -54,6 +56,18 @@ def test_tokens_are_listed_rotated_and_revoked(harness: ApiHarness, forewarn: Fo
 def test_a_token_that_makes_no_sense_is_wrong_usage(forewarn: Forewarn, arguments: list[str]) -> None:
     """In one line."""
     assert forewarn("token", "create", "x", *arguments).code == 2
+
+
+def test_after_a_login_a_local_socket_that_may_be_written_is_still_used(
+    harness: ApiHarness, forewarn: Forewarn, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Permission to write is all that a connection needs."""
+    (harness.directory / "forewarn.toml").write_text(f'data = "{harness.directory}"\n', encoding="utf-8")
+    monkeypatch.delenv("FOREWARN_DATA")
+    save(Login("http://127.0.0.1:1", "fw_elsewhere"))
+    monkeypatch.setattr(os, "access", lambda _, mode: mode == os.W_OK)
+
+    assert "web-0" in forewarn("vm", "list").out
 
 
 def test_after_a_login_commands_speak_to_that_service(

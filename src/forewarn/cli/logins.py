@@ -99,7 +99,7 @@ def _chosen(context: click.Context) -> "ControlClient":
     if named:
         return _reach(next((each for each in logins if each.url == named.rstrip("/")), Login(named, "")))
     directory = data_directory(context)
-    if not _is_local_named(chosen) and logins and not os.access(socket_path(directory), os.R_OK | os.W_OK):
+    if not _is_local_named(chosen) and logins and not os.access(socket_path(directory), os.W_OK):
         return _reach(logins[-1])
     return ControlClient.local(directory)
 

@@ -4,7 +4,6 @@ import errno
 import os
 import socket
 import ssl
-import stat
 from pathlib import Path
 
 from forewarn import socket_files
@@ -59,14 +58,8 @@ class UnixSocket:
         return listener
 
     def adopt(self, passed: socket.socket) -> socket.socket:
-        """Return a socket that a service manager opened, and that stays its own; refuse one that is open to all."""
+        """Return a socket that a service manager opened, and that stays its own."""
         path = os.fsdecode(passed.getsockname())
-        # An abstract address has no permissions; a file that was removed is found by nobody.
-        if not path.startswith("/") or (os.path.exists(path) and os.stat(path).st_mode & stat.S_IRWXO):  # noqa: PTH110, PTH116
-            raise BadInput(
-                f"the passed socket {path!r} lets every user give commands; set SocketMode=0600 in its .socket unit,"
-                " or 0660 and SocketGroup= for a group of operators"
-            )
         self.is_open |= os.path.realpath(path) == os.path.realpath(self._path)
         return passed
 
