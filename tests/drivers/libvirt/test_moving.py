@@ -7,7 +7,7 @@ import pytest
 from msgspec.structs import replace
 
 from forewarn.core.model import EventType, Vm
-from forewarn.core.notice import FAILURES
+from forewarn.core.notice import FAILURES, HARDWARE_FAILURE, MACHINE_FAILURE
 from forewarn.drivers.libvirt import moving
 from forewarn.drivers.libvirt.guests import LibvirtGuest
 from forewarn.drivers.libvirt.problems import LibvirtUnreachable
@@ -111,6 +111,42 @@ def test_a_machine_that_failed_is_started_anew(machines: Machines, operation: st
 
     assert carried_out(machines.driver(), asked) == ImpactDone()
     assert machines.state(vm) == libvirt.VIR_DOMAIN_RUNNING
+
+
+@pytest.mark.parametrize("found", ["runs", "is paused"])
+def test_a_machine_that_another_client_started_after_its_crash_is_left_alone(machines: Machines, found: str) -> None:
+    """The event that announces its failure ends Completed, and says so; nothing happens to the machine."""
+    vm = machines.define()
+    if found == "is paused":  # as libvirt shows it while it starts
+        machines.domain(vm).suspend()
+    before = machines.domain(vm).ID()
+    done = carried_out(machines.driver(), machines.impact(EventType.REDEPLOY, vm, operation=MACHINE_FAILURE))
+
+    assert done == ImpactDone(
+        detail=f"{vm.name} {found}: another client of libvirt started it, and it was left alone"
+    )
+    assert machines.domain(vm).ID() == before
+
+
+@pytest.mark.parametrize("steps", [1, 2, 3])
+def test_a_machine_that_the_driver_itself_started_after_its_crash_is_known(machines: Machines, steps: int) -> None:
+    """The service died in between."""
+    vm = machines.define(starts=False)
+    asked = machines.impact(EventType.REDEPLOY, vm, operation=MACHINE_FAILURE)
+    crash_at(machines, asked, steps)
+
+    assert when_ended(machines.driver(), asked) == ImpactDone()
+    assert machines.state(vm) == libvirt.VIR_DOMAIN_RUNNING
+
+
+def test_a_machine_of_a_failed_host_is_started_anew_though_it_runs(machines: Machines) -> None:
+    """An operator said that its host has failed; nobody saw the machine itself end."""
+    vm = machines.define()
+    before = machines.domain(vm).ID()
+
+    asked = machines.impact(EventType.REDEPLOY, vm, operation=HARDWARE_FAILURE)
+    assert carried_out(machines.driver(), asked) == ImpactDone()
+    assert machines.domain(vm).ID() not in {before, -1}
 
 
 def test_a_machine_that_libvirt_does_not_keep_is_not_stopped(machines: Machines) -> None:

@@ -1,7 +1,10 @@
-"""What the qemu driver does with machines that do not run; the others are in ``tests/guests``."""
+"""What the qemu driver does with machines that it leaves as they are; the others are in ``tests/guests``."""
 
+import subprocess
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from queue import Queue
 
 import pytest
 
@@ -55,3 +58,42 @@ def test_a_machine_is_not_taken_for_off_where_its_monitor_cannot_be(tmp_path: Pa
 
     assert isinstance(failed, ImpactFailed)
     assert failed.reason == f"there is no directory {tmp_path}/wrong; see that 'qmp' of driver 'qemu' is right"
+
+
+@contextmanager
+def machine(tmp_path: Path, *state: str) -> Iterator[subprocess.Popen[bytes]]:
+    """Run an empty machine with the monitor of web-0."""
+    monitor = tmp_path / "web-0.qmp"
+    monitor.unlink(missing_ok=True)
+    command = ["qemu-system-x86_64", "-nodefaults", "-machine", "none", "-display", "none", *state]
+    with subprocess.Popen([*command, "-qmp", f"unix:{monitor},server=on,wait=off"]) as process:
+        try:
+            while not monitor.exists():
+                assert process.poll() is None
+            yield process
+        finally:
+            process.kill()
+
+
+@pytest.mark.parametrize(("state", "status"), [((), "running"), (("-S",), "prelaunch")])
+@pytest.mark.parametrize("is_resumed", [False, True])
+def test_a_machine_that_another_program_started_after_its_crash_is_left_alone(
+    driver: QemuDriver, tmp_path: Path, state: tuple[str, ...], status: str, *, is_resumed: bool
+) -> None:
+    """The event that announces its failure ends Completed, and says so; its process goes on."""
+    crashed: Queue[str] = Queue()
+    asked = impact(EventType.REDEPLOY, operation="vm fail")
+    driver.watch(lambda seen: crashed.put(seen.vm))
+    with machine(tmp_path) as first:
+        while not driver._monitors.knows(tmp_path / "web-0.qmp"):
+            assert first.poll() is None
+    assert crashed.get(timeout=60) == "web-0"
+    if is_resumed:  # the service was lost before it started anything
+        with driver._executor._progress_store.held(asked.event.id) as progress_file:
+            progress_file.begin(asked)
+            progress_file.note("rebuilding", "web-0", host="h7")
+    with machine(tmp_path, *state) as second:
+        done = carried_out(driver, asked)
+        assert second.poll() is None
+
+    assert done == ImpactDone(detail=f"it is {status}: another program started it, and it was left alone")

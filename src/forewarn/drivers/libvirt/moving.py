@@ -14,12 +14,14 @@ from typing import Any
 
 import libvirt
 
+from forewarn.core.notice import MACHINE_FAILURE
 from forewarn.drivers.candidates import explain_no_candidate
 from forewarn.drivers.executor import join_details
 from forewarn.drivers.libvirt import volumes
 from forewarn.drivers.libvirt.capacity import read_free_capacity
 from forewarn.drivers.libvirt.guests import LibvirtGuest
 from forewarn.drivers.libvirt.host_choice import HostOption, choose_host, explain_no_host
+from forewarn.drivers.libvirt.location import DomainState
 from forewarn.drivers.libvirt.problems import DomainAbsent, LibvirtProblem, LibvirtUnreachable, describe
 from forewarn.drivers.libvirt.reservations import Reservation
 from forewarn.drivers.libvirt.work import LibvirtWork
@@ -266,6 +268,11 @@ def _restart(work: LibvirtWork, guest: LibvirtGuest) -> None:
     state = guest.state()
     stopping = work.progress_file.step("stopping", guest.name)
     if stopping is None:
+        if work.impact.event.operation == MACHINE_FAILURE and _has_process(state):
+            # The process that was observed has ended: another client has started this one since.
+            found = "runs" if state.runs else "is paused"
+            work.remarks.append(f"{guest.name} {found}: another client of libvirt started it, and it was left alone")
+            return
         if not state.is_defined or not guest.is_persistent:
             guest.domain()
             raise LibvirtProblem(
@@ -292,6 +299,11 @@ def _restart(work: LibvirtWork, guest: LibvirtGuest) -> None:
     with _off(guest):
         guest.start()
     work.progress_file.note("started", guest.name)
+
+
+def _has_process(state: DomainState) -> bool:
+    """Tell whether a machine runs or is about to: libvirt shows one that it is just starting as paused."""
+    return state.runs or (state.is_paused and state.reason != libvirt.VIR_DOMAIN_PAUSED_CRASHED)
 
 
 @contextmanager

@@ -112,7 +112,7 @@ class QemuDriver:
                 return "", actions.freeze(action, announced if announced >= 0 else UNANNOUNCED_FREEZE)
             case _ if impact.is_failure or not self.moves_live:
                 may_stay = impact.event.operation == MACHINE_FAILURE
-                return moves.rebuild(action, impact.candidates_for(vm), may_stay=may_stay), "started anew"
+                return moves.rebuild(action, impact.candidates_for(vm), may_stay=may_stay)
             case _:
                 with self._slots.taken(job.closing, action.tell):
                     return moves.move(action, impact.candidates_for(vm), self._observer), "moved while it ran"

@@ -19,6 +19,8 @@ from forewarn.node.driver import CandidateHost
 _SENT = "completed"
 _NOT_SENT = {"failed", "cancelled", "cancelling"}
 _SENDING = {"setup", "active", "device", "pre-switchover", "postcopy-active", "wait-unplug"}
+_STARTED = {"running", "paused", "prelaunch", "inmigrate"}
+"""A process that runs its guest, or is about to."""
 _LONGEST_LANDING = 15.0
 _MIB = 1024 * 1024
 
@@ -61,14 +63,20 @@ def _land(action: MachineAction, there: QemuMachine) -> None:
         raise MonitorProblem(f"it does not run there, but is {there.status()}")
 
 
-def rebuild(action: MachineAction, candidates: Sequence[CandidateHost], *, may_stay: bool) -> str:
-    """End the machine if it is still there, and start it anew on another host; return that host."""
+def rebuild(action: MachineAction, candidates: Sequence[CandidateHost], *, may_stay: bool) -> tuple[str, str]:
+    """End the machine if it is still there, and start it anew on another host; return that host, and what was done.
+
+    ``may_stay`` means that its process died: a process that is there was started by another program since.
+    """
     host = _chosen(action, "rebuilding", () if may_stay else candidates, action.here.host if may_stay else "")
     there = action.at(host)
-    if action.noted("starting") is None and action.here.status() != GONE:
+    found = action.here.status() if action.noted("starting") is None else GONE
+    if may_stay and found in _STARTED:
+        return "", f"it is {found}: another program started it, and it was left alone"
+    if found != GONE:
         action.here.quit()
     start(action, there)
-    return host
+    return host, "started anew"
 
 
 def _chosen(action: MachineAction, step: str, candidates: Sequence[CandidateHost], own: str) -> str:
