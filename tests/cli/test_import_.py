@@ -12,10 +12,11 @@ import pytest
 from forewarn.cli.importing.libvirt_import import LibvirtImport
 from forewarn.cli.importing.merging import ImportPlan
 from forewarn.cli.importing.sources import LibvirtSources
-from forewarn.cli.importing.targets import FileTarget
+from forewarn.cli.importing.targets import FileTarget, ServiceTarget
+from forewarn.control.client import ControlClient
 from forewarn.core.commands import MoveVm
 from forewarn.core.errors import BadInput
-from forewarn.core.model import NODE
+from forewarn.core.model import NODE, Host
 from forewarn.fleetfile.parser import DesiredFleet
 from tests.cli.conftest import Forewarn
 from tests.harness import ApiHarness
@@ -65,6 +66,23 @@ def test_a_vm_that_is_back_is_recorded_there(harness: ApiHarness, forewarn: Fore
 
     assert shown.out.splitlines()[0] == "~ vm test  host h2 → h1"
     assert harness.node.fleet.vms["test"].standing_on == "h1"
+
+
+def test_an_import_of_several_requests_takes_a_key(harness: ApiHarness) -> None:
+    """The key is that of the change; to record a host twice does no harm."""
+
+    def connect() -> ControlClient:
+        client = ControlClient.local(harness.directory)
+        client.key = "monday"
+        return client
+
+    target = ServiceTarget(connect)
+    fleet = target.read()
+    hosts = {**fleet.hosts, "h5": Host("h5")}
+    target.write(DesiredFleet(hosts, fleet.groups, fleet.vms), {"web-0": "h2", "web-1": "h1"})
+
+    assert "h5" in harness.node.fleet.hosts
+    assert [harness.node.fleet.vms[name].standing_on for name in ("web-0", "web-1")] == ["h2", "h1"]
 
 
 def test_a_doubt_is_refused(forewarn: Forewarn, tmp_path: Path) -> None:

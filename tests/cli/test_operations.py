@@ -1,11 +1,16 @@
 """Hosts that fail, spot VMs that are reclaimed, scale sets, postponement and subscriptions, from the command line."""
 
+from collections.abc import Callable
 from datetime import UTC, datetime
+from http.client import HTTPResponse
+from pathlib import Path
 
 import pytest
 
+from forewarn.control.transport import UnixTransport
+from forewarn.core.errors import OutcomeUnknown
 from tests.cli.conftest import Forewarn
-from tests.harness import ApiHarness
+from tests.harness import FLEET, ApiHarness
 
 
 def test_a_host_that_will_fail_is_announced_days_ahead(harness: ApiHarness, forewarn: Forewarn) -> None:
@@ -102,3 +107,82 @@ def test_a_vm_is_added_once_under_its_key(harness: ApiHarness, forewarn: Forewar
     assert "web-7" in harness.node.fleet.vms
     assert "there is a VM 'web-7' already" in forewarn(*add, "--spot").err
     assert "there is a VM 'web-7' already" in forewarn(*add[2:]).err
+
+
+@pytest.fixture
+def lost(forewarn: Forewarn, monkeypatch: pytest.MonkeyPatch) -> Callable[..., str]:
+    """Give a command that is carried out while its answer is lost, and return the key that it names."""
+
+    def give(*command: str) -> str:
+        read = UnixTransport.read
+
+        def read_and_lose(transport: UnixTransport, answer: HTTPResponse) -> bytes:
+            said = read(transport, answer)
+            if answer.status == 201:
+                raise OutcomeUnknown("it is not known")
+            return said
+
+        with monkeypatch.context() as patched:
+            patched.setattr(UnixTransport, "read", read_and_lose)
+            patched.setattr("forewarn.control.client._ASK_AGAIN", ())
+            ran = forewarn(*command)
+        assert ran.code == 3
+        return ran.err.partition("--idempotency-key ")[2].split()[0]
+
+    return give
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("host", "degrade", "h2", "--fails-within", "7d"),
+        ("host", "reboot", "h2", "--not-before", "+20m"),
+        ("host", "drain", "h2", "--leave-stuck", "--not-before", "+20m"),
+        ("vm", "restart", "web-0", "--not-before", "+20m"),
+        ("vm", "restart", "web-0", "--not-before", "23:59"),
+    ],
+)
+def test_a_relative_time_is_the_same_when_a_command_is_repeated_with_its_key(
+    harness: ApiHarness, forewarn: Forewarn, lost: Callable[..., str], command: tuple[str, ...]
+) -> None:
+    """It counts from when the key was drawn: the command is recognised, and nothing is announced again."""
+    harness.clock.advance_to(datetime.now(UTC))
+    key = lost(*command)
+    revision, events = harness.node.revision, dict(harness.node.fleet.events)
+    again = forewarn("--idempotency-key", key, *command, "--json")
+
+    assert (again.code, again.err) == (0, "")
+    assert (harness.node.revision, harness.node.fleet.events) == (revision, events)
+
+
+@pytest.mark.parametrize("flags", [(), ("--exact",)])
+def test_a_fleet_file_is_applied_once_under_its_key(
+    harness: ApiHarness, forewarn: Forewarn, lost: Callable[..., str], flags: tuple[str, ...]
+) -> None:
+    """Also after another file was applied; another file under that key is refused."""
+    Path("one.toml").write_text(FLEET + '[[vm]]\nname = "new"\n', encoding="utf-8")
+    Path("two.toml").write_text(FLEET, encoding="utf-8")
+    key = lost("fleet", "apply", "one.toml", *flags)
+    assert "new" in harness.node.fleet.vms
+    again = forewarn("--idempotency-key", key, "fleet", "apply", "one.toml", *flags)
+    assert (again.code, again.err) == (0, "")
+    forewarn("fleet", "apply", "two.toml")
+    assert forewarn("--idempotency-key", key, "fleet", "apply", "one.toml", *flags, "--json").json["vms"] == 1
+
+    assert "new" not in harness.node.fleet.vms
+    assert "was used for another request" in forewarn("--idempotency-key", key, "fleet", "apply", "two.toml").err
+
+
+def test_a_key_of_ones_own_that_was_used_is_refused_with_the_operation_that_stands(
+    harness: ApiHarness, forewarn: Forewarn
+) -> None:
+    """The same words are another time now: whoever would draw a new key for them would announce it twice."""
+    harness.clock.advance_to(datetime.now(UTC))
+    command = ("--idempotency-key", "monday", "vm", "restart", "web-0", "--not-before", "+20m")
+    assert forewarn(*command).code == 0
+    again = forewarn(*command)
+    operation = again.err.partition("GET /v1/operations/")[2].split(",")[0]
+    told = harness.ask("GET", f"/v1/operations/{operation}").json
+
+    assert (again.code, len(harness.node.fleet.events)) == (1, 1)
+    assert [each["event"]["resources"] for each in told["announcements"]] == [["web-0"]]

@@ -3,10 +3,11 @@
 import time
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
+from uuid import uuid4
 
 import pytest
 
-from forewarn.cli.times import clock, read_past, read_seconds, read_time, relative, span
+from forewarn.cli.times import clock, command_time, key_prefix, read_past, read_seconds, read_time, relative, span
 from forewarn.core.errors import BadInput
 
 NOW = datetime(2026, 1, 31, 12, 0, 0, 500_000, tzinfo=UTC)
@@ -111,3 +112,16 @@ def test_seconds_of_a_flag_are_written_as_a_duration() -> None:
     assert read_seconds("1m30s", "--wait") == 90
     with pytest.raises(BadInput, match=r"^flag --wait is 'soon', expected a duration such as"):
         read_seconds("soon", "--wait")
+
+
+def test_a_key_that_was_drawn_tells_when() -> None:
+    """To the microsecond: a relative time is then the same again."""
+    assert command_time(f"{key_prefix(NOW)}{uuid4()}") == NOW
+
+
+@pytest.mark.parametrize("key", [None, "monday", "20260301T120000.000000Z", f"20269901T120000.000000Z-{uuid4()}"])
+def test_a_key_of_ones_own_tells_no_time(key: str | None) -> None:
+    """A command with such a key is given now."""
+    before = datetime.now(UTC)
+
+    assert before <= command_time(key) <= datetime.now(UTC)

@@ -77,10 +77,12 @@ def test_a_service_that_goes_away_leaves_it_open_what_was_done(tmp_path: Path, s
     """And how to find out."""
     with (
         answering(tmp_path, said),
-        pytest.raises(Unavailable, match="may have been done or not: look with 'forewarn event list"),
+        pytest.raises(Unavailable, match="may have been done or not: look with 'forewarn event list") as lost,
         ControlClient.local(tmp_path) as client,
     ):
-        client.approve("last")
+        client.approve("last", key="monday")
+
+    assert str(lost.value).endswith(", or repeat it: forewarn --idempotency-key monday ...")
 
 
 UNSURE = msgspec.json.encode(problem_of(OutcomeUnknown("it is not known; ask again with the same key")))

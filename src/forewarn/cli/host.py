@@ -1,6 +1,6 @@
 """``forewarn host``: hosts, and maintenance of all VMs of one."""
 
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Literal
 
 import click
@@ -191,7 +191,7 @@ def _add_operation(operation: _Operation, told: str) -> None:
 def _time_within(context: click.Context, parameter: click.Parameter, given: str | None) -> datetime | None:
     seconds = period_option(context, parameter, given)
     try:
-        return None if seconds is None else datetime.now(UTC) + timedelta(seconds=seconds)
+        return None if seconds is None else context.find_root().obj.at + timedelta(seconds=seconds)
     except OverflowError:
         raise click.BadParameter(f"{given!r} is too long", context, parameter) from None
 

@@ -17,6 +17,7 @@ import click
 import msgspec
 
 from forewarn.cli.root import ServiceChoice, data_directory
+from forewarn.cli.times import key_prefix
 from forewarn.core.errors import BadInput
 from forewarn.core.redaction import shown_address
 
@@ -83,7 +84,8 @@ def save(login: Login) -> Path:
 def connect_chosen(context: click.Context) -> "ControlClient":
     """Reach the service that the command line, the environment or a login names."""
     client = _chosen(context)
-    client.key = context.find_root().obj.idempotency_key or ""
+    chosen: ServiceChoice = context.find_root().obj
+    client.key, client.key_prefix = chosen.idempotency_key or "", key_prefix(chosen.at)
     return client
 
 

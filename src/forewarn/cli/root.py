@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import cached_property
 from importlib import import_module
 from typing import TYPE_CHECKING, TextIO, TypeVar
 
@@ -18,6 +19,7 @@ from forewarn import __version__
 from forewarn.core.errors import BadInput, ForewarnError, LimitReached, Refused, Unavailable, nearest
 
 if TYPE_CHECKING:
+    from datetime import datetime
     from pathlib import Path
 
 EXIT_CODES: dict[type[Exception], int] = {
@@ -96,6 +98,13 @@ class ServiceChoice:
     data: str | None = None
     url: str | None = None
     idempotency_key: str | None = None
+
+    @cached_property
+    def at(self) -> "datetime":
+        """When the command was given; where it is repeated with its key, when it was given first."""
+        from forewarn.cli.times import command_time
+
+        return command_time(self.idempotency_key)
 
 
 class OrderedCommandGroup(click.Group):
@@ -215,7 +224,8 @@ class _LazyCommandGroup(click.Group):
     metavar="KEY",
     callback=not_empty,
     help="The key of an operator's command whose outcome was not known: it is carried out once, "
-    "however often it is repeated with its key.",
+    "however often it is repeated with its key. With a key of your own, write times in full (an ISO time): "
+    "+20m is another time at each repetition.",
 )
 @click.version_option(__version__, message="forewarn %(version)s")
 @click.pass_context

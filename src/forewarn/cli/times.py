@@ -1,12 +1,16 @@
 """Times as people read and write them, in their own time zone."""
 
 import re
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from typing import cast
 
 import click
 
+_KEY = re.compile(r"(\d{8}T\d{6}\.\d{6}Z)-[0-9a-f-]{36}", re.ASCII)
+"""An Idempotency-Key that this command line has drawn."""
+_KEY_TIME = "%Y%m%dT%H%M%S.%fZ"
 _CLOCK = re.compile(r"([01]?\d|2[0-3]):([0-5]\d)(?::([0-5]\d))?", re.ASCII)
 _SOON = timedelta(minutes=5)
 _UNITS = ((86_400, "days"), (3_600, "h"), (60, "min"), (1, "s"))
@@ -29,10 +33,26 @@ def read_time(text: str, now: datetime) -> datetime:
     return datetime.fromisoformat(text).astimezone(UTC)
 
 
+def key_prefix(at: datetime) -> str:
+    """Return the beginning of the keys that are drawn for a command that was given at a time."""
+    return f"{at.strftime(_KEY_TIME)}-"
+
+
+def command_time(key: str | None) -> datetime:
+    """Return when a command was given first: when its key was drawn, else now.
+
+    Relative times count from then, so that a command that is repeated with its key sends the same request.
+    """
+    if key is not None and (match := _KEY.fullmatch(key)):
+        with suppress(ValueError):
+            return datetime.strptime(match[1], _KEY_TIME).replace(tzinfo=UTC)
+    return datetime.now(UTC)
+
+
 def not_before_option(context: click.Context, parameter: click.Parameter, given: str | None) -> datetime | None:
     """Read the time that was given on the command line."""
     try:
-        return None if given is None else read_time(given, datetime.now(UTC))
+        return None if given is None else read_time(given, context.find_root().obj.at)
     except (ValueError, OverflowError):
         raise click.BadParameter(
             f"{given!r} is no time; write +20m, 14:32 or 2026-01-31T14:32:00Z", context, parameter

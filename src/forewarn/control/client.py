@@ -25,7 +25,7 @@ from forewarn.audit.timeline import EventView, Timeline
 from forewarn.control import bodies
 from forewarn.control.bodies import FleetBody, ResultPage
 from forewarn.control.declarations import DeclarationBody, DeclarationPage, DifferencesView, PlanView
-from forewarn.control.transport import Transport, UnixTransport, WebTransport
+from forewarn.control.transport import AnswerLost, Transport, UnixTransport, WebTransport
 from forewarn.control.views import CommandResult, DrainPlanView, GroupDetail, GroupView, HostView, VmDetail, VmView
 from forewarn.core.errors import OutcomeUnknown, Unavailable, Unknown
 from forewarn.fleetfile.diff import FleetDiff
@@ -48,6 +48,8 @@ class ControlClient:
         self._transport = transport
         self.key = ""
         """The Idempotency-Key of requests that name none; where it is empty, each of them gets one of its own."""
+        self.key_prefix = ""
+        """What keys begin with that are drawn."""
 
     @classmethod
     def local(cls, directory: Path) -> Self:
@@ -252,7 +254,7 @@ class ControlClient:
     def _send(
         self, method: str, path: str, view: type[_View] | None, body: bytes | None, kind: str, key: str
     ) -> _View:
-        key = key or self.key or str(uuid4())
+        key = key or self.key or f"{self.key_prefix}{uuid4()}"
         headers = {"Idempotency-Key": key}
         if body is not None:
             headers["Content-Type"] = kind
@@ -265,6 +267,8 @@ class ControlClient:
                     again = f"on the command line: forewarn --idempotency-key {key} ..."
                     raise OutcomeUnknown(f"{error} ({key}; {again})") from None
                 sleep(pause)
+            except AnswerLost as error:
+                raise AnswerLost(f"{error}, or repeat it: forewarn --idempotency-key {key} ...") from None
         return self._decoded(said, view) if view is not None else None  # type: ignore[return-value]
 
     def _decoded(self, said: bytes, view: type[_View]) -> _View:

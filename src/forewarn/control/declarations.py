@@ -33,6 +33,22 @@ class DeclarationBody(ApiBody, frozen=True, kw_only=True):
     yes: bool = False
     """Carry out removals that a start held back because there were too many."""
 
+    @property
+    def identity(self) -> "DeclarationBody":
+        """What makes it the same request as another: the file, where it is known, and not its difference.
+
+        The difference is another one as soon as the file was applied.
+        """
+        if not self.digest:
+            return self
+        return DeclarationBody(
+            digest=self.digest,
+            source=self.source,
+            exact=self.exact,
+            cancel_events=self.cancel_events,
+            yes=self.yes,
+        )
+
     def command(self, id_: str, by: Caller) -> ApplyDeclaration:
         """Return what is asked for."""
         return ApplyDeclaration(id=id_, by=by, **msgspec.structs.asdict(self))

@@ -18,7 +18,12 @@ from forewarn.core.redaction import shown_address
 
 READ_TIMEOUT = 300.0
 """Seconds without a word after which the service counts as gone."""
+_WHAT_WAS_DONE = "what was asked may have been done or not: look with 'forewarn event list --all'"
 _GONE = (http.client.RemoteDisconnected, http.client.BadStatusLine, ConnectionResetError, BrokenPipeError)
+
+
+class AnswerLost(Unavailable):
+    """A request was sent, and its answer did not come."""
 
 
 class Transport(ABC):
@@ -55,9 +60,7 @@ class Transport(ABC):
                 raise self._unreachable(again) from None
         except TimeoutError:
             self.close()
-            raise Unavailable(
-                f"the service at {self.where} has said nothing for {READ_TIMEOUT:.0f} seconds"
-            ) from None
+            raise self._was_silent() from None
         except ssl.SSLError as error:
             self.close()
             raise Unavailable(
@@ -75,9 +78,7 @@ class Transport(ABC):
         try:
             return answer.read()
         except TimeoutError:
-            raise Unavailable(
-                f"the service at {self.where} has said nothing for {READ_TIMEOUT:.0f} seconds"
-            ) from None
+            raise self._was_silent() from None
         except (OSError, http.client.HTTPException):
             raise self._went_away() from None
 
@@ -99,11 +100,13 @@ class Transport(ABC):
             ) from None
         raise error_of(problem)
 
-    def _went_away(self) -> Unavailable:
-        return Unavailable(
-            "the service went away before it answered; what was asked may have been done or not:"
-            " look with 'forewarn event list --all'"
+    def _was_silent(self) -> AnswerLost:
+        return AnswerLost(
+            f"the service at {self.where} has said nothing for {READ_TIMEOUT:.0f} seconds; {_WHAT_WAS_DONE}"
         )
+
+    def _went_away(self) -> AnswerLost:
+        return AnswerLost(f"the service went away before it answered; {_WHAT_WAS_DONE}")
 
     @abstractmethod
     def connect(self) -> http.client.HTTPConnection:

@@ -117,15 +117,31 @@ def test_without_a_key_every_request_is_another(harness: ApiHarness) -> None:
 )
 def test_another_request_under_a_used_key_is_409(harness: ApiHarness, method: str, path: str, body: object) -> None:
     """Whether method, path or body differs; bodies are compared byte for byte."""
-    send(harness, "one")
+    first = send(harness, "one").json
     revision = harness.node.revision
     said = send(harness, "one", path, body, method=method)
 
-    assert (said.status, said.json["detail"]) == (
-        409,
-        "this Idempotency-Key was used for another request; use a new key for each request",
+    assert said.status == 409
+    assert said.json["detail"] == (
+        "this Idempotency-Key was used for another request, which was carried out: see"
+        f" GET /v1/operations/{first['operation']}, or that operation in 'forewarn history --json';"
+        " use a new key only for what is to be done besides"
     )
     assert (harness.node.revision, REPLAYED in said.headers) == (revision, False)
+
+
+@pytest.mark.parametrize(("digest", "statuses"), [("a1", (201, 201, 409)), ("", (201, 409, 409))])
+def test_a_fleet_file_is_the_same_request_by_its_digest(
+    harness: ApiHarness, digest: str, statuses: tuple[int, ...]
+) -> None:
+    """Its difference is another one once it was applied; without a digest the whole body counts."""
+    bodies: list[dict[str, object]] = [
+        {"seen": 1, "digest": digest, "hosts": [{"name": "h3"}]},
+        {"seen": 2, "digest": digest},
+        {"seen": 2, "digest": digest, "exact": True},
+    ]
+
+    assert tuple(send(harness, "one", "/v1/fleet/declaration", body).status for body in bodies) == statuses
 
 
 def test_a_refused_request_records_nothing_and_may_be_sent_again(harness: ApiHarness) -> None:

@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Protocol
+from uuid import uuid4
 
 from forewarn.control.bodies import MoveBody
 from forewarn.control.client import ControlClient
@@ -78,4 +79,5 @@ class ServiceTarget:
                 # What others changed since it was read makes the number another, and the change is refused.
                 client.change_fleet(change, seen=self._seen)
             for vm, host in moves.items():
-                client.move_vm(vm, MoveBody(host=host, record=True))
+                # A key that was given is that of the change; to record a host again changes nothing.
+                client.move_vm(vm, MoveBody(host=host, record=True), key=str(uuid4()))

@@ -92,7 +92,8 @@ async def apply_declaration(
 
     A body that is too large is sent as lines (`application/jsonl`), each a part of the same shape.
     """
-    body = join_parts(DeclarationBody(), await read_streamed_body(request, _decode, key.take))
+    body = join_parts(DeclarationBody(), await read_streamed_body(request, _decode))
+    key.take(msgspec.json.encode(body.identity))
     command = body.command(key.id, principal.caller)
 
     async def apply() -> CommandResult:

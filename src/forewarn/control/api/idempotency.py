@@ -23,6 +23,7 @@ from forewarn.core.access import Principal
 from forewarn.core.errors import OutcomeUnknown, Refused, Unavailable
 from forewarn.core.facts import Entry
 from forewarn.node.node import Node
+from forewarn.wire.azure_names import show_id
 
 STREAMED = "streamed"
 """Marks a route that reads its body itself, because it may be larger than memory."""
@@ -104,7 +105,11 @@ class IdempotentWrite:
             if entry is None or entry.request is None:
                 return await carry_out()
             if entry.request.fingerprint != self.fingerprint:
-                raise Refused("this Idempotency-Key was used for another request; use a new key for each request")
+                raise Refused(
+                    f"this Idempotency-Key was used for another request, which was carried out: see"
+                    f" GET /v1/operations/{show_id(self.id)}, or that operation in 'forewarn history --json';"
+                    " use a new key only for what is to be done besides"
+                )
             self.is_replayed = True
             return await replay(entry)
 
