@@ -8,7 +8,8 @@ from typing import TypeVar
 import msgspec
 
 from forewarn.client.session import ClientSession
-from forewarn.client.steps import CallBlocking, HttpResponse, NoResponse, Pause, SendRequest, Steps
+from forewarn.client.steps import CallBlocking, NoResponse, Pause, SendRequest, Steps
+from forewarn.http.codec import HttpResponse
 
 _Result = TypeVar("_Result")
 URL = "http://127.0.0.1:8254"

@@ -6,8 +6,8 @@ from datetime import UTC, datetime
 import pytest
 
 from forewarn.client.changes import ChangeKind, Ending, changes
-from forewarn.client.steps import HttpResponse
 from forewarn.core.model import EventSource, EventStatus, EventType
+from forewarn.http.codec import HttpResponse
 from forewarn.wire.document import Document, ScheduledEvent
 from tests.client.harness import SessionHarness
 

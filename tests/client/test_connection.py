@@ -10,7 +10,8 @@ import pytest
 from forewarn.client.async_connection import AsyncConnection
 from forewarn.client.connection import BlockingConnection
 from forewarn.client.endpoint_url import EndpointUrl
-from forewarn.client.steps import HttpResponse, NoResponse, SendRequest
+from forewarn.client.steps import NoResponse, SendRequest
+from forewarn.http.codec import HttpResponse
 from tests.client.hostile_server import DOCUMENT, CannedResponse, HostileServer, whole
 
 Exchange = Callable[[SendRequest], HttpResponse | NoResponse]

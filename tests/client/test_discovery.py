@@ -6,8 +6,9 @@ from forewarn.client import discovery
 from forewarn.client.discovery import AddressSource, FoundEndpoint, find_endpoint
 from forewarn.client.endpoint_url import EndpointUrl
 from forewarn.client.errors import NotFound
-from forewarn.client.steps import HttpResponse, NoResponse
+from forewarn.client.steps import NoResponse
 from forewarn.core.errors import BadInput
+from forewarn.http.codec import HttpResponse
 from tests.client.harness import REFUSED, RESET, TIMED_OUT, SessionHarness, document, problem, version_problem
 
 HTML = HttpResponse(200, {"content-type": "text/html"}, b"<html>")

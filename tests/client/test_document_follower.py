@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from forewarn.client.document_follower import DocumentFollower
-from forewarn.client.steps import GLANCE, HttpResponse, NoResponse, Pause, SendRequest
+from forewarn.client.steps import GLANCE, NoResponse, Pause, SendRequest
+from forewarn.http.codec import HttpResponse
 from forewarn.wire.document import Document
 from tests.client.harness import (
     REFUSED,

@@ -6,7 +6,7 @@ import pytest
 
 from forewarn.client.effects import Effect, wait_for_effects
 from forewarn.client.errors import NotThere
-from forewarn.client.steps import HttpResponse
+from forewarn.http.codec import HttpResponse
 from tests.client.harness import ID, REFUSED, SessionHarness, document, event, problem
 
 NEXT_ID = "7d346bc9-e500-5f20-9857-fe708ae9c80f"

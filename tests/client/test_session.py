@@ -17,8 +17,9 @@ from forewarn.client.errors import (
     UnknownEvent,
     VersionRefused,
 )
-from forewarn.client.steps import HttpResponse, NoResponse
+from forewarn.client.steps import NoResponse
 from forewarn.core.errors import BadInput, Refused
+from forewarn.http.codec import HttpResponse
 from forewarn.wire.document import Document
 from forewarn.wire.versions import SCHEDULED_EVENTS
 from tests.client.harness import (

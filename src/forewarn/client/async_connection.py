@@ -1,18 +1,18 @@
-"""Connections of an event loop, as ``wires`` has them for threads."""
+"""The asyncio client's connection, as ``connection`` has it for threads."""
 
 import asyncio
 from math import inf
 
 from forewarn.client.connection import reason_of, timed_out
 from forewarn.client.endpoint_url import EndpointUrl
-from forewarn.client.http import HttpCodec, MalformedResponse
-from forewarn.client.steps import CONNECT, REST, HttpResponse, NoResponse, SendRequest
+from forewarn.client.steps import CONNECT, REST, NoResponse, SendRequest
+from forewarn.http.codec import HttpCodec, HttpResponse, MalformedResponse
 
 _CHUNK = 65_536
 
 
 class AsyncConnection:
-    """A connection to wherever the last request went, as ``Wire`` is one for threads."""
+    """A connection to wherever the last request went, as ``BlockingConnection`` is one for threads."""
 
     def __init__(self) -> None:
         self._streams: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
@@ -24,7 +24,7 @@ class AsyncConnection:
         """Send a request and wait for its whole answer."""
         reused = self._streams is not None and self._endpoint == request.endpoint and self._codec.is_open
         reply = await self._exchange(request)
-        if reused and isinstance(reply, NoResponse) and reply.in_time and not self._codec.has_heard:
+        if reused and isinstance(reply, NoResponse) and reply.in_time and not self._codec.has_received:
             reply = await self._exchange(request)
         return reply
 
@@ -87,14 +87,14 @@ class AsyncConnection:
         if self._streams is None:
             return NoResponse("was let go of")
         reader, writer = self._streams
-        line = self._codec
-        writer.write(line.say(request))
+        codec = self._codec
+        writer.write(codec.encode(request.http_request))
         await writer.drain()
         while True:
             data = await reader.read(_CHUNK)
-            if not line.has_heard:
+            if not codec.has_received:
                 limit.reschedule(min(limit.when() or inf, asyncio.get_running_loop().time() + REST))
-            answer = line.hear(data)
+            answer = codec.feed(data)
             if answer is not None:
                 return answer
             if not data:

@@ -15,7 +15,8 @@ import msgspec
 from forewarn.client.endpoint_problem import is_service_like
 from forewarn.client.endpoint_url import EndpointUrl, read_endpoint_url
 from forewarn.client.errors import NotFound
-from forewarn.client.steps import CallBlocking, HttpResponse, NoResponse, SendRequest, Steps
+from forewarn.client.steps import CallBlocking, NoResponse, SendRequest, Steps
+from forewarn.http.codec import HttpResponse
 from forewarn.wire.versions import NEWEST
 
 GIVEN = "given"

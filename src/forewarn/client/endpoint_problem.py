@@ -3,8 +3,9 @@
 import msgspec
 
 from forewarn.client.errors import NoAnswer, NotAService, NotKnown, NotReady, NotThere
-from forewarn.client.steps import HttpResponse, NoResponse
+from forewarn.client.steps import NoResponse
 from forewarn.core.errors import ForewarnError, Refused
+from forewarn.http.codec import HttpResponse
 from forewarn.wire.error_responses import read_error
 
 GONE_FOR = 70.0

@@ -35,9 +35,10 @@ from forewarn.client.errors import (
     VersionRefused,
 )
 from forewarn.client.problem_log import ProblemLog
-from forewarn.client.steps import CallBlocking, HttpResponse, NoResponse, Pause, SendRequest, Steps
+from forewarn.client.steps import CallBlocking, NoResponse, Pause, SendRequest, Steps
 from forewarn.client.versions import VersionNegotiation
 from forewarn.core.errors import BadInput, Refused
+from forewarn.http.codec import HttpResponse
 from forewarn.wire.azure_names import read_id
 from forewarn.wire.bodies import BadBody
 from forewarn.wire.document import Document, ScheduledEvent, parse

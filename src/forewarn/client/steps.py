@@ -9,6 +9,7 @@ from typing import TypeAlias, TypeVar
 import msgspec
 
 from forewarn.client.endpoint_url import EndpointUrl
+from forewarn.http.codec import HttpRequest
 
 _Result = TypeVar("_Result")
 
@@ -21,14 +22,6 @@ REST = 5.0
 
 GLANCE = 0.25
 """Seconds after which a pause looks whether it is over early."""
-
-
-class HttpResponse(msgspec.Struct, frozen=True):
-    """A whole answer; the names of its headers are in lower case."""
-
-    status: int
-    headers: dict[str, str]
-    body: bytes = b""
 
 
 class NoResponse(msgspec.Struct, frozen=True):
@@ -53,6 +46,19 @@ class SendRequest(msgspec.Struct, frozen=True, kw_only=True):
     body: bytes = b""
     seconds: float
     """How long the answer may take once the connection stands; once it has begun, it has ``REST`` at most."""
+
+    @property
+    def http_request(self) -> HttpRequest:
+        """The request with the headers that every service wants; services ignore the content type."""
+        is_post = self.method == "POST"
+        content = (("Content-Type", "application/json"),) if is_post else ()
+        return HttpRequest(
+            method=self.method,
+            target=self.target,
+            host=self.endpoint.authority,
+            headers=(("Metadata", "true"), ("User-Agent", "forewarn"), *self.headers, *content),
+            body=self.body if is_post else None,
+        )
 
 
 class Pause(msgspec.Struct, frozen=True):

@@ -4,8 +4,8 @@ import re
 from collections.abc import Callable
 
 from forewarn.client.endpoint_problem import newest_versions
-from forewarn.client.steps import HttpResponse
 from forewarn.core.errors import BadInput
+from forewarn.http.codec import HttpResponse
 from forewarn.wire.versions import API_VERSIONS, BY_NAME
 
 _NAME = re.compile(r"[\w.-]+", re.ASCII)

@@ -1,4 +1,4 @@
-"""HTTP/1.1 as bytes, over any connection: what to send for a request, and when its answer is whole.
+"""The client side of HTTP/1.1 without I/O: requests become bytes, and bytes become responses.
 
 head ──▶ body: as long as it says | in chunks | until the connection ends | none ──▶ answer
  ▲ 100 Continue
@@ -7,32 +7,68 @@ head ──▶ body: as long as it says | in chunks | until the connection ends 
 
 from collections.abc import Callable
 
-from forewarn.client.steps import HttpResponse, SendRequest
+import msgspec
 
-_BODY = 1 << 22
+LARGEST_BODY = 1 << 22
+"""Bytes that a body may have, unless the user of the codec says otherwise."""
 _HEAD = 1 << 14
-"""Bytes that a body and a head may have; more is no document."""
+"""Bytes that a head may have."""
 _BLANK = b" \t"
 _HEXADECIMAL = frozenset(b"0123456789abcdefABCDEF")
+_WITH_BODY = frozenset({"PATCH", "POST", "PUT"})
+"""Methods that state the length of their body even where it is empty."""
+_FRAMING = ("content-length", "transfer-encoding")
+_CONTROL = frozenset(map(chr, (*range(9), *range(10, 32), 127)))
+
+
+class HttpRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """A request; ``Host`` and the length of the body are added where the headers lack them."""
+
+    method: str = "GET"
+    target: str
+    host: str
+    headers: tuple[tuple[str, str], ...] = ()
+    body: bytes | None = None
+
+
+class HttpResponse(msgspec.Struct, frozen=True):
+    """A whole response; the names of its headers are in lower case."""
+
+    status: int
+    headers: dict[str, str]
+    body: bytes = b""
+
+
+def authority(host: str, port: int, default_port: int) -> str:
+    """Return the value of ``Host``."""
+    name = f"[{host}]" if ":" in host else host if host.isascii() else host.encode("idna").decode()
+    return name if port == default_port else f"{name}:{port}"
 
 
 class MalformedResponse(Exception):
-    """What was heard is no HTTP, or too much of it."""
+    """What was received is not HTTP, or too much of it; the message is a predicate, "does not speak HTTP"."""
 
 
 class HttpCodec:
-    """One connection's side of the talk: one request, one answer, and the next if the service keeps the line."""
+    """One connection: one request, its response, and the next request if the server keeps the connection open."""
 
-    def __init__(self) -> None:
+    def __init__(self, largest: int | None = LARGEST_BODY) -> None:
         self.is_open = True
         """Whether another request may follow."""
+        self.status = 0
+        """The status of the response once its head has come; 0 until then."""
+        self.reason = ""
+        self.fields: tuple[tuple[str, str], ...] = ()
+        """Its headers, as they were sent."""
+        self._largest = largest
+        """Bytes that a body may have; None for any number, for a user that takes it piece by piece."""
         self._heard = 0
         self._received = bytearray()
         self._lines: list[bytes] = []
         """Of the head, as far as it has come."""
         self._body = bytearray()
-        self._status = 0
         self._headers: dict[str, str] = {}
+        self._has_no_body = False
         self._is_kept = False
         self._left = 0
         """Bytes of the body, or of the present chunk, that are still to come."""
@@ -41,27 +77,31 @@ class HttpCodec:
         self._is_whole = False
 
     @property
-    def has_heard(self) -> bool:
-        """Tell whether any byte of the present answer has come."""
+    def has_received(self) -> bool:
+        """Tell whether any byte of the present response has come."""
         return self._heard > 0
 
-    def say(self, request: SendRequest) -> bytes:
-        """Return the bytes of a request."""
-        headers = [("Host", request.endpoint.authority), ("Metadata", "true"), ("User-Agent", "forewarn")]
-        headers += request.headers
-        if request.method == "POST":
-            headers += [("Content-Type", "application/json"), ("Content-Length", str(len(request.body)))]
+    def encode(self, request: HttpRequest) -> bytes:
+        """Return the bytes of a request; raise ValueError where it holds what no header can hold."""
+        given = {name.lower() for name, _ in request.headers}
+        headers = [*(() if "host" in given else (("Host", request.host),)), *request.headers]
+        if (request.body is not None or request.method in _WITH_BODY) and given.isdisjoint(_FRAMING):
+            headers.append(("Content-Length", str(len(request.body or b""))))
+        for name, value in (("method", request.method), ("target", request.target), *headers):
+            if not _CONTROL.isdisjoint(name + value) or (name == "target" and " " in value):
+                raise ValueError(f"the request's {name} holds characters that cannot be sent")
         self.is_open, self._heard, self._is_whole, self._step = False, 0, False, self._read_head
+        self.status, self._has_no_body = 0, request.method == "HEAD"
         self._lines.clear()
         self._body.clear()
         lines = (f"{request.method} {request.target} HTTP/1.1", *(f"{name}: {value}" for name, value in headers))
-        return "\r\n".join((*lines, "", "")).encode("latin-1") + request.body
+        return "\r\n".join((*lines, "", "")).encode("latin-1") + (request.body or b"")
 
-    def hear(self, data: bytes) -> HttpResponse | None:
-        """Take bytes, none when the connection ended; return the answer once it is whole, and None until then."""
+    def feed(self, data: bytes) -> HttpResponse | None:
+        """Take bytes, none when the connection ended; return the response once it is whole, and None until then."""
         self._heard += len(data)
-        if self._heard > _BODY + _HEAD:
-            raise _too_much()
+        if self._largest is not None and self._heard > self._largest + _HEAD:
+            raise self._too_much()
         self._received += data
         while not self._is_whole and self._step():
             pass
@@ -71,7 +111,13 @@ class HttpCodec:
             return None
         # What nobody asked for makes everything that follows doubtful.
         self.is_open = self._is_kept and not self._received
-        return HttpResponse(self._status, self._headers, bytes(self._body))
+        return HttpResponse(self.status, self._headers, bytes(self._body))
+
+    def take_body(self) -> bytes:
+        """Return what has come of the body since the last call; it is no part of the whole response any more."""
+        taken = bytes(self._body)
+        self._body.clear()
+        return taken
 
     def _read_head(self) -> bool:
         if not self._lines and not self._received.startswith(b"HTTP/"[: len(self._received)]):
@@ -84,19 +130,20 @@ class HttpCodec:
             if sum(map(len, self._lines)) > _HEAD:
                 raise _no_http("its head has no end")
             return True
-        version, self._status = _read_status(self._lines[0])
-        fields = [_read_field(each) for each in self._lines[1:]]
+        version, status, reason = _read_status(self._lines[0])
+        fields = tuple(_read_field(each) for each in self._lines[1:])
         self._lines.clear()
-        self._headers = dict(fields)
-        if not 100 <= self._status < 200:  # else the answer itself is still to come
+        if not 100 <= status < 200:  # else the response itself is still to come
+            self.status, self.reason, self.fields = status, reason, fields
+            self._headers = {name.lower(): value for name, value in fields}
             self._is_kept = version == b"HTTP/1.1" and "close" not in self._headers.get("connection", "").lower()
-            self._step = self._choose_body(fields)
+            self._step = self._choose_body()
         return True
 
-    def _choose_body(self, fields: list[tuple[str, str]]) -> Callable[[], bool]:
-        codings = [value.lower() for name, value in fields if name == "transfer-encoding"]
-        lengths = {value for name, value in fields if name == "content-length"}
-        if self._status in (204, 304):
+    def _choose_body(self) -> Callable[[], bool]:
+        codings = [value.lower() for name, value in self.fields if name.lower() == "transfer-encoding"]
+        lengths = {value for name, value in self.fields if name.lower() == "content-length"}
+        if self._has_no_body or self.status in (204, 304):
             self._left = 0
             return self._read_rest
         if codings:
@@ -109,8 +156,8 @@ class HttpCodec:
         if lengths or not (length.isascii() and length.isdigit() and len(length) < 20):
             raise _no_http("its length is not one number")
         self._left = int(length)
-        if self._left > _BODY:
-            raise _too_much()
+        if self._largest is not None and self._left > self._largest:
+            raise self._too_much()
         return self._read_rest
 
     def _read_on(self) -> bool:
@@ -165,13 +212,17 @@ class HttpCodec:
         del self._received[:count]
         return taken
 
+    def _too_much(self) -> MalformedResponse:
+        return MalformedResponse(f"sends more than {(self._largest or 0) >> 20} MiB")
 
-def _read_status(line: bytes) -> tuple[bytes, int]:
+
+def _read_status(line: bytes) -> tuple[bytes, int, str]:
     version, _, rest = line.partition(b" ")
     status = rest[:3]
     if version not in (b"HTTP/1.1", b"HTTP/1.0") or not (len(status) == 3 and status.isdigit()) or rest[3:4].strip():
         raise _no_http("its first line has no status")
-    return version, int(status)
+    reason = "".join(letter for letter in rest[4:].decode("latin-1") if letter.isprintable())
+    return version, int(status), reason.strip()
 
 
 def _read_field(line: bytes) -> tuple[str, str]:
@@ -182,12 +233,8 @@ def _read_field(line: bytes) -> tuple[str, str]:
     # What is sent back, as a tag is, must not become a line of its own.
     if any((letter < 32 and letter not in _BLANK) or letter == 127 for letter in value):
         raise _no_http("a header has signs that are not to be seen")
-    return name.decode("ascii").lower(), value.decode("latin-1")
+    return name.decode("ascii"), value.decode("latin-1")
 
 
 def _no_http(why: str) -> MalformedResponse:
     return MalformedResponse(f"does not speak HTTP ({why})")
-
-
-def _too_much() -> MalformedResponse:
-    return MalformedResponse(f"sends more than {_BODY >> 20} MiB")
