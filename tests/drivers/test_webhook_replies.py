@@ -11,6 +11,7 @@ from forewarn.drivers.webhook_replies import (
     read_outcome_reply,
     read_perform_reply,
 )
+from forewarn.http.web_requests import WebResponse
 from forewarn.node.driver import (
     ImpactDone,
     ImpactFailed,
@@ -19,7 +20,6 @@ from forewarn.node.driver import (
     ImpactUnderway,
     ImpactUnknown,
 )
-from forewarn.web_requests import WebResponse
 from tests.drivers.impacts import NOW
 
 VMS = ("web-0", "web-1")

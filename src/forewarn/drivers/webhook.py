@@ -15,7 +15,7 @@ from uuid import uuid4
 
 import msgspec
 
-from forewarn import signature, web_requests
+from forewarn import signature
 from forewarn.clocks import Clock
 from forewarn.config.tables import read_table
 from forewarn.config.values import ENDPOINT, ListenAddress
@@ -26,6 +26,7 @@ from forewarn.drivers.progress_store import ProgressFile, ProgressStore
 from forewarn.drivers.run_record import KEPT_FOR, RecordLocked
 from forewarn.drivers.webhook_callbacks import Callback, CallbackListener
 from forewarn.drivers.webhook_replies import UnclearReply
+from forewarn.http.web_requests import NoWebResponse, WebRequest, WebResponse, send
 from forewarn.node.driver import (
     Impact,
     ImpactDone,
@@ -35,7 +36,6 @@ from forewarn.node.driver import (
     ImpactUnderway,
     ImpactUnknown,
 )
-from forewarn.web_requests import NoWebResponse, WebResponse
 from forewarn.wire.azure_names import read_id
 
 CHECK_AGAIN = timedelta(seconds=1)
@@ -286,9 +286,9 @@ class WebhookDriver:
     def _deliver(self, url: str, id_: str, body: bytes) -> WebResponse:
         # The receiver checks the time, so it is that of the wall.
         headers = signature.sign(self._secret, id_, self._clock.now(), body)
-        message = web_requests.WebRequest(url, body, {"Content-Type": "application/json", **headers})
+        message = WebRequest(url, body, {"Content-Type": "application/json", **headers})
         try:
-            return web_requests.send(message, self._settings.timeout)
+            return send(message, self._settings.timeout)
         except NoWebResponse as error:
             why = f"{message.place} gives no answer: {error}"
             raise NoWebResponse(why, may_have_arrived=error.may_have_arrived) from None

@@ -13,6 +13,7 @@ import msgspec
 from msgspec.structs import replace
 
 from forewarn.core.redaction import scrubbed
+from forewarn.http.web_requests import WebResponse
 from forewarn.node.driver import (
     ImpactDone,
     ImpactFailed,
@@ -21,7 +22,6 @@ from forewarn.node.driver import (
     ImpactUnderway,
     ImpactUnknown,
 )
-from forewarn.web_requests import WebResponse
 
 DETAIL_LIMIT = 500
 """Characters of a receiver's words that go into the journal."""

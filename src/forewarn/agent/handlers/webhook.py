@@ -26,8 +26,8 @@ from forewarn.agent.handler import (
 from forewarn.agent.handlers import template
 from forewarn.config.tables import read_table
 from forewarn.core.errors import BadInput
+from forewarn.http.web_requests import NoWebResponse, WebRequest, WebResponse, send
 from forewarn.signature import sign
-from forewarn.web_requests import NoWebResponse, WebRequest, WebResponse, send
 from forewarn.wire.event_json import make_event_json
 
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@ import ssl
 from collections.abc import Mapping
 
 from forewarn.core.errors import ForewarnError
-from forewarn.web_requests import NoWebResponse, WebRequest, send
+from forewarn.http.web_requests import NoWebResponse, WebRequest, send
 
 
 class NotDelivered(ForewarnError):

@@ -8,7 +8,6 @@ import threading
 from base64 import b64encode
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from http.client import HTTPConnection, HTTPException, HTTPSConnection
 from time import monotonic
 from typing import TYPE_CHECKING
 from urllib.parse import SplitResult, unquote, urlsplit
@@ -18,8 +17,11 @@ import msgspec
 from forewarn import __version__
 from forewarn.core.errors import ForewarnError
 from forewarn.core.redaction import scrubbed, secrets_in
+from forewarn.http.codec import HttpRequest, MalformedResponse, authority
+from forewarn.http.connection import ConnectionEnded, HttpConnection, TimeLimits, open_tcp
 
 if TYPE_CHECKING:
+    import socket
     import ssl
 
 USER_AGENT = f"Forewarn/{__version__}"
@@ -113,60 +115,66 @@ class _Exchange:
         self._message = message
         self._seconds = seconds
         self._tls = tls
-        self._connection: HTTPConnection | None = None
-        self._is_connected = False
-        self._is_cut = False
+        self._connection = HttpConnection(self._connect, largest=None)
         self._reply: WebResponse | None = None
         self._why = ""
         threading.Thread(target=self._run, name="posting", daemon=True).start()
 
     def reply(self) -> WebResponse:
         if self._reply is None:
-            raise NoWebResponse(self._why, may_have_arrived=self._is_connected)
+            raise NoWebResponse(self._why, may_have_arrived=self._connection.is_connected)
         return self._reply
 
     def cut(self, why: str) -> NoWebResponse:
         """Leave the conversation, however lively it is."""
-        self._is_cut = True
-        import socket  # noqa: PLC0415 - who never posts does not pay for it
-
-        line = self._connection.sock if self._connection else None
-        with suppress(OSError):
-            if line is not None:
-                line.shutdown(socket.SHUT_RDWR)
-            if type(line) is socket.socket:
-                # Without TLS it can be closed under the thread, which would else read on through all that has come.
-                socket.close(line.detach())
-        return NoWebResponse(why, may_have_arrived=self._is_connected)
+        self._connection.end()
+        return NoWebResponse(why, may_have_arrived=self._connection.is_connected)
 
     def _run(self) -> None:
-        parts = urlsplit(self._message.url)
-        path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
-        headers = {"User-Agent": USER_AGENT, "Connection": "close", **_authorization(parts), **self._message.headers}
+        secrets = self._message.secrets
         try:
-            self._connection = connection = self._made(parts.scheme, parts.hostname or "", parts.port)
-            try:
-                connection.connect()
-                self._is_connected = True
-                if self._is_cut:  # before there was anything to cut
-                    return
-                connection.request(self._message.method, path, self._message.body, headers)
-                answer = connection.getresponse()
-                wait = _seconds(answer.getheader("Retry-After", ""))
-                secrets = self._message.secrets
-                reason = scrubbed(answer.reason, secrets)
-                self._reply = WebResponse(answer.status, reason, answer.read(LARGEST_RESPONSE), wait, secrets)
-            finally:
-                connection.close()
-        except (OSError, HTTPException, ValueError) as error:
-            self._why = scrubbed(_why(error), self._message.secrets)
+            self._reply = self._exchange(secrets)
+        except (OSError, MalformedResponse, ValueError) as error:
+            self._why = scrubbed(_why(error), secrets)
         finally:
+            self._connection.close()
             self.is_over.set()
 
-    def _made(self, scheme: str, host: str, port: int | None) -> HTTPConnection:
-        if scheme == "https":
-            return HTTPSConnection(host, port, timeout=self._seconds, context=self._tls)
-        return HTTPConnection(host, port, timeout=self._seconds)
+    def _exchange(self, secrets: tuple[str, ...]) -> WebResponse:
+        parts = urlsplit(self._message.url)
+        headers = {"User-Agent": USER_AGENT, "Accept-Encoding": "identity", "Connection": "close"}
+        request = HttpRequest(
+            method=self._message.method,
+            target=(parts.path or "/") + (f"?{parts.query}" if parts.query else ""),
+            host=authority(parts.hostname or "", *_ports(parts)),
+            headers=tuple((headers | _authorization(parts) | dict(self._message.headers)).items()),
+            body=self._message.body,
+        )
+        connection = self._connection
+        connection.start(request, TimeLimits(connect=self._seconds, total=self._seconds))
+        body = b""
+        with suppress(ConnectionEnded):  # a receiver that closes early has answered, in fewer words
+            while len(body) < LARGEST_RESPONSE and (data := connection.read()):
+                body += data
+        codec = connection.codec
+        wait = next((value for name, value in codec.fields if name.lower() == "retry-after"), "")
+        reason = scrubbed(codec.reason, secrets)
+        return WebResponse(codec.status, reason, body[:LARGEST_RESPONSE], _seconds(wait), secrets)
+
+    def _connect(self, seconds: float) -> "socket.socket":
+        parts = urlsplit(self._message.url)
+        tls = self._tls
+        if parts.scheme == "https" and tls is None:
+            import ssl  # noqa: PLC0415 - it is heavy, and most need it never
+
+            tls = ssl.create_default_context()
+        return open_tcp(parts.hostname or "", _ports(parts)[0], seconds, tls if parts.scheme == "https" else None)
+
+
+def _ports(parts: SplitResult) -> tuple[int, int]:
+    """Return the port of an address, and the one that its scheme implies."""
+    default = 443 if parts.scheme == "https" else 80
+    return parts.port or default, default
 
 
 def _authorization(parts: SplitResult) -> dict[str, str]:
@@ -180,6 +188,8 @@ def _authorization(parts: SplitResult) -> dict[str, str]:
 def _why(error: Exception) -> str:
     if isinstance(error, TimeoutError):
         return "it takes too long"
+    if isinstance(error, (MalformedResponse, ConnectionEnded)):
+        return f"it {error}"
     if verify := getattr(error, "verify_message", ""):
         return f"its certificate is not trusted ({verify})"
     if isinstance(error, OSError) and error.strerror:

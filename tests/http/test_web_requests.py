@@ -5,7 +5,8 @@ import threading
 
 import pytest
 
-from forewarn.web_requests import LARGEST_RESPONSE, NoWebResponse, WebRequest, WebResponse, send
+from forewarn.http.web_requests import LARGEST_RESPONSE, NoWebResponse, WebRequest, WebResponse, send
+from tests.client.hostile_server import CannedResponse, HostileServer
 from tests.control.notifications.receivers import Receiver, ReceiverResponse
 
 
@@ -27,6 +28,29 @@ def test_an_answer_is_read_up_to_a_limit() -> None:
         reply = send(WebRequest(receiver.url, b"{}"), 5.0)
 
     assert len(reply.body) == LARGEST_RESPONSE
+
+
+def test_an_answer_that_is_cut_short_is_an_answer() -> None:
+    """Its status counts; its words are what has come of them."""
+    with HostileServer(CannedResponse(b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nwel")) as server:
+        reply = send(WebRequest(server.url, b"{}"), 5.0)
+
+    assert (reply.status, reply.body) == (200, b"wel")
+
+
+@pytest.mark.parametrize(
+    ("said", "why"),
+    [
+        (CannedResponse(b"SSH-2.0-OpenSSH_9.2\r\n"), r"^it does not speak HTTP \("),
+        (CannedResponse(), "^it closed the connection before its answer was whole$"),
+    ],
+)
+def test_what_is_no_answer_is_told(said: CannedResponse, why: str) -> None:
+    """The message may have arrived."""
+    with HostileServer(said) as server, pytest.raises(NoWebResponse, match=why) as refused:
+        send(WebRequest(server.url, b"{}"), 5.0)
+
+    assert refused.value.may_have_arrived
 
 
 def test_what_nobody_wants_any_more_is_left() -> None:
