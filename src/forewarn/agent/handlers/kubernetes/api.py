@@ -14,11 +14,12 @@ import msgspec
 from forewarn.agent.handlers.kubernetes.access import KubernetesAccess
 from forewarn.agent.handlers.kubernetes.errors import ApiForbidden, ApiUnable, error_of_failure, error_of_response
 from forewarn.core.errors import BadInput
+from forewarn.http.codec import HttpRequest, MalformedResponse, authority
+from forewarn.http.connection import HttpConnection, TimeLimits, open_tcp
 
 if TYPE_CHECKING:
-    # Both are costly to load, and an agent without this handler does not need them.
+    import socket
     import ssl
-    from http.client import HTTPConnection, HTTPResponse
 
 Decoded = TypeVar("Decoded")
 Method = Literal["GET", "POST", "PATCH", "DELETE"]
@@ -29,6 +30,10 @@ STRATEGIC = "application/strategic-merge-patch+json"
 """Lists are merged by the key that Kubernetes knows, such as a condition's type."""
 
 
+_LARGEST = 1 << 28
+"""Bytes that an answer may have: lists of a large cluster are long."""
+
+
 class KubernetesApi:
     """A conversation with one API server; a context manager that closes the connection."""
 
@@ -36,13 +41,16 @@ class KubernetesApi:
         self._access = access
         self._patience = patience
         """Tells how many seconds the next answer may take."""
-        self._connection: HTTPConnection | None = None
+        parts = urlsplit(access.url)
+        self._scheme, self._host, self._path = parts.scheme, parts.hostname or "", parts.path.rstrip("/")
+        self._port = parts.port or _default_port(parts.scheme)
+        self._connection = HttpConnection(self._connect, _LARGEST)
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._hang_up()
+        self._connection.close()
 
     def ask(
         self,
@@ -76,44 +84,31 @@ class KubernetesApi:
         return status in {200, 404}  # 404: before Kubernetes 1.16
 
     def _exchange(self, method: Method, path: str, body: bytes | None, content: str) -> tuple[int, bytes]:
-        from http.client import HTTPException  # noqa: PLC0415 as above
-
-        headers = {"Accept": "application/json", "User-Agent": "forewarn-agent"}
+        headers = {"Accept": "application/json", "Accept-Encoding": "identity", "User-Agent": "forewarn-agent"}
         if body is not None:
             headers["Content-Type"] = content
         # Read for each request: the token of a pod is replaced about once an hour.
         if token := self._access.token.read().strip():
             headers["Authorization"] = f"Bearer {token}"
-        while True:
-            is_old = self._connection is not None
-            try:
-                answer = self._send(method, path, body, headers)
-                return answer.status, answer.read()
-            except (OSError, HTTPException) as error:
-                self._hang_up()
-                if not is_old or isinstance(error, TimeoutError):
-                    raise error_of_failure(error, self._access.url) from None
+        request = HttpRequest(
+            method=method,
+            target=self._path + path,
+            host=authority(self._host, self._port, _default_port(self._scheme)),
+            headers=tuple(headers.items()),
+            body=body,
+        )
+        seconds = self._patience()
+        try:
+            response = self._connection.exchange(request, TimeLimits(connect=seconds, total=seconds))
+        except (OSError, MalformedResponse) as error:
+            raise error_of_failure(error, self._access.url) from None
+        return response.status, response.body
 
-    def _send(self, method: Method, path: str, body: bytes | None, headers: dict[str, str]) -> "HTTPResponse":
-        if self._connection is None:
-            self._connection = self._connect()
-        self._connection.timeout = self._patience()
-        if self._connection.sock is not None:
-            self._connection.sock.settimeout(self._connection.timeout)
-        self._connection.request(method, urlsplit(self._access.url).path.rstrip("/") + path, body, headers)
-        return self._connection.getresponse()
-
-    def _connect(self) -> "HTTPConnection":
-        from http.client import HTTPConnection, HTTPSConnection  # noqa: PLC0415 as above
-
-        parts = urlsplit(self._access.url)
-        host = parts.hostname or ""
-        if parts.scheme == "http":
-            return HTTPConnection(host, parts.port or 80)
-        return HTTPSConnection(host, parts.port or 443, context=self._tls())
+    def _connect(self, seconds: float) -> "socket.socket":
+        return open_tcp(self._host, self._port, seconds, self._tls() if self._scheme != "http" else None)
 
     def _tls(self) -> "ssl.SSLContext":
-        import ssl  # noqa: PLC0415 as above
+        import ssl  # noqa: PLC0415 it is costly to load, and an agent without this handler does not need it
 
         access = self._access
         try:
@@ -127,10 +122,9 @@ class KubernetesApi:
             ) from None
         return context
 
-    def _hang_up(self) -> None:
-        if self._connection is not None:
-            self._connection.close()
-            self._connection = None
+
+def _default_port(scheme: str) -> int:
+    return 80 if scheme == "http" else 443
 
 
 def _show_certificate(context: "ssl.SSLContext", access: KubernetesAccess) -> None:
