@@ -88,6 +88,24 @@ def test_a_service_that_goes_away_leaves_it_open_what_was_done(tmp_path: Path, s
 UNSURE = msgspec.json.encode(problem_of(OutcomeUnknown("it is not known; ask again with the same key")))
 
 
+def test_a_stream_of_changes_ends_with_the_service(tmp_path: Path) -> None:
+    """Whole lines are read, however they are cut; what follows the last of them is dropped."""
+    stream = b"HTTP/1.1 200 OK\r\n\r\nevent: event.started\ndata: {}\n\nevent: event.ended\nevent: ev"
+    with answering(tmp_path, stream), ControlClient.local(tmp_path) as client:
+        assert list(client.change_kinds()) == ["reset", "event.started", "event.ended"]
+
+
+def test_a_stream_of_changes_that_is_refused_is_raised(tmp_path: Path) -> None:
+    """As any other request is."""
+    problem = msgspec.json.encode(problem_of(NotAllowed("not for you")))
+    with (
+        answering(tmp_path, answer(problem, "403 Forbidden")),
+        ControlClient.local(tmp_path) as client,
+        pytest.raises(NotAllowed, match="not for you"),
+    ):
+        next(client.change_kinds())
+
+
 def test_what_became_of_a_request_is_asked_again_under_the_same_key(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -9,7 +9,6 @@ Lists are fetched page by page as they are read. Whatever the service refuses is
 
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from http.client import HTTPException
 from itertools import islice
 from pathlib import Path
 from time import sleep
@@ -190,10 +189,10 @@ class ControlClient:
 
         The first is ``reset``, once those from then on are heard.
         """
-        heard = self._transport.request("GET", "/v1/changes", None, {})
+        lines = self._transport.lines("/v1/changes")
         yield "reset"
-        with suppress(OSError, HTTPException):
-            while line := heard.readline():
+        with suppress(Unavailable):
+            for line in lines:
                 if line.startswith(b"event: "):
                     yield line.removeprefix(b"event: ").decode().strip()
 
@@ -229,7 +228,7 @@ class ControlClient:
 
     def get(self, path: str, view: type[_View]) -> _View:
         """Return what is at a path."""
-        return self._decoded(self._transport.read(self._transport.request("GET", path, None, {})), view)
+        return self._decoded(self._transport.request("GET", path, None, {}).body, view)
 
     def pages(self, path: str, view: type[_View], **query: object) -> Iterator[_View]:
         """Yield what a list holds, page by page."""
@@ -260,7 +259,7 @@ class ControlClient:
             headers["Content-Type"] = kind
         for pause in (*_ASK_AGAIN, None):
             try:
-                said = self._transport.read(self._transport.request(method, path, body, headers))
+                said = self._transport.request(method, path, body, headers).body
                 break
             except OutcomeUnknown as error:
                 if pause is None:

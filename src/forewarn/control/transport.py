@@ -1,10 +1,10 @@
 """How the client of the control API reaches a service: through its unix socket, over HTTP or HTTPS."""
 
-import http.client
 import socket
 import ssl
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from urllib.parse import SplitResult, urlsplit
 
@@ -13,13 +13,16 @@ import msgspec
 from forewarn.control.bodies import ProblemDetails
 from forewarn.control.problems import error_of
 from forewarn.control.socket_path import short_path, socket_path
-from forewarn.core.errors import BadInput, Unavailable
+from forewarn.core.errors import BadInput, ForewarnError, Unavailable
 from forewarn.core.redaction import shown_address
+from forewarn.http.codec import HttpRequest, HttpResponse, MalformedResponse
+from forewarn.http.codec import authority as host_header
+from forewarn.http.connection import HttpConnection, TimeLimits, open_tcp, open_unix
 
 READ_TIMEOUT = 300.0
 """Seconds without a word after which the service counts as gone."""
 _WHAT_WAS_DONE = "what was asked may have been done or not: look with 'forewarn event list --all'"
-_GONE = (http.client.RemoteDisconnected, http.client.BadStatusLine, ConnectionResetError, BrokenPipeError)
+_LIMITS = TimeLimits(connect=READ_TIMEOUT, silence=READ_TIMEOUT)
 
 
 class AnswerLost(Unavailable):
@@ -29,76 +32,76 @@ class AnswerLost(Unavailable):
 class Transport(ABC):
     """A connection to one service, made anew when it was closed in between."""
 
-    def __init__(self, where: str, headers: dict[str, str]) -> None:
+    def __init__(self, where: str, host: str, headers: dict[str, str]) -> None:
         self.where = where
-        self._headers = headers
-        self._connection: http.client.HTTPConnection | None = None
+        self._host = host
+        self._headers = {"Accept-Encoding": "identity", **headers}
+        self._connection = HttpConnection(self._connect, largest=None)
 
     def close(self) -> None:
-        if self._connection is not None:
-            self._connection.close()
-            self._connection = None
+        self._connection.close()
 
-    def request(
-        self, method: str, path: str, body: bytes | None, headers: dict[str, str]
-    ) -> http.client.HTTPResponse:
-        """Send a request and return its answer, which is still to be read; raise what it was refused for."""
-        is_fresh = self._connection is None
+    def request(self, method: str, path: str, body: bytes | None, headers: dict[str, str]) -> HttpResponse:
+        """Send a request and return its answer; raise what it was refused for.
+
+        It may be sent twice: every write has its key, so that it happens once however often it is sent.
+        """
+        request = HttpRequest(
+            method=method,
+            target=path,
+            host=self._host,
+            headers=tuple({**self._headers, **headers}.items()),
+            body=body,
+        )
+        with self._telling():
+            response = self._connection.exchange(request, _LIMITS)
+        if response.status >= 400:
+            raise self._refusal(response)
+        return response
+
+    def lines(self, path: str) -> Iterator[bytes]:
+        """Send a request and, once it is answered, return the lines of the answer as they come."""
+        request = HttpRequest(target=path, host=self._host, headers=tuple(self._headers.items()))
+        with self._telling():
+            self._connection.start(request, _LIMITS)
+        if self._connection.codec.status >= 400:
+            body = b"".join(self._pieces())
+            raise self._refusal(HttpResponse(self._connection.codec.status, {}, body))
+        return self._lines()
+
+    def _lines(self) -> Iterator[bytes]:
+        rest = b""
+        for piece in self._pieces():
+            *lines, rest = (rest + piece).split(b"\n")
+            yield from lines
+
+    def _pieces(self) -> Iterator[bytes]:
+        with self._telling():
+            while piece := self._connection.read():
+                yield piece
+
+    @contextmanager
+    def _telling(self) -> Iterator[None]:
+        """Say of a failure what it means for the request."""
         try:
-            answer = self._send(method, path, body, headers)
-        except _GONE as error:
-            # A connection that was kept may have been closed meanwhile. Every write has its key, so that it
-            # happens once however often it is sent.
-            self.close()
-            if is_fresh:
-                raise self._went_away() from error
-            try:
-                answer = self._send(method, path, body, headers)
-            except _GONE:
-                raise self._went_away() from None
-            except OSError as again:
-                raise self._unreachable(again) from None
+            yield
         except TimeoutError:
-            self.close()
             raise self._was_silent() from None
         except ssl.SSLError as error:
-            self.close()
             raise Unavailable(
                 f"{self.where} cannot be trusted: {error.reason or error}; check its certificate"
             ) from None
-        except OSError as error:
-            self.close()
-            raise self._unreachable(error) from None
-        if answer.status >= 400:
-            self._refuse(answer)
-        return answer
-
-    def read(self, answer: http.client.HTTPResponse) -> bytes:
-        """Return the whole body of an answer."""
-        try:
-            return answer.read()
-        except TimeoutError:
-            raise self._was_silent() from None
-        except (OSError, http.client.HTTPException):
+        except MalformedResponse:
             raise self._went_away() from None
+        except OSError as error:
+            raise (self._went_away() if self._connection.is_connected else self._unreachable(error)) from None
 
-    def _send(
-        self, method: str, path: str, body: bytes | None, headers: Mapping[str, str]
-    ) -> http.client.HTTPResponse:
-        if self._connection is None:
-            self._connection = self.connect()
-        self._connection.request(method, path, body, {**self._headers, **headers})
-        return self._connection.getresponse()
-
-    def _refuse(self, answer: http.client.HTTPResponse) -> None:
-        said = self.read(answer)
+    def _refusal(self, response: HttpResponse) -> ForewarnError:
         try:
-            problem = msgspec.json.decode(said, type=ProblemDetails)
+            return error_of(msgspec.json.decode(response.body, type=ProblemDetails))
         except (msgspec.DecodeError, UnicodeDecodeError):
-            raise Unavailable(
-                f"{self.where} answered {answer.status} {answer.reason}, and is perhaps no Forewarn"
-            ) from None
-        raise error_of(problem)
+            said = f"{response.status} {self._connection.codec.reason}".rstrip()
+            return Unavailable(f"{self.where} answered {said}, and is perhaps no Forewarn")
 
     def _was_silent(self) -> AnswerLost:
         return AnswerLost(
@@ -109,8 +112,8 @@ class Transport(ABC):
         return AnswerLost(f"the service went away before it answered; {_WHAT_WAS_DONE}")
 
     @abstractmethod
-    def connect(self) -> http.client.HTTPConnection:
-        """Return a connection that opens when it is first used."""
+    def _connect(self, seconds: float) -> socket.socket:
+        """Open a connection."""
 
     @abstractmethod
     def _unreachable(self, error: OSError) -> Unavailable:
@@ -124,10 +127,11 @@ class UnixTransport(Transport):
         if not hasattr(socket, "AF_UNIX"):
             raise Unavailable("this system has no unix sockets; name the service with --url URL")
         self._path = socket_path(directory)
-        super().__init__(str(self._path), {})
+        super().__init__(str(self._path), "localhost", {})
 
-    def connect(self) -> http.client.HTTPConnection:
-        return _UnixConnection(self._path)
+    def _connect(self, seconds: float) -> socket.socket:
+        with short_path(self._path) as name:
+            return open_unix(name, seconds)
 
     def _unreachable(self, error: OSError) -> Unavailable:
         directory = self._path.parent
@@ -142,22 +146,6 @@ class UnixTransport(Transport):
         )
 
 
-class _UnixConnection(http.client.HTTPConnection):
-    def __init__(self, path: Path) -> None:
-        super().__init__("localhost", timeout=READ_TIMEOUT)
-        self._path = path
-
-    def connect(self) -> None:
-        self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        self.sock.settimeout(self.timeout)
-        try:
-            with short_path(self._path) as name:
-                self.sock.connect(name)
-        except OSError:
-            self.sock.close()
-            raise
-
-
 class WebTransport(Transport):
     """Over HTTP or HTTPS, with a token."""
 
@@ -165,22 +153,26 @@ class WebTransport(Transport):
         parts = parse_service_url(url)
         if not (token.isascii() and token.isprintable()):
             raise BadInput("the token holds characters that no token has; copy it again, in one line")
-        self._host = parts.hostname or ""
-        self._port = parts.port
         self._is_secure = parts.scheme == "https"
+        default = 443 if self._is_secure else 80
+        self._address = parts.hostname or "", parts.port or default
         self._authority = authority
-        super().__init__(url.rstrip("/"), {"Authorization": f"Bearer {token}"} if token else {})
+        super().__init__(
+            url.rstrip("/"),
+            host_header(*self._address, default),
+            {"Authorization": f"Bearer {token}"} if token else {},
+        )
 
-    def connect(self) -> http.client.HTTPConnection:
-        if not self._is_secure:
-            return http.client.HTTPConnection(self._host, self._port, timeout=READ_TIMEOUT)
+    def _connect(self, seconds: float) -> socket.socket:
+        return open_tcp(*self._address, seconds, self._tls() if self._is_secure else None)
+
+    def _tls(self) -> ssl.SSLContext:
         try:
-            context = ssl.create_default_context(cafile=str(self._authority) if self._authority else None)
+            return ssl.create_default_context(cafile=str(self._authority) if self._authority else None)
         except (OSError, ssl.SSLError) as error:
             raise BadInput(
                 f"{self._authority} is no certificate of an authority: {error.strerror or error}; give one in PEM"
             ) from None
-        return http.client.HTTPSConnection(self._host, self._port, timeout=READ_TIMEOUT, context=context)
 
     def _unreachable(self, error: OSError) -> Unavailable:
         said = error.strerror or str(error)

@@ -34,7 +34,7 @@ def client(harness: ApiHarness) -> Iterator[ControlClient]:
 def exported(harness: ApiHarness, query: str) -> tuple[str, str]:
     transport = UnixTransport(harness.directory)
     answer = transport.request("GET", f"/v1/history/export?{query}", None, {})
-    said = answer.headers["Content-Type"], transport.read(answer).decode()
+    said = answer.headers["content-type"], answer.body.decode()
     transport.close()
     return said
 

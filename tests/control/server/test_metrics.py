@@ -105,8 +105,8 @@ def test_metrics_are_served_by_the_control_api(tmp_path: Path) -> None:
         client.operate_vm("web-0", VmOperationBody(operation="freeze"))
         transport = UnixTransport(tmp_path)
         answer = transport.request("GET", "/metrics", None, {})
-        found = read(transport.read(answer))
+        found = read(answer.body)
         transport.close()
 
-    assert answer.headers["Content-Type"] == "text/plain; version=0.0.4; charset=utf-8"
+    assert answer.headers["content-type"] == "text/plain; version=0.0.4; charset=utf-8"
     assert found["forewarn_events", ("Scheduled", "Freeze")] == 1
