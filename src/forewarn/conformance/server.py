@@ -1,10 +1,10 @@
 """A server seen from outside: requests of every kind, well-formed or not, and what comes back."""
 
-import http.client
 import re
 import socket
 import time
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -13,6 +13,8 @@ import msgspec
 from forewarn.conformance.checks import CheckResult
 from forewarn.core.errors import BadInput, Unavailable
 from forewarn.core.redaction import shown_address
+from forewarn.http.codec import HttpRequest, MalformedResponse, authority
+from forewarn.http.connection import ConnectionEnded, HttpConnection, TimeLimits, open_tcp
 from forewarn.wire.error_responses import read_error
 from forewarn.wire.versions import NEWEST
 
@@ -22,6 +24,8 @@ VERSIONS = "/metadata/versions"
 METADATA = {"Metadata": "true"}
 _RETRIES = 3
 _SHOWN = 60
+_LARGEST = 1 << 28
+"""Bytes that an answer may have: the document of a large group is long."""
 
 
 class ServerReply(msgspec.Struct, frozen=True):
@@ -122,15 +126,23 @@ class Server:
     def _ask(
         self, method: str, target: str, headers: Mapping[str, str], body: bytes | None, timeout: float
     ) -> ServerReply:
-        connection = http.client.HTTPConnection(self.host, self.port, timeout=timeout)
+        request = HttpRequest(
+            method=method,
+            target=target,
+            host=authority(self.host, self.port, 80),
+            headers=(("Accept-Encoding", "identity"), *headers.items()),
+            body=body,
+        )
+        connection = HttpConnection(partial(open_tcp, self.host, self.port), _LARGEST)
         try:
-            connection.request(method, target, body, dict(headers))
-            response = connection.getresponse()
-            return ServerReply(response.status, tuple(response.getheaders()), response.read())
-        except (OSError, http.client.HTTPException) as error:
+            response = connection.exchange(request, TimeLimits(connect=timeout, total=timeout))
+        except (MalformedResponse, ConnectionEnded) as error:
+            return ServerReply(0, body=f"no answer: it {error}".encode())
+        except OSError as error:
             return ServerReply(0, body=f"no answer: {str(error) or type(error).__name__}".encode())
         finally:
             connection.close()
+        return ServerReply(response.status, connection.codec.fields, response.body)
 
     def _take_turn(self) -> None:
         now = time.monotonic()
