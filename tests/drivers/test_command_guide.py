@@ -7,10 +7,10 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from forewarn.child_process import KEPT
 from forewarn.clocks import ManualClock
 from forewarn.core.model import EventType
 from forewarn.drivers.command import OUTCOME_TIMEOUT, CommandDriver, CommandDriverSettings
-from forewarn.drivers.program_runner import KEPT
 from forewarn.drivers.run_record import KEPT_FOR
 from forewarn.node.driver import Driver, ImpactDone, ImpactFailed
 from tests.drivers.impacts import NOW, carried_out, impact

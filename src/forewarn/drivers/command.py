@@ -196,7 +196,7 @@ class CommandDriver:
     def _start(self, impact: Impact, descriptor: int) -> threading.Thread:
         """Start the runner, lend it the record, and return the thread that waits for it."""
         process = subprocess.Popen(  # noqa: S603 our own file
-            [sys.executable, "-I", "-S", program_runner.__file__],
+            [sys.executable, *program_runner.ARGUMENTS],
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,

@@ -24,7 +24,8 @@ from forewarn.agent.handler import (
     HandlerUnknown,
     Task,
 )
-from forewarn.agent.handlers.program import HandlerProgramExit, ProgramNotStarted, last_line, run_program
+from forewarn.agent.handlers.program import ProgramNotStarted, run_program
+from forewarn.child_process import ProgramExit, last_line
 from forewarn.config.tables import read_table
 from forewarn.core.errors import BadInput
 from forewarn.core.redaction import scrubbed, secrets_among
@@ -115,7 +116,7 @@ class CommandHandler:
             return HandlerFailed(str(error))
         return HandlerFailed(f"{argv[0]} {ended.problem}") if ended.problem else _done(ended)
 
-    def _run(self, argv: list[str], task: Task) -> HandlerProgramExit:
+    def _run(self, argv: list[str], task: Task) -> ProgramExit:
         ended = run_program(
             argv,
             task,
@@ -151,7 +152,7 @@ def environment_of(task: Task) -> dict[str, str]:
     return {name: value.replace("\0", "")[:LONGEST_VALUE] for name, value in words.items()}
 
 
-def _done(ended: HandlerProgramExit) -> HandlerDone:
+def _done(ended: ProgramExit) -> HandlerDone:
     said = ended.stdout.strip()
     if not said.startswith("{"):
         return HandlerDone(detail=last_line(said))

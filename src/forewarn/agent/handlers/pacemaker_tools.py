@@ -8,7 +8,8 @@ import msgspec
 
 from forewarn.agent.handler import Task
 from forewarn.agent.handlers.polling import question_timeout
-from forewarn.agent.handlers.program import ProgramNotStarted, last_line, run_program
+from forewarn.agent.handlers.program import ProgramNotStarted, run_program
+from forewarn.child_process import last_line
 from forewarn.core.errors import ForewarnError
 
 # Pacemaker's exit code for a cluster that runs not here, or does not let this user in.

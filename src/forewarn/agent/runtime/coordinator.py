@@ -6,7 +6,8 @@ from datetime import UTC, datetime, timedelta
 import msgspec
 
 from forewarn.agent.handler import Direction, Stopping, Task
-from forewarn.agent.handlers.program import ProgramNotStarted, last_line, run_program
+from forewarn.agent.handlers.program import ProgramNotStarted, run_program
+from forewarn.child_process import last_line
 from forewarn.wire.document import ScheduledEvent
 from forewarn.wire.event_json import make_event_json
 
