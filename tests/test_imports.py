@@ -84,6 +84,18 @@ def test_the_pure_packages_read_no_clock_and_draw_no_id(package: str) -> None:
     assert impure == []
 
 
+def test_every_http_request_goes_through_our_own_client() -> None:
+    """It follows no redirect, asks no proxy, and is bounded in time and size; Python's own is none of that."""
+    foreign = [
+        f"{module} imports {name}"
+        for module, tree in modules_of("")
+        for name in imports_of(tree)
+        if is_within(name, {"http.client", "urllib.request", "httpx", "requests"})
+    ]
+
+    assert foreign == []
+
+
 def test_the_package_itself_imports_nothing() -> None:
     """``import forewarn`` costs nothing, whatever is installed: it loads no other module."""
     program = "import sys; before = set(sys.modules); import forewarn; print(*set(sys.modules) - before)"

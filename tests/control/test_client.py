@@ -21,8 +21,7 @@ from forewarn.control.bodies import (
     VmOperationBody,
 )
 from forewarn.control.client import ControlClient
-from forewarn.control.problems import KINDS, error_of, problem_of
-from forewarn.control.server.authentication import TooManyFailures, Unauthenticated
+from forewarn.control.problems import KINDS, TooManyFailures, Unauthenticated, error_of, problem_of
 from forewarn.core.credentials import Role, SubscriptionKind
 from forewarn.core.errors import BadInput, ForewarnError, NotAllowed, OutcomeUnknown, Refused, Unavailable, Unknown
 from forewarn.core.model import Vm

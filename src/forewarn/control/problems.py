@@ -1,7 +1,6 @@
 """How errors are told over the control API: one table of kinds, read by both of its ends."""
 
 from forewarn.control.bodies import ProblemDetails
-from forewarn.control.server.authentication import TooManyFailures, Unauthenticated
 from forewarn.core.errors import (
     BadInput,
     ForewarnError,
@@ -16,6 +15,19 @@ from forewarn.wire.facts import show_ids
 
 MEDIA_TYPE = "application/problem+json"
 PREFIX = "urn:forewarn:problem:"
+
+
+class Unauthenticated(ForewarnError):
+    """A token that is in force is needed here; send it as 'Authorization: Bearer fw_...'."""
+
+
+class TooManyFailures(ForewarnError):
+    """Too many wrong tokens came from this address."""
+
+    def __init__(self, wait: int) -> None:
+        super().__init__(f"too many wrong tokens came from this address; try again in {wait} s, with a good one")
+        self.wait = wait
+
 
 KINDS: dict[type[ForewarnError], tuple[str, int, str]] = {
     TooManyFailures: ("too-many-failures", 429, "Too many wrong tokens"),

@@ -6,7 +6,8 @@ from datetime import timedelta
 import pytest
 
 from forewarn.clocks import ManualClock
-from forewarn.control.server.authentication import Authenticator, TooManyFailures, Unauthenticated, mint
+from forewarn.control.problems import TooManyFailures, Unauthenticated
+from forewarn.control.server.authentication import Authenticator, mint
 from forewarn.core.credentials import Role
 from forewarn.core.facts import TokenCreated, TokenRevoked
 from forewarn.core.fleet import Fleet

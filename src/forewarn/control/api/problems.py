@@ -12,8 +12,7 @@ from litestar.exceptions import HTTPException, ValidationException
 from litestar.types import ExceptionHandlersMap
 
 from forewarn.control.bodies import FieldError, ProblemDetails
-from forewarn.control.problems import MEDIA_TYPE, PREFIX, problem_of
-from forewarn.control.server.authentication import TooManyFailures, Unauthenticated
+from forewarn.control.problems import MEDIA_TYPE, PREFIX, TooManyFailures, Unauthenticated, problem_of
 from forewarn.core.errors import ForewarnError
 from forewarn.wire.azure_names import show_name
 

@@ -16,9 +16,9 @@ from datetime import datetime, timedelta
 
 import msgspec
 
+from forewarn.control.problems import TooManyFailures, Unauthenticated
 from forewarn.core.access import Principal
 from forewarn.core.credentials import Role, Token
-from forewarn.core.errors import ForewarnError
 from forewarn.core.fleet import Fleet
 from forewarn.core.model import Caller, CallerKind
 
@@ -32,18 +32,6 @@ _NO_HASH = "0" * 64
 
 CALLER_KINDS = {Role.OPERATOR: CallerKind.OPERATOR, Role.OWNER: CallerKind.OWNER, Role.VIEWER: CallerKind.OPERATOR}
 """Who stands in the record for a role. A viewer causes nothing."""
-
-
-class Unauthenticated(ForewarnError):
-    """A token that is in force is needed here; send it as 'Authorization: Bearer fw_...'."""
-
-
-class TooManyFailures(ForewarnError):
-    """Too many wrong tokens came from this address."""
-
-    def __init__(self, wait: int) -> None:
-        super().__init__(f"too many wrong tokens came from this address; try again in {wait} s, with a good one")
-        self.wait = wait
 
 
 def mint(
