@@ -202,6 +202,40 @@ def test_a_body_that_never_ends_is_hung_up_on(harness: ApiHarness, monkeypatch: 
                 pass
 
 
+def test_an_endless_head_behind_a_request_that_is_being_answered_is_hung_up_on(harness: ApiHarness) -> None:
+    """Whoever listens to changes cannot fill the memory meanwhile."""
+    with socket.socket(socket.AF_UNIX) as caller:
+        caller.settimeout(20)
+        caller.connect(str(harness.directory / "control.sock"))
+        caller.sendall(b"GET /v1/changes HTTP/1.1\r\nHost: x\r\n\r\n")
+        assert caller.recv(4096).startswith(b"HTTP/1.1 200 ")
+        with pytest.raises(ConnectionError):
+            caller.sendall(b"GET / HTTP/1.1\r\nX: ".ljust(20_000_000, b"a"))
+
+
+@pytest.mark.parametrize("framing", [b"Content-Length: 300000", b"Transfer-Encoding: chunked"])
+def test_an_endless_head_behind_a_body_that_nobody_reads_is_hung_up_on(
+    harness: ApiHarness, framing: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A request that is refused before its body is read leaves no way around the limit."""
+    monkeypatch.setattr("forewarn.control.server.http_server._UNREAD", 300_000)
+    body = b"x" * 300_000 if b"Length" in framing else b"493e0\r\n" + b"x" * 300_000 + b"\r\n0\r\n\r\n"
+    with socket.create_connection(("127.0.0.1", harness.control_plane.port), timeout=20) as caller:
+        caller.sendall(b"POST /v1/tokens HTTP/1.1\r\nHost: x\r\n" + framing + b"\r\n\r\n")
+        assert caller.recv(4096).startswith(b"HTTP/1.1 401 ")
+        with pytest.raises(ConnectionError):
+            caller.sendall(body + b"GET / HTTP/1.1\r\nX: ".ljust(20_000_000, b"a"))
+
+
+def test_a_request_after_a_body_that_nobody_read_is_answered(harness: ApiHarness) -> None:
+    """The connection is kept, and the rest of the body is not taken for a request."""
+    with socket.create_connection(("127.0.0.1", harness.control_plane.port), timeout=20) as caller:
+        caller.sendall(b"POST /v1/tokens HTTP/1.1\r\nHost: x\r\nContent-Length: 200000\r\n\r\n")
+        assert caller.recv(4096).startswith(b"HTTP/1.1 401 ")
+        caller.sendall(b"x" * 200_000 + b"GET /v1/health/live HTTP/1.1\r\nHost: x\r\n\r\n")
+        assert caller.recv(4096).startswith(b"HTTP/1.1 200 ")
+
+
 def test_invalid_requests_are_logged_once_a_minute_with_their_number(
     harness: ApiHarness, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:

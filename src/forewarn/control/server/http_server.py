@@ -12,13 +12,15 @@ import ssl
 import struct
 from collections import Counter
 from collections.abc import Sequence
+from email.utils import formatdate
 from http import HTTPStatus
+from math import inf
+from typing import Any, cast
 
 import msgspec
 import uvicorn
-from litestar.types import ASGIApp
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
-from uvicorn.server import ServerState
+from litestar.types import ASGIApp, Receive, Scope, Send
+from litestar.types.asgi_types import HTTPReceiveMessage, HTTPSendMessage
 
 from forewarn.control.api.context import PEER, Peer
 from forewarn.control.bodies import ProblemDetails
@@ -38,12 +40,13 @@ BODY_ARRIVAL = 600.0
 LARGEST_HEAD = 64 * 1024
 """Bytes that the head of a request may have."""
 _BACKLOG = 2048
-_TICK = 1.0
-_MOMENT = 0.005
+_LARGEST_READ = 256 * 1024
+"""Bytes that an event loop reads at once."""
+_UNREAD = 64 * 1024 * 1024
+"""Bytes of a body of unknown length that are read and dropped after its request was refused."""
+_CONNECTION = "forewarn-connection"
 _LOG_INTERVAL = 60.0
 """Seconds between log lines about invalid requests: callers without a token must not fill the log."""
-_INVALID = "Invalid HTTP request received."
-"""What uvicorn logs of each."""
 
 
 class _InvalidRequestLog:
@@ -61,94 +64,157 @@ class _InvalidRequestLog:
             self._count, self._due_at = 0, now + _LOG_INTERVAL
 
 
-def _is_not_invalid_request(record: logging.LogRecord) -> bool:
-    return record.msg != _INVALID
+class _ControlConnection(asyncio.Protocol):
+    """A connection, in front of uvicorn's: one through the unix socket knows who is at its other end.
 
+    A request must arrive in time, and its head must be small. uvicorn says when one has arrived: it calls the app.
+    """
 
-class _ControlConnection(HttpToolsProtocol):
-    """A connection; one through the unix socket knows who is at its other end."""
-
-    def __init__(
-        self, config: uvicorn.Config, server_state: ServerState, open_of: Counter[str], invalid: _InvalidRequestLog
-    ) -> None:
-        super().__init__(config, server_state, app_state={})
-        self._open_of = open_of
-        self._invalid = invalid
+    def __init__(self, server: "ControlServer") -> None:
+        self._server = server
         self._address = ""
-        self.access_log = False  # the record tells who did what
+        self._loop = asyncio.get_running_loop()
         self._arrival: asyncio.TimerHandle | None = None
-        self._is_in_head = True
         self._head_size = 0
+        self._is_answering = False
+        self._body_left = 0.0
+        """Bytes that may still belong to the body of the last request."""
+        self._is_reading = False
+        self._transport: asyncio.Transport
+        self._inner: Any = None
+        """uvicorn's part."""
 
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        super().connection_made(transport)
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast("asyncio.Transport", transport)
+        server = self._server
+        server.connections.add(self)
+        state: dict[str, object] = {_CONNECTION: self}
         connection = transport.get_extra_info("socket")
         if connection is not None and connection.family == getattr(socket, "AF_UNIX", None):
-            self.app_state = {**self.app_state, PEER: peer_of(connection)}
+            state[PEER] = peer_of(connection)
         else:
-            self._address = str(self.client[0]) if self.client else "?"
-            self._open_of[self._address] += 1
-            if len(self.connections) > most_connections() or self._open_of[self._address] > MOST_PER_ADDRESS:
-                transport.abort()
+            self._address = str((transport.get_extra_info("peername") or "?")[0])
+            server.open_of[self._address] += 1
+            if len(server.connections) > most_connections() or server.open_of[self._address] > MOST_PER_ADDRESS:
+                self._transport.abort()
                 return
+        self._inner = server.make_protocol(state)
+        self._inner.connection_made(_WatchedTransport(self._transport, self))
         self._await(ARRIVAL)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._has_arrived()
         if self._address:
-            self._open_of[self._address] -= 1
-            if not self._open_of[self._address]:
-                del self._open_of[self._address]
-        super().connection_lost(exc)
+            self._server.open_of[self._address] -= 1
+            if not self._server.open_of[self._address]:
+                del self._server.open_of[self._address]
+        if self._inner is not None:
+            self._inner.connection_lost(exc)
+        self._server.connections.discard(self)
+        self._server.notice_end()
 
     def data_received(self, data: bytes) -> None:
-        super().data_received(data)
-        if self._is_in_head and not self.transport.is_closing():
-            self._head_size += len(data)
-            if self._head_size > LARGEST_HEAD:
-                self._refuse(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, "the request's head is too large; send less")
+        if self._inner is None or self._transport.is_closing():
+            return
+        of_body = min(self._body_left, len(data))
+        self._body_left -= of_body
+        if of_body < len(data):
+            if not self._is_answering and (not self._head_size or self._arrival is None):
+                self._await(ARRIVAL)
+            self._head_size += len(data) - int(of_body)
+        self._is_reading = True
+        try:
+            self._inner.data_received(data)
+        finally:
+            self._is_reading = False
+        # The app is called before this is, if the head is complete.
+        self._loop.call_soon(self._check_head)
 
-    def on_message_begin(self) -> None:
-        super().on_message_begin()
-        self._is_in_head, self._head_size = True, 0
-        self._await(ARRIVAL)
+    def eof_received(self) -> bool | None:
+        return self._inner.eof_received() if self._inner is not None else None
 
-    def on_headers_complete(self) -> None:
-        self._is_in_head = False
-        self._await(BODY_ARRIVAL)
-        super().on_headers_complete()
+    def pause_writing(self) -> None:
+        if self._inner is not None:
+            self._inner.pause_writing()
 
-    def on_message_complete(self) -> None:
-        self._has_arrived()
-        super().on_message_complete()
+    def resume_writing(self) -> None:
+        if self._inner is not None:
+            self._inner.resume_writing()
 
-    def send_400_response(self, msg: str) -> None:
-        """Answer what is no HTTP request."""
-        self._invalid.add(self._address, self.loop.time())
+    def write(self, data: bytes) -> None:
+        """Write an answer of uvicorn's. What it answers while it reads, before the app is called, is no HTTP."""
+        if not self._is_reading:
+            self._transport.write(data)
+            return
+        self._server.invalid.add(self._address, self._loop.time())
         self._refuse(HTTPStatus.BAD_REQUEST, "the request is not valid HTTP/1.1; send it with an HTTP client")
 
-    def _unsupported_upgrade_warning(self) -> None:
-        """Log nothing: the request is answered as if it asked for no upgrade."""
+    def begin_answer(self, body: float) -> None:
+        """Note that the head of a request has arrived; its body has at most so many bytes."""
+        self._is_answering, self._body_left, self._head_size = True, body, 0
+        self._has_arrived()
+        if body:
+            self._await(BODY_ARRIVAL)
+
+    def end_body(self) -> None:
+        """Note that the body of a request has arrived."""
+        self._body_left = 0.0
+        self._has_arrived()
+
+    def end_answer(self) -> None:
+        """Note that a request is answered; what it left unread of its body may still come."""
+        self._is_answering = False
+        if self._body_left == inf:
+            self._body_left = _UNREAD
+
+    def shutdown(self) -> None:
+        """Close the connection, once the request that is being answered is answered."""
+        if self._inner is not None:
+            self._inner.shutdown()
+
+    def _check_head(self) -> None:
+        if self._transport.is_closing():
+            return
+        if self._is_answering:
+            # uvicorn stops reading when it has another whole request: this is none.
+            if self._head_size > LARGEST_HEAD + _LARGEST_READ:
+                self._transport.abort()
+        elif self._head_size > LARGEST_HEAD:
+            self._refuse(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, "the request's head is too large; send less")
 
     def _refuse(self, status: HTTPStatus, detail: str) -> None:
         """Answer what no route sees, and hang up."""
         problem = ProblemDetails(type=f"{PREFIX}bad-input", title=status.phrase, status=status, detail=detail)
         body = msgspec.json.encode(problem)
-        head = [b"HTTP/1.1 %d %s" % (status, status.phrase.encode())]
-        head += [b"%s: %s" % header for header in self.server_state.default_headers]
+        head = [b"HTTP/1.1 %d %s" % (status, status.phrase.encode()), b"%s: %s" % _date()]
         head += [f"content-type: {MEDIA_TYPE}".encode(), b"content-length: %d" % len(body), b"connection: close"]
-        self.transport.write(b"\r\n".join([*head, b"", body]))
-        self.transport.close()
+        self._transport.write(b"\r\n".join([*head, b"", body]))
+        self._transport.close()
 
     def _await(self, seconds: float) -> None:
         """Give a request some time to arrive: whoever sends half of one must not hold a connection for ever."""
         self._has_arrived()
-        self._arrival = self.loop.call_later(seconds, self.transport.abort)
+        self._arrival = self._loop.call_later(seconds, self._transport.abort)
 
     def _has_arrived(self) -> None:
         if self._arrival is not None:
             self._arrival.cancel()
             self._arrival = None
+
+
+class _WatchedTransport:
+    """The transport as uvicorn sees it: everything but writing is the real one's."""
+
+    def __init__(self, transport: asyncio.Transport, connection: _ControlConnection) -> None:
+        self._transport = transport
+        self.write = connection.write
+
+    def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - whatever a transport has
+        return getattr(self._transport, name)
+
+
+def _date() -> tuple[bytes, bytes]:
+    return b"date", formatdate(usegmt=True).encode()
 
 
 def peer_of(connection: socket.socket) -> Peer:
@@ -165,72 +231,108 @@ def peer_of(connection: socket.socket) -> Peer:
     return Peer(Caller(CallerKind.OPERATOR, name, "control.sock"), uid)
 
 
-class ControlServer(uvicorn.Server):
+class ControlServer:
     """Answers on sockets that already listen; TLS is spoken over TCP alone."""
 
     def __init__(self, app: ASGIApp, sockets: Sequence[socket.socket], tls: ssl.SSLContext | None = None) -> None:
-        super().__init__(
-            uvicorn.Config(
-                app,
-                http=_ControlConnection,
-                ws="none",
-                lifespan="off",
-                log_config=None,
-                log_level="warning",
-                server_header=False,
-                backlog=_BACKLOG,
-                timeout_keep_alive=75,
-            )
-        )
+        self.connections: set[_ControlConnection] = set()
+        self.open_of: Counter[str] = Counter()
+        """How many connections each address has."""
+        self.invalid = _InvalidRequestLog()
+        self._app = app
         self._sockets = sockets
         self._tls = tls
-        self._ticking: asyncio.Task[None] | None = None
-        self._open_of: Counter[str] = Counter()
-        self._invalid = _InvalidRequestLog()
-        logging.getLogger("uvicorn.error").addFilter(_is_not_invalid_request)
+        self._servers: list[asyncio.Server] = []
+        self._answers: set[asyncio.Task[object]] = set()
+        self._is_idle = asyncio.Event()
+        self._config = uvicorn.Config(
+            cast("Any", self._answer),
+            http="httptools",
+            ws="none",
+            lifespan="off",
+            interface="asgi3",
+            log_config=None,
+            log_level="error",  # its warnings are about callers, who must not fill the log
+            access_log=False,  # the record tells who did what
+            server_header=False,
+            date_header=False,
+            timeout_keep_alive=75,
+        )
+        self._state = uvicorn.Server(self._config).server_state
 
     async def open(self) -> None:
         """Begin to answer."""
-        self.config.load()
-        self.lifespan = self.config.lifespan_class(self.config)
-        self._ticking = asyncio.create_task(self.main_loop())
+        self._config.load()
         loop = asyncio.get_running_loop()
-        self.servers = []
         for listening in self._sockets:
             if listening.family == getattr(socket, "AF_UNIX", None):
                 server = await loop.create_unix_server(
-                    self._converse, sock=listening, backlog=_BACKLOG, **KEEP_SOCKET_FILE
+                    self._connect, sock=listening, backlog=_BACKLOG, **KEEP_SOCKET_FILE
                 )
             else:
-                server = await loop.create_server(self._converse, sock=listening, ssl=self._tls, backlog=_BACKLOG)
-            self.servers.append(server)
-        self.started = True
+                server = await loop.create_server(self._connect, sock=listening, ssl=self._tls, backlog=_BACKLOG)
+            self._servers.append(server)
 
     async def close(self) -> None:
         """Take nobody more in, let what is being answered be answered, and close every connection."""
-        if self._ticking is None:
-            return
-        self._ticking.cancel()
-        self._ticking = None
-        for server in self.servers:
+        for server in self._servers:
             server.close()
-        state = self.server_state
-        for connection in list(state.connections):
+        self._servers.clear()
+        for connection in list(self.connections):
             connection.shutdown()
+        self.notice_end()
         try:
-            # uvicorn's own shutdown sleeps a tenth of a second even when nobody is connected.
             async with asyncio.timeout(_STOP_TIMEOUT):
-                while state.connections or state.tasks:  # noqa: ASYNC110 uvicorn tells nobody of the last one's end
-                    await asyncio.sleep(_MOMENT)
+                await self._is_idle.wait()
         except TimeoutError:
-            for task in state.tasks:
-                task.cancel()
+            for answer in self._answers:
+                answer.cancel()
 
-    async def main_loop(self) -> None:
-        """Keep the ``Date`` of answers right."""
-        while True:
-            await self.on_tick(0)
-            await asyncio.sleep(_TICK)
+    def make_protocol(self, state: dict[str, object]) -> asyncio.Protocol:
+        """Return what reads requests and writes answers; requests carry ``state`` in their scope."""
+        make = cast("Any", self._config.http_protocol_class)
+        return cast("asyncio.Protocol", make(config=self._config, server_state=self._state, app_state=state))
 
-    def _converse(self) -> asyncio.Protocol:
-        return _ControlConnection(self.config, self.server_state, self._open_of, self._invalid)
+    def notice_end(self) -> None:
+        """Look whether the last connection and the last answer have ended."""
+        if not self.connections and not self._answers:
+            self._is_idle.set()
+        else:
+            self._is_idle.clear()
+
+    def _connect(self) -> asyncio.Protocol:
+        return _ControlConnection(self)
+
+    async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
+        connection = cast("_ControlConnection", scope["state"].pop(_CONNECTION))
+
+        async def receive_body() -> HTTPReceiveMessage:
+            message = cast("HTTPReceiveMessage", await receive())
+            if message["type"] == "http.request" and not message["more_body"]:
+                connection.end_body()
+            return message
+
+        async def send_dated(message: HTTPSendMessage) -> None:
+            if message["type"] == "http.response.start":
+                message["headers"] = [_date(), *message["headers"]]
+            await send(message)
+
+        task = cast("asyncio.Task[object]", asyncio.current_task())
+        self._answers.add(task)
+        connection.begin_answer(_body_of(scope))
+        try:
+            await self._app(scope, cast("Receive", receive_body), cast("Send", send_dated))
+        finally:
+            connection.end_answer()
+            self._answers.discard(task)
+            self.notice_end()
+
+
+def _body_of(scope: Scope) -> float:
+    """Return how many bytes the body of a request has; infinity where it comes in chunks."""
+    for name, value in scope["headers"]:
+        if name == b"transfer-encoding":
+            return inf
+        if name == b"content-length":
+            return int(value)
+    return 0
