@@ -8,15 +8,15 @@ from pathlib import Path
 import pytest
 
 from forewarn.http.codec import HttpRequest, MalformedResponse
-from forewarn.http.connection import ConnectionEnded, HttpConnection, TimeLimits, open_tcp, open_unix
+from forewarn.http.connection import ConnectionEnded, HttpClientConnection, TimeLimits, open_tcp, open_unix
 from tests.client.hostile_server import DOCUMENT, CannedResponse, HostileServer, whole
 
 GET = HttpRequest(target="/", host="localhost")
 LIMITS = TimeLimits(connect=30, total=30)
 
 
-def connect(server: HostileServer, largest: int | None = None) -> HttpConnection:
-    return HttpConnection(partial(open_tcp, server.endpoint.host, server.endpoint.port), largest)
+def connect(server: HostileServer, largest: int | None = None) -> HttpClientConnection:
+    return HttpClientConnection(partial(open_tcp, server.endpoint.host, server.endpoint.port), largest)
 
 
 def test_a_stream_is_read_piece_by_piece() -> None:
@@ -101,7 +101,7 @@ def test_a_unix_socket_is_a_connection_too(tmp_path: Path) -> None:
 
         answering = threading.Thread(target=answer)
         answering.start()
-        connection = HttpConnection(partial(open_unix, path))
+        connection = HttpClientConnection(partial(open_unix, path))
         assert connection.exchange(GET, LIMITS).body == DOCUMENT
         answering.join()
         connection.close()

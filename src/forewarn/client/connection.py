@@ -6,14 +6,14 @@ from functools import partial
 from forewarn.client.endpoint_url import EndpointUrl
 from forewarn.client.steps import CONNECT, REST, NoResponse, SendRequest
 from forewarn.http.codec import HttpCodec, HttpResponse, MalformedResponse
-from forewarn.http.connection import ConnectionEnded, HttpConnection, TimeLimits, open_tcp
+from forewarn.http.connection import ConnectionEnded, HttpClientConnection, TimeLimits, open_tcp
 
 
 class BlockingConnection:
     """A connection to wherever the last request went. Never a proxy: a VM's service is next to it."""
 
     def __init__(self) -> None:
-        self._connection: HttpConnection | None = None
+        self._connection: HttpClientConnection | None = None
         self._endpoint: EndpointUrl | None = None
         self._is_ended = False
 
@@ -42,12 +42,12 @@ class BlockingConnection:
             self._connection.end()
             self._connection.close()
 
-    def _connection_to(self, endpoint: EndpointUrl) -> HttpConnection:
+    def _connection_to(self, endpoint: EndpointUrl) -> HttpClientConnection:
         if self._connection is None or self._endpoint != endpoint:
             if self._connection is not None:
                 self._connection.close()
             self._endpoint = endpoint
-            self._connection = HttpConnection(partial(open_tcp, endpoint.host, endpoint.port))
+            self._connection = HttpClientConnection(partial(open_tcp, endpoint.host, endpoint.port))
             if self._is_ended:
                 self._connection.end()
         return self._connection

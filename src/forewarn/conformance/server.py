@@ -14,7 +14,7 @@ from forewarn.conformance.checks import CheckResult
 from forewarn.core.errors import BadInput, Unavailable
 from forewarn.core.redaction import shown_address
 from forewarn.http.codec import HttpRequest, MalformedResponse, authority
-from forewarn.http.connection import ConnectionEnded, HttpConnection, TimeLimits, open_tcp
+from forewarn.http.connection import ConnectionEnded, HttpClientConnection, TimeLimits, open_tcp
 from forewarn.wire.error_responses import read_error
 from forewarn.wire.versions import NEWEST
 
@@ -133,7 +133,7 @@ class Server:
             headers=(("Accept-Encoding", "identity"), *headers.items()),
             body=body,
         )
-        connection = HttpConnection(partial(open_tcp, self.host, self.port), _LARGEST)
+        connection = HttpClientConnection(partial(open_tcp, self.host, self.port), _LARGEST)
         try:
             response = connection.exchange(request, TimeLimits(connect=timeout, total=timeout))
         except (MalformedResponse, ConnectionEnded) as error:

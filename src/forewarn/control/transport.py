@@ -17,7 +17,7 @@ from forewarn.core.errors import BadInput, ForewarnError, Unavailable
 from forewarn.core.redaction import shown_address
 from forewarn.http.codec import HttpRequest, HttpResponse, MalformedResponse
 from forewarn.http.codec import authority as host_header
-from forewarn.http.connection import HttpConnection, TimeLimits, open_tcp, open_unix
+from forewarn.http.connection import HttpClientConnection, TimeLimits, open_tcp, open_unix
 
 READ_TIMEOUT = 300.0
 """Seconds without a word after which the service counts as gone."""
@@ -36,7 +36,7 @@ class Transport(ABC):
         self.where = where
         self._host = host
         self._headers = {"Accept-Encoding": "identity", **headers}
-        self._connection = HttpConnection(self._connect, largest=None)
+        self._connection = HttpClientConnection(self._connect, largest=None)
 
     def close(self) -> None:
         self._connection.close()

@@ -34,7 +34,7 @@ class ConnectionEnded(ConnectionError):
     """The connection ended before the response was whole; the message is a predicate."""
 
 
-class HttpConnection:
+class HttpClientConnection:
     """A connection that ``connect`` opens, given the seconds that it may take, whenever none is open.
 
     Every method raises OSError where the network fails (TimeoutError where time runs out), MalformedResponse where

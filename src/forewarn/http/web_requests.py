@@ -18,7 +18,7 @@ from forewarn import __version__
 from forewarn.core.errors import ForewarnError
 from forewarn.core.redaction import scrubbed, secrets_in
 from forewarn.http.codec import HttpRequest, MalformedResponse, authority
-from forewarn.http.connection import ConnectionEnded, HttpConnection, TimeLimits, open_tcp
+from forewarn.http.connection import ConnectionEnded, HttpClientConnection, TimeLimits, open_tcp
 
 if TYPE_CHECKING:
     import socket
@@ -115,7 +115,7 @@ class _Exchange:
         self._message = message
         self._seconds = seconds
         self._tls = tls
-        self._connection = HttpConnection(self._connect, largest=None)
+        self._connection = HttpClientConnection(self._connect, largest=None)
         self._reply: WebResponse | None = None
         self._why = ""
         threading.Thread(target=self._run, name="posting", daemon=True).start()

@@ -15,7 +15,7 @@ from forewarn.agent.handlers.kubernetes.access import KubernetesAccess
 from forewarn.agent.handlers.kubernetes.errors import ApiForbidden, ApiUnable, error_of_failure, error_of_response
 from forewarn.core.errors import BadInput
 from forewarn.http.codec import HttpRequest, MalformedResponse, authority
-from forewarn.http.connection import HttpConnection, TimeLimits, open_tcp
+from forewarn.http.connection import HttpClientConnection, TimeLimits, open_tcp
 
 if TYPE_CHECKING:
     import socket
@@ -44,7 +44,7 @@ class KubernetesApi:
         parts = urlsplit(access.url)
         self._scheme, self._host, self._path = parts.scheme, parts.hostname or "", parts.path.rstrip("/")
         self._port = parts.port or _default_port(parts.scheme)
-        self._connection = HttpConnection(self._connect, _LARGEST)
+        self._connection = HttpClientConnection(self._connect, _LARGEST)
 
     def __enter__(self) -> Self:
         return self
@@ -99,7 +99,7 @@ class KubernetesApi:
         )
         seconds = self._patience()
         try:
-            response = self._connection.exchange(request, TimeLimits(connect=seconds, total=seconds))
+            response = self._connection.exchange(request, TimeLimits(connect=seconds, silence=seconds))
         except (OSError, MalformedResponse) as error:
             raise error_of_failure(error, self._access.url) from None
         return response.status, response.body
