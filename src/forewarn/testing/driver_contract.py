@@ -254,7 +254,7 @@ def _answer(trial: DriverTrial, driver: Driver, call: str, answered: Future[Impa
     except BaseException as error:
         if isinstance(error, pytest.fail.Exception | KeyboardInterrupt):
             raise
-        pytest.fail(f"{describe_error(place, driver, error)}; a driver returns Failed with a reason instead")
+        pytest.fail(f"{describe_error(place, driver, error)}; a driver returns ImpactFailed with a reason instead")
     found = check_outcome(place, answer)
     if found is not answer:
         pytest.fail(found.reason if isinstance(found, ImpactFailed) else str(found))
