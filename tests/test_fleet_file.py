@@ -24,7 +24,7 @@ from forewarn.core.facts import Entry, FleetChanged
 from forewarn.core.model import NODE, Caller, CallerKind, GroupKind, GroupTerms, Vm
 from forewarn.drivers.simulated import SimulatedDriver
 from forewarn.fleetfile.diff import FleetDiff
-from forewarn.journal.port import Journal, NotWritten
+from forewarn.journal.port import Journal, MaintainedJournal, NotWritten
 from forewarn.journal.sqlite.journal import SqliteJournal
 from forewarn.node.held_changes import TOPIC as HELD
 from forewarn.wiring import Assembly
@@ -108,6 +108,7 @@ def test_a_held_removal_waits_over_restarts_and_snapshots(harness: FleetFileHarn
 
     async def look(assembly: Assembly) -> None:
         assert "web-0: removal waits until event" in assembly.node.warnings[HELD]
+        assert isinstance(assembly.journal, MaintainedJournal)
         await asyncio.to_thread(assembly.journal.take_snapshot)
 
     async def end(assembly: Assembly) -> None:

@@ -4,7 +4,7 @@ import asyncio
 import logging
 import socket
 from collections.abc import Awaitable, Callable
-from datetime import timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 from ssl import SSLContext
 
@@ -31,6 +31,13 @@ class KeepingJournal(MemoryJournal):
     """Notes how long it is to keep history."""
 
     kept = timedelta(0)
+    snapshot_due = False
+
+    def take_snapshot(self, *, release: bool = True, now: datetime | None = None) -> None:
+        raise NotImplementedError
+
+    def compact(self, limit: int = 500) -> bool:
+        raise NotImplementedError
 
     def keep_history(self, history: timedelta) -> None:
         self.kept = history

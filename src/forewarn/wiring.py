@@ -21,7 +21,7 @@ from forewarn.core.errors import BadInput, nearest
 from forewarn.core.model import Caller, CallerKind
 from forewarn.core.notice import Rules
 from forewarn.fleetfile.parser import DesiredFleet
-from forewarn.journal.port import Journal, KeepsHistory
+from forewarn.journal.port import Journal, MaintainedJournal
 from forewarn.metadata.allowed_hosts import AllowedHosts
 from forewarn.metadata.caller import CallerResolver
 from forewarn.metadata.connections import ConnectionRegistry
@@ -160,7 +160,7 @@ class Assembly:
                 self._listener.set_ttl(settings.answer_ttl)
         self._callers.default_vm = settings.default_vm
         self.check_default_vm(is_start=False)
-        if isinstance(self.journal, KeepsHistory):
+        if isinstance(self.journal, MaintainedJournal):
             self.journal.keep_history(settings.kept_history)
 
     async def declare(self, desired: DesiredFleet, by: Caller) -> None:

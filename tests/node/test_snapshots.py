@@ -26,6 +26,12 @@ class FullJournal(MemoryJournal):
             raise Unavailable("no room") if self.looks == 1 else ZeroDivisionError
         self.snapshot_due = False
 
+    def compact(self, limit: int = 500) -> bool:
+        return False
+
+    def keep_history(self, history: timedelta) -> None:
+        raise NotImplementedError
+
 
 async def settled(snapshots: SnapshotScheduler) -> None:
     while not snapshots.is_idle:  # noqa: ASYNC110 - it is idle within a few turns of the loop

@@ -42,6 +42,9 @@ class GrowingJournal(MemoryJournal):
         self.compactions += 1
         return False
 
+    def keep_history(self, history: timedelta) -> None:
+        raise NotImplementedError
+
 
 async def add_host(harness: NodeHarness) -> None:
     await harness.node.submit(ChangeFleet(id=uuid4().hex, by=OPERATOR, hosts=(Host(uuid4().hex),)))

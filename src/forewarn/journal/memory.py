@@ -2,25 +2,33 @@
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
-from datetime import datetime
+from datetime import timedelta
 from itertools import islice
+from pathlib import Path
 
+from forewarn.core.errors import BadInput
 from forewarn.core.facts import Entry
 from forewarn.core.fleet import Fleet
 from forewarn.core.subjects import subjects_of
 from forewarn.journal.codec import check_revisions
+from forewarn.journal.following import AppendNotifier
 from forewarn.journal.port import NotWritten, Recovered, StaleWriter
 
 
 class MemoryJournal:
     """Keeps every entry in memory."""
 
-    snapshot_due = False
-
     def __init__(self) -> None:
         self._entries: list[Entry] = []
         self._index: dict[str, list[int]] = {}
+        self._notifier = AppendNotifier(interval=60.0)
         self._is_open = False
+
+    @classmethod
+    def from_settings(cls, location: str, directory: Path, history: timedelta) -> "MemoryJournal":
+        if location:
+            raise BadInput(f"journal 'memory' takes no location, but {location!r} is given; write memory:")
+        return cls()
 
     def load(self) -> Recovered:
         self._is_open = True
@@ -39,10 +47,14 @@ class MemoryJournal:
         for entry in entries:
             for subject in subjects_of(entry):
                 self._index.setdefault(subject, []).append(entry.revision)
+        self._notifier.notify()
 
     def entries(self, after: int = 0, limit: int | None = None) -> Iterator[Entry]:
         # The list only grows, so an iterator over it stays good beside the writer.
         return islice(self._entries, after, None if limit is None else after + limit)
+
+    def follow(self, after: int, timeout: float) -> bool:
+        return self._notifier.wait(lambda: len(self._entries) > after, timeout)
 
     def history(
         self,
@@ -60,12 +72,6 @@ class MemoryJournal:
             begin, end = (begin, min(begin + limit, end)) if from_oldest else (max(end - limit, begin), end)
         return [self._entries[revision - 1] for revision in revisions[begin:end]]
 
-    def take_snapshot(self, *, release: bool = True, now: datetime | None = None) -> None:
-        """Do nothing: what is in memory needs none."""
-
-    def compact(self, limit: int = 500) -> bool:
-        """Delete nothing: the process ends before its history grows old."""
-        return False
-
     def close(self) -> None:
         self._is_open = False
+        self._notifier.close()

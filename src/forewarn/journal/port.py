@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
+from pathlib import Path
 from typing import Protocol, runtime_checkable
 
 import msgspec
@@ -49,19 +50,11 @@ class Recovered(msgspec.Struct, frozen=True):
     """What had to be worked around; the fleet is right nevertheless."""
 
 
-@runtime_checkable
-class KeepsHistory(Protocol):
-    """A journal that deletes old entries; the time for which it keeps them may change while it runs."""
-
-    def keep_history(self, history: timedelta) -> None:
-        """Keep entries for another time, from the next deletion on."""
-
-
 class Journal(Protocol):
     """Entries in order, numbered from 1 without a gap.
 
-    One thread at a time calls ``load``, ``append``, ``compact`` and ``close``; any thread may call the others
-    meanwhile. Every error is one of this module's, and its sentence names the place and the remedy.
+    One thread at a time calls ``load``, ``append`` and ``close``; any thread may call the others meanwhile. Every
+    error is one of this module's, and its sentence names the place and the remedy.
     """
 
     def load(self) -> Recovered:
@@ -78,12 +71,21 @@ class Journal(Protocol):
         ``StaleWriter`` is the kind of it that says that the last revision was another one. ``AppendUnknown``: all
         of them were added, or none; ``load`` tells which, and until then every further append fails with
         ``NotWritten``. Any other error counts as ``AppendUnknown``.
+
+        The id of a command occurs in one entry only. The writer keeps to that by asking for the history of
+        ``command:ID``, which has the entry from the return of ``append`` on.
         """
 
     def entries(self, after: int = 0, limit: int | None = None) -> Iterator[Entry]:
         """Yield up to ``limit`` of the kept entries above revision ``after``, in order, each checked.
 
         It never yields an entry that is not durable, and does not wait for the writer.
+        """
+
+    def follow(self, after: int, timeout: float) -> bool:
+        """Wait until there is an entry above revision ``after``; return False after ``timeout`` seconds without one.
+
+        It wakes when this or another process appends, and returns False when this journal is closed meanwhile.
         """
 
     def history(
@@ -101,6 +103,17 @@ class Journal(Protocol):
         ``after`` and ``before`` are the revisions between which to look; with ``from_oldest``, a limit keeps
         the oldest instead. What a page costs goes by its limit, not by how long the history is.
         """
+
+    def close(self) -> None:
+        """Let go of everything. Repeating it does nothing; ``load`` opens the journal again."""
+
+
+@runtime_checkable
+class MaintainedJournal(Journal, Protocol):
+    """A journal that needs snapshots to be loaded quickly, and deletes what is old.
+
+    A journal without these methods is left alone. The thread that appends calls ``compact``.
+    """
 
     @property
     def snapshot_due(self) -> bool:
@@ -121,5 +134,16 @@ class Journal(Protocol):
         Only entries below a verified snapshot and older than the history to be kept are deleted.
         """
 
-    def close(self) -> None:
-        """Let go of everything. Repeating it does nothing; ``load`` opens the journal again."""
+    def keep_history(self, history: timedelta) -> None:
+        """Keep entries for another time, from the next snapshot on."""
+
+
+class JournalType(Protocol):
+    """What an entry point of the group ``forewarn.journals`` names: a class that makes journals."""
+
+    def from_settings(self, location: str, directory: Path, history: timedelta) -> Journal:
+        """Make a journal; ``BadInput`` says what is wrong with the setting ``journal``, and the remedy.
+
+        ``location`` is what follows the name and the colon in that setting, and ``directory`` the same read as a path
+        that counts from the data directory. ``history`` is how long entries are kept. Nothing is opened yet.
+        """

@@ -25,7 +25,7 @@ from forewarn.core.facts import AnyFact, Entry
 from forewarn.core.fleet import Fleet
 from forewarn.core.model import NODE
 from forewarn.core.notice import Rules
-from forewarn.journal.port import Journal, JournalFailed, NotWritten, Recovered
+from forewarn.journal.port import Journal, JournalFailed, MaintainedJournal, NotWritten, Recovered
 from forewarn.node.backoff import Backoff
 from forewarn.node.feed import Commit, Feed
 from forewarn.node.histogram import Histogram
@@ -182,14 +182,15 @@ class Node:
 
     async def take_snapshot_if_due(self) -> None:
         """Have a snapshot taken beside the writer, then let old entries go in steps that delay nobody."""
-        if not self._journal.snapshot_due:
+        journal = self._journal
+        if not isinstance(journal, MaintainedJournal) or not journal.snapshot_due:
             return
         await self.check_clock()
         is_more = not self.timekeeper.is_cautious
-        await asyncio.to_thread(self._journal.take_snapshot, release=is_more, now=self.clock.now())
+        await asyncio.to_thread(journal.take_snapshot, release=is_more, now=self.clock.now())
         while is_more and self._is_loaded and not self.timekeeper.is_cautious:
             try:
-                is_more = await self._in_writer(self._journal.compact)
+                is_more = await self._in_writer(journal.compact)
             except Exception:
                 self._is_loaded = False  # the journal takes nothing until it is loaded again
                 raise

@@ -8,11 +8,11 @@
             journal.close()
 
 The fixture yields a journal that holds nothing and was not loaded yet. A journal that can be made to fail overrides
-``fail_next_append`` too.
+``fail_next_append`` too. One that takes snapshots subclasses ``MaintainedJournalContract``.
 """
 
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from datetime import UTC, datetime, timedelta
 from threading import Event as Flag
 
@@ -22,7 +22,8 @@ from forewarn.core.errors import ForewarnError
 from forewarn.core.facts import AnyFact, Entry, FleetChanged, RecordedRequest
 from forewarn.core.fleet import Fleet
 from forewarn.core.model import Caller, CallerKind, GroupKind, GroupTerms, Host, InstanceFacts, Vm
-from forewarn.journal.port import AppendUnknown, Journal, NotWritten, StaleWriter
+from forewarn.journal.port import AppendUnknown, Journal, MaintainedJournal, NotWritten, StaleWriter
+from forewarn.testing.calls import begin, in_time
 
 NOON = datetime(2026, 3, 1, 12, 0, 0, 123456, tzinfo=UTC)
 OPERATOR = Caller(CallerKind.OPERATOR, "ada", "control.sock")
@@ -76,6 +77,9 @@ class JournalContract:
     def fail_next_append(self, journal: Journal, *, is_written: bool) -> bool:
         """Let the next append raise ``AppendUnknown``, its entries written or not; return False if that cannot be."""
         return False
+
+    def between_batches(self, journal: Journal) -> None:
+        """Do what may be done to the journal at any time; nothing, unless a subclass knows more."""
 
     def test_a_new_journal_is_empty(self, journal: Journal) -> None:
         """A new journal stands at revision 0 with an empty fleet, and nothing to warn of."""
@@ -223,12 +227,12 @@ class JournalContract:
         assert loaded.history("caller:ada", limit=0) == []
 
     def test_history_can_be_read_in_pages(self, loaded: Journal) -> None:
-        """Between two revisions, from either end, with snapshots before, within and after the page."""
+        """Between two revisions, from either end."""
         for first in (1, 4, 7):
             loaded.append(first - 1, hosts(first, first + 2))
             assert loaded.history("caller:ada", after=1, before=first + 1) == hosts(2, first)
             assert loaded.history("caller:ada", after=1, limit=2, from_oldest=True) == hosts(2, 3)
-            loaded.take_snapshot()
+            self.between_batches(loaded)
 
         assert loaded.history("caller:ada", after=2, before=8, limit=2) == hosts(6, 7)
         assert loaded.history("caller:ada", after=2, before=8, limit=4, from_oldest=True) == hosts(3, 6)
@@ -241,31 +245,41 @@ class JournalContract:
 
         assert loaded.history('vm:väm "0"') == [rack(1)]
 
-    def test_a_snapshot_changes_nothing_but_the_time_to_load(self, loaded: Journal) -> None:
-        """Fleet, entries and history are the same after snapshots, with entries before and after them."""
-        everything = [rack(1), *hosts(2, 9)]
-        loaded.append(0, everything[:4])
-        loaded.take_snapshot()
-        loaded.append(4, everything[4:6])
-        loaded.take_snapshot()
-        loaded.append(6, everything[6:])
+    def test_a_command_is_found_as_soon_as_it_is_appended(self, loaded: Journal) -> None:
+        """By the history of its id the writer knows that it was recorded, before and after a load."""
+        assert loaded.history("command:command-2", limit=1) == []
+        loaded.append(0, hosts(1, 3))
 
-        while loaded.compact():
-            pass
-        recovered = loaded.load()
+        assert loaded.history("command:command-2") == hosts(2, 2)
+        loaded.load()
+        assert loaded.history("command:command-2") == hosts(2, 2)
 
-        assert (recovered.revision, recovered.warnings) == (9, ())
-        assert_same(recovered.fleet, folded(everything))
-        assert list(loaded.entries()) == everything
-        assert loaded.history("caller:ada") == everything
-        assert loaded.history("host:host-5", limit=1) == hosts(5, 5)
+    def test_a_follower_does_not_wait_for_what_is_there(self, loaded: Journal) -> None:
+        """Above the revision it names, it is told at once whether there is more."""
+        assert not loaded.follow(0, timeout=0)
+        loaded.append(0, hosts(1, 2))
 
-    def test_a_small_journal_needs_no_snapshot(self, loaded: Journal) -> None:
-        """A few entries are loaded quickly without one; taking one all the same does no harm."""
-        assert not loaded.snapshot_due
-        loaded.take_snapshot()
+        assert loaded.follow(0, timeout=0)
+        assert loaded.follow(1, timeout=60)
+        assert not loaded.follow(2, timeout=0)
 
-        assert loaded.load().revision == 0
+    def test_an_append_wakes_a_follower(self, loaded: Journal) -> None:
+        """What it reads then is what was appended."""
+        loaded.append(0, hosts(1, 1))
+        following = begin(lambda: loaded.follow(1, timeout=60) and list(loaded.entries(after=1)))
+        loaded.append(1, hosts(2, 3))
+
+        assert in_time("follower", 30, following) == hosts(2, 3)
+
+    def test_closing_lets_followers_go(self, loaded: Journal) -> None:
+        """Nobody waits for a journal that takes nothing more."""
+        following = begin(lambda: loaded.follow(0, timeout=600))
+        for _ in range(300):  # the first time it may close before it is followed
+            loaded.close()
+            if wait((following,), 0.1).done:
+                break
+
+        assert not in_time("follower", 0, following)
 
     def test_readers_see_whole_batches_beside_the_writer(self, loaded: Journal) -> None:
         """A reader in another thread sees a prefix that ends between batches, never less than before."""
@@ -301,3 +315,44 @@ class JournalContract:
         assert loaded.load().revision == 1
         loaded.append(1, hosts(2, 2))
         assert loaded.load().revision == 2
+
+
+class MaintainedJournalContract(JournalContract):
+    """The rules of ``forewarn.journal.port.MaintainedJournal``, beside those of every journal."""
+
+    @pytest.fixture
+    def maintained(self, loaded: Journal) -> MaintainedJournal:
+        """Return the journal, loaded, as one that takes snapshots."""
+        assert isinstance(loaded, MaintainedJournal)
+        return loaded
+
+    def between_batches(self, journal: Journal) -> None:
+        """Take a snapshot: pages lie before, within and after it."""
+        assert isinstance(journal, MaintainedJournal)
+        journal.take_snapshot()
+
+    def test_a_snapshot_changes_nothing_but_the_time_to_load(self, maintained: MaintainedJournal) -> None:
+        """Fleet, entries and history are the same after snapshots, with entries before and after them."""
+        everything = [rack(1), *hosts(2, 9)]
+        maintained.append(0, everything[:4])
+        maintained.take_snapshot()
+        maintained.append(4, everything[4:6])
+        maintained.take_snapshot()
+        maintained.append(6, everything[6:])
+
+        while maintained.compact():
+            pass
+        recovered = maintained.load()
+
+        assert (recovered.revision, recovered.warnings) == (9, ())
+        assert_same(recovered.fleet, folded(everything))
+        assert list(maintained.entries()) == everything
+        assert maintained.history("caller:ada") == everything
+        assert maintained.history("host:host-5", limit=1) == hosts(5, 5)
+
+    def test_a_small_journal_needs_no_snapshot(self, maintained: MaintainedJournal) -> None:
+        """A few entries are loaded quickly without one; taking one all the same does no harm."""
+        assert not maintained.snapshot_due
+        maintained.take_snapshot()
+
+        assert maintained.load().revision == 0

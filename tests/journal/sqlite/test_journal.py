@@ -30,7 +30,8 @@ from forewarn.journal.port import (
 from forewarn.journal.sqlite import database
 from forewarn.journal.sqlite.journal import DEFAULT_HISTORY, SqliteJournal
 from forewarn.journal.sqlite.snapshot_process import take_snapshot
-from forewarn.testing.journal_contract import NOON, JournalContract, assert_same, folded, hosts
+from forewarn.testing.calls import begin, in_time
+from forewarn.testing.journal_contract import NOON, MaintainedJournalContract, assert_same, folded, hosts
 
 
 def tire(journal: SqliteJournal, *, is_written: bool) -> None:
@@ -53,7 +54,7 @@ def tire(journal: SqliteJournal, *, is_written: bool) -> None:
     journal._writer = cast("sqlite3.Connection", Tired())
 
 
-class TestSqliteJournal(JournalContract):
+class TestSqliteJournal(MaintainedJournalContract):
     """The published contract, on a directory."""
 
     def fail_next_append(self, journal: Journal, *, is_written: bool) -> bool:
@@ -65,6 +66,17 @@ class TestSqliteJournal(JournalContract):
         journal = SqliteJournal(tmp_path / "data")
         yield journal
         journal.close()
+
+
+def test_a_follower_beside_the_writer_notices_an_append(tmp_path: Path) -> None:
+    """One that has only the file, as in another process, looks at it again and again."""
+    journal, other = SqliteJournal(tmp_path), SqliteJournal(tmp_path)
+    journal.load()
+    following = begin(lambda: other.follow(0, timeout=60) and list(other.entries()))
+    journal.append(0, hosts(1, 2))
+
+    assert in_time("follower", 30, following) == hosts(1, 2)
+    journal.close()
 
 
 @pytest.fixture

@@ -18,6 +18,7 @@ from pathlib import Path
 from forewarn.core.facts import Entry
 from forewarn.files import FileLock, private_directory, restrict_files
 from forewarn.journal.codec import check_revisions, pack, unpack
+from forewarn.journal.following import AppendNotifier
 from forewarn.journal.port import AppendUnknown, DamagedJournal, JournalFailed, NotWritten, Recovered, StaleWriter
 from forewarn.journal.sqlite import database, index, snapshot_files, write_ahead_log
 from forewarn.journal.sqlite.errors import translate_errors
@@ -28,6 +29,8 @@ from forewarn.journal.sqlite.restore import finish as finish_restore
 from forewarn.journal.sqlite.snapshot_runner import SnapshotRunner
 
 DEFAULT_HISTORY = timedelta(days=400)
+_POLL_INTERVAL = 0.5
+"""Seconds after which a follower in another process than the writer notices an append."""
 _PRIVATE_FILES = (
     f"{database.NAME}*",
     f"{index.NAME}*",
@@ -57,6 +60,7 @@ class SqliteJournal:
         self._writer: sqlite3.Connection | None = None
         self._snapshots = SnapshotRunner(directory, history)
         self._history = HistoryReader(directory)
+        self._notifier = AppendNotifier(_POLL_INTERVAL)
         self._snapshot_entries = snapshot_entries
         self._snapshot_bytes = snapshot_bytes
         self._new_entries = 0
@@ -68,9 +72,9 @@ class SqliteJournal:
         self._is_unsure = False
         """Whether the outcome of the last append is unknown."""
 
-    def keep_history(self, history: timedelta) -> None:
-        """Keep what is over for another time, from the next snapshot on."""
-        self._snapshots.history = history
+    @classmethod
+    def from_settings(cls, location: str, directory: Path, history: timedelta) -> "SqliteJournal":
+        return cls(directory, history=history)
 
     def load(self) -> Recovered:
         self._close_writer()
@@ -125,6 +129,7 @@ class SqliteJournal:
         self._last = rows[-1][:2] if rows else self._last
         self._new_entries += len(rows)
         self._new_bytes += sum(len(body) for _, _, body in rows)
+        self._notifier.notify()
 
     def entries(self, after: int = 0, limit: int | None = None) -> Iterator[Entry]:
         with database.reading(self._path) as connection:
@@ -132,6 +137,9 @@ class SqliteJournal:
             first, _ = database.bounds(connection)
             after = max(after, first - 1)
             yield from unpack(database.rows(connection, after, limit), self._path, after)
+
+    def follow(self, after: int, timeout: float) -> bool:
+        return self._notifier.wait(lambda: self._last_revision() > after, timeout)
 
     def history(
         self,
@@ -168,15 +176,26 @@ class SqliteJournal:
             ).rowcount
         return deleted == limit
 
+    def keep_history(self, history: timedelta) -> None:
+        self._snapshots.history = history
+
     def close(self) -> None:
         self._release()
         self._last = None  # what is found at the next load may be another journal
+        self._notifier.close()
 
     def _release(self) -> None:
         self._snapshots.stop()
         self._history.forget()
         self._close_writer()
         self._lock.release()
+
+    def _last_revision(self) -> int:
+        """Return the last durable revision: the writer knows it, a journal that was not loaded reads the file."""
+        if self._last:
+            return self._last[0]
+        with database.reading(self._path) as connection:
+            return database.bounds(connection)[1]
 
     @contextmanager
     def _writing(self) -> Iterator[sqlite3.Connection]:
