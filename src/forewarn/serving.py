@@ -7,7 +7,8 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, contextmanager
+from pathlib import Path
 from socket import socket
 from typing import TYPE_CHECKING, Literal, cast
 
@@ -15,13 +16,14 @@ import msgspec
 
 from forewarn import extras, logs, plugin_loader, socket_activation
 from forewarn.clocks import Clock, SystemClock
-from forewarn.config.settings import Settings, check
+from forewarn.config.settings import SQLITE, Settings, check
 from forewarn.config.values import ListenAddress
 from forewarn.control.notifications.dispatcher import Dispatcher
 from forewarn.control.server.event_counters import EventCounters
 from forewarn.control.server.sockets import load_certificate
 from forewarn.core.errors import BadInput, ForewarnError
-from forewarn.journal.port import Journal
+from forewarn.files import private_directory
+from forewarn.journal.port import Journal, JournalType, check_journal
 from forewarn.node.driver import Driver, DriverType, SupportsCapacity, can_switch, moves_to_host
 from forewarn.node.driver_calls import check_driver
 from forewarn.node.node import Node
@@ -203,19 +205,38 @@ def _exempt_fleet_from_collection() -> None:
 
 def _driver(settings: Settings, clock: Clock) -> Driver:
     kind = cast("DriverType", plugin_loader.load("forewarn.drivers", settings.driver))
-    try:
-        made = kind.from_settings(settings.driver_settings, clock, settings.hurry, settings.data / "driver")
-    except ForewarnError:
-        raise
-    except Exception as error:
-        said = str(error) or type(error).__name__
-        raise BadInput(f"driver {settings.driver!r} cannot be made: {said}; mend it, or name another") from error
+    with _making("driver", settings.driver):
+        made = kind.from_settings(settings.driver_settings, clock, settings.hurry, settings.driver_directory)
     return check_driver(settings.driver, made)
 
 
 def _journal(settings: Settings) -> Journal:
-    kind = cast("Callable[..., Journal]", plugin_loader.load("forewarn.journals", "sqlite"))
-    return kind(settings.data, history=settings.kept_history)
+    kind = cast("JournalType", plugin_loader.load("forewarn.journals", settings.journal_name))
+    with _making("journal", settings.journal_name):
+        made = kind.from_settings(settings.journal_location, settings.journal_directory, settings.kept_history)
+    if settings.journal_name != SQLITE or settings.journal_directory != settings.data:
+        _make_data_directory(settings.data)
+    return check_journal(settings.journal_name, made)
+
+
+@contextmanager
+def _making(what: str, name: str) -> Iterator[None]:
+    """Turn whatever goes wrong in a plugin's own code into one sentence that names it."""
+    try:
+        yield
+    except ForewarnError:
+        raise
+    except Exception as error:
+        said = str(error) or type(error).__name__
+        raise BadInput(f"{what} {name!r} cannot be made: {said}; mend it, or name another") from error
+
+
+def _make_data_directory(data: Path) -> None:
+    """Make the directory of the control socket, where the journal does not make it."""
+    try:
+        private_directory(data)
+    except OSError as error:
+        raise BadInput(f"{data} cannot be made ({error.strerror}); name another directory with --data") from error
 
 
 def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:

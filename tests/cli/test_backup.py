@@ -3,6 +3,8 @@
 from datetime import datetime
 from pathlib import Path
 
+import pytest
+
 from forewarn.journal.sqlite.journal import SqliteJournal
 from forewarn.testing.journal_contract import hosts
 from tests.cli.conftest import Forewarn
@@ -54,3 +56,34 @@ def test_where_there_is_no_journal_nothing_is_copied(forewarn: Forewarn) -> None
         forewarn("restore", "copy").err
         == "forewarn: there is no file copy; name a file that 'forewarn backup' made\n"
     )
+
+
+@pytest.mark.parametrize("command", [("backup", "copy"), ("restore", "copy"), ("journal", "verify")])
+def test_a_journal_without_files_is_refused(
+    forewarn: Forewarn, monkeypatch: pytest.MonkeyPatch, command: tuple[str, ...]
+) -> None:
+    """These commands know the files of SQLite; the settings tell that there are none."""
+    monkeypatch.setenv("FOREWARN_JOURNAL", "memory:")
+    said = forewarn(*command)
+
+    assert said.code == 2
+    assert said.err == (
+        "forewarn: the journal is 'memory', and this command works on the files of 'sqlite' only;"
+        " name the data directory of another service with 'forewarn --data DIR'\n"
+    )
+
+
+def test_the_settings_say_where_the_journal_is(
+    forewarn: Forewarn, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """In the file, or in the environment; where a data directory is named, the file is not asked."""
+    journal(tmp_path / "journal", 3)
+    (tmp_path / "forewarn.toml").write_text('data = "data"\njournal = "sqlite:../journal"\n', encoding="utf-8")
+    assert "there is no journal in" in forewarn("journal", "verify").err
+    monkeypatch.setenv("FOREWARN_JOURNAL", "sqlite:journal")
+    assert "up to revision 3" in forewarn("journal", "verify").out
+    monkeypatch.delenv("FOREWARN_JOURNAL")
+    monkeypatch.delenv("FOREWARN_DATA")
+
+    assert "up to revision 3" in forewarn("journal", "verify").out
+    assert forewarn("backup", "copy").code == 0

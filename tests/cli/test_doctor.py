@@ -22,6 +22,7 @@ from forewarn.cli.doctoring.endpoints import examine_endpoint
 from forewarn.cli.doctoring.finding import DoctorReport, FindingState
 from forewarn.cli.doctoring.machines import ServiceState
 from forewarn.cli.doctoring.storage import examine_storage
+from forewarn.config.settings import Settings
 from forewarn.config.values import ListenAddress
 from forewarn.control.bodies import ListenerView
 from forewarn.core.errors import Unavailable
@@ -261,7 +262,7 @@ def test_a_disk_that_is_nearly_full_is_found(tmp_path: Path, monkeypatch: pytest
     """While there is still room to mend it."""
     monkeypatch.setattr(shutil, "disk_usage", lambda _: Usage(1 << 20))
     findings = DoctorReport()
-    examine_storage(tmp_path, findings)
+    examine_storage(Settings(data=tmp_path), findings)
 
     assert not findings.is_well
     assert "free some" in findings.all[0].said
@@ -272,7 +273,7 @@ def test_a_full_disk_does_not_hide_an_open_directory(tmp_path: Path, monkeypatch
     monkeypatch.setattr(shutil, "disk_usage", lambda _: Usage(1 << 20))
     tmp_path.chmod(0o750)
     findings = DoctorReport()
-    examine_storage(tmp_path, findings)
+    examine_storage(Settings(data=tmp_path), findings)
 
     assert [each.said.partition(" ")[0] for each in findings.all if each.what == "data"] == ["only", "others"]
 
@@ -281,7 +282,7 @@ def test_a_read_only_file_system_is_named(tmp_path: Path, monkeypatch: pytest.Mo
     """Another owner would not help."""
     monkeypatch.setattr(os, "statvfs", lambda _: SimpleNamespace(f_flag=os.ST_RDONLY))
     findings = DoctorReport()
-    examine_storage(tmp_path, findings)
+    examine_storage(Settings(data=tmp_path), findings)
 
     assert "is read-only; mount it for writing" in findings.all[0].said
 
@@ -290,7 +291,7 @@ def test_a_data_directory_that_others_may_read_is_found(tmp_path: Path) -> None:
     """The journal holds secrets."""
     tmp_path.chmod(0o750)
     findings = DoctorReport()
-    examine_storage(tmp_path, findings)
+    examine_storage(Settings(data=tmp_path), findings)
 
     assert findings.all[0].said == f"others may look into {tmp_path}, which holds secrets; chmod 700 it"
 
@@ -299,9 +300,42 @@ def test_a_data_directory_that_is_a_file_is_found(tmp_path: Path) -> None:
     """The remedy is a setting."""
     (tmp_path / "file").touch()
     findings = DoctorReport()
-    examine_storage(tmp_path / "file" / "data", findings)
+    examine_storage(Settings(data=tmp_path / "file" / "data"), findings)
 
     assert "is no directory; set data to one" in findings.all[0].said
+
+
+def test_a_journal_elsewhere_is_looked_at_there(tmp_path: Path) -> None:
+    """Its directory, and whether it is whole."""
+    tmp_path.chmod(0o700)
+    (tmp_path / "file").touch()
+    wrong, well = DoctorReport(), DoctorReport()
+    examine_storage(Settings(data=tmp_path, journal="sqlite:file/journal"), wrong)
+    examine_storage(Settings(data=tmp_path, journal="sqlite:other"), well)
+
+    assert wrong.all[1].said == f"{tmp_path / 'file'} is no directory; set journal to one"
+    assert [each.what for each in well.all] == ["data", "journal", "journal"]
+    assert well.all[1].said.startswith(f"{tmp_path / 'other'}, made at the first start; ")
+    assert well.all[2].said == "none yet, made at the first start"
+
+
+@pytest.mark.parametrize(
+    ("journal", "state", "said"),
+    [
+        ("memory:", FindingState.UNSURE, "'memory' is installed; only 'sqlite' can be looked into"),
+        ("sqlit:", FindingState.WRONG, "did you mean 'sqlite'?"),
+    ],
+)
+def test_a_journal_without_files_is_not_looked_into(
+    tmp_path: Path, journal: str, state: FindingState, said: str
+) -> None:
+    """One that is not installed is wrong."""
+    tmp_path.chmod(0o700)
+    findings = DoctorReport()
+    examine_storage(Settings(data=tmp_path, journal=journal), findings)
+
+    assert findings.all[-1].state is state
+    assert said in findings.all[-1].said
 
 
 @pytest.mark.parametrize(

@@ -96,6 +96,19 @@ def test_a_service_runs_from_flags_and_stops_when_told(tmp_path: Path) -> None:
     assert "Traceback" not in (tmp_path / "log").read_text(encoding="utf-8")
 
 
+@pytest.mark.parametrize(("journal", "is_there"), [("memory:", False), ("sqlite:journal", True)])
+def test_the_journal_is_where_the_setting_says(tmp_path: Path, journal: str, *, is_there: bool) -> None:
+    """In memory there is none on disk; the control socket is in the data directory all the same."""
+    data = tmp_path / "data"
+    arguments = ("serve", "--data", "data", "--journal", journal, "--metadata", f"127.0.0.1:{free_port()}")
+    with running(*arguments, cwd=tmp_path, until=data):
+        assert forewarn("--data", "data", "vm", "list", cwd=tmp_path).returncode == 0
+        assert stat.S_IMODE(data.stat().st_mode) == 0o700
+
+    assert (data / "journal" / "journal.sqlite3").exists() is is_there
+    assert not (data / "journal.sqlite3").exists()
+
+
 def test_what_was_done_is_there_after_a_kill(tmp_path: Path) -> None:
     """A fleet, an event and its story; the socket that was left behind is replaced."""
     (tmp_path / "fleet.toml").write_text(FLEET, encoding="utf-8")
@@ -118,6 +131,9 @@ def test_what_was_done_is_there_after_a_kill(tmp_path: Path) -> None:
         (["--config", "absent.toml"], "absent.toml cannot be read: No such file or directory"),
         (["--fleet", "absent.toml"], "absent.toml cannot be read: No such file or directory"),
         (["--driver", "simulatd"], "did you mean 'simulated'?"),
+        (["--journal", "sqlit:"], "there is no journal 'sqlit' (installed: memory, sqlite); did you mean 'sqlite'?"),
+        (["--journal", "memory:here"], "journal 'memory' takes no location, but 'here' is given; write memory:"),
+        (["--journal", "memory:", "--data", "file"], "file cannot be made (File exists); name another directory"),
         (["--default-vm", "web-0"], "default_vm is 'web-0', but the fleet has no such VM"),
         (["--metadata", "192.0.2.1:8254"], "192.0.2.1"),
         (["--data", "file"], "file"),

@@ -32,7 +32,7 @@ def test_a_change_is_taken_over_or_waits_as_its_key_says(name: str) -> None:
 def test_nothing_that_needs_another_process_changes_while_running() -> None:
     """Where it listens, where its data is, what drives machines, and how durations are counted."""
     assert {name for name, key in KEYS.items() if not key.reloadable} == {
-        "control", "data", "driver", "hurry", "identity", "metadata",
+        "control", "data", "driver", "hurry", "identity", "journal", "metadata",
     }  # fmt: skip
 
 

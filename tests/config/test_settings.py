@@ -32,6 +32,7 @@ def test_a_flag_goes_before_the_environment_and_that_before_the_file(tmp_path: P
 
 SAMPLES = {
     "data": ("/srv/forewarn", Path("/srv/forewarn")),
+    "journal": ("sqlite:/srv/journal", "sqlite:/srv/journal"),
     "metadata": ("[::1]:80", ListenAddress("::1", 80)),
     "control": ("off", None),
     "control_certificate": ("control.pem", Path("control.pem")),
@@ -240,3 +241,33 @@ def test_any_value_is_taken_or_refused_in_one_sentence(name: str, value: object)
 def test_a_day_of_history_is_always_kept(given: str, kept: timedelta) -> None:
     """For so long a request may be repeated under its key, whatever the setting says."""
     assert load({"history": given}, {}).kept_history == kept
+
+
+@pytest.mark.parametrize(
+    ("journal", "directory", "records"),
+    [
+        ("sqlite:", "/srv/data", "/srv/data/driver"),
+        ("sqlite:journal", "/srv/data/journal", "/srv/data/journal/driver"),
+        ("sqlite:/fast/journal", "/fast/journal", "/fast/journal/driver"),
+        ("memory:", "/srv/data", "/srv/data/driver"),
+        ("postgresql://h1/forewarn", "//h1/forewarn", "/srv/data/driver"),
+    ],
+)
+def test_a_journal_has_a_name_and_a_location(journal: str, directory: str, records: str) -> None:
+    """A relative location counts from the data directory; a driver's records are beside the files of SQLite."""
+    settings = Settings(data=Path("/srv/data"), journal=journal)
+
+    assert f"{settings.journal_name}:{settings.journal_location}" == journal
+    assert settings.journal_directory == Path(directory)
+    assert settings.driver_directory == Path(records)
+
+
+def test_a_journal_without_a_colon_is_told_what_is_expected() -> None:
+    """The name alone may be meant for a directory."""
+    with pytest.raises(BadInput) as refused:
+        load({}, {"FOREWARN_JOURNAL": "sqlite"}, Path("/dev/null"))
+
+    assert str(refused.value) == (
+        "environment variable FOREWARN_JOURNAL is 'sqlite',"
+        " expected NAME:LOCATION, such as sqlite:/var/lib/forewarn or memory:"
+    )

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from forewarn.cli.output import json_option, print_json
-from forewarn.cli.root import data_directory, data_option
+from forewarn.cli.root import data_option, journal_directory
 
 if TYPE_CHECKING:
     from forewarn.journal.sqlite.backup_archive import BackupManifest
@@ -31,7 +31,7 @@ def backup(context: click.Context, file: Path, overwrite: bool, as_json: bool) -
     from forewarn.journal.sqlite.backup import back_up
     from forewarn.journal.sqlite.database import NAME
 
-    directory = data_directory(context)
+    directory = journal_directory(context)
     if not (directory / NAME).exists():
         raise BadInput(f"there is no journal in {directory}; name the right directory with 'forewarn --data DIR'")
     made = back_up(directory, file, datetime.now(UTC), overwrite=overwrite)
@@ -57,7 +57,7 @@ def restore(context: click.Context, file: Path, replace: bool, as_json: bool) ->
     """
     from forewarn.journal.sqlite.restore import restore as bring_back
 
-    directory = data_directory(context)
+    directory = journal_directory(context)
     made = bring_back(directory, file, replace=replace)
     if as_json:
         print_json({"directory": str(directory), **_fields(made)})

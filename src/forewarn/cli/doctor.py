@@ -55,7 +55,7 @@ def _examine(context: click.Context, config: str | None, findings: "DoctorReport
     findings.ok("settings", "they can be read")
     if lacking := extras.missing("server"):
         findings.wrong("packages", f"the service cannot start, for packages are {extras.advice('server', lacking)}")
-    examine_storage(settings.data, findings)
+    examine_storage(settings, findings)
     found = find_vms(settings, findings)
     examine_endpoint("metadata", settings.metadata, found, findings, by_tap=settings.identity == "tap")
     if "*" in settings.allowed_hosts and not settings.metadata.is_loopback:

@@ -3,7 +3,7 @@
 import click
 
 from forewarn.cli.output import json_option, print_json
-from forewarn.cli.root import OrderedCommandGroup, data_directory, data_option
+from forewarn.cli.root import OrderedCommandGroup, data_option, journal_directory
 
 
 @click.group(cls=OrderedCommandGroup)
@@ -25,7 +25,7 @@ def verify(context: click.Context, as_json: bool) -> None:
     from forewarn.journal.sqlite.database import NAME
     from forewarn.journal.sqlite.verification import verify as look_through
 
-    directory = data_directory(context)
+    directory = journal_directory(context)
     if not (directory / NAME).exists():
         raise BadInput(f"there is no journal in {directory}; name the right directory with 'forewarn --data DIR'")
     report = look_through(directory)

@@ -254,6 +254,31 @@ def data_directory(context: click.Context) -> "Path":
     return load({}, os.environ, of_system=True).data
 
 
+def journal_directory(context: click.Context) -> "Path":
+    """Return the directory of the journal's files; refuse where the settings name a journal without such files.
+
+    Where a data directory is named, the file of settings does not count: it may be another service's.
+    """
+    from pathlib import Path
+
+    from forewarn.config.settings import SQLITE, load
+    from forewarn.core.errors import BadInput
+
+    variable = "FOREWARN_JOURNAL"
+    chosen: ServiceChoice = context.find_root().obj
+    if named := chosen.data or os.environ.get("FOREWARN_DATA"):
+        told = {variable: os.environ[variable]} if variable in os.environ else {}
+        settings = load({"data": named}, told, Path(os.devnull))
+    else:
+        settings = load({}, os.environ, of_system=True)
+    if settings.journal_name != SQLITE:
+        raise BadInput(
+            f"the journal is {settings.journal_name!r}, and this command works on the files of 'sqlite' only;"
+            " name the data directory of another service with 'forewarn --data DIR'"
+        )
+    return settings.journal_directory
+
+
 def main(arguments: list[str] | None = None) -> None:
     """Run the command line. No traceback reaches the user, whatever happens."""
     for stream in (sys.stdout, sys.stderr):

@@ -23,6 +23,7 @@ from forewarn.config.values import (
     HOPS,
     HOSTS,
     INTEGER,
+    JOURNAL,
     NUMBER,
     RATE,
     TEXT,
@@ -37,6 +38,8 @@ SYSTEM_FILE = Path("/etc/forewarn/forewarn.toml")
 SYSTEM_DATA = Path("/var/lib/forewarn")
 """Its data directory, unless the file names another."""
 PREFIX = "FOREWARN_"
+SQLITE = "sqlite"
+"""The journal whose files can be checked, backed up and restored."""
 
 
 class NoticeSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -94,6 +97,14 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     data: Annotated[Path, SettingKey(DIRECTORY, "Where the journal and the control socket are kept.")] = Path(
         "forewarn-data"
     )
+    journal: Annotated[
+        str,
+        SettingKey(
+            JOURNAL,
+            "What keeps the facts: sqlite:DIR, memory:, or one of your own. DIR counts from data, and is data itself"
+            " where left out.",
+        ),
+    ] = "sqlite:"
     metadata: Annotated[ListenAddress, SettingKey(ENDPOINT, "Where VMs ask.")] = ListenAddress("127.0.0.1", 8254)
     control: Annotated[
         ListenAddress | None, SettingKey(ENDPOINT_OR_OFF, "Where operators and owners ask, with tokens; or off.")
@@ -195,6 +206,26 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     def kept_history(self) -> timedelta:
         """How long entries are kept: long enough that a request may be repeated under its Idempotency-Key."""
         return max(self.history, LEAST_HISTORY)
+
+    @property
+    def journal_name(self) -> str:
+        """The name of the journal's entry point."""
+        return self.journal.partition(":")[0]
+
+    @property
+    def journal_location(self) -> str:
+        """What the journal's own class makes of the setting."""
+        return self.journal.partition(":")[2]
+
+    @property
+    def journal_directory(self) -> Path:
+        """The location of the journal, where it is a directory; ``data`` where it is empty."""
+        return self.data / Path(self.journal_location).expanduser()
+
+    @property
+    def driver_directory(self) -> Path:
+        """Where the driver keeps its records: beside a journal of SQLite, so that one backup holds both."""
+        return (self.journal_directory if self.journal_name == SQLITE else self.data) / "driver"
 
 
 KEYS = keys_of(Settings)

@@ -11,6 +11,7 @@ import msgspec
 from forewarn.config.durations import read_duration
 
 _HOST_NAME = re.compile(r"(?:[a-z0-9_-]{1,63}\.)*[a-z0-9_-]{1,63}")
+_JOURNAL = re.compile(r"[a-z][a-z0-9_+.-]*:")
 _LONGEST = timedelta(days=36_500)
 """Beyond a hundred years, a calendar's arithmetic ends sooner than one thinks."""
 
@@ -50,6 +51,14 @@ def _read_text(given: object) -> str:
     if not isinstance(given, str) or "\0" in given:
         raise ValueError
     return given
+
+
+def _read_journal(given: object) -> str:
+    text = _read_text(given)
+    if not _JOURNAL.match(text):
+        raise ValueError
+    Path(text.partition(":")[2]).expanduser()  # raises for a user that does not exist
+    return text
 
 
 def _read_path(given: object) -> Path:
@@ -129,6 +138,7 @@ def _read_boolean(given: object) -> bool:
 TEXT = ValueType("a text", _read_text)
 DIRECTORY = ValueType("a path", _read_path, "DIR")
 FILE = ValueType("a path", _read_path, "FILE")
+JOURNAL = ValueType("NAME:LOCATION, such as sqlite:/var/lib/forewarn or memory:", _read_journal, "NAME:LOCATION")
 NUMBER = ValueType("a number, 0 or more", _number_from(0), "N")
 RATE = ValueType("a number above 0", _number_from(0, above=0), "R")
 INTEGER = ValueType("a whole number, 0 or more", _integer_from(0), "N")

@@ -147,3 +147,14 @@ class JournalType(Protocol):
         ``location`` is what follows the name and the colon in that setting, and ``directory`` the same read as a path
         that counts from the data directory. ``history`` is how long entries are kept. Nothing is opened yet.
         """
+
+
+def check_journal(name: str, journal: object) -> Journal:
+    """Refuse what cannot be a journal, before anything depends on it."""
+    needed = ("load", "append", "entries", "follow", "history", "close")
+    if missing := [each for each in needed if not callable(getattr(journal, each, None))]:
+        raise BadInput(
+            f"journal {name!r} made a {type(journal).__name__}, which lacks {', '.join(missing)}:"
+            " mend it, or name another"
+        )
+    return journal  # type: ignore[return-value]  # that is what was looked at

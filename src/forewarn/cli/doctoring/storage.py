@@ -7,33 +7,41 @@ from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+from forewarn import plugin_loader
 from forewarn.cli.doctoring.finding import DoctorReport
+from forewarn.config.settings import SQLITE, Settings
 
 _LEAST = 1 << 30
 _GIBIBYTE = 1 << 30
 _AHEAD = timedelta(minutes=1)
 
 
-def examine_storage(directory: Path, findings: DoctorReport) -> None:
+def examine_storage(settings: Settings, findings: DoctorReport) -> None:
     with findings.looking("data"):
-        _examine_directory(directory, findings)
+        _examine_directory("data", settings.data, findings)
     with findings.looking("journal"):
-        _examine_journal(directory, findings)
+        if settings.journal_name != SQLITE:
+            plugin_loader.load("forewarn.journals", settings.journal_name)
+            findings.unsure("journal", f"{settings.journal_name!r} is installed; only 'sqlite' can be looked into")
+            return
+        if settings.journal_directory != settings.data:
+            _examine_directory("journal", settings.journal_directory, findings)
+        _examine_journal(settings.journal_directory, findings)
 
 
-def _examine_directory(directory: Path, findings: DoctorReport) -> None:
+def _examine_directory(setting: str, directory: Path, findings: DoctorReport) -> None:
     there = next(each for each in (directory.absolute(), *directory.absolute().parents) if each.exists())
     if not there.is_dir():
-        findings.wrong("data", f"{there} is no directory; set data to one")
+        findings.wrong(setting, f"{there} is no directory; set {setting} to one")
         return
     if os.name == "posix" and os.statvfs(there).f_flag & os.ST_RDONLY:
         findings.wrong(
-            "data", f"the file system of {there} is read-only; mount it for writing, or set data elsewhere"
+            setting, f"the file system of {there} is read-only; mount it for writing, or set {setting} elsewhere"
         )
         return
     if not os.access(there, os.W_OK | os.X_OK):
         findings.wrong(
-            "data", f"this user may not write to {there}; run the service as its owner, or set data elsewhere"
+            setting, f"this user may not write to {there}; run the service as its owner, or set {setting} elsewhere"
         )
         return
     free = shutil.disk_usage(there).free
@@ -41,16 +49,16 @@ def _examine_directory(directory: Path, findings: DoctorReport) -> None:
     if free < _LEAST:
         is_sound = False
         findings.wrong(
-            "data",
+            setting,
             f"only {free / _GIBIBYTE:.1f} GiB are free where {there} is, and a full disk stops every change;"
-            " free some, or set data elsewhere",
+            f" free some, or set {setting} elsewhere",
         )
     if os.name == "posix" and there == directory.absolute() and stat.S_IMODE(there.stat().st_mode) & 0o077:
-        findings.unsure("data", f"others may look into {directory}, which holds secrets; chmod 700 it")
+        findings.unsure(setting, f"others may look into {directory}, which holds secrets; chmod 700 it")
         is_sound = False
     if is_sound:
         made = "" if there == directory.absolute() else ", made at the first start"
-        findings.ok("data", f"{directory}{made}; {free / _GIBIBYTE:.0f} GiB are free")
+        findings.ok(setting, f"{directory}{made}; {free / _GIBIBYTE:.0f} GiB are free")
 
 
 def _examine_journal(directory: Path, findings: DoctorReport) -> None:

@@ -1,9 +1,8 @@
 """Which VMs the network of this machine is for, whether or not a service runs."""
 
 from collections.abc import Callable
-from pathlib import Path
 
-from forewarn.config.settings import Settings
+from forewarn.config.settings import SQLITE, Settings
 from forewarn.core.errors import ForewarnError, Unavailable
 from forewarn.core.fleet import Fleet
 from forewarn.core.model import Vm
@@ -38,17 +37,20 @@ def recorded(settings: Settings, tell: Callable[[str], None]) -> tuple[tuple[Vm,
         wished = read_fleet_file(settings.fleet)
         vms, hosts = dict(wished.vms), dict(wished.hosts)
     try:
-        if fleet := _in_journal(settings.data):
+        if fleet := _in_journal(settings):
             vms, hosts = vms | fleet.vms, hosts | fleet.hosts
     except (ForewarnError, OSError) as error:
         tell(f"VMs that were added at run time are not known: {error}")
     return tuple(vms.values()), tuple(hosts)
 
 
-def _in_journal(directory: Path) -> Fleet | None:
+def _in_journal(settings: Settings) -> Fleet | None:
     from forewarn.journal.sqlite import database
     from forewarn.journal.sqlite.recovery import recover
 
+    if settings.journal_name != SQLITE:
+        raise Unavailable(f"no service answers, and the journal {settings.journal_name!r} can be read by it alone")
+    directory = settings.journal_directory
     place = directory / database.NAME
     if not place.exists():
         return None
