@@ -1,8 +1,6 @@
 """The driver of the guide, killed at each of its steps: no order is given twice, and the outcome is never wrong."""
 
-import importlib.util
 import os
-import sys
 from collections.abc import Iterator
 from multiprocessing import get_context
 from pathlib import Path
@@ -13,23 +11,13 @@ import pytest
 
 from forewarn.plugins.drivers import Impact, ImpactDone, ImpactNotBegun, ImpactUnknown, SystemClock
 from forewarn.testing.driver_contract import DriverTrial
-from tests.docs.session import read
-
-GUIDE = Path(__file__).parents[2] / "docs/how-to/write-a-driver.md"
+from tests.plugins.guides import printed_module
 
 
 @pytest.fixture
 def switch(tmp_path: Path) -> Iterator[ModuleType]:
-    """The module that the guide prints."""
-    path = tmp_path / "switch.py"
-    path.write_text(read(GUIDE.read_text(encoding="utf-8")).files["switch.py"], encoding="utf-8")
-    spec = importlib.util.spec_from_file_location("switch", path)
-    assert spec
-    assert spec.loader
-    module = sys.modules["switch"] = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    yield module
-    del sys.modules["switch"]
+    with printed_module("write-a-driver.md", "switch", tmp_path) as module:
+        yield module
 
 
 class Sample(DriverTrial):

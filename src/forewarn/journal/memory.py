@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 from datetime import timedelta
 from itertools import islice
 from pathlib import Path
+from threading import Lock
 
 from forewarn.core.errors import BadInput
 from forewarn.core.facts import Entry
@@ -21,6 +22,7 @@ class MemoryJournal:
     def __init__(self) -> None:
         self._entries: list[Entry] = []
         self._index: dict[str, list[int]] = {}
+        self._adding = Lock()
         self._notifier = AppendNotifier(interval=60.0)
         self._is_open = False
 
@@ -43,10 +45,12 @@ class MemoryJournal:
         check_revisions(expected_revision, entries)
         if expected_revision != len(self._entries):
             raise StaleWriter
-        self._entries.extend(entries)
-        for entry in entries:
-            for subject in subjects_of(entry):
-                self._index.setdefault(subject, []).append(entry.revision)
+        batch = list(entries)
+        with self._adding:
+            self._entries.extend(batch)
+            for entry in batch:
+                for subject in subjects_of(entry):
+                    self._index.setdefault(subject, []).append(entry.revision)
         self._notifier.notify()
 
     def entries(self, after: int = 0, limit: int | None = None) -> Iterator[Entry]:
@@ -65,7 +69,8 @@ class MemoryJournal:
         before: int | None = None,
         from_oldest: bool = False,
     ) -> list[Entry]:
-        revisions = self._index.get(subject, [])
+        with self._adding:  # whoever has read an entry finds it here
+            revisions = list(self._index.get(subject, []))
         begin = bisect_right(revisions, after)
         end = len(revisions) if before is None else bisect_left(revisions, before)
         if limit is not None:
