@@ -26,7 +26,7 @@ from forewarn.journal.sqlite.history import HistoryReader
 from forewarn.journal.sqlite.index import END, RevisionRange
 from forewarn.journal.sqlite.recovery import recover
 from forewarn.journal.sqlite.restore import finish as finish_restore
-from forewarn.journal.sqlite.snapshot_runner import SnapshotRunner
+from forewarn.journal.sqlite.snapshot_process import SnapshotRunner
 
 DEFAULT_HISTORY = timedelta(days=400)
 _POLL_INTERVAL = 0.5

@@ -1,4 +1,4 @@
-"""The process beside the server that takes snapshots.
+"""The process beside the server that takes snapshots, and what runs it there.
 
     python -m forewarn.journal.sqlite.snapshot_process DIRECTORY KEEP [NOW]
 
@@ -10,11 +10,13 @@ in its one line of output; the server deletes it.
 
 import os
 import sqlite3
+import subprocess
 import sys
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from itertools import islice, takewhile
 from pathlib import Path
+from threading import Lock as Mutex
 
 import msgspec
 
@@ -22,7 +24,7 @@ from forewarn.core.errors import ForewarnError
 from forewarn.core.facts import FORMAT, Entry
 from forewarn.files import FileLock
 from forewarn.journal.codec import unpack
-from forewarn.journal.port import DamagedJournal
+from forewarn.journal.port import DamagedJournal, JournalFailed
 from forewarn.journal.sqlite import database, index, snapshot_files
 from forewarn.journal.sqlite.errors import translate_errors
 from forewarn.journal.sqlite.recovery import check_belongs, recover
@@ -146,6 +148,42 @@ def _release(
         released = waiting[-1].revision
         index.remove(history_index, waiting, released)
     return released
+
+
+class SnapshotRunner:
+    """Runs the process, one at a time, and remembers what it allowed to be deleted."""
+
+    def __init__(self, directory: Path, history: timedelta) -> None:
+        self.released = 0
+        """Entries up to this revision may be deleted."""
+        self._directory = directory
+        self.history = history
+        """How long entries are kept."""
+        self._process: subprocess.Popen[bytes] | None = None
+        self._mutex = Mutex()
+
+    def run(self, *, release: bool = True, now: datetime | None = None) -> None:
+        """Fold, and return when it is done; raise JournalFailed where a step of it failed."""
+        command = [sys.executable, "-P", "-m", "forewarn.journal.sqlite.snapshot_process"]
+        command += [str(self._directory), str(self.history.total_seconds()) if release else KEEP_ALL]
+        command += [now.isoformat()] if now else []
+        with self._mutex:
+            try:
+                self._process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)  # noqa: S603 - ourselves
+            except OSError as error:
+                raise JournalFailed(f"{self._directory} gets no snapshot now: {error.strerror}") from error
+            with self._process as process:
+                answer, complaint = process.communicate()
+            self._process = None
+        if process.returncode:
+            reason = complaint.decode(errors="replace").strip().rpartition("\n")[2] or "it was ended"
+            raise JournalFailed(f"the process that takes snapshots of {self._directory} failed: {reason}")
+        self.released = msgspec.json.decode(answer, type=SnapshotResult).released
+
+    def stop(self) -> None:
+        """End the process if it is running; what it had not finished counts for nothing."""
+        if process := self._process:
+            process.kill()
 
 
 def main() -> int:
