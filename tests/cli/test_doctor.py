@@ -322,11 +322,11 @@ def test_a_journal_elsewhere_is_looked_at_there(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("journal", "state", "said"),
     [
-        ("memory:", FindingState.UNSURE, "'memory' is installed; only 'sqlite' can be looked into"),
+        ("memory:", FindingState.UNSURE, "'memory' is installed, but not checked: only 'sqlite' can be"),
         ("sqlit:", FindingState.WRONG, "did you mean 'sqlite'?"),
     ],
 )
-def test_a_journal_without_files_is_not_looked_into(
+def test_a_journal_without_files_is_not_checked(
     tmp_path: Path, journal: str, state: FindingState, said: str
 ) -> None:
     """One that is not installed is wrong."""

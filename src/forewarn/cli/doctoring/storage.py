@@ -22,7 +22,7 @@ def examine_storage(settings: Settings, findings: DoctorReport) -> None:
     with findings.looking("journal"):
         if settings.journal_name != SQLITE:
             plugin_loader.load("forewarn.journals", settings.journal_name)
-            findings.unsure("journal", f"{settings.journal_name!r} is installed; only 'sqlite' can be looked into")
+            findings.unsure("journal", f"{settings.journal_name!r} is installed, but not checked: only 'sqlite' can be")
             return
         if settings.journal_directory != settings.data:
             _examine_directory("journal", settings.journal_directory, findings)
