@@ -11,8 +11,9 @@ from forewarn.audit import timeline
 from forewarn.audit.timeline import Timeline
 from forewarn.control.bodies import TermsBody, VmOperationBody
 from forewarn.control.client import ControlClient
+from forewarn.core import lifecycle
 from forewarn.core.commands import Approve, ImpactResult, Postponement, ReportImpact
-from forewarn.core.facts import Announced, Entry, EventChanged
+from forewarn.core.facts import Announced, Entry, EventChanged, Started
 from forewarn.core.model import (
     NODE,
     ApprovalRule,
@@ -224,15 +225,17 @@ def test_every_fact_of_an_events_life_is_a_step_of_its_story(kind: type[EventCha
     now = datetime(2026, 1, 1, tzinfo=UTC)
     known: dict[str, Any] = {"event": EVENT.id, "at": now, "not_before": now, "by": NODE, "seconds": 1}
     fields = {field.name: known.get(field.name, "") for field in msgspec.structs.fields(kind) if field.required}
+    is_of_started = lifecycle.allows(EventStatus.STARTED, kind)
+    before = (Announced(EVENT), *((Started(EVENT.id, now, "due"),) if is_of_started else ()))
     entries = [
-        Entry(1, now, "command", NODE, (Announced(EVENT),)),
+        Entry(1, now, "command", NODE, before),
         Entry(2, now, "command", NODE, (kind(**fields),)),
     ]
 
     told = timeline.build_timeline(EVENT.id, entries)
 
     assert told is not None
-    assert len(told.steps) == 2
+    assert len(told.steps) == len(before) + 1
 
 
 def test_a_story_tells_how_far_the_impact_is(harness: ApiHarness, client: ControlClient) -> None:

@@ -1,11 +1,29 @@
 """One event's life: what each fact makes of it, and which steps are refused."""
 
+import re
+from typing import get_args
+
 import pytest
+from msgspec.structs import replace
 
 from forewarn.core import lifecycle
-from forewarn.core.errors import Refused
-from forewarn.core.facts import Attempted, Canceled, Completed, Failed, Started
-from forewarn.core.model import Event, EventSource, EventStatus, EventType
+from forewarn.core.errors import IllegalTransition, Refused
+from forewarn.core.facts import (
+    Announced,
+    Approved,
+    Attempted,
+    BroughtForward,
+    Canceled,
+    Completed,
+    EventChanged,
+    EventFact,
+    Failed,
+    Postponed,
+    Started,
+    StartedAtOnce,
+    Waiting,
+)
+from forewarn.core.model import NODE, Event, EventSource, EventStatus, EventType
 from tests.core.harness import NOON
 
 SCHEDULED = Event(
@@ -22,35 +40,98 @@ SCHEDULED = Event(
 
 
 def started() -> Event:
-    event = lifecycle.after(SCHEDULED, Started("e", NOON, "due"))
-    assert event is not None
-    return event
+    return lifecycle.after(SCHEDULED, Started("e", NOON, "due"))
 
 
 def test_a_start_ends_the_waiting() -> None:
     """A Started event waits for nobody."""
     waiting = lifecycle.after(SCHEDULED, lifecycle.wait(SCHEDULED, NOON, behind=SCHEDULED))
-    assert waiting is not None
     event = lifecycle.after(waiting, Started("e", NOON, "due"))
 
-    assert event is not None
     assert (event.status, event.started_at, event.waits_for) == (EventStatus.STARTED, NOON, "")
 
 
 def test_every_attempt_is_counted() -> None:
     """After a crash the record tells whether the driver may have been called."""
     event = lifecycle.after(started(), Attempted("e", NOON))
-    assert event is not None
     again = lifecycle.after(event, Attempted("e", NOON))
 
-    assert again is not None
     assert again.attempts == 2
 
 
-@pytest.mark.parametrize("end", [Completed("e", NOON), Failed("e", NOON, "why"), Canceled("e", NOON, "why")])
-def test_what_has_ended_leaves_the_fleet(end: Completed | Failed | Canceled) -> None:
-    """The three ends of an event are read in the journal."""
-    assert lifecycle.after(started(), end) is None
+CHANGES: tuple[EventChanged, ...] = (
+    Approved("e", NOON, NODE),
+    Waiting("e", NOON, "f"),
+    Postponed("e", NOON, NODE, 60, NOON),
+    BroughtForward("e", NOON, NOON),
+    Started("e", NOON, "due"),
+    Attempted("e", NOON),
+    Completed("e", NOON),
+    Failed("e", NOON, "why"),
+    Canceled("e", NOON, "why"),
+)
+
+
+def drawn() -> set[tuple[str, str, str]]:
+    """Read the arrows off the drawing: from which status, by which fact, to which status."""
+    lines = (lifecycle.__doc__ or "").splitlines()
+    arrows = set()
+    for number, line in enumerate(lines):
+        words = re.split(r" --(?=[A-Z])|\+--(?=[A-Z])|--> ", line)
+        if "-->" not in line:
+            continue
+        if not words[0].strip(" |"):  # a branch: what it comes from stands above the +
+            column = line.index("+")
+            above = next(each for each in reversed(lines[:number]) if each[column] not in "|+")
+            words[0] = next(word[0] for word in re.finditer(r"\w+", above) if word.start() <= column < word.end())
+        for before, names, after in zip(words[::2], words[1::2], words[2::2], strict=False):
+            arrows |= {(before.strip(), name, after.strip()) for name in names.split(" | ")}
+    return arrows
+
+
+def test_the_drawing_shows_the_table() -> None:
+    """The docstring draws all legal transitions, and no other."""
+    table = {
+        ((before or "new").lower(), fact.__name__, after) for (before, fact), after in lifecycle.TRANSITIONS.items()
+    }
+
+    assert {(before.lower(), name, after.lower()) for before, name, after in drawn()} == table
+
+
+def test_every_fact_about_an_event_has_a_row() -> None:
+    """A new kind of fact is not forgotten in the table."""
+    assert {fact for _, fact in lifecycle.TRANSITIONS} == set(get_args(EventFact))
+
+
+@pytest.mark.parametrize("fact", CHANGES, ids=lambda fact: type(fact).__name__)
+@pytest.mark.parametrize("status", EventStatus)
+def test_a_step_is_taken_as_the_table_says_or_raises(status: EventStatus, fact: EventChanged) -> None:
+    """A step that the table does not have is an error, whatever recorded it."""
+    event = replace(SCHEDULED, status=status)
+
+    if (status, type(fact)) in lifecycle.TRANSITIONS:
+        assert lifecycle.after(event, fact).status is lifecycle.TRANSITIONS[status, type(fact)]
+    else:
+        with pytest.raises(IllegalTransition, match=f"event e is {status}; the fact {type(fact).__name__} cannot"):
+            lifecycle.after(event, fact)
+
+
+def test_an_event_begins_with_the_status_of_the_fact_that_begins_it() -> None:
+    """What is announced is Scheduled; what needs no notice is Started."""
+    assert lifecycle.begin(Announced(SCHEDULED)) is SCHEDULED
+    assert lifecycle.begin(lifecycle.start_at_once(SCHEDULED, NOON)).status is EventStatus.STARTED
+    with pytest.raises(IllegalTransition):
+        lifecycle.begin(StartedAtOnce(SCHEDULED))
+
+
+def test_three_statuses_end_an_event() -> None:
+    """The ends are the statuses from which no arrow leads."""
+    assert set(lifecycle.ENDS) == {EventStatus.COMPLETED, EventStatus.FAILED, EventStatus.CANCELED}
+
+
+def test_waiting_approvals_and_attempts_are_not_visible() -> None:
+    """All other facts about an event raise the incarnation."""
+    assert set(lifecycle.VISIBLE) == set(get_args(EventFact)) - {Approved, Waiting, Attempted}
 
 
 def test_only_what_has_started_is_attempted() -> None:

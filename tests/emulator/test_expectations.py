@@ -15,19 +15,19 @@ NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 MINUTE = timedelta(minutes=1)
 
 
-def life(**known: object) -> EventLife:
+def life(status: EventStatus = EventStatus.SCHEDULED, **known: object) -> EventLife:
     event = Event(
         id="0" * 32,
         type=EventType.REBOOT,
         source=EventSource.USER,
         group="web",
         resources=("web-0",),
-        status=EventStatus.SCHEDULED,
+        status=status,
         not_before=NOON + 15 * MINUTE,
         announced_at=NOON,
         operation="vm restart",
     )
-    return EventLife(event, **{"status": EventStatus.SCHEDULED, **known})  # type: ignore[arg-type]
+    return EventLife(event, **known)  # type: ignore[arg-type]
 
 
 APPROVED = life(approved={"web-1": NOON + 2 * MINUTE, "web-0": NOON + 3 * MINUTE})

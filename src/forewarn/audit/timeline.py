@@ -13,7 +13,6 @@ from msgspec.structs import asdict
 from forewarn.config.durations import show_duration
 from forewarn.core import lifecycle
 from forewarn.core.facts import (
-    Announced,
     Approved,
     Attempted,
     BroughtForward,
@@ -31,13 +30,6 @@ from forewarn.core.facts import (
 )
 from forewarn.core.model import Event, EventStatus
 from forewarn.wire.azure_names import SOURCES, STATUSES, TYPES, show_id
-
-_ENDS = {
-    Completed: EventStatus.COMPLETED,
-    Failed: EventStatus.FAILED,
-    Canceled: EventStatus.CANCELED,
-}
-
 
 _FETCHED = "fetched"
 
@@ -85,42 +77,27 @@ class Timeline(EventView, frozen=True, kw_only=True):
     """How far the impact is, in the driver's words, while it is under way."""
 
 
-class EventOutcome(msgspec.Struct, frozen=True):
-    """An event as its entries leave it; finished ones included."""
-
-    event: Event
-    status: EventStatus
-
-
-def read_outcome(id: str, entries: Iterable[Entry]) -> EventOutcome | None:
+def read_event(id: str, entries: Iterable[Entry]) -> Event | None:
     """Return what became of an event; None when the journal no longer holds its announcement."""
-    event, status = None, EventStatus.SCHEDULED
+    event: Event | None = None
     for entry in entries:
         for fact in entry.facts:
-            match fact:
-                case Announced(event=born) | StartedAtOnce(event=born) if born.id == id:
-                    event, status = born, born.status
-                case Started() | Waiting() | Approved() | Postponed() | BroughtForward() | Attempted() if (
-                    event and fact.event == id
-                ):
-                    event = lifecycle.after(event, fact) or event
-                    status = event.status
-                case Completed() | Failed() | Canceled() if fact.event == id:
-                    status = _ENDS[type(fact)]
-    return EventOutcome(event, status) if event else None
+            if isinstance(fact, EventCreated) and fact.event.id == id:
+                event = lifecycle.begin(fact)
+            elif isinstance(fact, EventChanged) and fact.event == id and event:
+                event = lifecycle.after(event, fact)
+    return event
 
 
 def build_timeline(id: str, entries: Iterable[Entry]) -> Timeline | None:
     """Tell the story of an event; None when the journal no longer holds its announcement."""
     entries = list(entries)
-    told = read_outcome(id, entries)
-    if told is None:
+    event = read_event(id, entries)
+    if event is None:
         return None
-    event = told.event
     steps = _ordered(_steps(id, entries))
-    view = view_event(event, told.status)
     return Timeline(
-        **asdict(view),
+        **asdict(view_event(event)),
         source=SOURCES[event.source],
         group=event.group,
         operation=event.operation,
@@ -201,24 +178,23 @@ def _step(fact: EventChanged, attempts: int) -> TimelineStep:
             )
         case BroughtForward(at=at, not_before=not_before):
             return TimelineStep(at=at, what="advanced", detail=f"now not before {_shown(not_before)}")
-        case Started(at=at, because=because):
-            return TimelineStep(at=at, what=STATUSES[EventStatus.STARTED], detail=because)
         case Attempted(at=at):
             again = f", attempt {attempts}" if attempts > 1 else ""
             return TimelineStep(at=at, what="attempted", detail=f"the driver was called{again}")
-        case Completed(at=at, detail=detail):
-            return TimelineStep(at=at, what=STATUSES[EventStatus.COMPLETED], detail=detail)
-        case Failed(at=at, reason=reason):
-            return TimelineStep(at=at, what=STATUSES[EventStatus.FAILED], detail=reason)
-        case Canceled(at=at, because=because):
-            return TimelineStep(at=at, what=STATUSES[EventStatus.CANCELED], detail=because)
+        case (
+            Started(at=at, because=detail)
+            | Completed(at=at, detail=detail)
+            | Failed(at=at, reason=detail)
+            | Canceled(at=at, because=detail)
+        ):
+            return TimelineStep(at=at, what=STATUSES[lifecycle.LEADS_TO[type(fact)]], detail=detail)
 
 
 def _seconds(steps: tuple[TimelineStep, ...]) -> dict[str, float]:
     first: dict[str, datetime] = {}
     for step in steps:
         first.setdefault(step.what, step.at)
-    ended = next((first[STATUSES[end]] for end in _ENDS.values() if STATUSES[end] in first), None)
+    ended = next((first[STATUSES[end]] for end in lifecycle.ENDS if STATUSES[end] in first), None)
     announced, started = first[STATUSES[EventStatus.SCHEDULED]], first.get(STATUSES[EventStatus.STARTED])
     spans = {
         "until_fetched": (announced, first.get("fetched")),
@@ -234,7 +210,6 @@ def _seconds(steps: tuple[TimelineStep, ...]) -> dict[str, float]:
     }
 
 
-def view_event(event: Event, status: EventStatus | None = None) -> EventView:
-    status = status or event.status
-    not_before = event.not_before.replace(microsecond=0) if status is EventStatus.SCHEDULED else None
-    return EventView(show_id(event.id), TYPES[event.type], STATUSES[status], not_before, event.resources)
+def view_event(event: Event) -> EventView:
+    not_before = event.not_before.replace(microsecond=0) if event.status is EventStatus.SCHEDULED else None
+    return EventView(show_id(event.id), TYPES[event.type], STATUSES[event.status], not_before, event.resources)

@@ -235,16 +235,16 @@ def _last_request(group: Group | None, asked: Mark | None) -> dict[str, Any]:
 
 
 def view_announcement(
-    event: Event, status: EventStatus, fleet: Fleet, last_asked: LastAsked, earliest_start: datetime | None = None
+    event: Event, fleet: Fleet, last_asked: LastAsked, earliest_start: datetime | None = None
 ) -> AnnouncementView:
     return AnnouncementView(
-        event=view_event(event, status),
+        event=view_event(event),
         group=event.group,
         without_notice=event.without_notice,
         reason=event.reason,
         waits_for=show_id(event.waits_for),
         waits_until=event.waits_until,
-        earliest_start=earliest_start if status is EventStatus.SCHEDULED else None,
+        earliest_start=earliest_start if event.status is EventStatus.SCHEDULED else None,
         **_last_request(fleet.groups.get(event.group), last_asked(event.group)),
     )
 

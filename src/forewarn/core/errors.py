@@ -46,6 +46,10 @@ class OutcomeUnknown(Unavailable):
     """It is not known whether this was recorded."""
 
 
+class IllegalTransition(ForewarnError):
+    """An event cannot take this step from where it stands."""
+
+
 def unknown(kind: str, name: str, known: "Iterable[str]") -> Unknown:
     """Say that ``name`` is not there, and name the nearest that is."""
     return Unknown(f"there is no {kind} {name!r}{nearest(name, known)}")

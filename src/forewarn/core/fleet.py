@@ -157,8 +157,8 @@ class Fleet:
     def evolve(self, fact: AnyFact) -> None:
         """Make the fleet what the fact made it."""
         match fact:
-            case Announced(event=event) | StartedAtOnce(event=event):
-                self._add_event(event)
+            case Announced() | StartedAtOnce():
+                self._add_event(lifecycle.begin(fact))
             case Fetched(fetches=fetches):
                 for fetch in fetches:
                     if fetch.event in self.events:
@@ -246,7 +246,7 @@ class Fleet:
         self.user_operations -= _is_user_operation(event)
         if isinstance(fact, lifecycle.VISIBLE):
             self.groups[event.group].incarnation += 1
-        if changed is not None:
+        if changed.status not in lifecycle.ENDS:
             self.user_operations += _is_user_operation(changed)
             self.events[event.id] = changed
             return

@@ -1,14 +1,15 @@
 """One event's life. Every change of an event's status is made in this file.
 
-      (announced)                        (no notice owed)
-           |                                    |
-           v                                    v
-       Scheduled --approved | due, its turn--> Started --done--> Completed
-           |                                    |
-           +--canceled--> Canceled              +--failed--> Failed
+    new --Announced--> Scheduled --Started--> Started --Completed--> Completed
+     |                    |                      |
+     |                    |                      +--Failed--> Failed
+     |                    |                      +--Attempted--> Started
+     |                    +--Canceled--> Canceled
+     |                    +--Approved | Waiting | Postponed | BroughtForward--> Scheduled
+     +--StartedAtOnce--> Started
 
-All arrows are one-way, and an event has one id for life. Scheduled and Started events live in the fleet;
-the other three are where an event leaves it, and can be read in the journal.
+The arrows are the facts in ``TRANSITIONS``; every other step raises. An event has one id for life. Scheduled and
+Started events live in the fleet; the other three are where an event leaves it, and can be read in the journal.
 """
 
 from datetime import timedelta
@@ -17,7 +18,7 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from forewarn.core.errors import Refused
+from forewarn.core.errors import IllegalTransition, Refused
 from forewarn.core.facts import (
     Announced,
     Approved,
@@ -27,6 +28,8 @@ from forewarn.core.facts import (
     ClockStepped,
     Completed,
     EventChanged,
+    EventCreated,
+    EventFact,
     Failed,
     Fetch,
     Postponed,
@@ -42,12 +45,57 @@ if TYPE_CHECKING:
 LONGEST_ABSENCE = timedelta(days=30)
 """A start later than this after the last fact is taken for a step of the clock."""
 
-VISIBLE = (Announced, StartedAtOnce, Postponed, BroughtForward, Started, Completed, Failed, Canceled)
+TRANSITIONS: dict[tuple[EventStatus | None, type[EventFact]], EventStatus] = {
+    (None, Announced): EventStatus.SCHEDULED,
+    (None, StartedAtOnce): EventStatus.STARTED,
+    (EventStatus.SCHEDULED, Approved): EventStatus.SCHEDULED,
+    (EventStatus.SCHEDULED, Waiting): EventStatus.SCHEDULED,
+    (EventStatus.SCHEDULED, Postponed): EventStatus.SCHEDULED,
+    (EventStatus.SCHEDULED, BroughtForward): EventStatus.SCHEDULED,
+    (EventStatus.SCHEDULED, Started): EventStatus.STARTED,
+    (EventStatus.SCHEDULED, Canceled): EventStatus.CANCELED,
+    (EventStatus.STARTED, Attempted): EventStatus.STARTED,
+    (EventStatus.STARTED, Completed): EventStatus.COMPLETED,
+    (EventStatus.STARTED, Failed): EventStatus.FAILED,
+}
+"""The status that a fact leads to, by the status before it; None before the event exists."""
+
+LEADS_TO = {fact: status for (before, fact), status in TRANSITIONS.items() if status is not before}
+"""The facts that change the status, and the status that each leads to."""
+
+ENDS = tuple(status for status in EventStatus if all(before is not status for before, _ in TRANSITIONS))
+"""The statuses with which an event leaves the fleet."""
+
+VISIBLE = (*LEADS_TO, Postponed, BroughtForward)
 """The facts that change what the newest api-version shows, and so raise the incarnation."""
 
 
-def after(event: Event, fact: EventChanged) -> Event | None:
-    """Return what ``fact`` made of the event; None when it left the fleet."""
+def allows(status: EventStatus | None, fact: type[EventFact]) -> bool:
+    """Tell whether an event of this status can take the step."""
+    return (status, fact) in TRANSITIONS
+
+
+def status_after(status: EventStatus | None, fact: EventFact) -> EventStatus:
+    """Return the status that a fact leads to; raise where the table has no such step."""
+    try:
+        return TRANSITIONS[status, type(fact)]
+    except KeyError:
+        id_ = fact.event.id if isinstance(fact, EventCreated) else fact.event
+        raise IllegalTransition(
+            f"event {id_} is {status or 'new'}; the fact {type(fact).__name__} cannot follow"
+        ) from None
+
+
+def begin(fact: EventCreated) -> Event:
+    """Return the event that a fact begins."""
+    if fact.event.status is not status_after(None, fact):
+        raise IllegalTransition(f"event {fact.event.id} cannot begin as {fact.event.status} by {type(fact).__name__}")
+    return fact.event
+
+
+def after(event: Event, fact: EventChanged) -> Event:
+    """Return what ``fact`` made of the event; its status is one of ``ENDS`` when it leaves the fleet."""
+    status = status_after(event.status, fact)
     match fact:
         case Approved(by=by) if by.kind is not CallerKind.VM:
             return replace(event, approved_by=by.name)
@@ -71,11 +119,11 @@ def after(event: Event, fact: EventChanged) -> Event | None:
         case BroughtForward(not_before=not_before):
             return replace(event, not_before=not_before)
         case Started(at=at):
-            return replace(event, status=EventStatus.STARTED, started_at=at, waits_for="", waits_until=None)
+            return replace(event, status=status, started_at=at, waits_for="", waits_until=None)
         case Attempted(at=at):
             return replace(event, attempted_at=at, attempts=event.attempts + 1)
         case Completed() | Failed() | Canceled():
-            return None
+            return replace(event, status=status)
 
 
 def event_of(fact: EventChanged) -> str:
@@ -108,7 +156,7 @@ def announce(event: Event) -> Announced:
 
 def start_at_once(event: Event, now: "datetime") -> StartedAtOnce:
     """Let the event be born Started."""
-    return StartedAtOnce(replace(event, status=EventStatus.STARTED, started_at=now))
+    return StartedAtOnce(replace(event, status=LEADS_TO[StartedAtOnce], started_at=now))
 
 
 def start(event: Event, now: "datetime", because: str) -> Started:
@@ -138,7 +186,7 @@ def stop_waiting(event: Event, now: "datetime") -> Waiting:
 
 def attempt(event: Event, now: "datetime") -> Attempted:
     """Note that the driver is about to be called."""
-    if event.status is not EventStatus.STARTED:
+    if not allows(event.status, Attempted):
         raise Refused(f"event {event.id} has not started")
     return Attempted(event.id, now)
 
@@ -155,6 +203,6 @@ def fail(event: Event, now: "datetime", reason: str) -> Failed:
 
 def cancel(event: Event, now: "datetime", because: str) -> Canceled:
     """Take a Scheduled event back."""
-    if event.status is not EventStatus.SCHEDULED:
+    if not allows(event.status, Canceled):
         raise Refused(f"event {event.id} has started and can no longer be canceled; wait until it ends")
     return Canceled(event.id, now, because)

@@ -11,12 +11,9 @@ from forewarn.core.facts import (
     Announced,
     AnyFact,
     Approved,
-    Canceled,
     ClockStepped,
-    Completed,
     EventChanged,
     EventCreated,
-    Failed,
     Fetched,
     NonEventFact,
     Started,
@@ -26,15 +23,12 @@ from forewarn.core.fleet import Fleet
 from forewarn.core.model import Event, EventStatus
 from forewarn.node.feed import Commit
 
-_ENDS = {Completed: EventStatus.COMPLETED, Failed: EventStatus.FAILED, Canceled: EventStatus.CANCELED}
-
 
 class EventLife(msgspec.Struct):
     """One event's life so far."""
 
     event: Event
-    """The event as it is, or as it last was."""
-    status: EventStatus
+    """The event as it is, or as it ended."""
     fetched: dict[str, datetime] = {}
     """The VMs that were shown it, and when first."""
     approved: dict[str, datetime] = {}
@@ -45,6 +39,10 @@ class EventLife(msgspec.Struct):
     @property
     def id(self) -> str:
         return self.event.id
+
+    @property
+    def status(self) -> EventStatus:
+        return self.event.status
 
     @property
     def is_over(self) -> bool:
@@ -74,10 +72,8 @@ class EventLog:
 
     def _note(self, fact: AnyFact) -> None:
         match fact:
-            case Announced(event=event):
-                self.lives[event.id] = EventLife(event, event.status)
-            case StartedAtOnce(event=event):
-                self.lives[event.id] = EventLife(event, event.status, started_at=event.started_at)
+            case Announced(event=event) | StartedAtOnce(event=event):
+                self.lives[event.id] = EventLife(lifecycle.begin(fact), started_at=event.started_at)
             case Fetched(fetches=fetches):
                 for fetch in fetches:
                     if life := self.lives.get(fetch.event):
@@ -90,11 +86,9 @@ class EventLog:
                 assert_never(fact)
 
     def _change(self, life: EventLife, fact: EventChanged) -> None:
-        after = lifecycle.after(life.event, fact)
-        if after is None:
-            life.status, life.ended_at = _ENDS[type(fact)], fact.at
-        else:
-            life.event, life.status = after, after.status
+        life.event = lifecycle.after(life.event, fact)
+        if life.status in lifecycle.ENDS:
+            life.ended_at = fact.at
         if isinstance(fact, Approved):
             life.approved.setdefault(fact.by.name, fact.at)
         elif isinstance(fact, Started):

@@ -9,7 +9,7 @@ from typing import Annotated
 from litestar import Router
 from litestar.params import FromPath, FromQuery, JSONBody, QueryParameter
 
-from forewarn.audit.timeline import EventOutcome, EventView, Timeline, view_event
+from forewarn.audit.timeline import EventView, Timeline, view_event
 from forewarn.control import views
 from forewarn.control.api.context import ContextDependency, PrincipalDependency
 from forewarn.control.api.idempotency import IdempotencyKey
@@ -54,13 +54,13 @@ async def list_events(
     wanted_type = None if type is None else known_word(read_type(type), EventType, "query.type")
     wanted_status = None if status is None else known_word(read_status(status), EventStatus, "query.status")
 
-    def fits(event: Event, its_status: EventStatus) -> bool:
+    def fits(event: Event) -> bool:
         return (
             principal.sees(event.group)
             and group in (None, event.group)
             and (vm is None or vm in event.resources)
             and wanted_type in (None, event.type)
-            and wanted_status in (None, its_status)
+            and wanted_status in (None, event.status)
         )
 
     def look(fleet: Fleet) -> ResultPage[EventView]:
@@ -70,14 +70,14 @@ async def list_events(
             known = fleet.events_of(principal.vm(fleet, vm).group)
         else:
             known = principal.known_events(fleet)
-        found = ((_key(event), event if fits(event, event.status) else None) for event in _after(known, begin))
+        found = ((_key(event), event if fits(event) else None) for event in _after(known, begin))
         return make_page(found, limit, view_event)
 
     told = await context.node.look(look)
     if not finished or cursor:
         return told
-    past: list[EventOutcome] = await context.record.finished(principal, finished, group or "")
-    ended = [view_event(each.event, each.status) for each in past if fits(each.event, each.status)]
+    past = await context.record.finished(principal, finished, group or "")
+    ended = [view_event(event) for event in past if fits(event)]
     return ResultPage((*ended, *told.items), told.next)
 
 

@@ -20,7 +20,6 @@ from enum import StrEnum
 from typing import assert_never
 
 import msgspec
-from msgspec.structs import replace
 
 from forewarn.core import lifecycle
 from forewarn.core.credentials import Subscription
@@ -34,6 +33,7 @@ from forewarn.core.facts import (
     Completed,
     Entry,
     EventChanged,
+    EventCreated,
     EventFact,
     Failed,
     Fetched,
@@ -43,17 +43,11 @@ from forewarn.core.facts import (
     Started,
     StartedAtOnce,
 )
-from forewarn.core.model import Event, EventStatus
+from forewarn.core.model import Event
 from forewarn.wire.azure_names import show_id
 from forewarn.wire.notification_json import make_notification_event
 
 CLOUD_EVENTS = "application/cloudevents+json; charset=utf-8"
-
-_ENDS = {
-    Completed: EventStatus.COMPLETED,
-    Failed: EventStatus.FAILED,
-    Canceled: EventStatus.CANCELED,
-}
 
 
 class NotificationType(StrEnum):
@@ -108,13 +102,10 @@ class Notification(msgspec.Struct, frozen=True):
 
 def event_after(event: Event | None, fact: EventFact) -> Event | None:
     """Return the event as the fact left it, with how it ended; None when it is not known."""
-    match fact:
-        case Announced(event=born) | StartedAtOnce(event=born):
-            return born
-        case Completed() | Failed() | Canceled():
-            return replace(event, status=_ENDS[type(fact)]) if event else None
-        case _:
-            return lifecycle.after(event, fact) if event else None
+    if isinstance(fact, EventCreated):
+        return lifecycle.begin(fact)
+    # An event that was taken from a later fleet has gone beyond the fact.
+    return lifecycle.after(event, fact) if event and lifecycle.allows(event.status, type(fact)) else event
 
 
 def event_id(fact: AnyFact) -> str:

@@ -6,12 +6,12 @@ from uuid import UUID
 
 from msgspec.structs import replace
 
-from forewarn.audit.timeline import EventOutcome, Timeline, build_timeline, read_outcome
-from forewarn.core import turns
+from forewarn.audit.timeline import Timeline, build_timeline, read_event
+from forewarn.core import lifecycle, turns
 from forewarn.core.access import Principal
 from forewarn.core.errors import BadInput, Unknown
 from forewarn.core.facts import Entry, EventCreated, EventEnded
-from forewarn.core.model import Event, EventStatus
+from forewarn.core.model import Event
 from forewarn.core.subjects import FINISHED
 from forewarn.journal.port import Journal
 from forewarn.node.node import Node
@@ -21,7 +21,6 @@ _PREFIX = re.compile(r"[0-9a-f-]{4,36}")
 _SEARCHED = 1_000
 """How many finished events a shortened id is looked for in."""
 MOST_FINISHED = 10_000
-_UNFINISHED = (EventStatus.SCHEDULED, EventStatus.STARTED)
 
 
 class EventArchive:
@@ -41,16 +40,14 @@ class EventArchive:
         start = turns.earliest_start(self._node.fleet, event, self._node.clock.now()) if event else None
         return replace(told, progress=self._node.progress.get(id_, ""), earliest_start=start)
 
-    async def finished(self, principal: Principal, limit: int, group: str = "") -> list[EventOutcome]:
+    async def finished(self, principal: Principal, limit: int, group: str = "") -> list[Event]:
         """Return the events that ended last, of one group or of all it may know of, the latest at the end."""
         groups = [group] if group else [] if principal.sees_all else sorted(principal.groups)
 
-        def outcomes() -> list[EventOutcome]:
+        def outcomes() -> list[Event]:
             ids = self._announced_in(groups, limit) if groups or not principal.sees_all else self._ended(limit)
-            told = (read_outcome(id_, self._journal.history(f"event:{id_}")) for id_ in ids)
-            ended = [
-                each for each in told if each and each.status not in _UNFINISHED and principal.sees(each.event.group)
-            ]
+            told = (read_event(id_, self._journal.history(f"event:{id_}")) for id_ in ids)
+            ended = [each for each in told if each and each.status in lifecycle.ENDS and principal.sees(each.group)]
             return ended[-limit:]
 
         return await self._node.read(outcomes)
@@ -70,7 +67,7 @@ class EventArchive:
                 ) from None
         known = await self._node.look(lambda fleet: list(principal.known_events(fleet)))
         past = await self.finished(principal, _SEARCHED)
-        ids = (event.id for event in (*known, *(told.event for told in past)))
+        ids = (event.id for event in (*known, *past))
         found = {id_ for id_ in ids if id_.startswith(text)}
         if len(found) > 1:
             shown = ", ".join(show_id(id_) for id_ in sorted(found)[:3])
@@ -87,8 +84,7 @@ class EventArchive:
             return id_
         event = await self._node.look(lambda fleet: fleet.events.get(id_))
         if event is None:
-            told = read_outcome(id_, await self._node.history(f"event:{id_}"))
-            event = told.event if told else None
+            event = read_event(id_, await self._node.history(f"event:{id_}"))
         if event is None or not principal.sees(event.group):
             raise _no_event(id_)
         return id_
@@ -105,7 +101,7 @@ class EventArchive:
             )
         )
         finished = await self.finished(principal, 1)
-        last = newest([*(told.event for told in finished), *([unfinished] if unfinished else [])])
+        last = newest([*finished, *([unfinished] if unfinished else [])])
         if last is None:
             raise Unknown("there has been no event yet")
         return last.id

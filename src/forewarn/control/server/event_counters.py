@@ -6,6 +6,7 @@ from typing import assert_never
 
 import msgspec
 
+from forewarn.core import lifecycle
 from forewarn.core.facts import (
     Announced,
     AnyFact,
@@ -31,7 +32,6 @@ from forewarn.node.feed import Commit
 from forewarn.node.histogram import Histogram
 
 _MINUTE = 60.0
-_ENDS = {Completed: EventStatus.COMPLETED, Failed: EventStatus.FAILED, Canceled: EventStatus.CANCELED}
 
 
 class _UnfinishedEvent(msgspec.Struct):
@@ -106,15 +106,17 @@ class EventCounters:
                     life.is_approved = True
                     self.until_approved.add((at - life.announced_at).total_seconds())
             case Started(because=because):
+                self._move(life, fact)
                 cause = "not_before" if because == DUE else "approved" if life.is_approved else "other"
                 self.started[cause] += 1
-                self.unfinished[life.type, life.status] -= 1
-                life.status = EventStatus.STARTED
-                self.unfinished[life.type, life.status] += 1
             case Completed() | Failed() | Canceled():
-                self.unfinished[life.type, life.status] -= 1
-                self.ended[life.type, _ENDS[type(fact)]] += 1
+                self._move(life, fact)
                 del self._lives[fact.event]
+
+    def _move(self, life: _UnfinishedEvent, fact: Started | EventEnded) -> None:
+        self.unfinished[life.type, life.status] -= 1
+        life.status = lifecycle.status_after(life.status, fact)
+        (self.ended if life.status in lifecycle.ENDS else self.unfinished)[life.type, life.status] += 1
 
 
 def _unfinished(event: Event) -> _UnfinishedEvent:

@@ -12,6 +12,7 @@ from prometheus_client.registry import Collector
 from forewarn import __version__
 from forewarn.control.notifications.delivery_status import DeliveryState, DeliveryStatus
 from forewarn.control.server.event_counters import EventCounters
+from forewarn.core.lifecycle import ENDS
 from forewarn.core.model import EventStatus, EventType, HostState
 from forewarn.node.histogram import Histogram
 from forewarn.node.node import Node
@@ -19,8 +20,7 @@ from forewarn.wire.azure_names import STATUSES, TYPES
 
 CAUSES = ("approved", "not_before", "at_once", "other")
 """What let an event start; ``not_before``: nobody approved it in time."""
-UNFINISHED = (EventStatus.SCHEDULED, EventStatus.STARTED)
-ENDED = (EventStatus.COMPLETED, EventStatus.CANCELED, EventStatus.FAILED)
+UNFINISHED = tuple(status for status in EventStatus if status not in ENDS)
 REFUSALS = (400, 403, 429, 500, 503)
 """The statuses that are told before the first of them was sent."""
 
@@ -105,9 +105,7 @@ class Metrics(Collector):
         )
         yield _counter("events_announced", "Events announced, or born Started.", announced, "type")
         yield _counter("events_started", "Events that started, by what let them.", started, "cause")
-        yield _counter(
-            "events_ended", "Events that ended.", _by_status(event_counters.ended, ENDED), "type", "status"
-        )
+        yield _counter("events_ended", "Events that ended.", _by_status(event_counters.ended, ENDS), "type", "status")
         yield _counter("approvals", "Approvals, by whether they count.", approvals, "counts")
         yield _counter("postponements", "Postponements.", _one(event_counters.postponements))
         yield _histogram(

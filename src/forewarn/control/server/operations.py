@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from forewarn.audit import timeline
 from forewarn.control import views
-from forewarn.core import hosts, turns
+from forewarn.core import hosts, lifecycle, turns
 from forewarn.core.commands import (
     Approve,
     CancelEvent,
@@ -33,7 +33,7 @@ from forewarn.core.facts import (
     Started,
 )
 from forewarn.core.fleet import Fleet
-from forewarn.core.model import Event, EventStatus
+from forewarn.core.model import Event
 from forewarn.node.node import Node
 from forewarn.wire.azure_names import show_command_id
 from forewarn.wire.facts import describe_held
@@ -76,7 +76,7 @@ class OperationViews:
 
     async def tell_present(self, entry: Entry) -> views.CommandResult:
         """Tell what a command made happen, and how its events stand now."""
-        ids = [*(outcome.event.id for outcome in _announced_outcomes(entry.facts)), *_named_in(entry)]
+        ids = [*(outcome.id for outcome in _announced_outcomes(entry.facts)), *_named_in(entry)]
         return self._told(entry, [await self._outcome(id_) for id_ in ids])
 
     def _completed(self, command: Command) -> Command:
@@ -94,8 +94,8 @@ class OperationViews:
             case _:
                 return command
 
-    def _told(self, entry: Entry, outcomes: Iterable[timeline.EventOutcome | None]) -> views.CommandResult:
-        announced = (self._announcement(each.event, each.status) for each in outcomes if each)
+    def _told(self, entry: Entry, events: Iterable[Event | None]) -> views.CommandResult:
+        announced = (self._announcement(event) for event in events if event)
         held = (each for fact in entry.facts if isinstance(fact, ChangesHeld) for each in fact.changes)
         return replace(
             views.view_changes(entry.facts),
@@ -104,18 +104,18 @@ class OperationViews:
             held=tuple(map(describe_held, held)),
         )
 
-    def _announcement(self, event: Event, status: EventStatus) -> views.AnnouncementView:
+    def _announcement(self, event: Event) -> views.AnnouncementView:
         start = turns.earliest_start(self._node.fleet, event, self._node.clock.now())
-        return views.view_announcement(event, status, self._node.fleet, self._last_asked, start)
+        return views.view_announcement(event, self._node.fleet, self._last_asked, start)
 
-    async def _outcome(self, id_: str, until: int | None = None) -> timeline.EventOutcome | None:
+    async def _outcome(self, id_: str, until: int | None = None) -> Event | None:
         """Return how an event stands, or stood at a revision; None where the journal no longer tells."""
         if until is None:
             event = await self._node.look(lambda fleet: fleet.events.get(id_))
             if event is not None:
-                return timeline.EventOutcome(event, event.status)
+                return event
         entries = await self._node.history(f"event:{id_}")
-        return timeline.read_outcome(id_, (entry for entry in entries if until is None or entry.revision <= until))
+        return timeline.read_event(id_, (entry for entry in entries if until is None or entry.revision <= until))
 
 
 def _named(command: Command, fleet: Fleet) -> tuple[str, ...]:
@@ -137,13 +137,13 @@ def _named_in(entry: Entry) -> list[str]:
     return list(dict.fromkeys([*(fact.event for fact in facts), *(entry.request.events if entry.request else ())]))
 
 
-def _announced_outcomes(facts: tuple[AnyFact, ...]) -> Iterator[timeline.EventOutcome]:
+def _announced_outcomes(facts: tuple[AnyFact, ...]) -> Iterator[Event]:
     """Yield the events that facts announce, as the last of the facts leaves them."""
-    started = {fact.event for fact in facts if isinstance(fact, Started)}
+    started = {fact.event: fact for fact in facts if isinstance(fact, Started)}
     for fact in facts:
         if isinstance(fact, EventCreated):
-            status = EventStatus.STARTED if fact.event.id in started else fact.event.status
-            yield timeline.EventOutcome(fact.event, status)
+            event, start = lifecycle.begin(fact), started.get(fact.event.id)
+            yield lifecycle.after(event, start) if start else event
 
 
 def _in_utc(when: datetime | None) -> datetime | None:
