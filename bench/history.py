@@ -22,7 +22,7 @@ from forewarn.core.access import Principal
 from forewarn.core.credentials import Role
 from forewarn.core.facts import Announced, AnyFact, Approved, Attempted, Completed, Entry, Started
 from forewarn.core.fleet import Fleet
-from forewarn.core.model import NODE, Caller, CallerKind, Event, EventSource, EventStatus, EventType
+from forewarn.core.model import NODE, Caller, CallerKind, Event, EventSource, EventStatus, EventType, Operation
 from forewarn.journal.codec import Row, pack
 from forewarn.journal.sqlite import database, index
 from forewarn.journal.sqlite.journal import SqliteJournal
@@ -133,7 +133,7 @@ def _patterns() -> list[bytes]:
         status=EventStatus.SCHEDULED,
         not_before=_DAWN,
         announced_at=_DAWN,
-        operation="vm freeze",
+        operation=Operation.VM_FREEZE,
         description="Host server is undergoing maintenance.",
         duration=5,
         host="<host>",

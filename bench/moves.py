@@ -21,7 +21,7 @@ from bench.rounds import alternate
 from bench.sites import HOSTS, settings
 from demo.site import Site
 from forewarn.clocks import SystemClock
-from forewarn.core.model import Event, EventSource, EventStatus, EventType, Host, Observation, Vm
+from forewarn.core.model import Event, EventSource, EventStatus, EventType, Host, Observation, Operation, Vm
 from forewarn.drivers.qemu.driver import QemuDriver
 from forewarn.node.driver import CandidateHost, Impact, ImpactDone, ImpactUnderway
 
@@ -119,7 +119,7 @@ def _impact(vm: str, here: str, there: str) -> Impact:
         status=EventStatus.STARTED,
         not_before=now,
         announced_at=now,
-        operation="vm redeploy",
+        operation=Operation.VM_REDEPLOY,
         host=here,
         duration=-1,
         attempted_at=now,

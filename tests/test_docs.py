@@ -118,13 +118,10 @@ def test_the_table_of_operations_is_that_of_the_rules() -> None:
     rules = notice.Rules()
     spelled = {900: "15 min", 600: "10 min", 30: "30 s", 0: "the group's `terminate_notice`"}
     expected = []
-    known = (("vm", notice.VM_ANNOUNCEMENTS), ("host", notice.HOST_ANNOUNCEMENTS))
-    for what, announcements in known:
-        for operation, told in announcements.items():
-            least = spelled[int(rules.minimum(told.type).total_seconds())]
-            least = "none" if f"{what} {operation}" == notice.HARDWARE_FAILURE else least
-            row = [TYPES[told.type], SOURCES[told.source], least, str(told.duration), told.description]
-            expected.append([f"`{what} {operation}`", *row])
+    for operation, told in notice.ANNOUNCEMENTS.items():
+        least = "none" if operation.is_failure else spelled[int(rules.minimum(told.type).total_seconds())]
+        row = [TYPES[told.type], SOURCES[told.source], least, str(told.duration), told.description]
+        expected.append([f"`{operation}`", *row])
 
     assert table_below(DOCS / "how-to" / "restart-and-maintain.md", "What each operation announces") == expected
 

@@ -23,6 +23,7 @@ from forewarn.core.model import (
     EventSource,
     EventStatus,
     EventType,
+    Operation,
 )
 from tests.harness import ApiHarness
 
@@ -36,7 +37,7 @@ EVENT = Event(
     status=EventStatus.SCHEDULED,
     not_before=datetime(2026, 1, 1, tzinfo=UTC),
     announced_at=datetime(2026, 1, 1, tzinfo=UTC),
-    operation="vm freeze",
+    operation=Operation.VM_FREEZE,
 )
 
 

@@ -23,7 +23,7 @@ from forewarn.core.facts import (
     StartedAtOnce,
     Waiting,
 )
-from forewarn.core.model import NODE, Event, EventSource, EventStatus, EventType
+from forewarn.core.model import NODE, Event, EventSource, EventStatus, EventType, Operation
 from tests.core.harness import NOON
 
 SCHEDULED = Event(
@@ -35,7 +35,7 @@ SCHEDULED = Event(
     status=EventStatus.SCHEDULED,
     not_before=NOON,
     announced_at=NOON,
-    operation="vm restart",
+    operation=Operation.VM_RESTART,
 )
 
 

@@ -1,6 +1,9 @@
 """The records themselves: what they derive from their fields."""
 
-from forewarn.core.model import NODE, Caller, CallerKind, Vm
+import msgspec
+import pytest
+
+from forewarn.core.model import NODE, Caller, CallerKind, Operation, OperationScope, StartCause, Vm
 from tests.core.harness import FleetHarness
 
 
@@ -29,3 +32,33 @@ def test_a_vm_that_is_gone_stays_in_resources_only() -> None:
 
     assert event.resources == ("web-0", "web-1")
     assert event.vms == ("web-1",)
+
+
+@pytest.mark.parametrize("operation", Operation)
+def test_an_operation_is_a_scope_and_a_verb(operation: Operation) -> None:
+    """Both are read from what is recorded."""
+    assert operation == f"{operation.scope} {operation.verb}"
+    assert Operation.of(operation.scope, operation.verb) is operation
+    assert operation.is_of_host is (operation.scope is OperationScope.HOST)
+
+
+def test_an_operation_of_another_release_is_kept() -> None:
+    """What is recorded does not keep a service from starting, and is written as it was read."""
+    read = msgspec.json.decode(b'"host polish"', type=Operation)
+
+    assert (read.scope, read.verb, read.is_failure) == (OperationScope.HOST, "polish", False)
+    assert msgspec.json.encode(read) == b'"host polish"'
+
+
+@pytest.mark.parametrize(
+    ("sentence", "cause"),
+    [
+        *((str(each), each) for each in StartCause),
+        ("approved by web-0, web-1", StartCause.APPROVED),
+        ("approved automatically by the group's policy", StartCause.APPROVED_AUTOMATICALLY),
+        ("the moon is full", StartCause.OTHER),
+    ],
+)
+def test_a_recorded_sentence_tells_the_cause(sentence: str, cause: StartCause) -> None:
+    """Metrics and rules compare causes, not sentences."""
+    assert StartCause(sentence) is cause

@@ -7,11 +7,10 @@ import pytest
 
 from forewarn.core.commands import HostOperation, VmOperation
 from forewarn.core.errors import Refused
-from forewarn.core.model import EventType
+from forewarn.core.model import EventType, Operation, OperationScope
 from forewarn.core.notice import (
-    HOST_ANNOUNCEMENTS,
+    ANNOUNCEMENTS,
     LIVE_MIGRATION,
-    VM_ANNOUNCEMENTS,
     Announcement,
     Rules,
     check_line,
@@ -22,27 +21,30 @@ from tests.core.harness import NOON
 BY_USER = "Virtual machine is going to be {} as requested by authorized user."
 MAINTENANCE = "Host server is undergoing maintenance."
 MIGRATION = "Virtual machine is being paused because of a memory-preserving Live Migration operation."
-VM, HOST = VmOperation, HostOperation
+FAILURE = "Virtual machine has encountered a failure."
 
 TABLE = [
-    (VM_ANNOUNCEMENTS[VM.RESTART], "reboot", "user", 900, -1, BY_USER.format("restarted")),
-    (VM_ANNOUNCEMENTS[VM.REDEPLOY], "redeploy", "user", 600, -1, BY_USER.format("redeployed")),
-    (VM_ANNOUNCEMENTS[VM.FREEZE], "freeze", "platform", 900, 5, MAINTENANCE),
-    (VM_ANNOUNCEMENTS[VM.EVICT], "preempt", "platform", 30, -1, ""),
-    (VM_ANNOUNCEMENTS[VM.DELETE], "terminate", "user", 420, -1, ""),
-    (HOST_ANNOUNCEMENTS[HOST.FREEZE], "freeze", "platform", 900, 5, MAINTENANCE),
-    (HOST_ANNOUNCEMENTS[HOST.REBOOT], "reboot", "platform", 900, -1, MAINTENANCE),
-    (HOST_ANNOUNCEMENTS[HOST.REDEPLOY], "redeploy", "platform", 600, -1, MIGRATION),
+    (ANNOUNCEMENTS[Operation.VM_RESTART], "reboot", "user", 900, -1, BY_USER.format("restarted")),
+    (ANNOUNCEMENTS[Operation.VM_REDEPLOY], "redeploy", "user", 600, -1, BY_USER.format("redeployed")),
+    (ANNOUNCEMENTS[Operation.VM_FREEZE], "freeze", "platform", 900, 5, MAINTENANCE),
+    (ANNOUNCEMENTS[Operation.VM_EVICT], "preempt", "platform", 30, -1, ""),
+    (ANNOUNCEMENTS[Operation.VM_DELETE], "terminate", "user", 420, -1, ""),
+    (ANNOUNCEMENTS[Operation.HOST_FREEZE], "freeze", "platform", 900, 5, MAINTENANCE),
+    (ANNOUNCEMENTS[Operation.HOST_REBOOT], "reboot", "platform", 900, -1, MAINTENANCE),
+    (ANNOUNCEMENTS[Operation.HOST_REDEPLOY], "redeploy", "platform", 600, -1, MIGRATION),
     (LIVE_MIGRATION, "freeze", "platform", 900, 5, MIGRATION),
     (
-        HOST_ANNOUNCEMENTS[HOST.DEGRADE],
+        ANNOUNCEMENTS[Operation.HOST_DEGRADE],
         "redeploy",
         "platform",
         600,
         -1,
         "Host server is undergoing an emergency repair.",
     ),
-    (HOST_ANNOUNCEMENTS[HOST.FAIL], "redeploy", "platform", 600, -1, "Virtual machine has encountered a failure."),
+    (ANNOUNCEMENTS[Operation.HOST_FAIL], "redeploy", "platform", 600, -1, FAILURE),
+    (ANNOUNCEMENTS[Operation.VM_FAIL], "redeploy", "platform", 600, -1, FAILURE),
+    (ANNOUNCEMENTS[Operation.VM_MOVE], "redeploy", "platform", 600, -1, MIGRATION),
+    (ANNOUNCEMENTS[Operation.HOST_DRAIN], "redeploy", "platform", 600, -1, MIGRATION),
 ]
 
 
@@ -78,3 +80,12 @@ def test_a_line_is_one_line(text: str) -> None:
     """Control characters and long texts are refused."""
     with pytest.raises(Refused, match="a description is one line"):
         check_line("a description", text)
+
+
+def test_every_operation_announces_something() -> None:
+    """What a command or a driver can ask for has its row, and no row is of anything else."""
+    asked = {Operation.of(OperationScope.VM, each) for each in VmOperation}
+    asked |= {Operation.of(OperationScope.HOST, each) for each in HostOperation}
+
+    assert set(ANNOUNCEMENTS) == set(Operation)
+    assert asked < set(Operation)

@@ -5,7 +5,18 @@ from hypothesis import strategies as st
 
 from forewarn.core.facts import FleetChanged, HostCordonSet, HostStateSet, StartedAtOnce, VmDeallocated
 from forewarn.core.fleet import EPOCH, Fleet
-from forewarn.core.model import Event, EventSource, EventStatus, EventType, GroupKind, GroupTerms, Host, HostState, Vm
+from forewarn.core.model import (
+    Event,
+    EventSource,
+    EventStatus,
+    EventType,
+    GroupKind,
+    GroupTerms,
+    Host,
+    HostState,
+    Operation,
+    Vm,
+)
 from forewarn.core.placement import Capacity, DrainPlan, HostCapacity, VmDemand, plan_drain
 
 GIB = 1024**3
@@ -106,7 +117,7 @@ def test_what_other_moves_will_bring_counts() -> None:
         EventStatus.STARTED,
         EPOCH,
         EPOCH,
-        "vm move",
+        Operation.VM_MOVE,
         target="h3",
     )
     fleet.evolve(StartedAtOnce(event))

@@ -5,7 +5,7 @@ from datetime import timedelta
 import pytest
 from msgspec.structs import replace
 
-from forewarn.core.model import Event, EventSource, EventStatus, EventType
+from forewarn.core.model import Event, EventSource, EventStatus, EventType, Operation
 from forewarn.core.turns import _Ahead, _order, takes_turns
 from tests.core.harness import NOON
 
@@ -18,7 +18,7 @@ FREEZE = Event(
     status=EventStatus.SCHEDULED,
     not_before=NOON,
     announced_at=NOON,
-    operation="host freeze",
+    operation=Operation.HOST_FREEZE,
 )
 OTHER = replace(FREEZE, id="other", resources=("web-1",))
 
@@ -34,7 +34,7 @@ OTHER = replace(FREEZE, id="other", resources=("web-1",))
         (FREEZE, replace(OTHER, resources=("web-0", "web-1")), False),
         (FREEZE, replace(OTHER, update_domain=1, source=EventSource.USER), True),
         (FREEZE, replace(OTHER, update_domain=1, type=EventType.PREEMPT), True),
-        (FREEZE, replace(OTHER, update_domain=1, operation="host degrade", type=EventType.REDEPLOY), False),
+        (FREEZE, replace(OTHER, update_domain=1, operation=Operation.HOST_DEGRADE, type=EventType.REDEPLOY), False),
         (FREEZE, replace(OTHER, resources=("web-0", "web-1"), gone=("web-0",)), True),
     ],
 )
@@ -47,7 +47,7 @@ def test_who_may_run_together(one: Event, other: Event, *, together: bool) -> No
         assert (ahead.blocker_of(second) is None) is together
 
 
-@pytest.mark.parametrize("operation", ["host fail", "vm fail"])
+@pytest.mark.parametrize("operation", [Operation.HOST_FAIL, Operation.VM_FAIL])
 def test_a_failure_waits_for_nobody_and_maintenance_waits_for_it(operation: str) -> None:
     """Else maintenance would take down a second domain while the first is down; within one it may go on."""
     failure = replace(OTHER, update_domain=1, operation=operation, type=EventType.REDEPLOY)
@@ -69,7 +69,7 @@ def test_what_starts_first() -> None:
     """Preempt starts before Terminate, Terminate before user operations, those before platform maintenance."""
     later = NOON + timedelta(hours=1)
     maintenance = FREEZE
-    restart = replace(FREEZE, type=EventType.REBOOT, source=EventSource.USER, operation="vm restart")
+    restart = replace(FREEZE, type=EventType.REBOOT, source=EventSource.USER, operation=Operation.VM_RESTART)
     terminate = replace(restart, type=EventType.TERMINATE, not_before=later)
     preempt = replace(FREEZE, type=EventType.PREEMPT, not_before=later)
 

@@ -10,8 +10,7 @@ from hypothesis.stateful import rule
 from forewarn.clocks import ManualClock
 from forewarn.core.commands import ChangeFleet, Command, RecordClockStep
 from forewarn.core.facts import Announced, AnyFact, BroughtForward, ClockStepped, Entry, Postponed, Started
-from forewarn.core.model import NODE, Event, EventStatus
-from forewarn.core.turns import DUE
+from forewarn.core.model import NODE, Event, EventStatus, StartCause
 from forewarn.node.timekeeper import Timekeeper
 from tests.core import invariants_of_facts, invariants_of_steps
 from tests.core.fleet_machine import FleetMachine
@@ -77,7 +76,7 @@ class WrongClockMachine(FleetMachine):
                     self._by_the_right_clock.add(event.id)
             case Postponed(event=id_) | BroughtForward(event=id_):
                 self._births.pop(id_, None)
-            case Started(event=id_, because=because) if because == DUE and id_ in self._births:
+            case Started(event=id_, cause=StartCause.DUE) if id_ in self._births:
                 began, event = self._births[id_]
                 passed = timedelta(seconds=self._wall.seconds() - began)
                 assert passed > event.not_before - event.announced_at - timedelta(seconds=1), "notice is really given"

@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 from typing import Protocol
 from uuid import UUID, uuid5
 
-from forewarn.core.model import Event, EventSource, EventStatus, EventType, Vm
+from forewarn.core.model import Event, EventSource, EventStatus, EventType, Operation, Vm
 from forewarn.node.driver import CandidateHost, Impact, ImpactOutcome, ImpactUnderway
 
 NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
@@ -32,7 +32,7 @@ def impact(
         status=EventStatus.STARTED,
         not_before=NOW,
         announced_at=NOW,
-        operation=operation,
+        operation=Operation(operation),
         duration=duration,
         host=host,
     )

@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from forewarn.core.model import Event, EventSource, EventStatus, EventType
+from forewarn.core.model import Event, EventSource, EventStatus, EventType, Operation
 from forewarn.emulator.event_log import EventLife
 from forewarn.emulator.expectations import ExpectationState, claim_of, judge, judge_requests
 from forewarn.emulator.requests import SentRequest
@@ -25,7 +25,7 @@ def life(status: EventStatus = EventStatus.SCHEDULED, **known: object) -> EventL
         status=status,
         not_before=NOON + 15 * MINUTE,
         announced_at=NOON,
-        operation="vm restart",
+        operation=Operation.VM_RESTART,
     )
     return EventLife(event, **known)  # type: ignore[arg-type]
 

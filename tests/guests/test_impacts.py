@@ -9,7 +9,17 @@ import pytest
 
 from demo.guest import Guest
 from forewarn.clocks import SystemClock
-from forewarn.core.model import Event, EventSource, EventStatus, EventType, Host, Observation, ObservationKind, Vm
+from forewarn.core.model import (
+    Event,
+    EventSource,
+    EventStatus,
+    EventType,
+    Host,
+    Observation,
+    ObservationKind,
+    Operation,
+    Vm,
+)
 from forewarn.drivers.progress_store import ProgressFile
 from forewarn.drivers.qemu.driver import QemuDriver
 from forewarn.node.driver import (
@@ -102,7 +112,7 @@ def impact(
         status=EventStatus.STARTED,
         not_before=now,
         announced_at=now,
-        operation=operation,
+        operation=Operation(operation),
         host="h1",
         duration=duration,
         attempted_at=now,

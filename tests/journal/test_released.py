@@ -30,6 +30,7 @@ from forewarn.core.model import (
     GroupTerms,
     Host,
     InstanceFacts,
+    Operation,
     Vm,
 )
 from forewarn.journal.sqlite import snapshot_files
@@ -57,7 +58,7 @@ def event(number: int, type_: EventType, source: EventSource, operation: str, *v
         EventStatus.SCHEDULED,
         minutes(15),
         minutes(number),
-        operation,
+        Operation(operation),
         description="Why.",
         host="rack-1",
         fault_domain=None if len(vms) > 1 else 0,

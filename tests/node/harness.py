@@ -7,7 +7,7 @@ from typing import TypeVar
 from uuid import uuid4
 
 from forewarn.clocks import ManualClock
-from forewarn.core.commands import Approve, ChangeFleet, Enrol, OperateHost, OperateVm
+from forewarn.core.commands import Approve, ChangeFleet, Enrol, HostOperation, OperateHost, OperateVm, VmOperation
 from forewarn.core.facts import AnyFact, Entry
 from forewarn.core.fleet import Fleet
 from forewarn.core.model import Caller, CallerKind, GroupKind, GroupTerms, Host, Vm
@@ -78,7 +78,7 @@ class NodeHarness:
             watcher[1].set_result(fact)
 
     async def add_fleet(self, *, enrolled: bool = True) -> None:
-        """Declare hosts h1 and h2 with the availability set web: web-0 and web-2 on h1, web-1 on h2."""
+        """Declare hosts h1 and h2 with the availability set web: web-0, a spot VM, and web-2 on h1, web-1 on h2."""
         await self.node.submit(
             ChangeFleet(
                 id=uuid4().hex,
@@ -86,7 +86,8 @@ class NodeHarness:
                 hosts=(Host("h1"), Host("h2")),
                 groups=(GroupTerms("web", GroupKind.AVAILABILITY_SET),),
                 vms=tuple(
-                    Vm(f"web-{number}", "web", host=f"h{number % 2 + 1}", update_domain=number) for number in range(3)
+                    Vm(f"web-{number}", "web", host=f"h{number % 2 + 1}", update_domain=number, spot=number == 0)
+                    for number in range(3)
                 ),
             )
         )
@@ -95,12 +96,12 @@ class NodeHarness:
 
     async def operate(self, operation: str, vm: str) -> str:
         """Announce an operation on a VM; return the event's id."""
-        command = OperateVm(id=uuid4().hex, by=OPERATOR, operation=operation, vm=vm)  # type: ignore[arg-type]
+        command = OperateVm(id=uuid4().hex, by=OPERATOR, operation=VmOperation(operation), vm=vm)
         return self._announced(await self.node.submit(command))[0]
 
     async def operate_host(self, operation: str, host: str) -> list[str]:
         """Announce an operation on a host; return the ids of its events."""
-        command = OperateHost(id=uuid4().hex, by=OPERATOR, operation=operation, host=host)  # type: ignore[arg-type]
+        command = OperateHost(id=uuid4().hex, by=OPERATOR, operation=HostOperation(operation), host=host)
         return self._announced(await self.node.submit(command))
 
     async def approve(self, *events: str, vm: str = "web-0") -> None:

@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from forewarn.core.model import Event, EventSource, EventStatus, EventType
+from forewarn.core.model import Event, EventSource, EventStatus, EventType, Operation
 
 GOLDEN = Path(__file__).parent / "golden"
 
@@ -24,7 +24,7 @@ def event(**given: Any) -> Event:
         "status": EventStatus.SCHEDULED,
         "not_before": datetime(2026, 3, 5, 7, 8, 9, tzinfo=UTC),
         "announced_at": datetime(2026, 3, 5, 6, 53, 9, tzinfo=UTC),
-        "operation": "vm freeze",
+        "operation": Operation.VM_FREEZE,
     }
     return Event(**usual | given)
 

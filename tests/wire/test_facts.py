@@ -20,14 +20,14 @@ from forewarn.core.facts import (
     VmSwitched,
     Waiting,
 )
-from forewarn.core.model import Event, EventSource, EventStatus, EventType, InstanceFacts, Vm
+from forewarn.core.model import Event, EventSource, EventStatus, EventType, InstanceFacts, Operation, Vm
 from forewarn.wire.facts import show_ids, show_record
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 ID, OTHER = str(uuid4()), str(uuid4())
 EVENT = Event(
-    ID, EventType.FREEZE, EventSource.PLATFORM, "web", ("web-0",), EventStatus.SCHEDULED, NOW, NOW, "vm freeze",
-    waits_for=OTHER,
+    ID, EventType.FREEZE, EventSource.PLATFORM, "web", ("web-0",), EventStatus.SCHEDULED, NOW, NOW,
+    Operation.VM_FREEZE, waits_for=OTHER,
 )  # fmt: skip
 SUBSCRIPTION = Subscription(ID, "ops", SubscriptionKind.WEBHOOK, "https://example.org", types=(EventType.PREEMPT,))
 

@@ -13,13 +13,13 @@ from datetime import datetime
 from msgspec.structs import replace
 
 from forewarn.core import lifecycle
-from forewarn.core.commands import CordonHost, DrainHost, HostOperation
+from forewarn.core.commands import CordonHost, DrainHost
 from forewarn.core.errors import PlanOutdated, Refused
 from forewarn.core.facts import AnyFact, HostCordonSet
 from forewarn.core.fleet import Fleet
 from forewarn.core.hosts import check_host, refuse_failed, unfinished
-from forewarn.core.model import EventStatus, HostState, Vm
-from forewarn.core.notice import DRAIN, HOST_ANNOUNCEMENTS, LIVE_MIGRATION, Rules
+from forewarn.core.model import EventStatus, HostState, Operation, Vm
+from forewarn.core.notice import ANNOUNCEMENTS, LIVE_MIGRATION, Rules
 from forewarn.core.operations import event_for
 from forewarn.core.placement import running_on
 
@@ -31,7 +31,7 @@ def cordon_host(fleet: Fleet, command: CordonHost, now: datetime) -> Iterator[An
         return
     if command.is_cordoned:
         refuse_receiving(fleet, command.host)
-    for event in () if command.is_cordoned else unfinished(fleet, command.host, DRAIN):
+    for event in () if command.is_cordoned else unfinished(fleet, command.host, Operation.HOST_DRAIN):
         if event.status is EventStatus.SCHEDULED:
             yield lifecycle.cancel(event, now, f"{command.host} was uncordoned")
     yield HostCordonSet(command.host, command.is_cordoned, now)
@@ -49,8 +49,8 @@ def drain_host(fleet: Fleet, command: DrainHost, now: datetime, rules: Rules) ->
             together.setdefault((vm.group, vm.update_domain, is_live), []).append(vm)
     events = []
     for number, key in enumerate(sorted(together)):
-        announcement = LIVE_MIGRATION if key[2] else HOST_ANNOUNCEMENTS[HostOperation.REDEPLOY]
-        event = event_for(fleet, command, number, together[key], announcement, DRAIN, now, rules, "")
+        announcement = LIVE_MIGRATION if key[2] else ANNOUNCEMENTS[Operation.HOST_DRAIN]
+        event = event_for(fleet, command, number, together[key], announcement, Operation.HOST_DRAIN, now, rules, "")
         events.append(replace(event, placements={vm.name: command.placements[vm.name] for vm in together[key]}))
     if command.host not in fleet.cordoned or command.left:
         yield HostCordonSet(command.host, True, now, command.left)
@@ -62,7 +62,7 @@ def check_drainable(fleet: Fleet, host: str) -> None:
     """Refuse to drain a host that has failed, is being drained, or is to receive VMs."""
     check_host(fleet, host)
     refuse_failed(fleet, host, "has failed, and its VMs are redeployed")
-    if standing := unfinished(fleet, host, DRAIN):
+    if standing := unfinished(fleet, host, Operation.HOST_DRAIN):
         others = f" and {len(standing) - 1} more" if len(standing) > 1 else ""
         raise Refused(
             f"host {host} has an unfinished drain already: event {standing[0].id}{others}; "

@@ -9,7 +9,7 @@ import msgspec
 
 from forewarn.core.credentials import Subscription, Token
 from forewarn.core.declared_keys import DeclarationConflict, HeldChange, RecordName, ReplacedValue
-from forewarn.core.model import Caller, Event, GroupTerms, Host, HostState, Observation, Vm
+from forewarn.core.model import Caller, Event, GroupTerms, Host, HostState, Observation, StartCause, Vm
 
 
 class Fact(msgspec.Struct, frozen=True, gc=False, omit_defaults=True, tag_field="fact"):
@@ -178,6 +178,10 @@ class Started(Fact, frozen=True, tag="started"):
     event: str
     at: datetime
     because: str
+
+    @property
+    def cause(self) -> StartCause:
+        return StartCause(self.because)
 
 
 class Attempted(Fact, frozen=True, tag="attempted"):

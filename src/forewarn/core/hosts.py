@@ -14,11 +14,10 @@ from forewarn.core.commands import HostOperation, OperateHost, RepairHost
 from forewarn.core.errors import Refused, unknown
 from forewarn.core.facts import AnyFact, HostStateSet
 from forewarn.core.fleet import Fleet
-from forewarn.core.model import Event, EventStatus, HostState, Vm
-from forewarn.core.notice import HARDWARE_FAILURE, HOST_ANNOUNCEMENTS, LIVE_MIGRATION, Rules
+from forewarn.core.model import Event, EventStatus, HostState, Operation, OperationScope, StartCause, Vm
+from forewarn.core.notice import ANNOUNCEMENTS, LIVE_MIGRATION, Rules
 from forewarn.core.operations import earliest, event_for
 
-HARDWARE_FAILED = "hardware failure"
 _HOST_FAILED = "host failed"
 _STATES = {HostOperation.DEGRADE: HostState.DEGRADED, HostOperation.FAIL: HostState.FAILED}
 
@@ -28,11 +27,11 @@ def operate_host(fleet: Fleet, command: OperateHost, now: datetime, rules: Rules
     check_host(fleet, command.host)
     if command.operation is HostOperation.DEGRADE:
         refuse_failed(fleet, command.host, "has failed already")
-    announcement = HOST_ANNOUNCEMENTS[command.operation]
+    operation = Operation.of(OperationScope.HOST, command.operation)
+    announcement = ANNOUNCEMENTS[operation]
     if command.operation is HostOperation.REDEPLOY and command.live:
         announcement = LIVE_MIGRATION
-    operation = f"host {command.operation}"
-    reason = HARDWARE_FAILED if operation == HARDWARE_FAILURE else ""
+    reason = StartCause.HARDWARE_FAILED if operation.is_failure else ""
     standing = unfinished(fleet, command.host, operation)
     if standing and command.operation not in _STATES:
         others = f" and {len(standing) - 1} more" if len(standing) > 1 else ""
@@ -45,7 +44,7 @@ def operate_host(fleet: Fleet, command: OperateHost, now: datetime, rules: Rules
         event_for(fleet, command, number, vms, announcement, operation, now, rules, reason)
         for number, vms in enumerate(_impacted_together(fleet, command.host, spared))
     ]
-    if operation == HARDWARE_FAILURE:
+    if operation.is_failure:
         yield from _end_all_on(fleet, command.host, {event.id for event in standing}, now)
     state = _STATES.get(command.operation)
     if state and fleet.state_of(command.host) is not state:
@@ -64,7 +63,7 @@ def repair_host(fleet: Fleet, command: RepairHost, now: datetime) -> Iterator[An
     check_host(fleet, command.host)
     if fleet.state_of(command.host) is HostState.UP:
         return
-    for event in unfinished(fleet, command.host, f"host {HostOperation.DEGRADE}"):
+    for event in unfinished(fleet, command.host, Operation.HOST_DEGRADE):
         if event.status is EventStatus.SCHEDULED:
             yield lifecycle.cancel(event, now, f"{command.host} was repaired")
     yield HostStateSet(command.host, HostState.UP, now)
@@ -91,11 +90,11 @@ def refuse_cordoned(fleet: Fleet, host: str) -> None:
         )
 
 
-def unfinished(fleet: Fleet, host: str, operation: str) -> list[Event]:
+def unfinished(fleet: Fleet, host: str, operation: Operation) -> list[Event]:
     """Return the unfinished events of an operation on a host."""
     groups = dict.fromkeys(fleet.vms[name].group for name in sorted(fleet.vms_on(host)))
     events = (event for group in groups for event in fleet.events_of(group))
-    return [event for event in events if event.operation == operation and event.host == host]
+    return [event for event in events if event.operation is operation and event.host == host]
 
 
 def _impacted_together(fleet: Fleet, host: str, spared: Collection[str]) -> list[list[Vm]]:

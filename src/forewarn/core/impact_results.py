@@ -73,7 +73,7 @@ def _has_left(fleet: Fleet, event: Event, name: str, host: str) -> bool:
 def cancel_events_of_hosts(fleet: Fleet, group: str, moves: dict[str, str], now: datetime) -> Iterator[Canceled]:
     """Cancel what is Scheduled for a host on which none of its VMs stands any more."""
     for event in fleet.events_of(group):
-        is_of_host = event.operation.startswith("host ") and event.status is EventStatus.SCHEDULED
+        is_of_host = event.operation.is_of_host and event.status is EventStatus.SCHEDULED
         if not is_of_host or moves.keys().isdisjoint(event.vms):
             continue
         vms = (fleet.vms[name] for name in event.vms)

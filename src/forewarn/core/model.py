@@ -38,6 +38,81 @@ class EventStatus(StrEnum):
     FAILED = "failed"
 
 
+class OperationScope(StrEnum):
+    """What an operation is done to: one VM, or all VMs of a host."""
+
+    VM = "vm"
+    HOST = "host"
+
+
+class Operation(StrEnum):
+    """What announced an event: a scope and a verb, recorded as these two words."""
+
+    VM_RESTART = "vm restart"
+    VM_REDEPLOY = "vm redeploy"
+    VM_FREEZE = "vm freeze"
+    VM_EVICT = "vm evict"
+    VM_DELETE = "vm delete"
+    VM_MOVE = "vm move"
+    """One VM is moved to a named host; it announces what a host's redeploy does."""
+    VM_FAIL = "vm fail"
+    """One machine crashed; nobody asks for it, it is observed."""
+    HOST_FREEZE = "host freeze"
+    HOST_REBOOT = "host reboot"
+    HOST_REDEPLOY = "host redeploy"
+    HOST_DEGRADE = "host degrade"
+    HOST_FAIL = "host fail"
+    HOST_DRAIN = "host drain"
+    """All VMs of a host are moved, each to its own target; it announces what a host's redeploy does."""
+
+    @classmethod
+    def of(cls, scope: OperationScope, verb: str) -> "Operation":
+        return cls(f"{scope} {verb}")
+
+    @classmethod
+    def _missing_(cls, value: object) -> "Operation":
+        """Keep what another release recorded as it is: no start fails because of it."""
+        other = str.__new__(cls, value)
+        other._name_, other._value_ = "OTHER", str(value)
+        return other
+
+    @property
+    def scope(self) -> OperationScope:
+        return OperationScope.HOST if self.partition(" ")[0] == OperationScope.HOST else OperationScope.VM
+
+    @property
+    def verb(self) -> str:
+        return self.partition(" ")[2]
+
+    @property
+    def is_of_host(self) -> bool:
+        return self.scope is OperationScope.HOST
+
+    @property
+    def is_failure(self) -> bool:
+        """Whether the machines are lost already, so that the event waits for nothing."""
+        return self in (Operation.HOST_FAIL, Operation.VM_FAIL)
+
+
+class StartCause(StrEnum):
+    """Why an event starts, or owes no notice: the sentence that is recorded. ``StartCause(sentence)`` reads it."""
+
+    APPROVED = "approved by"
+    """The names of those who approved follow."""
+    DUE = "NotBefore has passed"
+    ALL_DOWN = "all VMs of the group are down"
+    GROUP_IS_OFF = "the group is off: none of its VMs asks"
+    NO_TERMINATE_NOTICE = "deleted without terminate notice"
+    APPROVED_AUTOMATICALLY = "approved automatically by the group's policy"
+    HARDWARE_FAILED = "hardware failure"
+    OTHER = ""
+    """A sentence of another release."""
+
+    @classmethod
+    def _missing_(cls, value: object) -> "StartCause":
+        return cls.APPROVED if str(value).startswith(f"{cls.APPROVED} ") else cls.OTHER
+
+
 class GroupKind(StrEnum):
     """What binds the VMs of a group together."""
 
@@ -254,7 +329,7 @@ class Event(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     status: EventStatus
     not_before: datetime
     announced_at: datetime
-    operation: str
+    operation: Operation
     """The operation that announced it, as in the table of ``notice.py``."""
     description: str = ""
     duration: int = -1

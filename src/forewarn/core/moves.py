@@ -6,13 +6,13 @@ from datetime import datetime
 from msgspec.structs import replace
 
 from forewarn.core import lifecycle
-from forewarn.core.commands import HostOperation, MoveVm
+from forewarn.core.commands import MoveVm
 from forewarn.core.errors import Refused
 from forewarn.core.facts import AnyFact, VmMoved
 from forewarn.core.fleet import Fleet
 from forewarn.core.hosts import check_host, refuse_cordoned, refuse_failed
-from forewarn.core.model import Event, EventStatus, EventType, Vm
-from forewarn.core.notice import HOST_ANNOUNCEMENTS, LIVE_MIGRATION, MOVE, Rules
+from forewarn.core.model import Event, EventStatus, EventType, Operation, Vm
+from forewarn.core.notice import ANNOUNCEMENTS, LIVE_MIGRATION, Rules
 from forewarn.core.operations import event_for, find_vm, refuse_leaving
 
 
@@ -50,15 +50,15 @@ def _announce(fleet: Fleet, command: MoveVm, vm: Vm, now: datetime, rules: Rules
     if vm.standing_on == command.host:
         raise Refused(f"{vm.name} stands on {command.host} already")
     for event in fleet.events_on(vm.name):
-        if event.operation == MOVE:
+        if event.operation is Operation.VM_MOVE:
             raise Refused(f"{vm.name} has an unfinished move to {event.target} already: event {event.id}")
-    announcement = LIVE_MIGRATION if command.live else HOST_ANNOUNCEMENTS[HostOperation.REDEPLOY]
-    event = event_for(fleet, command, 0, [vm], announcement, MOVE, now, rules, "")
+    announcement = LIVE_MIGRATION if command.live else ANNOUNCEMENTS[Operation.VM_MOVE]
+    event = event_for(fleet, command, 0, [vm], announcement, Operation.VM_MOVE, now, rules, "")
     yield lifecycle.announce(replace(event, target=command.host))
 
 
 def _depends_on_place(event: Event) -> bool:
     """Tell whether the event would go wrong if its VM stood elsewhere: it has started, is of a host, or moves it."""
-    is_of_host = event.operation.startswith("host ")
-    moves_it = event.operation == MOVE or event.type is EventType.REDEPLOY
+    is_of_host = event.operation.is_of_host
+    moves_it = event.operation is Operation.VM_MOVE or event.type is EventType.REDEPLOY
     return event.status is EventStatus.STARTED or is_of_host or moves_it

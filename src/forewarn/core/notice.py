@@ -5,10 +5,9 @@ from datetime import datetime, timedelta
 
 import msgspec
 
-from forewarn.core.commands import HostOperation, VmOperation
 from forewarn.core.errors import Refused
 from forewarn.core.fleet import EVICTIONS_KEPT
-from forewarn.core.model import EventSource, EventType
+from forewarn.core.model import EventSource, EventType, Operation
 
 SECOND = timedelta(seconds=1)
 MINUTE = timedelta(minutes=1)
@@ -75,40 +74,28 @@ _BY_USER = "Virtual machine is going to be {} as requested by authorized user."
 _MAINTENANCE = "Host server is undergoing maintenance."
 _MIGRATION = "Virtual machine is being paused because of a memory-preserving Live Migration operation."
 
-VM_ANNOUNCEMENTS = {
-    VmOperation.RESTART: Announcement(EventType.REBOOT, EventSource.USER, _BY_USER.format("restarted")),
-    VmOperation.REDEPLOY: Announcement(EventType.REDEPLOY, EventSource.USER, _BY_USER.format("redeployed")),
-    VmOperation.FREEZE: Announcement(EventType.FREEZE, EventSource.PLATFORM, _MAINTENANCE, duration=5),
-    VmOperation.EVICT: Announcement(EventType.PREEMPT, EventSource.PLATFORM, ""),
-    VmOperation.DELETE: Announcement(EventType.TERMINATE, EventSource.USER, ""),
+_REPAIR = "Host server is undergoing an emergency repair."
+_FAILURE = "Virtual machine has encountered a failure."
+
+ANNOUNCEMENTS = {
+    Operation.VM_RESTART: Announcement(EventType.REBOOT, EventSource.USER, _BY_USER.format("restarted")),
+    Operation.VM_REDEPLOY: Announcement(EventType.REDEPLOY, EventSource.USER, _BY_USER.format("redeployed")),
+    Operation.VM_FREEZE: Announcement(EventType.FREEZE, EventSource.PLATFORM, _MAINTENANCE, duration=5),
+    Operation.VM_EVICT: Announcement(EventType.PREEMPT, EventSource.PLATFORM, ""),
+    Operation.VM_DELETE: Announcement(EventType.TERMINATE, EventSource.USER, ""),
+    Operation.VM_MOVE: Announcement(EventType.REDEPLOY, EventSource.PLATFORM, _MIGRATION),
+    Operation.VM_FAIL: Announcement(EventType.REDEPLOY, EventSource.PLATFORM, _FAILURE),
+    Operation.HOST_FREEZE: Announcement(EventType.FREEZE, EventSource.PLATFORM, _MAINTENANCE, duration=5),
+    Operation.HOST_REBOOT: Announcement(EventType.REBOOT, EventSource.PLATFORM, _MAINTENANCE),
+    Operation.HOST_REDEPLOY: Announcement(EventType.REDEPLOY, EventSource.PLATFORM, _MIGRATION),
+    Operation.HOST_DEGRADE: Announcement(EventType.REDEPLOY, EventSource.PLATFORM, _REPAIR),
+    Operation.HOST_FAIL: Announcement(EventType.REDEPLOY, EventSource.PLATFORM, _FAILURE),
+    Operation.HOST_DRAIN: Announcement(EventType.REDEPLOY, EventSource.PLATFORM, _MIGRATION),
 }
-
-HOST_ANNOUNCEMENTS = {
-    HostOperation.FREEZE: Announcement(EventType.FREEZE, EventSource.PLATFORM, _MAINTENANCE, duration=5),
-    HostOperation.REBOOT: Announcement(EventType.REBOOT, EventSource.PLATFORM, _MAINTENANCE),
-    HostOperation.REDEPLOY: Announcement(EventType.REDEPLOY, EventSource.PLATFORM, _MIGRATION),
-    HostOperation.DEGRADE: Announcement(
-        EventType.REDEPLOY, EventSource.PLATFORM, "Host server is undergoing an emergency repair."
-    ),
-    HostOperation.FAIL: Announcement(
-        EventType.REDEPLOY, EventSource.PLATFORM, "Virtual machine has encountered a failure."
-    ),
-}
-
-MOVE = "vm move"
-"""What the move of one VM to a named host is called; it announces what a host's redeploy does."""
-
-DRAIN = "host drain"
-"""What the move of all VMs of a host, each to its own target, is called; it announces what a host's redeploy does."""
+"""What each operation announces."""
 
 LIVE_MIGRATION = Announcement(EventType.FREEZE, EventSource.PLATFORM, _MIGRATION, duration=5)
-"""What a host's redeploy announces where the driver can move its guests live."""
-
-HARDWARE_FAILURE = f"host {HostOperation.FAIL}"
-MACHINE_FAILURE = "vm fail"
-"""What the crash of one machine is called; nobody asks for it, it is seen."""
-FAILURES = frozenset({HARDWARE_FAILURE, MACHINE_FAILURE})
-"""The operations of events that wait for nothing."""
+"""What a redeploy of a host, a drain or a move announces instead where the driver moves the guests live."""
 
 _LINE = re.compile(r"[^\x00-\x1f\x7f]{0,500}")
 

@@ -21,10 +21,18 @@ from forewarn.core import lifecycle
 from forewarn.core.commands import HostOperation, OperateHost, RecordObservation
 from forewarn.core.facts import AnyFact, ObservationRecorded, VmMoved
 from forewarn.core.fleet import Fleet
-from forewarn.core.hosts import HARDWARE_FAILED
 from forewarn.core.impact_results import cancel_events_of_hosts
-from forewarn.core.model import EventStatus, EventType, HostState, Observation, ObservationKind, Vm
-from forewarn.core.notice import HOST_ANNOUNCEMENTS, MACHINE_FAILURE, Rules
+from forewarn.core.model import (
+    EventStatus,
+    EventType,
+    HostState,
+    Observation,
+    ObservationKind,
+    Operation,
+    StartCause,
+    Vm,
+)
+from forewarn.core.notice import ANNOUNCEMENTS, Rules
 from forewarn.core.operations import event_for
 
 _TAKES_THE_MACHINE_AWAY = {EventType.REDEPLOY, EventType.PREEMPT, EventType.TERMINATE}
@@ -70,6 +78,15 @@ def _fail(fleet: Fleet, command: RecordObservation, vm: Vm, now: datetime, rules
     if not fleet.groups[vm.group].terms.policy.restart_after_crash:
         return  # another manager starts it; two would start it twice
     as_of_host = OperateHost(id=command.id, by=command.by, operation=HostOperation.FAIL, host=vm.standing_on)
-    announcement = HOST_ANNOUNCEMENTS[HostOperation.FAIL]
-    event = event_for(fleet, as_of_host, 0, [vm], announcement, MACHINE_FAILURE, now, rules, HARDWARE_FAILED)
+    event = event_for(
+        fleet,
+        as_of_host,
+        0,
+        [vm],
+        ANNOUNCEMENTS[Operation.VM_FAIL],
+        Operation.VM_FAIL,
+        now,
+        rules,
+        StartCause.HARDWARE_FAILED,
+    )
     yield lifecycle.start_at_once(event, now)

@@ -24,45 +24,51 @@ from forewarn.core.errors import LimitReached, Refused, unknown
 from forewarn.core.facts import Announced, AnyFact, Canceled, StartedAtOnce, VmDeallocated, VmStarted, VmSwitched
 from forewarn.core.fleet import Fleet
 from forewarn.core.impact_results import cancel_events_of_vm
-from forewarn.core.model import Event, EventSource, EventStatus, Group, HostState, Vm
+from forewarn.core.model import (
+    Event,
+    EventSource,
+    EventStatus,
+    Group,
+    HostState,
+    Operation,
+    OperationScope,
+    StartCause,
+    Vm,
+)
 from forewarn.core.notice import (
-    VM_ANNOUNCEMENTS,
+    ANNOUNCEMENTS,
     Announcement,
     Rules,
     check_line,
     whole_second,
 )
 
-GROUP_IS_OFF = "the group is off: none of its VMs asks"
-NO_TERMINATE_NOTICE = "deleted without terminate notice"
-APPROVED_AUTOMATICALLY = "approved automatically by the group's policy"
-
 _LATEST = datetime(9000, 1, 1, tzinfo=UTC)
 _DURATIONS = range(-1, 7 * 24 * 3600 + 1)
-_ENDS_THE_VM = {VmOperation.EVICT, VmOperation.DELETE}
+_ENDS_THE_VM = {Operation.VM_EVICT, Operation.VM_DELETE}
 
 
 def operate_vm(fleet: Fleet, command: OperateVm, now: datetime, rules: Rules) -> Iterator[AnyFact]:
     """Announce the operation, or begin it where no notice is owed."""
     vm = find_vm(fleet, command.vm)
     group = fleet.groups[vm.group]
-    announcement = VM_ANNOUNCEMENTS[command.operation]
-    operation = f"vm {command.operation}"
-    if command.operation is not VmOperation.DELETE:
+    operation = Operation.of(OperationScope.VM, command.operation)
+    announcement = ANNOUNCEMENTS[operation]
+    if operation is not Operation.VM_DELETE:
         refuse_leaving(fleet, vm)
-    if vm.deallocated and command.operation is not VmOperation.DELETE:
+    if vm.deallocated and operation is not Operation.VM_DELETE:
         raise Refused(f"{vm.name} is deallocated; start it first: forewarn vm start {vm.name}")
-    if command.operation is VmOperation.EVICT and not vm.spot:
+    if operation is Operation.VM_EVICT and not vm.spot:
         raise Refused(
             f"{vm.name} is not a spot VM, and only those are evicted; delete it: forewarn vm delete {vm.name}"
         )
-    _refuse_repetition(fleet, vm, operation, announcement, command.operation)
-    reason = "" if command.not_before else _why_without_notice(vm, group, command.operation, announcement)
+    _refuse_repetition(fleet, vm, operation, announcement)
+    reason = "" if command.not_before else _why_without_notice(vm, group, operation, announcement)
     is_born_started = bool(reason) and not started_on(fleet, vm)
     if announcement.source is EventSource.USER and not is_born_started:
         _refuse_above_limit(fleet, rules)
     event = event_for(fleet, command, 0, [vm], announcement, operation, now, rules, reason)
-    if command.operation in _ENDS_THE_VM:
+    if operation in _ENDS_THE_VM:
         yield from cancel_events_of_vm(fleet, vm.name, now, f"{operation} {vm.name}")
     yield lifecycle.start_at_once(event, now) if is_born_started else lifecycle.announce(event)
 
@@ -163,7 +169,7 @@ def event_for(
     number: int,
     vms: Sequence[Vm],
     announcement: Announcement,
-    operation: str,
+    operation: Operation,
     now: datetime,
     rules: Rules,
     without_notice: str,
@@ -213,16 +219,16 @@ def _refuse_nonsense(command: OperateVm | OperateHost | MoveVm | DrainHost) -> N
     check_line("a description", command.description or "")
 
 
-def _why_without_notice(vm: Vm, group: Group, operation: VmOperation, announcement: Announcement) -> str:
-    if operation is VmOperation.DELETE and (vm.spot or group.terms.terminate_notice is None):
-        return NO_TERMINATE_NOTICE
+def _why_without_notice(vm: Vm, group: Group, operation: Operation, announcement: Announcement) -> str:
+    if operation is Operation.VM_DELETE and (vm.spot or group.terms.terminate_notice is None):
+        return StartCause.NO_TERMINATE_NOTICE
     if announcement.source is EventSource.USER and group.enrolled_at is None:
-        return GROUP_IS_OFF
+        return StartCause.GROUP_IS_OFF
     policy = group.terms.policy
-    if (operation is VmOperation.RESTART and policy.approve_user_reboot) or (
-        operation is VmOperation.REDEPLOY and policy.approve_user_redeploy
+    if (operation is Operation.VM_RESTART and policy.approve_user_reboot) or (
+        operation is Operation.VM_REDEPLOY and policy.approve_user_redeploy
     ):
-        return APPROVED_AUTOMATICALLY
+        return StartCause.APPROVED_AUTOMATICALLY
     return ""
 
 
@@ -235,12 +241,12 @@ def refuse_leaving(fleet: Fleet, vm: Vm) -> None:
         )
 
 
-def _refuse_repetition(fleet: Fleet, vm: Vm, operation: str, announcement: Announcement, kind: VmOperation) -> None:
-    if announcement.source is not EventSource.USER and kind not in _ENDS_THE_VM:
+def _refuse_repetition(fleet: Fleet, vm: Vm, operation: Operation, announcement: Announcement) -> None:
+    if announcement.source is not EventSource.USER and operation not in _ENDS_THE_VM:
         return
     for event in fleet.events_on(vm.name):
         if event.operation == operation:
-            raise Refused(f"{vm.name} has an unfinished {kind} already: event {event.id}")
+            raise Refused(f"{vm.name} has an unfinished {operation.verb} already: event {event.id}")
 
 
 def _refuse_above_limit(fleet: Fleet, rules: Rules, also: int = 0) -> None:

@@ -5,13 +5,13 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime
 
-from forewarn.core.commands import ReclaimSpot, ScaleIn, VmOperation
+from forewarn.core.commands import ReclaimSpot, ScaleIn
 from forewarn.core.errors import Refused, unknown
 from forewarn.core.fleet import Fleet
-from forewarn.core.model import EventType, GroupKind, Vm
+from forewarn.core.model import EventType, GroupKind, Operation, Vm
 from forewarn.core.notice import Rules
 
-_ENDINGS = {f"vm {VmOperation.EVICT}", f"vm {VmOperation.DELETE}"}
+_ENDINGS = {Operation.VM_EVICT, Operation.VM_DELETE}
 _NUMBER = re.compile(r"\d+")
 
 Choice = tuple[Vm, str]

@@ -20,12 +20,8 @@ from datetime import datetime
 from forewarn.core import approval, lifecycle, quiet_hours
 from forewarn.core.facts import Started, Waiting
 from forewarn.core.fleet import Fleet
-from forewarn.core.model import Event, EventSource, EventStatus, EventType
-from forewarn.core.notice import FAILURES
+from forewarn.core.model import Event, EventSource, EventStatus, EventType, StartCause
 
-ALL_DOWN = "all VMs of the group are down"
-DUE = "NotBefore has passed"
-"""Why an event started that nobody approved in time."""
 _FIRST = {EventType.PREEMPT: 0, EventType.TERMINATE: 1}
 """What starts before everything else that is ready."""
 _MAINTENANCE = {EventType.FREEZE, EventType.REBOOT, EventType.REDEPLOY}
@@ -72,7 +68,7 @@ def _order(event: Event) -> tuple[int, datetime]:
 
 def takes_turns(event: Event) -> bool:
     """Tell whether the event is platform maintenance, which goes one update domain at a time."""
-    return event.source is EventSource.PLATFORM and event.type in _MAINTENANCE and event.operation not in FAILURES
+    return event.source is EventSource.PLATFORM and event.type in _MAINTENANCE and not event.operation.is_failure
 
 
 def earliest_start(fleet: Fleet, event: Event, now: datetime) -> datetime | None:
@@ -88,11 +84,11 @@ def _why_ready(fleet: Fleet, event: Event, now: datetime, has_passed: HasPassed)
     if event.status is not EventStatus.SCHEDULED:
         return ""
     if approval.is_enough(fleet, event):
-        return f"approved by {approval.describe_approvers(event)}"
+        return f"{StartCause.APPROVED} {approval.describe_approvers(event)}"
     if approval.is_unneeded(fleet, event):
-        return ALL_DOWN
+        return StartCause.ALL_DOWN
     if event.not_before <= now and has_passed(event):
-        return event.without_notice or DUE
+        return event.without_notice or StartCause.DUE
     return ""
 
 
@@ -106,7 +102,7 @@ class _Ahead:
     def add(self, event: Event) -> None:
         for vm in event.vms:
             self._by_vm.setdefault(vm, event)
-        if takes_turns(event) or event.operation in FAILURES:
+        if takes_turns(event) or event.operation.is_failure:
             self._by_domain.setdefault((event.update_domain, event.fault_domain), event)
 
     def blocker_of(self, event: Event) -> Event | None:

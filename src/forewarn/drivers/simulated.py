@@ -14,8 +14,7 @@ from msgspec.structs import replace
 from forewarn.clocks import Clock
 from forewarn.config.tables import read_table
 from forewarn.core.errors import BadInput
-from forewarn.core.model import EventType, Vm
-from forewarn.core.notice import MACHINE_FAILURE
+from forewarn.core.model import EventType, Operation, Vm
 from forewarn.drivers.candidates import explain_no_candidate, sort_by_preference
 from forewarn.node.driver import Impact, ImpactDone, ImpactFailed, ImpactOutcome, ImpactUnderway
 
@@ -72,7 +71,7 @@ class SimulatedDriver:
             return ImpactUnderway(ends_at, f"ends at {ends_at:%H:%M:%S} UTC")
         return (
             _moved(impact)
-            if impact.moves and impact.event.operation != MACHINE_FAILURE
+            if impact.moves and impact.event.operation is not Operation.VM_FAIL
             else ImpactDone(detail="simulated")
         )
 

@@ -35,6 +35,7 @@ from forewarn.core.model import (
     EventType,
     GroupKind,
     GroupTerms,
+    Operation,
     Vm,
 )
 from forewarn.core.notice import Rules, whole_second
@@ -188,7 +189,7 @@ class Replay:
             status=EventStatus.STARTED if shown.status == EventStatus.STARTED else EventStatus.SCHEDULED,
             not_before=self._not_before(shown.not_before) if shown.not_before else whole_second(now),
             announced_at=now,
-            operation="recorded",
+            operation=Operation("recorded"),
             description=shown.description,
             duration=shown.duration,
         )

@@ -20,9 +20,7 @@ from typing import Protocol, runtime_checkable
 import msgspec
 
 from forewarn.clocks import Clock
-from forewarn.core.commands import HostOperation
-from forewarn.core.model import Event, EventType, Host, Observation, Vm
-from forewarn.core.notice import DRAIN, FAILURES, MOVE
+from forewarn.core.model import Event, EventType, Host, Observation, Operation, Vm
 from forewarn.core.placement import Capacity
 
 
@@ -61,17 +59,20 @@ class Impact(msgspec.Struct, frozen=True, rename={"candidates": "berths"}):
     @property
     def leaves_off(self) -> bool:
         """Whether a machine that is off stays off: maintenance of a host is no reason to start it."""
-        return self.event.operation.startswith("host ") and not self.is_failure
+        return self.event.operation.is_of_host and not self.is_failure
 
     @property
     def is_failure(self) -> bool:
         """Whether the machines are lost already, so that they can only be started anew."""
-        return self.event.operation in FAILURES
+        return self.event.operation.is_failure
+
+
+_MOVES = {Operation.HOST_REDEPLOY, Operation.HOST_DRAIN, Operation.VM_MOVE}
 
 
 def moves(event: Event) -> bool:
     """Tell whether an event moves its VMs to other hosts; a live migration is announced as a freeze."""
-    return event.type is EventType.REDEPLOY or event.operation in (f"host {HostOperation.REDEPLOY}", DRAIN, MOVE)
+    return event.type is EventType.REDEPLOY or event.operation in _MOVES
 
 
 class ImpactDone(msgspec.Struct, frozen=True):

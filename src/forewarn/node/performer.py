@@ -206,7 +206,7 @@ class Performer:
         vms = [self._node.fleet.vms[name] for name in event.vms]
         if event.type is EventType.TERMINATE:
             return vms
-        is_of_host = event.operation.startswith("host ")
+        is_of_host = event.operation.is_of_host
         return [
             vm
             for vm in vms

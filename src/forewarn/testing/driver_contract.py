@@ -21,7 +21,7 @@ import msgspec
 import pytest
 
 from forewarn.core.errors import BadInput
-from forewarn.core.model import Event, EventSource, EventStatus, EventType, Host, Vm
+from forewarn.core.model import Event, EventSource, EventStatus, EventType, Host, Operation, Vm
 from forewarn.core.placement import Capacity
 from forewarn.node.driver import (
     Driver,
@@ -77,7 +77,7 @@ class DriverTrial(ABC):
             status=EventStatus.STARTED,
             not_before=now,
             announced_at=now,
-            operation="host reboot",
+            operation=Operation.HOST_REBOOT,
             host="h1",
             started_at=now,
             attempted_at=now,

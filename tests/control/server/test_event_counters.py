@@ -6,8 +6,8 @@ import pytest
 
 from forewarn.control.server.event_counters import EventCounters
 from forewarn.core.commands import CancelEvent, CheckDeadlines, RecordFetched
-from forewarn.core.facts import Fetch
-from forewarn.core.model import NODE, EventStatus, EventType
+from forewarn.core.facts import Announced, Approved, Entry, Fetch, Started
+from forewarn.core.model import NODE, EventStatus, EventType, StartCause
 from forewarn.node.feed import Commit
 from tests.control.history_harness import ADA, HistoryHarness
 
@@ -45,6 +45,20 @@ def test_events_are_counted_by_type_and_status(history_harness: HistoryHarness) 
         (EventType.FREEZE, EventStatus.CANCELED): 1,
     }
     assert event_counters.started == {"approved": 1, "not_before": 1, "at_once": 1}
+
+
+def test_the_recorded_cause_counts_not_the_approvals(history_harness: HistoryHarness) -> None:
+    """An event may have approvals that were too few, and start for another reason."""
+    event = history_harness.fleet.events[history_harness.freeze("web-0")]
+    event_counters = EventCounters()
+    facts = (
+        Announced(event),
+        Approved(event.id, event.announced_at, ADA),
+        Started(event.id, event.announced_at, StartCause.ALL_DOWN),
+    )
+    event_counters.publish(Commit((Entry(1, event.announced_at, "c", NODE, facts),), history_harness.fleet))
+
+    assert event_counters.started == {"other": 1}
 
 
 def test_the_first_approval_and_the_first_fetch_are_timed(history_harness: HistoryHarness) -> None:

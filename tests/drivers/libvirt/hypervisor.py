@@ -17,7 +17,7 @@ import libvirt
 from demo.initramfs import initramfs
 from demo.kernel import Kernel, kernel
 from forewarn.clocks import SystemClock
-from forewarn.core.model import Event, EventSource, EventStatus, EventType, Vm
+from forewarn.core.model import Event, EventSource, EventStatus, EventType, Operation, Vm
 from forewarn.drivers.libvirt import event_loop
 from forewarn.drivers.libvirt.driver import LibvirtDriver
 from forewarn.node.driver import CandidateHost, Impact
@@ -176,7 +176,7 @@ class Guest:
             status=EventStatus.STARTED,
             not_before=now,
             announced_at=now,
-            operation=f"vm {type}",
+            operation=Operation(f"vm {type}"),
             duration=duration,
         )
         return Impact(event, (self.vm,), now, deletes=deletes, candidates=candidates)

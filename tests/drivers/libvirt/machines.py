@@ -14,7 +14,7 @@ import libvirt
 import pytest
 
 from forewarn.clocks import SystemClock
-from forewarn.core.model import Event, EventSource, EventStatus, EventType, InstanceFacts, Vm
+from forewarn.core.model import Event, EventSource, EventStatus, EventType, InstanceFacts, Operation, Vm
 from forewarn.drivers.executor import ImpactJob
 from forewarn.drivers.libvirt import event_loop
 from forewarn.drivers.libvirt.driver import LibvirtDriver
@@ -101,7 +101,7 @@ class Machines:
             status=EventStatus.STARTED,
             not_before=now,
             announced_at=now,
-            operation=operation or f"vm {type}",
+            operation=Operation(operation or f"vm {type}"),
             duration=duration,
         )
         self.names[event.id] = vms[0].name

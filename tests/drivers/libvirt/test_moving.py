@@ -6,8 +6,7 @@ import libvirt
 import pytest
 from msgspec.structs import replace
 
-from forewarn.core.model import EventType, Vm
-from forewarn.core.notice import FAILURES, HARDWARE_FAILURE, MACHINE_FAILURE
+from forewarn.core.model import EventType, Operation, Vm
 from forewarn.drivers.libvirt import moving
 from forewarn.drivers.libvirt.guests import LibvirtGuest
 from forewarn.drivers.libvirt.problems import LibvirtUnreachable
@@ -103,7 +102,7 @@ def test_a_machine_is_started_once_its_host_answers_again(
     assert machines.state(vm) == libvirt.VIR_DOMAIN_RUNNING
 
 
-@pytest.mark.parametrize("operation", sorted(FAILURES))
+@pytest.mark.parametrize("operation", [Operation.HOST_FAIL, Operation.VM_FAIL])
 def test_a_machine_that_failed_is_started_anew(machines: Machines, operation: str) -> None:
     """It is not moved, for there is nothing left that runs."""
     vm = machines.define(starts=False)

@@ -8,7 +8,7 @@ import libvirt
 import pytest
 from msgspec.structs import replace
 
-from forewarn.core.model import EventType
+from forewarn.core.model import EventType, Operation
 from forewarn.node.driver import Impact, ImpactDone
 from tests.drivers.impacts import carried_out
 from tests.drivers.libvirt.daemons import Daemons
@@ -76,7 +76,7 @@ def moved(daemons: Daemons) -> Iterator[Moved]:
 
 
 def of_host(impact: Impact) -> Impact:
-    return replace(impact, event=replace(impact.event, operation="host reboot", host="h1"))
+    return replace(impact, event=replace(impact.event, operation=Operation.HOST_REBOOT, host="h1"))
 
 
 def test_a_moved_guest_is_restarted_with_its_disk_open_once(daemons: Daemons, moved: Moved) -> None:

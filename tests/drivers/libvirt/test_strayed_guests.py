@@ -4,7 +4,7 @@ import libvirt
 import pytest
 from msgspec.structs import replace
 
-from forewarn.core.model import EventType, Host
+from forewarn.core.model import EventType, Host, Operation
 from forewarn.node.driver import CandidateHost, Impact, ImpactDone, ImpactFailed
 from tests.drivers.impacts import carried_out
 from tests.drivers.libvirt.daemons import Daemons
@@ -14,7 +14,7 @@ pytestmark = pytest.mark.end_to_end
 
 
 def of_host(impact: Impact, operation: str) -> Impact:
-    return replace(impact, event=replace(impact.event, operation=operation, host="h1"))
+    return replace(impact, event=replace(impact.event, operation=Operation(operation), host="h1"))
 
 
 @pytest.fixture

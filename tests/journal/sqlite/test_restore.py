@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from forewarn.core.errors import BadInput, Refused
 from forewarn.core.facts import Announced, Attempted, Entry, FleetChanged, Started
-from forewarn.core.model import Event, EventSource, EventStatus, EventType, GroupKind, GroupTerms, Vm
+from forewarn.core.model import Event, EventSource, EventStatus, EventType, GroupKind, GroupTerms, Operation, Vm
 from forewarn.files import InUse
 from forewarn.journal.port import DamagedJournal, JournalFailed
 from forewarn.journal.sqlite import backup_archive
@@ -146,7 +146,15 @@ def test_cut_off_before_its_last_traces_are_removed_it_is_finished(copy: Path, t
 def test_the_driver_s_records_are_brought_back_and_newer_ones_kept(tmp_path: Path) -> None:
     """An event that was under way is under way again, and the driver knows as much of it as it ever did."""
     event = Event(
-        EVENT, EventType.REBOOT, EventSource.USER, "web", ("web-0",), EventStatus.SCHEDULED, NOON, NOON, "vm restart"
+        EVENT,
+        EventType.REBOOT,
+        EventSource.USER,
+        "web",
+        ("web-0",),
+        EventStatus.SCHEDULED,
+        NOON,
+        NOON,
+        Operation.VM_RESTART,
     )
     declared = FleetChanged(groups=(GroupTerms("web", GroupKind.AVAILABILITY_SET),), vms=(Vm("web-0", "web"),))
     other = replace(event, id=EVENT.replace("4", "5"))

@@ -26,12 +26,12 @@ from forewarn.core.facts import (
     Waiting,
 )
 from forewarn.core.fleet import Fleet
-from forewarn.core.model import Event, EventStatus, EventType
-from forewarn.core.turns import DUE
+from forewarn.core.model import Event, EventStatus, EventType, StartCause
 from forewarn.node.feed import Commit
 from forewarn.node.histogram import Histogram
 
 _MINUTE = 60.0
+_CAUSES = {StartCause.APPROVED: "approved", StartCause.DUE: "not_before"}
 
 
 class _UnfinishedEvent(msgspec.Struct):
@@ -105,10 +105,9 @@ class EventCounters:
                 if counts and not life.is_approved:
                     life.is_approved = True
                     self.until_approved.add((at - life.announced_at).total_seconds())
-            case Started(because=because):
+            case Started(cause=cause):
                 self._move(life, fact)
-                cause = "not_before" if because == DUE else "approved" if life.is_approved else "other"
-                self.started[cause] += 1
+                self.started[_CAUSES.get(cause, "other")] += 1
             case Completed() | Failed() | Canceled():
                 self._move(life, fact)
                 del self._lives[fact.event]

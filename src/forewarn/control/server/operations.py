@@ -33,7 +33,7 @@ from forewarn.core.facts import (
     Started,
 )
 from forewarn.core.fleet import Fleet
-from forewarn.core.model import Event
+from forewarn.core.model import Event, Operation
 from forewarn.node.node import Node
 from forewarn.wire.azure_names import show_command_id
 from forewarn.wire.facts import describe_held
@@ -125,8 +125,8 @@ def _named(command: Command, fleet: Fleet) -> tuple[str, ...]:
             return (*approved, *(each.event for each in postponed))
         case CancelEvent(event=event):
             return (event,)
-        case OperateHost(operation=HostOperation.DEGRADE as operation, host=host):
-            return tuple(event.id for event in hosts.unfinished(fleet, host, f"host {operation}"))
+        case OperateHost(operation=HostOperation.DEGRADE, host=host):
+            return tuple(event.id for event in hosts.unfinished(fleet, host, Operation.HOST_DEGRADE))
         case _:
             return ()
 

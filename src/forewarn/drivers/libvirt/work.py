@@ -72,7 +72,7 @@ class LibvirtWork:
             if guest.host == recorded:
                 continue
             self.moved[guest.name] = guest.host
-            if self.impact.event.operation.startswith("host "):
+            if self.impact.event.operation.is_of_host:
                 self.remarks.append(f"{guest.name} is on {guest.host}, and was left alone")
                 self.guests.remove(guest)
 

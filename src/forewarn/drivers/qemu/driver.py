@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import Self
 
 from forewarn.clocks import Clock
-from forewarn.core.model import EventType, Observation, Vm
-from forewarn.core.notice import MACHINE_FAILURE
+from forewarn.core.model import EventType, Observation, Operation, Vm
 from forewarn.drivers.executor import ImpactJob, WorkExecutor, join_details
 from forewarn.drivers.migration_slots import MigrationSlots
 from forewarn.drivers.progress_store import ImpactEnding
@@ -111,7 +110,7 @@ class QemuDriver:
                 announced = float(impact.event.duration)
                 return "", actions.freeze(action, announced if announced >= 0 else UNANNOUNCED_FREEZE)
             case _ if impact.is_failure or not self.moves_live:
-                may_stay = impact.event.operation == MACHINE_FAILURE
+                may_stay = impact.event.operation is Operation.VM_FAIL
                 return moves.rebuild(action, impact.candidates_for(vm), may_stay=may_stay)
             case _:
                 with self._slots.taken(job.closing, action.tell):
