@@ -12,7 +12,7 @@ import pytest
 from forewarn.agent import settings as agent_settings
 from forewarn.agent.runtime import assembly
 from forewarn.config import settings
-from forewarn.core import facts, notice
+from forewarn.core import event_types, facts, notice
 from forewarn.fleetfile import tables
 from forewarn.metadata import request
 from forewarn.wire import error_responses, versions
@@ -118,7 +118,7 @@ def test_the_table_of_operations_is_that_of_the_rules() -> None:
     rules = notice.Rules()
     spelled = {900: "15 min", 600: "10 min", 30: "30 s", 0: "the group's `terminate_notice`"}
     expected = []
-    for operation, told in notice.ANNOUNCEMENTS.items():
+    for operation, told in event_types.ANNOUNCEMENTS.items():
         least = "none" if operation.is_failure else spelled[int(rules.minimum(told.type).total_seconds())]
         row = [TYPES[told.type], SOURCES[told.source], least, str(told.duration), told.description]
         expected.append([f"`{operation}`", *row])

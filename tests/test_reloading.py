@@ -15,6 +15,7 @@ from forewarn.clocks import ManualClock
 from forewarn.config.settings import MailSettings, NoticeSettings, Settings
 from forewarn.config.values import ListenAddress
 from forewarn.core.errors import BadInput
+from forewarn.core.model import EventType
 from forewarn.drivers.simulated import SimulatedDriver
 from forewarn.journal.memory import MemoryJournal
 from forewarn.reloading import Reloader
@@ -114,7 +115,7 @@ def test_what_can_change_while_running_changes(tmp_path: Path) -> None:
             log_level="warning",
         )
         assembly = harness.assembly
-        assert assembly.node.rules.freeze_notice == timedelta(hours=1)
+        assert assembly.node.rules.notices[EventType.FREEZE] == timedelta(hours=1)
         assert assembly.node.rules.user_operation_limit == 9
         assert assembly._registry is not None
         assert assembly._registry.limits.connections == 7

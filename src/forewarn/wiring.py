@@ -18,6 +18,7 @@ from forewarn.config.settings import Settings
 from forewarn.control.server.fleet_applier import FleetApplier, FleetFileReport, apply_desired_fleet
 from forewarn.core.commands import Approve, Enrol
 from forewarn.core.errors import BadInput, nearest
+from forewarn.core.event_types import DEFAULT_NOTICES
 from forewarn.core.model import Caller, CallerKind
 from forewarn.core.notice import Rules
 from forewarn.fleetfile.parser import DesiredFleet
@@ -231,12 +232,8 @@ class Assembly:
 
 def rules_of(settings: Settings) -> Rules:
     """Return the rules that the settings ask for."""
-    notice = settings.notice
     return Rules(
-        freeze_notice=notice.freeze,
-        reboot_notice=notice.reboot,
-        redeploy_notice=notice.redeploy,
-        preempt_notice=notice.preempt,
+        notices={type_: getattr(settings.notice, type_) for type_ in DEFAULT_NOTICES},
         user_operation_limit=settings.user_operation_limit,
     ).hurried(settings.hurry)
 

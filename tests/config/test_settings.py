@@ -6,11 +6,13 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import asdict
 
 from forewarn.config import settings as settings_module
 from forewarn.config.settings import KEYS, LEAST_HISTORY, MailSettings, NoticeSettings, Settings, load
 from forewarn.config.values import ListenAddress
 from forewarn.core.errors import BadInput
+from forewarn.core.event_types import DEFAULT_NOTICES
 from forewarn.core.notice import Rules
 
 
@@ -211,14 +213,7 @@ def test_the_file_beside_us_counts_unless_another_is_named(tmp_path: Path, monke
 
 def test_the_default_notices_are_those_of_the_rules() -> None:
     """They are written down twice, and must not drift apart."""
-    notice, rules = NoticeSettings(), Rules()
-
-    assert (notice.freeze, notice.reboot, notice.redeploy, notice.preempt) == (
-        rules.freeze_notice,
-        rules.reboot_notice,
-        rules.redeploy_notice,
-        rules.preempt_notice,
-    )
+    assert asdict(NoticeSettings()) == DEFAULT_NOTICES == Rules().notices
 
 
 scalars = st.one_of(st.text(max_size=9), st.integers(), st.floats(), st.booleans())

@@ -15,9 +15,10 @@ from datetime import datetime, timedelta
 
 from forewarn.core.commands import Approve, Postponement
 from forewarn.core.errors import Refused, Unknown
+from forewarn.core.event_types import EVENT_TYPES
 from forewarn.core.facts import Approved, Postponed
 from forewarn.core.fleet import Fleet
-from forewarn.core.model import ApprovalRule, CallerKind, Event, EventStatus, EventType
+from forewarn.core.model import ApprovalRule, CallerKind, Event, EventStatus
 from forewarn.core.notice import check_line, whole_second
 
 
@@ -92,7 +93,7 @@ def _refuse_postponement(fleet: Fleet, event: Event, wish: Postponement, *, is_t
         raise Refused(f"event {event.id} cannot be postponed, because no notice is owed: {event.without_notice}")
     if not limit:
         raise Refused(f"group {event.group} allows no postponement; its policy is postpone_limit = 0")
-    if event.type in (EventType.PREEMPT, EventType.TERMINATE):
+    if EVENT_TYPES[event.type].ends_vm:
         raise Refused("an eviction or a deletion cannot be postponed")
     if wish.seconds < 1 or wish.seconds > left:
         raise Refused(f"event {event.id} can be postponed by 1 to {left} s more, not by {wish.seconds} s")

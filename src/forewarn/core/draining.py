@@ -15,11 +15,12 @@ from msgspec.structs import replace
 from forewarn.core import lifecycle
 from forewarn.core.commands import CordonHost, DrainHost
 from forewarn.core.errors import PlanOutdated, Refused
+from forewarn.core.event_types import ANNOUNCEMENTS, LIVE_MIGRATION
 from forewarn.core.facts import AnyFact, HostCordonSet
 from forewarn.core.fleet import Fleet
 from forewarn.core.hosts import check_host, refuse_failed, unfinished
 from forewarn.core.model import EventStatus, HostState, Operation, Vm
-from forewarn.core.notice import ANNOUNCEMENTS, LIVE_MIGRATION, Rules
+from forewarn.core.notice import Rules
 from forewarn.core.operations import event_for
 from forewarn.core.placement import running_on
 

@@ -12,10 +12,11 @@ from datetime import datetime
 from forewarn.core import lifecycle
 from forewarn.core.commands import HostOperation, OperateHost, RepairHost
 from forewarn.core.errors import Refused, unknown
+from forewarn.core.event_types import ANNOUNCEMENTS, LIVE_MIGRATION
 from forewarn.core.facts import AnyFact, HostStateSet
 from forewarn.core.fleet import Fleet
 from forewarn.core.model import Event, EventStatus, HostState, Operation, OperationScope, StartCause, Vm
-from forewarn.core.notice import ANNOUNCEMENTS, LIVE_MIGRATION, Rules
+from forewarn.core.notice import Rules
 from forewarn.core.operations import earliest, event_for
 
 _HOST_FAILED = "host failed"

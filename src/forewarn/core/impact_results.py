@@ -5,11 +5,10 @@ from datetime import datetime
 
 from forewarn.core import lifecycle
 from forewarn.core.commands import ImpactResult, ReportImpact
+from forewarn.core.event_types import EVENT_TYPES
 from forewarn.core.facts import AnyFact, Canceled, VmDeallocated, VmMoved, VmRemoved
 from forewarn.core.fleet import Fleet
 from forewarn.core.model import Event, EventStatus, EventType, EvictionPolicy, HostState
-
-_ENDS_THE_VM = {EventType.TERMINATE, EventType.PREEMPT}
 
 
 def report_impact(fleet: Fleet, command: ReportImpact, now: datetime) -> Iterator[AnyFact]:
@@ -66,7 +65,7 @@ def _aftermath(fleet: Fleet, event: Event, name: str, now: datetime) -> Iterator
 
 def _has_left(fleet: Fleet, event: Event, name: str, host: str) -> bool:
     """Tell whether a VM that is still there stands on this host instead of where it stood."""
-    is_there = name in event.vms and event.type not in _ENDS_THE_VM
+    is_there = name in event.vms and not EVENT_TYPES[event.type].ends_vm
     return is_there and host != fleet.vms[name].standing_on
 
 

@@ -8,11 +8,12 @@ from msgspec.structs import replace
 from forewarn.core import lifecycle
 from forewarn.core.commands import MoveVm
 from forewarn.core.errors import Refused
+from forewarn.core.event_types import ANNOUNCEMENTS, LIVE_MIGRATION
 from forewarn.core.facts import AnyFact, VmMoved
 from forewarn.core.fleet import Fleet
 from forewarn.core.hosts import check_host, refuse_cordoned, refuse_failed
 from forewarn.core.model import Event, EventStatus, EventType, Operation, Vm
-from forewarn.core.notice import ANNOUNCEMENTS, LIVE_MIGRATION, Rules
+from forewarn.core.notice import Rules
 from forewarn.core.operations import event_for, find_vm, refuse_leaving
 
 

@@ -19,12 +19,12 @@ from datetime import datetime
 
 from forewarn.core import lifecycle
 from forewarn.core.commands import HostOperation, OperateHost, RecordObservation
+from forewarn.core.event_types import ANNOUNCEMENTS, EVENT_TYPES
 from forewarn.core.facts import AnyFact, ObservationRecorded, VmMoved
 from forewarn.core.fleet import Fleet
 from forewarn.core.impact_results import cancel_events_of_hosts
 from forewarn.core.model import (
     EventStatus,
-    EventType,
     HostState,
     Observation,
     ObservationKind,
@@ -32,10 +32,8 @@ from forewarn.core.model import (
     StartCause,
     Vm,
 )
-from forewarn.core.notice import ANNOUNCEMENTS, Rules
+from forewarn.core.notice import Rules
 from forewarn.core.operations import event_for
-
-_TAKES_THE_MACHINE_AWAY = {EventType.REDEPLOY, EventType.PREEMPT, EventType.TERMINATE}
 
 
 def record_observation(fleet: Fleet, command: RecordObservation, now: datetime, rules: Rules) -> Iterator[AnyFact]:
@@ -66,7 +64,7 @@ def _is_explained(fleet: Fleet, vm: Vm, observation: Observation) -> bool:
         is_known = observation.is_found and vm.name in fleet.crashed
         if vm.deallocated or (is_known and not fleet.groups[vm.group].terms.policy.restart_after_crash):
             return True
-        return any(event.type in _TAKES_THE_MACHINE_AWAY for event in started)
+        return any(EVENT_TYPES[event.type].takes_machine for event in started)
     request = fleet.power_requests.get(vm.name)
     return bool(started) or (request is not None and not request.failure)
 

@@ -21,6 +21,7 @@ from forewarn.core.commands import (
     VmOperation,
 )
 from forewarn.core.errors import LimitReached, Refused, unknown
+from forewarn.core.event_types import ANNOUNCEMENTS, EVENT_TYPES, Announcement
 from forewarn.core.facts import Announced, AnyFact, Canceled, StartedAtOnce, VmDeallocated, VmStarted, VmSwitched
 from forewarn.core.fleet import Fleet
 from forewarn.core.impact_results import cancel_events_of_vm
@@ -35,17 +36,10 @@ from forewarn.core.model import (
     StartCause,
     Vm,
 )
-from forewarn.core.notice import (
-    ANNOUNCEMENTS,
-    Announcement,
-    Rules,
-    check_line,
-    whole_second,
-)
+from forewarn.core.notice import Rules, check_line, whole_second
 
 _LATEST = datetime(9000, 1, 1, tzinfo=UTC)
 _DURATIONS = range(-1, 7 * 24 * 3600 + 1)
-_ENDS_THE_VM = {Operation.VM_EVICT, Operation.VM_DELETE}
 
 
 def operate_vm(fleet: Fleet, command: OperateVm, now: datetime, rules: Rules) -> Iterator[AnyFact]:
@@ -68,7 +62,7 @@ def operate_vm(fleet: Fleet, command: OperateVm, now: datetime, rules: Rules) ->
     if announcement.source is EventSource.USER and not is_born_started:
         _refuse_above_limit(fleet, rules)
     event = event_for(fleet, command, 0, [vm], announcement, operation, now, rules, reason)
-    if operation in _ENDS_THE_VM:
+    if EVENT_TYPES[announcement.type].ends_vm:
         yield from cancel_events_of_vm(fleet, vm.name, now, f"{operation} {vm.name}")
     yield lifecycle.start_at_once(event, now) if is_born_started else lifecycle.announce(event)
 
@@ -242,7 +236,7 @@ def refuse_leaving(fleet: Fleet, vm: Vm) -> None:
 
 
 def _refuse_repetition(fleet: Fleet, vm: Vm, operation: Operation, announcement: Announcement) -> None:
-    if announcement.source is not EventSource.USER and operation not in _ENDS_THE_VM:
+    if announcement.source is not EventSource.USER and not EVENT_TYPES[announcement.type].ends_vm:
         return
     for event in fleet.events_on(vm.name):
         if event.operation == operation:

@@ -7,11 +7,11 @@ from datetime import datetime
 
 from forewarn.core.commands import ReclaimSpot, ScaleIn
 from forewarn.core.errors import Refused, unknown
+from forewarn.core.event_types import EVENT_TYPES
 from forewarn.core.fleet import Fleet
-from forewarn.core.model import EventType, GroupKind, Operation, Vm
+from forewarn.core.model import EventType, GroupKind, Vm
 from forewarn.core.notice import Rules
 
-_ENDINGS = {Operation.VM_EVICT, Operation.VM_DELETE}
 _NUMBER = re.compile(r"\d+")
 
 Choice = tuple[Vm, str]
@@ -89,7 +89,7 @@ def _stays(fleet: Fleet, vms: Iterable[Vm]) -> Iterator[Vm]:
     """Yield the running VMs that are not about to go anyway."""
     for vm in vms:
         is_leaving = fleet.last_applied.holds_removal(vm.name)
-        is_ending = any(event.operation in _ENDINGS for event in fleet.events_on(vm.name))
+        is_ending = any(EVENT_TYPES[event.type].ends_vm for event in fleet.events_on(vm.name))
         if not vm.deallocated and not is_leaving and not is_ending:
             yield vm
 

@@ -18,14 +18,10 @@ from collections.abc import Callable, Iterator
 from datetime import datetime
 
 from forewarn.core import approval, lifecycle, quiet_hours
+from forewarn.core.event_types import EVENT_TYPES
 from forewarn.core.facts import Started, Waiting
 from forewarn.core.fleet import Fleet
-from forewarn.core.model import Event, EventSource, EventStatus, EventType, StartCause
-
-_FIRST = {EventType.PREEMPT: 0, EventType.TERMINATE: 1}
-"""What starts before everything else that is ready."""
-_MAINTENANCE = {EventType.FREEZE, EventType.REBOOT, EventType.REDEPLOY}
-
+from forewarn.core.model import Event, EventSource, EventStatus, StartCause
 
 HasPassed = Callable[[Event], bool]
 """Whether an event's notice has passed, on a clock that cannot be set."""
@@ -61,14 +57,14 @@ def settle(
 
 
 def _order(event: Event) -> tuple[int, datetime]:
-    if takes_turns(event):
-        return len(_FIRST) + 1, event.not_before
-    return _FIRST.get(event.type, len(_FIRST)), event.not_before
+    order = EVENT_TYPES[event.type].start_order
+    return order + takes_turns(event), event.not_before  # maintenance comes after the rest
 
 
 def takes_turns(event: Event) -> bool:
     """Tell whether the event is platform maintenance, which goes one update domain at a time."""
-    return event.source is EventSource.PLATFORM and event.type in _MAINTENANCE and not event.operation.is_failure
+    is_maintenance = event.source is EventSource.PLATFORM and EVENT_TYPES[event.type].is_maintenance
+    return is_maintenance and not event.operation.is_failure
 
 
 def earliest_start(fleet: Fleet, event: Event, now: datetime) -> datetime | None:

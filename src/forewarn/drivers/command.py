@@ -21,13 +21,23 @@ import msgspec
 from forewarn.clocks import Clock
 from forewarn.config.tables import read_table
 from forewarn.core.errors import BadInput
-from forewarn.core.model import Vm
+from forewarn.core.model import EventType, Vm
 from forewarn.core.redaction import scrubbed, secrets_among
 from forewarn.drivers import command_checks, program_results, program_runner, run_record
 from forewarn.drivers.switch_executor import SwitchExecutor, SwitchFailed
-from forewarn.node.driver import Impact, ImpactFailed, ImpactNotBegun, ImpactOutcome, ImpactUnderway, ImpactUnknown
+from forewarn.node.driver import (
+    Impact,
+    ImpactFailed,
+    ImpactNotBegun,
+    ImpactOutcome,
+    ImpactUnderway,
+    ImpactUnknown,
+    refuse_type,
+)
 
 CHECK_AGAIN = timedelta(seconds=1)
+_TYPES = {EventType.FREEZE, EventType.REBOOT, EventType.REDEPLOY, EventType.PREEMPT, EventType.TERMINATE}
+"""The types that the program is told to know; no other is handed to it."""
 _WORTH_WAITING = 5.0
 """Seconds that a call waits for the end of a run, so that a short one is reported at once."""
 OUTCOME_TIMEOUT = 30.0
@@ -94,6 +104,8 @@ class CommandDriver:
         return tuple(command_checks.find_problems(Path(program), _environment(given.environment)))
 
     def perform(self, impact: Impact) -> ImpactOutcome:
+        if impact.event.type not in _TYPES:
+            return refuse_type(impact.event)
         try:
             self._directory.mkdir(mode=0o700, exist_ok=True)
             self._retention.sweep(self._directory)

@@ -16,11 +16,13 @@ from forewarn.config.tables import read_table
 from forewarn.core.errors import BadInput
 from forewarn.core.model import EventType, Operation, Vm
 from forewarn.drivers.candidates import explain_no_candidate, sort_by_preference
-from forewarn.node.driver import Impact, ImpactDone, ImpactFailed, ImpactOutcome, ImpactUnderway
+from forewarn.node.driver import Impact, ImpactDone, ImpactFailed, ImpactOutcome, ImpactUnderway, refuse_type
 
 Seconds = Annotated[float, msgspec.Meta(ge=0, le=86_400)]
 
 UNANNOUNCED_FREEZE = 5.0
+_TYPES = {EventType.FREEZE, EventType.REBOOT, EventType.REDEPLOY, EventType.PREEMPT, EventType.TERMINATE}
+"""The types that ``_seconds`` has a duration for."""
 
 
 class SimulatedSettings(msgspec.Struct, frozen=True):
@@ -65,6 +67,8 @@ class SimulatedDriver:
         return self.outcome_of(impact)
 
     def outcome_of(self, impact: Impact) -> ImpactOutcome:
+        if impact.event.type not in _TYPES:
+            return refuse_type(impact.event)
         lasts = timedelta(seconds=self._seconds(impact) / self._hurry)
         ends_at = impact.attempted_at + lasts
         if self._clock.now() < ends_at:

@@ -15,8 +15,8 @@ from forewarn.core.commands import (
     VmOperation,
 )
 from forewarn.core.errors import BadInput
+from forewarn.core.event_types import LIVE_MIGRATION
 from forewarn.core.model import Caller, CallerKind
-from forewarn.core.notice import LIVE_MIGRATION
 
 EMULATOR = Caller(CallerKind.OPERATOR, "emulator")
 

@@ -91,6 +91,11 @@ class ImpactFailed(msgspec.Struct, frozen=True):
     """The host each VM stands on now that was moved all the same."""
 
 
+def refuse_type(event: Event) -> ImpactFailed:
+    """Return what a driver says to a type of event that it has no impact for."""
+    return ImpactFailed(f"the driver does not know events of type {event.type}, so nothing was done")
+
+
 class ImpactUnderway(msgspec.Struct, frozen=True):
     """The impact was begun and is not over."""
 

@@ -13,13 +13,15 @@ from forewarn.core.model import EventSource, EventStatus, EventType
 
 _Member = TypeVar("_Member", bound=StrEnum)
 
-TYPES = {
-    EventType.FREEZE: "Freeze",
-    EventType.REBOOT: "Reboot",
-    EventType.REDEPLOY: "Redeploy",
-    EventType.PREEMPT: "Preempt",
-    EventType.TERMINATE: "Terminate",
+TYPES_SHOWN = {
+    EventType.FREEZE: ("Freeze", "2017-03-01"),
+    EventType.REBOOT: ("Reboot", "2017-03-01"),
+    EventType.REDEPLOY: ("Redeploy", "2017-03-01"),
+    EventType.PREEMPT: ("Preempt", "2017-11-01"),
+    EventType.TERMINATE: ("Terminate", "2019-01-01"),
 }
+"""The word for each type, and the first api-version that shows it."""
+TYPES = {type_: word for type_, (word, _) in TYPES_SHOWN.items()}
 SOURCES = {
     EventSource.PLATFORM: "Platform",
     EventSource.USER: "User",

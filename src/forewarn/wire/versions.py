@@ -8,10 +8,12 @@ from collections.abc import Iterable
 import msgspec
 
 from forewarn.core.model import EventType
+from forewarn.wire.azure_names import TYPES_SHOWN
 
-_FIRST_TYPES = frozenset({EventType.FREEZE, EventType.REBOOT, EventType.REDEPLOY})
-_WITH_PREEMPT = _FIRST_TYPES | {EventType.PREEMPT}
-_WITH_TERMINATE = _WITH_PREEMPT | {EventType.TERMINATE}
+
+def types_shown(version: str) -> frozenset[EventType]:
+    """Return the types that an api-version shows."""
+    return frozenset(type_ for type_, (_, since) in TYPES_SHOWN.items() if since <= version)
 
 
 class ApiVersion(msgspec.Struct, frozen=True):
@@ -31,13 +33,13 @@ class ApiVersion(msgspec.Struct, frozen=True):
 
 
 API_VERSIONS = (
-    ApiVersion("2017-03-01", 0, _FIRST_TYPES, underscore_names=True, header_required_on_post=False),
-    ApiVersion("2017-08-01", 1, _FIRST_TYPES),
-    ApiVersion("2017-11-01", 2, _WITH_PREEMPT),
-    ApiVersion("2019-01-01", 3, _WITH_TERMINATE),
-    ApiVersion("2019-04-01", 4, _WITH_TERMINATE, has_description=True),
-    ApiVersion("2019-08-01", 5, _WITH_TERMINATE, has_description=True, has_source=True),
-    ApiVersion("2020-07-01", 6, _WITH_TERMINATE, has_description=True, has_source=True, has_duration=True),
+    ApiVersion("2017-03-01", 0, types_shown("2017-03-01"), underscore_names=True, header_required_on_post=False),
+    ApiVersion("2017-08-01", 1, types_shown("2017-08-01")),
+    ApiVersion("2017-11-01", 2, types_shown("2017-11-01")),
+    ApiVersion("2019-01-01", 3, types_shown("2019-01-01")),
+    ApiVersion("2019-04-01", 4, types_shown("2019-04-01"), has_description=True),
+    ApiVersion("2019-08-01", 5, types_shown("2019-08-01"), has_description=True, has_source=True),
+    ApiVersion("2020-07-01", 6, types_shown("2020-07-01"), has_description=True, has_source=True, has_duration=True),
 )
 NEWEST = API_VERSIONS[-1]
 BY_NAME = {version.name: version for version in API_VERSIONS}

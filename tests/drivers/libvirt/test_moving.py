@@ -119,7 +119,7 @@ def test_a_machine_that_another_client_started_after_its_crash_is_left_alone(mac
     if found == "is paused":  # as libvirt shows it while it starts
         machines.domain(vm).suspend()
     before = machines.domain(vm).ID()
-    done = carried_out(machines.driver(), machines.impact(EventType.REDEPLOY, vm, operation=MACHINE_FAILURE))
+    done = carried_out(machines.driver(), machines.impact(EventType.REDEPLOY, vm, operation=Operation.VM_FAIL))
 
     assert done == ImpactDone(
         detail=f"{vm.name} {found}: another client of libvirt started it, and it was left alone"
@@ -131,7 +131,7 @@ def test_a_machine_that_another_client_started_after_its_crash_is_left_alone(mac
 def test_a_machine_that_the_driver_itself_started_after_its_crash_is_known(machines: Machines, steps: int) -> None:
     """The service died in between."""
     vm = machines.define(starts=False)
-    asked = machines.impact(EventType.REDEPLOY, vm, operation=MACHINE_FAILURE)
+    asked = machines.impact(EventType.REDEPLOY, vm, operation=Operation.VM_FAIL)
     crash_at(machines, asked, steps)
 
     assert when_ended(machines.driver(), asked) == ImpactDone()
@@ -143,7 +143,7 @@ def test_a_machine_of_a_failed_host_is_started_anew_though_it_runs(machines: Mac
     vm = machines.define()
     before = machines.domain(vm).ID()
 
-    asked = machines.impact(EventType.REDEPLOY, vm, operation=HARDWARE_FAILURE)
+    asked = machines.impact(EventType.REDEPLOY, vm, operation=Operation.HOST_FAIL)
     assert carried_out(machines.driver(), asked) == ImpactDone()
     assert machines.domain(vm).ID() not in {before, -1}
 

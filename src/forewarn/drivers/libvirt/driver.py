@@ -32,7 +32,7 @@ from forewarn.drivers.libvirt.work import LibvirtWork
 from forewarn.drivers.migration_slots import MigrationSlots
 from forewarn.drivers.progress_store import ImpactEnding
 from forewarn.drivers.switch_executor import SwitchExecutor
-from forewarn.node.driver import Impact, ImpactFailed, ImpactOutcome
+from forewarn.node.driver import Impact, ImpactFailed, ImpactOutcome, refuse_type
 from forewarn.wire.azure_names import show_id
 
 log = logging.getLogger(__name__)
@@ -40,6 +40,8 @@ log = logging.getLogger(__name__)
 _RECONNECT = 10.0
 _CLOSE_TIMEOUT = 5.0
 """Seconds that work under way may take to come to a point where it can be left."""
+_TYPES = {EventType.FREEZE, EventType.REBOOT, EventType.REDEPLOY, EventType.PREEMPT, EventType.TERMINATE}
+"""The types that ``_carry_out`` has an impact for."""
 _MAY_BE_A_MOVE = {ObservationKind.CRASHED, ObservationKind.GONE}
 """What a migration leaves behind on the host that a machine left looks so too."""
 _OWN_EFFECTS_LAST = 1.0
@@ -77,6 +79,8 @@ class LibvirtDriver:
         return cls(read_table("driver 'libvirt'", settings, LibvirtSettings), clock, directory)
 
     def perform(self, impact: Impact) -> ImpactOutcome:
+        if impact.event.type not in _TYPES:
+            return refuse_type(impact.event)
         return self._executor.perform(impact)
 
     def outcome_of(self, impact: Impact) -> ImpactOutcome:

@@ -14,7 +14,7 @@ from typing import Any
 
 import libvirt
 
-from forewarn.core.notice import MACHINE_FAILURE
+from forewarn.core.model import Operation
 from forewarn.drivers.candidates import explain_no_candidate
 from forewarn.drivers.executor import join_details
 from forewarn.drivers.libvirt import volumes
@@ -268,7 +268,7 @@ def _restart(work: LibvirtWork, guest: LibvirtGuest) -> None:
     state = guest.state()
     stopping = work.progress_file.step("stopping", guest.name)
     if stopping is None:
-        if work.impact.event.operation == MACHINE_FAILURE and _has_process(state):
+        if work.impact.event.operation is Operation.VM_FAIL and _has_process(state):
             # The process that was observed has ended: another client has started this one since.
             found = "runs" if state.runs else "is paused"
             work.remarks.append(f"{guest.name} {found}: another client of libvirt started it, and it was left alone")

@@ -20,7 +20,7 @@ from forewarn.drivers.qemu.monitors import MonitorDead, MonitorProblem, Monitors
 from forewarn.drivers.qemu.observations import MonitorObserver
 from forewarn.drivers.qemu.settings import QemuSettings, read
 from forewarn.drivers.switch_executor import SwitchExecutor
-from forewarn.node.driver import Impact, ImpactDone, ImpactFailed, ImpactOutcome
+from forewarn.node.driver import Impact, ImpactDone, ImpactFailed, ImpactOutcome, refuse_type
 
 log = logging.getLogger(__name__)
 
@@ -28,6 +28,8 @@ _CLOSE_TIMEOUT = 20.0
 """Seconds that work under way may take to come to a point where it can be left."""
 SCAN_EVERY = 1.0
 UNANNOUNCED_FREEZE = 5.0
+_TYPES = {EventType.FREEZE, EventType.REBOOT, EventType.REDEPLOY, EventType.PREEMPT, EventType.TERMINATE}
+"""The types that ``_do_to`` has an impact for."""
 
 
 class QemuDriver:
@@ -56,6 +58,8 @@ class QemuDriver:
         return cls(read(settings), clock, directory)
 
     def perform(self, impact: Impact) -> ImpactOutcome:
+        if impact.event.type not in _TYPES:
+            return refuse_type(impact.event)
         return self._executor.perform(impact)
 
     def outcome_of(self, impact: Impact) -> ImpactOutcome:
@@ -109,10 +113,10 @@ class QemuDriver:
             case EventType.FREEZE if not impact.moves:
                 announced = float(impact.event.duration)
                 return "", actions.freeze(action, announced if announced >= 0 else UNANNOUNCED_FREEZE)
-            case _ if impact.is_failure or not self.moves_live:
+            case EventType.FREEZE | EventType.REDEPLOY if impact.is_failure or not self.moves_live:
                 may_stay = impact.event.operation is Operation.VM_FAIL
                 return moves.rebuild(action, impact.candidates_for(vm), may_stay=may_stay)
-            case _:
+            case EventType.FREEZE | EventType.REDEPLOY:
                 with self._slots.taken(job.closing, action.tell):
                     return moves.move(action, impact.candidates_for(vm), self._observer), "moved while it ran"
 
