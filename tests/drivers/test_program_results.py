@@ -2,7 +2,8 @@
 
 import pytest
 
-from forewarn.drivers.program_results import DETAIL_LIMIT, read_outcome_result, read_perform_result
+from forewarn.core.terms import LONGEST_LINE
+from forewarn.drivers.program_results import read_outcome_result, read_perform_result
 from forewarn.drivers.program_runner import CompletedRun
 from forewarn.node.driver import (
     ImpactDone,
@@ -71,7 +72,7 @@ def test_words_are_short_and_harmless() -> None:
     assert read_perform_result(CompletedRun(exit=1, stderr="\x1b[31mred\x00\n"), []) == ImpactFailed(
         "exit code 1: [31mred"
     )
-    assert len(read_perform_result(CompletedRun(stdout="x" * 9999), []).detail) == DETAIL_LIMIT  # type: ignore[union-attr]
+    assert len(read_perform_result(CompletedRun(stdout="x" * 9999), []).detail) == LONGEST_LINE  # type: ignore[union-attr]
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ from msgspec import UNSET, Meta, UnsetType
 
 from forewarn.core.credentials import Role, SubscriptionKind
 from forewarn.core.model import ApprovalRule, EvictionPolicy, GroupTerms, Host, Vm
+from forewarn.core.terms import LONGEST_IMPACT, LONGEST_LINE
 from forewarn.wire.azure_names import TYPES
 
 _Item = TypeVar("_Item")
@@ -19,10 +20,10 @@ _ONE_LINE = r"^[^\x00-\x1f\x7f]*$(?!\n)"
 """In Python, ``$`` alone also matches before a line feed at the end."""
 Instant = Annotated[datetime, Meta(tz=True, description="A time with its zone, such as 2026-01-31T14:32:00Z.")]
 Seconds = Annotated[int, Meta(ge=1, le=30 * 24 * 3600, description="Whole seconds.")]
-OneLine = Annotated[str, Meta(max_length=500, pattern=_ONE_LINE, description="One line of text.")]
-Name = Annotated[str, Meta(min_length=1, max_length=500, pattern=_ONE_LINE)]
+OneLine = Annotated[str, Meta(max_length=LONGEST_LINE, pattern=_ONE_LINE, description="One line of text.")]
+Name = Annotated[str, Meta(min_length=1, max_length=LONGEST_LINE, pattern=_ONE_LINE)]
 ImpactSeconds = Annotated[
-    int, Meta(ge=-1, le=7 * 24 * 3600, description="Seconds of interruption to announce; -1: not known.")
+    int, Meta(ge=-1, le=LONGEST_IMPACT, description="Seconds of interruption to announce; -1: not known.")
 ]
 TypeName = Annotated[
     str, Meta(extra_json_schema={"enum": [*TYPES.values()]}, description="An event type, in any case.")

@@ -14,9 +14,9 @@ from forewarn.core.fleet import Fleet, mark_key
 from forewarn.core.model import Interface, Vm
 from forewarn.core.reverse_index import ReverseIndex
 
-_IPV4 = re.compile(r"(?:(?:25[0-5]|2[0-4]\d|1\d\d|[1-9]?\d)(?:\.(?!$)|$)){4}", re.ASCII)
-_TAP = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,14}")
-_MAC = re.compile(r"[0-9a-f]{2}(?::[0-9a-f]{2}){5}")
+IPV4 = re.compile(r"(?:(?:25[0-5]|2[0-4]\d|1\d\d|[1-9]?\d)(?:\.(?!$)|$)){4}", re.ASCII)
+TAP = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,14}")
+MAC = re.compile(r"[0-9a-f]{2}(?::[0-9a-f]{2}){5}")
 _MARKS = range(2**32)
 _NO_INTERFACE = Interface()
 
@@ -71,11 +71,11 @@ def has_interface(vm: Vm) -> bool:
 
 def _check_interface(vm: Vm) -> None:
     interface = vm.interface
-    if interface.tap and not _TAP.fullmatch(interface.tap):
+    if interface.tap and not TAP.fullmatch(interface.tap):
         raise Refused(f"VM {vm.name!r}: {interface.tap!r} is no name of a device; it has up to 15 characters")
     if interface.mark not in _MARKS:
         raise Refused(f"VM {vm.name!r}: mark must be from 1 to {_MARKS[-1]}")
-    if interface.mac_address and not _MAC.fullmatch(interface.mac_address):
+    if interface.mac_address and not MAC.fullmatch(interface.mac_address):
         raise Refused(f"VM {vm.name!r}: write the MAC address {interface.mac_address!r} as 52:54:00:12:34:56")
     for address in filter(None, (interface.public_ip_address, interface.ipv6_address)):
         _check_address(vm, address)
@@ -88,7 +88,7 @@ def _check_interface(vm: Vm) -> None:
 
 
 def _check_address(vm: Vm, address: str) -> None:
-    if _IPV4.fullmatch(address):
+    if IPV4.fullmatch(address):
         return  # most are of this kind, and asking the library takes ten times as long
     try:
         canonical = str(ip_address(address))

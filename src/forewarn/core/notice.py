@@ -9,6 +9,7 @@ from forewarn.core.errors import Refused
 from forewarn.core.event_types import DEFAULT_NOTICES
 from forewarn.core.fleet import EVICTIONS_KEPT
 from forewarn.core.model import EventType
+from forewarn.core.terms import LONGEST_LINE
 
 SECOND = timedelta(seconds=1)
 MINUTE = timedelta(minutes=1)
@@ -49,7 +50,7 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True):
         return timedelta(seconds=(terminate_notice or 0) / self.terminate_notice_scale)
 
 
-_LINE = re.compile(r"[^\x00-\x1f\x7f]{0,500}")
+_LINE = re.compile(rf"[^\x00-\x1f\x7f]{{0,{LONGEST_LINE}}}")
 
 
 def whole_second(time: datetime) -> datetime:
@@ -60,4 +61,4 @@ def whole_second(time: datetime) -> datetime:
 def check_line(what: str, text: str) -> None:
     """Refuse a text that VMs and people could not be shown on one line."""
     if not _LINE.fullmatch(text):
-        raise Refused(f"{what} is one line of at most 500 characters")
+        raise Refused(f"{what} is one line of at most {LONGEST_LINE} characters")

@@ -37,9 +37,10 @@ from forewarn.core.model import (
     Vm,
 )
 from forewarn.core.notice import Rules, check_line, whole_second
+from forewarn.core.terms import LONGEST_IMPACT
 
 _LATEST = datetime(9000, 1, 1, tzinfo=UTC)
-_DURATIONS = range(-1, 7 * 24 * 3600 + 1)
+_DURATIONS = range(-1, LONGEST_IMPACT + 1)
 
 
 def operate_vm(fleet: Fleet, command: OperateVm, now: datetime, rules: Rules) -> Iterator[AnyFact]:

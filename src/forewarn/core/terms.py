@@ -8,11 +8,18 @@ from forewarn.core.model import ApprovalRule, GroupKind, GroupTerms
 
 NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,79}")
 """How a host, a group or a VM may be called."""
+LONGEST_LINE = 500
+"""Characters of a description, a reason or another line that VMs and people are shown."""
+LONGEST_TEXT = 512
+"""Characters of a value that is declared of a VM, such as a tag."""
+LONGEST_IMPACT = 7 * 24 * 3600
+"""Seconds of interruption that can be announced."""
 DOMAINS = range(10_000)
 """The numbers that update domains and fault domains may have."""
 
 _POSTPONE_LIMIT = range(30 * 24 * 3600 + 1)
-_TERMINATE_NOTICE = range(5 * 60, 15 * 60 + 1)
+TERMINATE_NOTICE = range(5 * 60, 15 * 60 + 1)
+"""Seconds of terminate notice that a scale set may have."""
 
 
 def check_name(kind: str, name: str) -> None:
@@ -32,7 +39,7 @@ def check_terms(terms: GroupTerms) -> None:
         return
     if terms.kind is not GroupKind.SCALE_SET:
         raise Refused(f"group {terms.name!r}: terminate_notice is for scale-set groups; this is {terms.kind}")
-    if terms.terminate_notice not in _TERMINATE_NOTICE:
+    if terms.terminate_notice not in TERMINATE_NOTICE:
         raise Refused(f"group {terms.name!r}: terminate_notice must be from PT5M to PT15M")
 
 

@@ -15,6 +15,7 @@ from datetime import datetime
 
 import msgspec
 
+from forewarn.core.terms import LONGEST_LINE
 from forewarn.drivers.program_runner import CompletedRun
 from forewarn.node.driver import (
     ImpactDone,
@@ -24,9 +25,6 @@ from forewarn.node.driver import (
     ImpactUnderway,
     ImpactUnknown,
 )
-
-DETAIL_LIMIT = 500
-"""Characters of a program's words that go into the journal."""
 
 
 class ProgramResult(msgspec.Struct, frozen=True):
@@ -86,7 +84,7 @@ def _done(stdout: str, vms: Collection[str]) -> ImpactDone:
     detail = _last_line(answer.detail)
     if unknown_vms:
         detail = f"{detail} (hosts named for VMs that are not in the event: {', '.join(unknown_vms)})".lstrip()
-    return ImpactDone(hosts=hosts, detail=detail[:DETAIL_LIMIT])
+    return ImpactDone(hosts=hosts, detail=detail[:LONGEST_LINE])
 
 
 def _last_line(text: str) -> str:
@@ -94,7 +92,7 @@ def _last_line(text: str) -> str:
     lines = [line for line in text.splitlines() if line.strip()]
     if not lines:
         return ""
-    return "".join(letter if letter.isprintable() else " " for letter in lines[-1]).strip()[:DETAIL_LIMIT]
+    return "".join(letter if letter.isprintable() else " " for letter in lines[-1]).strip()[:LONGEST_LINE]
 
 
 def _signal_name(number: int) -> str:

@@ -14,6 +14,7 @@ from msgspec.structs import replace
 
 from forewarn.core.redaction import scrubbed
 from forewarn.http.web_requests import WebResponse
+from forewarn.core.terms import LONGEST_LINE
 from forewarn.node.driver import (
     ImpactDone,
     ImpactFailed,
@@ -23,8 +24,6 @@ from forewarn.node.driver import (
     ImpactUnknown,
 )
 
-DETAIL_LIMIT = 500
-"""Characters of a receiver's words that go into the journal."""
 CHECK_AFTER = 5.0
 _RETRY_STATUSES = frozenset({408, 425, 429})
 
@@ -77,7 +76,7 @@ def outcome_of(answer: WebhookReply, vms: Collection[str], now: datetime) -> Imp
             unknown_vms = sorted(set(answer.hosts) - set(vms))
             if unknown_vms:
                 detail = f"{detail} (hosts named for VMs that are not in the event: {', '.join(unknown_vms)})".strip()
-            return ImpactDone(hosts, detail[:DETAIL_LIMIT])
+            return ImpactDone(hosts, detail[:LONGEST_LINE])
         case "failed":
             return ImpactFailed(detail or "the receiver says that it failed", hosts)
         case "underway":
@@ -105,4 +104,4 @@ def _said(reply: WebResponse) -> str:
 
 def _plain(text: str) -> str:
     """Return a text in one line, fit for a terminal and a journal."""
-    return "".join(letter if letter.isprintable() else " " for letter in " ".join(text.split()))[:DETAIL_LIMIT]
+    return "".join(letter if letter.isprintable() else " " for letter in " ".join(text.split()))[:LONGEST_LINE]

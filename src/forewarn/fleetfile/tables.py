@@ -1,6 +1,5 @@
 """One table of the fleet file: which keys it may have, and what each may be."""
 
-import re
 from collections.abc import Callable, Mapping
 from ipaddress import IPv4Network, ip_address
 from typing import NoReturn
@@ -9,6 +8,7 @@ import msgspec
 from msgspec.structs import replace
 
 from forewarn.config.durations import read_duration
+from forewarn.core.addresses import IPV4, MAC, TAP
 from forewarn.core.errors import Refused, nearest
 from forewarn.core.model import (
     ApprovalRule,
@@ -20,15 +20,9 @@ from forewarn.core.model import (
     Interface,
     Vm,
 )
-from forewarn.core.terms import DOMAINS, NAME, check_terms
+from forewarn.core.terms import DOMAINS, LONGEST_TEXT, NAME, TERMINATE_NOTICE, check_terms
 
-_IPV4 = re.compile(r"(?:(?:25[0-5]|2[0-4]\d|1\d\d|[1-9]?\d)\.){3}(?:25[0-5]|2[0-4]\d|1\d\d|[1-9]?\d)", re.ASCII)
-_TAP = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,14}")
-_MAC = re.compile(r"[0-9a-f]{2}(?::[0-9a-f]{2}){5}")
 _SUBNET = 'a subnet such as "10.0.0.0/24", with no bits set behind the prefix'
-_LONGEST_TEXT = 512
-_LONGEST_NOTICE = 15 * 60
-_SHORTEST_NOTICE = 5 * 60
 
 
 class InvalidTable(Exception):
@@ -47,7 +41,7 @@ def name(given: object) -> str:
 
 
 def text(given: object) -> str:
-    if not isinstance(given, str) or len(given) > _LONGEST_TEXT or not given.isprintable():
+    if not isinstance(given, str) or len(given) > LONGEST_TEXT or not given.isprintable():
         _expect(given, 'a text in quotes such as "1", on one line')
     return given
 
@@ -66,7 +60,7 @@ def boolean(given: object) -> bool:
 
 def address(given: object) -> str:
     """Return an address as a socket names its peer, so that one machine has one spelling."""
-    if isinstance(given, str) and _IPV4.fullmatch(given):
+    if isinstance(given, str) and IPV4.fullmatch(given):
         found = given
     else:
         try:
@@ -80,7 +74,7 @@ def address(given: object) -> str:
 
 
 def tap(given: object) -> str:
-    if not isinstance(given, str) or not _TAP.fullmatch(given):
+    if not isinstance(given, str) or not TAP.fullmatch(given):
         _expect(given, 'the name of a device such as "tap-web-0", of up to 15 characters')
     return given
 
@@ -94,7 +88,7 @@ def mark(given: object) -> int:
 def mac_address(given: object) -> str:
     """Return the address in the one spelling that packet filters print."""
     plain = given.lower().replace("-", ":") if isinstance(given, str) else ""
-    if not _MAC.fullmatch(plain):
+    if not MAC.fullmatch(plain):
         _expect(given, 'a MAC address such as "52:54:00:12:34:56"')
     return plain
 
@@ -132,7 +126,7 @@ def terminate_notice(given: object) -> int:
         seconds = read_duration(given).total_seconds() if isinstance(given, str) else -1
     except ValueError:
         seconds = -1
-    if not _SHORTEST_NOTICE <= seconds <= _LONGEST_NOTICE or seconds != int(seconds):
+    if seconds not in TERMINATE_NOTICE:
         _expect(given, "a duration from PT5M to PT15M, in whole seconds")
     return int(seconds)
 

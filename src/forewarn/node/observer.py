@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from forewarn.core.commands import RecordObservation
 from forewarn.core.errors import ForewarnError, Unavailable
 from forewarn.core.model import NODE, Observation, ObservationKind, Vm
+from forewarn.core.terms import LONGEST_LINE
 from forewarn.node.driver import Driver, SupportsObservation
 from forewarn.node.node import Node
 from forewarn.node.observation_throttle import ObservationThrottle
@@ -21,7 +22,6 @@ EXPECTED_CALL = 1.0
 """Seconds that a start waits for a driver to begin to watch."""
 _MOST = 10_000
 """Sightings that may wait to be recorded; a whole site that fails at once is as large as that."""
-_LONGEST = 500
 """Characters of a driver's words that go into the journal."""
 
 
@@ -79,7 +79,7 @@ class Observer:
         vm = self._named(seen)
         if vm is None or (seen.what is ObservationKind.MOVED and vm.standing_on == seen.host):
             return  # not ours, or no news: a driver tells at each start where machines are
-        observation = self._throttle.admit(replace(seen, vm=vm.name, vm_id="", detail=seen.detail[:_LONGEST]))
+        observation = self._throttle.admit(replace(seen, vm=vm.name, vm_id="", detail=seen.detail[:LONGEST_LINE]))
         if observation is None:
             return
         if len(self._tasks) >= _MOST:

@@ -20,6 +20,7 @@ from forewarn.core.errors import ForewarnError, Unavailable
 from forewarn.core.facts import FleetChanged, VmDeallocated, VmRemoved, VmStarted, VmSwitched
 from forewarn.core.fleet import Fleet
 from forewarn.core.model import NODE, PowerRequest
+from forewarn.core.terms import LONGEST_LINE
 from forewarn.node.driver import (
     Driver,
     ImpactDone,
@@ -120,7 +121,7 @@ class PowerController:
 
     async def _report(self, request: PowerRequest, result: ImpactResult, detail: str) -> None:
         command = ReportPowerSwitch(
-            id=uuid4().hex, by=NODE, vm=request.vm, asked=request.id, result=result, detail=detail[:500]
+            id=uuid4().hex, by=NODE, vm=request.vm, asked=request.id, result=result, detail=detail[:LONGEST_LINE]
         )
         fields = {"vm": request.vm, "power": "on" if request.on else "off"}
         while True:
