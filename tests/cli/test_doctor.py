@@ -326,9 +326,7 @@ def test_a_journal_elsewhere_is_looked_at_there(tmp_path: Path) -> None:
         ("sqlit:", FindingState.WRONG, "did you mean 'sqlite'?"),
     ],
 )
-def test_a_journal_without_files_is_not_checked(
-    tmp_path: Path, journal: str, state: FindingState, said: str
-) -> None:
+def test_a_journal_without_files_is_not_checked(tmp_path: Path, journal: str, state: FindingState, said: str) -> None:
     """One that is not installed is wrong."""
     tmp_path.chmod(0o700)
     findings = DoctorReport()

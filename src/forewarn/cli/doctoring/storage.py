@@ -21,8 +21,9 @@ def examine_storage(settings: Settings, findings: DoctorReport) -> None:
         _examine_directory("data", settings.data, findings)
     with findings.looking("journal"):
         if settings.journal_name != SQLITE:
-            plugin_loader.load("forewarn.journals", settings.journal_name)
-            findings.unsure("journal", f"{settings.journal_name!r} is installed, but not checked: only 'sqlite' can be")
+            name = settings.journal_name
+            plugin_loader.load("forewarn.journals", name)
+            findings.unsure("journal", f"{name!r} is installed, but not checked: only 'sqlite' can be")
             return
         if settings.journal_directory != settings.data:
             _examine_directory("journal", settings.journal_directory, findings)
