@@ -16,7 +16,7 @@ import asyncio, gc, sys, time
 from pathlib import Path
 from forewarn.clocks import SystemClock
 from forewarn.config.settings import Settings
-from forewarn.config.values import Endpoint
+from forewarn.config.values import ListenAddress
 from forewarn.drivers.simulated import SimulatedDriver
 from forewarn.journal.sqlite.journal import SqliteJournal
 from forewarn.wiring import Assembly
@@ -24,7 +24,7 @@ from forewarn.wiring import Assembly
 async def main():
     data, file = Path(sys.argv[1]), Path(sys.argv[2]) if len(sys.argv) > 2 else None
     clock = SystemClock()
-    settings = Settings(metadata=Endpoint("127.0.0.1", 0), fleet=file)
+    settings = Settings(metadata=ListenAddress("127.0.0.1", 0), fleet=file)
     driver = SimulatedDriver.from_settings({}, clock, 1.0)
     assembly = Assembly(settings, clock, SqliteJournal(data), driver)
     gc.disable()

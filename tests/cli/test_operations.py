@@ -2,13 +2,14 @@
 
 from collections.abc import Callable
 from datetime import UTC, datetime
-from http.client import HTTPResponse
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from forewarn.control.transport import UnixTransport
 from forewarn.core.errors import OutcomeUnknown
+from forewarn.http.codec import HttpResponse
 from tests.cli.conftest import Forewarn
 from tests.harness import FLEET, ApiHarness
 
@@ -114,16 +115,16 @@ def lost(forewarn: Forewarn, monkeypatch: pytest.MonkeyPatch) -> Callable[..., s
     """Give a command that is carried out while its answer is lost, and return the key that it names."""
 
     def give(*command: str) -> str:
-        read = UnixTransport.read
+        request = UnixTransport.request
 
-        def read_and_lose(transport: UnixTransport, answer: HTTPResponse) -> bytes:
-            said = read(transport, answer)
-            if answer.status == 201:
+        def request_and_lose(transport: UnixTransport, *given: Any) -> HttpResponse:
+            response = request(transport, *given)
+            if response.status == 201:
                 raise OutcomeUnknown("it is not known")
-            return said
+            return response
 
         with monkeypatch.context() as patched:
-            patched.setattr(UnixTransport, "read", read_and_lose)
+            patched.setattr(UnixTransport, "request", request_and_lose)
             patched.setattr("forewarn.control.client._ASK_AGAIN", ())
             ran = forewarn(*command)
         assert ran.code == 3

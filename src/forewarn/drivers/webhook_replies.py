@@ -13,8 +13,8 @@ import msgspec
 from msgspec.structs import replace
 
 from forewarn.core.redaction import scrubbed
-from forewarn.http.web_requests import WebResponse
 from forewarn.core.terms import LONGEST_LINE
+from forewarn.http.web_requests import WebResponse
 from forewarn.node.driver import (
     ImpactDone,
     ImpactFailed,
