@@ -11,8 +11,8 @@ from ipaddress import IPv4Network, ip_address
 from forewarn.core.declared_keys import DeclarationConflict, RecordKind
 from forewarn.core.errors import Refused
 from forewarn.core.fleet import Fleet, mark_key
+from forewarn.core.fleet_index import ReverseIndex
 from forewarn.core.model import Interface, Vm
-from forewarn.core.reverse_index import ReverseIndex
 
 IPV4 = re.compile(r"(?:(?:25[0-5]|2[0-4]\d|1\d\d|[1-9]?\d)(?:\.(?!$)|$)){4}", re.ASCII)
 TAP = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,14}")

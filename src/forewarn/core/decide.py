@@ -12,7 +12,6 @@ from typing import assert_never
 
 from forewarn.core import (
     approval,
-    draining,
     enrolment,
     fleet_changes,
     fleet_declaration,
@@ -160,9 +159,9 @@ def decide(
         case RepairHost():
             return hosts.repair_host(fleet, command, now)
         case CordonHost():
-            return draining.cordon_host(fleet, command, now)
+            return moves.cordon_host(fleet, command, now)
         case DrainHost():
-            return draining.drain_host(fleet, command, now, rules)
+            return moves.drain_host(fleet, command, now, rules)
         case MoveVm():
             return moves.move_vm(fleet, command, now, rules)
         case ReclaimSpot():

@@ -45,8 +45,8 @@ from forewarn.core.facts import (
     VmStarted,
     VmSwitched,
 )
+from forewarn.core.fleet_index import MembershipChange, ReverseIndex
 from forewarn.core.last_applied import LastApplied
-from forewarn.core.membership import MembershipChange
 from forewarn.core.model import (
     Event,
     EventSource,
@@ -61,7 +61,6 @@ from forewarn.core.model import (
     PowerRequest,
     Vm,
 )
-from forewarn.core.reverse_index import ReverseIndex
 
 LOCATION_KEYS = ("group", "standing_on", "update_domain", "fault_domain")
 """A VM's place, on which its unfinished events rest."""

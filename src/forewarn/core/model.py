@@ -330,7 +330,7 @@ class Event(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     not_before: datetime
     announced_at: datetime
     operation: Operation
-    """The operation that announced it, as in the table of ``notice.py``."""
+    """The operation that announced it, as in the table of ``event_types.py``."""
     description: str = ""
     duration: int = -1
     """Expected seconds of interruption; -1 when not known."""

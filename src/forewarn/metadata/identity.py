@@ -6,8 +6,8 @@ from enum import StrEnum
 import msgspec
 
 from forewarn.core.fleet import Fleet, mark_key
+from forewarn.core.fleet_index import ReverseIndex
 from forewarn.core.model import Vm
-from forewarn.core.reverse_index import ReverseIndex
 
 
 class Identity(StrEnum):

@@ -1,9 +1,9 @@
-"""An event as a client hands it on: the keys and words of the newest document, whatever version it came in."""
+"""An event as clients and notifications hand it on: the keys and words of the newest document."""
 
 import msgspec
 
-from forewarn.core.model import EventSource, EventStatus, EventType
-from forewarn.wire.azure_names import SOURCES, STATUSES, TYPES
+from forewarn.core.model import Event, EventSource, EventStatus, EventType
+from forewarn.wire.azure_names import SOURCES, STATUSES, TYPES, show_id
 from forewarn.wire.dates import show_time
 from forewarn.wire.document import ScheduledEvent
 
@@ -34,6 +34,34 @@ def make_event_json(event: ScheduledEvent) -> EventJson:
         description=event.description,
         event_source=show_source(event.source),
         duration_in_seconds=event.duration,
+    )
+
+
+class NotificationEventJson(EventJson, frozen=True, kw_only=True, rename="pascal"):
+    """One event as JSON has it; the first keys are those of the document."""
+
+    group: str
+    operation: str
+    by: str
+    reason: str
+
+
+def make_notification_event(event: Event, by: str, reason: str) -> NotificationEventJson:
+    """Say what an event is, finished ones included, who caused what is told now, and why."""
+    return NotificationEventJson(
+        event_id=show_id(event.id),
+        event_status=STATUSES[event.status],
+        event_type=TYPES[event.type],
+        resources=event.resources,
+        # Azure: the key stays once the event has started, and its value is empty.
+        not_before=show_time(event.not_before) if event.status is EventStatus.SCHEDULED else "",
+        description=event.description,
+        event_source=SOURCES[event.source],
+        duration_in_seconds=event.duration,
+        group=event.group,
+        operation=event.operation,
+        by=by,
+        reason=reason,
     )
 
 

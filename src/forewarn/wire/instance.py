@@ -1,6 +1,7 @@
 """The document of ``/metadata/instance``: what a VM reads about itself, whole or by path, as JSON or text."""
 
 from collections.abc import Callable
+from typing import TypeAlias
 from uuid import UUID, uuid5
 
 import msgspec
@@ -8,7 +9,8 @@ import msgspec
 from forewarn.core.model import Group, GroupKind, Vm
 from forewarn.wire.bodies import JSON, TEXT
 from forewarn.wire.error_responses import FORMAT_UNKNOWN, LEAF_AS_JSON, NOT_FOUND, ErrorResponse
-from forewarn.wire.interfaces import JsonNode, interfaces_of
+
+JsonNode: TypeAlias = "str | list[JsonNode] | dict[str, JsonNode]"
 
 _VM_IDS = UUID("6f1f7f3e-5d0e-4c55-9d0b-0b6c6a6f9a5e")
 """The namespace of the ids of VMs that were declared without one."""
@@ -105,3 +107,48 @@ def _children(node: JsonNode) -> dict[str, JsonNode]:
 
 def _listing(node: JsonNode) -> list[str]:
     return [name if isinstance(child, str) else f"{name}/" for name, child in _children(node).items()]
+
+
+class _InterfaceKeys(msgspec.Struct, frozen=True):
+    addresses: str
+    private: str
+    public: str
+    mac: str
+
+
+_FIRST_VERSION = "2017-03-01"
+_EARLY = _InterfaceKeys("ipaddress", "ipaddress", "publicip", "mac")
+"""What the first api-version called them, and no other."""
+_WORDS = _InterfaceKeys("ipAddress", "privateIpAddress", "publicIpAddress", "macAddress")
+
+
+def interfaces_of(vm: Vm, version: str) -> list[JsonNode]:
+    """Return the VM's interface, if anything is known of it."""
+    interface = vm.interface
+    addresses = [address for address in (vm.address, interface.ipv6_address) if address]
+    if not (addresses or interface.mac_address or interface.public_ip_address):
+        return []
+    words = _EARLY if version == _FIRST_VERSION else _WORDS
+    private = [address for address in addresses if ":" not in address]
+    ipv4: list[JsonNode] = [
+        {words.private: address, words.public: interface.public_ip_address}
+        for address in private or [""] * bool(interface.public_ip_address)
+    ]
+    ipv6: list[JsonNode] = [{words.private: address} for address in addresses if ":" in address]
+    return [
+        {
+            "ipv4": {words.addresses: ipv4, "subnet": _subnets(interface.subnet, version)},
+            "ipv6": {words.addresses: ipv6},
+            # Azure: twelve digits, without anything between them
+            words.mac: interface.mac_address.replace(":", "").upper(),
+        }
+    ]
+
+
+def _subnets(subnet: str, version: str) -> list[JsonNode]:
+    if not subnet:
+        return []
+    address, _, prefix = subnet.partition("/")
+    if version == _FIRST_VERSION:
+        return [{"address": address, "dnsservers": [], "prefix": prefix}]
+    return [{"address": address, "prefix": prefix}]

@@ -45,7 +45,7 @@ from forewarn.core.facts import (
 )
 from forewarn.core.model import Event
 from forewarn.wire.azure_names import show_id
-from forewarn.wire.notification_json import make_notification_event
+from forewarn.wire.event_json import make_notification_event
 
 CLOUD_EVENTS = "application/cloudevents+json; charset=utf-8"
 

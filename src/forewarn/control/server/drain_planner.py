@@ -1,10 +1,10 @@
 """Plans the drain of a host: what the driver tells of hosts and VMs goes to the planner of the rules."""
 
 from forewarn.control.views import DrainPlanView, PlacementView
-from forewarn.core.draining import check_drainable
 from forewarn.core.errors import Refused
 from forewarn.core.fleet import Fleet
 from forewarn.core.model import Host, Vm
+from forewarn.core.moves import check_drainable
 from forewarn.core.placement import Capacity, DrainPlan, arriving, candidates, plan_drain, running_on
 from forewarn.node.driver import SupportsCapacity
 from forewarn.node.driver_calls import ask_capacity

@@ -1,9 +1,9 @@
-"""Who owns what."""
+"""The indexes of the fleet: owners by what they own, and members that leave and join in one change."""
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from forewarn.core.reverse_index import ReverseIndex
+from forewarn.core.fleet_index import MembershipChange, ReverseIndex
 
 NAMES = st.sampled_from(["a", "b", "c"])
 STEPS = st.lists(st.tuples(st.booleans(), st.sampled_from(["x", "y"]), NAMES), max_size=30)
@@ -33,3 +33,22 @@ def test_what_is_empty_is_nobodys() -> None:
     owners.add("", "a")
 
     assert (owners[""], len(owners)) == ((), 0)
+
+
+def test_who_leaves_goes_and_who_joins_stands_last() -> None:
+    """The others keep their order."""
+    shift = MembershipChange()
+    shift.move("b", "web", "db")
+    shift.move("d", "", "web")
+
+    assert shift.members_after("web", ("a", "b", "c")) == ("a", "c", "d")
+    assert shift.members_after("db", ()) == ("b",)
+    assert shift.touched() == {"web", "db"}
+
+
+def test_who_stays_touches_nothing() -> None:
+    """A VM that is declared anew in its place moves nobody."""
+    shift = MembershipChange()
+    shift.move("a", "web", "web")
+
+    assert shift.touched() == set()

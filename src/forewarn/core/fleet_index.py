@@ -1,4 +1,4 @@
-"""Whose something is: the VM, or in rare cases the VMs, that were declared with it."""
+"""The indexes of the fleet: who has an address, a tap or a mark, and which VMs are in a group or on a host."""
 
 from collections.abc import Collection, Iterator
 
@@ -40,3 +40,25 @@ class ReverseIndex:
             self._first[owned] = left[0]
         if left[1:]:
             self._others[owned] = tuple(left[1:])
+
+
+class MembershipChange:
+    """Who leaves and who joins, by the name of the group or host."""
+
+    def __init__(self) -> None:
+        self._leaving: dict[str, set[str]] = {}
+        self._joining: dict[str, list[str]] = {}
+
+    def move(self, vm: str, source: str, target: str) -> None:
+        if source != target and source:
+            self._leaving.setdefault(source, set()).add(vm)
+        if source != target and target:
+            self._joining.setdefault(target, []).append(vm)
+
+    def touched(self) -> set[str]:
+        return self._leaving.keys() | self._joining.keys()
+
+    def members_after(self, key: str, members: tuple[str, ...]) -> tuple[str, ...]:
+        leaving = self._leaving.get(key)
+        stay = tuple(vm for vm in members if vm not in leaving) if leaving else members
+        return stay + tuple(self._joining.get(key, ()))
