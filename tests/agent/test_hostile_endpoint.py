@@ -140,7 +140,7 @@ def test_a_vm_whose_clock_is_an_hour_off_prepares_and_approves(
     async def prepare(agent: Agent) -> None:
         await until(lambda: endpoint.approved == ["A"])
         assert abs(agent.status().clock_offset - 3600 * hours) < 5
-        assert "times are reckoned by the endpoint's" in agent.status().clock_trouble
+        assert "the endpoint's clock is used" in agent.status().clock_trouble
 
     async def put_back(agent: Agent) -> None:
         endpoint.show()
@@ -149,7 +149,7 @@ def test_a_vm_whose_clock_is_an_hour_off_prepares_and_approves(
     play(settings(tmp_path, endpoint), prepare)
     left = Noting.tasks[0].deadline - datetime.now(UTC)
     assert timedelta(seconds=30) < left < timedelta(seconds=61)
-    assert len([each for each in caplog.messages if "reckoned by the endpoint's clock" in each]) == 1
+    assert len([each for each in caplog.messages if "the endpoint's clock is used" in each]) == 1
     endpoint.ahead = timedelta(0)  # somebody has set the clock meanwhile
     play(settings(tmp_path, endpoint), put_back)
     assert [str(task.direction) for task in Noting.tasks] == ["do", "undo"]

@@ -124,7 +124,7 @@ def test_a_flag_goes_before_the_environment_and_that_before_the_file(tmp_path: P
             "line 3: types in [[rules]] is ['Reboots'], expected a list of Freeze, Reboot, Redeploy,",
         ),
         ("[[rules]]\nsource = 'me'", "line 2: source in [[rules]] is 'me', expected Platform or User"),
-        ("[rules]\nname = 'x'", "line 1: rules are tables; write [[rules]] and what each says below"),
+        ("[rules]\nname = 'x'", "line 1: rules must be tables; write [[rules]] and its settings below"),
         (
             "[[rules]]\nhandlers = ['drain']\n[handlers.drains]\nkind = 'log'",
             "line 2: there is no handler 'drain'; did you mean 'drains'?",
@@ -132,7 +132,7 @@ def test_a_flag_goes_before_the_environment_and_that_before_the_file(tmp_path: P
         ("[[rules]]\nhandlers = ['a']", "line 2: there is no handler 'a'; write [handlers.a] and its kind"),
         (
             "[[rules]]\nhandlers = ['a', ['a']]\n[handlers.a]\nkind = 'log'",
-            "line 2: handler 'a' stands there twice; run it once, or give it two names",
+            "line 2: handler 'a' is listed twice; list it once, or configure it under two names",
         ),
         ("[handlers.a]\ntimeout = '1m'", 'line 1: [handlers.a] has no kind; write kind = "command", or another'),
         ("[handlers.a]\nkind = 'log'\nretries = '1'", "line 3: retries in [handlers.a] is '1', expected a whole"),
@@ -140,11 +140,11 @@ def test_a_flag_goes_before_the_environment_and_that_before_the_file(tmp_path: P
         ("coordinator = ['']", "line 1: coordinator is [''], expected a list of texts"),
         (
             "[handlers.a]\nkind = 'log'\ntimeout = '0s'",
-            "line 1: [handlers.a] may never end in time; give a timeout that is longer than it takes",
+            "line 1: [handlers.a] cannot end in time; set a timeout that is at least as long as takes",
         ),
-        ("[handlers.a]\nkind = 'log'\ntakes = '61s'", "line 1: [handlers.a] may never end in time"),
-        ("[handlers.'../a']\nkind = 'log'", "line 1: '../a' is no name for a handler; use letters, digits"),
-        ("handlers = 3", "line 1: a handler is a table; write [handlers.NAME] and its kind below"),
+        ("[handlers.a]\nkind = 'log'\ntakes = '61s'", "line 1: [handlers.a] cannot end in time"),
+        ("[handlers.'../a']\nkind = 'log'", "line 1: '../a' is not a valid handler name; use letters, digits"),
+        ("handlers = 3", "line 1: a handler must be a table; write [handlers.NAME] and its kind below"),
         ("[handlers", "line 1: "),
     ],
 )
@@ -158,7 +158,7 @@ def test_a_mistake_is_one_sentence(tmp_path: Path, text: str, sentence: str) -> 
 
 def test_a_coordinator_needs_its_command(tmp_path: Path) -> None:
     """Nobody would ever approve otherwise."""
-    with pytest.raises(BadInput, match="needs a command that decides"):
+    with pytest.raises(BadInput, match="needs a command; set coordinator"):
         read(tmp_path, 'approver = "coordinator"')
 
 

@@ -14,7 +14,9 @@ from forewarn.core.model import EventSource, EventType
 
 FREEZE, REBOOT = EventType.FREEZE, EventType.REBOOT
 SHORT = timedelta(seconds=10)
-NOBODY_TELLS = "nobody tells how long one lasts; write another rule for it, without a limit"
+UNKNOWN = (
+    "the duration of these events is unknown; add a rule for them without duration_at_most and duration_at_least"
+)
 ROOT = Path(__file__).parents[2]
 _BLOCK = re.compile(r"^```toml\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 
@@ -34,11 +36,11 @@ def examples() -> list[tuple[str, str]]:
         ((EventRule(name="a", types=(FREEZE,), duration_at_most=SHORT), EventRule(name="b")), []),
         (
             (EventRule(name="a", types=(REBOOT, FREEZE), duration_at_most=SHORT),),
-            [f"rule 'a' does not fit a Reboot: {NOBODY_TELLS}"],
+            [f"rule 'a' never matches Reboot: {UNKNOWN}"],
         ),
         (
             (EventRule(name="a"), EventRule(name="b", types=(FREEZE,))),
-            ["rule 'b' is never reached: all that it is for falls under 'a' before it"],
+            ["rule 'b' is never used: rule 'a' before it matches the same events"],
         ),
         ((EventRule(name="a"), EventRule(name="b", concerns=Concern.OTHERS)), []),
         ((EventRule(name="a", types=(REBOOT,)), EventRule(name="b")), []),
@@ -59,7 +61,7 @@ def test_a_handler_in_no_rule_is_told() -> None:
     rules = (EventRule(name="a", stages=(("drain",),)),)
 
     assert list(find_doubtful_settings(rules, ("drain", "tell"))) == [
-        "handler 'tell' stands in no rule, and is never called"
+        "handler 'tell' is in no rule and is never called"
     ]
 
 

@@ -104,9 +104,7 @@ def test_check_notes_what_can_hardly_be_meant(config: Path, capsys: pytest.Captu
     config.write_text(config.read_text() + "\n[handlers.forgotten]\nkind = 'command'\ndo = ['true']\n")
 
     assert run(["agent", "check", "--config", str(config)]) == 0
-    assert capsys.readouterr().err.startswith(
-        "note: handler 'forgotten' stands in no rule, and is never called\nnote: "
-    )
+    assert capsys.readouterr().err.startswith("note: handler 'forgotten' is in no rule and is never called\nnote: ")
 
 
 def test_check_names_the_handlers_that_now_hold_the_approval(
@@ -117,7 +115,9 @@ def test_check_names_the_handlers_that_now_hold_the_approval(
 
     assert run(["agent", "check", "--wide", "--config", str(config)]) == 0
     (note,) = capsys.readouterr().err.splitlines()
-    assert note.startswith("note: no on_failure is set for first: the default is hold, and was go-on before.")
+    assert note.startswith(
+        "note: no on_failure is set for first: the default is hold, in earlier versions it was go-on."
+    )
 
 
 @pytest.mark.parametrize(
@@ -130,8 +130,8 @@ def test_check_names_the_handlers_that_now_hold_the_approval(
         ("    repeats = None\n", "has no repeats = True or False"),
         ("    shared = 'yes'\n", "shared must be True or False"),
         ("    @property\n    def close(self): raise OSError\n", "has no close()"),
-        ("    def __init__(self): raise OSError('no disk')\n", "cannot be made: OSError: no disk"),
-        ("    def __init__(self): raise SystemExit(3)\n", "cannot be made: SystemExit: 3"),
+        ("    def __init__(self): raise OSError('no disk')\n", "cannot be created: OSError: no disk"),
+        ("    def __init__(self): raise SystemExit(3)\n", "cannot be created: SystemExit: 3"),
     ],
 )
 def test_check_refuses_a_handler_that_lacks_a_member(
@@ -190,7 +190,7 @@ def test_without_an_agent_there_is_nobody_to_ask(
 
 @pytest.mark.end_to_end
 def test_a_coordinator_that_says_no_is_not_waited_for(config: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """It might do so for a quarter of an hour; the event comes without the approval, and all is put back."""
+    """It might do so for a quarter of an hour; the event comes without the approval, and undo complete."""
     decide = 'approver = "coordinator"\ncoordinator = ["sh", "-c", "echo two are away; exit 1"]\n'
     config.write_text(decide + config.read_text())
 
@@ -301,7 +301,7 @@ def test_an_event_may_be_announced_later_than_on_azure(config: Path, capsys: pyt
     config.write_text(config.read_text() + 'takes = "10s"\n')
 
     assert run(["agent", "test", "redeploy", "--config", str(config), "--notice", "5s"]) == 1
-    assert "it takes 10s, more than the event leaves it" in capsys.readouterr().out
+    assert "it takes 10s, longer than the time left before NotBefore" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

@@ -1,1 +1,1 @@
-"""In the VM: hears of events, gets the application ready, says so, and puts everything back afterwards."""
+"""The agent in the VM: receives scheduled events, runs handlers, approves events and undoes the handlers' work."""

@@ -1,12 +1,12 @@
-"""What the agent asks of a handler, the part that gets an application ready and puts it back.
+"""The handler interface: the plugin that prepares one application for an event and restores it afterwards.
 
-    the event is told               the event is gone
+    the event is announced          the event is gone
           │                               │
-         do ──▶ Done(kept) ··········▶ undo(kept)
-          └───▶ Failed: tried again as the configuration says
+         do ──▶ HandlerDone(kept) ···▶ undo(kept)
+          └───▶ HandlerFailed: retried as configured
 
-That a call begins is durable before it is made, and what came of it before anything follows from it. After a crash
-in between, a handler that ``repeats`` is simply called again; any other is first asked for the ``outcome_of`` it.
+The agent stores the beginning of a call before the call, and its result before it acts on the result. After a crash
+in between, a handler that ``repeats`` is called again; any other is first asked for the ``outcome_of`` the call.
 """
 
 from datetime import datetime
@@ -20,14 +20,14 @@ from forewarn.wire.document import ScheduledEvent
 
 
 class Direction(StrEnum):
-    """Whether a handler gets ready, or puts back."""
+    """Whether a call prepares for the event (do) or restores afterwards (undo)."""
 
     DO = "do"
     UNDO = "undo"
 
 
 class Stopping(Protocol):
-    """Says that a call is no longer wanted; a ``threading.Event`` is one."""
+    """Signals that a call is to stop; a ``threading.Event`` satisfies it."""
 
     def is_set(self) -> bool: ...
 
@@ -39,43 +39,43 @@ class Task(msgspec.Struct, frozen=True, kw_only=True):
 
     event: ScheduledEvent
     vm: str
-    """The name by which events call the VM that the agent runs in."""
+    """The name of the agent's own VM in the Resources of events."""
     direction: Direction
     deadline: datetime
-    """When the call must have returned, by this VM's own clock. It is never later than the event's NotBefore when
-    getting ready, though the two may differ by the offset of the endpoint's clock."""
+    """When the call must have returned, by this VM's own clock. For ``do`` it is never later than the event's
+    NotBefore, though the two may differ by the offset of the endpoint's clock."""
     stopping: Stopping
-    """Set when the call is no longer wanted, because its time is over, its event is gone or was moved, or the agent
-    stops: a handler that waits gives up waiting then. What it says within a second still counts."""
+    """Set when the call is to stop: its deadline has passed, its event is gone or was moved, or the agent stops.
+    A handler that waits must stop waiting then. A result returned within a second still counts."""
     kept: dict[str, str] = {}
-    """For ``undo``: what ``do`` said was to be kept, and empty if ``do`` was cut off."""
+    """For ``undo``: ``HandlerDone.kept`` of ``do``; empty if ``do`` was interrupted."""
     attempt: int = 1
 
 
 class HandlerDone(msgspec.Struct, frozen=True, tag="done"):
-    """The handler did what it is for."""
+    """The call succeeded."""
 
     kept: dict[str, str] = {}
-    """What undo needs to know; it survives the reboot."""
+    """Data for ``undo``; it survives a reboot."""
     detail: str = ""
-    """One line for people."""
+    """One line for log and status."""
 
 
 class HandlerFailed(msgspec.Struct, frozen=True, tag="failed"):
-    """The handler could not do it."""
+    """The call failed."""
 
     reason: str
-    """One sentence that names what was in the way."""
+    """One sentence that names the cause."""
     final: bool = False
-    """Whether trying again is pointless."""
+    """Whether the call must not be retried."""
 
 
 class HandlerNotBegun(msgspec.Struct, frozen=True, tag="not-begun"):
-    """Nothing was done, so that calling it now repeats nothing."""
+    """The interrupted call had no effect, so that it can be made again."""
 
 
 class HandlerUnknown(msgspec.Struct, frozen=True, tag="unknowable"):
-    """Nobody can tell what was done; it counts as failed, and is not repeated."""
+    """The effect of the interrupted call is unknown; it counts as failed and is not repeated."""
 
     reason: str = ""
 
@@ -85,40 +85,40 @@ HandlerOutcome = HandlerDone | HandlerFailed | HandlerNotBegun | HandlerUnknown
 
 
 class Handler(Protocol):
-    """Gets an application ready, and puts it back. Called in threads of the agent, one call at a time.
+    """Prepares an application and restores it. The agent calls it in threads, one call at a time.
 
-    A class may also say ``prepares = False``: it only tells others, so that by default its failure does not hold the
-    approval. Without that, or with True, it does.
+    A class may also set ``prepares = False``: it only notifies, and by default its failure does not hold the
+    approval. Without the attribute, or with True, a failure holds it.
     """
 
     repeats: bool
-    """Whether ``do`` and ``undo`` may be called again when nobody knows how far an earlier call came."""
+    """Whether ``do`` and ``undo`` may be called again after a call with unknown effect."""
     shared: bool
-    """Whether ``do`` makes a state that holds for all events at once, such as a drained server: it is then done for
-    the first of several events, and undone after the last."""
+    """Whether the effect of ``do`` holds for all events at once, such as a drained server: ``do`` is then called for
+    the first of several events, and ``undo`` after the last."""
 
     def do(self, task: Task) -> HandlerResult:
-        """Get ready; return before the deadline. An exception counts as ``HandlerFailed`` with its text."""
+        """Prepare for the event; return before the deadline. An exception counts as ``HandlerFailed``."""
 
     def undo(self, task: Task) -> HandlerResult:
-        """Put back what ``do`` changed, and nothing else; also after a ``do`` that failed or was cut off.
+        """Restore what ``do`` changed, and nothing else; also after a ``do`` that failed or was interrupted.
 
-        Undoing what was never done, or is undone already, is ``HandlerDone``.
+        Return ``HandlerDone`` also if there is nothing to undo.
         """
 
     def outcome_of(self, task: Task) -> HandlerOutcome:
-        """Tell what came of a call that was cut off; change nothing. Asked only of handlers that do not repeat."""
+        """Return the outcome of an interrupted call; change nothing. Called only if ``repeats`` is False."""
 
     def close(self) -> None:
-        """Let go of everything held."""
+        """Release all resources."""
 
 
 class HandlerType(Protocol):
-    """What an entry point of the group ``forewarn.handlers`` names: a class that makes handlers."""
+    """The object that an entry point of the group ``forewarn.handlers`` names: a class of handlers."""
 
     def from_settings(self, settings: dict[str, object], directory: Path) -> Handler:
-        """Make a handler from its table [handlers.NAME]; ``BadInput`` names the wrong setting and the remedy.
+        """Make a handler from its table [handlers.NAME]; raise BadInput with the wrong setting and the remedy.
 
-        Nothing is touched or connected to yet: a configuration can be checked anywhere. In ``directory``, which the
-        handler makes when it needs it, it may keep what must survive a restart.
+        This must not touch files or open connections: a configuration can be checked on any machine. The handler may
+        create ``directory`` later, and store there what must survive a restart.
         """

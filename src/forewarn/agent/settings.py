@@ -1,8 +1,8 @@
-"""The settings of ``forewarn agent``: agent.toml, checked whole before anything is begun.
+"""Reads the settings of ``forewarn agent`` from flags, environment and agent.toml, and validates all of them.
 
     --url   =   FOREWARN_AGENT_URL   =   url in agent.toml
 
-The rules ([[rules]]) and the handlers ([handlers.NAME]) stand in the file alone.
+Rules ([[rules]]) and handlers ([handlers.NAME]) can be set in the file only.
 """
 
 import re
@@ -51,7 +51,7 @@ def _read_words(given: object) -> tuple[str, ...]:
     if not isinstance(given, list) or not all(isinstance(word, str) and "\0" not in word for word in given):
         raise ValueError
     if given and not given[0]:
-        raise ValueError  # no program has an empty name
+        raise ValueError  # the program's name is empty
     return tuple(given)
 
 
@@ -103,7 +103,7 @@ def _read_socket(given: object) -> LocalAddress | None:
 
 
 def _member(of: type[StrEnum]) -> ValueType:
-    """Return the kind of value that is a member of an enumeration, read as one."""
+    """Return the value type of an enumeration."""
     words: ValueType = choice(*of)
     read: Callable[[object], object] = lambda given: of(str(words.read(given)))  # noqa: E731 - reads as a setting
     return msgspec.structs.replace(words, read=read)
@@ -119,43 +119,44 @@ _SOCKET = ValueType("a path, 127.0.0.1:PORT, or off", _read_socket, "PATH|HOST:P
 
 
 class ConfiguredHandler(msgspec.Struct, frozen=True):
-    """A handler as the file describes it."""
+    """A handler as configured in the file."""
 
     kind: str
     terms: HandlerTerms
     settings: dict[str, object]
-    """The handler's own."""
+    """The settings of this handler type."""
     place: str
-    """Where its table stands, for errors."""
+    """File and line of its table, for errors."""
     places: dict[str, str] = {}
-    """Where each line of its table stands."""
+    """File and line of each key of its table."""
 
 
 class AgentSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """How one agent runs."""
+    """The settings of one agent."""
 
     url: Annotated[
-        str, SettingKey(_SERVICE, "The service to ask, such as http://169.254.169.254; found when empty.")
+        str, SettingKey(_SERVICE, "The metadata service, such as http://169.254.169.254; discovered when empty.")
     ] = ""
     name: Annotated[
-        str, SettingKey(TEXT, "The name by which events call this VM; asked at the endpoint when empty.")
+        str, SettingKey(TEXT, "This VM's name in Resources of events; requested from the endpoint when empty.")
     ] = ""
-    state: Annotated[Path, SettingKey(DIRECTORY, "Where the agent keeps what must survive a reboot.")] = _STATE
+    state: Annotated[Path, SettingKey(DIRECTORY, "Directory of the state that survives a reboot.")] = _STATE
     socket: Annotated[
-        LocalAddress | None, SettingKey(_SOCKET, "Where programs on this VM listen and hold; or off.")
+        LocalAddress | None, SettingKey(_SOCKET, "Local socket on which programs subscribe and hold; or off.")
     ] = _ADDRESS
     http: Annotated[
-        ListenAddress | None, SettingKey(ENDPOINT_OR_OFF, "Where metrics and health are shown; or off.")
+        ListenAddress | None, SettingKey(ENDPOINT_OR_OFF, "HTTP address of metrics, health and status; or off.")
     ] = ListenAddress("127.0.0.1", 9254)
-    dry_run: Annotated[bool, SettingKey(BOOLEAN, "Say what would be done, and do nothing.")] = False
-    approver: Annotated[Approver, SettingKey(_member(Approver), "Who approves an event that several VMs share.")] = (
-        Approver.LEADER
-    )
+    dry_run: Annotated[bool, SettingKey(BOOLEAN, "Log what the agent would do, and do nothing.")] = False
+    approver: Annotated[
+        Approver, SettingKey(_member(Approver), "Which VM approves an event that several VMs share.")
+    ] = Approver.LEADER
     takeover: Annotated[
-        timedelta, SettingKey(DURATION, "How long a leader may stay silent before the next VM approves in its place.")
+        timedelta, SettingKey(DURATION, "Time without the leader's approval after which the next VM approves.")
     ] = timedelta(minutes=5)
     coordinator: Annotated[
-        tuple[str, ...], SettingKey(_WORDS, "The command that decides: exit code 0 approves, 1 is asked again later.")
+        tuple[str, ...],
+        SettingKey(_WORDS, "The command that decides: exit code 0 approves, 1 means ask again later."),
     ] = ()
     log_level: Annotated[
         str, SettingKey(choice("debug", "info", "warning", "error"), "The lowest level that is logged.")
@@ -169,49 +170,47 @@ KEYS = keys_of(AgentSettings)
 """Every setting that has a flag, a variable and a key."""
 
 RULE_KEYS = {
-    "name": SettingKey(TEXT, "What the log and the status call it."),
-    "types": SettingKey(_TYPES, "The types of event it is for; all where left out."),
-    "source": SettingKey(_SOURCE, "Who wants the event; anybody where left out."),
-    "duration_at_most": SettingKey(
-        DURATION, "The longest interruption it is for. One of unknown length does not fit."
-    ),
-    "duration_at_least": SettingKey(
-        DURATION, "The shortest interruption it is for. One of unknown length does not fit."
-    ),
-    "description": SettingKey(TEXT, "A pattern for the description, such as *migration*; case does not matter."),
-    "resources": SettingKey(_PATTERNS, "Patterns for names: one of the event's VMs fits one of them."),
-    "concerns": SettingKey(_member(Concern), "Whether the event must happen to this VM."),
+    "name": SettingKey(TEXT, "Name of the rule in log and status."),
+    "types": SettingKey(_TYPES, "Event types that match; all if not set."),
+    "source": SettingKey(_SOURCE, "EventSource that matches; any if not set."),
+    "duration_at_most": SettingKey(DURATION, "Longest duration that matches. An unknown duration does not match."),
+    "duration_at_least": SettingKey(DURATION, "Shortest duration that matches. An unknown duration does not match."),
+    "description": SettingKey(TEXT, "Pattern for the description, such as *migration*; case does not matter."),
+    "resources": SettingKey(_PATTERNS, "Patterns for VM names; one of the event's Resources must match."),
+    "concerns": SettingKey(_member(Concern), "Whether the event must affect this VM, other VMs, or any."),
     "approval": SettingKey(_member(ApprovalMode), "When the event is approved."),
-    "late": SettingKey(BOOLEAN, "Whether handlers are run for an event that has started already."),
-    "handlers": SettingKey(_STAGES, "What is run, in order; a list inside the list runs in parallel."),
+    "late": SettingKey(BOOLEAN, "Whether handlers are called for an event that has already started."),
+    "handlers": SettingKey(_STAGES, "Handlers to call, in order; those of an inner list run in parallel."),
 }
-"""What a table [[rules]] may say."""
+"""The settings of a table [[rules]]."""
 
 TERM_KEYS = {
-    "kind": SettingKey(TEXT, "Which handler it is."),
-    "timeout": SettingKey(DURATION, "The longest that one call may take."),
-    "takes": SettingKey(DURATION, "How long a call usually takes; what does not fit before NotBefore is left out."),
-    "importance": SettingKey(INTEGER, "When not everything fits, the highest goes first; among equals, the earlier."),
-    "retries": SettingKey(INTEGER, "How often it is tried again after a failure."),
-    "retry_after": SettingKey(DURATION, "How long after a failure it is tried again."),
+    "kind": SettingKey(TEXT, "Type of the handler."),
+    "timeout": SettingKey(DURATION, "Longest duration of one call."),
+    "takes": SettingKey(
+        DURATION, "Usual duration of a call; a handler that does not fit before NotBefore is left out."
+    ),
+    "importance": SettingKey(
+        INTEGER, "If not all handlers fit, higher importance goes first; among equals, the configured order."
+    ),
+    "retries": SettingKey(INTEGER, "Number of retries after a failure."),
+    "retry_after": SettingKey(DURATION, "Time between a failure and the retry."),
     "on_failure": SettingKey(
         _member(OnFailure),
-        "What it means that it failed or was left out: hold gives no approval, give-up runs nothing more either,"
-        " go-on neither. For the handlers log and webhook the default is go-on.",
+        "What follows when it fails or is left out: with hold the event is not approved; with give-up no further"
+        " handler is called either; with go-on neither. For the handlers log and webhook the default is go-on.",
     ),
 }
-"""What every table [handlers.NAME] may say, beside the handler's own settings."""
+"""The settings of [handlers.NAME] that all handlers share."""
 
 
 def load(flags: Mapping[str, object], environment: Mapping[str, str], path: Path | None) -> AgentSettings:
-    """Return the settings; raise BadInput that names the flag, variable or line that is wrong."""
+    """Return the settings; raise BadInput with the wrong flag, variable or line."""
     found = _from_file(toml.read(path)) if path else {}
     settings = msgspec.structs.replace(AgentSettings(), **(found | from_outside(KEYS, flags, environment, PREFIX)))
     if settings.approver is Approver.COORDINATOR and not settings.coordinator:
         where = f"{path}: " if path else ""
-        raise BadInput(
-            f'{where}approver = "coordinator" needs a command that decides; write coordinator = ["/path/to/it"]'
-        )
+        raise BadInput(f'{where}approver = "coordinator" needs a command; set coordinator = ["/path/to/command"]')
     return settings
 
 
@@ -233,7 +232,9 @@ def _from_file(file: toml.TomlFile) -> dict[str, object]:
 
 def _handlers(file: toml.TomlFile, given: object) -> dict[str, ConfiguredHandler]:
     if not isinstance(given, dict) or not all(isinstance(table, dict) for table in given.values()):
-        raise BadInput(f"{file.place('handlers')}: a handler is a table; write [handlers.NAME] and its kind below")
+        raise BadInput(
+            f"{file.place('handlers')}: a handler must be a table; write [handlers.NAME] and its kind below"
+        )
     return {name: _handler(file, name, table) for name, table in given.items()}
 
 
@@ -248,20 +249,20 @@ def _handler(file: toml.TomlFile, name: str, table: dict[str, object]) -> Config
     if not kind:
         raise BadInput(f'{place}: [handlers.{name}] has no kind; write kind = "command", or another handler')
     if not _NAME.fullmatch(name):
-        # It is also the name of the directory in which the handler keeps what it must.
-        raise BadInput(f"{place}: {name!r} is no name for a handler; use letters, digits, '-' and '_'")
+        # It is also the name of the handler's directory.
+        raise BadInput(f"{place}: {name!r} is not a valid handler name; use letters, digits, '-' and '_'")
     own = {key: value for key, value in table.items() if key not in TERM_KEYS}
     found = msgspec.structs.replace(HandlerTerms(), **terms)
     if found.timeout <= timedelta(0) or found.takes > found.timeout:
         raise BadInput(
-            f"{place}: [handlers.{name}] may never end in time; give a timeout that is longer than it takes"
+            f"{place}: [handlers.{name}] cannot end in time; set a timeout that is at least as long as takes"
         )
     return ConfiguredHandler(str(kind), found, own, place, {key: file.place("handlers", name, key) for key in table})
 
 
 def _rules(file: toml.TomlFile, given: object, handlers: Mapping[str, ConfiguredHandler]) -> tuple[EventRule, ...]:
     if not isinstance(given, list) or not all(isinstance(table, dict) for table in given):
-        raise BadInput(f"{file.place('rules')}: rules are tables; write [[rules]] and what each says below")
+        raise BadInput(f"{file.place('rules')}: rules must be tables; write [[rules]] and its settings below")
     return tuple(_rule(file, number, table, handlers) for number, table in enumerate(given))
 
 
@@ -282,5 +283,7 @@ def _rule(
             near = nearest(name, handlers) or f"; write [handlers.{name}] and its kind"
             raise BadInput(f"{place}: there is no handler {name!r}{near}")
         if rule.handlers.count(name) > 1:
-            raise BadInput(f"{place}: handler {name!r} stands there twice; run it once, or give it two names")
+            raise BadInput(
+                f"{place}: handler {name!r} is listed twice; list it once, or configure it under two names"
+            )
     return rule

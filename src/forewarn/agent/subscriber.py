@@ -1,4 +1,4 @@
-"""The other end of the agent's socket, for programs in Python: hear of changes, hold, say ready, ask for the status.
+"""Client of the agent's local socket for Python programs: subscribe to changes, hold approvals, read the status.
 
 with AgentSocket() as agent:
     agent.hold("database", "120s")
@@ -29,7 +29,7 @@ from forewarn.wire.event_json import EventJson
 DEFAULT_ADDRESS = "/run/forewarn-agent/agent.sock"
 DEFAULT_STATE = Path("/var/lib/forewarn-agent")
 PATIENCE = 10.0
-"""Seconds that an answer may take; changes may take any time."""
+"""Timeout of a reply in seconds; waiting for changes has no timeout."""
 
 _LONGEST = 16 * 1024 * 1024
 
@@ -38,19 +38,19 @@ _Record = TypeVar("_Record")
 
 
 class _LineKind(msgspec.Struct, frozen=True):
-    """What tells the agent's lines apart."""
+    """The fields that distinguish changes, errors and replies."""
 
     change: str = ""
     error: str = ""
 
 
 class AgentSocket:
-    """A conversation with the agent of this VM. Not for several threads at once."""
+    """A connection to the agent of this VM. Not thread-safe."""
 
     def __init__(self, place: LocalAddress | str = DEFAULT_ADDRESS, *, token_file: Path | None = None) -> None:
         found = read_address(place) if isinstance(place, str) else place
         if found is None:
-            raise BadInput('the agent has no socket: give it one with socket = "PATH" in agent.toml')
+            raise BadInput('the agent has no socket; set socket = "PATH" in agent.toml')
         self._place = found
         self._token_file = token_file or DEFAULT_STATE / TOKEN_FILE
         self._socket: socket.socket | None = None
@@ -59,33 +59,33 @@ class AgentSocket:
         self._holder = ""
 
     def changes(self) -> Iterator[ChangeLine]:
-        """Yield the events that are there as new, then each change; raise Unavailable when the agent ends.
+        """Yield the present events as new, then each change; raise Unavailable when the agent ends.
 
-        From the call on nothing is missed, also before the first change is asked for.
+        The subscription begins with the call, not with the first iteration.
         """
         self._ask(LocalRequest(subscribe=True))
         return self._follow()
 
     def hold(self, name: str, within: timedelta | str, *types: str) -> tuple[str, ...]:
-        """Have approvals wait until ``ready`` is said, at most ``within``; return the ids of events that wait now."""
+        """Hold approvals until ``ready``, at most ``within``; return the ids of the events held now."""
         spelled = within if isinstance(within, str) else show_duration(within)
         held = self._ask(LocalRequest(hold=HoldRequest(name, spelled, types)))
         self._holder = name
         return held
 
     def ready(self, event: EventJson | ChangeLine | str, *, name: str = "") -> bool:
-        """Say that the event may come, as far as this holder goes; return whether it was held."""
+        """Release this holder's hold on an event; return whether it was held."""
         if isinstance(event, ChangeLine):
             event = event.event
         event_id = event.event_id if isinstance(event, EventJson) else event
         return bool(self._ask(LocalRequest(ready=event_id, name=name or self._holder)))
 
     def status(self) -> AgentStatus:
-        """Return how the agent stands."""
+        """Return the agent's status."""
         return _read(self._answer(LocalRequest(status=True)), StatusReply).status
 
     def close(self) -> None:
-        """Hang up. What is held stays held until its deadline."""
+        """Disconnect. Holds stay until their deadline."""
         if self._socket is not None:
             self._socket.close()
             self._socket = None
@@ -108,7 +108,7 @@ class AgentSocket:
         return _read(self._answer(request), LocalSuccess).held or ()
 
     def _answer(self, request: LocalRequest) -> bytes:
-        """Send a request and return the answer to it; changes that come in between are kept."""
+        """Send a request and return the reply; changes received before it are queued."""
         connection = self._connected()
         try:
             connection.settimeout(PATIENCE)
@@ -136,7 +136,7 @@ class AgentSocket:
                 self._socket = _connect(self._place)
             except OSError as error:
                 said = error.strerror or str(error)
-                raise Unavailable(f"no agent answers on {self._place}: {said}; see whether it runs") from None
+                raise Unavailable(f"no agent answers on {self._place}: {said}; check that it runs") from None
             self._received.clear()
             if isinstance(self._place, ListenAddress):
                 self._ask(LocalRequest(token=read_token(self._token_file)))
@@ -146,7 +146,7 @@ class AgentSocket:
         while (end := self._received.find(b"\n")) < 0:
             more = connection.recv(65_536)
             if not more or len(self._received) > _LONGEST:
-                raise ConnectionResetError(0, "it hung up")
+                raise ConnectionResetError(0, "the agent closed the connection")
             self._received += more
         line = bytes(self._received[:end])
         del self._received[: end + 1]
@@ -154,7 +154,7 @@ class AgentSocket:
 
     def _lost(self, error: OSError) -> Unavailable:
         self.close()
-        return Unavailable(f"the agent on {self._place} is lost: {error.strerror or error}; connect again")
+        return Unavailable(f"lost the connection to the agent on {self._place}: {error.strerror or error}; reconnect")
 
 
 def _connect(place: LocalAddress) -> socket.socket:
@@ -163,7 +163,7 @@ def _connect(place: LocalAddress) -> socket.socket:
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         return connection
     if not hasattr(socket, "AF_UNIX"):
-        raise OSError(0, "this system has no such sockets")
+        raise OSError(0, "this system has no Unix sockets")
     connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
         connection.settimeout(PATIENCE)
@@ -179,7 +179,7 @@ def _is_change(line: bytes) -> bool:
 
 
 def _refuse(line: bytes) -> None:
-    """Raise what the agent said was wrong."""
+    """Raise Refused if the line is an error."""
     if said := _read(line, _LineKind).error:
         raise Refused(said)
 
@@ -188,4 +188,4 @@ def _read(line: bytes, into: type[_Record]) -> _Record:
     try:
         return msgspec.json.decode(line, type=into)
     except (msgspec.MsgspecError, UnicodeDecodeError):
-        raise Unavailable("what answers there is no agent; see what the setting socket names") from None
+        raise Unavailable("the reply is not from an agent; check the setting socket") from None

@@ -24,12 +24,12 @@ def test_a_holder_is_read() -> None:
 @pytest.mark.parametrize(
     ("name", "within", "types", "sentence"),
     [
-        ("", "120s", (), "name of a holder"),
-        ("a" * 65, "120s", (), "name of a holder"),
-        ("a\nb", "120s", (), "name of a holder"),
+        ("", "120s", (), "1 to 64 printable"),
+        ("a" * 65, "120s", (), "1 to 64 printable"),
+        ("a\nb", "120s", (), "1 to 64 printable"),
         ("database", "soon", (), "within = 'soon'"),
-        ("database", "0s", (), "above nothing"),
-        ("database", "2d", (), "at most a day"),
+        ("database", "0s", (), "more than 0s"),
+        ("database", "2d", (), "at most 1d"),
         ("database", "120s", ("Rebot",), "did you mean 'Reboot'"),
     ],
 )
@@ -94,7 +94,7 @@ def test_holders_are_bounded() -> None:
     for number in range(MOST_HOLDERS):
         holds.register(Holder(f"p{number}", TWO_MINUTES))
 
-    with pytest.raises(LimitReached, match="64 programs hold already"):
+    with pytest.raises(LimitReached, match="there are 64 holders already"):
         holds.register(DATABASE)
     holds.register(Holder("p0", TWO_MINUTES))
 

@@ -127,7 +127,7 @@ def test_a_failure_that_gives_up_ends_the_preparation() -> None:
     harness.fail("drain")
 
     assert harness.said() == ["do drain"]
-    assert left_out(harness) == {"tell": "drain failed", "log": "drain failed"}
+    assert left_out(harness) == {"tell": "handler drain failed", "log": "handler drain failed"}
 
 
 def test_what_failed_is_put_back_too() -> None:
@@ -152,7 +152,7 @@ def test_only_what_fits_is_run_the_most_important_first() -> None:
     harness.show(event(type="Preempt", not_before=START + seconds(30)))
 
     assert harness.said() == ["do checkpoint"]
-    assert left_out(harness) == {"drain": "it takes 20s, more than the event leaves it"}
+    assert left_out(harness) == {"drain": "it takes 20s, longer than the time left before NotBefore"}
     assert harness.running["e1", "checkpoint"].deadline == START + seconds(30 - 1 - 2) - HANDOVER
 
 
@@ -182,7 +182,7 @@ def test_what_took_too_long_costs_the_least_important() -> None:
     harness.end("drain")
 
     assert harness.said() == ["do tell"]
-    assert left_out(harness) == {"slow": "it takes 20s, more than the event leaves it"}
+    assert left_out(harness) == {"slow": "it takes 20s, longer than the time left before NotBefore"}
 
 
 def test_what_comes_too_late_is_left_out() -> None:
@@ -190,7 +190,7 @@ def test_what_comes_too_late_is_left_out() -> None:
     harness = DecisionHarness(decision_settings("tell"))
     harness.show(event(not_before=START + seconds(1)))
 
-    assert left_out(harness) == {"tell": "no time is left"}
+    assert left_out(harness) == {"tell": "no time is left before NotBefore"}
 
 
 def test_a_started_event_is_not_prepared_for() -> None:
@@ -453,7 +453,7 @@ def test_what_is_due_is_not_approved(approval: ApprovalMode) -> None:
     harness.show(event(not_before=START))
 
     assert harness.said() == []
-    assert left_out(harness) == {"drain": "no time is left"}
+    assert left_out(harness) == {"drain": "no time is left before NotBefore"}
 
 
 def test_an_approval_that_is_not_taken_is_not_sent_after_not_before() -> None:

@@ -147,10 +147,10 @@ def test_what_do_prints_as_json_undo_finds(trial: CommandTrial) -> None:
     ("script", "detail"),
     [
         ("echo first; echo last", "last"),
-        ("printf '{\"a\": [1]}'", "its answer could not be read, and nothing is kept: "),
-        ("printf '{\"a b\": 1}'", "not kept, because a name has letters, digits and _ only: 'a b'"),
-        ('printf \'{"a": "%020000d"}\' 1', "its answer is longer than 16 KiB, and nothing is kept"),
-        ("printf '{'; head -c 200000 /dev/zero", "its answer could not be read, and nothing is kept: "),
+        ("printf '{\"a\": [1]}'", "its output cannot be read, and nothing is stored for undo: "),
+        ("printf '{\"a b\": 1}'", "not stored: 'a b'; a name may contain letters, digits and _ only"),
+        ('printf \'{"a": "%020000d"}\' 1', "its output is longer than 16 KiB, and nothing is stored for undo"),
+        ("printf '{'; head -c 200000 /dev/zero", "its output cannot be read, and nothing is stored for undo: "),
     ],
 )
 def test_other_words_are_the_detail(trial: CommandTrial, script: str, detail: str) -> None:
@@ -198,7 +198,7 @@ def test_its_own_environment_and_directory(trial: CommandTrial) -> None:
     [
         ("""echo '{"a": "b"}'""", HandlerDone({"a": "b"})),
         ("echo broke >&2; exit 1", HandlerFailed("broke")),
-        ("exit 1", HandlerFailed("sh says that it failed")),
+        ("exit 1", HandlerFailed("sh reports a failure")),
         ("exit 3", HandlerNotBegun()),
         ("echo hm >&2; exit 4", HandlerUnknown("sh ended with exit code 4: hm")),
         ("kill -9 $$", HandlerUnknown("sh was killed by signal 9")),

@@ -109,7 +109,7 @@ def test_some_sessions_may_be_left(trial: HaproxyTrial) -> None:
     assert isinstance(answer, HandlerDone)
     assert answer.detail == "2 sessions left (1 on web/a, 1 on web/b)"
     answer = trial.do(servers=["web/a", "web/b"], until_sessions=1, seconds=2)
-    assert reason(answer).startswith("the time was over with 2 sessions left (1 on web/a, 1 on web/b); ")
+    assert reason(answer).startswith("the deadline passed with 2 sessions left (1 on web/a, 1 on web/b); ")
 
 
 def test_left_sessions_need_not_be_a_failure(trial: HaproxyTrial) -> None:
@@ -117,7 +117,7 @@ def test_left_sessions_need_not_be_a_failure(trial: HaproxyTrial) -> None:
     trial.balancer.begin_slow("a")
 
     answer = trial.do(on_deadline="go-on", seconds=2)
-    assert answer == HandlerDone({"web/a": "ready"}, "the time was over with 1 sessions left (1 on web/a)")
+    assert answer == HandlerDone({"web/a": "ready"}, "the deadline passed with 1 sessions left (1 on web/a)")
 
 
 @pytest.mark.parametrize("before", [HaproxyServerState.DRAIN, HaproxyServerState.MAINTENANCE])
@@ -171,7 +171,7 @@ def test_a_server_that_is_made_ready_meanwhile_is_no_success(trial: HaproxyTrial
     trial.balancer.set_state("a", HaproxyServerState.READY)
 
     assert reason(answer.result(20)) == (
-        "web/a takes new sessions again: HAProxy was reloaded, or somebody made it ready"
+        "web/a accepts new sessions again: HAProxy was reloaded, or the server was made ready"
     )
 
 
@@ -236,7 +236,7 @@ def test_a_socket_that_may_not_be_opened_is_told(trial: HaproxyTrial) -> None:
         os.seteuid(user)
 
     assert reason(answer).endswith(
-        "let the agent's user in with 'user', 'group' or 'mode' of HAProxy's 'stats socket'"
+        "give the agent's user access with 'user', 'group' or 'mode' of HAProxy's 'stats socket'"
     )
 
 
@@ -244,7 +244,7 @@ def test_an_haproxy_that_is_gone_is_told(trial: HaproxyTrial) -> None:
     """A socket that was left behind has nobody behind it."""
     trial.balancer.stop()
 
-    assert reason(trial.do()).endswith("cannot be reached: Connection refused; see that it runs")
+    assert reason(trial.do()).endswith("cannot be reached: Connection refused; check that it runs")
 
 
 def test_a_program_that_hangs_is_not_waited_for(trial: HaproxyTrial, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""A whole agent as a process, with a real HAProxy that it cannot drain: the approval is held, and all is put back."""
+"""A whole agent as a process, with a real HAProxy that it cannot drain: the approval is held, and undo complete."""
 
 import subprocess
 import sys
@@ -79,7 +79,7 @@ def balancer(tmp_path: Path) -> Iterator[Balancer]:
     [
         ('socket = "{place}/admin.sock"\nservers = ["web/bb"]\n', "has no server 'bb' in backend 'web'"),
         ('socket = "{place}/user.sock"\nservers = ["web/b"]\n', "its 'stats socket' needs 'level admin'"),
-        ('socket = "{place}/admin.sock"\nservers = ["web/b"]\n', "the time was over with 1 sessions left"),
+        ('socket = "{place}/admin.sock"\nservers = ["web/b"]\n', "the deadline passed with 1 sessions left"),
     ],
     ids=["unknown server", "error of the socket", "sessions left"],
 )
@@ -94,7 +94,7 @@ def test_a_failed_drain_holds_the_approval_until_not_before(
             agent.wait_for("web-0")
             event = emulator.vm("web-0").reboot()
             status = agent.wait_for("approval  held")
-            assert "held: ill is not ready, and without it the event is not approved" in status
+            assert "held: handler ill failed or was left out, so the event is not approved" in status
             assert reason in status
             assert balancer.state("a") is HaproxyServerState.DRAIN
 

@@ -151,12 +151,12 @@ def test_a_sentence_for_each_moment() -> None:
 def test_what_cannot_be_written_says_why(trial: LogTrial, tmp_path: Path) -> None:
     """One sentence with the place: a missing directory, a pipe without reader, a service that is not there."""
     missing = tmp_path / "no" / "such"
-    assert trial.do(path=str(missing)) == HandlerFailed(f"{missing} could not be written: No such file or directory")
-    assert trial.do(path=str(tmp_path)) == HandlerFailed(f"{tmp_path} could not be written: Is a directory")
-    assert trial.do(path="/dev/full") == HandlerFailed("/dev/full could not be written: No space left on device")
+    assert trial.do(path=str(missing)) == HandlerFailed(f"{missing} cannot be written: No such file or directory")
+    assert trial.do(path=str(tmp_path)) == HandlerFailed(f"{tmp_path} cannot be written: Is a directory")
+    assert trial.do(path="/dev/full") == HandlerFailed("/dev/full cannot be written: No space left on device")
     for to in ("syslog", "journald"):
         assert trial.do(to=to, path=str(missing)) == HandlerFailed(
-            f"{missing} could not be written: No such file or directory"
+            f"{missing} cannot be written: No such file or directory"
         )
 
 
@@ -180,7 +180,7 @@ def test_a_pipe_that_nobody_empties_does_not_hold_us(trial: LogTrial) -> None:
         ({"path": ""}, "setting 'path' of handler 'log' is missing"),
         ({"to": "paper"}, "setting 'to' of handler 'log'"),
         ({"level": "loud"}, "setting 'level' of handler 'log'"),
-        ({"identifier": "a\nb"}, "'identifier' of handler 'log' has a character that cannot stand there"),
+        ({"identifier": "a\nb"}, "'identifier' of handler 'log' has a character that is not allowed"),
     ],
 )
 def test_wrong_settings_are_refused(trial: LogTrial, settings: dict[str, object], sentence: str) -> None:

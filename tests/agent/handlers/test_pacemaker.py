@@ -32,7 +32,7 @@ def test_missing_tools_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 
     for answer in (handler.do(task(Direction.DO)), handler.undo(task(Direction.UNDO, {"n1": "off"}))):
         assert isinstance(answer, HandlerFailed)
-        assert "on this machine; install Pacemaker's command line tools (pacemaker-cli-utils)" in answer.reason
+        assert "is not installed; install Pacemaker's command-line tools (pacemaker-cli-utils)" in answer.reason
 
 
 def test_a_node_that_was_never_touched_needs_no_cluster_to_be_put_back(
@@ -47,8 +47,8 @@ def test_a_node_that_was_never_touched_needs_no_cluster_to_be_put_back(
 @pytest.mark.parametrize(
     ("settings", "sentence"),
     [
-        ({"node": "--all"}, "setting 'node' of handler 'pacemaker': '--all' is no node"),
-        ({"node": "n1 n2"}, "'n1 n2' is no node; 'crm_node --list' names them"),
+        ({"node": "--all"}, "setting 'node' of handler 'pacemaker': '--all' is not a node name"),
+        ({"node": "n1 n2"}, "'n1 n2' is not a node name; see 'crm_node --list'"),
         ({"poll": "0s"}, "setting 'poll' of handler 'pacemaker' is too short"),
         ({"nod": "n1"}, "did you mean 'node'?"),
     ],

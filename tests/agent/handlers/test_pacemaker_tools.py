@@ -63,7 +63,7 @@ def test_a_cluster_without_resources_is_empty() -> None:
 
 def test_what_is_no_xml_is_told() -> None:
     """An old tool prints something else."""
-    with pytest.raises(PacemakerToolFailed, match="what crm_mon wrote cannot be read: "):
+    with pytest.raises(PacemakerToolFailed, match="the output of crm_mon cannot be read: "):
         read_resources("Online: [ n1 n2 ]")
 
 
@@ -116,5 +116,5 @@ def test_what_a_tool_complains_of_is_told(tmp_path: Path, monkeypatch: pytest.Mo
     with pytest.raises(PacemakerToolFailed, match="crm_node ended with exit code 6: no such node"):
         own_node(asked())
     tool(tmp_path, "echo refused >&2; exit 102")
-    with pytest.raises(PacemakerToolFailed, match=r"does not answer on this machine \(refused\); see that it runs"):
+    with pytest.raises(PacemakerToolFailed, match=r"does not answer on this machine \(refused\); check that it runs"):
         own_node(asked())

@@ -72,7 +72,7 @@ def test_a_file_without_an_id_is_told(tmp_path: Path, text: str) -> None:
     """With its name."""
     file = tmp_path / "pid"
     file.write_text(text, errors="surrogateescape")
-    with pytest.raises(ProcessProblem, match="holds no process id"):
+    with pytest.raises(ProcessProblem, match="contains no process id"):
         in_file(file)
 
 
@@ -100,7 +100,7 @@ def test_without_proc_it_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     """Other systems than Linux have none."""
     monkeypatch.setattr(processes, "_PROC", tmp_path)
     for find in (lambda: named("x"), processes.boot_id):
-        with pytest.raises(ProcessProblem, match="which this machine has not"):
+        with pytest.raises(ProcessProblem, match="this machine has no /proc"):
             find()
 
 

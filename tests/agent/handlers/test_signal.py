@@ -178,7 +178,7 @@ def test_another_program_in_the_file_is_left_alone(trial: SignalTrial) -> None:
     """With a name, the process in the file must have it."""
     answer = trial.do(name="postgres", missing="fail")
 
-    assert answer == HandlerFailed("there is no process postgres; see 'missing' of the handler if that is well")
+    assert answer == HandlerFailed('there is no process postgres; start it, or set missing = "done" for the handler')
     assert trial.is_back()
 
 
@@ -223,9 +223,9 @@ def test_a_start_that_fails_is_told_and_tried_again(trial: SignalTrial) -> None:
 @pytest.mark.parametrize(
     ("settings", "sentence"),
     [
-        ({"pid_file": ""}, "handler 'signal' needs to know the process"),
-        ({"command_line": "x"}, "handler 'signal' needs to know the process"),
-        ({"signal": "SIGFOO"}, "setting 'signal' of handler 'signal': there is no signal 'SIGFOO' here"),
+        ({"pid_file": ""}, "handler 'signal' has no process"),
+        ({"command_line": "x"}, "handler 'signal' has no process"),
+        ({"signal": "SIGFOO"}, "setting 'signal' of handler 'signal': unknown signal 'SIGFOO'"),
         ({"undo_signal": "SIG_DFL"}, "setting 'undo_signal' of handler 'signal'"),
         ({"start": [""]}, "setting 'start' of handler 'signal'"),
         ({"poll": "1ms"}, "setting 'poll' of handler 'signal'"),

@@ -91,7 +91,9 @@ def test_one_wrong_name_stops_nothing(trial: SystemdTrial) -> None:
     """All names are looked at first."""
     answer = trial.do(units=["app", "nosuch.service"])
 
-    assert answer == HandlerFailed("systemd knows no unit nosuch.service; see 'units' of the handler", final=True)
+    assert answer == HandlerFailed(
+        "there is no systemd unit nosuch.service; check 'units' of the handler", final=True
+    )
     assert trial.is_back()
 
 
@@ -113,9 +115,7 @@ def test_a_unit_that_fails_to_start_again_is_named(trial: SystemdTrial) -> None:
     failed = trial.undo(units=["refusing"])
     trial.machine.run("rm", "/run/broken")
 
-    assert failed == HandlerFailed(
-        "refusing.service failed when it was started again; see: systemctl status refusing.service"
-    )
+    assert failed == HandlerFailed("refusing.service failed to start again; see: systemctl status refusing.service")
     assert trial.undo(units=["refusing"]) == HandlerDone(detail="started: refusing.service")
 
 
@@ -128,16 +128,16 @@ def test_a_slow_start_is_not_waited_for_for_ever(trial: SystemdTrial) -> None:
     trial.machine.run("rm", "/run/slow")
     trial.machine.call("stop", "slow")
 
-    assert answer == HandlerFailed("slow.service takes long to start; systemd goes on with it")
+    assert answer == HandlerFailed("slow.service is still starting; systemd continues with it")
 
 
 def test_without_systemd_it_says_so(trial: SystemdTrial) -> None:
     """No program, or one that answers something else."""
     assert trial.do(systemctl=["/no/systemctl"]) == HandlerFailed(
-        "there is no /no/systemctl here; this handler needs a machine with systemd"
+        "/no/systemctl is not installed; this handler needs a machine with systemd"
     )
     assert trial.do(systemctl=["echo"]) == HandlerFailed(
-        "what systemctl shows of units cannot be read; see 'systemctl' of the handler"
+        "the output of systemctl show cannot be read; check 'systemctl' of the handler"
     )
     answer = trial.do(systemctl=["sh", "-c", "echo 'Failed to connect to bus' >&2; exit 1"])
     assert answer == HandlerFailed("sh show ended with exit code 1: Failed to connect to bus")
@@ -147,8 +147,8 @@ def test_without_systemd_it_says_so(trial: SystemdTrial) -> None:
     ("settings", "sentence"),
     [
         ({"units": []}, "setting 'units' of handler 'systemd'"),
-        ({"units": ["--all"]}, "'--all' is no name of one unit"),
-        ({"units": ["app*"]}, "'app[*]' is no name of one unit"),
+        ({"units": ["--all"]}, "'--all' is not a unit name"),
+        ({"units": ["app*"]}, "'app[*]' is not a unit name"),
         ({"units": ["forewarn-agent"]}, "forewarn-agent.service is the agent itself"),
         ({"systemctl": []}, "setting 'systemctl' of handler 'systemd'"),
         ({"poll": "1ms"}, "setting 'poll' of handler 'systemd'"),

@@ -50,9 +50,9 @@ def test_plain_text_is_left_as_it_is() -> None:
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
-        ('"$"', r"a '\$' stands alone"),
-        ('"$EventTyp"', r"there is no \$EventTyp \(there are \$EventId, "),
-        ('{"n": $Description}', "with the words in their places it is no JSON"),
+        ('"$"', r"a '\$' has no name after it"),
+        ('"$EventTyp"', r"unknown name \$EventTyp \(known: \$EventId, "),
+        ('{"n": $Description}', "with the values substituted it is not JSON"),
     ],
 )
 def test_a_wrong_template_says_what_is_wrong(text: str, sentence: str) -> None:

@@ -29,5 +29,5 @@ def test_damaged_claims_claim_nothing(tmp_path: Path, content: bytes) -> None:
     """Half a file is told with its path and the remedy, and not taken for an empty one."""
     (tmp_path / "claims.json").write_bytes(content)
 
-    with pytest.raises(OSError, match=r"claims\.json is damaged .*; look at what it names, then delete it"):
+    with pytest.raises(OSError, match=r"claims\.json is damaged .*; check the objects it names, then delete it"):
         UndoLog(tmp_path).read()

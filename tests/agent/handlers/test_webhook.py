@@ -266,7 +266,7 @@ def test_certificates_are_verified(trial: WebhookTrial, certificate: Path) -> No
         ({"headers": {"Host": "x"}}, "'Host' is no header that can be set"),
         ({"headers": {"X": "a\r\nb"}}, "the value of X must be one line of ASCII"),
         ({"method": "post it"}, "setting 'method' of handler 'webhook'"),
-        ({"body": "$Nothing"}, "setting 'body' of handler 'webhook': there is no [$]Nothing"),
+        ({"body": "$Nothing"}, "setting 'body' of handler 'webhook': unknown name [$]Nothing"),
         ({"undo_body": "{"}, "setting 'undo_body' of handler 'webhook'"),
         ({"secret_file": "a", "secret_variable": "b"}, "setting 'secret_variable' of handler 'webhook'"),
     ],

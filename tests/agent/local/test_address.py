@@ -31,7 +31,7 @@ def test_a_place_is_a_path_a_port_or_nothing(text: str, place: Path | ListenAddr
 @pytest.mark.parametrize("text", ["0.0.0.0:9255", "10.0.0.4:9255", "example.org:9255"])
 def test_no_port_is_opened_to_others(text: str) -> None:
     """A token keeps programs of this machine out, not a network."""
-    with pytest.raises(BadInput, match=r"others could reach it; give 127\.0\.0\.1:PORT"):
+    with pytest.raises(BadInput, match=r"other machines could reach it; give 127\.0\.0\.1:PORT"):
         read_address(text)
 
 
@@ -80,7 +80,7 @@ def test_what_is_no_socket_is_left_alone(tmp_path: Path) -> None:
 
 def test_a_directory_that_is_missing_is_named(tmp_path: Path) -> None:
     """The sentence has the path and the remedy."""
-    with pytest.raises(BadInput, match=r"nowhere/agent\.sock.*No such file.*may be written to"):
+    with pytest.raises(BadInput, match=r"nowhere/agent\.sock.*No such file.*give a writable directory"):
         listen(tmp_path / "nowhere" / "agent.sock")
 
 
@@ -122,7 +122,7 @@ def test_the_token_is_new_each_time_and_its_owners_alone(tmp_path: Path) -> None
 
 def test_a_token_that_cannot_be_written_or_read_is_named(tmp_path: Path) -> None:
     """Both sentences have the file and what to do."""
-    with pytest.raises(BadInput, match=r"nowhere/token cannot be written.*see that state"):
+    with pytest.raises(BadInput, match=r"nowhere/token cannot be written.*check the setting state"):
         make_token(tmp_path / "nowhere" / "token")
-    with pytest.raises(Unavailable, match=r"token cannot be read.*only who runs the agent"):
+    with pytest.raises(Unavailable, match=r"token cannot be read.*as the user of the agent"):
         read_token(tmp_path / "token")

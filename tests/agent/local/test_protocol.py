@@ -32,15 +32,15 @@ def test_every_wish_can_be_said(line: bytes, request_: LocalRequest) -> None:
 @pytest.mark.parametrize(
     ("line", "sentence"),
     [
-        (b"hello", "no JSON object"),
-        (b"\xff\xfe", "no JSON object"),
-        (b'{"x":' * 10_000, "cannot be understood"),
-        (b"[]", "cannot be understood"),
-        (b'{"subscribe": 1}', r"cannot be understood.*\$\.subscribe"),
+        (b"hello", "one JSON object per line"),
+        (b"\xff\xfe", "one JSON object per line"),
+        (b'{"x":' * 10_000, "invalid request"),
+        (b"[]", "invalid request"),
+        (b'{"subscribe": 1}', r"invalid request.*\$\.subscribe"),
         (b'{"subcribe": true}', "subcribe"),
-        (b"{}", "asks for nothing"),
-        (b'{"subscribe": false}', "asks for nothing"),
-        (b'{"subscribe": true, "status": true}', "several things"),
+        (b"{}", "the request is empty"),
+        (b'{"subscribe": false}', "the request is empty"),
+        (b'{"subscribe": true, "status": true}', "several of subscribe"),
         (b'{"hold": {"name": "a"}}', "within"),
     ],
 )

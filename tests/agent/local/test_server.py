@@ -238,7 +238,7 @@ def test_a_holder_says_that_it_is_ready(tmp_path: Path) -> None:
 
         assert await program.asks({"ready": REBOOT.id, "name": "database"}) == {"ok": True, "held": [SHOWN_ID]}
         assert await program.asks({"ready": "elsewhere", "name": "database"}) == {"ok": True, "held": []}
-        assert "no program named 'databse'" in (await program.asks({"ready": SHOWN_ID, "name": "databse"}))["error"]
+        assert "there is no holder 'databse'" in (await program.asks({"ready": SHOWN_ID, "name": "databse"}))["error"]
         assert agent.released == [(REBOOT.id, "database")]
 
     run(tmp_path, check)
@@ -359,7 +359,7 @@ def test_who_never_reads_is_let_go_with_a_reason(tmp_path: Path) -> None:
         deaf.reader._transport.resume_reading()  # type: ignore[attr-defined]
         late = (await deaf.reader.read()).splitlines()
 
-        assert "too much waits" in json.loads(late[-1])["error"]
+        assert "too much data is unread" in json.loads(late[-1])["error"]
         assert MOST_WAITING / 10_000 < len(late) < 200
 
     run(tmp_path, check)
@@ -416,7 +416,7 @@ def test_holders_are_bounded(tmp_path: Path) -> None:
         answers = [await program.hears() for _ in range(3_000)]
 
         assert sum("ok" in each for each in answers) == 64
-        assert "64 programs hold already" in answers[-1]["error"]
+        assert "there are 64 holders already" in answers[-1]["error"]
         assert len(agent.held) == 64
 
     run(tmp_path, check)
@@ -527,6 +527,6 @@ def test_who_shows_no_token_in_time_is_let_go(tmp_path: Path, monkeypatch: pytes
     monkeypatch.setattr(subject, "PATIENCE", 0.0)
 
     async def check(agent: FakeAgent) -> None:
-        assert "no token came" in (await (await agent.program()).hears())["error"]
+        assert "no token within" in (await (await agent.program()).hears())["error"]
 
     run(tmp_path, check, LOOPBACK)

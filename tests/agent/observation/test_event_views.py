@@ -44,7 +44,7 @@ def test_what_is_left_out_or_failed_says_why() -> None:
 
     assert [(step.state, step.detail) for step in look(harness).steps] == [
         (StepState.FAILED, "no such server"),
-        (StepState.LEFT_OUT, "drain failed"),
+        (StepState.LEFT_OUT, "handler drain failed"),
     ]
 
 
@@ -108,7 +108,7 @@ def test_an_approval_that_a_handler_forbids_names_it() -> None:
     harness.fail("drain")
 
     assert look(harness).approval is ApprovalState.HELD
-    assert look(harness).approval_detail.endswith("not approved; it begins at its NotBefore, 12:15:00 UTC")
+    assert look(harness).approval_detail.endswith("not approved; it starts at its NotBefore, 12:15:00 UTC")
     assert (look(harness).waits_for, look(harness).waits_until) == (("drain",), START + timedelta(minutes=15))
 
 
@@ -156,7 +156,7 @@ def test_what_is_due_is_said_to_come_without_an_approval() -> None:
     harness.show(event(not_before=START))
 
     assert look(harness).approval is ApprovalState.WAITING
-    assert look(harness).approval_detail == "its time has come: it begins without"
+    assert look(harness).approval_detail == "its NotBefore has passed: it starts without approval"
 
 
 def test_an_approval_that_is_not_taken_says_why() -> None:
@@ -166,7 +166,7 @@ def test_an_approval_that_is_not_taken_says_why() -> None:
     harness.not_approved(reason="it answers 403")
 
     assert look(harness).approval is ApprovalState.WAITING
-    assert look(harness).approval_detail == "not taken yet: it answers 403; it is sent again at 12:00:02 UTC"
+    assert look(harness).approval_detail == "the approval failed: it answers 403; it is sent again at 12:00:02 UTC"
 
 
 def test_an_approval_that_waits_for_handlers_names_them_and_their_deadlines() -> None:
@@ -181,7 +181,7 @@ def test_an_approval_that_waits_for_handlers_names_them_and_their_deadlines() ->
 
     assert look(harness).approval is ApprovalState.WAITING
     assert look(harness).approval_detail == (
-        "waits for drain (until 12:01:00 UTC), tell (tried again at 12:00:05 UTC) and log"
+        "waits for drain (until 12:01:00 UTC), tell (retry at 12:00:05 UTC) and log"
     )
     assert look(harness).waits_for == ("drain", "tell", "log")
     assert look(harness).waits_until == START + timedelta(minutes=1)
@@ -203,7 +203,10 @@ def test_an_approval_that_is_never_given_tells_when_the_event_begins() -> None:
     harness = DecisionHarness(decision_settings(rule=EventRule(name="calm", approval=ApprovalMode.NEVER)))
     harness.show(event())
 
-    assert look(harness).approval_detail == "the rule 'calm' says never; it begins at its NotBefore, 12:15:00 UTC"
+    assert (
+        look(harness).approval_detail
+        == "rule 'calm' has approval = \"never\"; it starts at its NotBefore, 12:15:00 UTC"
+    )
     assert (look(harness).waits_for, look(harness).waits_until) == (("NotBefore",), START + timedelta(minutes=15))
 
 

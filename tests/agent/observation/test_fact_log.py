@@ -65,9 +65,9 @@ def line(caplog: pytest.LogCaptureFixture) -> str:
         (ApprovalFailed("e1", 1, START, "it says no"), 'warning: not approved yet event=E1 reason="it says no"'),
         (
             EventForgotten("e1", ("tell",), ("drain", "db")),
-            "warning: not all is put back, and it is not tried again event=E1 handlers=drain,db",
+            "warning: undo incomplete; it is not retried event=E1 handlers=drain,db",
         ),
-        (EventForgotten("e1", ("drain",)), "all is put back event=E1"),
+        (EventForgotten("e1", ("drain",)), "undo complete event=E1"),
     ],
 )
 def test_each_fact_is_a_line(fact: AgentFact, said: str, caplog: pytest.LogCaptureFixture) -> None:
@@ -114,7 +114,7 @@ def test_an_answer_that_is_given_again_is_told_once(caplog: pytest.LogCaptureFix
         "coordinator agrees",
         "not approved yet",
         "not approved yet",
-        "all is put back",
+        "undo complete",
         "not approved yet",
     ]
 

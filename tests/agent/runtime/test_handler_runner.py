@@ -139,7 +139,9 @@ def test_a_result_that_cannot_be_shown_is_a_failure() -> None:
         HandlerRunner({"drain": Obedient(lambda _: Unspeakable())}, ends).call(run(), "web-0")  # type: ignore[arg-type,return-value]
         return await ends.outcomes.get()
 
-    assert asyncio.run(story()) == HandlerFailed("TypeError: it returned a Unspeakable, which is no result")
+    assert asyncio.run(story()) == HandlerFailed(
+        "TypeError: it returned a Unspeakable, which is not a handler result"
+    )
 
 
 def test_a_handler_without_undo_fails_and_ends_nothing() -> None:
@@ -218,8 +220,8 @@ def test_a_handler_that_does_not_return_is_given_up(monkeypatch: pytest.MonkeyPa
         return [*outcomes, await ends.outcomes.get()]
 
     assert asyncio.run(story()) == [
-        HandlerFailed("it did not return by its deadline, and is no longer waited for"),
-        HandlerFailed("an earlier call of it has not returned yet"),
+        HandlerFailed("the handler did not return by its deadline; the agent no longer waits for it"),
+        HandlerFailed("an earlier call of the handler has not returned yet"),
         HandlerDone(detail="3"),
     ]
 

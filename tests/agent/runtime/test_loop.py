@@ -266,8 +266,8 @@ def test_a_date_that_events_contradict_does_not_count(tmp_path: Path, caplog: py
 
         play(settings(tmp_path, emulator), story)
 
-    assert caplog.text.count("times are reckoned by the endpoint's clock") == 1
-    assert caplog.text.count("NotBefore does not go by the endpoint's Date") == 1
+    assert caplog.text.count("the endpoint's clock is used") == 1
+    assert caplog.text.count("contradicts the endpoint's Date") == 1
 
 
 def test_a_name_that_is_not_told_is_soon_asked_for_again(

@@ -162,7 +162,7 @@ def test_what_cannot_be_kept_is_refused_and_changes_nothing(tmp_path: Path) -> N
     place.rmdir()
     place.write_text("in the way")
 
-    with pytest.raises(Unavailable, match=r"memory .* cannot be kept: Not a directory"):
+    with pytest.raises(Unavailable, match=r"memory .* cannot be written: Not a directory"):
         file.append(FACTS[1:])
     assert file.memory == fold(FACTS[:1])
     place.unlink()
@@ -191,7 +191,9 @@ def test_a_memory_of_another_format_is_left_alone(tmp_path: Path) -> None:
     content = b"%08x %b\n" % (zlib.crc32(said), said)
     (tmp_path / "memory").write_bytes(content)
 
-    with pytest.raises(Unavailable, match=r"is of format 2, and this version knows 1: run the version that wrote it"):
+    with pytest.raises(
+        Unavailable, match=r"has format 2, and this version reads format 1: run the version that wrote it"
+    ):
         opened(tmp_path / "memory")
     assert (tmp_path / "memory").read_bytes() == content
 

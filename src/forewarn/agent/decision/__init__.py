@@ -1,1 +1,1 @@
-"""What the agent decides. Pure: no I/O, no clock."""
+"""The agent's decisions: rules, plan, approval and memory. Pure: no I/O, no clock."""

@@ -1,11 +1,11 @@
-"""Whose turn it is to approve an event that several VMs share. Pure.
+"""Decides which VM approves an event that several VMs share, and when. Pure.
 
-leader        the first name in Resources; if it stays silent, the next, ``takeover`` later, and so on
-each          every VM for itself, for groups that want the approval of all
-coordinator   a command of yours decides, and is asked again while it says no
+leader        the first name in Resources; if it does not approve, the next one after ``takeover``, and so on
+each          every VM for itself, for groups that need the approval of all
+coordinator   an external command decides; it is asked again while it refuses
 
-An approval that is not taken is sent again after pauses that grow. After NotBefore none is sent: the event comes
-without it, and a VM that was left no time, or whose clock is wrong, must not say that it is ready.
+A failed approval is sent again with a growing backoff. After NotBefore no approval is sent: the event starts
+without it, and a VM that had no time left, or has a wrong clock, must not report that it is ready.
 """
 
 from datetime import datetime, timedelta
@@ -32,7 +32,7 @@ class Approver(StrEnum):
 
 
 class SendApproval(msgspec.Struct, frozen=True):
-    """Say that an event may begin."""
+    """Approve an event."""
 
     event: str
 
@@ -44,14 +44,14 @@ class ConsultCoordinator(msgspec.Struct, frozen=True):
 
 
 def is_due(event: ScheduledEvent, now: datetime) -> bool:
-    """Tell whether the event comes without an approval, as its time has come."""
+    """Tell whether NotBefore has passed, so that the event starts without an approval."""
     return event.not_before is not None and event.not_before <= now
 
 
 def decide_turn(
     known: KnownEvent, vm: str, approver: Approver, takeover: timedelta, now: datetime
 ) -> SendApproval | ConsultCoordinator | datetime | None:
-    """Say what this VM does about an event that it is ready for: approve, consult, wait until then, or nothing."""
+    """Return what this VM does about an event that it is ready for: approve, consult, wait until then, or nothing."""
     due = _turn(known, vm, approver, takeover, now)
     return (
         _again(known.event, known.not_approved, now) if known.not_approved and isinstance(due, SendApproval) else due
@@ -67,7 +67,7 @@ def _turn(
         case Approver.COORDINATOR:
             return _consult(known, now)
         case _ if rank is None:
-            return None  # only those it happens to know whether they are ready
+            return None  # only the VMs in Resources know whether they are ready
         case Approver.EACH:
             return SendApproval(event.id)
         case Approver.LEADER:

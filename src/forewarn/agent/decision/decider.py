@@ -1,13 +1,13 @@
-"""Decides like ``react``, but considers only events for which the result can have changed since the last pass.
+"""Decides incrementally: like ``react``, but considers only events whose result can have changed since the last pass.
 
 An event is considered again when
 
-- a fact about it was kept, or one of its handlers is being called or asked (at most one event per handler);
-- the time came at which it asked to be considered again;
+- a fact about it was stored, or one of its handlers is being called or asked (at most one event per handler);
+- its wake-up time has come;
 - a handler it waits for is free: the first event that waits, then the next, until one of them takes the handler.
 
-All events are considered when the document, the memory or the agenda is another, or the clock was set back. To
-consider an event without need changes nothing.
+All events are considered when the document, the memory or the settings are replaced, or the clock was set back.
+Considering an event without need has no effect.
 """
 
 from collections.abc import Iterable, Iterator
@@ -23,22 +23,22 @@ from forewarn.wire.document import Document
 
 
 class Decider:
-    """Remembers between two passes which events wait for what. All of it can be derived again from the memory."""
+    """Caches between two passes what each event waits for. All of it can be derived again from the memory."""
 
     def __init__(self) -> None:
         self.considered = 0
         """How many times an event was considered so far."""
         self._basis: tuple[object, ...] = ()
-        """What the previous pass was about; empty before the first."""
+        """The inputs of the previous pass; empty before the first."""
         self._now = datetime.min.replace(tzinfo=UTC)
         self._begin_anew(AgentMemory())
 
     def reset(self) -> None:
-        """Consider all events in the next pass; needed when facts of a reaction could not be kept."""
+        """Consider all events in the next pass; needed when facts of a reaction could not be stored."""
         self._basis = ()
 
     def hear(self, facts: Iterable[AgentFact]) -> None:
-        """Note facts that the memory has taken in."""
+        """Mark the events of facts that the memory has applied."""
         self._touched |= {fact.event: None for fact in facts if not isinstance(fact, DocumentShown)}
 
     def react(
@@ -49,7 +49,7 @@ class Decider:
         decision_settings: DecisionSettings,
         boot: str = "",
     ) -> Reaction:
-        """Return what ``react`` returns, without acts that were returned before and are under way."""
+        """Return what ``react`` returns, without actions that were returned before and are under way."""
         basis = (memory, memory.document, document, decision_settings)
         if self._basis and all(map(is_, basis, self._basis)) and now >= self._now:
             self._update_index(memory)
@@ -65,9 +65,9 @@ class Decider:
     def _begin_anew(self, memory: AgentMemory) -> None:
         self._index = CallIndex()
         self._touched = dict.fromkeys(memory.events)
-        """Events with new facts, in the order in which they were first heard of."""
+        """Events with new facts, in the order of their first fact."""
         self._numbers: dict[str, int] = {}
-        """By event: its place in the order of the memory."""
+        """By event: its position in the memory."""
         self._counter = count()
         self._asked: set[str] = set()
         """Events for which a handler is asked what came of a call."""
@@ -99,7 +99,7 @@ class Decider:
         order = [(self._numbers[event], event) for event in events if event in self._numbers]
         heapify(order)
         offered: dict[str, list[str]] = {}
-        """By event: the free handlers that it is considered for, as the first that waits."""
+        """By event: the free handlers for which it is first in the queue."""
 
         def offer(handler: str) -> None:
             if handler not in deciding.busy and (first := self._pop_waiting(handler)):
@@ -139,7 +139,7 @@ class Decider:
             heappush(self._wake_order, (reaction.wake_at, event))
 
     def _pop_waiting(self, handler: str) -> tuple[int, str] | None:
-        """Take the first event that waits for a handler out of its heap."""
+        """Remove and return the first event that waits for a handler."""
         heap = self._waiting[handler]
         while heap:
             number, event = heappop(heap)
@@ -149,7 +149,7 @@ class Decider:
         return None
 
     def _due(self) -> Iterator[str]:
-        """Yield the events that asked to be considered by now."""
+        """Yield the events with a wake-up time that has come."""
         while (at := self._next_wake()) is not None and at <= self._now:
             _, event = heappop(self._wake_order)
             del self._wakes[event]

@@ -8,11 +8,11 @@ from forewarn.agent.decision.rules import concerns
 from forewarn.wire.document import Document, ScheduledEvent
 
 MOST_EVENTS = 2_000
-"""Events of one document that are followed; Azure shows a handful. The rest is ignored."""
+"""Events of one document that the agent follows; Azure shows a handful. The rest is ignored."""
 
 
 def limit_events(document: Document, vm: str, known: Container[str], most: int = MOST_EVENTS) -> Document:
-    """Return the document with so many events at most: those of this VM first, then those that are known already."""
+    """Return the document with at most ``most`` events: those of this VM first, then those already known."""
     if len(document.events) <= most:
         return document
 

@@ -1,4 +1,4 @@
-"""What the agent has seen and done, as its memory keeps it: one record per thing that happened."""
+"""The agent's facts: the records of which its memory file consists."""
 
 from datetime import datetime
 
@@ -9,12 +9,12 @@ from forewarn.wire.document import Document
 
 
 class DocumentShown(msgspec.Struct, frozen=True, tag="shown"):
-    """The endpoint showed another document."""
+    """The endpoint returned a changed document."""
 
     document: Document
     at: datetime
     boot: str = ""
-    """Which boot of the VM it was; empty where the system does not tell."""
+    """The boot id of the VM; empty where the system has none."""
 
 
 class CallBegun(msgspec.Struct, frozen=True, tag="begun"):
@@ -28,7 +28,7 @@ class CallBegun(msgspec.Struct, frozen=True, tag="begun"):
 
 
 class CallEnded(msgspec.Struct, frozen=True, tag="ended"):
-    """A handler has returned, or the agent knows otherwise what came of the call."""
+    """A handler has returned, or the result of the call is known in another way."""
 
     event: str
     handler: str
@@ -38,7 +38,7 @@ class CallEnded(msgspec.Struct, frozen=True, tag="ended"):
 
 
 class CallWithdrawn(msgspec.Struct, frozen=True, tag="withdrawn"):
-    """A call that was thought to have begun had not."""
+    """A call recorded as begun had no effect."""
 
     event: str
     handler: str
@@ -55,7 +55,7 @@ class HandlerSkipped(msgspec.Struct, frozen=True, tag="left-out"):
 
 
 class CallShared(msgspec.Struct, frozen=True, tag="joined"):
-    """What a shared handler did for one event holds for another one too."""
+    """The effect of a shared handler for one event also holds for another event."""
 
     event: str
     handler: str
@@ -64,7 +64,7 @@ class CallShared(msgspec.Struct, frozen=True, tag="joined"):
 
 
 class HoldPlaced(msgspec.Struct, frozen=True, tag="held"):
-    """A listener wants an event not to be approved before it says so, or before that time."""
+    """A program holds the approval of an event until it is ready, at most until that time."""
 
     event: str
     holder: str
@@ -72,14 +72,14 @@ class HoldPlaced(msgspec.Struct, frozen=True, tag="held"):
 
 
 class HoldReleased(msgspec.Struct, frozen=True, tag="released"):
-    """A listener is ready."""
+    """A program is ready."""
 
     event: str
     holder: str
 
 
 class CoordinatorConsulted(msgspec.Struct, frozen=True, tag="consulted"):
-    """The coordinator was asked whether an event may begin."""
+    """The coordinator was asked whether the event may be approved."""
 
     event: str
     agreed: bool
@@ -88,31 +88,31 @@ class CoordinatorConsulted(msgspec.Struct, frozen=True, tag="consulted"):
 
 
 class ApprovalGiven(msgspec.Struct, frozen=True, tag="approved"):
-    """The endpoint took the agent's approval."""
+    """The endpoint accepted the agent's approval."""
 
     event: str
     at: datetime
 
 
 class ApprovalFailed(msgspec.Struct, frozen=True, tag="not-approved"):
-    """The endpoint did not take the agent's approval, or was not reached."""
+    """The endpoint refused the agent's approval, or was unreachable."""
 
     event: str
     attempt: int
     at: datetime
     reason: str
     refused: bool = False
-    """Whether the endpoint answered and said no."""
+    """Whether the endpoint answered with a refusal."""
 
 
 class EventForgotten(msgspec.Struct, frozen=True, tag="forgotten"):
-    """An event is gone, and everything is put back that could be."""
+    """An event is gone, and all possible undo calls have ended."""
 
     event: str
     undone: tuple[str, ...] = ()
-    """The handlers that have put back what they had done."""
+    """The handlers with a successful undo."""
     not_undone: tuple[str, ...] = ()
-    """The handlers that could not put back what they had done."""
+    """The handlers with a failed undo."""
 
 
 AgentFact = (

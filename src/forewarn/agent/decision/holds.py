@@ -1,10 +1,10 @@
-"""Which programs want to be waited for, and which events each of them holds until when. Pure.
+"""Tracks the programs that hold approvals, and which events each of them holds until when. Pure.
 
     registered ──new event──▶ holds it ──"ready"──▶ is ready
-                                 └──until has passed: the approval waits no longer, whatever the program does
+                                 └──until has passed: the hold expires, whatever the program does
 
-A hold stays when its program goes away: a program that crashed may come back under its name and say ready. That it
-came back moves no deadline, and makes no event wait twice.
+A hold stays when its program disconnects: a program that crashed may reconnect under its name and report ready.
+Reconnecting extends no deadline, and holds no event a second time.
 """
 
 from datetime import datetime, timedelta
@@ -23,11 +23,11 @@ LONGEST_HOLD = timedelta(days=1)
 
 
 class Holder(msgspec.Struct, frozen=True):
-    """A program that wants to be waited for."""
+    """A program that holds approvals."""
 
     name: str
     within: timedelta
-    """From when it is told."""
+    """Counted from when the event is sent to it."""
     types: frozenset[EventType] = frozenset()
     """All where empty."""
 
@@ -36,15 +36,15 @@ class Holder(msgspec.Struct, frozen=True):
 
 
 def read_holder(name: str, within: str, types: tuple[str, ...]) -> Holder:
-    """Return the holder that a program describes; raise BadInput that says what is wrong with it."""
+    """Return the holder that a request describes; raise BadInput with what is wrong."""
     if not name.strip() or len(name) > LONGEST_NAME or not name.isprintable():
-        raise BadInput(f"the name of a holder is a text of 1 to {LONGEST_NAME} characters")
+        raise BadInput(f"name: expected 1 to {LONGEST_NAME} printable characters")
     try:
         duration = read_duration(within)
     except ValueError:
         duration = timedelta(0)
     if not timedelta(0) < duration <= LONGEST_HOLD:
-        raise BadInput(f"within = {within[:40]!r}: expected a duration such as 120s, above nothing and at most a day")
+        raise BadInput(f"within = {within[:40]!r}: expected a duration such as 120s, more than 0s and at most 1d")
     return Holder(name, duration, frozenset(_type(each) for each in types))
 
 
@@ -52,54 +52,54 @@ def _type(word: str) -> EventType:
     known = read_type(word)
     if not isinstance(known, EventType):
         words = TYPES.values()
-        raise BadInput(f"there is no type {word[:40]!r} (there are {', '.join(words)}){nearest(word[:40], words)}")
+        raise BadInput(f"unknown event type {word[:40]!r} (known: {', '.join(words)}){nearest(word[:40], words)}")
     return known
 
 
 class Holds:
-    """Holders by name, and what each of them holds."""
+    """Holders by name, and the holds of each."""
 
     def __init__(self) -> None:
         self._holders: dict[str, Holder] = {}
         self._until: dict[str, dict[str, datetime]] = {}
-        """By event and holder, until they are forgotten with the event."""
+        """By event and holder; removed together with the event."""
 
     def register(self, holder: Holder) -> None:
-        """Take a holder, in the place of one that has the name already."""
+        """Add a holder; replace one of the same name."""
         if holder.name not in self._holders and len(self._holders) >= MOST_HOLDERS:
-            raise LimitReached(f"{MOST_HOLDERS} programs hold already; let one of them go first")
+            raise LimitReached(f"there are {MOST_HOLDERS} holders already; disconnect one of them first")
         self._holders[holder.name] = holder
 
     def leave(self, holder: Holder) -> None:
-        """Hold no new event for a program that is gone, unless it is back under its name already."""
+        """Place no new holds for a program that has disconnected, unless it has reconnected under its name."""
         if self._holders.get(holder.name) is holder:
             del self._holders[holder.name]
 
     def take(self, event: ScheduledEvent, now: datetime) -> dict[str, datetime]:
-        """Let every holder that wants it hold this event; return who does so from now on, and until when."""
+        """Place holds of all interested holders on this event; return the new ones, by holder, with their ends."""
         until = self._until.setdefault(event.id, {})
         new = {
             holder.name: now + holder.within
             for holder in self._holders.values()
             if holder.wants(event) and holder.name not in until
         }
-        # Programs that come and go under ever new names must not fill the memory.
+        # Programs that reconnect under ever new names must not fill the memory.
         new = dict(list(new.items())[: MOST_HOLDERS - len(until)])
         until.update(new)
         return new
 
     def holds(self, name: str, event_id: str) -> bool:
-        """Tell whether this holder holds the event, or has held it and is ready."""
+        """Tell whether this holder holds the event, or did so until it was ready."""
         return name in self._until.get(event_id, ())
 
     def require(self, name: str) -> None:
-        """Raise Unknown where nobody of that name holds, or has held, anything that is still there."""
+        """Raise Unknown if no holder of that name exists, or has held an event that is still present."""
         known = {*self._holders, *(holder for until in self._until.values() for holder in until)}
         if name not in known:
             raise Unknown(
-                f"no program named {name[:LONGEST_NAME]!r} holds anything{nearest(name[:LONGEST_NAME], known)}"
+                f"there is no holder {name[:LONGEST_NAME]!r}; send hold first{nearest(name[:LONGEST_NAME], known)}"
             )
 
     def forget(self, event_id: str) -> None:
-        """Let go of an event that is gone."""
+        """Remove an event that is gone."""
         self._until.pop(event_id, None)

@@ -1,4 +1,4 @@
-"""What the agent knows: the fold of its facts, and nothing else. ``evolve`` is the only thing that changes it."""
+"""The agent's memory: the fold of its facts. Only ``evolve`` changes it."""
 
 from datetime import UTC, datetime
 
@@ -34,7 +34,7 @@ class HandlerCall(msgspec.Struct):
     ended_at: datetime | None = None
     result: HandlerDone | HandlerFailed | None = None
     is_cut_off: bool = False
-    """Whether the agent ended before the call did, so that nobody knows what came of it."""
+    """Whether the agent ended before the call did, so that its result is unknown."""
 
     @property
     def is_running(self) -> bool:
@@ -46,32 +46,32 @@ class HandlerCall(msgspec.Struct):
 
 
 class HandlerStep(msgspec.Struct):
-    """What became of one handler for one event."""
+    """The calls of one handler for one event."""
 
     do: HandlerCall | None = None
     undo: HandlerCall | None = None
     left_out: str = ""
-    """Why it is not run, or not once more."""
+    """Why it is not called, or not called again."""
 
     @property
     def is_in_force(self) -> bool:
-        """Tell whether the handler has done its part and has not begun to put it back."""
+        """Tell whether ``do`` has succeeded and ``undo`` has not begun."""
         return self.do is not None and self.do.is_done and self.undo is None
 
 
 class KnownEvent(msgspec.Struct):
-    """One event, and all that was done about it."""
+    """One event, and all that the agent has done about it."""
 
     event: ScheduledEvent
     first_seen_at: datetime
     boot: str = ""
     steps: dict[str, HandlerStep] = {}
-    """By handler, in the order in which they were first heard of."""
+    """By handler, in the order of their first call."""
     holds: dict[str, datetime] = {}
     consulted: CoordinatorConsulted | None = None
     approved_at: datetime | None = None
     not_approved: ApprovalFailed | None = None
-    """The latest approval that was not taken, of the event as it is now."""
+    """The latest failed approval of the event as it is now."""
     gone_at: datetime | None = None
     ending: Ending | None = None
 
@@ -84,14 +84,14 @@ class AgentMemory(msgspec.Struct, rename={"counters": "tally"}):
     """Everything the agent knows."""
 
     document: Document | None = None
-    """What the endpoint showed last; none before it was ever heard."""
+    """The latest document; None before the first."""
     events: dict[str, KnownEvent] = {}
     counters: RunCounters = msgspec.field(default_factory=RunCounters)
     is_doubtful: bool = False
-    """Whether facts were lost, so that an event may be unknown of which others tell; until the next document."""
+    """Whether facts were lost, so that facts may refer to unknown events; until the next document."""
 
     def evolve(self, fact: AgentFact) -> None:
-        """Take in what has happened; a fact about an event that is not known changes nothing."""
+        """Apply a fact; a fact about an unknown event changes nothing."""
         match fact:
             case DocumentShown():
                 for change in changes(self.document, fact.document):
@@ -109,7 +109,7 @@ class AgentMemory(msgspec.Struct, rename={"counters": "tally"}):
                 _evolve_known(known, fact, self)
 
     def cut_off(self) -> None:
-        """Note that the process that began the calls under way is no more."""
+        """Mark the calls under way as interrupted: the process that began them has ended."""
         for known in self.events.values():
             for step in known.steps.values():
                 for call in (step.do, step.undo):
@@ -117,19 +117,19 @@ class AgentMemory(msgspec.Struct, rename={"counters": "tally"}):
                         call.is_cut_off = True
 
     def doubt(self, reason: str) -> None:
-        """Hear that facts were lost here: what came of the calls under way is not known, and none is repeated.
+        """Record that facts were lost here: the results of calls under way are unknown, and ``do`` is not repeated.
 
-        ``undo`` may be: undoing what is undone already changes nothing.
+        ``undo`` is: undoing twice has no further effect.
         """
         self.is_doubtful = True
         for known in self.events.values():
             for step in known.steps.values():
                 if step.do and step.do.is_running:
-                    step.do.result = HandlerFailed(f"nobody knows what came of it: {reason}", final=True)
+                    step.do.result = HandlerFailed(f"the result of the call is unknown: {reason}", final=True)
                     step.do.ended_at = step.do.began_at
 
     def _miss(self, shown: DocumentShown) -> None:
-        """Note that events are gone whose last sight was lost."""
+        """Mark events as gone that are missing in the document, after facts were lost."""
         if not self.is_doubtful:
             return
         there = {event.id for event in shown.document.events}
@@ -157,15 +157,15 @@ class AgentMemory(msgspec.Struct, rename={"counters": "tally"}):
 
 
 def _lost(id: str) -> KnownEvent:
-    """Return an event of which only the id is known."""
+    """Return a placeholder for an event of which only the id is known."""
     event = ScheduledEvent(id=id, type="unknown", status=EventStatus.SCHEDULED, resources=())
     return KnownEvent(event, datetime.fromtimestamp(0, UTC))
 
 
 def _ending(change: Change, known: KnownEvent, boot: str) -> Ending | None:
-    """Tell how an event ended that nobody saw start: the VM knows more of itself than the document says."""
-    # Where the system does not tell, nothing follows. In a container it is the boot of the machine below, which no
-    # container outlives.
+    """Return how an event ended that was not seen to start: the VM knows more about itself than the document says."""
+    # Without a boot id nothing follows. In a container it is the boot id of the machine below, which no container
+    # outlives.
     is_other_boot = bool(known.boot and boot) and known.boot != boot
     has_booted = is_other_boot and known.event.type in (EventType.REBOOT, EventType.REDEPLOY)
     if change.ending is Ending.UNKNOWN and (has_booted or known.approved_at):
@@ -174,10 +174,10 @@ def _ending(change: Change, known: KnownEvent, boot: str) -> Ending | None:
 
 
 def _revive(known: KnownEvent) -> None:
-    """Go on with an event that was gone and is shown again; what was put back meanwhile is to be done anew."""
+    """Resume an event that was gone and is shown again; handlers that were undone meanwhile are called again."""
     known.gone_at = None
     known.ending = None
-    # Who readied the VM once must do so again before it may say so.
+    # The VM must prepare again before it approves again.
     known.approved_at = None
     known.consulted = None
     known.steps = {
@@ -187,12 +187,12 @@ def _revive(known: KnownEvent) -> None:
 
 
 def _has_more_time(before: ScheduledEvent, after: ScheduledEvent) -> bool:
-    """Tell whether an event was postponed, or is to come again after it was said to have started."""
+    """Tell whether an event was postponed, or is scheduled again after it was shown as started."""
     return after.not_before is not None and (before.not_before is None or after.not_before > before.not_before)
 
 
 def _reconsider(known: KnownEvent) -> None:
-    """Leave nothing out any more that was left out for want of time."""
+    """Reconsider all handlers that were skipped for lack of time."""
     known.steps = {handler: step for handler, step in known.steps.items() if step.do or step.undo}
     for step in known.steps.values():
         step.left_out = ""
@@ -204,13 +204,13 @@ def _evolve_known(known: KnownEvent, fact: AgentFact, memory: AgentMemory) -> No
             _set(known, handler, direction, HandlerCall(fact.attempt, fact.at))
         case CallEnded(handler=handler, direction=direction):
             call = _call(known, handler, direction)
-            if call is not None:  # else nothing was called: another event still needs what the handler did
+            if call is not None:  # else nothing was called: another event still needs the handler's effect
                 memory.counters.ran(handler, direction, fact.result, (fact.at - call.began_at).total_seconds())
             call = call or HandlerCall(1, fact.at)
             call.result, call.ended_at, call.is_cut_off = fact.result, fact.at, False
             _set(known, handler, direction, call)
             if direction is Direction.UNDO and not known.is_gone:
-                del known.steps[handler]  # the event came back while this was put back
+                del known.steps[handler]  # the event was shown again during undo
         case CallWithdrawn(handler=handler, direction=direction):
             _set(known, handler, direction, None)
         case HandlerSkipped(handler=handler, reason=reason):

@@ -1,15 +1,15 @@
-"""What still fits before an event begins. Pure.
+"""Plans which handlers fit into the time before an event, and the deadline of each call. Pure.
 
     now ─────────────────────────────────────────────── NotBefore
      │ stage 1 │    stage 2     │ stage 3 │   to spare  │ SPARE: the approval's way
        takes      takes (the       takes
                   longest in it)
 
-A call that takes longer is told to stop HANDOVER before the time that later stages need.
+A call that takes longer is stopped HANDOVER before the time that later stages need.
 
-When not everything fits, the most important handler finds its place first, then the next, and who finds none is left
-out. The order in which they run stays that of the configuration. A handler that does not say how long it takes
-counts for nothing here: it is tried as long as any time is left.
+When not all handlers fit, they are placed in the order of importance, and those without room are skipped. They still
+run in the order of the configuration. A handler without ``takes`` needs no room here: it is called as long as any
+time is left.
 """
 
 from collections.abc import Mapping, Sequence
@@ -21,13 +21,13 @@ import msgspec
 SPARE = timedelta(seconds=1)
 """Kept free before NotBefore."""
 HANDOVER = timedelta(seconds=1.5)
-"""Kept free between a call and later stages that have time reserved: a call that is told to stop may take a second
-to return, and what then begins must not lack the milliseconds in between."""
+"""Kept free between a call and later stages that have time reserved: a call that is stopped may take a second to
+return, and the next call must not lose the milliseconds in between."""
 SLIP = timedelta(milliseconds=250)
-"""By how much a handler may exceed what is left and is still begun: its deadline is then that much shorter."""
+"""By how much a handler may exceed the time left and still be called: its deadline is then that much shorter."""
 _FOR_EVER = timedelta(days=36_500)
 _LONG_AGO = datetime(1970, 1, 1, tzinfo=UTC)
-"""No event was announced before that, whatever a service says; nothing reaches the end of the calendar from there."""
+"""Lower bound for NotBefore of any service, so that date arithmetic cannot overflow."""
 
 
 class OnFailure(StrEnum):
@@ -39,7 +39,7 @@ class OnFailure(StrEnum):
 
 
 class HandlerTerms(msgspec.Struct, frozen=True, kw_only=True):
-    """How one handler is run: what every table [handlers.NAME] may say beside the handler's own settings."""
+    """How one handler is called: the settings of [handlers.NAME] that all handlers share."""
 
     timeout: timedelta = timedelta(seconds=60)
     takes: timedelta = timedelta(0)
@@ -47,16 +47,16 @@ class HandlerTerms(msgspec.Struct, frozen=True, kw_only=True):
     retries: int = 0
     retry_after: timedelta = timedelta(seconds=2)
     on_failure: OnFailure = OnFailure.HOLD
-    """For a handler that only tells others (``prepares = False``) the default is ``go-on``."""
+    """For a handler that only notifies (``prepares = False``) the default is ``go-on``."""
 
 
 def is_within(pause: timedelta, since: datetime, now: datetime) -> bool:
-    """Tell whether a pause still lasts; one that seems to begin in the future is over, as the clock was set."""
+    """Tell whether a pause still lasts; one that began in the future is over, because the clock was set back."""
     return timedelta(0) <= now - since < pause
 
 
 def time_left(not_before: datetime | None, now: datetime) -> timedelta:
-    """Return the time there is to get ready; without NotBefore it has no end."""
+    """Return the time left to prepare; unlimited without NotBefore."""
     return _FOR_EVER if not_before is None else max(not_before, _LONG_AGO) - SPARE - now
 
 
@@ -66,7 +66,7 @@ def fitting(stages: Sequence[Sequence[str]], terms: Mapping[str, HandlerTerms], 
         return frozenset()
     order = [name for stage in stages for name in stage]
     chosen: frozenset[str] = frozenset()
-    # The sort is stable: among equals, whoever stands earlier goes first.
+    # The sort is stable: among equals, the configured order decides.
     for name in sorted(order, key=lambda name: -terms[name].importance):
         if _length(stages, terms, chosen | {name}) <= left + SLIP:
             chosen |= {name}
@@ -76,7 +76,7 @@ def fitting(stages: Sequence[Sequence[str]], terms: Mapping[str, HandlerTerms], 
 def lasts(
     stages: Sequence[Sequence[str]], terms: Mapping[str, HandlerTerms], chosen: frozenset[str], left: timedelta
 ) -> timedelta:
-    """Return how long ``fitting`` returns the same as now, while the time that is left runs out."""
+    """Return for how long ``fitting`` keeps returning the same as now, while the time left decreases."""
     return min(left, left + SLIP - _length(stages, terms, chosen) + timedelta.resolution)
 
 
@@ -93,10 +93,9 @@ def deadline(
     not_before: datetime | None,
     began: datetime,
 ) -> datetime:
-    """Return when a call that began then must be done, so that those chosen from later stages still have their time.
+    """Return the deadline of a call that began at ``began``; the chosen handlers of later stages keep their time.
 
-    What it says it takes, it gets where that leaves the later stages their time; beyond that it ends ``HANDOVER``
-    earlier.
+    A call gets the time that it ``takes`` if later stages keep theirs; a longer one ends ``HANDOVER`` earlier.
     """
     longest = began + terms[name].timeout
     if not_before is None:

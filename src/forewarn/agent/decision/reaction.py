@@ -1,15 +1,15 @@
-"""What the agent does next: memory, document and time in, reactions out. Pure, and the only place that decides it.
+"""Decides what the agent does next from memory, document and time. Pure; no other module decides it.
 
     shown ──▶ stage 1 ──▶ stage 2 ──▶ ... ──▶ ready ──▶ approved ──▶ started ──▶ gone
                 │ handlers of a stage in parallel,                                │
-                │ each: running ──▶ done | failed (again, as it says)             ▼
-                └ left out when it no longer fits before NotBefore      undo, last begun first ──▶ forgotten
+                │ each: running ──▶ done | failed (retried as configured)         ▼
+                └ skipped when it no longer fits before NotBefore       undo, last begun first ──▶ forgotten
 
-- A handler that said it is done is never run again for that event.
-- A call that was cut off is made again if the handler repeats; else the handler is asked what came of it.
-- A handler is called for one event at a time. What a shared handler did for one event holds for the others: it is
-  undone after the last of them.
-- Facts come first: the agent keeps them before it acts, and asks again until there are none.
+- A handler that has succeeded is never called again for that event.
+- An interrupted call is repeated if the handler repeats; else the handler is asked for its outcome.
+- A handler is called for one event at a time. The effect of a shared handler holds for all events: it is undone
+  after the last of them.
+- Facts come first: the agent stores them before it acts, and calls ``react`` again until there are none.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -39,14 +39,14 @@ _MOST_CHOSEN = 20_000
 
 
 class HandlerTraits(msgspec.Struct, frozen=True):
-    """What a handler declares about itself."""
+    """The attributes that a handler declares."""
 
     repeats: bool
     shared: bool
 
 
 class DecisionSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """What the configuration says, as the decision needs it."""
+    """The part of the configuration that decisions depend on."""
 
     vm: str
     rules: tuple[EventRule, ...]
@@ -67,7 +67,7 @@ class DecisionSettings(msgspec.Struct, frozen=True, kw_only=True):
         return found[1]
 
     def named(self, vm: str) -> "DecisionSettings":
-        """Return the same for a VM of that name."""
+        """Return the same settings for a VM of that name."""
         return msgspec.structs.replace(self, vm=vm, chosen={})
 
 
@@ -83,25 +83,25 @@ class CallHandler(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class AskHandler(msgspec.Struct, frozen=True):
-    """Ask a handler what came of a call that was cut off."""
+    """Ask a handler for the outcome of an interrupted call."""
 
     run: CallHandler
 
 
 class StopHandler(msgspec.Struct, frozen=True):
-    """Let a call that is under way know that it is no longer wanted."""
+    """Stop a call that is under way."""
 
     event: str
     handler: str
     at: datetime | None = None
-    """When, if it has not returned by then; at once where it is not said."""
+    """When, if it has not returned by then; at once if None."""
 
 
 AgentAction = CallHandler | AskHandler | StopHandler | approval_turn.SendApproval | approval_turn.ConsultCoordinator
 
 
 class Reaction(msgspec.Struct):
-    """What is to be kept, what is to be done after that, and when to ask again if nothing happens before."""
+    """The facts to store, the actions to take after that, and when to decide again if nothing happens before."""
 
     facts: list[AgentFact] = []
     acts: list[AgentAction] = []
@@ -114,7 +114,7 @@ class Reaction(msgspec.Struct):
 def react(
     memory: AgentMemory, document: Document | None, now: datetime, decision_settings: DecisionSettings, boot: str = ""
 ) -> Reaction:
-    """Say what follows from all this. ``document`` is None until the endpoint was heard since the agent began."""
+    """Return what follows. ``document`` is None until the endpoint has answered since the agent started."""
     if document is not None and document != memory.document:
         return Reaction([DocumentShown(document, now, boot)])
     index = CallIndex()
@@ -127,12 +127,12 @@ def react(
 
 
 def is_settled(step: HandlerStep | None, terms: HandlerTerms) -> bool:
-    """Tell whether a handler will not be called any more to get ready for an event."""
+    """Tell whether no further ``do`` of a handler is due for an event."""
     return step is not None and step.undo is None and (bool(step.left_out) or _is_over(step.do, terms))
 
 
 def is_in_the_way(step: HandlerStep | None, terms: HandlerTerms) -> bool:
-    """Tell whether a handler that is settled forbids the approval."""
+    """Tell whether a settled handler prevents the approval."""
     is_done = step is not None and step.do is not None and step.do.is_done
     return not is_done and terms.on_failure is not OnFailure.GO_ON
 
@@ -158,7 +158,7 @@ class CallIndex:
         self.running: dict[str, set[str]] = {}
         """By handler: the events it is being called for."""
         self.in_force: dict[str, dict[str, KnownEvent]] = {}
-        """By handler and event: what it has done and not begun to put back."""
+        """By handler and event: ``do`` has succeeded and ``undo`` has not begun."""
 
     def add(self, known: KnownEvent) -> None:
         for name, step in known.steps.items():
@@ -184,7 +184,7 @@ class DecisionPass:
         self._decision_settings = decision_settings
         self._has_document = has_document
         self.busy = {name for name, events in index.running.items() if events}
-        """Handlers that are called for some event, or will be."""
+        """Handlers that are being called for an event, or are about to be."""
         self._in_force = index.in_force
         self._demands: dict[int, tuple[timedelta, bool]] = {}
         self.waits_for: set[str] = set()
@@ -201,12 +201,12 @@ class DecisionPass:
                 self._approve(known, rule)
 
     def forget_waits(self) -> None:
-        """Forget what the events considered so far wait for."""
+        """Reset the handlers and times that the events considered so far wait for."""
         self.waits_for = set()
         self.reaction.wake_at = None
 
     def _prepare(self, known: KnownEvent, rule: EventRule) -> bool:
-        """Begin what is to be begun of the first stage that is not settled; return True if all are settled."""
+        """Call the handlers of the first stage that is not settled; return True if all stages are settled."""
         terms, event, steps = self._decision_settings.terms, known.event, known.steps
         first = next(
             (stage for stage in rule.stages if not all(is_settled(steps.get(n), terms[n]) for n in stage)), ()
@@ -228,7 +228,7 @@ class DecisionPass:
         reason = self._reason_to_stop(known, rule)
         for name in waiting:
             if (step := known.steps.get(name)) and step.undo:
-                # The event came back while this was put back: that is ended first, and then it is done anew.
+                # The event was shown again during undo: undo is completed first, then do is called again.
                 self._begin(known, name, Direction.UNDO, self._now + terms[name].timeout)
             elif reason or name not in chosen:
                 left_out = HandlerSkipped(event.id, name, reason or _no_time(terms[name], left), self._now)
@@ -243,7 +243,7 @@ class DecisionPass:
         return False
 
     def _must_wait(self, known: KnownEvent, stage: Sequence[str], rule: EventRule) -> bool:
-        """Tell whether all handlers of a stage, which are busy, are so for other events, and time is left."""
+        """Tell whether the busy handlers of a stage are busy with other events only, and time is left."""
         not_before = known.event.not_before
         if known.event.status is not EventStatus.SCHEDULED or not_before is None:
             return False
@@ -257,7 +257,7 @@ class DecisionPass:
         return True
 
     def _demand(self, rule: EventRule) -> tuple[timedelta, bool]:
-        """Return what all handlers of a rule take one after another, and whether one of them can give the rest up."""
+        """Return the total time of all handlers of a rule, and whether one of them can give up the rest."""
         key = id(rule)
         if key not in self._demands:
             terms = [self._decision_settings.terms[name] for name in rule.handlers]
@@ -266,7 +266,7 @@ class DecisionPass:
         return self._demands[key]
 
     def _hurry(self, known: KnownEvent, running: Iterable[str], later: Sequence[Sequence[str]]) -> None:
-        """Fit calls under way to the event's NotBefore, which may have been moved since they were begun."""
+        """Shorten calls under way to the event's NotBefore, which may have moved since they began."""
         terms, not_before = self._decision_settings.terms, known.event.not_before
         if not_before is None:
             return
@@ -282,7 +282,7 @@ class DecisionPass:
         return (call for call in (step.do, step.undo) if call is not None)
 
     def _approve(self, known: KnownEvent, rule: EventRule) -> None:
-        """Approve an event whose handlers are settled, or need not be, once it may begin for this VM."""
+        """Approve an event when nothing prevents it and it is this VM's turn."""
         if (
             known.approved_at
             or known.event.status is not EventStatus.SCHEDULED
@@ -312,7 +312,7 @@ class DecisionPass:
                 self.reaction.acts.append(act)
 
     def _put_back(self, known: KnownEvent) -> None:
-        """Undo what was begun for an event that is gone, one handler after another, the last begun first."""
+        """Undo the handlers of an event that is gone, one after another, the last begun first."""
         event = known.event.id
         if running := [name for name, step in known.steps.items() if step.do and step.do.is_running]:
             self.reaction.acts += [StopHandler(event, name) for name in running]
@@ -322,7 +322,7 @@ class DecisionPass:
             if step.do is None or _is_over(step.undo, terms or HandlerTerms()):
                 continue
             if terms is None:
-                missing = f"{name} is no longer in the configuration; put back by hand what it did"
+                missing = f"{name} is no longer in the configuration; undo its changes by hand"
                 failed = CallEnded(event, name, Direction.UNDO, HandlerFailed(missing, final=True), self._now)
                 self.reaction.facts.append(failed)
             elif not _is_running(step):
@@ -333,21 +333,21 @@ class DecisionPass:
         self.reaction.facts.append(EventForgotten(event, done, not_done))
 
     def _reason_to_stop(self, known: KnownEvent, rule: EventRule) -> str:
-        """Say why no handler is begun any more for an event; empty when there is no reason."""
+        """Return why no further handler is called for an event; empty if there is no reason."""
         if known.event.status is not EventStatus.SCHEDULED and not rule.late:
             return "the event has started"
         for name in rule.handlers:
             step, terms = known.steps.get(name), self._decision_settings.terms[name]
             gives_up = terms.on_failure is OnFailure.GIVE_UP
             if gives_up and is_settled(step, terms) and is_in_the_way(step, terms):
-                return f"{name} failed"
+                return f"handler {name} failed"
         return ""
 
     def _begin(self, known: KnownEvent, name: str, direction: Direction, deadline: datetime) -> None:
-        """Call a handler, again or for the first time, or ask it, or wait until it can be called."""
+        """Call a handler, or ask it, or share another event's call, or wait until it can be called."""
         if name in self.busy:
             self.waits_for.add(name)
-            return  # its end will be heard of
+            return  # the end of its call triggers the next decision
         step = known.steps.get(name, HandlerStep())
         call = step.do if direction is Direction.DO else step.undo
         terms, traits = self._decision_settings.terms[name], self._decision_settings.traits[name]
@@ -373,13 +373,13 @@ class DecisionPass:
             self.reaction.acts.append(run)
 
     def _other_in_force(self, known: KnownEvent, name: str) -> KnownEvent | None:
-        """Return another event for which a handler has done its part and has not begun to put it back."""
+        """Return another event for which the handler's effect holds."""
         found = self._in_force.get(name, {})
         return next((other for other in found.values() if other is not known), None)
 
     def _share(self, run: CallHandler, known: KnownEvent, other: KnownEvent) -> None:
-        """Let what holds for one event hold for another, or leave putting it back to the other."""
-        # The memory shows this only once it is kept; until then no other event may build on what no longer holds.
+        """Share the effect of another event's call, or leave the undo to the other event."""
+        # The memory shows this only after the facts are stored; until then no other event may rely on the old state.
         holding = self._in_force[run.handler]
         if run.direction is Direction.DO:
             holding[known.event.id] = known
@@ -392,8 +392,8 @@ class DecisionPass:
 
 def _no_time(terms: HandlerTerms, left: timedelta) -> str:
     if left <= timedelta(0):
-        return "no time is left"
-    return f"it takes {show_duration(terms.takes)}, more than the event leaves it"
+        return "no time is left before NotBefore"
+    return f"it takes {show_duration(terms.takes)}, longer than the time left before NotBefore"
 
 
 def _attempt(call: HandlerCall | None) -> int:

@@ -1,6 +1,6 @@
-"""Which rule of the configuration an event falls under. Pure.
+"""Matches events to the rules of the configuration, and limits how many events are followed. Pure.
 
-The first that fits counts. An event that no rule fits is told to listeners, and nothing else is done about it.
+The first rule that matches counts. An event without a rule is only sent to listeners.
 """
 
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ from forewarn.wire.document import ScheduledEvent
 
 
 class Concern(StrEnum):
-    """Whom an event must concern for a rule to fit."""
+    """Which VMs an event must affect for a rule to match."""
 
     ME = "me"
     OTHERS = "others"
@@ -24,7 +24,7 @@ class Concern(StrEnum):
 
 
 class ApprovalMode(StrEnum):
-    """When the agent lets an event begin before its time."""
+    """When the agent approves an event."""
 
     WHEN_READY = "when-ready"
     AT_ONCE = "at-once"
@@ -32,20 +32,20 @@ class ApprovalMode(StrEnum):
 
 
 class EventRule(msgspec.Struct, frozen=True, kw_only=True):
-    """What is done about events of some kind: a table [[rules]]. What is left out fits everything."""
+    """A table [[rules]]: the events it matches and what to do about them. A missing condition matches all events."""
 
     name: str
     types: tuple[EventType, ...] = ()
     source: EventSource | None = None
     duration_at_most: timedelta | None = None
-    """An event whose duration is not known fits no limit."""
+    """An event of unknown duration matches no limit."""
     duration_at_least: timedelta | None = None
     description: str = "*"
     resources: tuple[str, ...] = ("*",)
     concerns: Concern = Concern.ME
     approval: ApprovalMode = ApprovalMode.WHEN_READY
     late: bool = False
-    """Whether handlers are run also for an event that has started already."""
+    """Whether handlers are also called for an event that has already started."""
     stages: tuple[tuple[str, ...], ...] = ()
     """The handlers by name: stage after stage, those of one stage in parallel."""
 
@@ -55,12 +55,12 @@ class EventRule(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def concerns(event: ScheduledEvent, vm: str) -> bool:
-    """Tell whether the event happens to this VM, which may be known by its host name."""
+    """Tell whether the event affects this VM, which may be known by its host name."""
     return bool(find_name(vm, event.resources))
 
 
 def choose_rule(rules: Sequence[EventRule], event: ScheduledEvent, vm: str) -> EventRule | None:
-    """Return the first rule that fits the event as ``vm`` sees it."""
+    """Return the first rule that matches the event on VM ``vm``."""
     return next((rule for rule in rules if _fits(rule, event, vm)), None)
 
 
@@ -78,7 +78,7 @@ def _fits(rule: EventRule, event: ScheduledEvent, vm: str) -> bool:
 def _fits_duration(rule: EventRule, seconds: int) -> bool:
     if rule.duration_at_most is None and rule.duration_at_least is None:
         return True
-    # Numbers are compared: a service may say any, and not each is a duration.
+    # Compare numbers: a service may send any number, and not every number fits a timedelta.
     return (
         seconds >= 0
         and (rule.duration_at_most is None or seconds <= rule.duration_at_most.total_seconds())

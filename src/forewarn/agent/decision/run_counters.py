@@ -1,4 +1,4 @@
-"""What the agent counts. It is part of the memory, so that totals survive a restart of the agent and of the VM."""
+"""Counters of events, handler calls and approvals. Part of the memory, so totals survive restarts and reboots."""
 
 import msgspec
 
@@ -7,11 +7,11 @@ from forewarn.core.model import EventType
 from forewarn.wire.azure_names import TYPES
 
 OTHER = "other"
-"""Stands for every type that Azure had not named when this was written, so that no endpoint can make up series."""
+"""Label for all unknown event types, so that an endpoint cannot create metric series."""
 
 
 class HandlerRunCounts(msgspec.Struct):
-    """The calls of one handler in one direction that ended."""
+    """Ended calls of one handler in one direction."""
 
     done: int = 0
     failed: int = 0
@@ -41,5 +41,5 @@ class RunCounters(msgspec.Struct):
         runs.seconds += max(seconds, 0.0)
 
     def approved(self, result: str) -> None:
-        """Count an approval, by what came of it."""
+        """Count an approval by its result."""
         self.approvals[result] = self.approvals.get(result, 0) + 1

@@ -1,1 +1,1 @@
-"""What gets an application ready for an event, one file each; all are found as a stranger's are, by entry point."""
+"""The built-in handlers, one module each; they are loaded by entry point like any plugin."""

@@ -1,10 +1,10 @@
-"""A handler that calls programs of the VM's owner: one to get ready, one to put back, one to tell what came of it.
+"""Handler ``command``: runs configured programs for do, undo and outcome.
 
     exit code     0       1         3           any other
-    do, undo      Done    Failed    Failed      Failed
-    outcome       Done    Failed    NotBegun    Unknowable
+    do, undo      done    failed    failed      failed
+    outcome       done    failed    not begun   unknown
 
-The last line of stderr is the reason. If do writes a JSON object to stdout, undo finds it in its environment again.
+The last line of stderr is the reason. If do writes a JSON object to stdout, undo gets it in its environment.
 """
 
 import os
@@ -34,9 +34,9 @@ from forewarn.wire.event_json import make_event_json
 _OWNER = "handler 'command'"
 _KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 LONGEST_VALUE = 30_000
-"""Characters of one variable; Linux starts no program that has one of more than 128 KiB."""
+"""Characters of one variable; Linux starts no program with a variable of more than 128 KiB."""
 _MOST_KEPT = 16 * 1024
-"""Bytes of a JSON object that are kept; more does not belong into a memory of decisions."""
+"""Largest JSON object that is stored for undo, in bytes."""
 
 Words = Annotated[list[str], msgspec.Meta(min_length=1)]
 
@@ -47,9 +47,9 @@ class CommandHandlerSettings(msgspec.Struct, frozen=True):
     do: Words
     undo: list[str] = []
     outcome: list[str] = []
-    """Tells what came of a call that was cut off; with it, do and undo are not simply repeated."""
+    """Reports the outcome of an interrupted call; with it, do and undo are not repeated without asking."""
     repeats: bool | None = None
-    """Whether do and undo may be called again after a crash; yes where no ``outcome`` is given."""
+    """Whether do and undo may be called again after a crash; by default only without ``outcome``."""
     shared: bool = False
     directory: str = ""
     environment: dict[str, str] = {}
@@ -57,7 +57,7 @@ class CommandHandlerSettings(msgspec.Struct, frozen=True):
 
 
 class CommandHandler:
-    """Has programs of the VM's owner get ready and put back."""
+    """Runs programs to prepare and to restore."""
 
     def __init__(self, settings: CommandHandlerSettings) -> None:
         self.repeats = not settings.outcome if settings.repeats is None else settings.repeats
@@ -75,10 +75,12 @@ class CommandHandler:
             if not name or "=" in name or "\0" in name + value:
                 raise BadInput(
                     f"setting 'environment' of {_OWNER}: {name!r} cannot be set;"
-                    " a name is not empty and has no '=', and nothing has a NUL"
+                    " a name must not be empty or contain '=', and neither name nor value may contain NUL"
                 )
         if read.outcome and read.repeats:
-            raise BadInput(f"setting 'repeats' of {_OWNER}: what repeats is never asked for its 'outcome'; drop one")
+            raise BadInput(
+                f"setting 'repeats' of {_OWNER}: with repeats = true, 'outcome' is never called; remove one of them"
+            )
         return cls(read)
 
     def do(self, task: Task) -> HandlerResult:
@@ -89,7 +91,7 @@ class CommandHandler:
 
     def outcome_of(self, task: Task) -> HandlerOutcome:
         if not self._settings.outcome:
-            return HandlerUnknown("no program is named that could tell; see 'outcome' of the handler 'command'")
+            return HandlerUnknown("no 'outcome' is set for the handler 'command'")
         try:
             ended = self._run(self._settings.outcome, task)
         except ProgramNotStarted as error:
@@ -100,7 +102,7 @@ class CommandHandler:
             case 0:
                 return _done(ended)
             case 1:
-                return HandlerFailed(last_line(ended.stderr) or f"{self._settings.outcome[0]} says that it failed")
+                return HandlerFailed(last_line(ended.stderr) or f"{self._settings.outcome[0]} reports a failure")
             case 3:
                 return HandlerNotBegun()
             case _:
@@ -125,12 +127,12 @@ class CommandHandler:
             directory=self._settings.directory,
             grace=self._settings.grace.total_seconds(),
         )
-        # Its complaint goes into log and memory, and may repeat a key from its environment.
+        # stderr is written to log and memory, and may contain a secret from the environment.
         return ended._replace(stderr=scrubbed(ended.stderr, secrets_among(self._settings.environment)))
 
 
 def environment_of(task: Task) -> dict[str, str]:
-    """Return what a program finds in its environment; the whole event is on its stdin."""
+    """Return the environment variables of a program; the whole event is on its stdin."""
     event = make_event_json(task.event)
     left = (task.deadline - datetime.now(UTC)).total_seconds()
     words = {
@@ -148,7 +150,7 @@ def environment_of(task: Task) -> dict[str, str]:
         "FOREWARN_SECONDS_LEFT": str(max(int(left), 0)),
     }
     words |= {f"FOREWARN_KEPT_{name.upper()}": value for name, value in task.kept.items()}
-    # What a service says must not keep a program from being started: no NUL can stand there, nor a text without end.
+    # A service's text must not prevent the program's start: remove NUL and limit the length.
     return {name: value.replace("\0", "")[:LONGEST_VALUE] for name, value in words.items()}
 
 
@@ -161,15 +163,17 @@ def _done(ended: ProgramExit) -> HandlerDone:
             said, type=dict[str, str | int | float | bool | None]
         )
     except msgspec.DecodeError as error:
-        # What was to be done is done; only the words are lost.
-        return HandlerDone(detail=f"its answer could not be read, and nothing is kept: {error}")
+        # The call succeeded; only its output is lost.
+        return HandlerDone(detail=f"its output cannot be read, and nothing is stored for undo: {error}")
     kept = {
         name: value if isinstance(value, str) else msgspec.json.encode(value).decode()
         for name, value in found.items()
         if _KEY.fullmatch(name)
     }
     if len(said.encode()) > _MOST_KEPT:
-        return HandlerDone(detail=f"its answer is longer than {_MOST_KEPT // 1024} KiB, and nothing is kept")
+        return HandlerDone(
+            detail=f"its output is longer than {_MOST_KEPT // 1024} KiB, and nothing is stored for undo"
+        )
     strange = sorted(found.keys() - kept.keys())
-    detail = f"not kept, because a name has letters, digits and _ only: {strange[0]!r}" if strange else ""
+    detail = f"not stored: {strange[0]!r}; a name may contain letters, digits and _ only" if strange else ""
     return HandlerDone(kept, detail[:500])

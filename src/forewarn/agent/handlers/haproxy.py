@@ -1,7 +1,7 @@
-"""A handler that takes servers out of HAProxy: drains them until their sessions are gone, and makes them ready again.
+"""Handler ``haproxy``: drains servers in HAProxy until their sessions have ended, and makes them ready again.
 
-Only what the handler itself drained is made ready again. That it is about to drain a server is on the disk first
-(``claims``), so this holds after a crash too. A server that somebody else drained or put into maintenance stays so.
+Only servers that the handler itself drained are made ready again. A server is in the undo log before it is drained,
+so this also holds after a crash. A server that an administrator drained or put into maintenance stays so.
 """
 
 import re
@@ -26,20 +26,20 @@ from forewarn.core.errors import BadInput
 
 _SERVER = re.compile(r"[A-Za-z0-9_.:-]+/[A-Za-z0-9_.:-]+")
 _LONGEST_ANSWER = 5.0
-"""Seconds that HAProxy may take to answer."""
+"""Timeout of one HAProxy command in seconds."""
 
 
 class HaproxySettings(msgspec.Struct, frozen=True):
-    """Where HAProxy listens, and which of its servers this VM is."""
+    """HAProxy's address, and the servers of this VM."""
 
     servers: Annotated[list[str], msgspec.Meta(min_length=1)]
     """Each as ``backend/server``."""
     socket: str = "/run/haproxy/admin.sock"
     """The path of the admin socket, or host:port."""
     until_sessions: Annotated[int, msgspec.Meta(ge=0)] = 0
-    """How many sessions may be left on all servers together."""
+    """Number of sessions that may remain on all servers together."""
     on_deadline: Literal["fail", "go-on"] = "fail"
-    """What it means that more are left when the time is over."""
+    """Result if more sessions remain at the deadline."""
     poll: timedelta = timedelta(seconds=1)
 
 
@@ -79,16 +79,16 @@ class HaproxyHandler:
         if task.stopping.is_set():
             return HandlerFailed(f"the agent stopped while it waited for {_show(left)}")
         if self._settings.on_deadline == "go-on":
-            return HandlerDone(claimed, f"the time was over with {_show(left)}")
+            return HandlerDone(claimed, f"the deadline passed with {_show(left)}")
         return HandlerFailed(
-            f"the time was over with {_show(left)}; see 'until_sessions', 'on_deadline' and 'timeout'"
+            f"the deadline passed with {_show(left)}; see 'until_sessions', 'on_deadline' and 'timeout'"
         )
 
     def undo(self, task: Task) -> HandlerResult:
         claimed = task.kept | self._claims.read()
         readied: list[str] = []
         trouble = ""
-        # After a reboot HAProxy may start later than the agent, so it is given the time there is.
+        # After a reboot HAProxy may start later than the agent: retry until the deadline.
         for _ in polls(task, self._settings.poll):
             try:
                 for server in sorted(claimed):
@@ -112,8 +112,8 @@ class HaproxyHandler:
         pass
 
     def _drain(self, task: Task) -> dict[str, str]:
-        """Drain what takes new sessions; return all servers drained in our name, with the state they had."""
-        # All states first: one wrong name leaves every server as it is.
+        """Drain the ready servers; return all servers that this handler drained, with their previous state."""
+        # Read all states first: a wrong name leaves all servers unchanged.
         states = {server: self._state(server, task) for server in self._settings.servers}
         ready = [server for server, state in states.items() if state is HaproxyServerState.READY]
         claimed = self._claims.read() | dict.fromkeys(ready, HaproxyServerState.READY.value)
@@ -123,22 +123,22 @@ class HaproxyHandler:
         return claimed
 
     def _sessions(self, task: Task) -> dict[str, int]:
-        """Return the sessions left on each server; raise Declined if one takes new sessions again."""
+        """Return the sessions left on each server; raise HaproxyRefused if one is ready again."""
         for server in self._settings.servers:
             if self._state(server, task) is HaproxyServerState.READY:
                 raise HaproxyRefused(
-                    f"{server} takes new sessions again: HAProxy was reloaded, or somebody made it ready"
+                    f"{server} accepts new sessions again: HAProxy was reloaded, or the server was made ready"
                 )
         sessions = self._admin.sessions(question_timeout(task, _LONGEST_ANSWER))
         return {server: sessions.get(server, 0) for server in self._settings.servers}
 
     def _make_ready(self, server: str, task: Task) -> bool:
-        """Make a server ready that is still drained; tell whether it was."""
+        """Make a server ready if it is still drained; return whether it was."""
         try:
             if self._state(server, task) is not HaproxyServerState.DRAIN:
                 return False
         except HaproxyServerMissing:
-            return False  # what is no longer there is not drained either
+            return False  # a server that no longer exists is not drained
         self._admin.set_state(server, HaproxyServerState.READY, question_timeout(task, _LONGEST_ANSWER))
         return True
 

@@ -1,4 +1,4 @@
-"""HAProxy's admin socket: one command, one answer; what HAProxy or the system says is told in one sentence."""
+"""Client of HAProxy's admin socket: one command and one response per connection."""
 
 import csv
 import socket
@@ -18,7 +18,7 @@ class HaproxyUnreachable(ForewarnError):
 
 
 class HaproxyRefused(ForewarnError):
-    """HAProxy does not do what it was asked for."""
+    """HAProxy refuses the command."""
 
 
 class HaproxyServerMissing(HaproxyRefused):
@@ -26,7 +26,7 @@ class HaproxyServerMissing(HaproxyRefused):
 
 
 class HaproxyServerState(StrEnum):
-    """What people have said of a server, whatever its health."""
+    """Administrative state of a server, independent of its health."""
 
     READY = "ready"
     DRAIN = "drain"
@@ -34,7 +34,7 @@ class HaproxyServerState(StrEnum):
 
 
 class HaproxyAdminSocket:
-    """Asks HAProxy, over a new connection each time, as ``socat`` would."""
+    """Sends commands to HAProxy, over a new connection each time."""
 
     def __init__(self, address: str) -> None:
         self._address = address
@@ -64,7 +64,7 @@ class HaproxyAdminSocket:
             self._decline(server, answer)
 
     def sessions(self, patience: float) -> dict[str, int]:
-        """Return how many sessions each ``backend/server`` serves, or has waiting in its queue."""
+        """Return the number of current and queued sessions of each ``backend/server``."""
         lines = self._ask("show stat -1 4 -1", patience).lstrip("# ").splitlines()
         return {
             f"{row['pxname']}/{row['svname']}": int(row["scur"] or 0) + int(row["qcur"] or 0)
@@ -72,7 +72,7 @@ class HaproxyAdminSocket:
         }
 
     def _ask(self, command: str, patience: float) -> str:
-        """Return the answer without the blank line at its end; raise Unanswered if there is none in time."""
+        """Return the response without the blank line at its end; raise HaproxyUnreachable if none comes in time."""
         try:
             with self._connect(patience) as connection:
                 connection.sendall(f"{command}\n".encode())
@@ -81,28 +81,29 @@ class HaproxyAdminSocket:
                     answer += more
         except FileNotFoundError:
             raise HaproxyUnreachable(
-                f"there is no admin socket {self._address}; start HAProxy, or name the path of its 'stats socket'"
+                f"there is no admin socket {self._address}; start HAProxy, or set 'socket' to the path of its"
+                " 'stats socket'"
             ) from None
         except PermissionError:
             raise HaproxyUnreachable(
-                f"the admin socket {self._address} may not be opened;"
-                " let the agent's user in with 'user', 'group' or 'mode' of HAProxy's 'stats socket'"
+                f"no permission to open the admin socket {self._address};"
+                " give the agent's user access with 'user', 'group' or 'mode' of HAProxy's 'stats socket'"
             ) from None
         except TimeoutError:
             raise HaproxyUnreachable(f"HAProxy at {self._address} did not answer within {patience:.1f} s") from None
         except OSError as error:
             raise HaproxyUnreachable(
-                f"HAProxy at {self._address} cannot be reached: {error.strerror or error}; see that it runs"
+                f"HAProxy at {self._address} cannot be reached: {error.strerror or error}; check that it runs"
             ) from None
         if not answer:
-            raise HaproxyUnreachable(f"HAProxy at {self._address} closed the connection without an answer")
+            raise HaproxyUnreachable(f"HAProxy at {self._address} closed the connection without a response")
         return answer.decode(errors="replace").strip()
 
     def _connect(self, patience: float) -> socket.socket:
         if isinstance(self._peer, tuple):
             return socket.create_connection(self._peer, timeout=patience)
         if not hasattr(socket, "AF_UNIX"):
-            raise OSError("this system has no unix sockets; give host:port")
+            raise OSError("this system has no Unix sockets; give host:port")
         connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
             connection.settimeout(patience)
@@ -121,7 +122,7 @@ class HaproxyAdminSocket:
             )
         if said in ("Can't find backend", "No such backend", "No such server"):
             raise HaproxyServerMissing(
-                f"HAProxy at {self._address} says \"{said}\" about {server}; name it as 'show stat' does"
+                f"HAProxy at {self._address} says \"{said}\" about {server}; check the name with 'show stat'"
             )
         raise HaproxyRefused(f'HAProxy at {self._address} says "{said}" about {server}')
 

@@ -1,6 +1,6 @@
-"""A handler that writes down that an event comes, and that it is over: to a file, stdout, syslog or journald.
+"""Handler ``log``: records the start and the end of events in a file, stdout, syslog or journald.
 
-Each call is one record. A file is opened for each record, so that it can be rotated at any time.
+Each call writes one record. A file is opened for each record, so that it can be rotated at any time.
 """
 
 import os
@@ -29,7 +29,7 @@ from forewarn.wire.event_json import EventJson, make_event_json
 
 _OWNER = "handler 'log'"
 _LONGEST = 2.0
-"""Seconds that a logging service may take."""
+"""Timeout of a logging service in seconds."""
 _SOCKETS = {"syslog": "/dev/log", "journald": "/run/systemd/journal/socket"}
 _LEVELS = ("emerg", "alert", "crit", "err", "warning", "notice", "info", "debug")
 _FACILITIES = {"user": 1, "daemon": 3} | {f"local{number}": 16 + number for number in range(8)}
@@ -41,13 +41,13 @@ Facility = Literal[
 
 
 class LogSettings(msgspec.Struct, frozen=True):
-    """Where records go."""
+    """Destination and format of the records."""
 
     to: Literal["file", "stdout", "syslog", "journald"]
     path: str = ""
-    """The file, or the socket of syslog or journald if it is not the usual one."""
+    """The file, or the socket of syslog or journald if it is not the default."""
     identifier: str = "forewarn-agent"
-    """Who says it, in syslog and journald."""
+    """The sender in syslog and journald."""
     level: Level = "notice"
     facility: Facility = "daemon"
 
@@ -62,7 +62,7 @@ class EventLogRecord(msgspec.Struct, frozen=True):
 
 
 class LogHandler:
-    """Writes down what happens."""
+    """Writes a record for each event."""
 
     prepares = False
     repeats = True
@@ -75,9 +75,11 @@ class LogHandler:
     def from_settings(cls, settings: dict[str, object], directory: Path) -> Self:
         read = read_table(_OWNER, settings, LogSettings)
         if read.to == "file" and not read.path:
-            raise BadInput(f"setting 'path' of {_OWNER} is missing; name the file that records go to")
+            raise BadInput(f"setting 'path' of {_OWNER} is missing; set it to the file for the records")
         if "\0" in read.path or not read.identifier.isprintable() or " " in read.identifier:
-            raise BadInput(f"setting 'path' or 'identifier' of {_OWNER} has a character that cannot stand there")
+            raise BadInput(
+                f"setting 'path' or 'identifier' of {_OWNER} has a character that is not allowed; remove it"
+            )
         return cls(read)
 
     def do(self, task: Task) -> HandlerResult:
@@ -87,7 +89,7 @@ class LogHandler:
         return self._write(task)
 
     def outcome_of(self, task: Task) -> HandlerOutcome:
-        return HandlerUnknown("a record is simply written again")
+        return HandlerUnknown("not needed: a record can be written again")
 
     def close(self) -> None:
         pass
@@ -116,13 +118,13 @@ class LogHandler:
                     fields = journal_fields(record, _LEVELS.index(settings.level), settings.identifier)
                     send(place, journal_message(fields), question_timeout(task, _LONGEST))
         except (OSError, ForewarnError) as error:
-            return HandlerFailed(f"{place} could not be written: {getattr(error, 'strerror', None) or error}")
+            return HandlerFailed(f"{place} cannot be written: {getattr(error, 'strerror', None) or error}")
         return HandlerDone(detail=f"written to {place}")
 
 
 def append(path: Path, line: bytes) -> None:
-    """Add a line that is on the disk when this returns; on a line of its own even if an earlier one was cut off."""
-    # A pipe that nobody reads must not hold us.
+    """Append a line durably; start a new line if the last one is incomplete."""
+    # A pipe without a reader must not block.
     flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
     descriptor = os.open(path, flags, 0o640)
     try:
@@ -130,7 +132,7 @@ def append(path: Path, line: bytes) -> None:
         if is_file and _is_cut_off(path):
             line = b"\n" + line
         if os.write(descriptor, line) < len(line):
-            raise ForewarnError("there is no room for the whole record")
+            raise ForewarnError("there is not enough space for the record")
         if is_file:
             os.fsync(descriptor)
     finally:
@@ -150,7 +152,7 @@ def send(place: str, message: bytes, seconds: float) -> None:
     import socket  # noqa: PLC0415 not needed for files
 
     if sys.platform == "win32":
-        raise ForewarnError("Windows has no such socket; write to a file instead")
+        raise ForewarnError('Windows has no Unix sockets; set to = "file"')
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sender:
         sender.settimeout(seconds)
         sender.connect(place)
@@ -158,7 +160,7 @@ def send(place: str, message: bytes, seconds: float) -> None:
 
 
 def sentence(record: EventLogRecord) -> str:
-    """Say a record in words."""
+    """Return a record as a sentence."""
     event = record.event
     if record.direction is Direction.UNDO:
         return f"{event.event_type} of {', '.join(event.resources)} is over ({event.event_id})"
@@ -168,7 +170,7 @@ def sentence(record: EventLogRecord) -> str:
 
 
 def syslog_message(record: EventLogRecord, priority: int, identifier: str) -> bytes:
-    """Return a message as the C library writes it, with the record as JSON; JSON has no line breaks."""
+    """Return a message in the format of the C library, with the record as JSON, which has no line breaks."""
     now = datetime.now().astimezone()
     month = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")[now.month - 1]
     when = f"{month} {now.day:2} {now:%H:%M:%S}"
@@ -195,7 +197,7 @@ def journal_fields(record: EventLogRecord, priority: int, identifier: str) -> di
 
 
 def journal_message(fields: dict[str, str]) -> bytes:
-    """Return fields in journald's own protocol; a value with a line break is preceded by its length."""
+    """Return fields in journald's native protocol; a value with a line break is preceded by its length."""
     message = bytearray()
     for name, value in fields.items():
         raw = value.encode()

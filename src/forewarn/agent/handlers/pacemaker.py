@@ -1,7 +1,7 @@
-"""A handler that puts this node of a Pacemaker cluster into standby, and takes it out again.
+"""Handler ``pacemaker``: puts this node of a Pacemaker cluster into standby, and ends the standby again.
 
-Only a standby of the handler's own is ended. That it is about to begin one is on the disk first (``claims``), so this
-holds after a crash too. A node that somebody else put into standby stays there.
+The handler ends only its own standby. The node is in the undo log before the standby begins, so this also holds after
+a crash. A node that an administrator put into standby stays there.
 """
 
 from datetime import timedelta
@@ -19,15 +19,15 @@ from forewarn.core.errors import BadInput
 
 
 class PacemakerSettings(msgspec.Struct, frozen=True):
-    """Which node this VM is."""
+    """The cluster node of this VM."""
 
     node: str = ""
-    """What the cluster calls it; asked there when empty."""
+    """The node's name in the cluster; requested from the cluster when empty."""
     poll: timedelta = timedelta(seconds=1)
 
 
 class PacemakerHandler:
-    """Has the cluster move everything off this node."""
+    """Makes the cluster move all resources off this node."""
 
     repeats = True
     shared = True
@@ -41,7 +41,7 @@ class PacemakerHandler:
         read = read_table("handler 'pacemaker'", settings, PacemakerSettings)
         if read.node.startswith("-") or any(character.isspace() for character in read.node):
             raise BadInput(
-                f"setting 'node' of handler 'pacemaker': {read.node!r} is no node; 'crm_node --list' names them"
+                f"setting 'node' of handler 'pacemaker': {read.node!r} is not a node name; see 'crm_node --list'"
             )
         if read.poll < timedelta(seconds=0.05):
             raise BadInput("setting 'poll' of handler 'pacemaker' is too short; give 0.05s or more")
@@ -63,7 +63,7 @@ class PacemakerHandler:
         claimed = task.kept | self._claims.read()
         ended: list[str] = []
         trouble = ""
-        # After a reboot the cluster may start later than the agent, so it is given the time there is.
+        # After a reboot the cluster may start later than the agent: retry until the deadline.
         for _ in polls(task, self._settings.poll):
             try:
                 for node in sorted(claimed):
@@ -86,7 +86,7 @@ class PacemakerHandler:
         pass
 
     def _wait(self, node: str, claimed: dict[str, str], task: Task) -> HandlerResult:
-        """Wait until nothing runs on the node, and nothing moves any more."""
+        """Wait until no resource runs on the node, and none is moving."""
         here: list[tools.ClusterResource] = []
         moving: list[tools.ClusterResource] = []
         was_settled = False
@@ -95,7 +95,7 @@ class PacemakerHandler:
             here = [each for each in known if each.may_be_on(node)]
             moving = [each for each in known if each.is_moving()]
             is_settled = not here and not moving
-            # Between its stop here and its start there, a resource looks settled for an instant: look twice.
+            # Between its stop here and its start elsewhere a resource looks settled for an instant: check twice.
             if is_settled and was_settled:
                 return HandlerDone(claimed, f"nothing runs on {node}")
             was_settled = is_settled
@@ -105,7 +105,7 @@ class PacemakerHandler:
             )
         if task.stopping.is_set():
             return HandlerFailed(f"the agent stopped while it waited for {_show(here)} to leave {node}")
-        return HandlerFailed(f"the time was over before all had left {node}: {_show(here)}")
+        return HandlerFailed(f"the deadline passed before all resources had left {node}: {_show(here)}")
 
 
 def _show(resources: list[tools.ClusterResource]) -> str:

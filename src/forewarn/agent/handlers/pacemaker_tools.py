@@ -1,4 +1,4 @@
-"""Pacemaker's command line tools: a node's standby, and where resources run."""
+"""Runs Pacemaker's command-line tools: sets a node's standby and lists resources."""
 
 from datetime import UTC, datetime, timedelta
 from shutil import which
@@ -12,22 +12,22 @@ from forewarn.agent.handlers.program import ProgramNotStarted, run_program
 from forewarn.child_process import last_line
 from forewarn.core.errors import ForewarnError
 
-# Pacemaker's exit code for a cluster that runs not here, or does not let this user in.
+# Pacemaker's exit code if the cluster does not run here, or refuses this user.
 _NOT_CONNECTED = 102
 _LONGEST_ANSWER = 10.0
-"""Seconds that a tool may take."""
+"""Timeout of one tool in seconds."""
 _GRACE = 0.2
 _MOST = 64 << 20
-"""Bytes of an answer that are read: a large cluster has much to tell."""
+"""Bytes of output that are read; the output of a large cluster is long."""
 _MOVING = frozenset({"Starting", "Stopping", "Promoting", "Demoting", "Migrating"})
 
 
 class PacemakerToolFailed(ForewarnError):
-    """A tool of Pacemaker's did not do what it was asked for."""
+    """A Pacemaker tool failed."""
 
 
 class ClusterResource(msgspec.Struct, frozen=True):
-    """One instance of a resource, as the cluster sees it now."""
+    """Current state of one instance of a resource."""
 
     id: str
     role: str
@@ -38,12 +38,12 @@ class ClusterResource(msgspec.Struct, frozen=True):
         return self.role in _MOVING
 
     def may_be_on(self, node: str) -> bool:
-        # Pacemaker names no node for what is being stopped.
+        # Pacemaker reports no node for a resource that is being stopped.
         return node in self.nodes or (not self.nodes and self.is_moving())
 
 
 def own_node(task: Task) -> str:
-    """Return what the cluster calls this machine."""
+    """Return the cluster's name of this machine."""
     return _run(["crm_node", "--name"], task)
 
 
@@ -53,7 +53,7 @@ def is_standby(node: str, task: Task) -> bool:
 
 
 def set_standby(node: str, task: Task) -> None:
-    """Have the cluster move everything off a node, over its restarts too."""
+    """Make the cluster move all resources off a node; the setting survives restarts."""
     _run(
         ["crm_attribute", "--node", node, "--name", "standby", "--update", "on", "--lifetime", "forever"],
         task,
@@ -69,12 +69,12 @@ def resources(task: Task) -> list[ClusterResource]:
 
 
 def read_resources(xml: str) -> list[ClusterResource]:
-    """Return every instance in what ``crm_mon`` wrote, those in groups, clones and bundles too."""
+    """Return all instances in the output of ``crm_mon``, also those in groups, clones and bundles."""
     try:
         found = fromstring(xml).find("resources")  # noqa: S314 a tool of this machine wrote it
     except ParseError as error:
         raise PacemakerToolFailed(
-            f"what crm_mon wrote cannot be read: {error}; see that it knows --output-as=xml"
+            f"the output of crm_mon cannot be read: {error}; check that it supports --output-as=xml"
         ) from None
     if found is None:
         return []
@@ -90,12 +90,12 @@ def read_resources(xml: str) -> list[ClusterResource]:
 
 
 def _run(argv: list[str], task: Task) -> str:
-    """Return what a tool printed; raise ToolFailed with its last words if it failed, or took too long."""
+    """Return a tool's output; raise PacemakerToolFailed with its error if it failed or took too long."""
     if which(argv[0]) is None:
         raise PacemakerToolFailed(
-            f"there is no {argv[0]} on this machine; install Pacemaker's command line tools (pacemaker-cli-utils)"
+            f"{argv[0]} is not installed; install Pacemaker's command-line tools (pacemaker-cli-utils)"
         )
-    # What ends it in time takes its share of the time too.
+    # Stopping the tool takes time too.
     seconds = question_timeout(task, _LONGEST_ANSWER) + 2 * _GRACE
     soon = msgspec.structs.replace(task, deadline=datetime.now(UTC) + timedelta(seconds=seconds))
     try:
@@ -107,6 +107,6 @@ def _run(argv: list[str], task: Task) -> str:
     if ended.exit == _NOT_CONNECTED:
         raise PacemakerToolFailed(
             f"Pacemaker does not answer on this machine ({last_line(ended.stderr)});"
-            " see that it runs, and that the agent is root or in the group haclient"
+            " check that it runs, and that the agent is root or in the group haclient"
         )
     raise PacemakerToolFailed(f"{argv[0]} {ended.problem}")

@@ -1,4 +1,4 @@
-"""Looking again and again whether something has become so, within what a task allows."""
+"""Polling intervals and timeouts of handlers, bounded by the task's deadline."""
 
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
@@ -6,13 +6,13 @@ from datetime import UTC, datetime, timedelta
 from forewarn.agent.handler import Task
 
 _MARGIN = 0.3
-"""Seconds before the deadline at which waiting ends, so that the answer is in time."""
+"""Seconds before the deadline at which waiting ends, so that the result is in time."""
 _LEAST = 0.1
-"""Seconds that one question gets, even if the time is over already."""
+"""Least timeout of one query in seconds, even after the deadline."""
 
 
 def polls(task: Task, every: timedelta) -> Iterator[None]:
-    """Yield at once, then every so often, a last time shortly before the deadline; end when the agent stops."""
+    """Yield at once, then at intervals, a last time shortly before the deadline; end when the task is stopped."""
     while True:
         yield
         left = _left(task)
@@ -21,12 +21,12 @@ def polls(task: Task, every: timedelta) -> Iterator[None]:
 
 
 def is_over(task: Task) -> bool:
-    """Tell whether there is no time left to look once more."""
+    """Tell whether no time is left for another query."""
     return _left(task) <= 0
 
 
 def question_timeout(task: Task, longest: float) -> float:
-    """Return how many seconds a single question may take."""
+    """Return the timeout of one query in seconds."""
     return max(_LEAST, min(longest, _left(task)))
 
 

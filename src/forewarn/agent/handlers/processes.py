@@ -1,4 +1,4 @@
-"""Processes of this machine, as /proc shows them: found by name, told apart from later ones with the same id."""
+"""Finds and signals processes through /proc; a process is identified by its id and start time."""
 
 import os
 import signal
@@ -13,9 +13,9 @@ import msgspec
 from forewarn.core.errors import ForewarnError
 
 _PROC = Path("/proc")
-_NO_PROC = "processes are found by /proc, which this machine has not"
+_NO_PROC = "this machine has no /proc, which is needed to find processes"
 _CLOCKS_AGREE = 2.0
-"""Seconds by which a process may seem to be younger than the file that its id stands in."""
+"""Seconds by which a process may seem younger than its pid file."""
 
 
 class ProcessProblem(ForewarnError):
@@ -23,18 +23,18 @@ class ProcessProblem(ForewarnError):
 
 
 class Process(msgspec.Struct, frozen=True):
-    """One process, for as long as it lives."""
+    """One process, identified by id and start time."""
 
     id: int
     began: str
-    """When it began, in ticks since this boot; another process with the same id began later."""
+    """Its start time, in ticks since boot; a later process with the same id has another."""
 
     @property
     def is_alive(self) -> bool:
         return _look_at(self.id) == self
 
     def send(self, number: int) -> bool:
-        """Signal it; tell whether it was there. Another process that has got its id meanwhile is left alone."""
+        """Signal it; return whether it existed. A later process with the same id is not signalled."""
         try:
             descriptor = os.pidfd_open(self.id)
         except ProcessLookupError:
@@ -42,7 +42,7 @@ class Process(msgspec.Struct, frozen=True):
         except OSError as error:
             raise ProcessProblem(f"process {self.id} cannot be signalled: {error.strerror}") from None
         try:
-            # From here on the descriptor means one process, so that what is looked at is what is signalled.
+            # From here on the descriptor refers to one process, so that the check and the signal agree.
             if not self.is_alive:
                 return False
             signal.pidfd_send_signal(descriptor, number)
@@ -50,7 +50,7 @@ class Process(msgspec.Struct, frozen=True):
             return False
         except PermissionError:
             raise ProcessProblem(
-                f"process {self.id} may not be signalled; run the agent as its user, or as root"
+                f"no permission to signal process {self.id}; run the agent as its user, or as root"
             ) from None
         finally:
             os.close(descriptor)
@@ -58,7 +58,7 @@ class Process(msgspec.Struct, frozen=True):
 
 
 def in_file(path: Path) -> list[Process]:
-    """Return the process whose id stands in a file; none if it is gone, and the id is another's by now."""
+    """Return the process of a pid file; none if it has ended, also if a later process has its id."""
     try:
         text = path.read_text(encoding="ascii", errors="replace")[:64]
         written = path.stat().st_mtime
@@ -68,7 +68,7 @@ def in_file(path: Path) -> list[Process]:
         raise ProcessProblem(f"{path} cannot be read: {error.strerror}") from None
     words = text.split()
     if not words or not words[0].isascii() or not words[0].isdigit():
-        raise ProcessProblem(f"{path} holds no process id; see 'pid_file' of the handler")
+        raise ProcessProblem(f"{path} contains no process id; check 'pid_file' of the handler")
     process = _look_at(int(words[0]))
     if process is None or _began_at(process) > written + _CLOCKS_AGREE:
         return []
@@ -76,17 +76,17 @@ def in_file(path: Path) -> list[Process]:
 
 
 def named(name: str) -> list[Process]:
-    """Return the processes whose program has this name, without its directory."""
+    """Return the processes with this program name, without its directory."""
     return _those(lambda id_: name in (_text(id_, "comm").rstrip("\n"), _command_line(id_)[0].rpartition("/")[2]))
 
 
 def with_command_line(pattern: str) -> list[Process]:
-    """Return the processes whose words, with a space between, fit a pattern such as ``*/java *app.jar*``."""
+    """Return the processes with a command line that matches a pattern such as ``*/java *app.jar*``."""
     return _those(lambda id_: fnmatchcase(" ".join(_command_line(id_)), pattern))
 
 
 def boot_id() -> str:
-    """Return what tells this boot of the machine from any other."""
+    """Return the kernel's boot id."""
     try:
         return (_PROC / "sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
     except FileNotFoundError:
@@ -107,12 +107,12 @@ def _those(fits: Callable[[int], bool]) -> list[Process]:
 
 def _look_at(id_: int) -> Process | None:
     try:
-        # The name in parentheses may hold anything, spaces and parentheses too.
+        # The name in parentheses may contain spaces and parentheses.
         fields = _text(id_, "stat").rpartition(")")[2].split()
     except (FileNotFoundError, ProcessLookupError):
         return None
     if len(fields) < 20 or fields[0] in "ZX":
-        return None  # it has ended, and nobody has asked how
+        return None  # a zombie
     return Process(id_, fields[19])
 
 

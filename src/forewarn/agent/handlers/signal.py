@@ -1,7 +1,7 @@
-"""A handler that signals a process, to checkpoint or to end, and waits for the file it writes or for its end.
+"""Handler ``signal``: signals a process to checkpoint or to end, and waits for its checkpoint file or its end.
 
-Whom the handler signals is on the disk before the signal is sent (``claims``), each by its id, the time it began and
-the boot of the machine: nobody who has got the same id later is ever signalled.
+The processes are in the undo log before the signal is sent, each with its id, start time and boot id: a later process
+with the same id is never signalled.
 """
 
 import os
@@ -25,27 +25,27 @@ from forewarn.core.errors import BadInput
 
 _OWNER = "handler 'signal'"
 _BEGAN = "began_at"
-"""The key under which it is kept when the first signal was sent."""
+"""Key in the undo log for the time of the first signal."""
 
 
 class SignalSettings(msgspec.Struct, frozen=True):
-    """Which process, which signal, and what is waited for."""
+    """The process, the signal, and the condition to wait for."""
 
     pid_file: str = ""
     name: str = ""
-    """The name of its program; with ``pid_file``, what the process in it must be called."""
+    """The name of its program; with ``pid_file``, the required name of that process."""
     command_line: str = ""
-    """A pattern for all its words."""
+    """A pattern for the whole command line."""
     signal: str = ""
-    """SIGUSR1 where a ``file`` is waited for, SIGTERM otherwise."""
+    """By default SIGUSR1 with ``file``, else SIGTERM."""
     file: str = ""
-    """The file that it writes when it is ready; its end is waited for where none is named."""
+    """The file that the process writes when it is ready; if empty, the handler waits for the process to end."""
     wait: bool = True
     undo_signal: str = ""
     start: list[str] = []
     """The program that starts it again."""
     missing: Literal["done", "fail"] = "done"
-    """What it means that there is no such process."""
+    """Result if there is no such process."""
     poll: timedelta = timedelta(milliseconds=200)
 
 
@@ -55,7 +55,7 @@ class SignalHandler:
     repeats = True
 
     def __init__(self, settings: SignalSettings, directory: Path) -> None:
-        # A checkpoint is for one event; a process that has ended has ended for all.
+        # A checkpoint is for one event; the end of a process holds for all events.
         self.shared = not settings.file
         self._settings = settings
         self._claims = UndoLog(directory)
@@ -64,9 +64,9 @@ class SignalHandler:
     def from_settings(cls, settings: dict[str, object], directory: Path) -> Self:
         read = read_table(_OWNER, settings, SignalSettings)
         if bool(read.command_line) + bool(read.pid_file or read.name) != 1:
-            raise BadInput(f"{_OWNER} needs to know the process: give 'pid_file', 'name' or 'command_line'")
+            raise BadInput(f"{_OWNER} has no process; set 'pid_file', 'name' or 'command_line'")
         for key in ("signal", "undo_signal"):
-            if sys.platform != "win32":  # which has few signals, and none of these
+            if sys.platform != "win32":  # Windows has none of these signals
                 _number(key, getattr(read, key) or "SIGTERM")
         if read.start and not read.start[0]:
             raise BadInput(f"setting 'start' of {_OWNER}: give the path of a program first, then its arguments")
@@ -84,7 +84,7 @@ class SignalHandler:
                 if not found:
                     return self._missing()
                 mine = {self._key(task, _BEGAN): str(time.time())}
-            # Otherwise an earlier attempt was cut off, or failed: what is waited for began with that.
+            # Otherwise an earlier attempt was interrupted or failed: the wait began with that attempt.
             mine |= {self._key(task, _spell(process)): boot for process in found}
             self._claims.write(claims | mine)
             number = self._signal()
@@ -120,13 +120,13 @@ class SignalHandler:
         return f"{'all' if self.shared else task.event.id}/{word}"
 
     def _mine(self, claims: dict[str, str], task: Task) -> dict[str, str]:
-        """Return what was claimed for the same event, or for whichever where it holds for all."""
+        """Return the entries of the same event, or all entries if the handler is shared."""
         return {key: value for key, value in claims.items() if key.startswith(self._key(task, ""))}
 
     def _signal_back(self, mine: dict[str, str]) -> list[str]:
         number = _number("undo_signal", self._settings.undo_signal)
         boot = processes.boot_id()
-        # After a reboot the same id and time may be anybody's.
+        # After a reboot another process may have the same id and start time.
         same = [_read(key.partition("/")[2]) for key, value in mine.items() if value == boot]
         return [f"signalled {process.id}" for process in same if process.send(number)]
 
@@ -140,7 +140,7 @@ class SignalHandler:
                 found = [each for each in found if each in processes.named(settings.name)]
         else:
             found = processes.named(settings.name)
-        # Neither the agent nor what holds the whole machine together.
+        # Neither the agent nor init.
         return [each for each in found if each.id not in (os.getpid(), 1)]
 
     def _wait(self, signalled: list[Process], began_at: float, claimed: dict[str, str], task: Task) -> HandlerResult:
@@ -164,7 +164,7 @@ class SignalHandler:
         settings = self._settings
         whom = settings.command_line or settings.name or settings.pid_file
         if settings.missing == "fail":
-            return HandlerFailed(f"there is no process {whom}; see 'missing' of the handler if that is well")
+            return HandlerFailed(f'there is no process {whom}; start it, or set missing = "done" for the handler')
         return HandlerDone(detail=f"there is no process {whom}")
 
     def _signal(self) -> int:
@@ -177,7 +177,7 @@ def _number(key: str, name: str) -> int:
     words = name.upper() if name.upper().startswith("SIG") else f"SIG{name.upper()}"
     found = getattr(signal, words, None)
     if not isinstance(found, signal.Signals):
-        raise BadInput(f"setting {key!r} of {_OWNER}: there is no signal {name!r} here; write SIGUSR1")
+        raise BadInput(f"setting {key!r} of {_OWNER}: unknown signal {name!r}; write for example SIGUSR1")
     return int(found)
 
 
@@ -192,7 +192,7 @@ def _read(spelled: str) -> Process:
 
 def _is_newer(file: Path, began_at: float) -> bool:
     try:
-        # Times of files are coarser than the clock: by some milliseconds in general, by two seconds at worst.
+        # Modification times are coarser than the clock: usually by some milliseconds, at worst by two seconds.
         return file.stat().st_mtime >= began_at - 0.02
     except OSError:
         return False

@@ -1,7 +1,7 @@
-"""A handler that stops units of systemd, and starts again those that ran.
+"""Handler ``systemd``: stops systemd units, and starts those again that were running.
 
-Which units the handler stops is on the disk before it stops them (``claims``), so that undo starts these and no
-others, after a crash and after the reboot too.
+The units are in the undo log before the handler stops them, so that undo starts these and no others, also after a
+crash or a reboot.
 """
 
 from collections.abc import Iterator
@@ -22,21 +22,21 @@ _OWNER = "handler 'systemd'"
 _AGENT = "forewarn-agent.service"
 _AT_REST = frozenset({"inactive", "failed"})
 _STOPPED_BY_US = "active"
-"""What a claim holds: how the unit was before."""
+"""Value in the undo log: the previous state of the unit."""
 
 
 class SystemdProblem(ForewarnError):
-    """Systemd did not do what it was asked for."""
+    """A systemctl call failed."""
 
 
 class SystemdUnit(msgspec.Struct, frozen=True):
-    """One unit as systemd sees it now."""
+    """Current state of one unit."""
 
     name: str
     state: str
     is_there: bool
     has_job: bool
-    """Whether systemd has yet to start or stop it."""
+    """Whether a start or stop job is queued."""
 
     @property
     def is_running(self) -> bool:
@@ -44,7 +44,7 @@ class SystemdUnit(msgspec.Struct, frozen=True):
 
 
 class SystemdSettings(msgspec.Struct, frozen=True):
-    """Which units, and how systemd is reached."""
+    """The units, and the systemctl command."""
 
     units: Annotated[list[str], msgspec.Meta(min_length=1)]
     systemctl: Annotated[tuple[str, ...], msgspec.Meta(min_length=1)] = ("systemctl",)
@@ -53,7 +53,7 @@ class SystemdSettings(msgspec.Struct, frozen=True):
 
 
 class SystemdHandler:
-    """Stops units, and starts them again."""
+    """Stops units and starts them again."""
 
     repeats = True
     shared = True
@@ -67,13 +67,17 @@ class SystemdHandler:
         read = read_table(_OWNER, settings, SystemdSettings)
         for unit in read.units:
             if not unit or unit.startswith("-") or not unit.isprintable() or set(unit) & set("*?[ "):
-                raise BadInput(f"setting 'units' of {_OWNER}: {unit!r} is no name of one unit; write nginx.service")
+                raise BadInput(
+                    f"setting 'units' of {_OWNER}: {unit!r} is not a unit name; write for example nginx.service"
+                )
         if read.poll < timedelta(seconds=0.05):
             raise BadInput(f"setting 'poll' of {_OWNER} is too short; give 0.05s or more")
-        # systemctl takes a name without a suffix for a service, and answers with the whole name.
+        # systemctl treats a name without a suffix as a service, and prints the full name.
         units = [unit if "." in unit else f"{unit}.service" for unit in read.units]
         if _AGENT in units:
-            raise BadInput(f"setting 'units' of {_OWNER}: {_AGENT} is the agent itself, and cannot stop itself")
+            raise BadInput(
+                f"setting 'units' of {_OWNER}: {_AGENT} is the agent itself, which cannot stop itself; remove it"
+            )
         return cls(msgspec.structs.replace(read, units=units), directory)
 
     def do(self, task: Task) -> HandlerResult:
@@ -81,7 +85,9 @@ class SystemdHandler:
             units = self._look_at(self._settings.units, task)
             missing = [unit.name for unit in units if not unit.is_there]
             if missing:
-                return HandlerFailed(f"systemd knows no unit {missing[0]}; see 'units' of the handler", final=True)
+                return HandlerFailed(
+                    f"there is no systemd unit {missing[0]}; check 'units' of the handler", final=True
+                )
             running = [unit for unit in units if unit.is_running]
             claimed = self._claims.read() | {unit.name: _STOPPED_BY_US for unit in running}
             self._claims.write(claimed)
@@ -99,7 +105,7 @@ class SystemdHandler:
     def undo(self, task: Task) -> HandlerResult:
         try:
             claimed = task.kept | self._claims.read()
-            # What was removed meanwhile is nobody's to start.
+            # Units that were removed meanwhile are not started.
             found = [unit.name for unit in self._look_at(list(claimed), task) if unit.is_there] if claimed else []
             if found:
                 self._systemctl(["start", "--no-block", "--", *found], task)
@@ -117,20 +123,20 @@ class SystemdHandler:
         pass
 
     def _wait_for(self, names: list[str], task: Task) -> str:
-        """Wait until systemd is done with starting units; return what is wrong with one, or nothing."""
+        """Wait until systemd has started the units; return a problem, or an empty string."""
         trouble = ""
         for units in self._looks(names, task):
             for unit in units:
                 if unit.state == "failed" and not unit.has_job:
-                    return f"{unit.name} failed when it was started again; see: systemctl status {unit.name}"
+                    return f"{unit.name} failed to start again; see: systemctl status {unit.name}"
             slow = [unit.name for unit in units if unit.has_job]
             if not slow:
                 return ""
-            trouble = f"{slow[0]} takes long to start; systemd goes on with it"
+            trouble = f"{slow[0]} is still starting; systemd continues with it"
         return trouble
 
     def _looks(self, names: list[str], task: Task) -> Iterator[list[SystemdUnit]]:
-        """Yield what units are like, again and again; a look that the deadline cuts off is none, except the first."""
+        """Yield the states of units repeatedly; a query that the deadline interrupts ends it, except the first."""
         has_looked = False
         for _ in polls(task, self._settings.poll):
             try:
@@ -149,7 +155,7 @@ class SystemdHandler:
             for block in shown.strip().split("\n\n")
         ]
         if len(blocks) != len(names) or not all("ActiveState" in block for block in blocks):
-            raise SystemdProblem("what systemctl shows of units cannot be read; see 'systemctl' of the handler")
+            raise SystemdProblem("the output of systemctl show cannot be read; check 'systemctl' of the handler")
         return [
             SystemdUnit(
                 name,
@@ -166,7 +172,7 @@ class SystemdHandler:
             ended = run_program([*program, *words], task)
         except ProgramNotStarted:
             raise SystemdProblem(
-                f"there is no {program[0]} here; this handler needs a machine with systemd"
+                f"{program[0]} is not installed; this handler needs a machine with systemd"
             ) from None
         if ended.problem:
             raise SystemdProblem(f"{program[0]} {words[0]} {ended.problem}")

@@ -1,6 +1,6 @@
-"""Texts of the VM's owner with the event's words in them: ``$EventType of $Vm``, as in ``string.Template``.
+"""Fills configured templates with values of the event: ``$EventType of $Vm``, as in ``string.Template``.
 
-A word is written so that it cannot break out of its place: escaped inside JSON, percent-encoded inside a form.
+Values are escaped in JSON and percent-encoded in forms, so that they cannot change the structure.
 """
 
 from collections.abc import Callable
@@ -21,7 +21,7 @@ NAMES = (
     "Direction",
     "Deadline",
 )
-"""What may stand in a template."""
+"""The names that a template may contain."""
 
 
 def words_of(task: Task) -> dict[str, str]:
@@ -33,21 +33,21 @@ def words_of(task: Task) -> dict[str, str]:
 
 
 def fill(text: str, words: dict[str, str], content_type: str) -> str:
-    """Put the words into their places; raise ValueError that says what is wrong with the text."""
+    """Substitute the values; raise ValueError with what is wrong with the template."""
     escape = _escape(content_type)
     template = Template(text)
     if not template.is_valid():
-        raise ValueError("a '$' stands alone; write $$ for one")
+        raise ValueError("a '$' has no name after it; write $$ for a dollar sign")
     strange = [name for name in template.get_identifiers() if name not in NAMES]
     if strange:
-        raise ValueError(f"there is no ${strange[0]} (there are {', '.join(f'${name}' for name in NAMES)})")
+        raise ValueError(f"unknown name ${strange[0]} (known: {', '.join(f'${name}' for name in NAMES)})")
     filled = template.substitute({name: escape(words.get(name, "")) for name in NAMES})
     if _is(content_type, JSON):
         try:
             msgspec.json.decode(filled)
         except msgspec.DecodeError as error:
             raise ValueError(
-                f"with the words in their places it is no JSON ({error}); write quotes around each $Name"
+                f"with the values substituted it is not JSON ({error}); write quotes around each $Name"
             ) from None
     return filled
 

@@ -1,7 +1,7 @@
-"""What a handler changed in its own name; it is on the disk before anything is changed.
+"""Undo log of a handler: the objects it changes, stored durably before it changes them.
 
-A thing found changed is the handler's own only if it stands here. So after a crash nothing is put back that somebody
-else had changed, and nothing stays changed that was the handler's.
+A changed object is the handler's own only if it is in this log. So after a crash the handler undoes all of its own
+changes, and none of others.
 """
 
 from pathlib import Path
@@ -14,7 +14,7 @@ _decoder = msgspec.json.Decoder(dict[str, str])
 
 
 class UndoLog:
-    """The names of the things a handler changed, and how each was before."""
+    """The names of the objects a handler changed, with their previous state."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
@@ -26,11 +26,11 @@ class UndoLog:
         except FileNotFoundError:
             return {}
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
-            # Nothing is claimed on the strength of a file that nobody can read.
-            raise OSError(f"{self._file} is damaged ({error}); look at what it names, then delete it") from None
+            # Do not treat a damaged log as empty.
+            raise OSError(f"{self._file} is damaged ({error}); check the objects it names, then delete it") from None
 
     def write(self, claims: dict[str, str]) -> None:
-        """Replace all claims, durably."""
+        """Replace all entries, durably."""
         if claims == self.read():
             return
         self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -1,1 +1,1 @@
-"""The agent's local socket."""
+"""The agent's local socket for programs on the same VM: address, protocol and server."""

@@ -1,4 +1,4 @@
-"""Where programs on the VM reach the agent: a socket file, or a port of this machine alone with a token."""
+"""Address of the agent's local socket: a Unix socket file, or a loopback port protected by a token."""
 
 import errno
 import os
@@ -20,7 +20,7 @@ _NOT_FOR_OTHERS = 0o117
 
 
 def read_address(text: str) -> LocalAddress | None:
-    """Return the place that the setting ``socket`` names, None for ``off``; raise BadInput for what is none."""
+    """Return the address in the setting ``socket``, None for ``off``; raise BadInput if it is invalid."""
     if text in ("", "off"):
         return None
     host, colon, port = text.rpartition(":")
@@ -29,21 +29,21 @@ def read_address(text: str) -> LocalAddress | None:
             endpoint = ENDPOINT.read(text)
         except ValueError:
             raise BadInput(f'socket = "{text}": expected a path, 127.0.0.1:PORT or off') from None
-        assert isinstance(endpoint, ListenAddress)  # noqa: S101 the kind reads nothing else
+        assert isinstance(endpoint, ListenAddress)  # noqa: S101 ENDPOINT reads nothing else
         if not endpoint.is_loopback:
-            raise BadInput(f'socket = "{text}": others could reach it; give 127.0.0.1:PORT, or a path')
+            raise BadInput(f'socket = "{text}": other machines could reach it; give 127.0.0.1:PORT, or a path')
         return endpoint
     return Path(text).expanduser()
 
 
 def listen(place: LocalAddress) -> socket.socket:
-    """Return a socket that listens there; raise what is in the way, and the remedy."""
+    """Return a listening socket; raise BadInput or Unavailable with the remedy."""
     return _listen_on_port(place) if isinstance(place, ListenAddress) else _listen_on_file(place)
 
 
 def _listen_on_file(path: Path) -> socket.socket:
     if not hasattr(socket, "AF_UNIX"):
-        raise BadInput(f'socket = "{path}": this system has no such sockets; give 127.0.0.1:PORT')
+        raise BadInput(f'socket = "{path}": this system has no Unix sockets; give 127.0.0.1:PORT')
     if len(os.fsencode(path)) > LONGEST_PATH:
         raise BadInput(f'socket = "{path}" is longer than the {LONGEST_PATH} bytes of a socket\'s path; shorten it')
     try:
@@ -52,7 +52,7 @@ def _listen_on_file(path: Path) -> socket.socket:
         )
     except OSError as error:
         raise BadInput(
-            f'socket = "{path}" cannot be made: {error.strerror or error}; give a directory that may be written to'
+            f'socket = "{path}" cannot be created: {error.strerror or error}; give a writable directory'
         ) from None
 
 
@@ -72,7 +72,7 @@ def _listen_on_port(endpoint: ListenAddress) -> socket.socket:
 
 
 def make_token(file: Path) -> str:
-    """Write a new token to a file that only its owner reads, whole or not at all; return it."""
+    """Write a new token atomically to a file that only its owner can read; return it."""
     token = os.urandom(32).hex()
     new = file.with_name(f"{file.name}.new")
     try:
@@ -82,15 +82,15 @@ def make_token(file: Path) -> str:
         new.replace(file)
     except OSError as error:
         raise BadInput(
-            f"{file} cannot be written: {error.strerror or error}; see that state is a directory with room"
+            f"{file} cannot be written: {error.strerror or error}; check the setting state and the free disk space"
         ) from None
     return token
 
 
 def read_token(file: Path) -> str:
-    """Return the token that opens the port; raise Unavailable that says why there is none."""
+    """Return the token for the port; raise Unavailable if it cannot be read."""
     try:
         return file.read_text(encoding="ascii").strip()
     except (OSError, ValueError) as error:
-        said = error.strerror if isinstance(error, OSError) else "it holds no token"
-        raise Unavailable(f"{file} cannot be read: {said}; only who runs the agent may read it") from None
+        said = error.strerror if isinstance(error, OSError) else "it contains no token"
+        raise Unavailable(f"{file} cannot be read: {said}; run this as the user of the agent") from None

@@ -1,4 +1,4 @@
-"""One program on the local socket: lines in, lines out, and nothing that it does or leaves undone holds others up."""
+"""One connection of a program to the local socket; bounded, so that it cannot delay other connections."""
 
 import asyncio
 from collections.abc import Callable
@@ -7,15 +7,15 @@ from forewarn.agent.decision.holds import Holder
 from forewarn.agent.local.protocol import LONGEST_LINE, LocalProblem, write_line
 
 MOST_WAITING = 512 * 1024
-"""Bytes that may wait for a program to read them."""
+"""Bytes buffered for a program that does not read."""
 LINES_AT_ONCE = 32
-"""After as many lines of one program, others have their turn."""
+"""Lines of one connection that are processed before other connections."""
 LAST_WORDS = 2.0
-"""Seconds in which a program may still read why it was let go."""
+"""Seconds in which a program can read the error before the connection is aborted."""
 
 
 class LocalConnection(asyncio.Protocol):
-    """A program that is connected; it is let go when it speaks nonsense at length, or does not read."""
+    """Connection of one program; closed when a line is too long or the program does not read."""
 
     def __init__(
         self,
@@ -50,16 +50,16 @@ class LocalConnection(asyncio.Protocol):
         self._leave(self)
 
     def say(self, line: bytes) -> None:
-        """Send a line, or let the program go that has too many to read."""
+        """Send a line, or close the connection if too many lines are unread."""
         if self._transport is None or self._is_deaf():
             return
         if self._transport.get_write_buffer_size() + len(line) > MOST_WAITING:
-            self.dismiss("too much waits to be read; connect again and read faster")
+            self.dismiss("too much data is unread; reconnect and read faster")
         else:
             self._transport.write(line)
 
     def dismiss(self, reason: str) -> None:
-        """Let the program go, and say why if it still reads."""
+        """Send the reason and close the connection."""
         if self._transport is None or self._is_deaf():
             return
         self._is_over = True
@@ -69,7 +69,7 @@ class LocalConnection(asyncio.Protocol):
         asyncio.get_running_loop().call_later(LAST_WORDS, self.abort)
 
     def abort(self) -> None:
-        """Let the program go at once."""
+        """Close the connection at once."""
         self._is_over = True
         if self._transport is not None:
             self._transport.abort()
@@ -94,7 +94,7 @@ class LocalConnection(asyncio.Protocol):
             asyncio.get_running_loop().call_soon(self._hear_some)
 
     def _is_deaf(self) -> bool:
-        """Tell whether nothing that is said arrives any more, as after a write to a program that has left."""
+        """Tell whether nothing more can be sent, as after a write to a closed connection."""
         return self._is_over or self._transport is None or self._transport.is_closing()
 
     def _listen_on(self) -> None:

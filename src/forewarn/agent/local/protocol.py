@@ -1,4 +1,4 @@
-"""What programs and the agent say to each other on the local socket: one JSON object in each line, both ways.
+"""The protocol of the local socket: one JSON object per line in both directions.
 
     program: {"subscribe": true}                                    agent: {"ok": true}
              {"hold": {"name": "database", "within": "120s"}}              {"ok": true, "held": ["F020…"]}
@@ -6,7 +6,7 @@
              {"status": true}                                              {"status": {…}}
              anything else                                                 {"error": "a sentence"}
 
-To subscribers, between answers:  {"change": "new", "event": {"EventId": …}, "concerns_me": true}
+To subscribers, between replies:  {"change": "new", "event": {"EventId": …}, "concerns_me": true}
 """
 
 from typing import Literal
@@ -21,7 +21,7 @@ LONGEST_LINE = 64 * 1024
 
 
 class HoldRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Who wants approvals to wait for it, for how long, and for which types of events (all where none is named)."""
+    """Name of the holder, duration of each hold, and event types (all if empty)."""
 
     name: str
     within: str
@@ -29,49 +29,49 @@ class HoldRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class LocalRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """A line of a program: one wish, and on a port the token in the first line."""
+    """A request of a program; on a port the first one carries the token."""
 
     token: str = ""
     subscribe: bool = False
     hold: HoldRequest | None = None
     ready: str = ""
     name: str = ""
-    """With ``ready``: as whom."""
+    """With ``ready``: the name of the holder."""
     status: bool = False
 
 
 class LocalSuccess(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What was asked for is done."""
+    """The request succeeded."""
 
     ok: Literal[True]
     held: tuple[str, ...] | None = None
-    """The ids of the events that are, or were, held."""
+    """The ids of the events that the holder holds or held."""
 
 
 class LocalProblem(msgspec.Struct, frozen=True):
-    """What was asked for cannot be done."""
+    """The request failed."""
 
     error: str
 
 
 class StatusReply(msgspec.Struct, frozen=True):
-    """How the agent stands."""
+    """Reply to a status request."""
 
     status: AgentStatus
 
 
 class ChangeLine(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
-    """What happened to an event."""
+    """A change of an event."""
 
     change: str
     """new, changed, started or gone."""
     ending: str = ""
-    """Of what is gone: completed, canceled or unknown."""
+    """With ``gone``: completed, canceled or unknown."""
     event: EventJson
-    """As it is now, or was when it was seen last."""
+    """The event as it is now, or was last."""
     concerns_me: bool = msgspec.field()
     present: bool = False
-    """Whether it was there already when the program subscribed."""
+    """Whether the event was present when the program subscribed."""
 
 
 _requests = msgspec.json.Decoder(LocalRequest)
@@ -79,19 +79,19 @@ _encoder = msgspec.json.Encoder()
 
 
 def read_request(line: bytes) -> LocalRequest:
-    """Return what a program asks for; raise BadInput that says what is wrong with it."""
+    """Return a request; raise BadInput with what is wrong."""
     try:
         request = _requests.decode(line)
     except msgspec.ValidationError as error:
         said = str(error)
-        raise BadInput(f"this cannot be understood: {said[0].lower()}{said[1:]}") from None
+        raise BadInput(f"invalid request: {said[0].lower()}{said[1:]}") from None
     except (msgspec.DecodeError, UnicodeDecodeError):
-        raise BadInput("this is no JSON object in one line") from None
+        raise BadInput("invalid request: expected one JSON object per line") from None
     wishes = (request.subscribe, request.hold is not None, bool(request.ready), request.status)
     if sum(wishes) > 1:
-        raise BadInput("this asks for several things; ask for one in each line")
+        raise BadInput("the request has several of subscribe, hold, ready and status; send one per line")
     if not any(wishes) and not request.token:
-        raise BadInput("this asks for nothing; ask for subscribe, hold, ready or status")
+        raise BadInput("the request is empty; send subscribe, hold, ready or status")
     return request
 
 

@@ -1,4 +1,4 @@
-"""The local socket: one agent listens to the endpoint, and every program on the VM listens to the agent."""
+"""Server of the local socket: sends changes of events to programs on the VM and accepts their holds."""
 
 import asyncio
 import hmac
@@ -33,18 +33,18 @@ from forewarn.wire.event_json import make_event_json
 
 MOST_CONNECTIONS = 64
 PATIENCE = 10.0
-"""Seconds until a program on a port must have shown the token."""
+"""Seconds within which a program on a port must send the token."""
 _TURNS = 4
-"""Turns of the event loop in which who is being let in comes in, and who is let go hears of it."""
+"""Iterations of the event loop after which connections being accepted or aborted have been handled."""
 
 OnHold = Callable[[str, str, datetime], None]
-"""Called with an event's id, the holder's name, and until when it holds."""
+"""Called with the event's id, the holder's name, and the end of the hold."""
 OnReady = Callable[[str, str], None]
-"""Called with an event's id and the name of a holder that is ready."""
+"""Called with the event's id and the name of the holder that is ready."""
 
 
 class LocalServer:
-    """Programs that are told of every change, and may have approvals wait for them."""
+    """Accepts connections, sends changes to subscribers, and places and releases holds."""
 
     def __init__(
         self,
@@ -76,7 +76,7 @@ class LocalServer:
         self._is_closed = False
 
     async def open(self) -> None:
-        """Begin to listen; raise what is in the way, with the remedy."""
+        """Start listening; raise BadInput or Unavailable with the remedy."""
         loop = asyncio.get_running_loop()
         listener = places.listen(self._place)
         if isinstance(self._place, ListenAddress):
@@ -94,17 +94,17 @@ class LocalServer:
 
     @property
     def count(self) -> int:
-        """How many programs listen or hold; who only asks for the status is none of them."""
+        """Number of connections that have subscribed or hold."""
         return sum(connection.is_subscribed or bool(connection.holders) for connection in self._connections)
 
     @property
     def port(self) -> int:
-        """The port that is listened on, also where any was asked for; 0 for a file."""
+        """The listening port, also if the configured port is 0; 0 for a socket file."""
         is_port = self._server is not None and isinstance(self._place, ListenAddress)
         return int(self._server.sockets[0].getsockname()[1]) if self._server and is_port else 0
 
     async def close(self) -> None:
-        """Stop listening, and let everybody go."""
+        """Stop listening and close all connections."""
         if self._server is None:
             return
         self._is_closed = True
@@ -118,7 +118,7 @@ class LocalServer:
         await self._server.wait_closed()
 
     def tell(self, change: Change) -> None:
-        """Tell subscribers; whoever wants to hold a new event holds it before this returns."""
+        """Place holds on a new event, then send the change to subscribers."""
         if change.kind is ChangeKind.GONE:
             self._holds.forget(change.event.id)
         else:
@@ -148,13 +148,13 @@ class LocalServer:
         if self._is_closed:
             connection.abort()
         elif len(self._connections) > MOST_CONNECTIONS:
-            connection.dismiss(f"{MOST_CONNECTIONS} programs are connected already; let one of them go first")
+            connection.dismiss(f"{MOST_CONNECTIONS} programs are connected already; disconnect one of them first")
         elif not connection.is_trusted:
             asyncio.get_running_loop().call_later(PATIENCE, self._expect_token, connection)
 
     def _expect_token(self, connection: LocalConnection) -> None:
         if not connection.is_trusted:
-            connection.dismiss(f"no token came within {PATIENCE:.0f} seconds; it stands in {self._token_file}")
+            connection.dismiss(f"no token within {PATIENCE:.0f} seconds; send the token from {self._token_file}")
 
     def _leave(self, connection: LocalConnection) -> None:
         self._connections.discard(connection)
@@ -168,11 +168,11 @@ class LocalServer:
             if connection.is_trusted:
                 connection.say(write_line(LocalProblem(str(error))))
             else:
-                connection.dismiss(f"the first line must carry the token that stands in {self._token_file}")
+                connection.dismiss(f"the first line has no token; send the token from {self._token_file}")
             return
         if not connection.is_trusted:
             if not hmac.compare_digest(request.token.encode(), self._token.encode()):
-                connection.dismiss(f"this is not the token; it stands in {self._token_file}")
+                connection.dismiss(f"wrong token; send the token from {self._token_file}")
                 return
             connection.is_trusted = True
         try:
@@ -200,7 +200,7 @@ class LocalServer:
             connection.say(self._line(Change(ChangeKind.NEW, event), present=True))
 
     def _register(self, connection: LocalConnection, wish: HoldRequest) -> tuple[str, ...]:
-        """Take a holder; return the ids of the events that it holds already."""
+        """Add a holder; return the ids of the events that it holds now."""
         holder = read_holder(wish.name, wish.within, wish.types)
         self._holds.register(holder)
         connection.holders[holder.name] = holder
@@ -215,10 +215,10 @@ class LocalServer:
                 self._held(event.id, name, until)
 
     def _release(self, event: str, name: str) -> tuple[str, ...]:
-        """Take a holder's word that it is ready; return the event's id if it was held."""
+        """Release a hold; return the event's id if it was held."""
         event_id = read_id(event)
         self._holds.require(name)
         if not self._holds.holds(name, event_id):
-            return ()  # it has gone meanwhile, or was never held
+            return ()  # the event is gone, or was never held
         self._ready(event_id, name)
         return (next((each.shown_id for each in self._present() if each.id == event_id), event),)

@@ -1,1 +1,1 @@
-"""What the agent shows: status, metrics, log."""
+"""The agent's status, metrics and fact log."""

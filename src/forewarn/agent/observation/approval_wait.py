@@ -1,4 +1,4 @@
-"""For whom or what the approval of an event waits, and until when. Pure."""
+"""Describes what the approval of an event waits for, and until when. Pure."""
 
 from datetime import datetime
 
@@ -16,20 +16,20 @@ _NOT_BEFORE = "NotBefore"
 
 
 class ApprovalWait(msgspec.Struct, frozen=True):
-    """How it stands with an approval."""
+    """State of an approval, and what it waits for."""
 
     state: ApprovalState
     detail: str = ""
-    """One sentence for people."""
+    """One sentence for the status output."""
     names: tuple[str, ...] = ()
-    """Who is waited for: handlers, holders, VMs, the coordinator, or NotBefore."""
+    """Handlers, holders, VMs, ``coordinator``, ``endpoint`` or ``NotBefore``."""
     until: datetime | None = None
 
 
 def describe_approval_wait(
     known: KnownEvent, rule: EventRule | None, decision_settings: DecisionSettings, now: datetime
 ) -> ApprovalWait:
-    """Say for whom the approval of an event waits."""
+    """Return what the approval of an event waits for."""
     event = known.event
     if known.approved_at:
         return ApprovalWait(ApprovalState.SENT, f"approved at {_clock(known.approved_at)}")
@@ -37,12 +37,12 @@ def describe_approval_wait(
         decision_settings.approver is not Approver.COORDINATOR and not concerns(event, decision_settings.vm)
     ):
         return ApprovalWait(
-            ApprovalState.NOT_OURS, "no rule fits" if rule is None else "it is for the VMs that it happens to"
+            ApprovalState.NOT_OURS, "no rule matches" if rule is None else "the affected VMs approve it"
         )
     if is_due(event, now):
-        return ApprovalWait(ApprovalState.WAITING, "its time has come: it begins without")
+        return ApprovalWait(ApprovalState.WAITING, "its NotBefore has passed: it starts without approval")
     if rule.approval is ApprovalMode.NEVER:
-        said = f"the rule {rule.name!r} says never{_at_not_before(known)}"
+        said = f'rule {rule.name!r} has approval = "never"{_at_not_before(known)}'
         return ApprovalWait(ApprovalState.NEVER, said, (_NOT_BEFORE,), event.not_before)
     found = _handlers(known, rule, decision_settings, now) if rule.approval is ApprovalMode.WHEN_READY else None
     return found or _holders(known, now) or _turn(known, decision_settings, now)
@@ -55,7 +55,7 @@ def _handlers(
     settled = {name: is_settled(steps.get(name), terms[name]) for name in rule.handlers}
     for name, is_over in settled.items():
         if is_over and is_in_the_way(steps.get(name), terms[name]):
-            said = f"{name} is not ready, and without it the event is not approved{_at_not_before(known)}"
+            said = f"handler {name} failed or was left out, so the event is not approved{_at_not_before(known)}"
             return ApprovalWait(ApprovalState.HELD, said, (name,), known.event.not_before)
     waited_for = [name for name, is_over in settled.items() if not is_over]
     if not waited_for:
@@ -71,7 +71,7 @@ def _handlers(
                 ended + terms[name].retry_after > now
             ):
                 ends.append(ended + terms[name].retry_after)
-                told.append(f"{name} (tried again at {_clock(ends[-1])})")
+                told.append(f"{name} (retry at {_clock(ends[-1])})")
             case _:
                 told.append(name)
     until = max(ends, default=known.event.not_before)
@@ -94,7 +94,7 @@ def _turn(known: KnownEvent, decision_settings: DecisionSettings, now: datetime)
         said += f"; it is asked again at {_clock(at)}" if at else ""
         return ApprovalWait(ApprovalState.WAITING, said, ("coordinator",), at)
     if known.not_approved:
-        said = f"not taken yet: {known.not_approved.reason}"
+        said = f"the approval failed: {known.not_approved.reason}"
         said += f"; it is sent again at {_clock(at)}" if at else ""
         return ApprovalWait(ApprovalState.WAITING, said, ("endpoint",), at)
     if at:
@@ -111,7 +111,7 @@ def _turn(known: KnownEvent, decision_settings: DecisionSettings, now: datetime)
 
 def _at_not_before(known: KnownEvent) -> str:
     not_before = known.event.not_before
-    return f"; it begins at its NotBefore, {_clock(not_before)}" if not_before else ""
+    return f"; it starts at its NotBefore, {_clock(not_before)}" if not_before else ""
 
 
 def _clock(when: datetime) -> str:

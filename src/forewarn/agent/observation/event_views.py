@@ -1,4 +1,4 @@
-"""What the agent knows, as others are told it. Pure."""
+"""Builds the view of each event in the agent's status, with what its approval waits for. Pure."""
 
 from collections.abc import Collection
 from datetime import datetime
@@ -15,7 +15,7 @@ from forewarn.wire.event_json import make_event_json
 def make_event_views(
     memory: AgentMemory, decision_settings: DecisionSettings, now: datetime, approving: Collection[str] = ()
 ) -> tuple[EventStatusView, ...]:
-    """Say of each event how far the agent has come with it; ``approving`` are those whose approval is on its way."""
+    """Return a view of each event; ``approving`` are the events with an approval under way."""
     return tuple(
         _event(known, decision_settings, now, known.event.id in approving) for known in memory.events.values()
     )
@@ -29,7 +29,7 @@ def _event(
 ) -> EventStatusView:
     rule = decision_settings.rule_of(known.event)
     names = dict.fromkeys((*(rule.handlers if rule else ()), *known.steps))
-    on_its_way = ApprovalWait(ApprovalState.SENT, "on its way")
+    on_its_way = ApprovalWait(ApprovalState.SENT, "the approval is being sent")
     found = on_its_way if is_on_its_way else describe_approval_wait(known, rule, decision_settings, now)
     return EventStatusView(
         event=make_event_json(known.event),

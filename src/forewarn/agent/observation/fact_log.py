@@ -1,4 +1,4 @@
-"""How the agent's log tells its facts: one line each, for people first."""
+"""Logs the agent's facts and the changes of events, one line each."""
 
 import logging
 
@@ -32,7 +32,7 @@ _CHANGES = {
 
 
 def log_change(change: Change) -> None:
-    """Log what became of an event."""
+    """Log a change of an event."""
     event = change.event
     fields: dict[str, object] = {"event": show_id(event.id), "type": show_type(event.type)}
     if change.kind is ChangeKind.GONE:
@@ -48,11 +48,11 @@ def log_change(change: Change) -> None:
 
 
 class AgentFactLog:
-    """Logs facts; who gives the same answer again and again is quoted once."""
+    """Logs facts; equal replies of the coordinator or the endpoint are logged once per event."""
 
     def __init__(self) -> None:
         self._answers: dict[str, set[tuple[object, ...]]] = {}
-        """By event: all that were quoted."""
+        """By event: the replies logged so far."""
 
     def __call__(self, fact: AgentFact) -> None:
         if isinstance(fact, CoordinatorConsulted | ApprovalFailed):
@@ -71,7 +71,7 @@ def _answer(fact: CoordinatorConsulted | ApprovalFailed) -> tuple[object, ...]:
 
 
 def log_fact(fact: AgentFact) -> None:
-    """Log what the agent did, or what came of it."""
+    """Log one fact."""
     fields: dict[str, object] = {
         key: getattr(fact, key) for key in ("event", "handler", "holder") if hasattr(fact, key)
     }
@@ -110,10 +110,10 @@ def log_fact(fact: AgentFact) -> None:
             said, level = "not approved yet", logging.WARNING
             fields["reason"] = reason
         case EventForgotten(not_undone=handlers) if handlers:
-            said, level = "not all is put back, and it is not tried again", logging.WARNING
+            said, level = "undo incomplete; it is not retried", logging.WARNING
             fields["handlers"] = handlers
         case EventForgotten(undone=handlers) if handlers:
-            said = "all is put back"
+            said = "undo complete"
         case _:
             return
     log.log(level, said, extra={"fields": fields})

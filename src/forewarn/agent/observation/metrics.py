@@ -1,4 +1,4 @@
-"""What the agent has counted, in Prometheus's text format; by hand, as the agent is to stay small."""
+"""Renders the agent's metrics in the Prometheus text format, without a library to keep the agent small."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
@@ -12,14 +12,14 @@ from forewarn.wire.dates import read_time
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 APPROVALS = ("sent", "refused", "failed")
-"""What came of approvals; told before the first of them."""
+"""Results of approvals; all are rendered from the start."""
 
 _Sample = tuple[str, Mapping[str, str], float]
-"""What the name ends in, labels, value."""
+"""Suffix of the name, labels, value."""
 
 
 def render(counters: RunCounters, status: AgentStatus, handlers: Iterable[str] = ()) -> bytes:
-    """Return everything, in the text format; counters of these handlers are told from the first moment, as 0."""
+    """Return all metrics; counters of these handlers are rendered from the start, as 0."""
     return "".join([*_counted(counters, tuple(handlers)), *_of(status)]).encode()
 
 

@@ -1,4 +1,4 @@
-"""What the agent tells of itself: to ``forewarn agent status``, to listeners, and to whoever watches its health."""
+"""The agent's status records, as ``forewarn agent status``, the local socket and the HTTP server return them."""
 
 from datetime import datetime
 from enum import StrEnum
@@ -10,24 +10,24 @@ from forewarn.wire.event_json import EventJson
 
 
 class StepState(StrEnum):
-    """How far a handler has come with an event."""
+    """State of a handler for an event."""
 
     WAITING = "waiting"
     RUNNING = "running"
     DONE = "done"
     FAILED = "failed"
     LEFT_OUT = "left-out"
-    """It does not fit before NotBefore, or an earlier failure gave the rest up."""
+    """It does not fit before NotBefore, or a failed handler has on_failure = give-up."""
     UNDONE = "undone"
 
 
 class ApprovalState(StrEnum):
-    """How it stands with the agent's approval of an event."""
+    """State of the agent's approval of an event."""
 
     NOT_OURS = "not-ours"
-    """The event does not concern this VM, or another one approves it."""
+    """The event does not affect this VM, or no rule matches it."""
     WAITING = "waiting"
-    """Handlers are not ready yet, or the VM whose turn it is has more time."""
+    """Handlers are not ready yet, or another VM approves first."""
     HELD = "held"
     """A program on this VM, or a failed handler, holds it."""
     SENT = "sent"
@@ -35,44 +35,44 @@ class ApprovalState(StrEnum):
 
 
 class StepView(msgspec.Struct, frozen=True, kw_only=True):
-    """One handler's part in an event."""
+    """State of one handler for one event."""
 
     handler: str
     direction: Direction
     state: StepState
     detail: str = ""
-    """What it said, or why it failed or was left out."""
+    """Its detail, or why it failed or was left out."""
     began_at: datetime | None = None
     ended_at: datetime | None = None
     attempt: int = 0
-    """Which call it was; 0 before the first."""
+    """Number of the call; 0 before the first."""
 
 
 class HoldView(msgspec.Struct, frozen=True, kw_only=True):
-    """A program that has not said yet that it is ready."""
+    """A hold of a program that is not ready yet."""
 
     holder: str
     until: datetime
 
 
 class EventStatusView(msgspec.Struct, frozen=True, kw_only=True):
-    """One event, and what the agent does about it."""
+    """State of one event in the agent."""
 
     event: EventJson
     concerns_me: bool
     is_gone: bool = False
-    """Whether it is over, and only what was done for it is still to be put back."""
+    """Whether it is over and only undo calls remain."""
     rule: str = ""
-    """The rule that fits; empty where none does."""
+    """The rule that matches; empty if none does."""
     steps: tuple[StepView, ...] = ()
-    """In the order in which they are run."""
+    """In the order of the calls."""
     approval: ApprovalState = ApprovalState.NOT_OURS
     approval_detail: str = ""
-    """One sentence for people: who holds it and until when, or whose approval it is."""
+    """One sentence: what the approval waits for, and until when."""
     waits_for: tuple[str, ...] = ()
-    """For whom the approval waits: handlers, holders, VMs, ``coordinator``, ``endpoint`` or ``NotBefore``."""
+    """What the approval waits for: handlers, holders, VMs, ``coordinator``, ``endpoint`` or ``NotBefore``."""
     waits_until: datetime | None = None
-    """Until when at most, as far as that is known."""
+    """The latest end of the wait, if known."""
     holds: tuple[HoldView, ...] = ()
 
 
@@ -81,24 +81,24 @@ class AgentStatus(msgspec.Struct, frozen=True, kw_only=True):
 
     version: str
     vm: str
-    """The name by which events call the VM; empty until it is known."""
+    """The VM's name in Resources; empty until it is known."""
     vm_is_guess: bool = False
-    """The name was taken from the host name: neither the endpoint nor the setting ``name`` tells it."""
+    """Whether the name is the host name, because neither the endpoint nor the setting ``name`` provides it."""
     endpoint: str
-    """The address that is asked; empty until it is found."""
+    """URL of the endpoint; empty until it is found."""
     api_version: str = ""
     trouble: str = ""
-    """What keeps the endpoint from being heard, also that it has not answered yet; empty when all is well."""
+    """Why the endpoint cannot be read, or that it has not answered yet; empty if there is no problem."""
     memory_trouble: str = ""
-    """What keeps the agent's memory from being written; empty when all is well."""
+    """Why the memory file cannot be written; empty if there is no problem."""
     clock_trouble: str = ""
-    """How the clocks differ, and which of them counts; empty when they agree."""
+    """How the clocks differ, and which of them is used; empty if they agree."""
     clock_offset: float = 0.0
-    """Seconds that are added to this VM's clock, because the endpoint's is ahead by so much; 0 while they agree."""
+    """Seconds by which the endpoint's clock is ahead, added to this VM's clock; 0 while they agree."""
     dry_run: bool = False
     started_at: datetime
     incarnation: int | None = None
-    """That of the document seen last; None before the first."""
+    """Incarnation of the latest document; None before the first."""
     events: tuple[EventStatusView, ...] = ()
     unreadable: int = 0
     """Events of the document that cannot be read; the log names them."""
@@ -108,5 +108,5 @@ class AgentStatus(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def unhealthy_reasons(self) -> tuple[str, ...]:
-        """Say what is not well, a sentence each."""
+        """One sentence for each problem."""
         return tuple(filter(None, (self.trouble, self.memory_trouble)))

@@ -1,4 +1,4 @@
-"""What watches the agent asks here: metrics, health and status, over a little HTTP and nothing but reading."""
+"""HTTP server for the agent's metrics, health and status; read-only, one request per connection."""
 
 import asyncio
 import os
@@ -16,7 +16,7 @@ from forewarn.core.errors import Unavailable
 LONGEST_HEAD = 8 * 1024
 MOST_CONNECTIONS = 16
 PATIENCE = 10.0
-"""Seconds for a whole request, and for taking the answer."""
+"""Seconds for the whole request and response."""
 
 _JSON = "application/json"
 _REUSE = os.name == "posix"  # on Windows the option means something else: sharing the port
@@ -30,14 +30,14 @@ class _StatusResponse(msgspec.Struct, frozen=True):
 
 
 class _Health(msgspec.Struct, frozen=True):
-    """What /healthz says."""
+    """Response body of /healthz."""
 
     healthy: bool
     reasons: tuple[str, ...]
 
 
 class StatusServer:
-    """Answers GET and HEAD, one request for each connection."""
+    """Serves GET and HEAD."""
 
     def __init__(
         self,
@@ -59,7 +59,7 @@ class StatusServer:
         }
 
     async def open(self) -> None:
-        """Begin to answer; raise Unavailable that says what is in the way."""
+        """Start listening; raise Unavailable with the cause and the remedy."""
         try:
             self._server = await asyncio.start_server(
                 self._serve_connection,
@@ -69,19 +69,19 @@ class StatusServer:
                 reuse_address=_REUSE,
             )
         except OSError as error:
-            # The event loop puts a sentence of its own around what the system says.
+            # The event loop wraps the system's message in its own.
             said = os.strerror(error.errno).lower() if error.errno else str(error)
             raise Unavailable(
-                f'cannot answer on http = {str(self._endpoint)!r}: {said}; choose another HOST:PORT, or http = "off"'
+                f'cannot listen on http = {str(self._endpoint)!r}: {said}; set another HOST:PORT, or http = "off"'
             ) from None
 
     @property
     def port(self) -> int:
-        """The port that is answered on, also where any was asked for."""
+        """The listening port, also if the configured port is 0."""
         return int(self._server.sockets[0].getsockname()[1]) if self._server else self._endpoint.port
 
     async def close(self) -> None:
-        """Stop answering, and let go of whoever asks just now."""
+        """Stop listening and close open connections."""
         if self._server is not None:
             self._server.close()
             tasks = [*self._connections]
@@ -92,7 +92,7 @@ class StatusServer:
 
     async def _serve_connection(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()
-        assert task is not None  # noqa: S101 the server runs each visit as a task
+        assert task is not None  # noqa: S101 the server runs each connection as a task
         self._connections.add(task)
         try:
             if len(self._connections) <= MOST_CONNECTIONS:
@@ -116,21 +116,21 @@ class StatusServer:
         await writer.drain()
         if writer.can_write_eof():
             writer.write_eof()
-        # Closing with something unread resets the connection, and the answer would be lost on the way.
+        # Closing with unread input resets the connection, and the response could be lost.
         while await reader.read(LONGEST_HEAD):
             pass
 
     def _answer(self, head: bytes) -> tuple[str, _StatusResponse]:
         words = head.partition(b"\r\n")[0].decode("latin-1").split(" ")
         if len(words) != 3 or not words[2].startswith("HTTP/1."):
-            return "", _problem(HTTPStatus.BAD_REQUEST, "this is no request of HTTP/1.1")
+            return "", _problem(HTTPStatus.BAD_REQUEST, "not an HTTP/1.1 request")
         method, target, _ = words
         found = self._answers.get(target.partition("?")[0])
         if found is None:
             known = ", ".join(self._answers)
-            return method, _problem(HTTPStatus.NOT_FOUND, f"there is nothing at this path; there are {known}")
+            return method, _problem(HTTPStatus.NOT_FOUND, f"unknown path; known paths: {known}")
         if method not in ("GET", "HEAD"):
-            refused = _problem(HTTPStatus.METHOD_NOT_ALLOWED, "only GET and HEAD are answered")
+            refused = _problem(HTTPStatus.METHOD_NOT_ALLOWED, "only GET and HEAD are allowed")
             return method, msgspec.structs.replace(refused, headers=("Allow: GET, HEAD",))
         return method, found()
 

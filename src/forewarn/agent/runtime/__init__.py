@@ -1,1 +1,1 @@
-"""Runs the agent: the loop, handler calls, the memory file."""
+"""The running agent: main loop, handler calls, memory file, clock check."""

@@ -1,4 +1,4 @@
-"""Puts an agent together from its settings, and runs it: the only place that picks its parts."""
+"""Builds an agent from its settings, checks its handlers, and runs it."""
 
 import asyncio
 import logging
@@ -39,11 +39,11 @@ if TYPE_CHECKING:
 log = logging.getLogger("forewarn.agent")
 
 _GROUP = "forewarn.handlers"
-_HANGUP = "SIGHUP is ignored: the agent reads its configuration at its start only; restart it to have it read again"
+_HANGUP = "SIGHUP is ignored: the agent reads its configuration only at start; restart it to apply changes"
 
 
 def make_handlers(settings: AgentSettings) -> dict[str, Handler]:
-    """Make every handler that the configuration names; BadInput names the line of the one that is wrong."""
+    """Make all configured handlers; raise BadInput with the line of the one that is wrong."""
     return {name: _make(name, configured, settings.state) for name, configured in settings.handlers.items()}
 
 
@@ -56,8 +56,8 @@ def _make(name: str, configured: ConfiguredHandler, state: Path) -> Handler:
         handler = made.from_settings(configured.settings, state / "handlers" / name)
     except BadInput as error:
         raise BadInput(_placed(str(error), name, configured)) from None
-    except (Exception, SystemExit) as error:  # noqa: BLE001 - a stranger's; the operator must hear which
-        raise _broken(name, configured, made, f"cannot be made: {describe_error(error)}") from None
+    except (Exception, SystemExit) as error:  # noqa: BLE001 - a plugin may raise anything
+        raise _broken(name, configured, made, f"cannot be created: {describe_error(error)}") from None
     if found := "; ".join(find_faults(handler)):
         raise _broken(name, configured, made, found)
     return handler
@@ -67,18 +67,18 @@ def _broken(name: str, configured: ConfiguredHandler, made: object, fault: str) 
     kind = f"{configured.kind!r} ({place})" if (place := source_location(made)) else f"{configured.kind!r}"
     return BadInput(
         f"{configured.places['kind']}: [handlers.{name}]: handler {kind} {fault};"
-        " the agent needs all members that docs/how-to/write-a-handler.md lists: correct it, or name another"
+        " correct it (docs/how-to/write-a-handler.md lists the required members), or configure another handler"
     )
 
 
 def close_handlers(handlers: Mapping[str, Handler]) -> None:
-    """Let go of handlers that no agent runs; one that fails to let go is named in the log."""
+    """Close handlers that no agent runs; failures are logged."""
     for name, handler in handlers.items():
         close_handler(name, handler)
 
 
 def _placed(said: str, name: str, configured: ConfiguredHandler) -> str:
-    """Put the line before what is wrong with a handler: that of the setting which the sentence names, if it does."""
+    """Prefix an error of a handler with its line in the file: that of the setting which the message names, if any."""
     key = next((key for key in configured.settings if f"{key!r}" in said.partition(" (it has ")[0]), "")
     place = configured.places.get(key, configured.place)
     near = nearest(key, TERM_KEYS) if key and "did you mean" not in said else ""
@@ -86,14 +86,14 @@ def _placed(said: str, name: str, configured: ConfiguredHandler) -> str:
 
 
 def terms_of(configured: ConfiguredHandler, handler: Handler) -> HandlerTerms:
-    """Return how a handler is run: the failure of one that only tells others holds nothing by default."""
+    """Return how a handler is called: by default, a failure of one that only notifies holds no approval."""
     if "on_failure" in configured.places or getattr(handler, "prepares", True):
         return configured.terms
     return msgspec.structs.replace(configured.terms, on_failure=OnFailure.GO_ON)
 
 
 def holding_by_default(settings: AgentSettings, handlers: Mapping[str, Handler]) -> list[str]:
-    """Return the handlers that hold the approval when they fail though the file does not say so."""
+    """Return the handlers that hold the approval on failure by default, without on_failure in the file."""
     return [
         name
         for name, configured in settings.handlers.items()
@@ -102,7 +102,7 @@ def holding_by_default(settings: AgentSettings, handlers: Mapping[str, Handler])
 
 
 def decision_settings_of(settings: AgentSettings, handlers: dict[str, Handler]) -> DecisionSettings:
-    """Return what the decision needs to know."""
+    """Return the settings for decisions."""
     return DecisionSettings(
         vm=settings.name,
         rules=settings.rules,
@@ -114,15 +114,15 @@ def decision_settings_of(settings: AgentSettings, handlers: dict[str, Handler]) 
 
 
 def run(settings: AgentSettings, ready: Callable[[Agent], None] = lambda _: None) -> None:
-    """Run an agent until it is told to stop; ``ready`` is called when it is at work."""
+    """Run an agent until it is stopped; ``ready`` is called when it has started."""
     handlers = make_handlers(settings)
     lock = _lock(settings)
-    # A dry run remembers nothing: the real agent must not believe that anything was done.
+    # A dry run stores nothing: the real agent must not assume that handlers were called.
     memory = MemoryFile(settings.state / "memory", is_kept=not settings.dry_run)
     try:
         memory.open()
         if memory.torn:
-            log.info("the memory file ended within a line", extra={"fields": {"reason": memory.torn}})
+            log.info("the memory file ended in an incomplete line", extra={"fields": {"reason": memory.torn}})
         if memory.damage:
             log.error("the memory file is damaged", extra={"fields": {"reason": memory.damage}})
         asyncio.run(_run(settings, handlers, memory, ready))
@@ -139,13 +139,13 @@ def _lock(settings: AgentSettings) -> FileLock | None:
     try:
         settings.state.mkdir(mode=0o700, parents=True, exist_ok=True)
         if not (isinstance(settings.socket, Path) and settings.state in settings.socket.parents):
-            private_directory(settings.state)  # a group that may use the socket must get at it
+            private_directory(settings.state)  # the socket in it must stay reachable for its group
         restrict_files(path for path in settings.state.iterdir() if path.is_file())
         lock.acquire()
     except OSError as error:
         raise Unavailable(
-            f"the agent cannot keep its memory in {settings.state}: {_why(error)};"
-            " run it as a user who may write there, or name another directory as state"
+            f"the agent cannot write its memory in {settings.state}: {_why(error)};"
+            " run it as a user with write access, or set state to another directory"
         ) from None
     return lock
 
@@ -209,7 +209,7 @@ def _stop_on_signals(agent: Agent, notifier: SystemdNotifier) -> None:
         agent.stop()
 
     loop = asyncio.get_running_loop()
-    with suppress(NotImplementedError, RuntimeError):  # Windows ends by KeyboardInterrupt; a thread by its owner
+    with suppress(NotImplementedError, RuntimeError):  # Windows, or not the main thread
         loop.add_signal_handler(signal.SIGTERM, stop)
         loop.add_signal_handler(signal.SIGINT, stop)
         loop.add_signal_handler(signal.SIGHUP, log.warning, _HANGUP)

@@ -1,4 +1,4 @@
-"""What the agent has under way beside its turns, such as an approval: each a task that must not fail unseen."""
+"""Background tasks of the agent, such as sending an approval; a failure is logged and stops the agent."""
 
 import asyncio
 import logging
@@ -8,7 +8,7 @@ log = logging.getLogger("forewarn.agent")
 
 
 class BackgroundTasks:
-    """Tasks on one event loop; ``failed`` is called when one of them makes a mistake."""
+    """Tasks on one event loop; ``failed`` is called when one of them raises."""
 
     def __init__(self, failed: Callable[[], None]) -> None:
         self.mistake: BaseException | None = None
@@ -21,7 +21,7 @@ class BackgroundTasks:
         task.add_done_callback(self._returned)
 
     async def cancel(self) -> None:
-        """End all that is under way."""
+        """Cancel all tasks."""
         for task in [*self._tasks]:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -29,6 +29,6 @@ class BackgroundTasks:
     def _returned(self, task: "asyncio.Task[None]") -> None:
         self._tasks.discard(task)
         if not task.cancelled() and (error := task.exception()):
-            log.error("a task of the agent failed", exc_info=error)
+            log.error("a background task of the agent failed", exc_info=error)
             self.mistake = error
             self._failed()

@@ -1,12 +1,12 @@
-"""Which clock tells how much time an event leaves: this VM's, or the endpoint's where the two differ.
+"""Compares this VM's clock with the endpoint's and chooses the one by which the agent measures NotBefore.
 
     agree ──Date differs──▶ unsure ──three samples agree──▶ the endpoint's clock: ``offset`` is added to this VM's
-      ▲                       │  nothing is decided meanwhile, for some seconds
+      ▲                       │  the agent decides nothing meanwhile, for some seconds
       └──they agree again─────┴──samples disagree, or Date stands still──▶ this VM's clock, and it is logged
 
-One Date alone changes nothing. A new event that is still to come, but has its NotBefore in the past by the endpoint's
-clock and not by this VM's, shows that NotBefore goes by another clock than Date: then this VM's counts. Otherwise
-NotBefore is the endpoint's time, and what is kept in the memory means the same after this VM's clock was set.
+One Date alone changes nothing. A new scheduled event with a NotBefore that is in the past by the endpoint's clock
+and in the future by this VM's shows that NotBefore does not follow Date: then this VM's clock is used. Otherwise
+NotBefore is in the endpoint's time, and times in the memory keep their meaning when this VM's clock is set.
 """
 
 import logging
@@ -24,17 +24,17 @@ from forewarn.wire.document import ScheduledEvent
 log = logging.getLogger("forewarn.agent")
 
 TOLERANCE = timedelta(seconds=5)
-"""From here on the clocks differ: what an eviction, announced thirty seconds ahead, can bear."""
+"""A larger difference counts; small enough for an eviction, which is announced 30 seconds ahead."""
 SAMPLES = 3
 AGREE = timedelta(seconds=2)
-"""By how much samples of one offset may differ; Date has whole seconds."""
+"""Largest difference between samples of one offset; Date has whole seconds."""
 APART = timedelta(seconds=1)
-"""The least time between two samples: a Date that has not changed in it stands still."""
+"""Least time between two samples: a Date that has not changed after that stands still."""
 _NONE = timedelta(0)
 
 
 class EndpointClock:
-    """A clock that is ahead of another by ``offset``, so that it shows the endpoint's time."""
+    """The endpoint's time: this VM's clock plus ``offset``."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -44,7 +44,7 @@ class EndpointClock:
         return _moved(self._clock.now(), self.offset)
 
     def own(self, when: datetime | None = None) -> datetime:
-        """Return a time, or the present one, as this VM's own clock shows it."""
+        """Return a time, by default the present, converted to this VM's own clock."""
         return self._clock.now() if when is None else _moved(when, -self.offset)
 
     def seconds(self) -> float:
@@ -64,30 +64,30 @@ class _Sample(msgspec.Struct, frozen=True):
 
 
 class ClockCheck:
-    """Compares the clocks with each answer, and sets the offset of an ``EndpointClock``."""
+    """Compares the clocks with each response, and sets the offset of an ``EndpointClock``."""
 
     def __init__(self, clock: EndpointClock) -> None:
         self.trouble = ""
-        """What is to be said of the clocks; empty while they agree."""
+        """Status sentence about the clocks; empty while they agree."""
         self._clock = clock
         self._samples: list[_Sample] = []
         self._is_contradicted = False
-        """Whether an event has shown that NotBefore does not go by Date; until the clocks agree."""
+        """Whether an event has shown that NotBefore does not follow Date; until the clocks agree."""
         self._is_refuted = False
-        """Whether samples disagreed since the clocks last agreed, so that nobody waits for them any more."""
+        """Whether samples disagreed since the clocks last agreed, so that the agent no longer waits for them."""
 
     @property
     def is_unsure(self) -> bool:
-        """Tell whether it is being found out which clock counts; it takes some seconds."""
+        """Tell whether more samples are needed; that takes some seconds."""
         return bool(self._samples) and not self._is_refuted
 
     def hear(self, date: str) -> None:
-        """Take in the Date of an answer that came now."""
+        """Add the Date of a response that was received now."""
         now = self._clock.own()
         try:
             ahead = read_time(date) - now
         except ValueError:
-            return  # not every endpoint tells the time
+            return  # not every endpoint sends a Date
         wanted = ahead if abs(ahead) > TOLERANCE else _NONE
         if abs(wanted - self._clock.offset) <= TOLERANCE:
             self._samples.clear()
@@ -108,7 +108,7 @@ class ClockCheck:
             self._reckon(wanted)
 
     def judge(self, new: Iterable[ScheduledEvent]) -> None:
-        """Take in events that are shown for the first time: whether they fit the clock that counts."""
+        """Check whether events that are shown for the first time contradict the offset."""
         offset, now, own = self._clock.offset, self._clock.now(), self._clock.own()
         if offset <= _NONE:
             return
@@ -116,15 +116,15 @@ class ClockCheck:
         if any(own < not_before <= now for not_before in coming):
             self._is_contradicted = True
             self._clock.offset = _NONE
-            self.trouble = f"{_differs(offset)}, but NotBefore of a new event does not go by it; this VM's counts"
-            log.warning("NotBefore does not go by the endpoint's Date; times are reckoned by this VM's clock")
+            self.trouble = f"{_differs(offset)}, but NotBefore of a new event contradicts it; this VM's clock is used"
+            log.warning("NotBefore of a new event contradicts the endpoint's Date; this VM's clock is used")
 
     def give_up(self) -> None:
-        """Go on with the clock that counted until now, as the endpoint's cannot be made out."""
+        """Keep the present offset, because the endpoint's clock cannot be determined."""
         if not self._is_refuted:
             self._is_refuted = True
-            self.trouble = "the endpoint's Date differs from the clock, but not steadily; it is not reckoned with"
-            log.warning("the endpoint's Date is not steady, and is not reckoned with")
+            self.trouble = "the endpoint's Date differs from this VM's clock by a varying amount and is ignored"
+            log.warning("the endpoint's Date differs from this VM's clock by a varying amount and is ignored")
 
     def _reckon(self, offset: timedelta) -> None:
         self._samples.clear()
@@ -132,14 +132,14 @@ class ClockCheck:
         self._clock.offset = offset
         fields = {"offset_seconds": round(offset.total_seconds())}
         if offset:
-            self.trouble = f"{_differs(offset)}; times are reckoned by the endpoint's; set the clock"
+            self.trouble = f"{_differs(offset)}; the endpoint's clock is used; set this VM's clock"
             log.warning(
-                "this VM's clock differs from the endpoint's; times are reckoned by the endpoint's clock",
+                "this VM's clock differs from the endpoint's; the endpoint's clock is used; set this VM's clock",
                 extra={"fields": fields},
             )
         else:
             self.trouble = ""
-            log.info("this VM's clock agrees with the endpoint's again; times are reckoned by it")
+            log.info("this VM's clock agrees with the endpoint's again and is used")
 
 
 def _differs(offset: timedelta) -> str:

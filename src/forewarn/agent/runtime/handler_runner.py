@@ -1,4 +1,4 @@
-"""Calls handlers: each call in a thread of its own, bounded in time, and none that can take the agent with it."""
+"""Calls handlers: each call in its own thread, with a deadline; no handler can block or crash the agent."""
 
 import asyncio
 import logging
@@ -32,16 +32,16 @@ from forewarn.wire.azure_names import show_id
 log = logging.getLogger("forewarn.agent")
 
 GRACE = 1.0
-"""Seconds within which a call that was told to stop must have returned; those after it wait no longer for it."""
+"""Seconds within which a stopped call must return; after that the next call no longer waits for it."""
 
-_LATE = "it did not return by its deadline, and is no longer waited for"
+_LATE = "the handler did not return by its deadline; the agent no longer waits for it"
 
 _Returned = TypeVar("_Returned")
 _read_result: Callable[[bytes], HandlerResult] = msgspec.json.Decoder(HandlerResult).decode
 _read_outcome: Callable[[bytes], HandlerOutcome] = msgspec.json.Decoder(HandlerOutcome).decode
 
 OnEnded = Callable[[CallHandler, HandlerOutcome], None]
-"""Called on the event loop with what came of a call."""
+"""Called on the event loop with the outcome of a call."""
 
 
 class _RunningCall(msgspec.Struct):
@@ -50,16 +50,16 @@ class _RunningCall(msgspec.Struct):
     run: CallHandler
     stopping: threading.Event
     late: HandlerOutcome
-    """What is told when it does not return in time."""
+    """The outcome if it does not return in time."""
     due: float
-    """Its deadline by the clock of the event loop, which nobody sets."""
+    """Its deadline by the monotonic clock of the event loop."""
     timer: asyncio.TimerHandle
     is_given_up: bool = False
-    """Whether its end was told already, because it did not come in time."""
+    """Whether its outcome was reported already, because it did not return in time."""
 
 
 class _WaitingCall(msgspec.Struct):
-    """A call that begins when an earlier one of its handler has returned, which was given up or is a question."""
+    """A call that begins when an earlier call of its handler (given up, or ``outcome_of``) has returned."""
 
     run: CallHandler
     begin: Callable[[], None]
@@ -87,11 +87,11 @@ class HandlerRunner:
 
     @property
     def is_idle(self) -> bool:
-        """Tell whether no handler is under way, given up or not."""
+        """Tell whether no call is running, given up or not."""
         return not self._running
 
     def call(self, run: CallHandler, vm: str) -> None:
-        """Let a handler do or undo its part."""
+        """Call ``do`` or ``undo`` of a handler."""
         if self._dry_run:
             fields = {"event": show_id(run.event.id), "handler": run.handler, "direction": run.direction.value}
             log.info("dry run: would call the handler", extra={"fields": fields})
@@ -100,13 +100,13 @@ class HandlerRunner:
         self._start(run, vm, partial(_result_of, self._handlers[run.handler], run.direction), HandlerFailed(_LATE))
 
     def ask(self, run: CallHandler, vm: str) -> None:
-        """Ask a handler what came of a call; nothing if it is being asked already."""
+        """Ask a handler for the outcome of a call; do nothing if it is being asked already."""
         running = self._running.get(run.handler)
         if run.handler not in self._waiting and (running is None or running.is_given_up):
             self._start(run, vm, partial(_answer_of, self._handlers[run.handler]), HandlerUnknown(_LATE))
 
     def stop(self, event: str, handler: str, at: datetime | None = None) -> None:
-        """Tell a call that it is no longer wanted, now or at that time; nothing if there is none."""
+        """Stop a call, now or at that time; do nothing if there is none."""
         waiting = self._waiting.get(handler)
         if waiting and waiting.run.event.id == event and at is None:
             waiting.timer.cancel()
@@ -125,7 +125,7 @@ class HandlerRunner:
             running.timer = asyncio.get_running_loop().call_at(due, self._overdue, running.run)
 
     async def close(self, seconds: float) -> None:
-        """Stop every call, and wait for them at most so long; then let go of the handlers."""
+        """Stop all calls, wait for them at most ``seconds``, then close the handlers."""
         for waiting in self._waiting.values():
             waiting.timer.cancel()
         self._waiting.clear()
@@ -194,7 +194,7 @@ class HandlerRunner:
 
     def _waited_in_vain(self, run: CallHandler) -> None:
         del self._waiting[run.handler]
-        self._ended(run, HandlerFailed("an earlier call of it has not returned yet"))
+        self._ended(run, HandlerFailed("an earlier call of the handler has not returned yet"))
 
     def _returned(self, run: CallHandler, outcome: HandlerOutcome) -> None:
         running = self._running.pop(run.handler)
@@ -208,17 +208,17 @@ class HandlerRunner:
 
 
 def close_handler(name: str, handler: Handler) -> None:
-    """Let a handler let go of everything; a failure is logged, and nothing else follows from it."""
+    """Close a handler; a failure is only logged."""
     try:
         handler.close()
-    except (Exception, SystemExit) as error:  # noqa: BLE001 - a stranger's
+    except (Exception, SystemExit) as error:  # noqa: BLE001 - a plugin may raise anything
         log.warning(
             "a handler could not be closed", extra={"fields": {"handler": name, "reason": describe_error(error)}}
         )
 
 
 def _in_thread(call: Callable[[], None], name: str) -> "asyncio.Future[None]":
-    """Call in a thread that keeps the process from nothing, as a pool's would."""
+    """Call in a daemon thread, which does not delay the end of the process as a pool would."""
     loop = asyncio.get_running_loop()
     ended: asyncio.Future[None] = loop.create_future()
 
@@ -226,7 +226,7 @@ def _in_thread(call: Callable[[], None], name: str) -> "asyncio.Future[None]":
         try:
             call()
         finally:
-            with suppress(RuntimeError):  # the loop is closed: nobody waits any more
+            with suppress(RuntimeError):  # the loop is closed
                 loop.call_soon_threadsafe(ended.cancel)
 
     threading.Thread(target=work, name=name, daemon=True).start()
@@ -234,16 +234,16 @@ def _in_thread(call: Callable[[], None], name: str) -> "asyncio.Future[None]":
 
 
 def _result_of(handler: Handler, direction: Direction, task: Task) -> HandlerOutcome:
-    """Call a handler; whatever a stranger's raises or returns is a result that can be kept."""
+    """Call a handler; turn whatever it raises or returns into a result that can be stored."""
     try:
         return _kept(getattr(handler, direction.value)(task), _read_result)
-    except BaseException as error:  # a thread that exits has not done its part either
+    except BaseException as error:  # SystemExit in a thread is a failure too
         log.debug("a handler failed", exc_info=True)
         return HandlerFailed(describe_error(error))
 
 
 def _answer_of(handler: Handler, task: Task) -> HandlerOutcome:
-    """Ask a handler; one that fails to answer does not know, and is not to be called again for that."""
+    """Ask a handler for an outcome; if it fails, the outcome is unknown, and the call is not repeated."""
     try:
         return _kept(handler.outcome_of(task), _read_outcome)
     except BaseException as error:  # as above
@@ -252,31 +252,31 @@ def _answer_of(handler: Handler, task: Task) -> HandlerOutcome:
 
 
 def _kept(said: object, read: Callable[[bytes], _Returned]) -> _Returned:
-    """Return what a handler said as it will be read from the memory; raise TypeError if it cannot be."""
+    """Return a handler's result as it will be read from the memory; raise TypeError if it cannot be stored."""
     try:
         return read(msgspec.json.encode(said))
     except (msgspec.MsgspecError, TypeError, ValueError, RecursionError):
-        raise TypeError(f"it returned {_shown(said)}, which is no result") from None
+        raise TypeError(f"it returned {_shown(said)}, which is not a handler result") from None
 
 
 def _shown(said: object) -> str:
     try:
         return f"{said!r:.100}"
-    except BaseException:  # noqa: BLE001 - a stranger's too
+    except BaseException:  # noqa: BLE001 - a plugin's repr
         return f"a {type(said).__name__}"
 
 
 def describe_error(error: BaseException) -> str:
-    """Return an exception's class, its first line and, where a stranger's handler raised it, the file and line."""
+    """Return an exception's class, its first line and, for a handler from outside this package, the file and line."""
     try:
         first = str(error).strip().partition("\n")[0].encode(errors="replace").decode()
-    except BaseException:  # noqa: BLE001 - a stranger's too
+    except BaseException:  # noqa: BLE001 - a plugin's exception
         first = ""
     return f"{type(error).__name__}{first and ': '}{first}{_place(error)}"
 
 
 def _place(error: BaseException) -> str:
-    called = traceback.extract_tb(error.__traceback__)[1:]  # the first is who called the handler
+    called = traceback.extract_tb(error.__traceback__)[1:]  # the first frame is the caller of the handler
     if not called or Path(called[0].filename).is_relative_to(Path(__file__).parents[1]):
         return ""
     deepest = [frame for frame in called if frame.filename == called[0].filename][-1]

@@ -1,10 +1,10 @@
-"""The agent: hears the endpoint, decides, keeps, acts, and hears what came of it.
+"""The agent's main loop: receives documents and results, decides, stores facts, then acts.
 
     endpoint ──document──┐
     handlers ──ended─────┼──▶ react ──facts──▶ memory ──▶ acts: handlers, approvals
     listeners ──holds────┘   (pure)          (durable)
 
-Everything happens on one event loop; handlers run in threads. What is to be done is done only after it is kept.
+Everything happens on one event loop; handlers run in threads. The agent acts only after the facts are durable.
 """
 
 import asyncio
@@ -61,11 +61,11 @@ from forewarn.wire.document import Document, ScheduledEvent, keep_unreadable
 log = logging.getLogger("forewarn.agent")
 
 TRY_AGAIN = 2.0
-"""Seconds after which what could not be kept or learnt is tried again."""
+"""Seconds after which a failed write or name lookup is retried."""
 _SAMPLE_AGAIN = 1.1
-"""Seconds between two samples of the endpoint's clock: a Date, which has whole seconds, differs after that."""
+"""Seconds between two samples of the endpoint's clock: the Date header has whole seconds and differs after that."""
 _SAMPLES_WITHIN = 8.0
-"""Seconds after which the samples are given up: an endpoint that is silent must not keep the agent from deciding."""
+"""Seconds after which sampling ends: an endpoint that does not answer must not stop the agent from deciding."""
 _FAREWELL = 5.0
 """Seconds that handlers have to return when the agent stops."""
 
@@ -85,12 +85,12 @@ class Agent:
         dry_run: bool = False,
     ) -> None:
         self.told: Callable[[Change], None] = log_change
-        """Called with every change, before anything is done about it."""
+        """Called with every change, before the agent acts on it."""
         self.kept: Callable[[AgentFact], None] = AgentFactLog()
         """Called with every fact, once it is durable."""
         self.count_listeners: Callable[[], int] = int
         self.clock = EndpointClock(clock)
-        """The endpoint's, as far as it is known; all times of the agent are its."""
+        """The endpoint's clock, as far as it is known; all times of the agent are read from it."""
         self.clock_check: ClockCheck | None = ClockCheck(self.clock)
         self._decision_settings = decision_settings
         self._client = client
@@ -106,23 +106,23 @@ class Agent:
         self._limited_from: Document | None = None
         """The document that ``_limited`` was made from."""
         self._ignored = 0
-        """Events of it that are ignored, because there are too many."""
+        """Number of its events that are ignored, because there are too many."""
         self._heard: list[AgentFact] = []
-        """What others said since the last turn, still to be kept."""
+        """Facts received since the last iteration, not stored yet."""
         self._news = asyncio.Event()
         self._stopping = threading.Event()
         self._background_tasks = BackgroundTasks(self.stop)
         self._approving: set[str] = set()
         self._consulting: set[str] = set()
         self._spared: set[str] = set()
-        """Events that a dry run would have approved, as long as the endpoint shows the same document."""
+        """Events that a dry run would have approved, while the document stays the same."""
         self._sampling = False
-        """Whether it is being found out which clock counts."""
+        """Whether samples of the endpoint's clock are being taken."""
         self._memory_trouble = ""
         self._told_memory_troubles: set[str] = set()
 
     async def run(self) -> None:
-        """Do the agent's work until ``stop`` is called; raise Unavailable if it makes a mistake."""
+        """Run until ``stop`` is called; raise Unavailable if a background task fails."""
         self._memory.memory.cut_off()
         if not self._decision_settings.vm:
             self._background_tasks.send(self._learn_name())
@@ -139,19 +139,19 @@ class Agent:
             await self._client.aclose()
             await self._background_tasks.cancel()
         if mistake := self._background_tasks.mistake:
-            raise Unavailable(f"the agent stopped because of a mistake of its own ({mistake!r}); see its log")
+            raise Unavailable(f"the agent stopped because of an internal error ({mistake!r}); see its log")
 
     def stop(self) -> None:
-        """Let ``run`` return soon; what is under way is taken up again by the next agent."""
+        """Make ``run`` return soon; the next agent resumes the calls under way."""
         self._stopping.set()
         self._news.set()
 
     def hold(self, event: str, holder: str, until: datetime) -> None:
-        """Let an event's approval wait for a listener."""
+        """Place a program's hold on an event's approval."""
         self._hear(HoldPlaced(event, holder, until))
 
     def release(self, event: str, holder: str) -> None:
-        """Hear that a listener is ready."""
+        """Release a program's hold."""
         self._hear(HoldReleased(event, holder))
 
     def present(self) -> tuple[ScheduledEvent, ...]:
@@ -159,7 +159,7 @@ class Agent:
         return document.events if document else ()
 
     def is_approved(self, event: str) -> bool:
-        """Tell whether the approval of an event was given, or is on its way."""
+        """Tell whether an event is approved, or its approval is being sent."""
         known = self._memory.memory.events.get(event)
         return event in self._approving or (known is not None and known.approved_at is not None)
 
@@ -167,7 +167,7 @@ class Agent:
         return concerns(event, self._decision_settings.vm)
 
     def status(self) -> AgentStatus:
-        """Say how the agent is and what it does."""
+        """Return the agent's status."""
         document = self._memory.memory.document
         found = self._client.session.found
         return AgentStatus(
@@ -190,7 +190,7 @@ class Agent:
         )
 
     def _turn(self) -> datetime | None:
-        """Decide and act until nothing follows; return when to look again if nothing is heard before."""
+        """Decide and act until nothing follows; return when to decide again if nothing happens before."""
         while self._keep([]):
             document = self._followed()
             reaction = self._decider.react(
@@ -207,8 +207,8 @@ class Agent:
         return None
 
     def _followed(self) -> Document | None:
-        """Return what is decided about; None while nothing can be."""
-        # Who the VM is and what time it is must be known before anything is decided about what is shown to it.
+        """Return the document to decide about; None while the agent cannot decide."""
+        # The VM's name and the clock must be known before anything is decided.
         if self._document is None or not self._decision_settings.vm or self._sampling:
             return None
         if self._limited_from is not self._document:
@@ -217,7 +217,7 @@ class Agent:
             ignored = len(self._document.events) - len(self._limited.events)
             if ignored and not self._ignored:
                 fields = {"events": len(self._document.events), "followed": MOST_EVENTS}
-                log.error("the document holds too many events; the rest is ignored", extra={"fields": fields})
+                log.error("the document has too many events; the rest is ignored", extra={"fields": fields})
             self._ignored = ignored
             if self.clock_check:
                 known = self._memory.memory.events
@@ -225,7 +225,7 @@ class Agent:
         return self._limited
 
     def _keep(self, facts: Sequence[AgentFact]) -> bool:
-        """Make what was heard and decided durable, then tell of it; return False when that cannot be."""
+        """Store received and decided facts, then publish them; return False if they cannot be stored."""
         facts = [*self._heard, *facts]
         if not facts:
             return True
@@ -236,8 +236,8 @@ class Agent:
             if str(error) not in self._told_memory_troubles:
                 self._told_memory_troubles.add(str(error))
                 fields = {"reason": str(error)}
-                log.error(  # noqa: TRY400 - a sentence says it all
-                    "the memory file cannot be written; nothing is done until it can be", extra={"fields": fields}
+                log.error(  # noqa: TRY400 - the reason is enough
+                    "the memory file cannot be written; the agent does not act until it can", extra={"fields": fields}
                 )
             self._memory_trouble = str(error)
             return False
@@ -254,7 +254,7 @@ class Agent:
     def _tell(self, news: Sequence[Change]) -> None:
         self._spared.clear()
         for change in news:
-            # What is gone stays known until it is put back, and the memory knows more of how it ended.
+            # An event that is gone stays in the memory until it is undone, and the memory knows its ending.
             known = self._memory.memory.events.get(change.event.id)
             self.told(msgspec.structs.replace(change, ending=known.ending) if known else change)
 
@@ -274,9 +274,9 @@ class Agent:
                 self._background_tasks.send(self._consult(event))
 
     def _ended(self, run: CallHandler, outcome: HandlerOutcome) -> None:
-        """Hear what came of a call."""
+        """Record the outcome of a call."""
         if self._stopping.is_set() and not isinstance(outcome, HandlerDone):
-            return  # it was told to stop; the next agent takes it up again
+            return  # it was stopped; the next agent resumes it
         now = self.clock.now()
         match outcome:
             case HandlerNotBegun():
@@ -284,7 +284,7 @@ class Agent:
                 return
             case HandlerUnknown(reason):
                 result: HandlerDone | HandlerFailed = HandlerFailed(
-                    f"nobody knows what came of it: {reason}".rstrip(": "), final=True
+                    f"the result of the call is unknown: {reason}".rstrip(": "), final=True
                 )
             case _:
                 result = outcome
@@ -303,7 +303,7 @@ class Agent:
             self._background_tasks.send(self._sample_clock(self.clock_check))
 
     async def _sample_clock(self, check: ClockCheck) -> None:
-        """Ask for more Dates, so that it is soon known which clock counts."""
+        """Request more Date headers, so that the offset is soon known."""
         with suppress(TimeoutError):
             async with asyncio.timeout(_SAMPLES_WITHIN):
                 for _ in range(SAMPLES):
@@ -320,7 +320,7 @@ class Agent:
     async def _listen(self) -> None:
         self._client.session.heard_date = self._hear_date
         async for document in self._client.documents():
-            # An agent that was restarted knows events that its client has not seen yet.
+            # After a restart the memory contains events that the client has not received yet.
             self._document = keep_unreadable(self._memory.memory.document, document)
             self._news.set()
 
@@ -335,7 +335,7 @@ class Agent:
                 if str(error) not in told:
                     told.add(str(error))
                     log.warning(
-                        "this VM's name is not known yet; asking again, unless the setting name tells it",
+                        "this VM's name is not known yet; asking again; the setting name makes this unnecessary",
                         extra={"fields": {"reason": str(error)}},
                     )
                 await asyncio.sleep(TRY_AGAIN)
@@ -344,8 +344,8 @@ class Agent:
                 fields = {"vm": name}
                 if self._client.is_name_guessed:
                     log.warning(
-                        "this VM's name is a guess from its host name: the endpoint does not tell it;"
-                        " if events call this VM otherwise, set name in the configuration",
+                        "this VM's name is its host name, because the endpoint does not provide it;"
+                        " if Resources of events contain another name, set name in the configuration",
                         extra={"fields": fields},
                     )
                 else:
@@ -365,7 +365,7 @@ class Agent:
         except Closed:
             return
         except Refused as error:
-            # Most often it is gone already, as the next document will show.
+            # In most cases the event is gone already, as the next document will show.
             self._hear(ApprovalFailed(event, attempt, self.clock.now(), str(error), refused=True))
         except Unavailable as error:
             self._hear(ApprovalFailed(event, attempt, self.clock.now(), str(error)))
@@ -376,7 +376,7 @@ class Agent:
     async def _consult(self, event: ScheduledEvent) -> None:
         if self._dry_run:
             log.info("dry run: would ask the coordinator", extra={"fields": {"event": show_id(event.id)}})
-            answer = CoordinatorReply(agreed=True, detail="dry run: nobody was asked")
+            answer = CoordinatorReply(agreed=True, detail="dry run: the coordinator was not asked")
         else:
             answer = await asyncio.to_thread(
                 consult, self._coordinator, event, self._decision_settings.vm, self._stopping

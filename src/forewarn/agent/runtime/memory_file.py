@@ -1,12 +1,12 @@
-"""The agent's memory on disk: it survives the agent, the reboot it was made for, and being cut off at any byte.
+"""Stores the agent's memory on disk; it survives crashes at any byte, restarts and reboots.
 
-    9a3c51f0 {"format":1,"memory":{...}}          what was known when the file was begun
-    07be44d1 {"type":"begun","event":...}         what has happened since, one fact a line, each with its CRC-32
+    9a3c51f0 {"format":1,"memory":{...}}          the memory when the file was written
+    07be44d1 {"type":"begun","event":...}         the facts since then, one per line, each with its CRC-32
 
-A last line that is not whole was being written when the power failed; nothing had been done for it yet, and it is
-dropped. A line within the file whose checksum is wrong was damaged later. It is left out, the others are read, and
-whatever it may have said of calls that were under way before it is taken as unknown: such a call is not made again.
-The file is begun anew, as a new file put in the place of the old one, at each start and when it has grown.
+An incomplete last line was being written when the power failed; the agent had not acted on it yet, and it is dropped.
+A line with a wrong checksum inside the file was damaged later. It is skipped, the others are read, and the results of
+calls that were under way before it are unknown: such a call is not repeated.
+The file is rewritten atomically at each start and when it has grown.
 """
 
 import os
@@ -24,12 +24,12 @@ from forewarn.core.errors import Unavailable
 from forewarn.files import sync_directory, write_atomically
 
 _GROWN = 1 << 20
-"""Bytes after which the file is begun anew."""
+"""Bytes after which the file is rewritten."""
 
 
 _FORMAT = 1
 _SAID = 9
-"""Where in a line the checksum and its blank end."""
+"""Length of the checksum and the blank before the record."""
 
 
 class _MemoryFormat(msgspec.Struct):
@@ -47,14 +47,14 @@ _encode = msgspec.json.Encoder().encode
 
 
 class MemoryFile:
-    """Keeps a memory: facts are durable when ``append`` returns."""
+    """A memory with its file: facts are durable when ``append`` returns."""
 
     def __init__(self, path: Path, *, is_kept: bool = True) -> None:
         self.memory = AgentMemory()
         self.torn = ""
-        """What was dropped from the end of the file that was found, in one sentence; empty if nothing."""
+        """What ``open`` dropped from the end of the file, in one sentence; empty if nothing."""
         self.damage = ""
-        """What was lost from within the file that was found, and the remedy; empty if nothing."""
+        """What ``open`` could not read inside the file, and the remedy; empty if nothing."""
         self._path = path
         self._is_kept = is_kept
         self._file: BinaryIO | None = None
@@ -62,9 +62,9 @@ class MemoryFile:
         self._began_with = 0
 
     def open(self) -> None:
-        """Read what is there, and begin the file anew; raise Unavailable when that cannot be, or is not for us.
+        """Read the file and rewrite it; raise Unavailable if that fails or the format is unknown.
 
-        A memory that is not kept begins empty, and touches no file.
+        A memory that is not kept starts empty and touches no file.
         """
         if not self._is_kept:
             return
@@ -77,7 +77,7 @@ class MemoryFile:
         self._begin_anew()
 
     def append(self, facts: Iterable[AgentFact]) -> None:
-        """Keep facts; on Unavailable none of them is kept, and the memory is as before."""
+        """Store and apply facts; on Unavailable none of them is stored, and the memory is unchanged."""
         facts = tuple(facts)
         if self._is_kept:
             self._write(b"".join(_line(_encode(fact)) for fact in facts))
@@ -88,16 +88,16 @@ class MemoryFile:
         self._close()
 
     def _write(self, lines: bytes) -> None:
-        # A memory that is large itself is not written whole for every few facts.
+        # A large memory is not rewritten for every few facts.
         if self._file is None or self._length > max(_GROWN, 2 * self._began_with):
             self._begin_anew()
-        assert self._file is not None  # noqa: S101 begun above
+        assert self._file is not None  # noqa: S101 opened above
         try:
             self._file.write(lines)
             self._file.flush()
             os.fsync(self._file.fileno())
         except OSError as error:
-            # Half a line may stand there now, so the next append begins the file anew.
+            # The file may end in half a line now, so the next append rewrites it.
             self._close()
             raise self._trouble(error) from None
         self._length += len(lines)
@@ -125,29 +125,29 @@ class MemoryFile:
     def _load(self, content: bytes) -> None:
         lines = content.split(b"\n")
         rest = lines.pop()
-        # What a file system did not write before the power failed may also be a run of zeros.
+        # After a power failure a file system may also leave a run of zeros.
         while lines and b"\0" in lines[-1] and not _is_whole(lines[-1]):
             rest = lines.pop() + b"\n" + rest
         damaged: dict[int, str] = {}
         for number, line in enumerate(lines, 1):
             try:
                 if not _is_whole(line):
-                    raise ValueError("its checksum is wrong")  # noqa: TRY301 - told like what cannot be decoded
+                    raise ValueError("its checksum is wrong")  # noqa: TRY301 - reported like a decoding error
                 self._take(line[_SAID:], is_first=number == 1)
             except ValueError as error:
                 damaged[number] = str(error)
                 self.memory.doubt(f"{self._path} is damaged in line {number}")
         if rest and not lines:
-            damaged[1] = "it is not whole"  # the file was put in its place whole
+            damaged[1] = "it is incomplete"  # not a crash: the first line is replaced atomically
         elif rest:
             self.torn = f"{self._path} ended in the middle of a line; its last {len(rest)} bytes are dropped"
         if damaged:
             aside = self._path.with_name(self._path.name + ".damaged")
             self.damage = (
                 f"{self._path}, {_list(damaged)}: {next(iter(damaged.values()))}."
-                f" All other lines were read, and the file as it was is in {aside}."
-                " Calls of handlers that were under way before are not repeated: look with"
-                " 'forewarn agent status' which failed, do or put back by hand what is missing, and check the disk"
+                f" All other lines were read; the original file is in {aside}."
+                " Handler calls that were under way are not repeated: see 'forewarn agent status' for the failed"
+                " ones, complete or undo them by hand, and check the disk"
             )
             self._set_aside(aside, content)
 
@@ -161,17 +161,17 @@ class MemoryFile:
     def _check(self, format_: int) -> None:
         if format_ != _FORMAT:
             raise Unavailable(
-                f"the agent's memory {self._path} is of format {format_}, and this version knows {_FORMAT}: run the"
-                " version that wrote it, or move the file away and put back by hand what its handlers did"
+                f"the agent's memory {self._path} has format {format_}, and this version reads format {_FORMAT}:"
+                " run the version that wrote it, or move the file away and undo by hand what the handlers did"
             )
 
     def _set_aside(self, aside: Path, content: bytes) -> None:
-        # It is for somebody who wants to look; nothing depends on it.
+        # The copy is for inspection; nothing depends on it.
         with suppress(OSError), write_atomically(aside) as file:
             file.write(content)
 
     def _trouble(self, error: OSError) -> Unavailable:
-        return Unavailable(f"the agent's memory {self._path} cannot be kept: {error.strerror or error}")
+        return Unavailable(f"the agent's memory {self._path} cannot be written: {error.strerror or error}")
 
 
 def _line(said: bytes) -> bytes:

@@ -91,10 +91,10 @@ def test_files_of_a_kubeconfig_stand_beside_it(tmp_path: Path) -> None:
         ({"users": []}, "has no context 'here'"),
         (
             {"users": [{"name": "me", "user": {"exec": {"command": "login"}}}]},
-            "programs that fetch one are not called",
+            "credential plugins are not supported",
         ),
-        ({"users": [{"name": "me", "user": {"client-certificate-data": "%"}}]}, "in base64 is none"),
-        ({"clusters": [{"name": "it", "cluster": {"server": "k:1"}}]}, "'k:1' is no address"),
+        ({"users": [{"name": "me", "user": {"client-certificate-data": "%"}}]}, "is not valid base64"),
+        ({"clusters": [{"name": "it", "cluster": {"server": "k:1"}}]}, "'k:1' is not an API server URL"),
         ({"clusters": 3}, "kubectl config view"),
     ],
 )
@@ -109,7 +109,7 @@ def test_a_kubeconfig_in_yaml_is_told_how_to_become_json(tmp_path: Path) -> None
     path = tmp_path / "config"
     path.write_text("apiVersion: v1\nkind: Config\n")
 
-    with pytest.raises(BadInput, match="is not JSON; write it anew with kubectl config view --raw"):
+    with pytest.raises(BadInput, match="is not JSON; write it with kubectl config view --raw"):
         read_kubeconfig(path)
 
 
@@ -118,5 +118,5 @@ def test_a_kubeconfig_in_yaml_is_told_how_to_become_json(tmp_path: Path) -> None
 )
 def test_an_address_that_is_none_is_refused(url: str) -> None:
     """Only https with a host leads anywhere, and http on this machine."""
-    with pytest.raises(BadInput, match="is no address of an API server"):
+    with pytest.raises(BadInput, match="is not an API server URL"):
         KubernetesAccess(url=url)

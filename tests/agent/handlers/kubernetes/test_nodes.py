@@ -146,4 +146,4 @@ def test_an_unknown_node_is_told_with_those_there_are(known: list[str], hint: st
     """The nearest name, or some names, or none if they may not be read."""
     said = str(nodes.unknown(["web-O"], known))
 
-    assert said == f"there is no node 'web-O', and the setting 'node' can name one{hint}"
+    assert said == f"there is no node 'web-O'; set 'node' to its name{hint}"

@@ -1,1 +1,1 @@
-"""The kubernetes handler: cordons the node that the VM is, drains it, and takes back what it did."""
+"""Handler ``kubernetes``: cordons and drains the VM's node, and uncordons it afterwards."""

@@ -1,4 +1,4 @@
-"""Where the API server is, and how the agent shows who it is: a pod's service account, settings, or a kubeconfig."""
+"""Address and credentials of the API server, from a pod's service account, the settings, or a kubeconfig."""
 
 import base64
 import binascii
@@ -14,11 +14,11 @@ from forewarn.core.redaction import shown_address
 SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 HERE = {"127.0.0.1", "::1", "localhost"}
 AS_JSON = "kubectl config view --raw --minify --flatten -o json"
-"""How people turn a kubeconfig into what is read here without a YAML library."""
+"""The command that writes a kubeconfig as JSON, which is read here without a YAML library."""
 
 
 class KubernetesCredential(msgspec.Struct, frozen=True):
-    """A token or a certificate: in a file, which is read anew whenever it is needed, or at hand."""
+    """A token or a certificate: in a file, which is read for each use, or as text."""
 
     path: str = ""
     text: str = ""
@@ -36,36 +36,36 @@ class KubernetesCredential(msgspec.Struct, frozen=True):
 
 
 class KubernetesAccess(msgspec.Struct, frozen=True, kw_only=True):
-    """One way to an API server. What is not needed is empty."""
+    """URL and credentials of an API server. Unused credentials are empty."""
 
     url: str
     token: KubernetesCredential = KubernetesCredential()
     authority: KubernetesCredential = KubernetesCredential()
-    """Whose certificates are believed; the machine's own list where it is empty."""
+    """Trusted certificate authority; the system's list if empty."""
     certificate: KubernetesCredential = KubernetesCredential()
     key: KubernetesCredential = KubernetesCredential()
 
     def __post_init__(self) -> None:
         try:
             parts = urlsplit(self.url)
-            # Over plain http a token would be read by whoever listens.
+            # Plain http would expose the token.
             is_safe = parts.scheme == "https" or (parts.scheme == "http" and parts.hostname in HERE)
             good = is_safe and bool(parts.hostname) and parts.port != 0
         except ValueError:
             good = False
         if not good:
             raise BadInput(
-                f"{shown_address(self.url)!r} is no address of an API server; write it like https://10.0.0.1:6443"
-                " (http is for this machine only)"
+                f"{shown_address(self.url)!r} is not an API server URL; write for example https://10.0.0.1:6443"
+                " (http is allowed for this machine only)"
             )
 
 
 def read_service_account(environment: Mapping[str, str], directory: Path = SERVICE_ACCOUNT) -> KubernetesAccess:
-    """Return the access that Kubernetes gives to every pod."""
+    """Return the access of the pod's service account."""
     host, port = environment.get("KUBERNETES_SERVICE_HOST", ""), environment.get("KUBERNETES_SERVICE_PORT", "443")
     if not host:
         raise BadInput(
-            "the agent does not run in a pod, so handler 'kubernetes' needs to be told the way to the API server:"
+            "the agent does not run in a pod, so handler 'kubernetes' needs the address of the API server:"
             " set 'kubeconfig', or 'server' with 'token_file' or 'certificate_file'"
         )
     return KubernetesAccess(
@@ -118,7 +118,7 @@ class _Kubeconfig(msgspec.Struct):
 
 
 def read_kubeconfig(path: Path) -> KubernetesAccess:
-    """Return the access of the current context of a kubeconfig that is written as JSON."""
+    """Return the access of the current context of a kubeconfig in JSON."""
     try:
         read = msgspec.json.decode(path.read_bytes(), type=_Kubeconfig)
     except OSError as error:
@@ -126,7 +126,7 @@ def read_kubeconfig(path: Path) -> KubernetesAccess:
     except msgspec.ValidationError as error:
         raise BadInput(f"kubeconfig {path}: {error}; write it with {AS_JSON}") from None
     except (msgspec.DecodeError, UnicodeDecodeError):
-        raise BadInput(f"kubeconfig {path} is not JSON; write it anew with {AS_JSON}") from None
+        raise BadInput(f"kubeconfig {path} is not JSON; write it with {AS_JSON}") from None
     context = next((each.context for each in read.contexts if each.name == read.current_context), _Context())
     cluster = next((each.cluster for each in read.clusters if each.name == context.cluster), None)
     user = next((each.user for each in read.users if each.name == context.user), None)
@@ -147,7 +147,7 @@ def read_kubeconfig(path: Path) -> KubernetesAccess:
     )
     if not access.token and not access.certificate:
         raise BadInput(
-            f"kubeconfig {path}: its user has no token and no certificate; programs that fetch one are not called"
+            f"kubeconfig {path}: its user has no token and no certificate; credential plugins are not supported"
         )
     return access
 
@@ -156,7 +156,7 @@ def _plain(data: str, path: Path) -> str:
     try:
         return base64.b64decode(data, validate=True).decode()
     except (binascii.Error, UnicodeDecodeError):
-        raise BadInput(f"kubeconfig {path}: what should be a certificate or a key in base64 is none") from None
+        raise BadInput(f"kubeconfig {path}: a certificate or key is not valid base64") from None
 
 
 def _why(error: Exception) -> str:

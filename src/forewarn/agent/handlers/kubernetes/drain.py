@@ -1,10 +1,10 @@
-"""Drains a node: asks its pods to leave, round after round, until they are gone or the time is over.
+"""Drains a node: evicts its pods, round after round, until they are gone or the deadline is near.
 
-    list ──▶ nobody left ──▶ over
-     ▲  └──▶ evict each that does not leave yet ──▶ wait a little
-     └────────────────────────────────────────────────┘
+    list ──▶ no pod left ──▶ done
+     ▲  └──▶ evict each pod that is not stopping yet ──▶ wait
+     └────────────────────────────────────────────────────┘
 
-A disruption budget that says no is asked again in the next round. Pods that come meanwhile are evicted like the rest.
+An eviction that a disruption budget refuses is retried in the next round. New pods are evicted like the others.
 """
 
 from collections.abc import Callable, Iterator
@@ -28,30 +28,30 @@ from forewarn.agent.handlers.polling import polls
 
 EVERY = timedelta(seconds=1)
 PAGE = 100
-"""Pods asked for at once, so that the answer stays small in the agent's memory."""
+"""Pods per list request, so that the response stays small in the agent's memory."""
 STOPPING = "is stopping"
-NOT_ASKED = "was not asked to leave yet"
+NOT_ASKED = "is not evicted yet"
 
 
 class DrainProgress(msgspec.Struct):
-    """How far a drain came: names of pods, and of those that stay also why."""
+    """Progress of a drain: names of pods, with the reason for those that stay."""
 
     evicted: set[str] = set()
     left: dict[str, str] = {}
-    """Those that should have gone and have not."""
+    """Pods that are still to go."""
     spared: dict[str, str] = {}
-    """Those that the settings let stay."""
+    """Pods that stay because of the settings."""
     killed: set[str] = set()
 
 
 class Evictions:
-    """The door through which pods leave. It remembers which dialect the API server speaks."""
+    """Evicts pods; remembers which version of the eviction API the server supports."""
 
     def __init__(self) -> None:
         self._version = "policy/v1"
 
     def evict(self, api: KubernetesApi, pod: Pod, seconds_left: float) -> str:
-        """Ask a pod to leave; return why it does not yet."""
+        """Evict a pod; return its state or the reason of the refusal."""
         grace = grace_of(pod, seconds_left)
         try:
             try:
@@ -63,7 +63,7 @@ class Evictions:
                 self._version = "policy/v1beta1"
                 self._post(api, pod, grace)
         except (ObjectMissing, ObjectConflict):
-            return "has just changed"  # the next list tells what it is now
+            return "has just changed"  # the next list shows its state
         except (ApiBlocked, ApiBadRequest, ApiUnable) as error:
             return str(error).rstrip(".")
         return STOPPING
@@ -75,9 +75,9 @@ class Evictions:
 def drain(
     api: KubernetesApi, node: str, drain_action_of: Callable[[Pod], PodDrainAction], evictions: Evictions, task: Task
 ) -> DrainProgress:
-    """Evict what has to go until it is gone, the deadline is near or the agent stops.
+    """Evict pods until all are gone, the deadline is near or the agent stops.
 
-    An API server that does not answer is asked again; that it never did is raised.
+    Requests to an unreachable API server are retried; raise ApiUnreachable if it never answered.
     """
     drained = DrainProgress()
     trouble: ApiUnreachable | None = None
@@ -120,7 +120,7 @@ def _round(
 
 
 def kill(api: KubernetesApi, node: str, drained: DrainProgress) -> None:
-    """Delete at once, past every budget and without a moment to stop, those that are left."""
+    """Delete the pods that are left at once, without regard to budgets and without a grace period."""
     for pod in list(pods_on(api, node)):
         if pod.name in drained.left:
             try:

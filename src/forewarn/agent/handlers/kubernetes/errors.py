@@ -1,6 +1,6 @@
-"""What the API server, or the way to it, can answer instead of what was asked for; each one sentence.
+"""Errors of the Kubernetes API server and of the connection to it.
 
-The class says what follows from it: only what is ``ApiUnreachable`` is worth asking again.
+Only ``ApiUnreachable`` and its subclasses are retried.
 """
 
 import re
@@ -15,35 +15,35 @@ _DENIED = re.compile(
 
 
 class ApiUnreachable(Unavailable):
-    """The API server does not answer, or cannot at the moment."""
+    """The API server does not answer, or is temporarily unable to."""
 
 
 class ApiUnable(ApiUnreachable):
-    """The API server answers that it cannot do this."""
+    """The API server answers with an error that may be temporary."""
 
 
 class ApiUnauthorized(NotAllowed):
-    """The API server does not know whom the agent says it is."""
+    """The API server does not accept the agent's credential."""
 
 
 class ApiForbidden(NotAllowed):
-    """The agent's account lacks a right."""
+    """The agent's account lacks a permission."""
 
 
 class ObjectMissing(Unknown):
-    """There is no such object."""
+    """The object does not exist."""
 
 
 class ObjectConflict(Refused):
-    """The object is there already, or somebody else changed it meanwhile."""
+    """The object exists already, or was changed concurrently."""
 
 
 class ApiBlocked(Refused):
-    """A rule of the cluster forbids it, for now."""
+    """A policy of the cluster forbids it for now."""
 
 
 class ApiBadRequest(BadInput):
-    """The API server cannot read what it was sent."""
+    """The API server rejects the request as invalid."""
 
 
 class _StatusCause(msgspec.Struct, frozen=True):
@@ -62,46 +62,46 @@ class _ApiStatus(msgspec.Struct, frozen=True):
 
 
 def error_of_response(status: int, body: bytes, url: str) -> ForewarnError:
-    """Return what an answer that is no success means."""
+    """Return the error of a response without success."""
     told = _read(body)
-    # Which budget stands in the way, and by how much, is told in the details alone.
+    # Only the details name the disruption budget.
     budget = next((each.message for each in told.details.causes if each.reason == "DisruptionBudget"), "")
     said = " ".join((budget or told.message or f"it answered {status}").split())
     match status:
         case 401:
             return ApiUnauthorized(
                 f"the API server {url} does not accept the agent's token or certificate;"
-                " see the service account of its pod, or its settings 'token_file' and 'certificate_file'"
+                " check the service account of its pod, or the settings 'token_file' and 'certificate_file'"
             )
         case 403:
             lacking = _lacking(said)
-            # Where no right is lacking, an admission rule of the cluster says no, and may say yes later.
+            # If no permission is missing, an admission policy refused, and may accept later.
             return ApiForbidden(lacking) if lacking else ApiBlocked(said)
         case 404 if told.kind == "Status":
             return ObjectMissing(said)
         case 404:
-            # Some other web server: that it has no such page says nothing about the object.
-            return ApiUnable(f"{url} does not answer as an API server does; see that it is the right address")
+            # Another web server: its 404 says nothing about the object.
+            return ApiUnable(f"{url} does not answer like an API server; check the address")
         case 409:
             return ObjectConflict(said)
         case 429 if budget:
             return ApiBlocked(said)
         case 400 | 405 | 406 | 413 | 415 | 422:
-            return ApiBadRequest(f"the API server {url} refuses what it was sent: {said}")
+            return ApiBadRequest(f"the API server {url} rejects the request: {said}")
         case _:
-            return ApiUnable(f"the API server {url} cannot do it at the moment: {said}")
+            return ApiUnable(f"the API server {url} is temporarily unable to answer: {said}")
 
 
 def error_of_failure(error: Exception, url: str) -> ForewarnError:
-    """Return what it means that no answer came."""
-    # Its class is known by name: whoever gets here without TLS need not load it.
+    """Return the error of a failed connection."""
+    # Compare the class by name, so that connections without TLS do not import ssl.
     if type(error).__name__ == "SSLCertVerificationError":
         reason = getattr(error, "verify_message", "") or str(error)
         return ApiUnreachable(
-            f"the certificate of the API server {url} cannot be trusted ({reason}); give its authority in 'ca_file'"
+            f"the certificate of the API server {url} is not trusted ({reason}); set its authority in 'ca_file'"
         )
     if type(error).__module__ == "ssl":
-        return ApiUnreachable(f"no TLS with the API server {url}: {_one_line(error)}; see its address and port")
+        return ApiUnreachable(f"no TLS with the API server {url}: {_one_line(error)}; check its address and port")
     return ApiUnreachable(f"the API server {url} does not answer: {_one_line(error)}")
 
 

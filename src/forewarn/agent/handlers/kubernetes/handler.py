@@ -1,10 +1,10 @@
-"""The kubernetes handler: gets the node that a VM is ready for what will happen to it, and puts it back.
+"""The kubernetes handler: cordons, marks and drains the VM's node before an event, and restores it afterwards.
 
     do      cordon ──▶ condition and event on the node ──▶ drain
     undo    uncordon, if the cordon is ours ──▶ condition cleared, event on the node
 
-Each step looks first at what is there, so all of it may be done again. What is only shown, the condition and the
-event, never keeps the rest from being done.
+Each step checks the present state first, so all steps can be repeated. A failure to set the condition or to create
+the event does not stop the other steps.
 """
 
 import os
@@ -41,18 +41,18 @@ from forewarn.agent.handlers.polling import polls, question_timeout
 from forewarn.core.errors import BadInput, ForewarnError, Unknown
 
 LONGEST_ANSWER = 5.0
-"""Seconds that the API server may take to answer."""
+"""Timeout of one request to the API server in seconds."""
 AGAIN = timedelta(seconds=1)
 COLLISIONS = 5
-"""How often somebody else may change the node just before us."""
+"""Attempts to patch the node despite concurrent changes."""
 FORCE = timedelta(seconds=5)
-"""The time at the end that is kept for killing, or a fifth of what there is."""
+"""Time reserved before the deadline for deleting pods; at most a fifth of the time left."""
 NAMED = 5
-"""Pods that are named in one sentence."""
+"""Pods that one message names."""
 
 
 class KubernetesHandler:
-    """Cordons and drains the node that this VM is."""
+    """Cordons and drains this VM's node."""
 
     repeats = True
     shared = True
@@ -78,7 +78,7 @@ class KubernetesHandler:
         pass
 
     def _until_answered(self, task: Task, step: Callable[[KubernetesApi, Task], HandlerResult]) -> HandlerResult:
-        """Take a step, again while the API server does not answer: after a boot the network is often late."""
+        """Call ``step``, and again while the API server is unreachable: after a boot the network is often late."""
         reason = ""
         for _ in polls(task, AGAIN):
             try:
@@ -96,7 +96,7 @@ class KubernetesHandler:
         node, said = self._find(api, task), []
         if self._settings.cordon:
             node = _change(api, node, lambda node: nodes.cordon(node, task.event.id))
-            said.append("cordoned" if node.cordoned_by else "was cordoned by others already")
+            said.append("cordoned" if node.cordoned_by else "was already cordoned by others")
         said += self._show(api, node, task)
         if self._settings.drain:
             drained = self._drain(api, node.name, task)
@@ -104,7 +104,7 @@ class KubernetesHandler:
                 return HandlerFailed(f"the agent stopped with pods on {node.name}: {_list(drained.left)}")
             if drained.left and self._settings.on_deadline == "fail":
                 return HandlerFailed(
-                    f"the time was over with pods on {node.name}: {_list(drained.left)};"
+                    f"the deadline passed with pods on {node.name}: {_list(drained.left)};"
                     " see 'on_deadline' and 'timeout'"
                 )
             said += _tell(drained)
@@ -114,14 +114,14 @@ class KubernetesHandler:
         try:
             node = self._find(api, task)
         except Unknown as error:
-            return HandlerDone(detail=f"nothing to put back: {error}")
+            return HandlerDone(detail=f"nothing to undo: {error}")
         was_ours, was_shown = bool(node.cordoned_by), node.has(self._settings.condition)
         node = _change(api, node, lambda node: nodes.uncordon(node, task.kept.get("event", task.event.id)))
         if node.cordoned_by:
             return HandlerDone(detail="stays cordoned for another event")
         if not was_ours and not was_shown and not task.kept:
-            return HandlerDone(detail="nothing to put back")
-        said = "uncordoned" if was_ours else "left as it is, for the cordon is not ours" if node.is_cordoned else ""
+            return HandlerDone(detail="nothing to undo")
+        said = "uncordoned" if was_ours else "stays cordoned: the cordon is not ours" if node.is_cordoned else ""
         return HandlerDone(detail="; ".join(filter(None, [said, *self._show(api, node, task)])))
 
     def _drain(self, api: KubernetesApi, node: str, task: Task) -> DrainProgress:
@@ -142,7 +142,7 @@ class KubernetesHandler:
         return drained
 
     def _show(self, api: KubernetesApi, node: nodes.KubernetesNode, task: Task) -> list[str]:
-        """Show on the node what is going on; return what could not be shown."""
+        """Set or clear the condition and create the event on the node; return the failures."""
         now, condition, failed = datetime.now(UTC), self._settings.condition, []
         is_coming = task.direction is Direction.DO
         try:
@@ -153,15 +153,15 @@ class KubernetesHandler:
                 body = nodes.clear_condition(node, condition, now)
                 api.ask("PATCH", f"{node.path}/status", msgspec.Raw, body, STRATEGIC)
         except ForewarnError as error:
-            failed.append(f"the condition could not be set: {error}")
+            failed.append(f"the condition cannot be set: {error}")
         try:
             if self._settings.events:
                 body = nodes.report(node.name, task.event, task.direction, now)
                 api.ask("POST", f"/api/v1/namespaces/{nodes.NAMESPACE}/events", msgspec.Raw, body)
         except ObjectConflict:
-            pass  # it was shown before
+            pass  # it exists already
         except ForewarnError as error:
-            failed.append(f"the node's events do not show it: {error}")
+            failed.append(f"the event on the node cannot be created: {error}")
         return failed
 
     def _find(self, api: KubernetesApi, task: Task) -> nodes.KubernetesNode:
@@ -184,7 +184,7 @@ def _change(
     node: nodes.KubernetesNode,
     patch_of: Callable[[nodes.KubernetesNode], nodes.JsonObject | None],
 ) -> nodes.KubernetesNode:
-    """Patch a node, beginning anew where somebody else changed it meanwhile; return it as it is then."""
+    """Patch a node, with retries after concurrent changes; return the patched node."""
     for _ in range(COLLISIONS):
         patch = patch_of(node)
         if patch is None:
@@ -193,7 +193,7 @@ def _change(
             return api.ask("PATCH", node.path, nodes.KubernetesNode, patch, MERGE)
         except ObjectConflict:
             node = api.ask("GET", node.path, nodes.KubernetesNode)
-    raise ApiUnable(f"node {node.name} is changed by others all the time")
+    raise ApiUnable(f"node {node.name} cannot be patched: it was changed concurrently {COLLISIONS} times")
 
 
 def _tell(drained: DrainProgress) -> list[str]:

@@ -1,7 +1,7 @@
-"""What the handler writes on a node, as bodies of requests; pure.
+"""Builds the request bodies that change a node: cordon, condition and event. Pure.
 
-Whether it was the handler who cordoned the node stands on the node itself, written in the same step as the cordon.
-So it is known after any crash, and gone with the node when Kubernetes makes it anew.
+An annotation on the node, written together with the cordon, records that the handler cordoned it. So this is known
+after any crash, and disappears with the node when Kubernetes creates it again.
 """
 
 from contextlib import suppress
@@ -17,20 +17,20 @@ from forewarn.wire.azure_names import SOURCES, TYPES, show_id
 from forewarn.wire.document import ScheduledEvent
 
 CORDONED_BY = "forewarn/cordoned-by"
-"""The annotation that names the events for which the node is cordoned, with commas between."""
+"""The annotation with the events for which the node is cordoned, separated by commas."""
 COMPONENT = "forewarn-agent"
 NAMESPACE = "default"
-"""Where Kubernetes keeps what is reported on nodes, which have no namespace."""
+"""Namespace of events about nodes, which have no namespace."""
 
 PATH = "/api/v1/nodes"
 SHOWN = 5
-"""Nodes that are named where none is like the one that was looked for."""
+"""Nodes that the error names if none has a similar name."""
 
 JsonObject = dict[str, object]
 
 
 class KubernetesNodeMetadata(msgspec.Struct, frozen=True, rename="camel"):
-    """The head of a node."""
+    """Metadata of a node."""
 
     name: str
     resource_version: str = ""
@@ -38,13 +38,13 @@ class KubernetesNodeMetadata(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class KubernetesNodeSpec(msgspec.Struct, frozen=True):
-    """What is wanted of a node."""
+    """Desired state of a node."""
 
     unschedulable: bool = False
 
 
 class KubernetesNodeCondition(msgspec.Struct, frozen=True):
-    """One line of what is known about a node."""
+    """One condition of a node."""
 
     type: str
     status: str
@@ -52,13 +52,13 @@ class KubernetesNodeCondition(msgspec.Struct, frozen=True):
 
 
 class KubernetesNodeStatus(msgspec.Struct, frozen=True):
-    """What is known about a node."""
+    """Status of a node."""
 
     conditions: tuple[KubernetesNodeCondition, ...] = ()
 
 
 class KubernetesNode(msgspec.Struct, frozen=True):
-    """A node, as far as it matters here."""
+    """A node, with the fields that the handler needs."""
 
     metadata: KubernetesNodeMetadata
     spec: KubernetesNodeSpec = KubernetesNodeSpec()
@@ -78,7 +78,7 @@ class KubernetesNode(msgspec.Struct, frozen=True):
 
     @property
     def cordoned_by(self) -> list[str]:
-        """The events for which it was us who cordoned it."""
+        """The events for which this handler cordoned it."""
         return [each for each in self.metadata.annotations.get(CORDONED_BY, "").split(",") if each]
 
     def has(self, condition: str) -> bool:
@@ -97,7 +97,7 @@ def path_of(name: str) -> str:
 
 
 def names_of(given: str, host: str, vm: str) -> list[str]:
-    """Return what the node of this VM may be called, the likeliest first."""
+    """Return the possible names of this VM's node, the likeliest first."""
     if given:
         return [given]
     names = [host.lower()]
@@ -107,26 +107,26 @@ def names_of(given: str, host: str, vm: str) -> list[str]:
 
 
 def unknown(names: list[str], known: list[str]) -> Unknown:
-    """Say that no node is called so, and which are like it."""
+    """Return the error for a missing node, with similar names."""
     hint = nearest(names[0], known)
     if not hint and known:
         others = f" and {len(known) - SHOWN} more" if len(known) > SHOWN else ""
         hint = f"; there are {', '.join(known[:SHOWN])}{others}"
-    return Unknown(f"there is no node {' or '.join(map(repr, names))}, and the setting 'node' can name one{hint}")
+    return Unknown(f"there is no node {' or '.join(map(repr, names))}; set 'node' to its name{hint}")
 
 
 def cordon(node: KubernetesNode, event_id: str) -> JsonObject | None:
-    """Return the patch that lets no more pods come, or None where others saw to that, or we for this event."""
+    """Return the patch that cordons the node, or None if others cordoned it, or we did for this event."""
     if node.is_cordoned and (not node.cordoned_by or show_id(event_id) in node.cordoned_by):
         return None
     return _patch(node, [*node.cordoned_by, show_id(event_id)], unschedulable=True)
 
 
 def uncordon(node: KubernetesNode, event_id: str) -> JsonObject | None:
-    """Return the patch that takes our cordon for an event back, or None where there is none.
+    """Return the patch that ends our cordon for an event, or None if there is none.
 
-    An event that the node does not name stands for all: the answer to a cordon may have been lost, and a node must
-    not stay cordoned for that.
+    An event that the annotation does not contain ends the cordon for all: the response to a cordon may have been
+    lost, and the node must not stay cordoned because of that.
     """
     if not node.cordoned_by:
         return None
@@ -136,7 +136,7 @@ def uncordon(node: KubernetesNode, event_id: str) -> JsonObject | None:
 
 
 def _patch(node: KubernetesNode, cordoned_by: list[str], *, unschedulable: bool) -> JsonObject:
-    # With the version that was read, the API server refuses if somebody changed the node in between.
+    # With resourceVersion the API server refuses the patch if the node was changed in between.
     annotations = {CORDONED_BY: ",".join(cordoned_by) or None}
     metadata = {"resourceVersion": node.metadata.resource_version, "annotations": annotations}
     return {"metadata": metadata, "spec": {"unschedulable": unschedulable or None}}
@@ -166,11 +166,11 @@ def _condition(
 
 
 def report(node: str, event: ScheduledEvent, direction: Direction, now: datetime) -> JsonObject:
-    """Return what ``kubectl describe node`` is to show; its name is fixed, so that it is shown once."""
+    """Return the Kubernetes event for ``kubectl describe node``; its name is fixed, so that it is created once."""
     is_coming = direction is Direction.DO
     return {
         "metadata": {"name": f"{node}.{event.id}.{direction.value}", "namespace": NAMESPACE},
-        # By custom, what is reported on a node bears the node's name as its uid; kubectl looks for that.
+        # By convention, the uid of events about a node is the node's name; kubectl selects by it.
         "involvedObject": {"kind": "Node", "apiVersion": "v1", "name": node, "uid": node},
         "type": "Warning" if is_coming else "Normal",
         "reason": "MaintenancePending" if is_coming else "MaintenanceOver",
@@ -185,7 +185,7 @@ def report(node: str, event: ScheduledEvent, direction: Direction, now: datetime
 
 
 def describe(event: ScheduledEvent) -> str:
-    """Return an event in one line: what, when, by whom, why."""
+    """Return an event in one line: type, source, time, description."""
     when = f"not before {_time(event.not_before)}" if event.not_before else "at any moment"
     source = f" by {SOURCES.get(event.source, event.source)}" if event.source else ""  # type: ignore[call-overload]
     why = f": {event.description}" if event.description else ""

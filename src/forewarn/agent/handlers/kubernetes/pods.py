@@ -1,17 +1,17 @@
-"""Which pods leave a node that is drained, which stay, and why; pure."""
+"""Decides which pods a drain evicts, and builds the eviction requests. Pure."""
 
 from enum import Enum
 
 import msgspec
 
 MIRROR = "kubernetes.io/config.mirror"
-"""The annotation of a pod that only shows what a node's own files start."""
+"""The annotation of a mirror pod, which represents a static pod of the node."""
 OWN_GRACE = 30
-"""Seconds that a pod which says nothing gets to stop."""
+"""Default of terminationGracePeriodSeconds."""
 
 
 class PodOwner(msgspec.Struct, frozen=True):
-    """Who made a pod."""
+    """Owner reference of a pod."""
 
     kind: str
     name: str
@@ -19,7 +19,7 @@ class PodOwner(msgspec.Struct, frozen=True):
 
 
 class PodMetadata(msgspec.Struct, frozen=True, rename="camel"):
-    """The head of a pod."""
+    """Metadata of a pod."""
 
     name: str
     namespace: str
@@ -30,26 +30,26 @@ class PodMetadata(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class PodVolume(msgspec.Struct, frozen=True, rename="camel"):
-    """A directory that a pod sees."""
+    """Volume of a pod."""
 
     empty_dir: dict[str, object] | None = None
 
 
 class PodSpec(msgspec.Struct, frozen=True, rename="camel"):
-    """What is wanted of a pod."""
+    """Desired state of a pod."""
 
     volumes: tuple[PodVolume, ...] = ()
     termination_grace_period_seconds: int | None = None
 
 
 class PodStatus(msgspec.Struct, frozen=True):
-    """What is known about a pod."""
+    """Status of a pod."""
 
     phase: str = ""
 
 
 class Pod(msgspec.Struct, frozen=True):
-    """A pod, as far as it matters here."""
+    """A pod, with the fields that the handler needs."""
 
     metadata: PodMetadata
     spec: PodSpec = PodSpec()
@@ -69,7 +69,7 @@ class Pod(msgspec.Struct, frozen=True):
 
 
 class PodListMetadata(msgspec.Struct, frozen=True):
-    """How a list goes on."""
+    """Metadata of one page of a list."""
 
     next: str = msgspec.field(default="", name="continue")
 
@@ -82,7 +82,7 @@ class PodList(msgspec.Struct, frozen=True):
 
 
 class PodDrainAction(Enum):
-    """What becomes of a pod when its node is drained."""
+    """What a drain does with a pod."""
 
     GOES = ""
     STAYS = "belongs to the node"
@@ -95,7 +95,7 @@ def drain_action_of(pod: Pod, *, delete_unmanaged: bool, delete_empty_dir: bool)
     if MIRROR in pod.metadata.annotations or pod.status.phase in {"Succeeded", "Failed"}:
         return PodDrainAction.STAYS
     if owner is not None and owner.kind in {"DaemonSet", "Node"}:
-        # A DaemonSet's pod would come back at once: its controller pays no regard to the cordon.
+        # A DaemonSet's pod would return at once: its controller ignores the cordon.
         return PodDrainAction.STAYS
     if pod.is_stopping:
         return PodDrainAction.GOES
@@ -107,14 +107,14 @@ def drain_action_of(pod: Pod, *, delete_unmanaged: bool, delete_empty_dir: bool)
 
 
 def grace_of(pod: Pod, seconds_left: float) -> int | None:
-    """Return the seconds that a pod gets to stop where its own wish does not fit, else None; never 0, which kills."""
+    """Return a shorter grace period if the pod's own does not fit, else None; never 0, which kills."""
     own = pod.spec.termination_grace_period_seconds
     left = max(1, int(seconds_left))
     return None if (OWN_GRACE if own is None else own) <= left else left
 
 
 def options(pod: Pod, grace: int | None) -> dict[str, object]:
-    """Return how a pod is to be deleted: this very one, and not another that bears its name by now."""
+    """Return delete options for exactly this pod, not a later one of the same name."""
     given: dict[str, object] = {"preconditions": {"uid": pod.metadata.uid}}
     return given if grace is None else given | {"gracePeriodSeconds": grace}
 

@@ -1,4 +1,4 @@
-"""The settings of the kubernetes handler, and the way to the API server that they describe."""
+"""Reads the settings of the kubernetes handler, and derives the access to the API server from them."""
 
 import re
 from collections.abc import Mapping
@@ -21,7 +21,7 @@ _CONDITION = re.compile(r"[A-Za-z0-9]([A-Za-z0-9_.-]*[A-Za-z0-9])?")
 
 
 class KubernetesSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """The way to the API server, and how much is done to the node."""
+    """Access to the API server, and what the handler does to the node."""
 
     server: str = ""
     token_file: str = ""
@@ -29,43 +29,45 @@ class KubernetesSettings(msgspec.Struct, frozen=True, kw_only=True):
     certificate_file: str = ""
     key_file: str = ""
     kubeconfig: str = ""
-    """A file in JSON; takes the place of the five above."""
+    """A file in JSON; replaces the five settings above."""
     node: str = ""
     cordon: bool = True
     drain: bool = True
     condition: str = "MaintenancePending"
-    """The type of the node's condition; none is set where it is empty."""
+    """The type of the node's condition; no condition is set if empty."""
     events: bool = True
-    """Whether the node shows among its Kubernetes events what happens to it."""
+    """Whether to create Kubernetes events about the node."""
     delete_unmanaged: bool = False
-    """Whether pods go that no controller would start elsewhere."""
+    """Whether to evict pods that no controller would start elsewhere."""
     delete_empty_dir: bool = False
-    """Whether pods go that lose data in an emptyDir by it."""
+    """Whether to evict pods that lose data in an emptyDir."""
     on_deadline: Literal["fail", "go-on", "force"] = "fail"
-    """What becomes of pods that are left when the time is over."""
+    """What happens to pods that are left at the deadline."""
 
 
 def read_settings(given: dict[str, object]) -> KubernetesSettings:
-    """Return the settings, checked as far as can be done without touching anything."""
+    """Return the settings, checked without any I/O."""
     settings = read_table(OWNER, given, KubernetesSettings)
     for_server = {
         name: getattr(settings, name) for name in ("server", "token_file", "ca_file", "certificate_file", "key_file")
     }
     named = next((name for name, value in for_server.items() if value), "")
     if settings.kubeconfig and named:
-        raise BadInput(f"{OWNER} has both 'kubeconfig' and {named!r}; the kubeconfig says it all, so leave one out")
+        raise BadInput(f"{OWNER} has both 'kubeconfig' and {named!r}; remove one of them")
     if named and not settings.server:
-        raise BadInput(f"{OWNER} has {named!r} but no 'server'; give its address, as https://10.0.0.1:6443")
+        raise BadInput(f"{OWNER} has {named!r} but no 'server'; set it, for example to https://10.0.0.1:6443")
     if settings.key_file and not settings.certificate_file:
-        raise BadInput(f"{OWNER} has 'key_file' but no 'certificate_file'; the key alone shows nothing")
+        raise BadInput(f"{OWNER} has 'key_file' but no 'certificate_file'; set both")
     if settings.server:
         _check_address(settings.server)
     if settings.drain and not settings.cordon:
         raise BadInput(
-            f"{OWNER} is to drain without a cordon, and the pods would come back; set drain = false as well"
+            f"{OWNER} has cordon = false but drain = true, and evicted pods would return; set drain = false as well"
         )
     if settings.condition and not _CONDITION.fullmatch(settings.condition):
-        raise BadInput(f"setting 'condition' of {OWNER}: {settings.condition!r} is no type; write one like NodeIsDue")
+        raise BadInput(
+            f"setting 'condition' of {OWNER}: {settings.condition!r} is not a condition type; write e.g. NodeIsDue"
+        )
     return settings
 
 
