@@ -128,7 +128,7 @@ def test_a_token_is_not_sent_in_the_clear_unless_allowed(forewarn: Forewarn) -> 
     ran = forewarn("login", "--url", "http://forewarn.example.org:8255", "--token-file", "token")
 
     assert ran.code == 2
-    assert "would show the token to everybody on the way" in ran.err
+    assert "would send the token without encryption" in ran.err
 
 
 def test_a_token_may_come_through_a_pipe(
@@ -144,7 +144,7 @@ def test_a_token_may_come_through_a_pipe(
 
     monkeypatch.setattr("sys.stdin", io.StringIO(""))
     ran = forewarn("login", "--url", url(harness))
-    assert (ran.code, "standard input holds no token" in ran.err) == (2, True)
+    assert (ran.code, "standard input contains no token" in ran.err) == (2, True)
 
 
 def test_a_file_of_logins_that_cannot_be_read_is_named(forewarn: Forewarn, home: Path) -> None:

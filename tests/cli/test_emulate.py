@@ -96,7 +96,7 @@ def test_a_scenario_that_is_met_ends_with_zero(forewarn: Forewarn, tmp_path: Pat
         (["--host", "203.0.113.1", "--port", "0"], "no interface of this machine has that address"),
         (["--junit", "x.xml"], "--junit reports on a scenario; name one"),
         (["--fault", "50"], "flag --fault is '50'"),
-        (["--vm", "a", "--vm", "a"], "the names of VMs differ"),
+        (["--vm", "a", "--vm", "a"], "VM names must be unique"),
     ],
 )
 def test_an_error_is_a_json_line_too(forewarn: Forewarn, words: list[str], said: str) -> None:
@@ -157,10 +157,10 @@ def test_a_signal_ends_with_a_json_line(tmp_path: Path, words: list[str], code: 
         (["--fault", "500,probabilty=1"], "'probabilty=1' is no key=value; did you mean 'probability'?"),
         (["--fault", "500,probability=2"], "probability is '2', expected a number from 0 to 1"),
         (["--fault", "500,vm=web-9"], "there is no VM 'web-9'; did you mean 'web-0'?"),
-        (["--vm", "a", "--vm", "a"], "the names of VMs differ from each other"),
+        (["--vm", "a", "--vm", "a"], "VM names must be unique"),
         (["--junit", "x"], "--junit reports on a scenario; name one"),
         (["--patience", "soon"], "flag --patience is 'soon', expected a duration"),
-        (["user-reboot", "--vm", "a", "--vm", "b"], "has 1 VMs, and 2 names were given"),
+        (["user-reboot", "--vm", "a", "--vm", "b"], "has 1 VMs, and 2 names are given"),
     ],
 )
 def test_wrong_usage_is_told_in_a_sentence(arguments: list[str], said: str, forewarn: Forewarn) -> None:

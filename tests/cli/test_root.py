@@ -107,7 +107,7 @@ def test_our_own_mistakes_are_a_sentence_too(
 
     assert run([]) == 3
     err = capsys.readouterr().err
-    assert "a mistake of forewarn itself (KeyError: " in err
+    assert "internal error of forewarn (KeyError: " in err
     assert err.count("\n") == 1
     monkeypatch.setenv("FOREWARN_TRACEBACK", "1")
     with pytest.raises(KeyError):

@@ -196,8 +196,8 @@ def test_misuse_is_told_in_words(
 @pytest.mark.parametrize(
     ("args", "kwargs", "said"),
     [
-        ((["web-0", "web-1"],), {}, "not by ['web-0', 'web-1']; write the names one by one: 'web-0', 'web-1'"),
-        ((7,), {}, "a VM is named by a text, not by 7"),
+        ((["web-0", "web-1"],), {}, "not ['web-0', 'web-1']; give the names one by one: 'web-0', 'web-1'"),
+        ((7,), {}, "a VM name must be a text, not 7"),
         ((), {"fleat": "x"}, "there is no argument 'fleat'; did you mean 'fleet'?"),
         ((), {"number": 5}, "there is no argument 'number'; known are fleet, scenario, clock"),
         ((), {"clock": "manul"}, "clock is 'manul', expected 'manual' or 'system'; did you mean 'manual'?"),
@@ -209,12 +209,12 @@ def test_misuse_is_told_in_words(
         ((), {"fleet": 5}, "fleet is 5, expected a fleet file"),
         ((), {"scenario": 5}, "scenario is 5, expected a name or a file"),
         ((), {"notice": "5m"}, "notice is '5m', expected Notice(reboot="),
-        ((), {"faults": ["429"]}, "a fault is '429', expected a Fault; one by its name is given to add_fault"),
+        ((), {"faults": ["429"]}, "a fault is '429', expected a Fault; use add_fault"),
         ((), {"faults": "429"}, "a fault is '429', expected a Fault"),
         ((), {"now": "2026-01-01"}, "now is '2026-01-01', expected a time in UTC"),
         ((), {"now": datetime(2026, 1, 1)}, "expected a time in UTC"),  # noqa: DTZ001 - that is the mistake
         ((), {"host": 5}, "host is 5, expected an address"),
-        (("web-0", "web-0"), {}, "the names of VMs differ from each other"),
+        (("web-0", "web-0"), {}, "VM names must be unique"),
     ],
 )
 def test_a_wrong_mark_is_told_in_words(args: tuple[object, ...], kwargs: dict[str, object], said: str) -> None:

@@ -1,4 +1,4 @@
-"""The real service for developers: on a memory journal and a simulated driver, with a clock that can be moved."""
+"""The emulator: the real service with a memory journal, a simulated driver and a clock that can be advanced."""
 
 from forewarn.emulator.emulator import Emulator
 

@@ -1,4 +1,4 @@
-"""What tests give to the emulator, checked, so that a mistake is told in the words of the test."""
+"""Validates the arguments of the emulator's Python API."""
 
 from collections.abc import Iterable
 from datetime import datetime, timedelta
@@ -14,7 +14,7 @@ _CLOCKS = ("manual", "system")
 
 
 def duration_of(given: Duration, what: str = "a duration") -> timedelta:
-    """Return a duration that is not negative; BadInput shows how to write one."""
+    """Return a duration that is not negative; raise BadInput with examples."""
     try:
         duration = given if isinstance(given, timedelta) else read_duration(str(given))
     except ValueError:
@@ -32,7 +32,7 @@ def check_names(names: Iterable[object]) -> None:
     for name in names:
         if not isinstance(name, str) or not name:
             listed = ", ".join(map(repr, name)) if isinstance(name, list | tuple) and name else "'web-0', 'web-1'"
-            raise BadInput(f"a VM is named by a text, not by {name!r}; write the names one by one: {listed}")
+            raise BadInput(f"a VM name must be a text, not {name!r}; give the names one by one: {listed}")
 
 
 def check_clock(clock: object) -> None:
@@ -54,13 +54,13 @@ def check_whole(what: str, given: object) -> None:
 
 
 def check_kind(what: str, given: object, kinds: tuple[type, ...], expected: str) -> None:
-    """Raise BadInput unless it is of one of these kinds, or None."""
+    """Raise BadInput unless it has one of these types, or is None."""
     if given is not None and not isinstance(given, kinds):
         raise BadInput(f"{what} is {given!r}, expected {expected}")
 
 
 def several(what: str, given: object, kind: type[Item], expected: str) -> tuple[Item, ...]:
-    """Return what is given, item by item; BadInput names one that is of another kind."""
+    """Return the items as a tuple; raise BadInput with the first one of another type."""
     items = tuple(given) if isinstance(given, Iterable) and not isinstance(given, str) else (given,)
     for item in items:
         if not isinstance(item, kind):

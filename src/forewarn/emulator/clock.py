@@ -1,4 +1,4 @@
-"""A clock that goes by itself and can be moved ahead: what has been waited for then comes at once."""
+"""A running clock that can be advanced: timers that become due fire at once."""
 
 import asyncio
 from collections.abc import Callable
@@ -7,11 +7,11 @@ from datetime import UTC, datetime, timedelta
 from forewarn.clocks import ManualClock, Timer, boot_seconds
 
 _LONGEST_WAIT = 5.0
-"""Seconds after which the wall clock is looked at again: it may have been set."""
+"""Seconds after which the wall clock is read again: it may have been set."""
 
 
 class RunningClock(ManualClock):
-    """The wall clock, and as far ahead of it as it was moved."""
+    """The wall clock plus the time by which it was advanced."""
 
     def __init__(self) -> None:
         super().__init__(datetime.now(UTC))

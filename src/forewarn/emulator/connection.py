@@ -1,9 +1,9 @@
-"""One connection to the emulator: requests are recorded, faults befall them, and the real service answers.
+"""One connection to the emulator: records requests, injects faults, and passes requests to the real service.
 
-    caller ══ Visit ── faults before ──▶ Conversation of the service ──▶ faults after ══▶ caller
+    caller ══ EmulatedConnection ── faults before ──▶ HttpConnection of the service ──▶ faults after ══▶ caller
 
-A visit hands the service a whole head, and then the body as it comes; one request at a time, so that each answer is
-known to belong to its request. A request that a fault befalls first is held back until all of it is there.
+The service gets a complete head, and then the body as it arrives; one request at a time, so that each response
+belongs to a known request. A request with a fault before the service is buffered until it is complete.
 """
 
 import asyncio
@@ -35,10 +35,10 @@ _INSTEAD = {
     FaultKind.INTERNAL_ERROR: error_responses.INTERNAL_ERROR,
 }
 _FATAL = {FaultKind.STALL, FaultKind.RESET, *_INSTEAD}
-"""The faults after which the service is not asked at all."""
+"""The faults after which the service does not get the request."""
 _RETRY_AFTER = b"Retry-After: 1\r\n"
 _AHEAD = 256 * 1024
-"""How much of later requests is taken in while an earlier one is being answered."""
+"""Bytes of later requests that are buffered while an earlier one is being answered."""
 
 
 class EmulatedConnection(asyncio.Protocol):
@@ -50,7 +50,7 @@ class EmulatedConnection(asyncio.Protocol):
         self._address = address
         self._received = bytearray()
         self._held = bytearray()
-        """What is kept from the service for now."""
+        """Bytes that the service does not get yet."""
         self._head: RequestHead | None = None
         self._body: RequestBody | None = None
         """The body that is arriving."""
@@ -59,7 +59,7 @@ class EmulatedConnection(asyncio.Protocol):
         self._faults: list[Fault] = []
         self._timer: Timer | None = None
         self._is_lost = False
-        """What arrives can no longer be told apart into requests."""
+        """The input can no longer be split into requests."""
         self._http_connection: HttpConnection | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -79,7 +79,7 @@ class EmulatedConnection(asyncio.Protocol):
             self._transport.pause_reading()
 
     def _proceed(self) -> None:
-        """Take requests in, one after another, as far as they have arrived and the one before is answered."""
+        """Process received requests one after another, each after the response to the previous one."""
         try:
             while self._received and not self._is_lost:
                 if self._body is not None:
@@ -93,7 +93,7 @@ class EmulatedConnection(asyncio.Protocol):
             self._give_up()
 
     def _give_up(self) -> None:
-        """Leave it to the service to say what is wrong with these bytes."""
+        """Pass malformed input to the service, which answers with the error."""
         raw = bytes(self._received)
         self._received.clear()
         if self._request is None:
@@ -137,9 +137,9 @@ class EmulatedConnection(asyncio.Protocol):
         return True
 
     def _take(self, last: bytes, body: bytes) -> None:
-        """All of the request is there: record it, and let befall it what is to befall it."""
+        """Record a complete request, and apply the faults before the service."""
         if self._request is None:
-            return  # the service had heard enough before the body was whole
+            return  # the service answered before the body was complete
         self._request.body = body
         self._vm_ports.requests.arrived(self._request)
         self._pass_on(last)
@@ -166,7 +166,7 @@ class EmulatedConnection(asyncio.Protocol):
             self._http_connection.data_received(raw)
 
     def _end_hold(self) -> None:
-        """Do what the first fault says that is more than a delay; else let the service answer."""
+        """Apply the first fault that replaces the response; without one, pass the request to the service."""
         self._timer = None
         raw = bytes(self._held)
         self._held.clear()
@@ -182,7 +182,7 @@ class EmulatedConnection(asyncio.Protocol):
         self._proceed()
 
     def _refuse(self, kind: FaultKind) -> None:
-        assert self._head is not None  # noqa: S101 - it was read before anything befell it
+        assert self._head is not None  # noqa: S101 - it was read before the faults
         head = self._head
         staying = OPEN if head.is_modern else KEEP_ALIVE
         extra = _RETRY_AFTER if kind is FaultKind.TOO_MANY_REQUESTS else b""
@@ -194,13 +194,13 @@ class EmulatedConnection(asyncio.Protocol):
 
     def _reset(self) -> None:
         if opened := self._transport.get_extra_info("socket"):
-            # A connection that does not linger is reset when it is closed; Windows packs the option differently.
+            # With SO_LINGER 0 close resets the connection; Windows packs the option differently.
             at_once = struct.pack("hh" if os.name == "nt" else "ii", 1, 0)
             opened.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, at_once)
         self._transport.abort()
 
     def answer(self, answer: bytes) -> None:
-        """Send what the service answered, changed as the faults have it; then the next request may be answered."""
+        """Apply faults to a response and send it; then continue with the next request."""
         if answer == CONTINUE:
             self._transport.write(answer)
             return
@@ -214,7 +214,7 @@ class EmulatedConnection(asyncio.Protocol):
         request, self._request = self._request, None
         if request is not None:
             if self._body is not None:
-                self._vm_ports.requests.arrived(request)  # it is answered before all of it is there
+                self._vm_ports.requests.arrived(request)  # it is answered before it is complete
             self._vm_ports.requests.answered(request, reply.status)
         self._faults = []
         self._transport.resume_reading()
@@ -254,7 +254,7 @@ class EmulatedConnection(asyncio.Protocol):
 
 
 class _ServiceTransport(asyncio.Transport):
-    """What the service writes to and takes for the connection."""
+    """The transport that the service writes to."""
 
     def __init__(self, connection: EmulatedConnection, transport: asyncio.Transport) -> None:
         super().__init__()
@@ -283,7 +283,7 @@ class _ServiceTransport(asyncio.Transport):
         return self._transport.get_write_buffer_size()
 
     def pause_reading(self) -> None:
-        """Do nothing: the service is handed one request at a time."""
+        """Do nothing: the service gets one request at a time."""
 
     def resume_reading(self) -> None:
         """Do nothing, as above."""

@@ -1,4 +1,4 @@
-"""The emulator for tests and scripts: it runs in a thread of its own, and every call waits until all is done."""
+"""The emulator's Python API: runs the emulation in its own thread; every call waits until the emulation is idle."""
 
 import threading
 from collections.abc import Callable, Coroutine, Iterable
@@ -44,16 +44,16 @@ _Result = TypeVar("_Result")
 
 _LONGEST_STOP = 10.0
 _GRACE = 5.0
-"""Seconds beyond the emulation's own patience, which names what is busy; then its event loop does not answer."""
+"""Seconds beyond ``patience``, which reports what is busy; after that the event loop itself hangs."""
 
 
 class Emulator:
     """The real service on an emulated fleet.
 
-    With the clock ``manual`` time stands still until ``advance`` moves it, from ``now`` or else the real time on;
-    with ``system`` it goes by itself. A fleet is given as one or as a fleet file; a scenario begins at the start.
-    ``notice`` is the least of each type of event, where it is not to be Azure's. No call takes longer than
-    ``patience`` seconds of the real clock: after that it raises Unavailable, which says what it waited for.
+    With the clock ``manual`` time stands still until ``advance``, beginning at ``now`` or else the real time; with
+    ``system`` it runs. ``fleet`` is a fleet or a fleet file; a scenario begins at the start. ``notice`` replaces
+    Azure's least notice of each event type. A call that takes longer than ``patience`` seconds of the real clock
+    raises Unavailable, which names what it waited for.
     """
 
     def __init__(
@@ -72,7 +72,7 @@ class Emulator:
         patience: float = 30.0,
     ) -> None:
         if sum(each is not None for each in (vms or None, fleet, scenario)) > 1:
-            raise BadInput("an emulator is given the names of VMs, a fleet or a scenario, and only one of them")
+            raise BadInput("several of VM names, fleet and scenario are given; give one of them")
         check_names(vms)
         check_clock(clock)
         check_number("hurry", hurry, "60")
@@ -86,7 +86,7 @@ class Emulator:
         check_kind(
             "notice", notice, (NoticeSettings,), "Notice(reboot=timedelta(minutes=5)), from forewarn.config.settings"
         )
-        faults = several("a fault", faults, Fault, "a Fault; one by its name is given to add_fault(…)")
+        faults = several("a fault", faults, Fault, "a Fault; use add_fault(…) to add one by name")
         self._scenario = load(scenario) if isinstance(scenario, str) else scenario
         setup = self._scenario.setup if self._scenario else EmulationSetup(fleet=_fleet(fleet, vms))
         setup = msgspec.structs.replace(setup, faults=(*setup.faults, *faults), notice=notice or setup.notice)
@@ -110,7 +110,7 @@ class Emulator:
         self._change = threading.Condition()
 
     def start(self) -> Self:
-        """Begin to answer."""
+        """Start the emulator."""
         self._thread = thread = LoopThread()
 
         async def start() -> Emulation:
@@ -131,7 +131,7 @@ class Emulator:
         return self
 
     def stop(self) -> None:
-        """Let go of everything; harmless when it has not started, or has stopped."""
+        """Stop and release all resources; do nothing if it is not running."""
         thread, self._thread = self._thread, None
         emulation, self._emulation = self._emulation, None
         if thread and emulation:
@@ -203,7 +203,7 @@ class Emulator:
         duration: int | None = None,
         description: str | None = None,
     ) -> list[EventHandle]:
-        """Do something to a VM or a host, by its verb; return the events that it announced."""
+        """Run an operation on a VM or a host, by its verb; return the announced events."""
         asked = None if notice is None else duration_of(notice, "notice")
         check_whole("seconds", duration)
         lives = self._run(
@@ -215,15 +215,15 @@ class Emulator:
         return [EventHandle(self, life.id) for life in lives]
 
     def approve(self, event: str, by: str = "") -> None:
-        """Approve an event in the name of a VM; of the operator when none is named."""
+        """Approve an event as a VM, by default as the operator."""
         self._run(lambda emulation: emulation.approve(event, by), f"approve {event}")
 
     def cancel(self, event: str) -> None:
-        """Take back an event that has not started."""
+        """Cancel an event that has not started."""
         self._run(lambda emulation: emulation.cancel(event), f"cancel {event}")
 
     def document(self, vm: str = "", api_version: str = "") -> dict[str, object]:
-        """Return what a VM would be shown now; the first one when none is named."""
+        """Return the present document of a VM, by default the first one."""
         emulation = self._running
         if vm:
             self.vm(vm)
@@ -233,7 +233,7 @@ class Emulator:
         return msgspec.json.decode(shown, type=dict[str, object])
 
     def life_of(self, event: str) -> EventLife:
-        """Return what became of an event."""
+        """Return the life of an event."""
         emulation = self._running
         lives = emulation.event_log.lives
         if event.lower() not in lives:
@@ -250,7 +250,7 @@ class Emulator:
         times: int | None = None,
         seconds: float | None = None,
     ) -> None:
-        """Let something go wrong from now on: ``add_fault("500", probability=0.2, vm="web-0")``."""
+        """Inject a fault from now on: ``add_fault("500", probability=0.2, vm="web-0")``."""
         emulation = self._running
         if vm:
             self.vm(vm)
@@ -258,30 +258,30 @@ class Emulator:
         self._ask(lambda: emulation.faults.add(fault))
 
     def fail_next(self, status: int = 500, times: int = 1, vm: str = "") -> None:
-        """Answer the next request with this status instead of asking the service."""
+        """Answer the next requests with this status, without the service."""
         self.add_fault(str(status), times=times, vm=vm)
 
     def clear_faults(self) -> None:
-        """Let nothing go wrong any more."""
+        """Remove all faults."""
         emulation = self._running
         self._ask(emulation.faults.clear)
 
     @property
     def verdicts(self) -> list[Verdict]:
-        """How what the scenario expects stands now."""
+        """The present verdict of each expectation of the scenario."""
         player = self._player
         return self._ask(lambda: player.verdicts) if player else []
 
     @property
     def is_over(self) -> bool:
-        """Tell whether the scenario is over: all done, all gone, all judged."""
+        """Tell whether the scenario is over: all steps done, all events over, all expectations decided."""
         player = self._player
         return self._ask(lambda: player.is_over) if player else False
 
     def wait_for(self, condition: Callable[[], bool], seconds: Duration = 5.0) -> bool:
-        """Wait until the condition holds, at most so many seconds of the real clock; return whether it does.
+        """Wait until the condition holds, at most ``seconds`` of the real clock; return whether it does.
 
-        It is looked at again after every request and everything that happens.
+        It is checked again after every request and every commit.
         """
         end = monotonic() + duration_of(seconds, "seconds").total_seconds()
         while True:
@@ -309,13 +309,13 @@ class Emulator:
         return self._thread.run(run(), what, self._patience + _GRACE)
 
     def _ask(self, question: Callable[[], _Result]) -> _Result:
-        """Ask something in the emulator's thread, at a moment when nothing is under way."""
+        """Call ``question`` in the emulator's thread while nothing is under way."""
 
         async def ask(emulation: Emulation) -> _Result:
             await emulation.settled()
             return question()
 
-        return self._run(ask, "look at what happened")
+        return self._run(ask, "read the state")
 
     def _tell(self) -> None:
         with self._change:

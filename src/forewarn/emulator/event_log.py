@@ -1,4 +1,4 @@
-"""What became of every event, from its announcement to its end, as the journal told it."""
+"""Collects the life of every event, from announcement to end, from the facts in the journal."""
 
 from collections.abc import Callable
 from datetime import datetime
@@ -30,9 +30,9 @@ class EventLife(msgspec.Struct):
     event: Event
     """The event as it is, or as it ended."""
     fetched: dict[str, datetime] = {}
-    """The VMs that were shown it, and when first."""
+    """By VM: when it first fetched the event."""
     approved: dict[str, datetime] = {}
-    """Who approved it and when; an approval that does not count is here too."""
+    """By approver: when it approved; also approvals that do not count."""
     started_at: datetime | None = None
     ended_at: datetime | None = None
 
@@ -50,7 +50,7 @@ class EventLife(msgspec.Struct):
 
 
 class EventLog:
-    """Follows the journal and keeps every event, also those that are over."""
+    """Follows the journal and stores every event, also those that are over."""
 
     def __init__(self) -> None:
         self.lives: dict[str, EventLife] = {}

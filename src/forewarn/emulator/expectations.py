@@ -1,4 +1,4 @@
-"""Whether what a scenario expects has come about."""
+"""Decides whether the expectations of a scenario are met."""
 
 from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
@@ -21,7 +21,7 @@ _ENDS = {
 
 
 class ExpectationState(StrEnum):
-    """How an expectation stands."""
+    """State of an expectation."""
 
     OPEN = "open"
     MET = "met"
@@ -29,7 +29,7 @@ class ExpectationState(StrEnum):
 
 
 class Verdict(msgspec.Struct, frozen=True):
-    """What is said of one expectation."""
+    """State of one expectation, with its text."""
 
     claim: str
     outcome: ExpectationState
@@ -37,7 +37,7 @@ class Verdict(msgspec.Struct, frozen=True):
 
 
 def claim_of(expectation: Expectation) -> str:
-    """Say in words what is expected."""
+    """Return an expectation as text."""
     words = [f"{expectation.event} {expectation.that}".strip()]
     if expectation.never:
         words[0] = f"{expectation.event} never {expectation.that}".strip()
@@ -51,7 +51,7 @@ def claim_of(expectation: Expectation) -> str:
 
 
 def judge(expectation: Expectation, lives: Sequence[EventLife] | None, now: datetime, hurry: float) -> Verdict:
-    """Judge an expectation of the events that a step announced, once it was played; all of them must meet it."""
+    """Judge an expectation of the events that a step announced; all of them must meet it."""
     if lives is None:
         return Verdict(claim_of(expectation), ExpectationState.OPEN, "not yet")
     if not lives:
@@ -64,9 +64,9 @@ def judge(expectation: Expectation, lives: Sequence[EventLife] | None, now: date
 def judge_requests(
     expectation: Expectation, requests: Iterable[SentRequest], began_at: datetime, now: datetime, hurry: float
 ) -> Verdict:
-    """Judge whether somebody asked."""
+    """Judge an expectation of requests."""
     by = expectation.by
-    # Who asked before the beginning has asked when it began.
+    # A request before the start counts as one at the start.
     happened = next((max(sent.at, began_at) for sent in requests if by in ("", sent.vm)), None)
     return _weigh(expectation, happened, began_at, now, hurry, is_final=False)
 
@@ -101,7 +101,7 @@ def _weigh(
     claim = claim_of(expectation)
     did = f"it was {expectation.that}" if expectation.that is not Claim.ASKED else "the first request came"
     if happened is not None:
-        # Told as the scenario counts, so that it can be compared with what the scenario says.
+        # In the scenario's time, so that it can be compared with the scenario.
         took = (happened - since) * hurry
         said = f"{did} after {show_duration(timedelta(seconds=round(took.total_seconds())))}"
         is_late = expectation.within is not None and took > expectation.within

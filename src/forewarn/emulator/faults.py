@@ -1,9 +1,9 @@
-"""What can go wrong on the way to a VM: a layer around the real service, not a part of it.
+"""Fault injection around the real service: the kinds of faults, and which requests they affect.
 
-    request ──▶ delay, stall, reset, 404 … 500 ──▶ the service ──▶ half body, other dates, other numbers ──▶ answer
-                `---- before it is asked ----'                      `------- after it has answered -------'
+    request ──▶ delay, stall, reset, 404 … 500 ──▶ the service ──▶ half body, other dates, other numbers ──▶ response
+                `---- before the service ----'                      `--------- after the service --------'
 
-Which requests a fault befalls is drawn from a seed: the same requests in the same order meet the same faults.
+The affected requests are drawn from a seed: the same requests in the same order get the same faults.
 """
 
 import random
@@ -18,7 +18,7 @@ from forewarn.core.errors import BadInput, nearest
 
 
 class FaultKind(StrEnum):
-    """What goes wrong."""
+    """The kinds of faults."""
 
     DELAY = "delay"
     STALL = "stall"
@@ -56,29 +56,29 @@ FAULTS = {
     FaultKind.SKIPPED_INCARNATION: "The incarnation rises by more than one.",
     FaultKind.INCARNATION_RESET: "The incarnation begins anew when a group that was off is switched on again.",
 }
-"""Every fault, in a sentence: what help and the reference say of it."""
+"""One sentence for each fault, for help and reference."""
 
 BEFORE = frozenset(list(FaultKind)[: list(FaultKind).index(FaultKind.HALF_BODY)])
-"""The faults that befall a request before the service is asked; the others change its answer."""
+"""The faults before the service; the others change its response."""
 
 _USUAL_SECONDS = {FaultKind.DELAY: 5.0, FaultKind.SLOW_FIRST_CALL: 120.0, FaultKind.SKEWED_DATE: 300.0}
 _PER_CHANGE = (FaultKind.REPEATED_INCARNATION, FaultKind.SKIPPED_INCARNATION)
 
 
 class Fault(msgspec.Struct, frozen=True):
-    """One thing that goes wrong, how often, when, and to whom."""
+    """One fault: its kind, probability, time window and requests."""
 
     kind: FaultKind
     probability: float = 1.0
     since: timedelta = timedelta()
-    """From when on, counted from the first request, or from the beginning of the scenario."""
+    """Start, counted from the first request, or from the start of the scenario."""
     until: timedelta | None = None
     vm: str = ""
-    """Whose requests; everybody's when empty."""
+    """The VM with faulty requests; all if empty."""
     method: str = ""
-    """Which requests; all when empty."""
+    """The method of faulty requests; all if empty."""
     times: int | None = None
-    """How often at most."""
+    """Largest number of faulty requests."""
     seconds: float | None = None
 
     @property
@@ -87,7 +87,7 @@ class Fault(msgspec.Struct, frozen=True):
 
     @property
     def takes_place_per_change(self) -> bool:
-        """Its probability is that of a change of the document, not of a request."""
+        """Whether its probability applies to changes of the document, not to requests."""
         return self.kind in _PER_CHANGE
 
     @property
@@ -96,30 +96,30 @@ class Fault(msgspec.Struct, frozen=True):
 
 
 class FaultContext(msgspec.Struct, frozen=True):
-    """What a fault may depend on."""
+    """The properties of a request that faults depend on."""
 
     vm: str
     method: str
     switches_on: bool
-    """It is the call that switches its group on."""
+    """Whether the request enrols its group."""
 
 
 class Faults:
-    """The faults there are, and which of them befall a request."""
+    """The active faults; draws those of each request."""
 
     def __init__(self, clock: Clock, hurry: float = 1.0, seed: int = 0, faults: Iterable[Fault] = ()) -> None:
         self.hurry = hurry
         self.seed = seed
         self._clock = clock
         self._began_at: datetime | None = None
-        """When the windows began to count; None before the first request."""
+        """Start of the time windows; None before the first request."""
         self._drawn: list[_ArmedFault] = []
         self._numbers = 0
         for fault in faults:
             self.add(fault)
 
     def begin(self, at: datetime) -> None:
-        """Count the windows from this time."""
+        """Set the start of the time windows."""
         self._began_at = at
 
     def add(self, fault: Fault) -> None:
@@ -127,11 +127,11 @@ class Faults:
         self._numbers += 1
 
     def clear(self) -> None:
-        """Let nothing go wrong any more."""
+        """Remove all faults."""
         self._drawn.clear()
 
     def befalling(self, context: FaultContext) -> list[Fault]:
-        """Return the faults that befall this request, in the order in which they were added."""
+        """Draw the faults of this request, in the order in which they were added."""
         now = self._clock.now()
         self._began_at = self._began_at or now
         elapsed = (now - self._began_at) * self.hurry
@@ -139,7 +139,7 @@ class Faults:
 
 
 class _ArmedFault:
-    """A fault and its own chain of chances."""
+    """A fault with its own random generator."""
 
     def __init__(self, fault: Fault, chances: random.Random) -> None:
         self.fault = fault
@@ -163,8 +163,8 @@ class _ArmedFault:
 
 
 def fault_kind(text: str) -> FaultKind:
-    """Return the kind of this name; raise BadInput that suggests the nearest."""
+    """Return the kind of this name; raise BadInput with a suggestion."""
     known = [kind.value for kind in FaultKind]
     if text not in known:
-        raise BadInput(f"there is no fault {text!r}{nearest(text, known) or '; known are ' + ', '.join(known)}")
+        raise BadInput(f"there is no fault {text!r}{nearest(text, known) or '; known faults: ' + ', '.join(known)}")
     return FaultKind(text)

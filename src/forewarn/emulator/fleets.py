@@ -1,4 +1,4 @@
-"""The fleets that are emulated: made of a few names, or of a fleet file, and ready to be asked about."""
+"""Builds the emulated fleet from VM names or a fleet file."""
 
 from collections.abc import Iterable
 from ipaddress import IPv4Address
@@ -17,13 +17,13 @@ _TERMINATE_NOTICE = 5 * 60
 
 
 def fleet_of(names: Iterable[str]) -> DesiredFleet:
-    """Return VMs of these names that see each other's events, each on a host of its own.
+    """Return VMs of these names in one group, each on its own host.
 
-    They are a scale set, the one kind of group in which every type of event occurs.
+    The group is a scale set, the only kind in which every event type occurs.
     """
     names = tuple(names)
     if len(set(names)) < len(names):
-        raise BadInput(f"the names of VMs differ from each other, and these do not: {', '.join(names)}")
+        raise BadInput(f"VM names must be unique: {', '.join(names)}; remove the repeated name")
     vms = {
         name: Vm(
             name,
@@ -40,7 +40,7 @@ def fleet_of(names: Iterable[str]) -> DesiredFleet:
 
 
 def with_addresses(fleet: DesiredFleet) -> DesiredFleet:
-    """Give every VM an address: it is by its address that the service knows who is asking."""
+    """Give every VM an address, by which the service identifies callers."""
     taken = {vm.address for vm in fleet.vms.values()}
     free = (str(_FIRST_ADDRESS + number) for number in range(len(fleet.vms) + len(taken)))
     vacant = (address for address in free if address not in taken)

@@ -1,4 +1,4 @@
-"""What a test holds in its hand: a VM, a host, an event of the emulated fleet."""
+"""Handles of the emulator's Python API: a VM, a host, an event of the emulated fleet."""
 
 from datetime import datetime
 from typing import TYPE_CHECKING
@@ -29,7 +29,7 @@ class EventHandle:
 
     @property
     def life(self) -> EventLife:
-        """All that is known of it at this moment."""
+        """Its life so far."""
         return self._emulator.life_of(self.id)
 
     @property
@@ -55,12 +55,12 @@ class EventHandle:
 
     @property
     def approved_by(self) -> tuple[str, ...]:
-        """Who approved it, in the order they did."""
+        """Its approvers, in order."""
         return tuple(self.life.approved)
 
     @property
     def fetched_by(self) -> tuple[str, ...]:
-        """The VMs that were shown it, in the order they were."""
+        """The VMs that fetched it, in order."""
         return tuple(self.life.fetched)
 
     @property
@@ -68,11 +68,11 @@ class EventHandle:
         return self.life.is_over
 
     def approve(self, by: str = "") -> None:
-        """Approve it in the name of a VM; of the operator when none is named."""
+        """Approve it as a VM, by default as the operator."""
         self._emulator.approve(self.id, by)
 
     def cancel(self) -> None:
-        """Take it back, while it has not started."""
+        """Cancel it; possible until it has started."""
         self._emulator.cancel(self.id)
 
 
@@ -85,15 +85,15 @@ class VmHandle:
 
     @property
     def url(self) -> str:
-        """Where this VM asks: whoever calls here is taken for it."""
+        """URL of this VM's endpoint: callers of it are treated as this VM."""
         return self._emulator.url_of(self.name)
 
     def events_url(self, api_version: str = NEWEST.name) -> str:
-        """Return the whole address of its document."""
+        """Return the URL of its document."""
         return f"{self.url}/metadata/scheduledevents?api-version={api_version}"
 
     def document(self, api_version: str = "") -> dict[str, object]:
-        """Return what it would be shown now, without its having asked."""
+        """Return its present document, without a request."""
         return self._emulator.document(self.name, api_version)
 
     def reboot(self, *, notice: Duration | None = None, description: str | None = None) -> EventHandle:
@@ -111,11 +111,11 @@ class VmHandle:
         return self._announce(Verb.FREEZE, notice, description, seconds)
 
     def migrate(self, *, notice: Duration | None = None, description: str | None = None) -> EventHandle:
-        """Move it live to another host, which is felt as a freeze of five seconds."""
+        """Migrate it live to another host, announced as a freeze of five seconds."""
         return self._announce(Verb.MIGRATE, notice, description)
 
     def evict(self, *, notice: Duration | None = None) -> EventHandle:
-        """Evict it; it becomes a spot VM if it is none, and is deallocated afterwards."""
+        """Evict it; it becomes a spot VM if it is not one, and is deallocated afterwards."""
         return self._announce(Verb.EVICT, notice)
 
     def delete(self) -> EventHandle:
@@ -141,7 +141,7 @@ class VmHandle:
 
 
 class HostHandle:
-    """One host of the emulated fleet; each of its groups and update domains gets an event of its own."""
+    """One host of the emulated fleet; an operation creates one event for each group and update domain on it."""
 
     def __init__(self, emulator: "Emulator", name: str) -> None:
         self._emulator = emulator
@@ -158,23 +158,23 @@ class HostHandle:
         return self._announce(Verb.REBOOT, notice, description)
 
     def redeploy(self, *, notice: Duration | None = None, description: str | None = None) -> list[EventHandle]:
-        """Have its VMs redeployed elsewhere."""
+        """Redeploy its VMs to other hosts."""
         return self._announce(Verb.REDEPLOY, notice, description)
 
     def migrate(self, *, notice: Duration | None = None, description: str | None = None) -> list[EventHandle]:
-        """Have its VMs moved live."""
+        """Migrate its VMs live."""
         return self._announce(Verb.MIGRATE, notice, description)
 
     def drain(self, *, notice: Duration | None = None, description: str | None = None) -> list[EventHandle]:
-        """Cordon it, and have its running VMs moved live, each to a host that is planned first."""
+        """Cordon it, and migrate its running VMs live to hosts that are planned first."""
         return self._announce(Verb.DRAIN, notice, description)
 
     def degrade(self, *, notice: Duration | None = None) -> list[EventHandle]:
-        """Predict that its hardware will fail: its VMs are to be redeployed, typically days from now."""
+        """Predict a hardware failure: its VMs will be redeployed, typically days from now."""
         return self._announce(Verb.DEGRADE, notice)
 
     def fail(self) -> list[EventHandle]:
-        """Let its hardware fail, without notice."""
+        """Simulate a hardware failure without notice."""
         return self._announce(Verb.FAIL)
 
     def _announce(
@@ -188,5 +188,5 @@ class HostHandle:
 
 
 def copied(life: EventLife) -> EventLife:
-    """Return the life as it is now; the original goes on in another thread."""
+    """Return a copy; the original changes in another thread."""
     return msgspec.structs.replace(life, fetched=dict(life.fetched), approved=dict(life.approved))

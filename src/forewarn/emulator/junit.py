@@ -1,4 +1,4 @@
-"""What a scenario expected and what came of it, as JUnit XML."""
+"""Writes the verdicts of a scenario as JUnit XML."""
 
 from pathlib import Path
 from xml.etree import ElementTree as ET
@@ -9,7 +9,7 @@ from forewarn.emulator.scenario import Scenario
 
 
 def report(scenario: Scenario, verdicts: list[Verdict], seconds: float) -> bytes:
-    """Return a report with one test case for each verdict; one that is open when it is written has failed."""
+    """Return a report with one test case for each verdict; an open verdict counts as failed."""
     missed = [verdict for verdict in verdicts if verdict.outcome is not ExpectationState.MET]
     counts = {"tests": str(len(verdicts)), "failures": str(len(missed)), "errors": "0", "time": f"{seconds:.3f}"}
     suites = ET.Element("testsuites", counts)

@@ -1,4 +1,4 @@
-"""Plays a scenario: does each step at its time, and keeps what became of it."""
+"""Plays a scenario: runs each step at its time, and collects the resulting events and verdicts."""
 
 from forewarn.core.errors import ForewarnError
 from forewarn.core.model import EventStatus
@@ -11,7 +11,7 @@ from forewarn.emulator.verbs import Verb
 
 
 class ScenarioPlayer:
-    """One performance of a scenario."""
+    """One run of a scenario."""
 
     def __init__(self, emulation: Emulation, scenario: Scenario) -> None:
         self.scenario = scenario
@@ -24,7 +24,7 @@ class ScenarioPlayer:
         self.has_begun = False
 
     def begin(self) -> None:
-        """Let time count: from the first request, or from now where nobody has asked."""
+        """Start the timeline: at the first request, or now if there was none."""
         clock, hurry = self._emulation.clock, self._emulation.hurry
         requests = self._emulation.requests.sent
         self.has_begun = True
@@ -35,7 +35,7 @@ class ScenarioPlayer:
 
     @property
     def verdicts(self) -> list[Verdict]:
-        """How each expectation stands, and each step that went otherwise than it says."""
+        """The verdict of each expectation, and of each step with another result than stated."""
         now, hurry = self._emulation.clock.now(), self._emulation.hurry
         judged = [
             judge_requests(each, self._emulation.requests.sent, self.began_at, now, hurry)
@@ -47,7 +47,7 @@ class ScenarioPlayer:
 
     @property
     def is_over(self) -> bool:
-        """Tell whether every step is done, every event is over and every expectation judged."""
+        """Tell whether every step is done, every event is over and every expectation decided."""
         elapsed = (self._emulation.clock.now() - self.began_at) * self._emulation.hurry
         return (
             self.has_begun
@@ -85,7 +85,7 @@ class ScenarioPlayer:
                         await emulation.approve(life.id, step.by)
             case ScenarioAction.CANCEL:
                 for life in self._lives.get(step.event, ()):
-                    if life.status is EventStatus.SCHEDULED:  # a VM may have let it start meanwhile
+                    if life.status is EventStatus.SCHEDULED:  # a VM may have approved it meanwhile
                         await emulation.cancel(life.id)
             case Verb() as verb:
                 return await emulation.do(

@@ -1,4 +1,4 @@
-"""Records an endpoint: asks it again and again, and keeps every document that differs from the one before."""
+"""Records an endpoint: polls it and writes every changed document to a recording."""
 
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -13,23 +13,23 @@ from forewarn.emulator.recording import RecordedDocument, RecordingHeader
 
 
 class RecordedEndpoint:
-    """A server that speaks Scheduled Events."""
+    """The endpoint that is recorded."""
 
     def __init__(self, url: str, api_version: str) -> None:
         self._url = url
         self.api_version = api_version
 
     def document(self) -> str:
-        """Return the document; raise Unavailable when there is none to be had."""
+        """Return the document; raise Unavailable if there is none."""
         with Client(self._url, api_version=self.api_version) as client:
             try:
                 return client.ask().decode(errors="replace")
             except Refused as error:
-                # What an endpoint refuses now it may grant later, and a recording goes on.
+                # The endpoint may accept later requests, and the recording continues.
                 raise Unavailable(str(error)) from None
 
     def own_name(self) -> str:
-        """Return the name of the VM that asks; empty where nobody knows it."""
+        """Return the name of this VM; empty if it is unknown."""
         with Client(self._url, api_version=self.api_version) as client:
             try:
                 return client.own_name()
@@ -38,11 +38,11 @@ class RecordedEndpoint:
 
 
 def open_recording(path: Path, endpoint: RecordedEndpoint) -> TextIO:
-    """Begin a recording in a new file; what is there already is not written over."""
+    """Create a recording; raise BadInput if the file exists."""
     try:
         file = path.open("x", encoding="utf-8")
     except FileExistsError:
-        raise BadInput(f"{path} exists already; name another file") from None
+        raise BadInput(f"{path} exists already; give another file name") from None
     except OSError as error:
         raise BadInput(f"{path} cannot be written: {error.strerror}") from None
     _write(file, RecordingHeader(vm=endpoint.own_name(), api_version=endpoint.api_version))
@@ -50,7 +50,7 @@ def open_recording(path: Path, endpoint: RecordedEndpoint) -> TextIO:
 
 
 def record_documents(endpoint: RecordedEndpoint, file: TextIO) -> Iterator[RecordedDocument | None]:
-    """Ask once for each turn; yield the document where it is another one, and None where it is not."""
+    """Poll once per iteration; yield the document if it has changed, else None."""
     last = ""
     while True:
         body = endpoint.document()

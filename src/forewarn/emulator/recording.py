@@ -1,4 +1,4 @@
-r"""Recordings: every document an endpoint showed, with its time, one JSON object on each line.
+r"""Reads recordings: the documents of an endpoint with their times, one JSON object per line.
 
 {"forewarn_recording":1,"vm":"web-0","api_version":"2020-07-01"}
 {"at":"2026-03-01T12:00:00Z","body":"{\"DocumentIncarnation\":1,\"Events\":[]}"}
@@ -21,7 +21,7 @@ _Line = TypeVar("_Line")
 
 
 class RecordingHeader(msgspec.Struct, frozen=True):
-    """What was recorded, and how."""
+    """First line of a recording."""
 
     forewarn_recording: int = FORMAT
     vm: str = ""
@@ -30,7 +30,7 @@ class RecordingHeader(msgspec.Struct, frozen=True):
 
 
 class RecordedDocument(msgspec.Struct, frozen=True):
-    """A document as it came, word for word."""
+    """A document byte for byte, with its time."""
 
     at: Annotated[datetime, msgspec.Meta(tz=True)]
     body: str
@@ -48,7 +48,7 @@ class Recording(msgspec.Struct, frozen=True):
 
     @property
     def vms(self) -> tuple[str, ...]:
-        """The VMs it speaks of, the one it was recorded on first."""
+        """The VMs in its documents; first the one on which it was recorded."""
         named = (self.plain_name(name) for take in self.takes for e in take.document.events for name in e.resources)
         return tuple(dict.fromkeys(filter(None, (self.beginning.vm, *sorted(set(named))))))
 
@@ -59,7 +59,7 @@ class Recording(msgspec.Struct, frozen=True):
 
 
 def is_recording(path: Path) -> bool:
-    """Tell a recording from other files by how it begins."""
+    """Tell whether a file is a recording, by its first line."""
     try:
         with path.open("rb") as file:
             return b"forewarn_recording" in file.readline(1000)
@@ -68,17 +68,17 @@ def is_recording(path: Path) -> bool:
 
 
 def read(path: Path) -> Recording:
-    """Read a recording; raise BadInput that names the line which is wrong. A last line cut off is left out."""
+    """Read a recording; raise BadInput with the wrong line. An incomplete last line is ignored."""
     try:
         lines = path.read_bytes().split(b"\n")
     except OSError as error:
         raise BadInput(f"{path} cannot be read: {error.strerror}") from None
     beginning = _read_line(path, 1, lines[0], RecordingHeader)
     if beginning.forewarn_recording > FORMAT:
-        raise BadInput(f"{path}:1: it was recorded by a newer Forewarn; install that one")
+        raise BadInput(f"{path}:1: the recording was made by a newer version of Forewarn; install that version")
     takes = tuple(_takes(path, lines))
     if not takes:
-        raise BadInput(f"{path}: it holds no document; record for longer")
+        raise BadInput(f"{path}: the recording contains no document; record for longer")
     return Recording(beginning, takes)
 
 

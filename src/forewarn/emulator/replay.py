@@ -1,9 +1,9 @@
-"""Plays a recording again: the real metadata plane, shown what was recorded instead of what rules decide.
+"""Replays a recording: the real metadata service shows the recorded documents.
 
-Time counts from the first request. Documents come as far apart as they were recorded, or hurried. In the api-version
-in which they were recorded they come word for word, but for NotBefore, which is moved to now in its own spelling; in
-others they are rendered from what they say. What a client approves is answered as the endpoint would have answered,
-but changes nothing: the recording is over when its last document came.
+Time counts from the first request. Documents follow each other at the recorded intervals, divided by ``hurry``. In
+the recorded api-version they are returned byte for byte, except NotBefore, which is moved to the present in its
+recorded format; in other versions they are rendered from their content. Approvals are answered like those of the
+endpoint, but change nothing: the replay ends with its last document.
 """
 
 import asyncio
@@ -59,7 +59,7 @@ _ISO = re.compile(r"\d{4}-\d\d-\d\d([T ])\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:?\d\d
 
 
 class _RecordedDocumentCache(DocumentCache):
-    """Shows a document word for word in the api-version in which it was recorded."""
+    """Returns a document byte for byte in the api-version in which it was recorded."""
 
     def __init__(self, seconds: Callable[[], float], api_version: str) -> None:
         super().__init__(seconds)
@@ -69,7 +69,9 @@ class _RecordedDocumentCache(DocumentCache):
 
     def prepare(self, documents: GroupDocuments) -> list[bytes | None]:
         super().prepare(documents)
-        documents.rendered = [None] * len(API_VERSIONS)  # those that all empty groups share are not word for word
+        documents.rendered = [None] * len(
+            API_VERSIONS
+        )  # those that all empty groups share are not the recorded bytes
         return documents.rendered
 
     def _body(self, documents: GroupDocuments, version: int) -> bytes:
@@ -77,7 +79,7 @@ class _RecordedDocumentCache(DocumentCache):
 
 
 class Replay:
-    """One performance of a recording."""
+    """One replay of a recording."""
 
     def __init__(self, recording: Recording, clock: Clock, *, hurry: float = 1.0) -> None:
         self._recording = recording
@@ -110,7 +112,7 @@ class Replay:
         return self._recording.vms
 
     async def start(self, host: str = "127.0.0.1", port: int = 0) -> None:
-        """Begin to answer; the first document stays until ``begin``."""
+        """Start listening; the first document stays until ``begin``."""
         vms = tuple(Vm(name, GROUP, address=f"192.0.2.{number}") for number, name in enumerate(self.vms, start=1))
         terms = GroupTerms(GROUP, GroupKind.AVAILABILITY_SET)
         self._commit([FleetChanged(groups=(terms,), vms=vms), Enrolled(GROUP, self._clock.now(), vms[0].name)])
@@ -120,7 +122,7 @@ class Replay:
             await self.vm_ports.open(vm.name, vm.address, host, port + number if port else 0)
 
     def begin(self) -> None:
-        """Let time count from now, unless it does already: one document follows the other."""
+        """Start the timeline now, unless it has started."""
         if self._has_begun:
             return
         self._has_begun = True
@@ -139,13 +141,13 @@ class Replay:
         self._shown = {event.id for event in document.events}
         self._document_cache.body = _NOT_BEFORE.sub(self._respelled, take.body).encode()
         facts = list(self._changes({event.id: event for event in document.events}))
-        # The recorded number counts, not the one that our own count would give.
+        # Use the recorded incarnation, not our own count.
         self._fleet.groups[GROUP].incarnation = document.incarnation - len(facts)
         self._commit([*facts, GroupSet(self._fleet.groups[GROUP].terms)])
-        self._document_cache.groups[GROUP].rendered = None  # also where the number stayed the same
+        self._document_cache.groups[GROUP].rendered = None  # also if the incarnation is the same
 
     def _respelled(self, found: "re.Match[str]") -> str:
-        """Return NotBefore moved to now, spelled as it was; what is no time stays as it is."""
+        """Return NotBefore moved to the present in its recorded format; a value that is not a time is unchanged."""
         try:
             recorded = read_time(found[2])
         except ValueError:
@@ -160,7 +162,7 @@ class Replay:
         return f'{found[1]}"{spelled}"'
 
     def _changes(self, shown: dict[str, ScheduledEvent]) -> Iterator[AnyFact]:
-        """Yield what must have happened between the document before and this one."""
+        """Yield the facts that lead from the previous document to this one."""
         now = self._clock.now()
         for event in self._fleet.events_of(GROUP):
             later = shown.pop(event.id, None)
@@ -195,11 +197,11 @@ class Replay:
         )
 
     def _moved(self, recorded: datetime) -> datetime:
-        """Return when something comes that came at a recorded time."""
+        """Return the replay time of a recorded time."""
         return self._begins_at + (recorded - self._recording.takes[0].at) / self._hurry
 
     def _not_before(self, recorded: datetime) -> datetime:
-        """Return the NotBefore of now: as far ahead as it was when it was recorded."""
+        """Return NotBefore in replay time, in whole seconds."""
         return whole_second(self._moved(recorded))
 
     def _commit(self, facts: list[AnyFact]) -> None:
@@ -210,7 +212,7 @@ class Replay:
         self._document_cache.publish(Commit((entry,), self._fleet))
 
     async def _enrol(self, group: str, vm: str) -> None:
-        """Do nothing: the group is on from the beginning."""
+        """Do nothing: the group is enrolled from the start."""
 
     async def _approve(self, vm: str, said: Approval) -> None:
         for id_ in said.events:

@@ -1,4 +1,4 @@
-"""What callers really sent: every request as it arrived, with what it was answered."""
+"""Log of the requests that callers sent, with the status of each response."""
 
 from collections import deque
 from collections.abc import Callable
@@ -14,20 +14,20 @@ _KEPT = 10_000
 
 
 class SentRequest(msgspec.Struct, kw_only=True):
-    """One request, word for word."""
+    """One request as it was received."""
 
     at: datetime
     vm: str
-    """The VM in whose name it came."""
+    """The VM that sent it."""
     method: str
     target: str
     headers: dict[str, str]
-    """By name in lower case; those that came several times are joined by commas."""
+    """By name in lower case; repeated headers are joined by commas."""
     body: bytes = b""
     status: int = 0
-    """What it was answered; 0 while it was not."""
+    """Status of the response; 0 before it."""
     faults: tuple[str, ...] = ()
-    """The faults that befell it."""
+    """The faults that were injected."""
 
     @property
     def path(self) -> str:
@@ -40,7 +40,7 @@ class SentRequest(msgspec.Struct, kw_only=True):
 
     @property
     def approves(self) -> tuple[str, ...]:
-        """The ids of the events it approves, in lower case; none where it is no approval."""
+        """The ids of the events it approves, in lower case; empty if it is no approval."""
         try:
             return approval.parse(self.body).events if self.method == "POST" else ()
         except BadBody:
@@ -48,12 +48,12 @@ class SentRequest(msgspec.Struct, kw_only=True):
 
 
 class RequestLog:
-    """The requests since the start, the latest last."""
+    """The latest requests, in order."""
 
     def __init__(self) -> None:
         self.sent: deque[SentRequest] = deque(maxlen=_KEPT)
         self.changed: Callable[[SentRequest], None] = lambda _: None
-        """Called when a request has come, and when one was answered."""
+        """Called when a request has arrived, and when it was answered."""
 
     def arrived(self, request: SentRequest) -> None:
         self.sent.append(request)
@@ -65,7 +65,7 @@ class RequestLog:
 
 
 def read_headers(head: bytes) -> dict[str, str]:
-    """Return the headers of a head that is known to be well-formed."""
+    """Return the headers of a well-formed head."""
     headers: dict[str, str] = {}
     for line in head.split(b"\r\n")[1:]:
         name, colon, value = line.decode("latin-1").partition(":")

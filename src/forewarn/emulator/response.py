@@ -1,4 +1,4 @@
-"""An answer of the service taken apart, so that a fault can change one piece of it, and put together again."""
+"""Parses a response of the service so that faults can change its parts, and encodes it again."""
 
 from collections.abc import Callable
 
@@ -6,7 +6,7 @@ import msgspec
 
 
 class ServiceResponse(msgspec.Struct, frozen=True):
-    """One HTTP answer."""
+    """One HTTP response."""
 
     line: bytes
     """The status line."""
@@ -32,7 +32,7 @@ class ServiceResponse(msgspec.Struct, frozen=True):
         return self.head + self.body
 
     def with_header(self, name: bytes, change: Callable[[bytes], bytes]) -> "ServiceResponse":
-        """Change a header; one that is not there stays away."""
+        """Change a header if it is present."""
         headers = tuple((key, change(value) if key == name else value) for key, value in self.headers)
         return msgspec.structs.replace(self, headers=headers)
 

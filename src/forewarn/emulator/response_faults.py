@@ -1,4 +1,4 @@
-"""The faults that change an answer of the service after it was given."""
+"""Applies the faults that change a response of the service."""
 
 import random
 import re
@@ -19,17 +19,17 @@ _MOST_SKIPPED = 5
 
 
 class ShownIncarnations:
-    """The numbers that a group's document is shown under, where they are not the true ones."""
+    """The incarnations that faults show instead of the true ones."""
 
     def __init__(self, seed: int) -> None:
         self._seed = seed
         self._offs: set[str] = set()
         self._bases: dict[str, int] = {}
-        """The true incarnation that a group was last switched on again with, less one."""
+        """The true incarnation at the group's latest re-enrolment, less one."""
         self._shown: dict[tuple[str, str], list[int]] = {}
 
     def load(self, fleet: Fleet) -> None:
-        """Do nothing: nothing was switched off before the start."""
+        """Do nothing: no group was switched off before the start."""
 
     def publish(self, commit: Commit) -> None:
         for entry in commit.entries:
@@ -41,11 +41,11 @@ class ShownIncarnations:
                     self._bases[fact.group] = commit.fleet.groups[fact.group].incarnation - 1
 
     def since_switched_on(self, group: str, incarnation: int) -> int:
-        """Return the number as Azure counts it: from 1 each time a group is switched on again."""
+        """Return the incarnation as Azure counts it: from 1 at each re-enrolment of a group."""
         return incarnation - self._bases.get(group, 0)
 
     def redrawn(self, group: str, incarnation: int, fault: Fault) -> int:
-        """Return a number that repeats itself, or skips some, as drawn for each change of the document."""
+        """Return an incarnation that repeats or skips numbers, drawn for each change of the document."""
         shown = self._shown.setdefault((group, fault.kind), [0])
         while len(shown) <= incarnation:
             draw = random.Random(f"{self._seed}/{fault.kind}/{group}/{len(shown)}")  # noqa: S311 - to be repeatable
@@ -59,7 +59,7 @@ class ShownIncarnations:
 def apply_response_fault(
     reply: ServiceResponse, fault: Fault, group: str, incarnations: ShownIncarnations
 ) -> ServiceResponse:
-    """Change the answer as the fault does; the other faults leave it alone."""
+    """Apply a fault to the response; faults of other kinds leave it unchanged."""
     match fault.kind:
         case FaultKind.EMPTY_BODY:
             return reply.with_body(b"")

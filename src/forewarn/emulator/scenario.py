@@ -1,6 +1,6 @@
-"""A scenario: a fleet, what happens to it and when, what goes wrong, and what is expected of its VMs.
+"""Reads scenarios: a fleet, timed steps, faults, and expectations of the VMs.
 
-All its times are those of Azure, and are hurried as a whole when it is played.
+All times are Azure's, and are divided by ``hurry`` when the scenario is played.
 """
 
 from collections.abc import Iterator, Sequence
@@ -38,7 +38,7 @@ _SHIPPED = files("forewarn.emulator") / "scenarios"
 
 
 class ScenarioStep(msgspec.Struct, frozen=True, kw_only=True):
-    """One thing that is done at a time."""
+    """One operation or action at a time."""
 
     at: timedelta
     do: Verb | ScenarioAction
@@ -57,7 +57,7 @@ class ScenarioStep(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Expectation(msgspec.Struct, frozen=True, kw_only=True):
-    """One thing that is to happen, or not to."""
+    """One fact that must, or must not, occur."""
 
     that: Claim
     event: str = ""
@@ -68,7 +68,7 @@ class Expectation(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Scenario(msgspec.Struct, frozen=True, kw_only=True):
-    """A script for the emulator."""
+    """A scenario for the emulator."""
 
     name: str
     title: str
@@ -80,34 +80,31 @@ class Scenario(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def shipped() -> list[str]:
-    """Return the names of the scenarios that come with Forewarn."""
+    """Return the names of the built-in scenarios."""
     return sorted(each.name.removesuffix(".toml") for each in _SHIPPED.iterdir() if each.name.endswith(".toml"))
 
 
 def load(name: str) -> Scenario:
-    """Return the scenario of this name, or in the file of this name; raise BadInput that says what is wrong."""
+    """Return a built-in scenario or one in a file; raise BadInput with what is wrong."""
     if name in shipped():
         return parse((_SHIPPED / f"{name}.toml").read_text(encoding="utf-8"), f"{name}.toml", name)
     path = Path(name)
     if not path.suffix and not path.exists():
-        raise BadInput(
-            f"there is no scenario {name!r}"
-            f"{nearest(name, shipped()) or '; forewarn emulate --list tells which there are'}"
-        )
+        raise BadInput(f"there is no scenario {name!r}{nearest(name, shipped()) or '; see forewarn emulate --list'}")
     return scenario_of(toml.read(path), path.stem)
 
 
 def parse(text: str, file: str, name: str) -> Scenario:
-    """Return the scenario that a text spells; errors call the text ``file``."""
+    """Return the scenario in a text; ``file`` is its name in errors."""
     return scenario_of(toml.parse(text, file), name)
 
 
 def scenario_of(file: toml.TomlFile, name: str) -> Scenario:
-    """Return the scenario that a file holds."""
+    """Return the scenario in a file."""
     known = (*SCENARIO_KEYS, *TABLES, *FLEET_TABLES)
     for key in file.tables:
         if key not in known:
-            remedy = nearest(key, known) or "; known are " + ", ".join(known)
+            remedy = nearest(key, known) or "; known keys: " + ", ".join(known)
             raise BadInput(f"{file.place(key)}: a scenario has no {key!r}{remedy}")
     top = {key: value for key, value in file.tables.items() if key in SCENARIO_KEYS}
     values = read_keys(file, (), top, SCENARIO_KEYS)
@@ -129,11 +126,13 @@ def renamed(scenario: Scenario, names: Sequence[str]) -> Scenario:
     """Give the VMs of a scenario other names, in their order."""
     vms = scenario.setup.fleet.vms
     if len(names) > len(vms):
-        raise BadInput(f"scenario {scenario.name} has {len(vms)} VMs, and {len(names)} names were given")
+        raise BadInput(
+            f"scenario {scenario.name} has {len(vms)} VMs, and {len(names)} names are given; give at most {len(vms)}"
+        )
     others = dict(zip(vms, names, strict=False))
     changed = [_renamed_vm(vm, others) for vm in vms.values()]
     if len({vm.name for vm in changed}) < len(changed):
-        raise BadInput(f"scenario {scenario.name} would have two VMs of the same name; give others")
+        raise BadInput(f"scenario {scenario.name} would have two VMs of the same name; give other names")
     old = scenario.setup.fleet
     groups = {others.get(name, name) if name in vms else name: terms for name, terms in old.groups.items()}
     groups = {name: replace(terms, name=name) for name, terms in groups.items()}
@@ -166,7 +165,7 @@ def _durations(file: toml.TomlFile, name: str) -> dict[str, object]:
 def _tables(file: toml.TomlFile, name: str) -> Iterator[tuple[int, object]]:
     tables = file.tables.get(name, [])
     if not isinstance(tables, list):
-        raise BadInput(f"{file.place(name)}: {name} is a list of tables; write [[{name}]], with two brackets")
+        raise BadInput(f"{file.place(name)}: {name} must be a list of tables; write [[{name}]], with two brackets")
     return enumerate(tables)
 
 
@@ -200,29 +199,27 @@ def _steps(file: toml.TomlFile, fleet: DesiredFleet) -> tuple[ScenarioStep, ...]
 
 
 def _what_is_wrong(step: ScenarioStep, earlier: list[ScenarioStep], fleet: DesiredFleet) -> tuple[str, str] | None:
-    """Return the key that is wrong, and what is to be said of it."""
+    """Return the wrong key and the message, or None."""
     names = [each.name for each in earlier if each.name]
     if step.name in names:
-        return "name", f"another step is called {step.name!r} already"
+        return "name", f"another step has the name {step.name!r}; give it another name"
     if step.host and step.host not in fleet.hosts:
         return "host", f"there is no host {step.host!r}{nearest(step.host, fleet.hosts)}"
     match step.do:
         case ScenarioAction.APPROVE | ScenarioAction.CANCEL:
             if step.event not in names:
-                said = (
-                    f"there is no earlier step called {step.event!r}" if step.event else f"{step.do} needs an event"
-                )
+                said = f"there is no earlier step {step.event!r}" if step.event else f"{step.do} needs an event"
                 return "event", f"{said}{nearest(step.event, names)}; name the step that announces it"
         case ScenarioAction.ASK:
             if not step.vm:
                 return "do", "ask needs a vm"
         case verb:
             if bool(step.vm) == bool(step.host):
-                return "do", f"{verb} is done to a vm or to a host; name one of the two"
+                return "do", f"{verb} needs a vm or a host; set one of the two"
             if step.vm and verb not in VM_VERBS:
-                return "do", f"{verb} is done to a host, not to a VM"
+                return "do", f"{verb} is an operation on a host, not on a VM"
             if step.host and verb not in HOST_VERBS:
-                return "do", f"{verb} is done to a VM, not to a host"
+                return "do", f"{verb} is an operation on a VM, not on a host"
     return None
 
 
@@ -237,16 +234,16 @@ def _expectation(
     announcing = [step.name for step in steps if isinstance(step.do, Verb) and step.name]
     if expectation.that is Claim.ASKED:
         if expectation.event:
-            raise BadInput(f"{place}: asked is expected of a VM, not of an event; leave event out")
+            raise BadInput(f"{place}: asked refers to a VM, not to an event; remove event")
         if expectation.within is None:
-            raise BadInput(f"{place}: asked needs within, or it would be waited for without end")
+            raise BadInput(f"{place}: asked needs within; without it the scenario would never end")
         return expectation
     if not expectation.event and len(announcing) == 1:
         return replace(expectation, event=announcing[0])
     if expectation.event not in announcing:
-        said = f"there is no step called {expectation.event!r}" if expectation.event else "it must name an event"
+        said = f"there is no step {expectation.event!r}" if expectation.event else "event is missing"
         raise BadInput(
-            f"{place}: {said}{nearest(expectation.event, announcing)}; give a step that announces one a name"
+            f"{place}: {said}{nearest(expectation.event, announcing)}; set event to the name of an announcing step"
         )
     return expectation
 

@@ -1,4 +1,4 @@
-"""One table of a scenario: which keys it may have, what each may be, and what is said when it is wrong."""
+"""The tables and keys of a scenario file: types, help texts and validation."""
 
 from collections.abc import Mapping
 from enum import StrEnum
@@ -32,7 +32,7 @@ SECONDS = ValueType("a number of seconds", _read_signed)
 
 
 class ScenarioAction(StrEnum):
-    """What a step can do beside what is done to VMs and hosts."""
+    """Actions of a step besides operations on VMs and hosts."""
 
     APPROVE = "approve"
     CANCEL = "cancel"
@@ -40,7 +40,7 @@ class ScenarioAction(StrEnum):
 
 
 class Claim(StrEnum):
-    """What can be expected."""
+    """The facts that an expectation can state."""
 
     FETCHED = "fetched"
     APPROVED = "approved"
@@ -65,14 +65,12 @@ def _one_of(*words: StrEnum) -> ValueType:
 
 
 SCENARIO_KEYS = {
-    "title": ScenarioKey(TEXT, "What it is called in lists and reports.", is_needed=True),
-    "about": ScenarioKey(TEXT, "What happens in it, in a sentence or two."),
-    "enrolled": ScenarioKey(
-        TRUTH, "Whether groups are on from the beginning, as if their VMs had asked. [default: true]"
-    ),
-    "until": ScenarioKey(DURATION, "It is not over before this time."),
+    "title": ScenarioKey(TEXT, "Title in lists and reports.", is_needed=True),
+    "about": ScenarioKey(TEXT, "Description in a sentence or two."),
+    "enrolled": ScenarioKey(TRUTH, "Whether groups are enrolled from the start. [default: true]"),
+    "until": ScenarioKey(DURATION, "The scenario is not over before this time."),
     "user_operation_limit": ScenarioKey(
-        INTEGER, "How many user-initiated events may be Scheduled; 0 is no limit. [default: 0]"
+        INTEGER, "Limit of user-initiated events that are Scheduled; 0 means no limit. [default: 0]"
     ),
 }
 NOTICE_KEYS = {
@@ -89,37 +87,35 @@ LASTS_KEYS = {
     "terminate": ScenarioKey(DURATION, "How long a Terminate stays Started. [default: 5s]"),
 }
 STEP_KEYS = {
-    "at": ScenarioKey(DURATION, "When, counted from the beginning.", is_needed=True),
-    "do": ScenarioKey(_one_of(*Verb, *ScenarioAction), "What is done.", is_needed=True),
-    "name": ScenarioKey(NAME, "What other steps and expectations call it, and the events it announces."),
-    "vm": ScenarioKey(NAME, "The VM it is done to."),
-    "host": ScenarioKey(NAME, "The host it is done to; every group and update domain on it gets an event."),
+    "at": ScenarioKey(DURATION, "Time of the step, from the start of the scenario.", is_needed=True),
+    "do": ScenarioKey(_one_of(*Verb, *ScenarioAction), "The operation or action.", is_needed=True),
+    "name": ScenarioKey(NAME, "Name by which steps and expectations refer to this step and its events."),
+    "vm": ScenarioKey(NAME, "The VM of the operation."),
+    "host": ScenarioKey(NAME, "The host of the operation; every group and update domain on it gets an event."),
     "event": ScenarioKey(NAME, "For approve and cancel: the name of the step that announced the event."),
-    "by": ScenarioKey(NAME, "For approve: the VM that does; the operator when left out."),
-    "notice": ScenarioKey(DURATION, "The notice to give, if it is to be more than the least."),
-    "duration": ScenarioKey(INTEGER, "The seconds of interruption to announce."),
-    "description": ScenarioKey(TEXT, "What VMs will read."),
-    "refused": ScenarioKey(TRUTH, "Whether the rules are to refuse it. [default: false]"),
+    "by": ScenarioKey(NAME, "For approve: the VM that approves; the operator if not set."),
+    "notice": ScenarioKey(DURATION, "The notice, if longer than the least notice."),
+    "duration": ScenarioKey(INTEGER, "The announced duration in seconds."),
+    "description": ScenarioKey(TEXT, "The event's description."),
+    "refused": ScenarioKey(TRUTH, "Whether the service must refuse the step. [default: false]"),
 }
 FAULT_KEYS = {
-    "kind": ScenarioKey(_one_of(*FaultKind), "What goes wrong.", is_needed=True),
-    "probability": ScenarioKey(CHANCE, "How likely it befalls a request. [default: 1]"),
-    "from": ScenarioKey(DURATION, "From when on, counted from the first request. [default: 0s]"),
-    "until": ScenarioKey(DURATION, "Until when. [default: the end]"),
-    "vm": ScenarioKey(NAME, "Whose requests. [default: everybody's]"),
-    "method": ScenarioKey(choice("GET", "POST"), "Which requests. [default: all]"),
-    "times": ScenarioKey(INTEGER, "How often at most."),
-    "seconds": ScenarioKey(SECONDS, "How long, for those that take time; how much, for a skewed date."),
+    "kind": ScenarioKey(_one_of(*FaultKind), "The fault.", is_needed=True),
+    "probability": ScenarioKey(CHANCE, "Probability for each request. [default: 1]"),
+    "from": ScenarioKey(DURATION, "Start, counted from the first request. [default: 0s]"),
+    "until": ScenarioKey(DURATION, "End, counted from the first request. [default: never]"),
+    "vm": ScenarioKey(NAME, "The VM with faulty requests. [default: all]"),
+    "method": ScenarioKey(choice("GET", "POST"), "The method of faulty requests. [default: all]"),
+    "times": ScenarioKey(INTEGER, "Largest number of faulty requests."),
+    "seconds": ScenarioKey(SECONDS, "Duration of a delay, or offset of a skewed date."),
 }
 EXPECT_KEYS = {
-    "that": ScenarioKey(_one_of(*Claim), "What is expected.", is_needed=True),
-    "event": ScenarioKey(
-        NAME, "The name of the step that announced the event; may be left out where only one step does."
-    ),
-    "by": ScenarioKey(NAME, "The VM that is to have done it. [default: any]"),
-    "within": ScenarioKey(DURATION, "How long after the announcement at most (for asked: after the beginning)."),
-    "after": ScenarioKey(DURATION, "How long after the announcement at least."),
-    "never": ScenarioKey(TRUTH, "Whether it must not happen at all. [default: false]"),
+    "that": ScenarioKey(_one_of(*Claim), "The expected fact.", is_needed=True),
+    "event": ScenarioKey(NAME, "The name of the step that announced the event; not needed if only one step does."),
+    "by": ScenarioKey(NAME, "The VM that must do it. [default: any]"),
+    "within": ScenarioKey(DURATION, "Longest time after the announcement (for asked: after the start)."),
+    "after": ScenarioKey(DURATION, "Shortest time after the announcement."),
+    "never": ScenarioKey(TRUTH, "Whether it must not happen. [default: false]"),
 }
 TABLES = {
     "notice": NOTICE_KEYS,
@@ -134,14 +130,14 @@ FLEET_TABLES = ("host", "group", "vm")
 def read_keys(
     file: toml.TomlFile, path: tuple[toml.PathStep, ...], table: object, keys: Mapping[str, ScenarioKey]
 ) -> dict[str, object]:
-    """Return the values of a table; raise BadInput that names the line, the key and the remedy."""
+    """Return the values of a table; raise BadInput with the line, the key and the remedy."""
     where = _called(path)
     if not isinstance(table, dict):
-        raise BadInput(f"{file.place(*path)}: {where} is a table; write it with brackets")
+        raise BadInput(f"{file.place(*path)}: {where} must be a table; write it with brackets")
     read: dict[str, object] = {}
     for name, given in table.items():
         if name not in keys:
-            known = nearest(name, keys) or "; known are " + ", ".join(keys)
+            known = nearest(name, keys) or "; known keys: " + ", ".join(keys)
             raise BadInput(f"{file.place(*path, name)}: {where} has no key {name!r}{known}")
         read[name] = read_value(keys[name].kind, given, f"{file.place(*path, name)}: {name} of {where}")
     for name, key in keys.items():

@@ -1,4 +1,4 @@
-"""Where something is played: the fleet, how long things take, and what goes wrong."""
+"""The initial state of an emulation: fleet, notices, durations and faults."""
 
 from datetime import timedelta
 
@@ -10,7 +10,7 @@ from forewarn.fleetfile.parser import DesiredFleet
 
 
 class ImpactDurations(msgspec.Struct, frozen=True, kw_only=True):
-    """How long an event stays Started, by type; as long as on Azure where nothing else is said."""
+    """How long an event stays Started, by type; the defaults are Azure's."""
 
     # Azure: medians of July 2025 are ten minutes from Started to gone, five for a live migration.
     freeze: timedelta = timedelta(minutes=10)
@@ -21,7 +21,7 @@ class ImpactDurations(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class EmulationSetup(msgspec.Struct, frozen=True, kw_only=True):
-    """What is there before anything happens."""
+    """The initial state of an emulation."""
 
     fleet: DesiredFleet
     notice: NoticeSettings = NoticeSettings()
@@ -29,5 +29,5 @@ class EmulationSetup(msgspec.Struct, frozen=True, kw_only=True):
     lasts: ImpactDurations = ImpactDurations()
     user_operation_limit: int = 0
     enrolled: bool = True
-    """Groups are on from the beginning, as if their VMs had asked already."""
+    """Whether groups are enrolled from the start."""
     faults: tuple[Fault, ...] = ()

@@ -1,4 +1,4 @@
-"""An event loop in a thread of its own, for callers who have none."""
+"""Runs an event loop in a thread, for synchronous callers."""
 
 import asyncio
 import threading
@@ -13,16 +13,16 @@ _LONGEST_END = 5.0
 
 
 class LoopThread:
-    """Runs coroutines beside the caller's thread, one loop for all of them."""
+    """Runs coroutines on one event loop in a background thread."""
 
     def __init__(self) -> None:
         self._loop = asyncio.new_event_loop()
-        # A test that forgets to stop it must not keep the process alive.
+        # A daemon: a test that does not stop it must not keep the process alive.
         self._thread = threading.Thread(target=self._loop.run_forever, name="forewarn-emulator", daemon=True)
         self._thread.start()
 
     def run(self, work: Coroutine[None, None, _Result], what: str, seconds: float) -> _Result:
-        """Return what the work returns, or raise what it raises; Unavailable says ``what`` took too long."""
+        """Return the result of the work, or raise its exception; raise Unavailable if ``what`` took too long."""
         future = asyncio.run_coroutine_threadsafe(work, self._loop)
         try:
             return future.result(seconds)
@@ -36,7 +36,7 @@ class LoopThread:
             raise
 
     def stop(self) -> None:
-        """End the loop and the thread; a loop that does not come back is left to the end of the process."""
+        """Stop the loop and the thread; a thread that does not stop in time is abandoned."""
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(_LONGEST_END)
         if not self._thread.is_alive():

@@ -1,4 +1,4 @@
-"""What can be done to the emulated fleet, by name: the same words in Python, in scenarios and on the screen."""
+"""The operations on the emulated fleet by name, for the Python API, scenarios and the terminal UI."""
 
 from datetime import datetime
 from enum import StrEnum
@@ -22,7 +22,7 @@ EMULATOR = Caller(CallerKind.OPERATOR, "emulator")
 
 
 class Verb(StrEnum):
-    """What is done to a VM or a host."""
+    """An operation on a VM or a host."""
 
     REBOOT = "reboot"
     REDEPLOY = "redeploy"
@@ -65,15 +65,17 @@ def command_on_vm(
     duration: int | None = None,
     description: str | None = None,
 ) -> Command:
-    """Return the command that does this to a VM."""
+    """Return the command for an operation on a VM."""
     if verb is Verb.DEALLOCATE:
         return DeallocateVm(id=uuid4().hex, by=EMULATOR, vm=vm, can_switch=True)
     if verb is Verb.START:
         return StartVm(id=uuid4().hex, by=EMULATOR, vm=vm, can_switch=True)
     if verb not in _ON_VM:
-        raise BadInput(f"{verb} is done to a host, not to a VM; name a host, or do one of {', '.join(VM_VERBS)}")
+        raise BadInput(
+            f"{verb} is an operation on a host, not on a VM; give a host, or use one of {', '.join(VM_VERBS)}"
+        )
     if verb is Verb.MIGRATE:
-        # A VM that is moved live is felt as a freeze; the rules know that word for whole hosts only.
+        # The core has live migration for whole hosts only; for a VM it is announced as a freeze.
         description = LIVE_MIGRATION.description if description is None else description
         duration = LIVE_MIGRATION.duration if duration is None else duration
     return OperateVm(
@@ -96,7 +98,7 @@ def command_on_host(
     description: str | None = None,
     placements: dict[str, str] | None = None,
 ) -> Command:
-    """Return the command that does this to all VMs of a host; a drain, to the hosts in ``placements``."""
+    """Return the command for an operation on all VMs of a host; a drain moves them to the hosts in ``placements``."""
     if verb is Verb.DRAIN:
         return DrainHost(
             id=str(uuid4()),
@@ -109,7 +111,9 @@ def command_on_host(
             live=True,
         )
     if verb not in _ON_HOST:
-        raise BadInput(f"{verb} is done to a VM, not to a host; name a VM, or do one of {', '.join(HOST_VERBS)}")
+        raise BadInput(
+            f"{verb} is an operation on a VM, not on a host; give a VM, or use one of {', '.join(HOST_VERBS)}"
+        )
     return OperateHost(
         id=uuid4().hex,
         by=EMULATOR,

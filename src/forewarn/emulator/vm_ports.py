@@ -1,4 +1,4 @@
-"""Where callers arrive at the emulator: one door for each VM, so that the port says who is asking."""
+"""Listening ports of the emulator: one for each VM, so that the port identifies the caller."""
 
 import asyncio
 from contextlib import suppress
@@ -14,14 +14,14 @@ from forewarn.metadata.listener import bind
 from forewarn.metadata.service import MetadataService
 
 _GRACE = 0.5
-"""Seconds that answers may still take when the emulator stops."""
+"""Seconds for responses under way when the emulator stops."""
 
 _TURNS = 3
-"""Turns of the event loop from letting somebody in to hearing of it."""
+"""Iterations of the event loop from accepting a connection to its protocol."""
 
 
 class VmPorts:
-    """All doors together: an entrance to the service in place of its listener."""
+    """The ports of all VMs; they replace the service's listener."""
 
     def __init__(
         self, service: MetadataService, limits: Limits, clock: Clock, faults: Faults, *, beats: bool
@@ -37,31 +37,31 @@ class VmPorts:
 
     @property
     def port(self) -> int:
-        """The port of the first door, 0 while there is none."""
+        """The port of the first VM; 0 if there is none."""
         return next(map(self.port_of, self._servers), 0)
 
     def port_of(self, vm: str) -> int:
         return int(self._servers[vm].sockets[0].getsockname()[1])
 
     async def start(self) -> None:
-        """Begin to count the seconds, unless somebody else does; the doors themselves are opened one by one."""
+        """Start the registry's timer, unless the owner drives it; ports are opened one by one."""
         if self._beats:
             self.registry.start()
 
     async def open(self, vm: str, address: str, host: str, port: int) -> None:
-        """Open the door of a VM, which the service knows by its address."""
+        """Open the port of a VM; ``address`` identifies the VM to the service."""
         loop = asyncio.get_running_loop()
         listening = bind(host, port, "--port N")[0]
         self._servers[vm] = await loop.create_server(lambda: EmulatedConnection(self, vm, address), sock=listening)
 
     async def stop(self) -> None:
-        """Take nobody more in, and close every connection."""
+        """Accept no more connections, and close all open ones."""
         loop = asyncio.get_running_loop()
         for server in self._servers.values():
             for listening in server.sockets:
-                with suppress(NotImplementedError):  # where Python waits for callers in another way
+                with suppress(NotImplementedError):  # the proactor loop of Windows
                     loop.remove_reader(listening.fileno())
-        # Python drops whoever it has let in and not yet introduced when a server is closed.
+        # Closing a server drops connections that are accepted but have no protocol yet.
         for _ in range(_TURNS):
             await asyncio.sleep(0)
         for server in self._servers.values():

@@ -345,7 +345,7 @@ def test_a_mistake_of_the_agent_itself_ends_it_with_a_sentence(
     monkeypatch.setattr(Agent, "_listen", fail)
     with (
         Emulator("web-0", clock="system") as emulator,
-        pytest.raises(Unavailable, match=r"because of a mistake of its own .*nobody thought of that.*; see its log"),
+        pytest.raises(Unavailable, match=r"because of an internal error .*nobody thought of that.*; see its log"),
     ):
         assembly.run(settings(tmp_path, emulator))
 

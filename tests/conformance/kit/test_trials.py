@@ -80,7 +80,7 @@ def test_a_client_that_never_asks_fails() -> None:
     (finding,) = try_out(f"{PYTHON} -c 'import time; time.sleep(600)'", only=["asks-with-the-header"], patience=1)
 
     assert not is_good([finding])
-    assert finding.seen == "the client did not ask for the document within 1 s; it runs"
+    assert finding.seen == "the client did not request the document within 1 s; it runs"
 
 
 def test_a_client_that_asks_once_and_ends_fails() -> None:
