@@ -1,4 +1,4 @@
-"""``forewarn agent``: the agent in the VM; its configuration tried, its state shown, its changes listened to."""
+"""``forewarn agent``: run the agent, check its configuration, simulate an event, show status and changes."""
 
 import os
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""How the commands tell where the agent stands: its status, and what becomes of events."""
+"""Prints the agent's status and the changes of events."""
 
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
@@ -16,7 +16,7 @@ _GUESS = " (a guess from the host name; set name in the configuration if it is w
 
 
 def show_status(status: AgentStatus) -> None:
-    """Print what the agent knows and does."""
+    """Print the agent's status."""
     print_fields(
         {
             "vm": (status.vm or "not known yet") + (_GUESS if status.vm_is_guess else ""),
@@ -43,7 +43,7 @@ def _ignored(status: AgentStatus) -> str:
 
 
 def describe_change(line: ChangeLine) -> str:
-    """Tell a change in one line."""
+    """Return a change as one line."""
     event, now = line.event, datetime.now(UTC)
     id_ = printable(event.event_id)
     head = f"{now.astimezone():%H:%M:%S}  {id_}  {line.change:<7}  {_what(event, line.concerns_me)}"
@@ -71,7 +71,7 @@ def _what(event: EventJson, is_mine: bool) -> str:
 
 
 def _stage(event: EventJson, now: datetime) -> str:
-    """Say where the event is in its life, and how long it is until it may start."""
+    """Return the event's status and the time until it may start."""
     if not event.not_before:
         return printable(event.event_status)
     when = read_time(event.not_before)

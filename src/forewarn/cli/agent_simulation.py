@@ -1,4 +1,4 @@
-"""Plays an event through an agent's handlers: the real agent against an emulated service, in one process."""
+"""Simulates an event for ``forewarn agent test``: runs the real agent against an emulated service in one process."""
 
 import asyncio
 import logging
@@ -36,13 +36,13 @@ _LOOK_AGAIN = 0.05
 _SCHEDULED = show_status(EventStatus.SCHEDULED)
 _OPEN = (StepState.WAITING, StepState.RUNNING)
 _AFTERWARDS = timedelta(minutes=30)
-"""Longer than any emulated impact takes."""
+"""Longer than any emulated impact."""
 _LAST = ("preempt", "terminate")
-"""What ends with the VM: its agent hears nothing more, and nothing is put back."""
+"""Events that end the VM: the agent receives nothing more, and nothing is undone."""
 
 
 class SimulationResult(msgspec.Struct):
-    """What came of a trial."""
+    """Result of a simulation."""
 
     event: str
     dry_run: bool
@@ -54,12 +54,12 @@ class SimulationResult(msgspec.Struct):
     has_started: bool = False
     is_over: bool = False
     is_declined: bool = False
-    """Whether the coordinator said no: it may say so for long, and nobody waits for that in a trial."""
+    """Whether the coordinator refused: a simulation does not wait for its agreement."""
     gave_up: str = ""
-    """What was still awaited when the time for the whole trial was over."""
+    """What the simulation waited for at its timeout."""
 
     def note(self, view: EventStatusView) -> None:
-        """Take in how far the agent has come; what was done is kept when it is being put back."""
+        """Update from the agent's status; keep the results of ``do`` during ``undo``."""
         self.is_seen = True
         self.has_started = self.has_started or view.event.event_status != _SCHEDULED
         self.rule = view.rule
@@ -71,21 +71,21 @@ class SimulationResult(msgspec.Struct):
 
     @property
     def is_well(self) -> bool:
-        """Tell whether everything was done and put back."""
+        """Tell whether all calls succeeded."""
         return self.is_over and all(step.state in (StepState.DONE, StepState.UNDONE) for step in self.steps)
 
 
 def simulate_event(
     settings: "AgentSettings", event: str, notice: str | None, seconds: float, *, quiet: bool
 ) -> SimulationResult:
-    """Run an agent with these settings until the event is over and everything is put back, or time is up."""
+    """Run an agent with these settings until the event is over and undone, or the timeout."""
     from forewarn import logs
     from forewarn.agent.runtime.assembly import run
     from forewarn.emulator.emulator import Emulator
 
     least = _notice(event, notice)
     logs.set_up(sys.stderr, "error" if quiet else settings.log_level, settings.log_format)
-    logging.getLogger("forewarn.facts").setLevel(logging.WARNING)  # the story here is the agent's
+    logging.getLogger("forewarn.facts").setLevel(logging.WARNING)  # only the agent's log is of interest
     name = settings.name or "this-vm"
     result = SimulationResult(event, dry_run=settings.dry_run)
     playing: list[asyncio.Task[None]] = []
@@ -98,7 +98,7 @@ def simulate_event(
         )
 
         def begin(agent: "Agent") -> None:
-            agent.clock_check = None  # the endpoint's is moved on
+            agent.clock_check = None  # the endpoint's clock is advanced
             agent.kept = partial(_note, agent, result, agent.kept)
             playing.append(
                 asyncio.get_running_loop().create_task(_play_in_time(agent, emulator, name, result, seconds))
@@ -111,7 +111,7 @@ def simulate_event(
 
 
 def _note(agent: "Agent", result: SimulationResult, tell: Callable[[AgentFact], None], fact: AgentFact) -> None:
-    """Follow the agent step by step: it forgets an event as soon as everything is put back."""
+    """Update the result after each fact: the agent forgets an event as soon as it is undone."""
     tell(fact)
     result.is_declined = result.is_declined or (isinstance(fact, CoordinatorConsulted) and not fact.agreed)
     for view in agent.status().events:
@@ -133,7 +133,7 @@ async def _play_in_time(
 
 
 async def _play(agent: "Agent", emulator: "Emulator", name: str, result: SimulationResult) -> None:
-    while agent.status().incarnation is None:  # noqa: ASYNC110 - the agent has no other way to tell
+    while agent.status().incarnation is None:  # noqa: ASYNC110 - the agent has no signal for it
         await asyncio.sleep(_LOOK_AGAIN)
     event = await _call_in_thread(lambda: _announce(emulator.vm(name), result.event))
     is_moved = False
@@ -141,7 +141,7 @@ async def _play(agent: "Agent", emulator: "Emulator", name: str, result: Simulat
         if not is_moved and _is_prepared(result):
             if result.event in _LAST:
                 break
-            # Approved or not, everything that was to be done before it has been done: let it happen.
+            # Approved or not, the preparation is complete: start the event.
             is_moved = True
             await _call_in_thread(lambda: emulator.advance(_AFTERWARDS))
         await asyncio.sleep(_LOOK_AGAIN)
@@ -149,7 +149,7 @@ async def _play(agent: "Agent", emulator: "Emulator", name: str, result: Simulat
 
 
 async def _call_in_thread(call: Callable[[], _Answer]) -> _Answer:
-    """Call in a thread that keeps nobody from ending: the agent goes on meanwhile, and hears signals."""
+    """Call in a daemon thread: the agent's event loop continues and handles signals."""
     answer: Future[_Answer] = Future()
 
     def run() -> None:
@@ -164,7 +164,7 @@ async def _call_in_thread(call: Callable[[], _Answer]) -> _Answer:
 
 
 def _awaited(agent: "Agent", result: SimulationResult) -> str:
-    """Name what a trial that is not over waits for."""
+    """Return what an unfinished simulation waits for."""
     if agent.status().incarnation is None:
         return "the agent's first request"
     if not result.is_seen:
@@ -174,7 +174,7 @@ def _awaited(agent: "Agent", result: SimulationResult) -> str:
 
 
 def _notice(event: str, given: str | None) -> "NoticeSettings | None":
-    """Return how long ahead events are announced; as on Azure where it is not said."""
+    """Return the notice of events; None for Azure's."""
     from forewarn.config.durations import read_duration
     from forewarn.config.settings import NoticeSettings
 
@@ -195,7 +195,7 @@ def _announce(vm: "VmHandle", event: str) -> "EventHandle":
 
 
 def _is_prepared(result: SimulationResult) -> bool:
-    """Tell whether nothing more is to come before the event does."""
+    """Tell whether the preparation is complete."""
     if not result.rule:
         return result.is_seen
     is_awaited = result.approval is ApprovalState.WAITING and not (
@@ -205,7 +205,7 @@ def _is_prepared(result: SimulationResult) -> bool:
 
 
 def print_result(result: SimulationResult, *, as_json: bool) -> None:
-    """Print what came of a trial."""
+    """Print the result of a simulation."""
     if as_json:
         print_json(result)
         return

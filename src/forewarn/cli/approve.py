@@ -1,4 +1,4 @@
-"""``forewarn approve``: say that this VM is ready for events."""
+"""``forewarn approve``: approve events as this VM."""
 
 from datetime import timedelta
 from typing import TYPE_CHECKING
@@ -104,7 +104,7 @@ def _mine(document: "Document", name: str) -> tuple["ScheduledEvent", ...]:
 
 
 def _named(document: "Document", given: str) -> "ScheduledEvent":
-    """Return the one event whose id begins so."""
+    """Return the event with this id or id prefix."""
     from forewarn.core.errors import BadInput, Unknown
 
     found = {event.id: event for event in document.events if event.id.startswith(given.strip().lower())}

@@ -1,4 +1,4 @@
-"""``forewarn backup`` and ``forewarn restore``: a verified copy of the journal in one file, and the way back."""
+"""``forewarn backup`` and ``forewarn restore``: write a verified copy of the journal to a file, and restore it."""
 
 from datetime import UTC, datetime
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""``forewarn conformance``: whether a server, or a client, keeps the rules of the protocol."""
+"""``forewarn conformance``: check whether a server or a client conforms to the protocol."""
 
 import os
 import sys
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from forewarn.conformance.checks import RuleFinding
 
 _WIDTH = 10
-"""Where a rule's name begins: behind the longest outcome."""
+"""Column of the rule's name: after the longest outcome."""
 
 
 @click.command
@@ -119,7 +119,7 @@ def conformance(
 
 
 def _print(findings: "list[RuleFinding]") -> None:
-    """Print a line for each rule, with more where it is broken; what was not seen is gathered by the reason."""
+    """Print a line for each rule, with details if it is broken; unobserved rules are grouped by reason."""
     from forewarn.conformance.checks import RuleOutcome
 
     unseen: dict[str, list[str]] = {}

@@ -1,4 +1,4 @@
-"""What commands that announce something have in common: their options, and how they tell what will happen."""
+"""Shared options and output of the commands that announce events."""
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -31,7 +31,7 @@ _SENTENCES = {
 
 @contextmanager
 def connect(context: click.Context) -> "Iterator[ControlClient]":
-    """Reach the service that the command line names; what it refuses is said in the words of the command."""
+    """Connect to the chosen service; translate its refusals to the command's flags."""
     from forewarn.cli.logins import connect_chosen
     from forewarn.core.errors import ForewarnError
 
@@ -43,7 +43,7 @@ def connect(context: click.Context) -> "Iterator[ControlClient]":
 
 
 def announcing_options(command: _Command) -> _Command:
-    """Give a command the options of everything that announces an event."""
+    """Add the options of commands that announce an event."""
     for option in (
         description_option,
         click.option(
@@ -73,7 +73,7 @@ def print_announcement(told: "AnnouncementView", *, as_json: bool) -> None:
 
 
 def describe_announcement(told: "AnnouncementView", now: datetime) -> str:
-    """Say what will happen to the VM, and who might let it happen earlier."""
+    """Return what will happen to the VM, and which VM polls and could approve it earlier."""
     event = told.event
     name = " and ".join(event.resources)
     later, at_once = _SENTENCES[event.type]
@@ -95,7 +95,7 @@ def describe_announcement(told: "AnnouncementView", now: datetime) -> str:
 
 
 def print_quiet_hours(told: "Iterable[AnnouncementView]") -> None:
-    """Say of events that quiet hours hold up when they can start."""
+    """Print the earliest start of events that quiet hours delay."""
     now = datetime.now(UTC)
     for each in told:
         if each.earliest_start:
@@ -104,7 +104,7 @@ def print_quiet_hours(told: "Iterable[AnnouncementView]") -> None:
 
 
 def canceled(ids: tuple[str, ...]) -> str:
-    """Say which events were canceled, as the end of a sentence."""
+    """Return the canceled events as the end of a sentence."""
     match len(ids):
         case 0:
             return ""
@@ -115,7 +115,7 @@ def canceled(ids: tuple[str, ...]) -> str:
 
 
 def print_choices(told: "Iterable[AnnouncementView]", empty: str, *, as_json: bool) -> None:
-    """Print the events of VMs that were chosen, and why just these."""
+    """Print the events of the selected VMs, with the reasons for the selection."""
     if as_json:
         print_json_list({**_fields(each.event), "reason": each.reason} for each in told)
         return

@@ -1,4 +1,4 @@
-"""``forewarn demo``: the service with a small fleet, hurried, and what to type next."""
+"""``forewarn demo``: run the service with a small demo fleet and shortened times, and print commands to try."""
 
 import json
 import os
@@ -50,7 +50,7 @@ def demo(context: click.Context, data: str | None, metadata: str, control: str, 
 
 
 def guide(command: str, directory: Path, metadata: str, control: str) -> str:
-    """Say what to type: two lines to begin with, in any directory, and what they make short."""
+    """Return the commands to try."""
     url = f"'http://{metadata}{_DOCUMENT}'"
     return f"""
 Forewarn runs with a demo fleet; a minute of notice takes a second here.
@@ -95,7 +95,7 @@ def _address(control: str) -> str:
 
 
 def _command() -> str:
-    """Return how this very command can be called: by its name where that finds it, else by its path."""
+    """Return how to call this program: by name if it is on the PATH, else by path."""
     own = Path(sys.argv[0]).absolute()
     found = shutil.which("forewarn")
     if found and Path(found).resolve() == own.resolve():

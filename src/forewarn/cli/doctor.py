@@ -1,4 +1,4 @@
-"""``forewarn doctor``: whether all that the service needs is there."""
+"""``forewarn doctor``: check that everything the service needs is present."""
 
 import os
 from pathlib import Path

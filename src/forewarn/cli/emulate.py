@@ -1,4 +1,4 @@
-"""``forewarn emulate``: the real service for developers, without root and without configuration."""
+"""``forewarn emulate``: run the emulator, without root and without configuration."""
 
 import asyncio
 import contextlib
@@ -157,7 +157,7 @@ def _scenario(name: str, vms: tuple[str, ...]) -> "Scenario":
 
 
 def _stage(played: "Scenario | None", vms: tuple[str, ...], faults: tuple[str, ...]) -> "EmulationSetup":
-    """Return where it is played: the scenario's stage, or one of these VMs; with the faults that flags name."""
+    """Return the setup of the scenario, or one of these VMs, with the faults of the flags."""
     from forewarn.cli.emulating.fault_flags import read_faults
     from forewarn.emulator.fleets import fleet_of
     from forewarn.emulator.scenario import USUAL_VM
@@ -207,7 +207,7 @@ def _replay(path: Path, *, hurry: float, host: str, port: int, patience: float, 
 def _run(
     run: Callable[[], "Coroutine[None, None, ScenarioResult]"], *, ends_by_itself: bool
 ) -> "ScenarioResult | None":
-    # What the service would log is told in sentences here, or not at all.
+    # The output replaces the service's log.
     logger = logging.getLogger("forewarn")
     level = logger.level
     logger.setLevel(logging.ERROR)
@@ -222,7 +222,7 @@ def _run(
 
 
 def _run_to_the_end(run: Callable[[], "Coroutine[None, None, _Answer]"]) -> "_Answer":
-    """Run it on an event loop; SIGTERM ends it as Ctrl-C does, and lets it put everything back first."""
+    """Run it on an event loop; SIGTERM ends it like Ctrl-C, with cleanup."""
 
     async def cancelable() -> "_Answer":
         task = asyncio.current_task()

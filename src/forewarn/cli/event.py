@@ -1,4 +1,4 @@
-"""``forewarn event``: what is coming, what was, and every event's story."""
+"""``forewarn event``: list, show, approve, postpone and cancel events, and show their timelines."""
 
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
@@ -66,7 +66,7 @@ def show(context: click.Context, id: str, as_json: bool) -> None:
 
 
 def print_timeline(story: "Timeline", now: datetime) -> None:
-    """Print a story: what it is about, what happened when, and how long it took."""
+    """Print a timeline: the event, its steps and their durations."""
     not_before = f"{clock(story.not_before, now)} ({relative(story.not_before, now)})" if story.not_before else ""
     print_fields(
         {

@@ -1,4 +1,4 @@
-"""``forewarn events``: what is coming to this VM and its neighbours."""
+"""``forewarn events``: show the scheduled events of this VM and its neighbours."""
 
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
@@ -60,7 +60,7 @@ def _watch(client: "Client", *, as_json: bool) -> None:
     import logging
 
     logging.basicConfig(format="%(message)s", level=logging.INFO)
-    # What is wrong from the beginning is said, and ends the command; what goes wrong later is waited out.
+    # A problem at the start ends the command; later problems are retried.
     name = name_of(client, first_document(client))
     if not as_json:
         click.echo(f"watching {client.url} for {name or 'this VM'}; stop with Ctrl-C", err=True)

@@ -1,4 +1,4 @@
-"""What the service refuses, in the words of the command line: flags and arguments for the fields of a request."""
+"""Translates field names in the service's errors to flags and arguments of the command."""
 
 import re
 from datetime import timedelta
@@ -10,7 +10,7 @@ from forewarn.config.durations import show_duration
 _FIELD = re.compile(r"\b(?:body|query)\.(\w+)(?:\[[^]]*\])?: ")
 _NOT_BEFORE = re.compile(r"^not before (?=\d)")
 _LONGEST = re.compile(r"(\bbody\.(?:seconds|lasts|postpone_limit): )Expected `int(?: \| null)?` <= (\d+)")
-"""A duration that is sent in seconds, and given in whatever unit."""
+"""A duration that the request has in seconds, and the flag in any unit."""
 _PREFACE = "mend what is wrong and send it again: "
 _PLAIN = (
     (re.compile(r"Expected `(?:int|float)(?: \| null)?` <= (\d+)"), r"it must be at most \1"),
@@ -19,11 +19,11 @@ _PLAIN = (
     (re.compile(r"Expected `array(?: \| null)?` of length <= (\d+)"), r"it may be given at most \1 times"),
     (re.compile(r"Expected `str(?: \| null)?` matching regex .*"), "it must be one line, without control characters"),
 )
-"""What the service says of a field's type and bounds, for people."""
+"""Validation messages of the service, with readable replacements."""
 
 
 def in_flags(message: str, command: click.Command) -> str:
-    """Return what the service said to a command, naming the flags and arguments that were given to it."""
+    """Return the service's error with the flags and arguments of the command."""
     shown = {parameter.name: flag_of(parameter) for parameter in command.params}
     if "not_before" in shown:
         message = _NOT_BEFORE.sub(f"{shown['not_before']} ", message)
@@ -41,14 +41,14 @@ def _show_longest(found: re.Match[str]) -> str:
 
 
 def flag_of(parameter: click.Parameter) -> str:
-    """Return what a parameter is called on the command line."""
+    """Return a parameter's name on the command line."""
     if isinstance(parameter, click.Option):
         return max(parameter.opts, key=len)
     return parameter.human_readable_name
 
 
 class CaseInsensitiveChoice(click.Choice[str]):
-    """One of some words, in any case; help and errors show them as they are spelled."""
+    """A choice that ignores case; help and errors show the original spelling."""
 
     def __init__(self, *words: str) -> None:
         super().__init__(words, case_sensitive=False)

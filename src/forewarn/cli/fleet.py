@@ -1,4 +1,4 @@
-"""``forewarn fleet``: the whole fleet, as a file."""
+"""``forewarn fleet``: apply, compare and show the fleet as a file."""
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING

@@ -1,4 +1,4 @@
-"""``forewarn group``: the groups and their terms."""
+"""``forewarn group``: list, show and change groups, and scale them in."""
 
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
@@ -13,7 +13,7 @@ from forewarn.cli.times import clock, relative, span
 if TYPE_CHECKING:
     from forewarn.control.views import GroupDetail, GroupView
 
-# The marker keeps the lines below it as they are.
+# The marker stops click from wrapping the lines below it.
 _SET_HELP = """Change a group's terms.
 
 \b
@@ -111,7 +111,7 @@ def _print_detail(detail: "GroupDetail", *, as_json: bool) -> None:
 
 
 def _policy(detail: "GroupDetail") -> dict[str, str]:
-    """Return what the group asks for beyond the ordinary."""
+    """Return the group's terms that differ from the defaults."""
     from msgspec.structs import asdict
 
     from forewarn.core.model import Policy
@@ -164,7 +164,7 @@ def _read_term(context: click.Context, term: str) -> tuple[str, object]:
 
 
 def _read_value(key: str, text: str) -> object:
-    """Return what the text would be in a fleet file."""
+    """Return the value as a fleet file would have it."""
     if key == "quiet_hours":
         return [] if text == "none" else [part.strip() for part in text.split(";")]
     if text in ("true", "false"):

@@ -1,4 +1,4 @@
-"""``forewarn history``: what the record holds of a VM, a group, a host, an event, a caller or a time."""
+"""``forewarn history``: query the journal by VM, group, host, event, caller or time."""
 
 from collections.abc import Iterable, Iterator
 from datetime import datetime
@@ -19,7 +19,7 @@ _PAGE = 1_000
 _HEADERS = ("RECORDED", "WHO", "WHAT", "EVENT", "VMS", "GROUP", "DETAIL")
 _DROP = ("GROUP", "EVENT")
 _LONGEST_VMS = 30
-"""Characters of VMs' names that a line shows at a terminal, unless the first name alone has more."""
+"""Characters of VM names in a line at a terminal, unless the first name alone is longer."""
 
 
 @refuse_empty
@@ -110,17 +110,17 @@ def _row(line: "HistoryLine") -> tuple[str, ...]:
         line.event or "-",
         ", ".join(line.vms[:shown]) + more or "-",
         line.group or "-",
-        # An event tells its host by itself.
+        # The event implies its host.
         ", ".join(_words({"host": "" if line.event else line.host} | line.detail | {"from": line.origin})) or "-",
     )
 
 
 _BY_VM = {"placements": "to", "left": "left"}
-"""Details that say something of each VM, and what they are called in a line."""
+"""Details by VM, with their label in a line."""
 
 
 def _words(detail: dict[str, object]) -> Iterator[str]:
-    """Say the parts of a detail that one can read in a line."""
+    """Yield the readable parts of a detail."""
     for key, value in detail.items():
         if key == "changed" and isinstance(value, dict):
             yield from (f"{name}: {_shown(each['before'])} → {_shown(each['after'])}" for name, each in value.items())
@@ -133,7 +133,7 @@ def _words(detail: dict[str, object]) -> Iterator[str]:
 
 
 def _shown(value: object) -> str:
-    """Write a value as people do; nothing, and no values, as a dash."""
+    """Return a value as text; empty values as a dash."""
     match value:
         case list():
             return " ".join(map(_shown, value)) or "-"

@@ -1,4 +1,4 @@
-"""``forewarn host``: hosts, and maintenance of all VMs of one."""
+"""``forewarn host``: list, cordon and drain hosts, and announce maintenance of all their VMs."""
 
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Literal

@@ -1,4 +1,4 @@
-"""``forewarn import``: a fleet from what a hypervisor knows."""
+"""``forewarn import``: import hosts and VMs from a hypervisor."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING

@@ -1,4 +1,4 @@
-"""``forewarn journal``: what is on disk."""
+"""``forewarn journal``: verify the journal on disk."""
 
 import click
 

@@ -1,4 +1,4 @@
-"""``forewarn login``: a service elsewhere, and the token that opens it."""
+"""``forewarn login``: save the URL and the token of a remote service."""
 
 import os
 import sys
@@ -53,9 +53,7 @@ def login(
         raise click.UsageError(f"no service is named; give --url URL, or set {URL_VARIABLE}", context)
     parts = parse_service_url(url)
     if parts.scheme == "http" and not plain_http and not ListenAddress(parts.hostname or "", 0).is_loopback:
-        raise BadInput(
-            f"{url} would show the token to everybody on the way; use https://, or allow it with --plain-http"
-        )
+        raise BadInput(f"{url} would send the token without encryption; use https://, or allow it with --plain-http")
     given = Login(url.rstrip("/"), _read_token(token_file), str(Path(authority).absolute()) if authority else "")
     with ControlClient.remote(given.url, given.token, Path(given.authority) if given.authority else None) as client:
         me = client.me()
@@ -80,7 +78,7 @@ def _read_token(file: str | None) -> str:
         token = (sys.stdin.read() if is_piped else Path(place).read_text(encoding="utf-8")).strip()
     except (OSError, UnicodeDecodeError) as error:
         why = error.strerror if isinstance(error, OSError) else "it is not text"
-        raise BadInput(f"{place} cannot be read: {why}; name a file that holds the token") from None
+        raise BadInput(f"{place} cannot be read: {why}; give a file with the token") from None
     if not token:
-        raise BadInput(f"{place} holds no token; write it there, give --token-file FILE, or set FOREWARN_TOKEN")
+        raise BadInput(f"{place} contains no token; write it there, give --token-file FILE, or set FOREWARN_TOKEN")
     return token

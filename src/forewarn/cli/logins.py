@@ -1,4 +1,4 @@
-"""Which service commands speak to, and the tokens of services elsewhere.
+"""Chooses the service of a command, and stores the tokens of remote services.
 
     --url URL, or --data DIR                                 the flag goes first,
     FOREWARN_URL, or FOREWARN_DATA                           then the environment,
@@ -29,22 +29,22 @@ URL_VARIABLE = "FOREWARN_URL"
 
 
 class Login(msgspec.Struct, frozen=True, omit_defaults=True):
-    """How one service is reached."""
+    """URL and token of one service."""
 
     url: str
     token: str
     authority: str = ""
-    """The file of the authority that vouches for its certificate."""
+    """File of the authority of its certificate."""
 
 
 class Logins(msgspec.Struct, frozen=True):
-    """Every service that is known, the one used last at the end."""
+    """All saved logins, the latest last."""
 
     logins: tuple[Login, ...] = ()
 
 
 def logins_path() -> Path:
-    """Return the file that logins are kept in."""
+    """Return the file of the saved logins."""
     if sys.platform == "win32":
         base = Path(os.environ.get("APPDATA") or Path.home() / "AppData" / "Roaming")
     else:
@@ -53,7 +53,7 @@ def logins_path() -> Path:
 
 
 def load() -> Logins:
-    """Return the logins; none when there is no file yet."""
+    """Return the saved logins; none if there is no file."""
     try:
         return msgspec.json.decode(logins_path().read_bytes(), type=Logins)
     except FileNotFoundError:
@@ -63,7 +63,7 @@ def load() -> Logins:
 
 
 def save(login: Login) -> Path:
-    """Keep a login, in place of an earlier one to the same service; return where."""
+    """Save a login, replacing an earlier one to the same service; return the file."""
     others = tuple(each for each in load().logins if each.url != login.url)
     file = logins_path()
     new = file.with_suffix(".new")
@@ -82,7 +82,7 @@ def save(login: Login) -> Path:
 
 
 def connect_chosen(context: click.Context) -> "ControlClient":
-    """Reach the service that the command line, the environment or a login names."""
+    """Return a client of the service in the command line, the environment or a saved login."""
     client = _chosen(context)
     chosen: ServiceChoice = context.find_root().obj
     client.key, client.key_prefix = chosen.idempotency_key or "", key_prefix(chosen.at)

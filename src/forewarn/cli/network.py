@@ -1,4 +1,4 @@
-"""``forewarn network``: the wires between this machine and its guests."""
+"""``forewarn network``: set up, check and remove the link-local network between this machine and its VMs."""
 
 import os
 from collections.abc import Callable
@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 
 _Command = TypeVar("_Command", bound=Callable[..., object])
 _SETTLES_WITHIN = 0.3
-"""Seconds in which what belongs together changes."""
+"""Seconds within which related changes occur."""
 _LOOK_ANYWAY = 60.0
-"""Seconds after which one looks without news: somebody may have flushed the rules."""
+"""Seconds after which the network is checked without a change: the rules may have been flushed."""
 
 
 @click.group(cls=OrderedCommandGroup)
@@ -79,7 +79,7 @@ def setup(
 
 
 def _set_up(settings: "Settings", *, is_printed: bool = False, as_json: bool, is_quiet: bool = False) -> bool:
-    """Do what is missing; return whether all of it could be done."""
+    """Run the missing steps; return whether all could be run."""
     from contextlib import nullcontext
 
     from forewarn.cli.networking.known_vms import known_vms
@@ -98,7 +98,7 @@ def _set_up(settings: "Settings", *, is_printed: bool = False, as_json: bool, is
 
 
 def _follow(read: "Callable[[], Settings]", *, as_json: bool) -> None:
-    """Set up again and again, by the settings as they are then."""
+    """Repeat the setup after changes, with the current settings."""
     from forewarn.cli.networking.network_changes import NetworkChanges
     from forewarn.core.errors import ForewarnError
 

@@ -1,4 +1,4 @@
-"""How commands print: JSON, tables without borders, and plain sentences.
+"""Prints JSON, tables and sentences.
 
 At a terminal a table has colours and fits the window. No cell is cut:
 
@@ -29,7 +29,7 @@ _Value = TypeVar("_Value")
 _SLICE = 1_000
 _GAP = 2
 _LEGIBLE = 30
-"""Fewer characters than these are no column to break a text in."""
+"""Least width of a column in which text is wrapped."""
 _BELOW = 4
 """How far what stands below its row is set in."""
 _STYLES = {
@@ -52,12 +52,12 @@ def json_log_option(command: _Command) -> _Command:
 
 
 def json_option(command: _Command) -> _Command:
-    """Give a command the flag that everything that prints has."""
+    """Add the flag --json to a command."""
     return click.option("--json", "as_json", is_flag=True, help="Print JSON.")(command)
 
 
 def print_live(text: str) -> None:
-    """Print a line at once; once nobody reads any more, print nothing and go on."""
+    """Print a line at once; ignore a closed output."""
     try:
         click.echo(text)
         sys.stdout.flush()
@@ -72,7 +72,7 @@ def print_json(value: object) -> None:
 
 
 def print_json_list(values: Iterable[object]) -> None:
-    """Print an array of one line each, as the values come."""
+    """Print a JSON array with one value per line, as the values arrive."""
     began = False
     for part in _slices(values):
         lines = ",\n".join(msgspec.json.encode(value).decode() for value in part)
@@ -82,7 +82,7 @@ def print_json_list(values: Iterable[object]) -> None:
 
 
 def wide_option(command: _Command) -> _Command:
-    """Give a command the flag that everything that prints a table has."""
+    """Add the flag --wide to a command that prints a table."""
 
     def keep(context: click.Context, _: click.Parameter, is_given: bool) -> None:
         context.meta[_WIDE] = is_given
@@ -92,7 +92,7 @@ def wide_option(command: _Command) -> _Command:
 
 
 def is_wide() -> bool:
-    """Tell whether nothing is left out and no line is broken: with --wide, and where no terminal shows it."""
+    """Tell whether all columns are shown and no line is wrapped: with --wide, or without a terminal."""
     context = click.get_current_context(silent=True)
     return not _is_at_terminal() or bool(context and context.meta.get(_WIDE))
 
@@ -124,7 +124,7 @@ def print_table(headers: _Row, rows: Iterable[_Row], empty: str, *, drop: Sequen
 
 
 def _left_out(headers: _Row, widths: Sequence[int], drop: Sequence[str]) -> list[str]:
-    """Return the columns to leave out, in the order in which the command gives them up."""
+    """Return the columns to drop, in the command's order of preference."""
     left = {header: max(len(header), width) for header, width in zip(headers, widths, strict=True)}
     if headers[-1] not in drop:
         left.popitem()  # it is broken, or stands below its row
@@ -151,7 +151,7 @@ def console(least: int = 0) -> "Console":
 
 
 def is_watched(stream: TextIO | None) -> bool:
-    """Tell whether what is written there is seen at a terminal."""
+    """Tell whether the stream is a terminal."""
     return stream is not None and stream.isatty()
 
 
@@ -203,7 +203,7 @@ def _cell(cell: str) -> "Text":
 
 
 def styled(text: str, *, color: str | None = None, is_bold: bool = False, is_dim: bool = False) -> str:
-    """Return a text in its style; without one where NO_COLOR asks for none."""
+    """Return a styled text; unstyled if NO_COLOR is set."""
     import os
 
     if os.environ.get("NO_COLOR"):
@@ -212,7 +212,7 @@ def styled(text: str, *, color: str | None = None, is_bold: bool = False, is_dim
 
 
 def print_line(word: str, rest: str) -> None:
-    """Print a line that begins with a word in its colour."""
+    """Print a line that begins with a coloured word."""
     if _is_at_terminal():
         from rich.text import Text
 
@@ -228,7 +228,7 @@ def _slices(values: Iterable[_Value]) -> Iterator[list[_Value]]:
 
 
 def print_fields(fields: dict[str, str]) -> None:
-    """Print names and values, leaving out what is empty."""
+    """Print names and values without empty ones."""
     fields = {name: value for name, value in fields.items() if value}
     width = max(map(len, fields), default=0)
     for name, value in fields.items():
@@ -236,12 +236,12 @@ def print_fields(fields: dict[str, str]) -> None:
 
 
 def printable(text: str) -> str:
-    """Return others' words such that they neither end a line nor speak to the terminal."""
+    """Replace control characters in foreign text."""
     return "".join(letter if letter.isprintable() else "?" for letter in text)
 
 
 def wrapped(text: str, lead: str = "") -> str:
-    """Let a text follow its lead, broken between words where the terminal's window ends."""
+    """Return the lead and the text, wrapped at the terminal's width."""
     if is_wide():
         return (lead + text).rstrip()
     import shutil

@@ -1,4 +1,4 @@
-"""``forewarn record``: keep every document of an endpoint, to play it again later."""
+"""``forewarn record``: record the documents of an endpoint for a later replay."""
 
 import time
 from pathlib import Path
@@ -42,7 +42,7 @@ def record(url: str | None, out: Path, api_version: str, every: float, takes: in
     with open_client(url, api_version) as client:
         address = client.url
     endpoint = RecordedEndpoint(address, api_version)
-    endpoint.document()  # what cannot be recorded at all is said before a file is made
+    endpoint.document()  # fail before a file is created
     count = 0
     silence = ""
     with open_recording(out, endpoint) as file:

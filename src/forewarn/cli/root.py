@@ -1,6 +1,6 @@
-"""The command ``forewarn``: which commands there are, and how every one of them ends.
+"""The command ``forewarn``: its subcommands, global options and exit codes.
 
-A command's module is imported only when the command is run, so that each starts as fast as it can.
+A command's module is imported only when the command runs, so that each command starts fast.
 """
 
 import os
@@ -29,7 +29,7 @@ EXIT_CODES: dict[type[Exception], int] = {
     Refused: 1,
     ForewarnError: 1,
 }
-"""How a command ends when it was not done: the first that fits counts. 0 is done."""
+"""Exit codes by error class: the first match counts. 0 is success."""
 INTERRUPTED = 130
 _TRACEBACK = "FOREWARN_TRACEBACK"
 _Command = TypeVar("_Command", bound=Callable[..., object])
@@ -83,17 +83,17 @@ _SECTIONS = {
         ),
     },
 }
-"""Every command by who needs it: where it is, and what the list of commands says of it."""
+"""All commands by section: location and summary."""
 _AFTER = ("--json", "--wide")
-"""Options of commands that people also write before the command."""
+"""Options of commands that are also accepted before the command."""
 _LOCAL = ("demo", "serve", "doctor", "network", "journal", "backup", "restore", "emulate")
-"""Commands that work on this machine and speak to no service at a URL."""
+"""Commands that work on this machine only and do not accept --url."""
 _COMMANDS = {name: each for section in _SECTIONS.values() for name, each in section.items()}
 
 
 @dataclass
 class ServiceChoice:
-    """Which service the command line names, before the command or after it."""
+    """The service options of the command line, before or after the command."""
 
     data: str | None = None
     url: str | None = None
@@ -108,14 +108,14 @@ class ServiceChoice:
 
 
 class OrderedCommandGroup(click.Group):
-    """A group that lists its commands in the order in which they are written down."""
+    """A group that lists its commands in the order of definition."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(self.commands)
 
 
 def service_options(command: _Command) -> _Command:
-    """Let the options that name a control plane stand after the command, too."""
+    """Add the control-plane options to a command."""
     for option in (
         click.option("--url", metavar="URL", expose_value=False, callback=_choose, help="As 'forewarn --url'."),
         data_option,
@@ -130,7 +130,7 @@ def _choose(context: click.Context, option: click.Parameter, given: str | None) 
 
 
 def not_empty(context: click.Context, parameter: click.Parameter, given: _Given) -> _Given:
-    """Refuse an empty text, such as a shell makes of a variable that is not set."""
+    """Refuse an empty text, such as the value of an unset shell variable."""
     texts = given if isinstance(given, tuple) else (given,)
     if any(isinstance(text, str) and not text.strip() for text in texts):
         remedy = "give a value" if parameter.required else "give a value, or leave it out"
@@ -139,12 +139,12 @@ def not_empty(context: click.Context, parameter: click.Parameter, given: _Given)
 
 
 class SecretCommand(click.Command):
-    """A command that secrets are given to: its usage error does not repeat arguments that it does not take."""
+    """A command with secret arguments: its usage error does not repeat surplus arguments."""
 
     surplus = "too many arguments; they are not repeated here because they may be secret"
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Parse arguments; refuse those that are left over."""
+        """Parse arguments; refuse surplus ones."""
         ctx.allow_extra_args = True
         left = super().parse_args(ctx, args)
         if left and not ctx.resilient_parsing:
@@ -153,7 +153,7 @@ class SecretCommand(click.Command):
 
 
 class ControlCommandGroup(OrderedCommandGroup):
-    """A group of commands that speak to a control plane."""
+    """A group of control-plane commands."""
 
     def add_command(self, cmd: click.Command, name: str | None = None) -> None:
         super().add_command(refuse_empty(service_options(cmd)), name)
@@ -168,13 +168,13 @@ def refuse_empty(command: click.Command) -> click.Command:
 
 
 def data_option(command: _Command) -> _Command:
-    """Let the option that names a data directory stand after a command that looks at one."""
+    """Add the option --data to a command."""
     told = "As 'forewarn --data'."
     return click.option("--data", metavar="DIR", expose_value=False, callback=_choose, help=told)(command)
 
 
 class _LazyCommandGroup(click.Group):
-    """A group whose commands are imported when they are run."""
+    """A group that imports its commands lazily."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(_COMMANDS)
@@ -242,7 +242,7 @@ def cli(context: click.Context, data: str | None, url: str | None, idempotency_k
 
 
 def data_directory(context: click.Context) -> "Path":
-    """Return the data directory that commands go by: flag, then environment, then file, then the default."""
+    """Return the data directory: flag, then environment, then file, then the default."""
     chosen: ServiceChoice = context.find_root().obj
     named = chosen.data or os.environ.get("FOREWARN_DATA")
     if named:
@@ -306,22 +306,22 @@ def run(arguments: list[str] | None = None) -> int:
         return _fail(str(error), next(code for family, code in EXIT_CODES.items() if isinstance(error, family)))
     except BrokenPipeError:
         discard_buffered(sys.stdout)
-        return 0  # who read the output has read enough
+        return 0  # the reader has closed the output
     except OSError as error:
         discard_buffered(sys.stdout)
         return _fail(f"{error.filename or 'the output'}: {error.strerror or error}", EXIT_CODES[Unavailable])
-    except Exception as error:  # a user is owed a sentence even for our own mistakes
+    except Exception as error:  # internal errors are reported as one sentence too
         if os.environ.get(_TRACEBACK):
             raise
         said = f"{type(error).__name__}: {error}".strip().replace("\n", " ")
         return _fail(
-            f"a mistake of forewarn itself ({said}); set {_TRACEBACK}=1 to see where", EXIT_CODES[Unavailable]
+            f"internal error of forewarn ({said}); set {_TRACEBACK}=1 to see the traceback", EXIT_CODES[Unavailable]
         )
     return code if isinstance(code, int) else 0
 
 
 def _usage(error: click.UsageError) -> str:
-    from forewarn.core.redaction import shown_text  # errors repeat what was typed, addresses with passwords too
+    from forewarn.core.redaction import shown_text  # errors repeat arguments, which may contain passwords
 
     is_early = error.ctx is not None and isinstance(error.ctx.command, click.Group)
     if is_early and isinstance(error, click.NoSuchOption) and error.option_name in _AFTER:
@@ -336,7 +336,7 @@ def _usage(error: click.UsageError) -> str:
 
 
 def _fail(message: str, code: int) -> int:
-    from forewarn.core.redaction import shown_tokens  # a token may stand where a name or a file was expected
+    from forewarn.core.redaction import shown_tokens  # a token may have been given instead of a name or a file
 
     try:
         click.echo(f"forewarn: {shown_tokens(message)}", err=True)
@@ -346,7 +346,7 @@ def _fail(message: str, code: int) -> int:
 
 
 def discard_buffered(stream: TextIO | None) -> None:
-    """Let nothing that is still buffered fail once more when the process ends."""
+    """Discard buffered output, so that it cannot fail again at exit."""
     if stream is not None:
         with suppress(OSError, ValueError):
             os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())

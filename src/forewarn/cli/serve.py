@@ -1,4 +1,4 @@
-"""``forewarn serve``: the service, and its settings as flags."""
+"""``forewarn serve``: run the service; each setting is also a flag."""
 
 import os
 from collections.abc import Callable
@@ -16,14 +16,14 @@ _Command = TypeVar("_Command", bound=Callable[..., object])
 
 
 def _settings_options(command: _Command) -> _Command:
-    """Give a command a flag for every setting; what is left out is looked for elsewhere."""
+    """Add a flag for every setting to a command."""
     usual = Settings()
     for name, key in reversed(KEYS.items()):
         default = getattr(usual, name)
         shown = f" [default: {_shown(default)}]" if default else ""
         flag = f"--{name.replace('_', '-')}"
         option = partial(click.option, flag, name, metavar=key.kind.metavar, help=key.help + shown)
-        # --strict alone is --strict true.
+        # --strict without a value means --strict true.
         command = (option(is_flag=False, flag_value="true") if key.kind is BOOLEAN else option())(command)
     return command
 
@@ -68,7 +68,7 @@ def serve(context: click.Context, /, config: str | None, as_json: bool, **flags:
 
     def read() -> Settings:
         nonlocal file
-        # A file that was read once is needed by every reload: without it, each of its settings would fall back.
+        # Every reload needs the file of the start: without it, its settings would fall back to the defaults.
         file = file or find_file(environment)
         return load(flags, environment, file)
 

@@ -1,4 +1,4 @@
-"""``forewarn spot``: places of spot VMs that the platform needs back."""
+"""``forewarn spot``: reclaim capacity by evicting spot VMs."""
 
 import click
 

@@ -1,4 +1,4 @@
-"""``forewarn subscription``: who outside is told what happens to events."""
+"""``forewarn subscription``: manage subscriptions to notifications."""
 
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime

@@ -1,4 +1,4 @@
-"""Times as people read and write them, in their own time zone."""
+"""Reads and formats times in the local time zone, and durations."""
 
 import re
 from contextlib import suppress
@@ -86,7 +86,7 @@ def period_option(context: click.Context, parameter: click.Parameter, given: str
 
 
 def clock(when: datetime, now: datetime) -> str:
-    """Tell a time by the clock: ``14:32 CET``, with the day unless that is today, with seconds if it is near."""
+    """Return a time as ``14:32 CET``, with the day unless it is today, with seconds if it is near."""
     local = when.astimezone()
     day = "" if local.date() == now.astimezone().date() else f"{local:%a} {local.day} {local:%b} "
     near = abs(when - now) < _SOON
@@ -94,7 +94,7 @@ def clock(when: datetime, now: datetime) -> str:
 
 
 def relative(when: datetime, now: datetime) -> str:
-    """Tell how far away a time is: ``in 14 min``, ``3 s ago``."""
+    """Return the distance to a time: ``in 14 min``, ``3 s ago``."""
     seconds = round((when - now).total_seconds())
     if seconds == 0:
         return "now" if when > now else "just now"
@@ -102,7 +102,7 @@ def relative(when: datetime, now: datetime) -> str:
 
 
 def countdown(when: datetime, now: datetime) -> str:
-    """Tell how far away a time is, in two units: ``in 14 min 3 s``, ``2 h 5 min ago``."""
+    """Return the distance to a time in two units: ``in 14 min 3 s``, ``2 h 5 min ago``."""
     seconds = round((when - now).total_seconds())
     left = abs(seconds)
     told = f"{left} s"
@@ -114,7 +114,7 @@ def countdown(when: datetime, now: datetime) -> str:
 
 
 def span(seconds: float) -> str:
-    """Tell how long something takes, in the one unit that suits it."""
+    """Return a duration in one suitable unit."""
     if seconds < 10 and seconds != round(seconds):
         return f"{seconds:.1f} s"
     for size, unit in _UNITS:

@@ -1,4 +1,4 @@
-"""``forewarn token``: who may come in over TCP."""
+"""``forewarn token``: manage the tokens for access over TCP."""
 
 from collections.abc import Iterator
 from datetime import UTC, datetime

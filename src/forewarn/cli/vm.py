@@ -1,4 +1,4 @@
-"""``forewarn vm``: one VM and what is done to it."""
+"""``forewarn vm``: manage VMs and run operations on them."""
 
 from collections.abc import Iterator
 from datetime import datetime

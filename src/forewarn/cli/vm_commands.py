@@ -1,4 +1,4 @@
-"""What the commands in a VM have in common: which service they ask, and how events are told."""
+"""Shared options and output of the commands that run inside a VM."""
 
 import sys
 from collections.abc import Callable, Iterator
@@ -25,12 +25,12 @@ _MEANINGS = {
 }
 REMEDY = "the service does not tell it; give it as name in agent.toml, or as FOREWARN_AGENT_NAME, if it is wrong"
 SLOW = 3.0
-"""Seconds of silence after which somebody may wonder."""
+"""Seconds without a response after which a notice is printed."""
 _MINE = {"Scheduled": "yellow", "Started": "magenta"}
 
 
 def service_options(command: _Command) -> _Command:
-    """Give a command the options that name the service of this VM."""
+    """Add the options for the metadata endpoint to a command."""
     for option in (
         click.option(
             "--api-version",
@@ -45,7 +45,7 @@ def service_options(command: _Command) -> _Command:
 
 
 def url_option(default: str) -> Callable[[_Command], _Command]:
-    """Return the option that names the metadata endpoint; it may stand before the command, too."""
+    """Return the option --url for the metadata endpoint; it is also accepted before the command."""
     told = f"The metadata endpoint, such as http://169.254.169.254. {default}"
 
     def before(context: click.Context, option: click.Parameter, given: str | None) -> str | None:
@@ -55,14 +55,14 @@ def url_option(default: str) -> Callable[[_Command], _Command]:
 
 
 def open_client(url: str | None, api_version: str | None) -> "Client":
-    """Return a client that waits for a slow service, and says at once when there is none."""
+    """Return a client that waits for a slow service, and fails at once if there is none."""
     from forewarn.client.client import Client
 
     return Client(url, api_version=api_version, unreachable_patience=timedelta(0))
 
 
 def first_document(client: "Client") -> "Document":
-    """Return what the service shows; tell whoever sits before the screen that it is waited for, if it takes long."""
+    """Return the first document; print a notice at a terminal if it takes long."""
     document = _first_document(client)
     for event in document.unreadable:
         named = f"event {printable(event.id.upper())}" if event.id else "an event without id"
@@ -88,7 +88,7 @@ def _first_document(client: "Client") -> "Document":
 
 
 class OwnName(NamedTuple):
-    """The name of this VM, and what tells it."""
+    """The name of this VM, and its source."""
 
     name: str
     evidence: str
@@ -116,7 +116,7 @@ def own_name(client: "Client", events: tuple["ScheduledEvent", ...]) -> OwnName:
 
 
 def name_of(client: "Client", document: "Document") -> str:
-    """Return this VM's name, and say on the error stream that it is a guess; empty when it cannot be known."""
+    """Return this VM's name, with a notice on stderr if it is a guess; empty if it is unknown."""
     from forewarn.core.errors import ForewarnError
 
     try:
@@ -129,14 +129,14 @@ def name_of(client: "Client", document: "Document") -> str:
 
 
 def is_mine(event: "ScheduledEvent", name: str) -> bool:
-    """Tell whether the event happens to this VM, which may be known by its host name."""
+    """Tell whether the event affects this VM, which may be known by its host name."""
     from forewarn.client.names import find_name
 
     return bool(find_name(name, event.resources))
 
 
 def azure_words(event: "ScheduledEvent") -> tuple[str, str, str]:
-    """Return Azure's words for type, status and source; the last is empty where nobody tells."""
+    """Return Azure's words for type, status and source; the source is empty if unknown."""
     from forewarn.wire.azure_names import SOURCES, STATUSES, TYPES
 
     types: dict[str, str] = dict(TYPES.items())
@@ -156,12 +156,12 @@ def id_of(event: "ScheduledEvent") -> str:
 
 
 def vm_names(event: "ScheduledEvent") -> str:
-    """Return the VMs that the event happens to."""
+    """Return the VMs of the event."""
     return printable(", ".join(event.resources))
 
 
 def describe_impact(event: "ScheduledEvent", name: str) -> str:
-    """Say what becomes of this VM."""
+    """Return the impact on this VM."""
     if not name:
         return "not known"
     if not is_mine(event, name):
@@ -171,14 +171,14 @@ def describe_impact(event: "ScheduledEvent", name: str) -> str:
 
 
 def time_until(event: "ScheduledEvent", now: datetime) -> str:
-    """Say how long it is until the event may start."""
+    """Return the time until the event may start."""
     if event.not_before is None:
         return "at any moment"
     return countdown(event.not_before, now)
 
 
 def rows(events: tuple["ScheduledEvent", ...], name: str, now: datetime) -> Iterator[str]:
-    """Yield lines: the head of the table, then three for each event, the last two with what fits no column."""
+    """Yield the head of the table, then three lines for each event."""
     head = ("EVENT", "TYPE", "STATUS", "NOT BEFORE")
     cells = [(id_of(event), *azure_words(event)[:2], time_until(event, now)) for event in events]
     widths = [max(map(len, column)) for column in zip(head, *cells, strict=True)]
@@ -191,7 +191,7 @@ def rows(events: tuple["ScheduledEvent", ...], name: str, now: datetime) -> Iter
 
 
 def details(event: "ScheduledEvent") -> str:
-    """Say who wanted it, how long it takes, and why, as far as that is told."""
+    """Return source, duration and description of an event, as far as they are known."""
     source = azure_words(event)[2]
     by = f"by the {source.lower()}" if source else "by somebody"
     takes = {-1: "", 0: ", without interruption"}.get(event.duration, f", for {span(event.duration)}")
@@ -199,7 +199,7 @@ def details(event: "ScheduledEvent") -> str:
 
 
 def event_as_json(event: "ScheduledEvent", name: str) -> dict[str, object]:
-    """Return an event as JSON has it in every command."""
+    """Return an event for the JSON output of all commands."""
     kind, status, source = azure_words(event)
     return {
         "id": event.shown_id,

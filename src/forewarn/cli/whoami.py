@@ -1,4 +1,4 @@
-"""``forewarn whoami``: which VM this is, and which service it is told by."""
+"""``forewarn whoami``: show this VM's name and its metadata endpoint."""
 
 import click
 

@@ -1,1 +1,1 @@
-"""Whether a server, or a client, keeps the rules of the protocol: seen from outside, by whoever wrote it."""
+"""Conformance checks of servers and clients against the protocol, over HTTP."""

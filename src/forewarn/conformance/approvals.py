@@ -1,4 +1,4 @@
-"""Checks of approvals."""
+"""Conformance checks of approvals (POST StartRequests)."""
 
 from collections.abc import Iterator
 from uuid import uuid4
@@ -95,7 +95,7 @@ def approval_without_header(inspection: Inspection) -> Iterator[CheckResult]:
 def approval_unreadable(inspection: Inspection) -> Iterator[CheckResult]:
     for body in (b"{", b"{}", b'{"StartRequests":[{}]}', b'{"StartRequests":"x"}'):
         yield inspection.server.post(body).is_refusal(400, body.decode())
-    # Whoever reads only the first request does not notice what is wrong with the second.
+    # A server that reads only the first request does not notice the error in the second.
     yield inspection.answer("with no id").is_refusal(400, "a good request and one without an id")
     yield _nothing_started(inspection)
 

@@ -1,7 +1,7 @@
-"""A look at one thing that a rule promises, and what all looks together come to.
+"""The registry of checks, and the result of a check.
 
-A check is a function that yields results; it has the name of its rule. What cannot be observed raises
-``NotObserved``: a rule that was not observed is never called kept.
+A check is a function that yields results; it has the name of its rule. It raises ``NotObserved`` if the rule cannot
+be observed: such a rule never counts as kept.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -14,7 +14,7 @@ _Subject = TypeVar("_Subject")
 
 
 class CheckResult(msgspec.Struct, frozen=True):
-    """What was expected, and what was seen instead or indeed."""
+    """One expectation of a rule, and what was observed."""
 
     expected: str
     seen: str
@@ -22,21 +22,21 @@ class CheckResult(msgspec.Struct, frozen=True):
 
 
 class NotObserved(Exception):
-    """There was nothing to look at; says why."""
+    """The rule could not be observed; the message says why."""
 
 
 class RuleOutcome(StrEnum):
-    """What became of a rule."""
+    """Result of a rule."""
 
     KEPT = "kept"
     BREACH = "breach"
     DIFFERS = "differs"
-    """It is broken, but it is ours and not Azure's: other servers may do as they do."""
+    """Not kept, but it is Forewarn's rule and not Azure's: other servers need not keep it."""
     NOT_SEEN = "not seen"
 
 
 class RuleFinding(msgspec.Struct, frozen=True):
-    """What was found out about one rule."""
+    """The finding about one rule."""
 
     rule: str
     outcome: RuleOutcome
@@ -45,16 +45,16 @@ class RuleFinding(msgspec.Struct, frozen=True):
 
 
 class CheckTiming(StrEnum):
-    """When a rule can be looked at."""
+    """When a rule can be checked."""
 
     ALWAYS = "always"
     ON_AN_EVENT = "on an event"
     ON_REQUEST = "on request"
-    """It takes long, or is a burden to the server."""
+    """The check takes long, or puts load on the server."""
 
 
 class Check(msgspec.Struct, Generic[_Subject], frozen=True):
-    """How a rule is looked at."""
+    """The check of a rule."""
 
     when: CheckTiming
     look: Callable[[_Subject], Iterator[CheckResult]]
@@ -66,7 +66,7 @@ class Checks(dict[str, Check[_Subject]]):
     def add(
         self, when: CheckTiming = CheckTiming.ALWAYS
     ) -> Callable[[Callable[[_Subject], Iterator[CheckResult]]], Callable[[_Subject], Iterator[CheckResult]]]:
-        """Take a function in under its own name."""
+        """Register a function under its own name."""
 
         def taken(look: Callable[[_Subject], Iterator[CheckResult]]) -> Callable[[_Subject], Iterator[CheckResult]]:
             self[look.__name__.replace("_", "-")] = Check(when, look)
@@ -76,7 +76,7 @@ class Checks(dict[str, Check[_Subject]]):
 
 
 def require_results(looks: Iterable[CheckResult], otherwise: str) -> Iterator[CheckResult]:
-    """Yield the looks; where there are none, say why."""
+    """Yield the results; raise NotObserved with the reason if there are none."""
     is_empty = True
     for look in looks:
         is_empty = False
@@ -89,7 +89,7 @@ OUT_OF_SIGHT = "it cannot be seen from outside"
 
 
 def is_good(findings: Iterable[RuleFinding], *, requires_all: bool = False) -> bool:
-    """Tell whether no rule that binds is broken; ``requires_all``: and none that can be seen was not."""
+    """Tell whether no binding rule is broken; ``requires_all``: and all observable rules were observed."""
     return not any(
         each.outcome is RuleOutcome.BREACH
         or (requires_all and each.outcome is RuleOutcome.NOT_SEEN and each.seen != OUT_OF_SIGHT)
@@ -98,7 +98,7 @@ def is_good(findings: Iterable[RuleFinding], *, requires_all: bool = False) -> b
 
 
 def conclude(rule: str, promise: str, looks: Iterator[CheckResult], *, is_binding: bool = True) -> RuleFinding:
-    """Return what the looks come to: the first that is not kept counts."""
+    """Return the finding of several results: the first that is not kept counts."""
     last = None
     try:
         for last in looks:

@@ -1,4 +1,4 @@
-"""Somebody's client as a process, beside the emulator that it asks and a proxy that it must not use."""
+"""Runs a client under test as a process, with an emulator as its endpoint and a proxy that it must not use."""
 
 import os
 import shlex
@@ -26,11 +26,11 @@ _PROXIES = ("http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY")
 _NO_PROXIES = ("no_proxy", "NO_PROXY")
 _GRACE = 2.0
 _SLICE = 0.1
-"""Seconds after which is looked again whether the client still runs."""
+"""Seconds between checks whether the client still runs."""
 
 
 class ProxyTrap(socketserver.TCPServer):
-    """A proxy that answers nobody, and counts who came."""
+    """A proxy that counts connections and answers none."""
 
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), socketserver.BaseRequestHandler)
@@ -50,10 +50,10 @@ class ProxyTrap(socketserver.TCPServer):
 
 
 class ClientProcess:
-    """A client that runs, and what it is seen to do.
+    """A running client, and its observed behaviour.
 
-    It speaks for the VM ``web-0``. ``{url}``, ``{vm}`` and ``{prepared}`` in its command stand for the address of the
-    document, its VM's name, and the file that it makes when it has prepared for an event.
+    It acts as the VM ``web-0``. In its command, ``{url}``, ``{vm}`` and ``{prepared}`` are replaced by the URL of the
+    document, the name of its VM, and the file that it creates when it has prepared for an event.
     """
 
     def __init__(
@@ -67,7 +67,7 @@ class ClientProcess:
     ) -> None:
         self.patience = patience
         self.does_approve = does_approve
-        """It is known to approve events, so that what it does not approve it has not noticed."""
+        """Whether it is known to approve events, so that an event without approval was not noticed."""
         self._command = command
         self._has_proxy = has_proxy
         self.emulator = Emulator(OWN, NEIGHBOUR, clock="system", faults=faults)
@@ -94,14 +94,14 @@ class ClientProcess:
 
     @property
     def exit_code(self) -> int | None:
-        """How it ended; None while it runs."""
+        """Its exit code; None while it runs."""
         return self._process.poll() if self._process else None
 
     @property
     def last_words(self) -> str:
         self._output.seek(0)
         lines = self._output.read().decode(errors="replace").strip().splitlines()
-        return lines[-1] if lines else "it said nothing"
+        return lines[-1] if lines else "no output"
 
     @property
     def requests(self) -> list[SentRequest]:
@@ -109,21 +109,21 @@ class ClientProcess:
 
     @property
     def polls(self) -> list[SentRequest]:
-        """What it asked for the document, and was answered or refused."""
+        """Its requests for the document."""
         return [each for each in self.requests if each.method == "GET" and "scheduledevents" in each.path.lower()]
 
     def approvals(self, event: EventHandle) -> list[SentRequest]:
         return [each for each in self.requests if event.id in each.approves]
 
     def approves(self, event: EventHandle, times: int = 1) -> bool:
-        """Tell whether it approves the event before its patience or its life ends."""
+        """Tell whether it approves the event within ``patience`` and before it ends."""
         self._wait(lambda: len(self.approvals(event)) >= times)
         return len(self.approvals(event)) >= times
 
     def asks(self, times: int = 1) -> bool:
-        """Tell whether it asks for the document so many times more.
+        """Tell whether it requests the document so many times more.
 
-        A question that the service holds back until there is news counts once a second, as one who polls would ask.
+        A long poll counts once a second, like polling.
         """
         known, since = len(self.polls), time.monotonic()
 
@@ -137,12 +137,12 @@ class ClientProcess:
         return is_enough()
 
     def require(self, times: int = 1) -> None:
-        """Raise NotSeen unless it asks."""
+        """Raise NotObserved unless it requests the document."""
         if not self.asks(times):
-            raise NotObserved(f"the client did not ask for the document within {self.patience:g} s; {self.state}")
+            raise NotObserved(f"the client did not request the document within {self.patience:g} s; {self.state}")
 
     def pass_time(self, step: str) -> None:
-        """Move the clock on; the client stands still meanwhile, for the days between take a moment to pass."""
+        """Advance the clock; the client is stopped meanwhile, because advancing by days takes a moment."""
         self._have("SIGSTOP")
         try:
             self.emulator.advance(step)
@@ -150,7 +150,7 @@ class ClientProcess:
             self._have("SIGCONT")
 
     def _have(self, how: str) -> None:
-        if self._process is not None and hasattr(signal, how):  # Windows has no process stand still
+        if self._process is not None and hasattr(signal, how):  # Windows cannot stop a process
             _signal(self._process, how)
 
     @property
@@ -179,7 +179,7 @@ class ClientProcess:
                 stdin=subprocess.DEVNULL,
                 stdout=self._output,
                 stderr=subprocess.STDOUT,
-                # Whatever it starts ends with it.
+                # Its child processes end with it.
                 start_new_session=True,
             )
         except (OSError, ValueError) as error:
@@ -210,7 +210,7 @@ def _filled(part: str, words: dict[str, str]) -> str:
 
 
 def _signal(process: "subprocess.Popen[bytes]", how: str) -> None:
-    """Send a signal to the process and all that it started; where there are no sessions, to the process."""
+    """Send a signal to the process group; without process groups, to the process."""
     if hasattr(os, "killpg"):
         try:
             os.killpg(process.pid, getattr(signal, how))

@@ -1,4 +1,4 @@
-"""Checks of asking again: tags, and waiting for a change."""
+"""Conformance checks of conditional requests: ETags and long polls."""
 
 import time
 from collections.abc import Iterator
@@ -20,7 +20,7 @@ def _tag(inspection: Inspection) -> str:
 
 
 def _ask_again(inspection: Inspection, spelling: str) -> ServerReply:
-    """Ask with the present tag in this spelling; once more if the document changed just then."""
+    """Send a conditional request with the present ETag in this spelling; repeat it if the document has changed."""
     for _ in range(2):
         tag = _tag(inspection)
         reply = inspection.server.get(If_None_Match=spelling.format(tag, bare=tag.removeprefix("W/").strip('"')))
@@ -79,7 +79,7 @@ def wait_in_vain(inspection: Inspection) -> Iterator[CheckResult]:
     reply = inspection.server.ask("GET", _TARGET, headers, wait=_WAIT)
     passed = time.monotonic() - began
     yield reply.has_status(304, f"Prefer: wait={_WAIT}")
-    # A clock that is read in whole ticks may be a little early.
+    # Allow for the resolution of clocks.
     yield CheckResult(f"an answer after {_WAIT} s", f"after {passed:.1f} s", passed >= _WAIT * 0.9)
     yield _is_applied(reply)
 

@@ -1,4 +1,4 @@
-"""Checks of the document: how it is spelled, and how it changes in the course of an event's life."""
+"""Conformance checks of the document: its format, and its changes during an event."""
 
 import re
 from collections.abc import Iterator
@@ -49,7 +49,7 @@ def incarnation_is_a_number(inspection: Inspection) -> Iterator[CheckResult]:
 def incarnation_rises_by_one(inspection: Inspection) -> Iterator[CheckResult]:
     for before, after in inspection.changes:
         first, second = before.incarnation, after.incarnation
-        # Whoever polls may miss a change in between, so more than one is no breach.
+        # A poller may miss a change in between, so a larger step is allowed.
         rises = isinstance(first, int) and isinstance(second, int) and second > first
         yield CheckResult("another document under a higher number", f"{first}, then {second}", rises)
     by_number = [(shown.incarnation, shown.events) for shown in inspection.evidence.documents]
@@ -93,7 +93,7 @@ def _starts(inspection: Inspection) -> Iterator[CheckResult]:
 
 
 def _is_heir(event: WireEvent, of: WireEvent) -> bool:
-    """Tell whether it is the same event under another id."""
+    """Tell whether it is probably the same event under another id."""
     alike = all(event.get(key) == of.get(key) for key in ("EventType", "Resources"))
     return alike and event.get("EventStatus") == STARTED
 

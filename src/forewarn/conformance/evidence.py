@@ -1,6 +1,6 @@
-"""What is seen of an event from its announcement to its end: documents in their order, and answers to approvals.
+"""Collects the evidence for the checks: documents of an event from announcement to end, and responses to approvals.
 
-Everything is done once and in one order, from the harmless to what starts the event; the checks only look at it.
+All requests are sent once, in an order from the harmless ones to those that start the event; the checks only read it.
 """
 
 import shlex
@@ -31,7 +31,7 @@ WireEvent = dict[str, Any]
 
 
 class ShownDocument(msgspec.Struct, frozen=True):
-    """A document as it came."""
+    """A document as received."""
 
     reply: ServerReply
 
@@ -55,40 +55,40 @@ class ShownDocument(msgspec.Struct, frozen=True):
 
 
 class InspectionPlan(msgspec.Struct, frozen=True):
-    """How an event is brought about, and how far it may go."""
+    """How events are triggered, and whether they may be approved."""
 
     triggers: Sequence[str] = ()
-    """Commands that make events appear."""
+    """Commands that create events."""
     wait: float = 0.0
-    """How many seconds an event is waited for: until it appears, and until it is gone."""
+    """Seconds to wait for an event to appear, and to be gone."""
     approves: bool = False
-    """Events that are Scheduled may be started."""
+    """Whether Scheduled events may be approved."""
 
 
 class Evidence(msgspec.Struct):
-    """All that was seen."""
+    """The collected documents and responses."""
 
     documents: list[ShownDocument] = []
-    """Every document of the newest api-version, in the order in which they came."""
+    """All documents of the newest api-version, in order."""
     views: dict[str, ShownDocument] = {}
     """The document by api-version, all at about the same time."""
     answers: dict[str, ServerReply] = {}
-    """What approvals were answered, by what was special about them; none where none was sent."""
+    """Responses to approvals, by kind of approval; empty if none was sent."""
     approved: list[WireEvent] = []
-    """The events that were approved, as they were shown before."""
+    """The approved events, as shown before."""
     after_partial: ShownDocument | None = None
-    """The document after an approval of which one part was good and one was not."""
+    """The document after an approval with a valid and an invalid part."""
     after_approval: ShownDocument | None = None
     is_other_case_ignored: bool = False
     """An approval with the ids in another case was answered 200, and only the one with ids as shown had an effect."""
     approved_at: int = 0
-    """How many documents had been seen before the approval."""
+    """Number of documents before the approval."""
     waited: ServerReply | None = None
-    """What came of waiting for the change that the approval made."""
+    """Response to the long poll for the change after the approval."""
 
     @property
     def waiting(self) -> list[WireEvent]:
-        """The events that were approved and did not start."""
+        """The approved events that have not started."""
         shown = self.after_approval
         return [each for each in self.approved if shown and shown.event(each.get("EventId")) in shown.scheduled]
 

@@ -1,4 +1,4 @@
-"""All rules of the protocol, looked at from outside."""
+"""Inspects a server: runs the checks of all rules."""
 
 from collections.abc import Collection
 
@@ -21,14 +21,14 @@ def inspect(
     is_thorough: bool = False,
     is_ours: bool = False,
 ) -> list[RuleFinding]:
-    """Look at every rule, or ``only`` at some; return what was found, in the order of the rules.
+    """Check all rules, or ``only`` some; return the findings in the order of the rules.
 
     Rules that are not Azure's bind Forewarn alone: another server that does otherwise differs, unless ``is_ours``.
     """
     server.require()
     inspection = Inspection(server, plan)
     chosen = [rule for rule in BY_NAME.values() if not only or rule.name in only]
-    # What can be seen at once comes first: an event is there for a short while only, and changes the document.
+    # Checks without an event come first: an event exists for a short time only, and changes the document.
     chosen.sort(key=lambda rule: rule.name in CHECKS and CHECKS[rule.name].when is CheckTiming.ON_AN_EVENT)
     findings = {}
     for rule in chosen:

@@ -1,4 +1,4 @@
-"""One visit to a server: what every check is given."""
+"""The context of one inspection of a server, which every check gets."""
 
 from functools import cached_property
 from itertools import pairwise
@@ -10,7 +10,7 @@ from forewarn.conformance.server import Server, ServerReply
 
 
 class Inspection:
-    """A server, and what was seen of an event there."""
+    """A server, and the evidence of its events."""
 
     def __init__(self, server: Server, plan: InspectionPlan) -> None:
         self.server = server
@@ -22,23 +22,23 @@ class Inspection:
 
     @property
     def events(self) -> list[WireEvent]:
-        """Every sight of an event."""
+        """All events of all documents."""
         return list(self.evidence.events) or _none()
 
     @property
     def changes(self) -> list[tuple[ShownDocument, ShownDocument]]:
-        """The documents that differ from the one before, each with that one."""
+        """Pairs of successive documents that differ."""
         shown = self.evidence.documents
         pairs = [(before, after) for before, after in pairwise(shown) if before.events != after.events]
         return pairs or _none()
 
     def require_approval(self) -> ServerReply:
-        """Return what the approval of all events was answered, with their ids as shown where that was needed."""
+        """Return the response to the approval of all events; with the ids as shown if that was needed."""
         special = "as shown" if "as shown" in self.evidence.answers else "in another case"
         return self.answer(special)
 
     def answer(self, special: str) -> ServerReply:
-        """Return what an approval was answered, by what was special about it."""
+        """Return the response to one kind of approval."""
         if special in self.evidence.answers:
             return self.evidence.answers[special]
         if any(each.get("EventStatus") == "Scheduled" for each in self.events) and not self.plan.approves:
@@ -51,4 +51,4 @@ def _none() -> NoReturn:
 
 
 CHECKS: Checks[Inspection] = Checks()
-"""How the rules are seen from outside, by name."""
+"""The checks, by the name of their rule."""

@@ -1,4 +1,4 @@
-"""Checks of what a VM is told of itself."""
+"""Conformance checks of the instance metadata."""
 
 import re
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""The OpenAPI document of the metadata endpoint, made from the tables of the wire."""
+"""Generates the OpenAPI document of the metadata endpoint from the wire tables."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Checks of what is refused, and in which order."""
+"""Conformance checks of refused requests, and of the order of the refusals."""
 
 import threading
 from collections.abc import Callable, Iterator
@@ -27,7 +27,7 @@ _AS_BYTES = {
     "refused-coding": (501, "Transfer-Encoding: gzip", f"{_POST}Transfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n"),
     "refused-http-version": (505, "HTTP/3.0", f"GET {_TARGET} HTTP/3.0\r\nHost: server\r\n\r\n"),
 }
-"""Requests that no library would send: what is answered, to what, and the bytes."""
+"""Malformed requests: expected status, description and bytes."""
 
 
 def _sends(status: int, what: str, request: str) -> Callable[[Inspection], Iterator[CheckResult]]:
@@ -48,7 +48,7 @@ def refused_slow(inspection: Inspection) -> Iterator[CheckResult]:
 @CHECKS.add(CheckTiming.ON_REQUEST)
 def refused_rate(inspection: Inspection) -> Iterator[CheckResult]:
     replies: list[ServerReply] = []
-    # A server of its own that does not wait for its turn, and does not come again.
+    # A separate connection without rate limit and retries.
     hasty = Server(f"http://{inspection.server.host}:{inspection.server.port}")
     request = f"{_GET}Connection: close\r\n\r\n".encode()
     callers = [threading.Thread(target=lambda: replies.append(hasty.send(request))) for _ in range(_BURST)]

@@ -1,4 +1,4 @@
-"""Checks of how a request may be spelled, and of how an answer looks."""
+"""Conformance checks of the accepted forms of requests, and of response headers."""
 
 from collections.abc import Iterator
 
@@ -94,7 +94,7 @@ def versions_listed(inspection: Inspection) -> Iterator[CheckResult]:
 
 
 def _view(version: str) -> None:
-    """Add the check of one api-version: it answers, and shows the fields and types that are its own."""
+    """Add the check of one api-version: it is accepted, and shows exactly its fields and types."""
     expected = shown_fields(BY_NAME[version])
     words = {TYPES[each] for each in BY_NAME[version].types}
 

@@ -1,6 +1,6 @@
-"""Every rule of the protocol by name: what is promised, and by whom. The page ``azure.md`` is made from this table.
+"""The table of all protocol rules by name, with their sources. The page ``azure.md`` is generated from it.
 
-How a rule is seen from outside stands in the modules of checks, under the rule's name; some rules cannot be.
+The check of a rule has the rule's name; some rules cannot be checked over HTTP.
 """
 
 from enum import StrEnum

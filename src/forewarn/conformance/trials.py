@@ -1,8 +1,8 @@
-"""What a client must stand and must not do, each tried out on a fresh process and a fresh emulator.
+"""Conformance trials of clients, each with a fresh process and a fresh emulator.
 
-That a client does *not* do something is believed after it has asked for the document a few times more. A client that
-never approves anything is not wrong; what only its approvals would show is then not seen. One that never asks, or
-ends by itself, is wrong in every trial that shows nothing else.
+A client counts as *not* doing something after it has requested the document a few times more. A client that never
+approves is not wrong; trials that need its approvals are then not observed. A client that never requests the
+document, or ends, is wrong in every trial that shows nothing else.
 """
 
 from collections.abc import Callable, Collection, Iterator
@@ -19,7 +19,7 @@ from forewarn.emulator.requests import SentRequest
 from forewarn.wire.versions import SCHEDULED_EVENTS
 
 _POLLS = 3
-"""After so many more polls a client had its chance."""
+"""Polls after which a client that has not acted counts as not acting."""
 _WINDOW = timedelta(seconds=2)
 _RATE = 5
 _AT_ONCE = 4
@@ -29,13 +29,13 @@ TrialFunction = Callable[[ClientProcess], Iterator[CheckResult]]
 
 
 class ClientTrial(msgspec.Struct, frozen=True):
-    """One thing that is tried out."""
+    """One trial of a client."""
 
     promise: str
     play: TrialFunction
     faults: tuple[Fault, ...] = ()
     has_proxy: bool = False
-    """Whether its environment names a proxy. Elsewhere it does not: who falls for it would be seen nowhere else."""
+    """Whether its environment sets a proxy. Only one trial does, because a client that uses it reaches nothing."""
 
 
 def approves_its_own(client: ClientProcess) -> Iterator[CheckResult]:
@@ -69,17 +69,17 @@ def stands_an_empty_not_before(client: ClientProcess) -> Iterator[CheckResult]:
     client.require()
     client.emulator.vm(OWN).reboot().approve()
     yield _keeps_asking(client, _EMPTY)
-    # A client may well wait for the end of one event before it thinks of the next.
+    # A client may handle one event after another.
     client.emulator.advance("1h")
     yield from _notices(client, _EMPTY)
 
 
 def notices_a_cancel(client: ClientProcess) -> Iterator[CheckResult]:
     client.require()
-    # The approval is kept from being taken, so that the event is still there to be canceled.
+    # The approval fails, so that the event can still be canceled.
     client.emulator.add_fault("500", vm=OWN, method="POST")
     event = client.emulator.vm(OWN).reboot()
-    # A client may well try to approve until it can, and ask for nothing meanwhile.
+    # A client may retry its approval, without requests for the document meanwhile.
     if not client.does_approve or not client.approves(event):
         client.require(_POLLS)
     event.cancel()
@@ -141,7 +141,7 @@ def _stands(kind: FaultKind) -> TrialFunction:
     def play(client: ClientProcess) -> Iterator[CheckResult]:
         client.require()
         client.emulator.add_fault(kind, vm=OWN, times=2)
-        # Who waits for news is given some, so that it asks again.
+        # End the long poll of a waiting client, so that it sends another request.
         client.emulator.vm(NEIGHBOUR).reboot()
         yield _keeps_asking(client, kind)
         yield from _notices(client, kind)
@@ -155,7 +155,7 @@ def _keeps_asking(client: ClientProcess, after: str) -> CheckResult:
 
 
 def _notices(client: ClientProcess, after: str) -> Iterator[CheckResult]:
-    """Look whether it notices another event; only if it is one that approves, as nothing else would show it."""
+    """Check whether it notices another event; only for a client that approves, which is the only evidence."""
     if client.does_approve:
         approves = client.approves(client.emulator.vm(OWN).redeploy())
         seen_so = "it approves it" if approves else f"it does not approve it; {client.state}"
@@ -215,8 +215,8 @@ _FIRST = "approves-its-own"
 
 
 def try_out(command: str, *, patience: float = 10.0, only: Collection[str] = ()) -> list[RuleFinding]:
-    """Try the client out, in several trials at once; return what was found, in the order of the trials."""
-    # What the others can see depends on it.
+    """Run the trials, several at once; return the findings in the order of the trials."""
+    # The other trials depend on its result.
     first = _tried(_FIRST, command, patience, does_approve=False)
     does_approve = first.outcome is not RuleOutcome.NOT_SEEN
     rest = [name for name in TRIALS if name != _FIRST and (not only or name in only)]

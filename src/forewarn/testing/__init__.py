@@ -1,4 +1,4 @@
-"""For those who test: scheduled events for an application's tests, contract suites for journals and drivers.
+"""Public test support: scheduled events for an application's tests, contract suites for plugins.
 
 from forewarn.testing import ScheduledEvents
 
@@ -15,7 +15,7 @@ __all__ = ["ScheduledEvents"]
 
 
 def __getattr__(name: str) -> object:
-    """Import the emulator when it is asked for: who only runs a contract suite need not wait for it."""
+    """Import the emulator lazily: a contract suite alone does not need it."""
     if name == "ScheduledEvents":
         from forewarn.testing.scheduled_events import ScheduledEvents  # noqa: PLC0415 - see above
 

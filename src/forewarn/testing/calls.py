@@ -1,4 +1,4 @@
-"""Calls of drivers and handlers as they are really made: in a thread, and bounded in time."""
+"""Calls drivers and handlers in a thread with a timeout, as the service and the agent do."""
 
 import threading
 from collections.abc import Callable
@@ -11,7 +11,7 @@ Returned = TypeVar("Returned")
 
 
 def begin(call: Callable[[], Returned]) -> Future[Returned]:
-    """Make a call in a thread that dies with the process."""
+    """Make a call in a daemon thread."""
     answer: Future[Returned] = Future()
 
     def answer_or_fail() -> None:
@@ -25,7 +25,7 @@ def begin(call: Callable[[], Returned]) -> Future[Returned]:
 
 
 def in_time(who: str, seconds: float, answer: Future[Returned]) -> Returned:
-    """Return what a call returns, and raise what it raises; fail the test if it takes longer."""
+    """Return the result of a call, or raise its exception; fail the test if it takes longer."""
     try:
         return answer.result(seconds)
     except TimeoutError:

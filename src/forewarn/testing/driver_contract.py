@@ -1,4 +1,4 @@
-"""What every driver must keep, as tests: subclass ``DriverContract`` and give it a ``trial`` of your driver.
+"""Contract suite for drivers: subclass ``DriverContract`` and define the fixture ``trial``.
 
     class MyTrial(DriverTrial):
         def make(self, **more): return MyDriver.from_settings({"url": ..., **more}, SystemClock(), 1.0)
@@ -41,7 +41,7 @@ from forewarn.testing.calls import begin, in_time
 
 
 class DriverTrial(ABC):
-    """A driver and the machines it touches, as the tests need them."""
+    """A driver and its machines, as the tests need them."""
 
     longest_call = EXPECTED_CALL
     """Seconds within which every call must return."""
@@ -52,7 +52,7 @@ class DriverTrial(ABC):
 
     @abstractmethod
     def times_done(self, event_id: str) -> int:
-        """Count how often the machines have felt the impact of an event."""
+        """Count how often the machines have had the impact of an event."""
 
     def now(self) -> datetime:
         return datetime.now(UTC)

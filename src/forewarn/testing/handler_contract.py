@@ -1,4 +1,4 @@
-"""What every handler must keep, as tests: subclass ``HandlerContract`` and give it a ``trial`` of your handler.
+"""Contract suite for handlers: subclass ``HandlerContract`` and define the fixture ``trial``.
 
     class MyTrial(HandlerTrial):
         def make(self, **more): return MyHandler.from_settings({"url": ..., **more}, self.directory)
@@ -40,20 +40,20 @@ from forewarn.wire.document import ScheduledEvent
 
 
 class HandlerTrial(ABC):
-    """A handler and the application it gets ready, as the tests need them. At first nothing is ready."""
+    """A handler and its application, as the tests need them. At first the application is not prepared."""
 
     longest_call = 30.0
     """Seconds within which every call must return while nothing hangs."""
     slack = 5.0
-    """Seconds by which a call may miss its deadline, or the wish to stop, on a busy machine."""
+    """Seconds by which a call may miss its deadline, or the stop signal, on a busy machine."""
     hanging_call = 1.0
     """Seconds that a call is given while the application hangs."""
     undo_needs_kept = False
-    """Whether undo can put nothing back once what ``do`` kept is lost; best it can all the same."""
+    """Whether undo needs what ``do`` kept; it should not."""
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
-        """Where the handler may keep things; it does not exist yet."""
+        """The handler's directory; it does not exist yet."""
 
     @abstractmethod
     def make(self, **more: object) -> Handler:
@@ -69,10 +69,10 @@ class HandlerTrial(ABC):
 
     @abstractmethod
     def hang(self) -> bool:
-        """Have the application never get ready; return False if the handler waits for nothing."""
+        """Make the application hang; return False if the handler waits for nothing."""
 
     def get_ready_by_hand(self) -> bool:
-        """Bring the application where ``do`` would, as an administrator would; return False if nobody else can."""
+        """Do what ``do`` does, as an administrator; return False if only the handler can."""
         return False
 
     def crash_during(self, task: Task) -> None:

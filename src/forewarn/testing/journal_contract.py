@@ -1,4 +1,4 @@
-"""What every journal must keep to. A journal's author subclasses ``JournalContract`` and says how one is made.
+"""Contract suite for journals: subclass ``JournalContract`` and define how a journal is made.
 
     class TestMyJournal(JournalContract):
         @pytest.fixture

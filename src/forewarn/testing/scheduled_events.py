@@ -1,4 +1,4 @@
-"""Scheduled events for somebody's own tests: a running service, real HTTP, a clock that the test moves.
+"""Scheduled events for an application's tests: a running service, real HTTP, and a clock that the test advances.
 
 ``__tracebackhide__`` lets pytest show the line of the test that expected something, and none of ours.
 """
@@ -17,11 +17,11 @@ from forewarn.emulator.handles import EventHandle
 from forewarn.emulator.verbs import EMULATOR
 
 URL_VARIABLE = "SCHEDULED_EVENTS_URL"
-"""Where a program under test finds the address of the document of the first VM, without the api-version."""
+"""Environment variable with the URL of the first VM's document, without the api-version."""
 
 
 class ScheduledEvents(Emulator):
-    """An emulator with expectations, which fail with what really happened."""
+    """An emulator with expectations; a failure shows what happened instead."""
 
     @cached_property
     def _begun(self) -> list[tuple[str, Coroutine[object, object, EventHandle]]]:
@@ -30,7 +30,7 @@ class ScheduledEvents(Emulator):
 
     @property
     def events_url(self) -> str:
-        """The address of the first VM's document, without the api-version."""
+        """URL of the first VM's document, without the api-version."""
         return f"{self.url}/metadata/scheduledevents"
 
     def expect_approved(
@@ -47,7 +47,7 @@ class ScheduledEvents(Emulator):
     def expect_fetched(
         self, event: EventHandle | None = None, *, by: str = "", seconds: Duration = 5.0
     ) -> EventHandle:
-        """Return the event once a VM was shown it; fail when none is in time."""
+        """Return the event once a VM has fetched it; fail if none does in time."""
         __tracebackhide__ = True
         self._check(event, by)
         return self._expect(event, "fetched", by, _is_fetched, seconds)
@@ -86,7 +86,7 @@ class ScheduledEvents(Emulator):
     def stop(self) -> None:
         __tracebackhide__ = True
         super().stop()
-        # Another failure is the one to be seen.
+        # Do not hide another failure.
         if sys.exc_info()[0] is None:
             self.check_awaited()
 

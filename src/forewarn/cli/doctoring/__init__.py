@@ -1,1 +1,1 @@
-"""What ``forewarn doctor`` looks at."""
+"""The checks of ``forewarn doctor``."""

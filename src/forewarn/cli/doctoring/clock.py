@@ -1,4 +1,4 @@
-"""The clock: every NotBefore is only as right as it is."""
+"""Checks the system clock: whether it is synchronized, and whether a wrong clock has announced events."""
 
 import ctypes
 import sys
@@ -28,7 +28,7 @@ def examine_clock(findings: DoctorReport) -> None:
 
 
 def examine_events(events: "Iterable[EventView]", findings: DoctorReport) -> None:
-    """List the events that a clock which was ahead may have announced: nobody waits for them for years."""
+    """Report events with a NotBefore more than a year ahead, which a wrong clock may have announced."""
     now = datetime.now(UTC)
     for event in events:
         if event.not_before is not None and event.not_before - now > _FAR:
@@ -41,7 +41,7 @@ def examine_events(events: "Iterable[EventView]", findings: DoctorReport) -> Non
 
 
 def _state() -> int | None:
-    """Return what the kernel says of its clock; None where it cannot be asked."""
+    """Return the kernel's clock state; None where it is not available."""
     if sys.platform != "linux":
         return None
     try:

@@ -1,4 +1,4 @@
-"""Where the service listens: whether the address is there, and the port free or its own."""
+"""Checks the listening addresses: whether the address exists, and whether the port is free or used by the service."""
 
 import errno
 import os
@@ -19,7 +19,7 @@ _LISTEN = "0A"
 def examine_endpoint(
     what: str, endpoint: ListenAddress, found: ServiceState, findings: DoctorReport, *, by_tap: bool = False
 ) -> None:
-    """Find out whether the service can listen there, or does already; ``by_tap`` only where a VM's tap is."""
+    """Check whether the service can listen there, or already does; with ``by_tap`` only on the taps of VMs."""
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(
             endpoint.host, endpoint.port, type=socket.SOCK_STREAM

@@ -1,4 +1,4 @@
-"""What was found: well, wrong with a remedy, or not to be seen from here."""
+"""Findings of ``forewarn doctor``: ok, unsure, or wrong with a remedy."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,11 +10,11 @@ from forewarn.core.errors import ForewarnError
 
 
 class FindingState(StrEnum):
-    """How something is."""
+    """State of a finding."""
 
     OK = "ok"
     UNSURE = "unsure"
-    """It may be well; what is said tells what to see to."""
+    """It may be ok; the message says what to check."""
     WRONG = "wrong"
 
 
@@ -27,7 +27,7 @@ class DoctorFinding(msgspec.Struct, frozen=True):
 
 
 class DoctorReport:
-    """What was found so far, in the order in which it was looked at."""
+    """The findings so far, in order."""
 
     def __init__(self) -> None:
         self.all: list[DoctorFinding] = []
@@ -38,7 +38,7 @@ class DoctorReport:
         return all(each.state is not FindingState.WRONG for each in self.all)
 
     def ok(self, what: str, said: str) -> None:
-        """Say that a part is well, unless something else was found of it before."""
+        """Report a part as ok, unless it has another finding."""
         if any(each.what == what and each.state is not FindingState.OK for each in self.all):
             return
         self.all.append(DoctorFinding(FindingState.OK, what, said))
@@ -51,7 +51,7 @@ class DoctorReport:
 
     @contextmanager
     def looking(self, what: str) -> Iterator[None]:
-        """Let one look fail without the others; what it says then is what is wrong."""
+        """Report an exception of one check as wrong, and continue with the next check."""
         try:
             yield
         except ForewarnError as error:

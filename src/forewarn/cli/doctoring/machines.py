@@ -1,4 +1,4 @@
-"""The machines: the fleet, the driver that touches them, and the wires they hang on."""
+"""Checks the fleet, the service, the driver and the network of the machines."""
 
 import os
 import sys
@@ -21,19 +21,19 @@ _NAMED = 5
 
 
 class ServiceState(msgspec.Struct):
-    """What is known of the service and its VMs."""
+    """The state of the service and its VMs."""
 
     is_running: bool = False
     vms: tuple[Vm, ...] | None = None
-    """The service's, else those on record and in the fleet file; None where that cannot be read."""
+    """The VMs of the service, else those in the journal and the fleet file; None if they cannot be read."""
     hosts: tuple[str, ...] = ()
     """The names of the fleet's hosts."""
     listeners: "tuple[ListenerView, ...] | None" = None
-    """Where the service listens, in its own words; None where no service answers, or an older one."""
+    """The service's listeners; None if no service answers, or an older one."""
 
 
 def find_vms(settings: Settings, findings: DoctorReport) -> ServiceState:
-    """Ask the service; where none answers, look at what it would start with."""
+    """Read the state from the service; if none answers, from journal and fleet file."""
     from forewarn.cli.doctoring.clock import examine_events
     from forewarn.control.client import ControlClient
     from forewarn.fleetfile.parser import read_fleet_file
@@ -96,7 +96,7 @@ def examine_driver(settings: Settings, found: ServiceState, findings: DoctorRepo
             troubles = msgspec.convert(troubles, tuple[str, ...])
         except (ForewarnError, OSError):
             raise
-        except (Exception, SystemExit) as error:  # noqa: BLE001 - it is somebody else's code
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - a plugin may raise anything
             place = f"driver {settings.driver!r}"
             raise BadInput(f"{describe_error(place, kind, error)}; mend it, or name another") from None
         for trouble in troubles:
@@ -106,7 +106,7 @@ def examine_driver(settings: Settings, found: ServiceState, findings: DoctorRepo
 
 
 def _ask_driver(kind: "DriverType", settings: Settings, found: ServiceState) -> tuple[tuple[str, ...], str]:
-    """Return what a driver says of its machines, and what is proved if it says nothing."""
+    """Return the problems a driver reports, and what its check proves if there is none."""
     from forewarn.clocks import SystemClock
     from forewarn.node.driver import SupportsCheck, SupportsLocation
     from forewarn.node.driver_calls import check_driver
@@ -125,7 +125,7 @@ def _ask_driver(kind: "DriverType", settings: Settings, found: ServiceState) -> 
 
 
 def examine_network(settings: Settings, vms: Sequence[Vm] | None, findings: DoctorReport) -> None:
-    """Look at the wires, where guests come by some and it is known by which."""
+    """Check the packet filters and routes, if VMs use taps and the VMs are known."""
     if vms is None or settings.metadata.is_loopback or sys.platform != "linux":
         return
     if os.geteuid() != 0:

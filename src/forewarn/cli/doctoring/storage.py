@@ -1,4 +1,4 @@
-"""Where the service keeps its data: whether it may write there, has room, and finds a journal that is whole."""
+"""Checks the data directory: permissions, free space, and an intact journal."""
 
 import os
 import shutil

@@ -1,1 +1,1 @@
-"""What ``forewarn emulate`` shows, and the keys it listens to."""
+"""Output and keyboard input of ``forewarn emulate``."""

@@ -1,4 +1,4 @@
-"""What happens, in sentences: requests as they are answered, and events as they go."""
+"""Log of the emulator's activity as sentences: answered requests and status changes of events."""
 
 from collections import deque
 from collections.abc import Callable, Iterator
@@ -52,7 +52,7 @@ _KEPT = 200
 
 
 class ActivityLine(msgspec.Struct):
-    """One sentence; what is repeated is counted instead of said again."""
+    """One sentence; repetitions are counted."""
 
     at: datetime
     text: str
@@ -80,7 +80,7 @@ class ActivityLog:
                     self._add(ActivityLine(entry.at, text, style))
 
     def note(self, sent: SentRequest) -> None:
-        """Tell of a request once it is answered, or never will be; who asks the same again is only counted."""
+        """Add a request once it is answered, or never will be; repeated requests are counted."""
         if not sent.status and not {FaultKind.STALL, FaultKind.RESET} & set(sent.faults):
             return
         query = sent.api_version or "no api-version"

@@ -1,4 +1,4 @@
-"""The keys of ``forewarn emulate``, and what each does."""
+"""The key bindings of ``forewarn emulate``."""
 
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
@@ -13,24 +13,24 @@ from forewarn.emulator.verbs import Verb
 
 
 class KeyBinding(msgspec.Struct, frozen=True):
-    """What a key does, and what the screen calls it."""
+    """Action and label of a key."""
 
     label: str
     do: "Callable[[Controls], Awaitable[None]]"
 
 
 class Controls:
-    """Does what keys ask for, to the VM that is chosen."""
+    """Applies the keys to the selected VM."""
 
     def __init__(self, emulation: Emulation) -> None:
         self.emulation = emulation
         self.chosen = emulation.vms[0]
         self.message = ""
-        """What came of the last key, where it did nothing."""
+        """Message about the last key."""
         self.is_leaving = False
 
     async def press(self, key: str) -> None:
-        """Do what the key asks for; what the rules refuse is told on the screen."""
+        """Apply a key; a refusal becomes the message."""
         self.message = ""
         found = KEYS.get(key)
         if found is None:
@@ -67,7 +67,7 @@ class Controls:
         self.is_leaving = True
 
     def _scheduled(self) -> Event:
-        """Return the event that an approval or cancellation is meant for: the chosen VM's own before its group's."""
+        """Return the event to approve or cancel: that of the selected VM before others of its group."""
         fleet = self.emulation.node.fleet
         group = self.emulation.setup.fleet.vms[self.chosen].group
         events = [event for event in fleet.events_of(group) if event.status is EventStatus.SCHEDULED]

@@ -1,4 +1,4 @@
-"""Runs the emulator until its scenario is over, or somebody ends it."""
+"""Runs the emulator until its scenario is over or it is interrupted."""
 
 import asyncio
 import sys
@@ -21,7 +21,7 @@ _DRAW_EVERY = 0.25
 
 
 class ScenarioResult(msgspec.Struct, frozen=True):
-    """What came of a scenario."""
+    """Result of a scenario."""
 
     scenario: str
     is_over: bool
@@ -52,7 +52,7 @@ class EmulatorRun:
         self._began = monotonic()
 
     async def run(self) -> ScenarioResult:
-        """Run until it is over; return what came of the scenario."""
+        """Run until it is over; return the scenario's result."""
         emulation = self._emulation
         emulation.watch(self._changed.set)
         emulation.watch_requests(self._activity.note)
@@ -96,7 +96,7 @@ class EmulatorRun:
                 await asyncio.gather(obeying, return_exceptions=True)
 
     async def _follow(self, draw: Callable[[], None]) -> None:
-        """Let the scenario begin when it is time, and draw what has changed, until it is over."""
+        """Begin the scenario when it is due, and draw changes, until it is over."""
         while not self._controls.is_leaving:
             player = self._player
             if player and not player.has_begun and (self._emulation.requests.sent or self._is_impatient):
@@ -106,7 +106,7 @@ class EmulatorRun:
             draw()
             self._changed.clear()
             with suppress(TimeoutError):
-                # Not wait_for: until Python 3.12 it forgets a cancellation that comes together with the change.
+                # Not wait_for: until Python 3.12 it loses a cancellation at the same moment as the change.
                 async with asyncio.timeout(_DRAW_EVERY):
                     await self._changed.wait()
 

@@ -1,4 +1,4 @@
-"""A fault as a flag: ``500``, or ``delay,seconds=2,probability=0.5,from=1m,until=5m,vm=web-0``."""
+"""Parses the flag --fault: ``500``, or ``delay,seconds=2,probability=0.5,from=1m,until=5m,vm=web-0``."""
 
 from collections.abc import Iterable
 
@@ -9,7 +9,7 @@ from forewarn.emulator.scenario_tables import FAULT_KEYS, read_value
 
 
 def read_faults(given: Iterable[str], vms: Iterable[str]) -> tuple[Fault, ...]:
-    """Return the faults; raise BadInput that names the flag and the remedy."""
+    """Return the faults; raise BadInput with the flag and the remedy."""
     known = tuple(vms)
     return tuple(_read_fault(text, known) for text in given)
 

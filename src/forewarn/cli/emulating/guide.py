@@ -1,4 +1,4 @@
-"""What to type to try the emulator."""
+"""Commands to try the emulator, printed at its start."""
 
 from forewarn.core.model import EventStatus
 from forewarn.emulator.emulation import Emulation
@@ -8,7 +8,7 @@ DOCUMENT = "/metadata/scheduledevents?api-version=2020-07-01"
 
 
 def to_try(emulation: Emulation, vm: str) -> tuple[str, ...]:
-    """Return two commands that work as they stand, in short lines: ask for the document, approve what it shows."""
+    """Return two complete commands in short lines: fetch the document, approve an event."""
     url = f"'{emulation.url(vm)}{DOCUMENT}'"
     group = emulation.setup.fleet.vms[vm].group
     scheduled = (event for event in emulation.node.fleet.events_of(group) if event.status is EventStatus.SCHEDULED)

@@ -1,4 +1,4 @@
-"""The emulator for programs: one JSON object per line, from the first line with the addresses to the last.
+"""JSON output of the emulator: one object per line, the first with the addresses.
 
 ``listening``, then ``activity`` for each thing that happens, then ``result``, ``stopped`` or ``error``.
 """
@@ -20,7 +20,7 @@ def print_json_line(type_: str, at: datetime | None = None, **fields: object) ->
 
 
 def print_listening(urls: Mapping[str, str], scenario: str = "") -> None:
-    """Say where the VMs ask; ``url`` is the first one's."""
+    """Print the URLs of the VMs; ``url`` is that of the first."""
     print_json_line("listening", url=next(iter(urls.values()), ""), urls=urls, scenario=scenario)
 
 
@@ -30,7 +30,7 @@ def print_activity(line: ActivityLine) -> None:
 
 @contextmanager
 def last_line(*, as_json: bool) -> Iterator[None]:
-    """With ``as_json``, print what ends the command early as its last line, too; it is raised all the same."""
+    """With ``as_json``, also print an exception as the last line; it is raised again."""
     try:
         yield
     except click.exceptions.Exit:

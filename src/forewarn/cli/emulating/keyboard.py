@@ -1,4 +1,4 @@
-"""Keys as they are pressed, without waiting for the end of a line."""
+"""Reads single key presses from the terminal."""
 
 import sys
 import threading
@@ -10,7 +10,7 @@ _LOOK_EVERY = 0.1
 
 @contextmanager
 def listening(pressed: Callable[[str], None]) -> Iterator[None]:
-    """Call ``pressed`` with every key, from a thread of its own, until the block ends."""
+    """Call ``pressed`` with every key, from a thread, until the block ends."""
     stopping = threading.Event()
     reader = threading.Thread(target=_read, args=(pressed, stopping), name="keyboard", daemon=True)
     with _unbuffered():
@@ -25,7 +25,7 @@ def listening(pressed: Callable[[str], None]) -> Iterator[None]:
 def _read(pressed: Callable[[str], None], stopping: threading.Event) -> None:
     while not stopping.is_set():
         keys = _next_keys()
-        # What a special key sends begins with an escape, and means nothing here.
+        # Special keys send escape sequences, which are ignored.
         for key in keys if not keys.startswith(("\x1b", "\xe0", "\0")) else "":
             pressed(key)
 
@@ -34,7 +34,7 @@ if sys.platform == "win32":
 
     @contextmanager
     def _unbuffered() -> Iterator[None]:
-        yield  # a console hands keys over one by one anyway
+        yield  # the Windows console returns single keys anyway
 
     def _next_keys() -> str:
         import msvcrt

@@ -1,4 +1,4 @@
-"""The emulator on a pipe or in a log: a line for each thing that happens."""
+"""Plain output of the emulator for pipes and logs: one line per activity."""
 
 from forewarn.cli.emulating.activity import ActivityLine
 from forewarn.cli.emulating.guide import to_try
@@ -8,7 +8,7 @@ from forewarn.emulator.player import ScenarioPlayer
 
 
 def print_beginning(emulation: Emulation, player: ScenarioPlayer | None) -> None:
-    """Say where to ask, and two lines to try."""
+    """Print the URLs and two commands to try."""
     for vm in emulation.vms:
         print_live(f"{vm} asks at {emulation.url(vm)}")
     for line in to_try(emulation, emulation.vms[0]):

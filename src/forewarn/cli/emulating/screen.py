@@ -1,4 +1,4 @@
-"""The emulator at a terminal: who asks, what they are shown, what happens, and the keys."""
+"""Terminal UI of the emulator: VMs, documents, activity and keys."""
 
 from collections.abc import Iterator
 from typing import Self
@@ -26,7 +26,7 @@ _OUTCOMES = {ExpectationState.OPEN: "dim", ExpectationState.MET: "green", Expect
 
 
 class Screen:
-    """Draws the whole terminal anew whenever it is told to."""
+    """Redraws the whole terminal."""
 
     def __init__(
         self, emulation: Emulation, player: ScenarioPlayer | None, activity: ActivityLog, controls: Controls
@@ -49,7 +49,7 @@ class Screen:
         self._live.update(Group(*self.lines(self._console.height)), refresh=True)
 
     def lines(self, height: int) -> list[Text]:
-        """Return what fits a terminal of this height: where it is low, what to type and what is expected give way."""
+        """Return the parts that fit the terminal's height: commands and expectations are dropped first."""
         title, vms, legend = self._title(), list(self._vms()), list(self._legend())
         to_type, expected = [*self._try(), Text()], [Text(), *self._expectations()] if self._player else []
         room = height - 7 - len(vms) - len(legend)
@@ -111,7 +111,7 @@ class Screen:
             yield Text(line, style="dim")
 
     def _document(self, room: int) -> list[Text]:
-        """Return the document in full where it fits, else a line for each of its events."""
+        """Return the document in full if it fits, else a line for each event."""
         vm = self._emulation.node.fleet.vms.get(self._controls.chosen)
         if vm is None or vm.deallocated:
             return [Text(f"403: it is {'deleted' if vm is None else 'deallocated'}", style="dim")]

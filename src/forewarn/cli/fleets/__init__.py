@@ -1,1 +1,1 @@
-"""Fleet files on the command line: how one is sent, and what is said of it."""
+"""Requests and output of ``forewarn fleet``."""

@@ -1,4 +1,4 @@
-"""What is said of a fleet file: what it changed or would change, what is held, and what differs from it."""
+"""Output of ``forewarn fleet``: applied or planned changes, held changes, and differences from the file."""
 
 from collections.abc import Iterable, Iterator, Mapping
 
@@ -13,13 +13,13 @@ from forewarn.fleetfile.formatter import format_value
 _SIGNS = {"add": "+", "change": "~", "remove": "-"}
 _PLACE = "host"
 _SHOWN = 200
-"""How many lines of one section are printed; --json has all."""
+"""Lines of one section that are printed; --json has all."""
 
 
 def applied(
     file: str, told: CommandResult, left: DifferencesView, summary: str, *, is_first: bool = False
 ) -> Iterator[str]:
-    """Say what an application did."""
+    """Yield the lines for an applied file."""
     if summary:
         yield summary
     elif is_first:
@@ -43,7 +43,7 @@ def applied(
 
 
 def planned(plan: PlanView, file: str) -> Iterator[str]:
-    """Say what an application would do."""
+    """Yield the lines for a planned application."""
     if plan.is_first:
         yield wrapped(
             f"the fleet is from a release that recorded no declaration: applying {file} records it and changes "
@@ -68,7 +68,7 @@ def planned(plan: PlanView, file: str) -> Iterator[str]:
 
 
 def marks(left: DifferencesView) -> Mapping[tuple[str, str], list[str]]:
-    """Return the comments that mark, record by record, what differs from the file; absent ones under ''."""
+    """Return comments with the differences from the file, by record; those of absent records under ''."""
     notes: dict[tuple[str, str], list[str]] = {}
     for each in left.differences:
         if not each.is_present:

@@ -1,4 +1,4 @@
-"""Sends a fleet file to the service: checked, and as its difference to the declaration last applied."""
+"""Sends a fleet file to the service: validated, and as the diff to the declaration last applied."""
 
 from hashlib import sha256
 from pathlib import Path
@@ -47,12 +47,12 @@ def _compared(client: ControlClient, file: str) -> tuple[DeclarationBody, FleetD
     digest = sha256(content).hexdigest()
     for _ in range(_ATTEMPTS):
         pages = list(client.declaration())
-        # What changed between two pages may be in neither of them.
+        # A change between two pages may be in neither of them.
         if len({(page.revision, page.changes) for page in pages}) == 1:
             change = diff_fleet(desired, _declared(pages))
             first = pages[0]
             return DeclarationBody(seen=first.revision, digest=digest, source=file), change, first.is_missing
-    raise Unavailable("the fleet changes all the time, so that it could not be read whole; try again")
+    raise Unavailable("the fleet cannot be read completely because it keeps changing; try again")
 
 
 def _declared(pages: list[DeclarationPage]) -> CurrentFleet:

@@ -1,1 +1,1 @@
-"""What ``forewarn import`` is made of."""
+"""Sources, planning and targets of ``forewarn import``."""

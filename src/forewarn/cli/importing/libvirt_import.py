@@ -1,4 +1,4 @@
-"""An import: looks, plans, writes, and where it is wanted stays in step with libvirt."""
+"""Runs an import: reads libvirt, plans and writes the changes, and with --follow repeats this after each change."""
 
 import logging
 from collections.abc import Callable
@@ -11,11 +11,11 @@ from forewarn.core.errors import ForewarnError
 log = logging.getLogger(__name__)
 
 _SETTLES_WITHIN = 0.5
-"""Seconds in which what belongs together is told by libvirt."""
+"""Seconds within which libvirt reports related changes."""
 _LOOK_ANYWAY = 60.0
-"""Seconds after which one looks without news: a connection may have died meanwhile."""
+"""Seconds after which libvirt is read without a notification: a connection may have been lost."""
 _TRY_AGAIN = 5.0
-"""Seconds after which one looks again when the fleet was not changed, for an event may have been in the way."""
+"""Seconds after which a refused change is retried: an event may have blocked it."""
 
 
 class LibvirtImport:
@@ -26,16 +26,16 @@ class LibvirtImport:
         self._target = target
         self._removes = removes
         self._declared: set[str] = set()
-        """The UUIDs of VMs that the fleet has, or had while we followed and libvirt has still."""
+        """UUIDs of VMs in the fleet, and of VMs that were in it during --follow and still exist in libvirt."""
 
     def plan(self) -> ImportPlan:
-        """Look, and return what would change."""
-        # Read first: a VM that is deleted after that makes the plan outdated, and it is refused.
+        """Read both sides and return the plan."""
+        # Read the fleet first: a later deletion makes the plan outdated, and it is refused.
         declared = self._target.read()
         found = self._sources.look()
         known = {uuid_of(vm) for vm in declared.vms.values()}
         there = {machine.uuid for inventory in found for machine in inventory.machines}
-        # What the fleet had before, and has no more, was deleted; libvirt is just removing it.
+        # A VM that has left the fleet was deleted; libvirt is still removing it.
         deleted = (self._declared & there) - known
         self._declared = known | deleted
         return merge(found, declared, absent(found, declared) if self._removes else (), deleted)
@@ -44,14 +44,14 @@ class LibvirtImport:
         self._target.write(plan.wish, plan.moves)
 
     def follow(self, tell: Callable[[ImportPlan], None], rounds: int | None = None) -> None:
-        """Stay in step for ever, or for so many rounds; what is undefined while one looks goes too."""
+        """Repeat the import for ever, or for so many rounds; remove VMs that are undefined meanwhile."""
         self._removes = True
         look_after = _LOOK_ANYWAY
         while rounds is None or rounds > 0:
             self._sources.news.wait(look_after)
             look_after = _LOOK_ANYWAY
             if self._sources.news.is_set():
-                # What comes together is looked at together.
+                # Handle related changes together.
                 self._sources.news.clear()
                 while self._sources.news.wait(_SETTLES_WITHIN):
                     self._sources.news.clear()

@@ -1,8 +1,8 @@
-"""What a look at libvirt changes in a fleet: machines are added and brought up to date, all else stays. Pure.
+"""Plans an import: which hosts and VMs libvirt's state adds, changes or removes in the fleet. Pure.
 
-A VM is known again by its UUID, else by its name. Group, update domain, fault domain and all that an operator decides
-stay as they are; host, address and wire are libvirt's to say. A new VM stands alone. A machine that several hosts
-have is taken where it runs; where that is in doubt it is refused. Every VM gets a mark.
+A VM is matched by its UUID, else by its name. Group, update domain, fault domain and other operator settings stay;
+host, address and tap are libvirt's. A new VM is standalone. A machine that several hosts have is taken from the host
+where it runs; if that is ambiguous it is refused. Every VM gets a mark.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
@@ -32,15 +32,15 @@ class ImportChange(msgspec.Struct, frozen=True):
 
 
 class ImportPlan(msgspec.Struct, frozen=True):
-    """The fleet as it would be, what would change, and what cannot be taken over."""
+    """The planned fleet, its changes, and the machines that cannot be imported."""
 
     wish: DesiredFleet
     changes: tuple[ImportChange, ...] = ()
     remarks: tuple[str, ...] = ()
     refused: tuple[str, ...] = ()
-    """Machines that are in doubt, and the remedy."""
+    """Ambiguous machines, with the remedy."""
     moves: dict[str, str] = {}
-    """VMs that are back on the host where they were declared, after they had been moved."""
+    """VMs that are back on their declared host after a move."""
 
 
 def merge(
@@ -107,7 +107,7 @@ def _reason_to_skip(machine: InventoryMachine, inventory: Inventory, deleted: Co
 def _place(
     machine: InventoryMachine, host: str, known: Vm | None, copies: tuple[DomainCopy, ...], found: Sequence[Inventory]
 ) -> tuple[str, str]:
-    """Return why a machine is refused, or else on which host it is."""
+    """Return why a machine is refused, or its host."""
     recorded = known.standing_on if known else ""
     try:
         place = LocationSurvey(machine.name, copies).place(recorded)
@@ -121,7 +121,7 @@ def _place(
 
 
 def _copies(found: Sequence[Inventory]) -> dict[str, tuple[DomainCopy, ...]]:
-    """Return what the hosts have of each machine, by UUID."""
+    """Return the hosts' entries of each machine, by UUID."""
     copies: dict[str, tuple[DomainCopy, ...]] = {}
     for inventory in found:
         for each in inventory.machines:
@@ -130,7 +130,7 @@ def _copies(found: Sequence[Inventory]) -> dict[str, tuple[DomainCopy, ...]]:
 
 
 def uuid_of(vm: Vm) -> str:
-    """Return a VM's UUID as libvirt spells it, in lower case."""
+    """Return a VM's UUID in libvirt's format, in lower case."""
     return vm.instance.vm_id.lower()
 
 
@@ -144,7 +144,7 @@ def _free_marks(declared: CurrentFleet) -> Iterator[int]:
 
 
 def absent(found: Sequence[Inventory], declared: CurrentFleet) -> list[str]:
-    """Return the VMs that came from libvirt, stand on a host that was looked at, and are on none of them."""
+    """Return the VMs from libvirt that are recorded on an inspected host, and exist on none."""
     hosts = {inventory.host for inventory in found}
     there = {value for inventory in found for each in inventory.machines for value in (each.uuid, each.name)}
     return [
@@ -183,7 +183,7 @@ def _vm(
     )
     vm = replace(
         known,
-        # One that was moved while it ran stands where libvirt says; only a move that we know nothing of is news.
+        # For a VM that was moved live libvirt's host is current; only an unknown move is a change.
         host=known.host if known.standing_on == host else host,
         address=address or known.address,
         instance=known.instance if uuid_of(known) == machine.uuid else replace(known.instance, vm_id=machine.uuid),

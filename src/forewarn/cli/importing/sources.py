@@ -1,4 +1,4 @@
-"""Where machines are looked for: libvirt at one or more URIs."""
+"""Reads machines from libvirt at one or more URIs."""
 
 import re
 import threading
@@ -23,11 +23,11 @@ _NEWS = {
 
 
 class LibvirtSources:
-    """Connections to libvirt, each under a name of its own."""
+    """Connections to libvirt, by host name."""
 
     def __init__(self, given: Sequence[str]) -> None:
         self._names: dict[str, str] = {}
-        """What the operator calls the host behind each URI, empty where nothing was said."""
+        """By URI: the host's name given by the operator, or empty."""
         for each in given:
             named = _NAMED.fullmatch(each)
             name, uri = (named[1], named[2]) if named else ("", each)
@@ -35,7 +35,7 @@ class LibvirtSources:
                 raise BadInput(f"{each!r} is no URI; write it like qemu:///system or h1=qemu+ssh://root@h1/system")
             self._names[uri] = name
         self.news = threading.Event()
-        """Set when libvirt has defined, undefined, started, stopped or moved a machine."""
+        """Set when a machine is defined, undefined, started, stopped or moved."""
         self._hosts = LibvirtHosts({uri: uri for uri in self._names})
         self._hosts.listen(self._hear)
 
@@ -48,7 +48,7 @@ class LibvirtSources:
         self._hosts.close()
 
     def look(self) -> list[Inventory]:
-        """Return what libvirt knows at every URI; raise Trouble when one does not answer."""
+        """Return the inventory of every URI; raise LibvirtProblem if one does not answer."""
         found = [read_inventory(self._hosts.connection(uri), name, uri) for uri, name in self._names.items()]
         twice = {each.host for each in found if sum(each.host == other.host for other in found) > 1}
         if twice:

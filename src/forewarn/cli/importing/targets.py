@@ -1,4 +1,4 @@
-"""Where an import goes: into a running service, or into a fleet file."""
+"""The targets of an import: a running service, or a fleet file."""
 
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
@@ -16,19 +16,19 @@ from forewarn.fleetfile.parser import DesiredFleet
 
 
 class ImportTarget(Protocol):
-    """Holds a fleet, and takes another one."""
+    """Reads and replaces a fleet."""
 
     name: str
 
     def read(self) -> CurrentFleet:
-        """Return the fleet as it is."""
+        """Return the present fleet."""
 
     def write(self, desired: DesiredFleet, moves: Mapping[str, str] = {}) -> None:
-        """Make the fleet what is wished, or raise and change nothing; then record on which hosts VMs are again."""
+        """Apply the desired fleet, or raise and change nothing; then record the hosts of returned VMs."""
 
 
 class FileTarget:
-    """A fleet file; it is written anew as a whole, and what stood there as a comment is lost."""
+    """A fleet file; it is rewritten completely, without its comments."""
 
     def __init__(self, path: Path) -> None:
         self.name = str(path)
@@ -52,7 +52,7 @@ class FileTarget:
 
 
 class ServiceTarget:
-    """A service that is spoken to."""
+    """A running service."""
 
     name = "the fleet"
 
@@ -76,7 +76,7 @@ class ServiceTarget:
         change = diff_fleet(desired, self._declared)
         with self._connect() as client:
             if change:
-                # What others changed since it was read makes the number another, and the change is refused.
+                # A concurrent change increments the revision, and this change is refused.
                 client.change_fleet(change, seen=self._seen)
             for vm, host in moves.items():
                 # A key that was given is that of the change; to record a host again changes nothing.

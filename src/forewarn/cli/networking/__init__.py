@@ -1,1 +1,1 @@
-"""What ``forewarn network`` and ``forewarn doctor`` have in common, and how the network is kept in step."""
+"""VMs and change detection for ``forewarn network`` and ``forewarn doctor``."""

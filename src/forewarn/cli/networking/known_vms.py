@@ -1,4 +1,4 @@
-"""Which VMs the network of this machine is for, whether or not a service runs."""
+"""Finds the VMs of this machine's network, from the running service, the journal or the fleet file."""
 
 from collections.abc import Callable
 
@@ -9,7 +9,7 @@ from forewarn.core.model import Vm
 
 
 def known_vms(settings: Settings, tell: Callable[[str], None]) -> tuple[Vm, ...]:
-    """Return the VMs of the running service; where none runs, those on record and those of the fleet file."""
+    """Return the VMs of the running service; if none runs, those of the journal and the fleet file."""
     from forewarn.control.client import ControlClient
 
     try:
@@ -18,7 +18,7 @@ def known_vms(settings: Settings, tell: Callable[[str], None]) -> tuple[Vm, ...]
     except Unavailable:
         vms = recorded_vms(settings, tell)
     if not vms and not settings.fleet:
-        tell(f"no service runs in {settings.data}, and the settings name no fleet file: no VM is guarded yet")
+        tell(f"no service runs in {settings.data}, and no fleet file is set: no VM is guarded yet")
     return vms
 
 

@@ -1,4 +1,4 @@
-"""What makes the network of this machine be looked at again: a change of the fleet, or of a device."""
+"""Detects changes that require another check of the network: of the fleet, or of network devices."""
 
 import socket
 import threading
@@ -10,15 +10,15 @@ from forewarn.control.client import ControlClient
 from forewarn.core.errors import ForewarnError
 
 _FACTS = {"fleet-changed", "fleet-declared", "vm-removed", "vm-moved", "completed", "reset"}
-"""Facts that may change which VMs there are, on which host, and by which tap."""
+"""Facts that may change the VMs, their hosts or their taps."""
 _NETLINK_ROUTE = 0
 _LINK_GROUPS = 0x1 | 0x10 | 0x100
-"""Devices, IPv4 and IPv6 addresses come and go."""
+"""Netlink groups: links, IPv4 and IPv6 addresses."""
 _RETRY = 2.0
 
 
 class NetworkChanges:
-    """Set when something changed; both watchers run for as long as the process."""
+    """Waits for changes; both watcher threads run until the process ends."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
@@ -37,7 +37,7 @@ class NetworkChanges:
 
     def _watch_links(self) -> None:
         while True:
-            with suppress(OSError):  # the kernel says that some were lost; that is news as well
+            with suppress(OSError):  # messages were lost, which counts as a change
                 self._links.recv(65_536)
             self._event.set()
 
