@@ -71,7 +71,7 @@ def test_a_cordon_of_others_stays(node: NodeUnderTest) -> None:
     handler, coming = handler_for(node), event()
     node.cordon()
 
-    assert "was cordoned by others" in detail(do(handler, coming))
+    assert "was already cordoned by others" in detail(do(handler, coming))
     assert "not ours" in detail(undo(handler, coming, kept={"node": node.name}))
     assert node.is_cordoned()
 

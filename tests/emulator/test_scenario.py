@@ -269,14 +269,14 @@ def test_a_scenario_lowers_the_notice() -> None:
         ('at = "1m"', "", "bad.toml, line 7: [[step]] 1 lacks 'at': a duration"),
         ('"reboot"', '"rebot"', "bad.toml, line 9: do of [[step]] 1 is 'rebot', expected one of reboot"),
         ('"reboot"', '"rebot"', "did you mean 'reboot'?"),
-        ('"reboot"', '"fail"', "bad.toml, line 9: [[step]] 1: fail is done to a host, not to a VM"),
+        ('"reboot"', '"fail"', "bad.toml, line 9: [[step]] 1: fail is an operation on a host, not on a VM"),
         ('vm = "web-0"', 'vm = "web-9"', "line 10: [[step]] 1: there is no VM 'web-9'; did you mean 'web-0'?"),
-        ('vm = "web-0"', "", "line 9: [[step]] 1: reboot is done to a vm or to a host; name one of the two"),
+        ('vm = "web-0"', "", "line 9: [[step]] 1: reboot needs a vm or a host; set one of the two"),
         ('vm = "web-0"', 'host = "h"', "line 10: [[step]] 1: there is no host 'h'"),
         ('"approved"', '"aproved"', "line 14: that of [[expect]] 1 is 'aproved', expected one of fetched"),
-        ('by = "web-0"', 'event = "x"', "line 15: [[expect]] 1: there is no step called 'x'"),
+        ('by = "web-0"', 'event = "x"', "line 15: [[expect]] 1: there is no step 'x'"),
         ('by = "web-0"', 'by = "x"', "line 15: [[expect]] 1: there is no VM 'x'"),
-        ('"approved"', '"asked"\nevent = "restart"', "asked is expected of a VM, not of an event"),
+        ('"approved"', '"asked"\nevent = "restart"', "asked refers to a VM, not to an event"),
         ('within = "60s"', "never = 1", "line 16: never of [[expect]] 1 is 1, expected true or false"),
         ('name = "web-0"\n', 'name = "web-0"\nsize = 3\n', "bad.toml, line 6: [[vm]] 1 'web-0'"),
         (
@@ -292,7 +292,7 @@ def test_a_scenario_lowers_the_notice() -> None:
         ("[[expect]]", "[lasts]\nfrost = 3\n[[expect]]", "line 14: [lasts] has no key 'frost'"),
         ("[[expect]]", '[[step]]\nat = "2m"\ndo = "cancel"\n[[expect]]', "[[step]] 2: cancel needs an event"),
         ("[[expect]]", '[[step]]\nat = "2m"\ndo = "ask"\n[[expect]]', "[[step]] 2: ask needs a vm"),
-        ("[[step]]", "[step]", "bad.toml, line 7: step is a list of tables; write [[step]], with two brackets"),
+        ("[[step]]", "[step]", "bad.toml, line 7: step must be a list of tables; write [[step]], with two brackets"),
         ("[[expect]]", "[[expect", "bad.toml, line 13"),
     ],
 )
@@ -319,7 +319,7 @@ def test_vms_can_be_given_other_names() -> None:
 
     assert list(scenario.setup.fleet.vms) == ["mine", "web-1"]
     assert {expectation.by for expectation in scenario.expectations} == {"mine"}
-    with pytest.raises(BadInput, match="has 2 VMs, and 3 names were given"):
+    with pytest.raises(BadInput, match="has 2 VMs, and 3 names are given"):
         renamed(scenario, ["a", "b", "c"])
     with pytest.raises(BadInput, match="two VMs of the same name"):
         renamed(scenario, ["web-1"])

@@ -131,7 +131,7 @@ def test_only_a_new_file_counts(checkpoint: CheckpointTrial) -> None:
     checkpoint.hang()
     answer = checkpoint.make().do(checkpoint.task(Direction.DO, seconds=2))
 
-    assert answer == HandlerFailed(f"the time was over while {old} was not written yet")
+    assert answer == HandlerFailed(f"the deadline passed while {old} was not written yet")
 
 
 def test_two_events_wait_for_a_checkpoint_each(checkpoint: CheckpointTrial) -> None:

@@ -103,7 +103,7 @@ def test_a_unit_that_does_not_stop_is_named(trial: SystemdTrial) -> None:
     answer = trial.make().do(trial.task(Direction.DO, seconds=8))
 
     assert answer == HandlerFailed(
-        "the time was over while app.service was still deactivating; see its TimeoutStopSec"
+        "the deadline passed while app.service was still deactivating; see its TimeoutStopSec"
     )
 
 

@@ -156,7 +156,7 @@ class SignalHandler:
                 return HandlerFailed(f"the process ended and did not write {file}")
             if not self._settings.file and not alive:
                 return HandlerDone(claimed, f"ended: {ids}" if ids else "")
-        why = "the agent stopped" if task.stopping.is_set() else "the time was over"
+        why = "the agent stopped" if task.stopping.is_set() else "the deadline passed"
         waited = f"{file} was not written" if self._settings.file else f"process {alive[0].id} had not ended"
         return HandlerFailed(f"{why} while {waited} yet")
 

@@ -99,7 +99,7 @@ class SystemdHandler:
                     return HandlerDone(claimed, _show("stopped", claimed))
         except (SystemdProblem, OSError) as error:
             return HandlerFailed(str(error))
-        why = "the agent stopped" if task.stopping.is_set() else "the time was over"
+        why = "the agent stopped" if task.stopping.is_set() else "the deadline passed"
         return HandlerFailed(f"{why} while {running[0].name} was still {running[0].state}; see its TimeoutStopSec")
 
     def undo(self, task: Task) -> HandlerResult:
