@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from forewarn import plugin_loader
-from forewarn.agent.decision.event_limit import MOST_EVENTS
+from forewarn.agent.decision.rules import MOST_EVENTS
 from forewarn.agent.handler import HandlerDone, HandlerOutcome, HandlerResult, HandlerUnknown, Task
 from forewarn.agent.observation.status import ApprovalState
 from forewarn.agent.runtime import loop

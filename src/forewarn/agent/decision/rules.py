@@ -3,7 +3,7 @@
 The first rule that matches counts. An event without a rule is only sent to listeners.
 """
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from datetime import timedelta
 from enum import StrEnum
 from fnmatch import fnmatchcase
@@ -12,7 +12,7 @@ import msgspec
 
 from forewarn.client.names import find_name
 from forewarn.core.model import EventSource, EventType
-from forewarn.wire.document import ScheduledEvent
+from forewarn.wire.document import Document, ScheduledEvent
 
 
 class Concern(StrEnum):
@@ -88,3 +88,20 @@ def _fits_duration(rule: EventRule, seconds: int) -> bool:
 
 def _fits_glob(text: str, pattern: str) -> bool:
     return fnmatchcase(text.lower(), pattern.lower())
+
+
+MOST_EVENTS = 2_000
+"""Events of one document that the agent follows; Azure shows a handful. The rest is ignored."""
+
+
+def limit_events(document: Document, vm: str, known: Container[str], most: int = MOST_EVENTS) -> Document:
+    """Return the document with at most ``most`` events: those of this VM first, then those already known."""
+    if len(document.events) <= most:
+        return document
+
+    def rank(event: ScheduledEvent) -> tuple[bool, bool]:
+        return not concerns(event, vm), event.id not in known
+
+    ranked = sorted(range(len(document.events)), key=lambda number: rank(document.events[number]))
+    kept = sorted(ranked[:most])
+    return msgspec.structs.replace(document, events=tuple(document.events[number] for number in kept))

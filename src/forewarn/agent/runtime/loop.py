@@ -19,7 +19,6 @@ import msgspec
 from forewarn import __version__
 from forewarn.agent.decision.approval_turn import ConsultCoordinator, SendApproval
 from forewarn.agent.decision.decider import Decider
-from forewarn.agent.decision.event_limit import MOST_EVENTS, limit_events
 from forewarn.agent.decision.facts import (
     AgentFact,
     ApprovalFailed,
@@ -32,7 +31,7 @@ from forewarn.agent.decision.facts import (
     HoldReleased,
 )
 from forewarn.agent.decision.reaction import AgentAction, AskHandler, CallHandler, DecisionSettings, StopHandler
-from forewarn.agent.decision.rules import concerns
+from forewarn.agent.decision.rules import MOST_EVENTS, concerns, limit_events
 from forewarn.agent.handler import (
     Handler,
     HandlerDone,
