@@ -13,8 +13,14 @@ import pytest
 from forewarn.clocks import ManualClock
 from forewarn.core.errors import BadInput, Unavailable
 from forewarn.emulator import recording
-from forewarn.emulator.recorder import RecordedEndpoint, open_recording, record_documents
-from forewarn.emulator.recording import RecordedDocument, Recording, RecordingHeader
+from forewarn.emulator.recording import (
+    RecordedDocument,
+    RecordedEndpoint,
+    Recording,
+    RecordingHeader,
+    open_recording,
+    record_documents,
+)
 from forewarn.emulator.replay import Replay
 from forewarn.testing import ScheduledEvents
 

@@ -36,8 +36,8 @@ def record(url: str | None, out: Path, api_version: str, every: float, takes: in
     Azure and Forewarn are recorded alike; 'forewarn emulate FILE' replays the recording.
     """
     from forewarn.core.errors import Unavailable
-    from forewarn.emulator.recorder import RecordedEndpoint, open_recording
-    from forewarn.emulator.recorder import record_documents as listen
+    from forewarn.emulator.recording import RecordedEndpoint, open_recording
+    from forewarn.emulator.recording import record_documents as listen
 
     with open_client(url, api_version) as client:
         address = client.url

@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING, Any, cast
 from forewarn.clocks import Timer
 from forewarn.emulator.faults import Fault, FaultContext, FaultKind
 from forewarn.emulator.requests import SentRequest, read_headers
-from forewarn.emulator.response import ServiceResponse
-from forewarn.emulator.response_faults import apply_response_fault
+from forewarn.emulator.response_faults import ServiceResponse, apply_response_fault
 from forewarn.metadata.http_connection import HttpConnection
 from forewarn.metadata.request import CLOSE, KEEP_ALIVE, OPEN
 from forewarn.metadata.request_body import RequestBody, body_of

@@ -1,4 +1,4 @@
-"""Applies the faults that change a response of the service."""
+"""Parses responses of the service, and applies the faults that change them."""
 
 import random
 import re
@@ -6,12 +6,50 @@ from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime, parsedate_to_datetime
 
+import msgspec
+
 from forewarn.core.facts import Enrolled, SwitchedOff
 from forewarn.core.fleet import Fleet
 from forewarn.emulator.faults import Fault, FaultKind
-from forewarn.emulator.response import ServiceResponse
 from forewarn.node.feed import Commit
 from forewarn.wire.dates import read_time
+
+
+class ServiceResponse(msgspec.Struct, frozen=True):
+    """One HTTP response."""
+
+    line: bytes
+    """The status line."""
+    headers: tuple[tuple[bytes, bytes], ...]
+    body: bytes
+
+    @classmethod
+    def read(cls, answer: bytes) -> "ServiceResponse":
+        head, _, body = answer.partition(b"\r\n\r\n")
+        line, *lines = head.split(b"\r\n")
+        headers = tuple((name, value) for name, _, value in (each.partition(b": ") for each in lines))
+        return cls(line, headers, body)
+
+    @property
+    def status(self) -> int:
+        return int(self.line.split(b" ")[1])
+
+    @property
+    def head(self) -> bytes:
+        return b"\r\n".join((self.line, *(b"%b: %b" % header for header in self.headers), b"", b""))
+
+    def encode(self) -> bytes:
+        return self.head + self.body
+
+    def with_header(self, name: bytes, change: Callable[[bytes], bytes]) -> "ServiceResponse":
+        """Change a header if it is present."""
+        headers = tuple((key, change(value) if key == name else value) for key, value in self.headers)
+        return msgspec.structs.replace(self, headers=headers)
+
+    def with_body(self, body: bytes) -> "ServiceResponse":
+        changed = self.with_header(b"Content-Length", lambda _: b"%d" % len(body))
+        return msgspec.structs.replace(changed, body=body)
+
 
 _INCARNATION = re.compile(rb'(?<="DocumentIncarnation":)\d+')
 _NOT_BEFORE = re.compile(rb'(?<="NotBefore":")[^"]+')
