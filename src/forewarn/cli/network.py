@@ -82,7 +82,7 @@ def _set_up(settings: "Settings", *, is_printed: bool = False, as_json: bool, is
     """Run the missing steps; return whether all could be run."""
     from contextlib import nullcontext
 
-    from forewarn.cli.networking.known_vms import known_vms
+    from forewarn.cli.networking import known_vms
     from forewarn.network import system
     from forewarn.network.checks import NetworkCheck
 
@@ -99,7 +99,7 @@ def _set_up(settings: "Settings", *, is_printed: bool = False, as_json: bool, is
 
 def _follow(read: "Callable[[], Settings]", *, as_json: bool) -> None:
     """Repeat the setup after changes, with the current settings."""
-    from forewarn.cli.networking.network_changes import NetworkChanges
+    from forewarn.cli.networking import NetworkChanges
     from forewarn.core.errors import ForewarnError
 
     news = NetworkChanges(read().data)
@@ -124,7 +124,7 @@ def check(context: click.Context, config: str | None, bridge: str | None, as_jso
 
     Exits with 1 when something is missing.
     """
-    from forewarn.cli.networking.known_vms import known_vms
+    from forewarn.cli.networking import known_vms
     from forewarn.network import system
     from forewarn.network.checks import NetworkCheck
 

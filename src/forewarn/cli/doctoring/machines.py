@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, cast
 import msgspec
 
 from forewarn.cli.doctoring.finding import DoctorReport
-from forewarn.cli.networking.known_vms import recorded
+from forewarn.cli.networking import recorded
 from forewarn.config.settings import Settings
 from forewarn.core.errors import BadInput, ForewarnError, Unavailable
 from forewarn.core.model import Vm

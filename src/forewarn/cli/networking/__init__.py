@@ -1,1 +1,0 @@
-"""VMs and change detection for ``forewarn network`` and ``forewarn doctor``."""
