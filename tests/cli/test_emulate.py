@@ -21,7 +21,7 @@ import pytest
 
 from forewarn.cli.emulating.activity import ActivityLog
 from forewarn.cli.emulating.controls import KEYS, Controls
-from forewarn.cli.emulating.guide import to_try
+from forewarn.cli.emulating.output import to_try
 from forewarn.cli.emulating.screen import Screen
 from forewarn.emulator.emulation import Emulation
 from forewarn.emulator.fleets import fleet_of

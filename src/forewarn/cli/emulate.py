@@ -109,7 +109,7 @@ def emulate(
     if is_list:
         _print_list(as_json=as_json)
         return
-    from forewarn.cli.emulating.json_lines import last_line
+    from forewarn.cli.emulating.output import last_line
 
     with last_line(as_json=as_json):
         wait = read_seconds(patience, "--patience")
@@ -133,7 +133,7 @@ def emulate(
         result = _run(run, ends_by_itself=played is not None and not stay)
         if played is None or result is None:
             if as_json:
-                from forewarn.cli.emulating.json_lines import print_json_line
+                from forewarn.cli.emulating.output import print_json_line
 
                 print_json_line("stopped")
             return
@@ -142,7 +142,7 @@ def emulate(
 
             write(junit, played, result.verdicts, result.seconds)
         if as_json:
-            from forewarn.cli.emulating.json_lines import print_json_line
+            from forewarn.cli.emulating.output import print_json_line
 
             print_json_line("result", **msgspec.structs.asdict(result), is_good=result.is_good)
         else:
@@ -168,7 +168,7 @@ def _stage(played: "Scenario | None", vms: tuple[str, ...], faults: tuple[str, .
 
 
 def _replay(path: Path, *, hurry: float, host: str, port: int, patience: float, stay: bool, as_json: bool) -> None:
-    from forewarn.cli.emulating.json_lines import print_json_line, print_listening
+    from forewarn.cli.emulating.output import print_json_line, print_listening
     from forewarn.clocks import SystemClock
     from forewarn.config.values import ListenAddress
     from forewarn.emulator.recording import read

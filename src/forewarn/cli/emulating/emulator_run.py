@@ -10,8 +10,7 @@ import msgspec
 
 from forewarn.cli.emulating.activity import ActivityLog
 from forewarn.cli.emulating.controls import Controls
-from forewarn.cli.emulating.json_lines import print_activity, print_listening
-from forewarn.cli.emulating.plain_output import print_beginning, print_line
+from forewarn.cli.emulating.output import print_activity, print_beginning, print_line, print_listening
 from forewarn.emulator.emulation import Emulation
 from forewarn.emulator.expectations import ExpectationState, Verdict
 from forewarn.emulator.player import ScenarioPlayer

@@ -11,7 +11,7 @@ from rich.text import Text
 
 from forewarn.cli.emulating.activity import ActivityLog
 from forewarn.cli.emulating.controls import KEYS, Controls
-from forewarn.cli.emulating.guide import to_try
+from forewarn.cli.emulating.output import to_try
 from forewarn.cli.times import relative
 from forewarn.core.model import Event, EventStatus
 from forewarn.emulator.emulation import Emulation
