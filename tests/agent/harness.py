@@ -147,7 +147,7 @@ class DecisionHarness:
     def crash(self, *, reboot: bool = False) -> None:
         """End the agent, and begin another that knows what was kept, as it would after reading its file."""
         self.memory = msgspec.json.decode(msgspec.json.encode(self.memory), type=AgentMemory)
-        self.memory.cut_off()
+        self.memory.mark_calls_interrupted()
         self.running.clear()
         self.asked.clear()
         self._approving.clear()
@@ -168,7 +168,7 @@ class DecisionHarness:
     def hear(self, fact: AgentFact) -> None:
         self.facts.append(fact)
         self.memory.evolve(fact)
-        self.decider.hear([fact])
+        self.decider.note_facts([fact])
         self.settle()
 
     def settle(self) -> None:
@@ -178,7 +178,7 @@ class DecisionHarness:
             for fact in reaction.facts:
                 self.facts.append(fact)
                 self.memory.evolve(fact)
-            self.decider.hear(reaction.facts)
+            self.decider.note_facts(reaction.facts)
             for act in reaction.acts:
                 self._said.extend(self._act(act))
             self.wake_at = reaction.wake_at

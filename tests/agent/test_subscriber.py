@@ -31,7 +31,7 @@ class LocalServerHarness:
         self._loop = loop
 
     def tell(self, change: Change) -> None:
-        self._loop.call_soon_threadsafe(self.agent.listeners.tell, change)
+        self._loop.call_soon_threadsafe(self.agent.listeners.publish, change)
 
     def end(self) -> None:
         asyncio.run_coroutine_threadsafe(self.agent.listeners.close(), self._loop).result(30)

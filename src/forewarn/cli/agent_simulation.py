@@ -99,7 +99,7 @@ def simulate_event(
 
         def begin(agent: "Agent") -> None:
             agent.clock_check = None  # the endpoint's clock is advanced
-            agent.kept = partial(_note, agent, result, agent.kept)
+            agent.on_fact = partial(_note, agent, result, agent.on_fact)
             playing.append(
                 asyncio.get_running_loop().create_task(_play_in_time(agent, emulator, name, result, seconds))
             )

@@ -283,7 +283,7 @@ def test_a_cut_off_do_of_an_event_that_is_gone_is_put_back() -> None:
     harness.show(event())
     harness.said()
     harness.document = None
-    harness.memory.cut_off()
+    harness.memory.mark_calls_interrupted()
     harness.running.clear()
     harness.show()
 

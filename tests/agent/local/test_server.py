@@ -129,9 +129,9 @@ def test_a_subscriber_hears_what_is_there_and_then_every_change(tmp_path: Path) 
         program = await agent.program()
         assert await program.asks({"subscribe": True}) == {"ok": True}
         present = await program.hears()
-        agent.listeners.tell(NEW)
-        agent.listeners.tell(Change(ChangeKind.STARTED, STARTED, REBOOT))
-        agent.listeners.tell(Change(ChangeKind.GONE, STARTED, STARTED, Ending.COMPLETED))
+        agent.listeners.publish(NEW)
+        agent.listeners.publish(Change(ChangeKind.STARTED, STARTED, REBOOT))
+        agent.listeners.publish(Change(ChangeKind.GONE, STARTED, STARTED, Ending.COMPLETED))
         new, started, gone = [await program.hears() for _ in range(3)]
 
         assert (present["change"], present["present"], present["concerns_me"]) == ("new", True, False)
@@ -150,7 +150,7 @@ def test_who_has_not_subscribed_hears_nothing(tmp_path: Path) -> None:
     async def check(agent: FakeAgent) -> None:
         program = await agent.program()
         await agent.has(1)
-        agent.listeners.tell(NEW)
+        agent.listeners.publish(NEW)
 
         assert "status" in await program.asks({"status": True})
 
@@ -175,7 +175,7 @@ def test_a_new_event_is_held_before_tell_returns(tmp_path: Path) -> None:
     async def check(agent: FakeAgent) -> None:
         program = await agent.program()
         assert await program.asks(HOLD) == {"ok": True, "held": []}
-        agent.listeners.tell(NEW)
+        agent.listeners.publish(NEW)
 
         assert agent.held == [(REBOOT.id, "database", NOW + timedelta(seconds=120))]
 
@@ -194,7 +194,7 @@ def test_what_cannot_wait_is_not_held(tmp_path: Path, event: ScheduledEvent, app
         agent.events, agent.approval = (event,), approval
         program = await agent.program()
         assert await program.asks(HOLD) == {"ok": True, "held": []}
-        agent.listeners.tell(Change(ChangeKind.NEW, event))
+        agent.listeners.publish(Change(ChangeKind.NEW, event))
 
         assert agent.held == []
 
@@ -207,8 +207,8 @@ def test_an_event_that_comes_to_concern_this_vm_is_held(tmp_path: Path) -> None:
     async def check(agent: FakeAgent) -> None:
         program = await agent.program()
         await program.asks(HOLD)
-        agent.listeners.tell(Change(ChangeKind.NEW, OTHERS))
-        agent.listeners.tell(Change(ChangeKind.CHANGED, replace(OTHERS, resources=("web-0", "web-1")), OTHERS))
+        agent.listeners.publish(Change(ChangeKind.NEW, OTHERS))
+        agent.listeners.publish(Change(ChangeKind.CHANGED, replace(OTHERS, resources=("web-0", "web-1")), OTHERS))
 
         assert [name for _, name, _ in agent.held] == ["database"]
 
@@ -251,7 +251,7 @@ def test_a_program_that_crashed_keeps_its_hold_and_may_come_back(tmp_path: Path)
         first = await agent.program()
         await first.asks(HOLD)
         agent.events = (REBOOT,)
-        agent.listeners.tell(NEW)
+        agent.listeners.publish(NEW)
         await first.leaves()
         await agent.has(0)
         agent.clock.advance(timedelta(seconds=60))
@@ -273,7 +273,7 @@ def test_a_program_that_is_gone_holds_no_new_event(tmp_path: Path) -> None:
         await program.asks(HOLD)
         await program.leaves()
         await agent.has(0)
-        agent.listeners.tell(NEW)
+        agent.listeners.publish(NEW)
 
         assert agent.held == []
 
@@ -287,12 +287,12 @@ def test_an_event_that_is_gone_is_held_no_more(tmp_path: Path) -> None:
         canceled = Change(ChangeKind.GONE, REBOOT, REBOOT, Ending.CANCELED)
         program = await agent.program()
         await program.asks(HOLD)
-        agent.listeners.tell(canceled)
+        agent.listeners.publish(canceled)
         assert agent.held == []
-        agent.listeners.tell(NEW)
-        agent.listeners.tell(canceled)
+        agent.listeners.publish(NEW)
+        agent.listeners.publish(canceled)
         assert await program.asks({"ready": SHOWN_ID, "name": "database"}) == {"ok": True, "held": []}
-        agent.listeners.tell(NEW)
+        agent.listeners.publish(NEW)
 
         assert len(agent.held) == 2
 
@@ -354,7 +354,7 @@ def test_who_never_reads_is_let_go_with_a_reason(tmp_path: Path) -> None:
         deaf.reader._transport.pause_reading()  # type: ignore[attr-defined]
         long = Change(ChangeKind.NEW, replace(REBOOT, description="x" * 10_000))
         for _ in range(200):
-            agent.listeners.tell(long)
+            agent.listeners.publish(long)
             assert (await other.hears())["change"] == "new"
         deaf.reader._transport.resume_reading()  # type: ignore[attr-defined]
         late = (await deaf.reader.read()).splitlines()
@@ -367,14 +367,14 @@ def test_who_never_reads_is_let_go_with_a_reason(tmp_path: Path) -> None:
 
 def test_who_never_reads_at_all_is_cut_off(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Last words are not waited for."""
-    monkeypatch.setattr("forewarn.agent.local.connection.LAST_WORDS", 0.0)
+    monkeypatch.setattr("forewarn.agent.local.connection.CLOSE_TIMEOUT", 0.0)
 
     async def check(agent: FakeAgent) -> None:
         deaf = await agent.program()
         await deaf.asks({"subscribe": True})
         deaf.reader._transport.pause_reading()  # type: ignore[attr-defined]
         for _ in range(200):
-            agent.listeners.tell(Change(ChangeKind.NEW, replace(REBOOT, description="x" * 10_000)))
+            agent.listeners.publish(Change(ChangeKind.NEW, replace(REBOOT, description="x" * 10_000)))
         await agent.has(0)
 
     run(tmp_path, check)
@@ -396,7 +396,7 @@ def test_a_flood_of_wishes_does_not_keep_others_waiting(tmp_path: Path) -> None:
         await other.asks({"subscribe": True})
         flooding.writer.write(b'{"status":true}\n' * 4_000)
         await until(lambda: bool(asked))
-        agent.listeners.tell(Change(ChangeKind.NEW, OTHERS))
+        agent.listeners.publish(Change(ChangeKind.NEW, OTHERS))
         assert (await other.hears())["change"] == "new"
         assert asked < 1_000
 
@@ -466,7 +466,7 @@ def test_who_leaves_in_the_middle_of_a_line_harms_nobody(tmp_path: Path) -> None
         other = await agent.program()
         assert await other.asks({"subscribe": True}) == {"ok": True}
         await agent.has(1)
-        agent.listeners.tell(NEW)
+        agent.listeners.publish(NEW)
 
         assert (await other.hears())["change"] == "new"
         assert agent.held == []

@@ -68,7 +68,7 @@ def test_a_call_that_was_cut_off_waits() -> None:
     """Until the handler was called again, or asked."""
     harness = DecisionHarness(decision_settings("drain"))
     harness.show(event())
-    harness.memory.cut_off()
+    harness.memory.mark_calls_interrupted()
 
     assert states(harness) == {"drain": StepState.WAITING}
 

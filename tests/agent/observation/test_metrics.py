@@ -31,12 +31,12 @@ def read(counters: RunCounters, told: AgentStatus, *handlers: str) -> Samples:
 def test_what_was_counted_is_told() -> None:
     """Events by type, calls of handlers by result with the time they took, approvals by what came of them."""
     counters = RunCounters()
-    counters.saw(EventType.REBOOT)
-    counters.saw(EventType.REBOOT)
-    counters.ran("lb", Direction.DO, DONE, 1.25)
-    counters.ran("lb", Direction.DO, HandlerFailed("no"), 2)
-    counters.ran("lb", Direction.UNDO, DONE, 0.5)
-    counters.approved("sent")
+    counters.count_event(EventType.REBOOT)
+    counters.count_event(EventType.REBOOT)
+    counters.count_run("lb", Direction.DO, DONE, 1.25)
+    counters.count_run("lb", Direction.DO, HandlerFailed("no"), 2)
+    counters.count_run("lb", Direction.UNDO, DONE, 0.5)
+    counters.count_approval("sent")
 
     found = read(counters, status(), "lb")
 
@@ -116,7 +116,7 @@ def test_types_that_nobody_knows_are_counted_as_other() -> None:
     """An endpoint that makes up types makes no series."""
     counters = RunCounters()
     for number in range(1000):
-        counters.saw(f"Teleport{number}")
+        counters.count_event(f"Teleport{number}")
 
     assert read(counters, status())["forewarn_agent_events_total", ("other",)] == 1000
     assert b"Teleport" not in render(counters, status())
@@ -126,7 +126,7 @@ def test_names_are_escaped() -> None:
     """A handler may be called anything; the parser reads back what it was called."""
     name = 'lb "a"\\n\\ \n{b}'
     counters = RunCounters()
-    counters.ran(name, Direction.DO, DONE, 1)
+    counters.count_run(name, Direction.DO, DONE, 1)
 
     assert read(counters, status(), name)["forewarn_agent_handler_runs_total", (name, "do", "done")] == 1
 
@@ -142,7 +142,7 @@ def test_every_family_says_what_it_is() -> None:
 def test_every_metric_is_described() -> None:
     """The page's table has the names that are told, and no others."""
     counters = RunCounters()
-    counters.ran("lb", Direction.DO, DONE, 1)
+    counters.count_run("lb", Direction.DO, DONE, 1)
     rows = re.findall(r"^\| (`(?:forewarn|process)_.*?) \|", PAGE.read_text(encoding="utf-8"), re.MULTILINE)
 
     assert {name for row in rows for name in re.findall(r"`(\w+)`", row)} == {

@@ -27,7 +27,7 @@ class ClockHarness:
     def ask(self, times: int = 1, *, every: float = 1.1, frozen: str = "") -> None:
         for _ in range(times):
             self.own.advance(timedelta(seconds=every))
-            self.check.hear(frozen or show_time(self.own.now() + self.ahead))
+            self.check.add_date(frozen or show_time(self.own.now() + self.ahead))
 
 
 @pytest.mark.parametrize("ahead", [HOUR, -HOUR, timedelta(seconds=20), timedelta(days=400), timedelta(days=-30_000)])
@@ -127,7 +127,7 @@ def test_an_endpoint_without_a_date_changes_nothing(date: str) -> None:
     """Not every endpoint tells the time."""
     clocks = ClockHarness()
     for _ in range(5):
-        clocks.check.hear(date)
+        clocks.check.add_date(date)
 
     assert (clocks.clock.offset, clocks.check.is_unsure) == (NONE, False)
 
@@ -146,9 +146,9 @@ def test_a_new_event_that_contradicts_the_date_makes_the_own_clock_count() -> No
     clocks = ClockHarness(HOUR)
     clocks.ask(SAMPLES)
     soon = event(not_before=clocks.own.now() + timedelta(minutes=15))
-    clocks.check.judge([event(not_before=clocks.own.now() + HOUR * 2), started(soon)])
+    clocks.check.check_events([event(not_before=clocks.own.now() + HOUR * 2), started(soon)])
     assert clocks.clock.offset
-    clocks.check.judge([soon])
+    clocks.check.check_events([soon])
     clocks.ask(SAMPLES * 2)
 
     assert clocks.clock.offset == NONE

@@ -367,7 +367,7 @@ def test_how_an_event_ended_is_told_as_far_as_the_vm_knows(tmp_path: Path, monke
             await until(lambda: "do reboot" in Marking.calls)
 
         async def after(agent: Agent) -> None:
-            agent.told = lambda change: endings.append(change.ending)
+            agent.on_change = lambda change: endings.append(change.ending)
             await until(lambda: bool(endings))
 
         play(of, before)

@@ -96,7 +96,7 @@ def test_a_flipped_bit_is_noticed_and_repeats_nothing(
     with closing(opened(directory / "memory")) as file:
         assert file.damage
         assert (directory / "memory.damaged").read_bytes() == whole
-        file.memory.cut_off()
+        file.memory.mark_calls_interrupted()
         call = file.memory.events["e1"].steps["drain"].do
         assert call
         assert isinstance(call.result, HandlerDone | HandlerFailed)

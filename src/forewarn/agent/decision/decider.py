@@ -31,13 +31,13 @@ class Decider:
         self._basis: tuple[object, ...] = ()
         """The inputs of the previous pass; empty before the first."""
         self._now = datetime.min.replace(tzinfo=UTC)
-        self._begin_anew(AgentMemory())
+        self._rebuild(AgentMemory())
 
     def reset(self) -> None:
         """Consider all events in the next pass; needed when facts of a reaction could not be stored."""
         self._basis = ()
 
-    def hear(self, facts: Iterable[AgentFact]) -> None:
+    def note_facts(self, facts: Iterable[AgentFact]) -> None:
         """Mark the events of facts that the memory has applied."""
         self._touched |= {fact.event: None for fact in facts if not isinstance(fact, DocumentShown)}
 
@@ -56,13 +56,13 @@ class Decider:
         elif document is not None and document != memory.document:
             return react(memory, document, now, decision_settings, boot)
         else:
-            self._begin_anew(memory)
+            self._rebuild(memory)
         self._basis, self._now = basis, now
         return self._pass(
             memory, DecisionPass(self._index, now, decision_settings, has_document=document is not None)
         )
 
-    def _begin_anew(self, memory: AgentMemory) -> None:
+    def _rebuild(self, memory: AgentMemory) -> None:
         self._index = CallIndex()
         self._touched = dict.fromkeys(memory.events)
         """Events with new facts, in the order of their first fact."""

@@ -96,10 +96,10 @@ class AgentMemory(msgspec.Struct, rename={"counters": "tally"}):
             case DocumentShown():
                 for change in changes(self.document, fact.document):
                     if change.kind is ChangeKind.NEW:
-                        self.counters.saw(change.event.type)
+                        self.counters.count_event(change.event.type)
                     self._evolve_event(change, fact)
                 self.document = fact.document
-                self._miss(fact)
+                self._mark_missing_as_gone(fact)
             case EventForgotten(event):
                 self.events.pop(event, None)
             case _ if self.is_doubtful and fact.event not in self.events:
@@ -108,7 +108,7 @@ class AgentMemory(msgspec.Struct, rename={"counters": "tally"}):
             case _ if known := self.events.get(fact.event):
                 _evolve_known(known, fact, self)
 
-    def cut_off(self) -> None:
+    def mark_calls_interrupted(self) -> None:
         """Mark the calls under way as interrupted: the process that began them has ended."""
         for known in self.events.values():
             for step in known.steps.values():
@@ -116,7 +116,7 @@ class AgentMemory(msgspec.Struct, rename={"counters": "tally"}):
                     if call and call.is_running:
                         call.is_cut_off = True
 
-    def doubt(self, reason: str) -> None:
+    def mark_doubtful(self, reason: str) -> None:
         """Record that facts were lost here: the results of calls under way are unknown, and ``do`` is not repeated.
 
         ``undo`` is: undoing twice has no further effect.
@@ -128,7 +128,7 @@ class AgentMemory(msgspec.Struct, rename={"counters": "tally"}):
                     step.do.result = HandlerFailed(f"the result of the call is unknown: {reason}", final=True)
                     step.do.ended_at = step.do.began_at
 
-    def _miss(self, shown: DocumentShown) -> None:
+    def _mark_missing_as_gone(self, shown: DocumentShown) -> None:
         """Mark events as gone that are missing in the document, after facts were lost."""
         if not self.is_doubtful:
             return
@@ -205,7 +205,7 @@ def _evolve_known(known: KnownEvent, fact: AgentFact, memory: AgentMemory) -> No
         case CallEnded(handler=handler, direction=direction):
             call = _call(known, handler, direction)
             if call is not None:  # else nothing was called: another event still needs the handler's effect
-                memory.counters.ran(handler, direction, fact.result, (fact.at - call.began_at).total_seconds())
+                memory.counters.count_run(handler, direction, fact.result, (fact.at - call.began_at).total_seconds())
             call = call or HandlerCall(1, fact.at)
             call.result, call.ended_at, call.is_cut_off = fact.result, fact.at, False
             _set(known, handler, direction, call)
@@ -227,9 +227,9 @@ def _evolve_known(known: KnownEvent, fact: AgentFact, memory: AgentMemory) -> No
             known.consulted = fact
         case ApprovalGiven(at=at):
             known.approved_at, known.not_approved = at, None
-            memory.counters.approved("sent")
+            memory.counters.count_approval("sent")
         case ApprovalFailed(refused=refused):
-            memory.counters.approved("refused" if refused else "failed")
+            memory.counters.count_approval("refused" if refused else "failed")
             known.not_approved = fact
 
 

@@ -28,18 +28,20 @@ class RunCounters(msgspec.Struct):
     approvals: dict[str, int] = {}
     """By result: sent, refused, failed."""
 
-    def saw(self, type_: EventType | str) -> None:
+    def count_event(self, type_: EventType | str) -> None:
         """Count an event that is new."""
         word = TYPES[type_] if isinstance(type_, EventType) else OTHER
         self.events[word] = self.events.get(word, 0) + 1
 
-    def ran(self, handler: str, direction: Direction, result: HandlerDone | HandlerFailed, seconds: float) -> None:
+    def count_run(
+        self, handler: str, direction: Direction, result: HandlerDone | HandlerFailed, seconds: float
+    ) -> None:
         """Count a call of a handler that ended."""
         runs = self.runs.setdefault(handler, {}).setdefault(direction, HandlerRunCounts())
         runs.done += isinstance(result, HandlerDone)
         runs.failed += isinstance(result, HandlerFailed)
         runs.seconds += max(seconds, 0.0)
 
-    def approved(self, result: str) -> None:
+    def count_approval(self, result: str) -> None:
         """Count an approval by its result."""
         self.approvals[result] = self.approvals.get(result, 0) + 1

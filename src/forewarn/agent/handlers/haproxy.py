@@ -52,7 +52,7 @@ class HaproxyHandler:
     def __init__(self, settings: HaproxySettings, directory: Path) -> None:
         self._settings = settings
         self._admin = HaproxyAdminSocket(settings.socket)
-        self._claims = UndoLog(directory)
+        self._undo_log = UndoLog(directory)
 
     @classmethod
     def from_settings(cls, settings: dict[str, object], directory: Path) -> Self:
@@ -85,9 +85,9 @@ class HaproxyHandler:
         )
 
     def undo(self, task: Task) -> HandlerResult:
-        claimed = task.kept | self._claims.read()
+        claimed = task.kept | self._undo_log.read()
         readied: list[str] = []
-        trouble = ""
+        problem = ""
         # After a reboot HAProxy may start later than the agent: retry until the deadline.
         for _ in polls(task, self._settings.poll):
             try:
@@ -98,12 +98,12 @@ class HaproxyHandler:
             except HaproxyRefused as error:
                 return HandlerFailed(str(error))
             except HaproxyUnreachable as error:
-                trouble = str(error)
+                problem = str(error)
                 continue
             finally:
-                self._claims.write(claimed)
+                self._undo_log.write(claimed)
             return HandlerDone(detail=f"ready again: {', '.join(readied)}" if readied else "")
-        return HandlerFailed(trouble)
+        return HandlerFailed(problem)
 
     def outcome_of(self, task: Task) -> HandlerOutcome:
         return HandlerNotBegun()
@@ -116,8 +116,8 @@ class HaproxyHandler:
         # Read all states first: a wrong name leaves all servers unchanged.
         states = {server: self._state(server, task) for server in self._settings.servers}
         ready = [server for server, state in states.items() if state is HaproxyServerState.READY]
-        claimed = self._claims.read() | dict.fromkeys(ready, HaproxyServerState.READY.value)
-        self._claims.write(claimed)
+        claimed = self._undo_log.read() | dict.fromkeys(ready, HaproxyServerState.READY.value)
+        self._undo_log.write(claimed)
         for server in ready:
             self._admin.set_state(server, HaproxyServerState.DRAIN, question_timeout(task, _LONGEST_ANSWER))
         return claimed

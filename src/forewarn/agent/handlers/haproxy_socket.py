@@ -40,13 +40,13 @@ class HaproxyAdminSocket:
         self._address = address
         self._peer: str | tuple[str, int] = address if "/" in address else _host_and_port(address)
 
-    def state(self, server: str, patience: float) -> HaproxyServerState:
+    def state(self, server: str, timeout: float) -> HaproxyServerState:
         """Return the state of ``backend/server``."""
         backend, _, name = server.partition("/")
-        answer = self._ask(f"show servers state {backend}", patience)
+        answer = self._ask(f"show servers state {backend}", timeout)
         lines = answer.splitlines()
         if len(lines) < 2 or not lines[1].startswith("#"):
-            self._decline(server, answer)
+            self._raise_refusal(server, answer)
         columns = lines[1].lstrip("# ").split()
         rows = [dict(zip(columns, line.split(), strict=False)) for line in lines[2:] if line]
         found = {row["srv_name"]: int(row["srv_admin_state"]) for row in rows}
@@ -59,22 +59,22 @@ class HaproxyAdminSocket:
             return HaproxyServerState.MAINTENANCE
         return HaproxyServerState.DRAIN if found[name] & _FORCED_DRAIN else HaproxyServerState.READY
 
-    def set_state(self, server: str, state: HaproxyServerState, patience: float) -> None:
-        if answer := self._ask(f"set server {server} state {state}", patience):
-            self._decline(server, answer)
+    def set_state(self, server: str, state: HaproxyServerState, timeout: float) -> None:
+        if answer := self._ask(f"set server {server} state {state}", timeout):
+            self._raise_refusal(server, answer)
 
-    def sessions(self, patience: float) -> dict[str, int]:
+    def sessions(self, timeout: float) -> dict[str, int]:
         """Return the number of current and queued sessions of each ``backend/server``."""
-        lines = self._ask("show stat -1 4 -1", patience).lstrip("# ").splitlines()
+        lines = self._ask("show stat -1 4 -1", timeout).lstrip("# ").splitlines()
         return {
             f"{row['pxname']}/{row['svname']}": int(row["scur"] or 0) + int(row["qcur"] or 0)
             for row in csv.DictReader(lines)
         }
 
-    def _ask(self, command: str, patience: float) -> str:
+    def _ask(self, command: str, timeout: float) -> str:
         """Return the response without the blank line at its end; raise HaproxyUnreachable if none comes in time."""
         try:
-            with self._connect(patience) as connection:
+            with self._connect(timeout) as connection:
                 connection.sendall(f"{command}\n".encode())
                 answer = b""
                 while (more := connection.recv(65_536)) and len(answer) < LONGEST_ANSWER:
@@ -90,7 +90,7 @@ class HaproxyAdminSocket:
                 " give the agent's user access with 'user', 'group' or 'mode' of HAProxy's 'stats socket'"
             ) from None
         except TimeoutError:
-            raise HaproxyUnreachable(f"HAProxy at {self._address} did not answer within {patience:.1f} s") from None
+            raise HaproxyUnreachable(f"HAProxy at {self._address} did not answer within {timeout:.1f} s") from None
         except OSError as error:
             raise HaproxyUnreachable(
                 f"HAProxy at {self._address} cannot be reached: {error.strerror or error}; check that it runs"
@@ -99,21 +99,21 @@ class HaproxyAdminSocket:
             raise HaproxyUnreachable(f"HAProxy at {self._address} closed the connection without a response")
         return answer.decode(errors="replace").strip()
 
-    def _connect(self, patience: float) -> socket.socket:
+    def _connect(self, timeout: float) -> socket.socket:
         if isinstance(self._peer, tuple):
-            return socket.create_connection(self._peer, timeout=patience)
+            return socket.create_connection(self._peer, timeout=timeout)
         if not hasattr(socket, "AF_UNIX"):
             raise OSError("this system has no Unix sockets; give host:port")
         connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
-            connection.settimeout(patience)
+            connection.settimeout(timeout)
             connection.connect(self._peer)
         except BaseException:
             connection.close()
             raise
         return connection
 
-    def _decline(self, server: str, answer: str) -> NoReturn:
+    def _raise_refusal(self, server: str, answer: str) -> NoReturn:
         said = answer.partition("\n")[0].strip().rstrip(".")
         if said == "Permission denied":
             raise HaproxyRefused(

@@ -34,7 +34,7 @@ class PacemakerHandler:
 
     def __init__(self, settings: PacemakerSettings, directory: Path) -> None:
         self._settings = settings
-        self._claims = UndoLog(directory)
+        self._undo_log = UndoLog(directory)
 
     @classmethod
     def from_settings(cls, settings: dict[str, object], directory: Path) -> Self:
@@ -50,19 +50,19 @@ class PacemakerHandler:
     def do(self, task: Task) -> HandlerResult:
         try:
             node = self._settings.node or tools.own_node(task)
-            claimed = self._claims.read()
+            claimed = self._undo_log.read()
             if not tools.is_standby(node, task):
                 claimed |= {node: "off"}
-                self._claims.write(claimed)
+                self._undo_log.write(claimed)
                 tools.set_standby(node, task)
             return self._wait(node, claimed, task)
         except tools.PacemakerToolFailed as error:
             return HandlerFailed(str(error))
 
     def undo(self, task: Task) -> HandlerResult:
-        claimed = task.kept | self._claims.read()
+        claimed = task.kept | self._undo_log.read()
         ended: list[str] = []
-        trouble = ""
+        problem = ""
         # After a reboot the cluster may start later than the agent: retry until the deadline.
         for _ in polls(task, self._settings.poll):
             try:
@@ -72,12 +72,12 @@ class PacemakerHandler:
                         ended.append(node)
                     del claimed[node]
             except tools.PacemakerToolFailed as error:
-                trouble = str(error)
+                problem = str(error)
                 continue
             finally:
-                self._claims.write(claimed)
+                self._undo_log.write(claimed)
             return HandlerDone(detail=f"standby ended: {', '.join(ended)}" if ended else "")
-        return HandlerFailed(trouble)
+        return HandlerFailed(problem)
 
     def outcome_of(self, task: Task) -> HandlerOutcome:
         return HandlerNotBegun()

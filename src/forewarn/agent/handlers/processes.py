@@ -31,7 +31,7 @@ class Process(msgspec.Struct, frozen=True):
 
     @property
     def is_alive(self) -> bool:
-        return _look_at(self.id) == self
+        return _read_process(self.id) == self
 
     def send(self, number: int) -> bool:
         """Signal it; return whether it existed. A later process with the same id is not signalled."""
@@ -69,7 +69,7 @@ def in_file(path: Path) -> list[Process]:
     words = text.split()
     if not words or not words[0].isascii() or not words[0].isdigit():
         raise ProcessProblem(f"{path} contains no process id; check 'pid_file' of the handler")
-    process = _look_at(int(words[0]))
+    process = _read_process(int(words[0]))
     if process is None or _began_at(process) > written + _CLOCKS_AGREE:
         return []
     return [process]
@@ -77,12 +77,14 @@ def in_file(path: Path) -> list[Process]:
 
 def named(name: str) -> list[Process]:
     """Return the processes with this program name, without its directory."""
-    return _those(lambda id_: name in (_text(id_, "comm").rstrip("\n"), _command_line(id_)[0].rpartition("/")[2]))
+    return _find_processes(
+        lambda id_: name in (_text(id_, "comm").rstrip("\n"), _command_line(id_)[0].rpartition("/")[2])
+    )
 
 
 def with_command_line(pattern: str) -> list[Process]:
     """Return the processes with a command line that matches a pattern such as ``*/java *app.jar*``."""
-    return _those(lambda id_: fnmatchcase(" ".join(_command_line(id_)), pattern))
+    return _find_processes(lambda id_: fnmatchcase(" ".join(_command_line(id_)), pattern))
 
 
 def boot_id() -> str:
@@ -93,19 +95,19 @@ def boot_id() -> str:
         raise ProcessProblem(_NO_PROC) from None
 
 
-def _those(fits: Callable[[int], bool]) -> list[Process]:
+def _find_processes(fits: Callable[[int], bool]) -> list[Process]:
     if not (_PROC / "self/stat").exists():
         raise ProcessProblem(_NO_PROC)
     found: list[Process] = []
     for entry in os.listdir(_PROC):  # noqa: PTH208 names alone are asked for
         if entry.isdigit():
             with suppress(FileNotFoundError, ProcessLookupError, PermissionError):
-                if fits(int(entry)) and (process := _look_at(int(entry))):
+                if fits(int(entry)) and (process := _read_process(int(entry))):
                     found.append(process)
     return found
 
 
-def _look_at(id_: int) -> Process | None:
+def _read_process(id_: int) -> Process | None:
     try:
         # The name in parentheses may contain spaces and parentheses.
         fields = _text(id_, "stat").rpartition(")")[2].split()

@@ -58,7 +58,7 @@ class SignalHandler:
         # A checkpoint is for one event; the end of a process holds for all events.
         self.shared = not settings.file
         self._settings = settings
-        self._claims = UndoLog(directory)
+        self._undo_log = UndoLog(directory)
 
     @classmethod
     def from_settings(cls, settings: dict[str, object], directory: Path) -> Self:
@@ -78,7 +78,7 @@ class SignalHandler:
         try:
             found = self._find()
             boot = processes.boot_id()
-            claims = self._claims.read()
+            claims = self._undo_log.read()
             mine = self._mine(claims, task)
             if not any(value == boot for value in mine.values()):
                 if not found:
@@ -86,7 +86,7 @@ class SignalHandler:
                 mine = {self._key(task, _BEGAN): str(time.time())}
             # Otherwise an earlier attempt was interrupted or failed: the wait began with that attempt.
             mine |= {self._key(task, _spell(process)): boot for process in found}
-            self._claims.write(claims | mine)
+            self._undo_log.write(claims | mine)
             number = self._signal()
             signalled = [process for process in found if process.send(number)]
             return self._wait(signalled, float(mine[self._key(task, _BEGAN)]), mine, task)
@@ -95,7 +95,7 @@ class SignalHandler:
 
     def undo(self, task: Task) -> HandlerResult:
         try:
-            claims = self._claims.read()
+            claims = self._undo_log.read()
             mine = self._mine(task.kept | claims, task)
             details: list[str] = []
             if mine and self._settings.undo_signal:
@@ -105,7 +105,7 @@ class SignalHandler:
                 if ended.problem:
                     return HandlerFailed(f"{self._settings.start[0]} {ended.problem}")
                 details.append(f"ran {self._settings.start[0]}")
-            self._claims.write({key: value for key, value in claims.items() if key not in mine})
+            self._undo_log.write({key: value for key, value in claims.items() if key not in mine})
         except (BadInput, ProcessProblem, ProgramNotStarted, OSError) as error:
             return HandlerFailed(str(error))
         return HandlerDone(detail=", ".join(details))

@@ -60,7 +60,7 @@ class SystemdHandler:
 
     def __init__(self, settings: SystemdSettings, directory: Path) -> None:
         self._settings = settings
-        self._claims = UndoLog(directory)
+        self._undo_log = UndoLog(directory)
 
     @classmethod
     def from_settings(cls, settings: dict[str, object], directory: Path) -> Self:
@@ -82,18 +82,18 @@ class SystemdHandler:
 
     def do(self, task: Task) -> HandlerResult:
         try:
-            units = self._look_at(self._settings.units, task)
+            units = self._read_units(self._settings.units, task)
             missing = [unit.name for unit in units if not unit.is_there]
             if missing:
                 return HandlerFailed(
                     f"there is no systemd unit {missing[0]}; check 'units' of the handler", final=True
                 )
             running = [unit for unit in units if unit.is_running]
-            claimed = self._claims.read() | {unit.name: _STOPPED_BY_US for unit in running}
-            self._claims.write(claimed)
+            claimed = self._undo_log.read() | {unit.name: _STOPPED_BY_US for unit in running}
+            self._undo_log.write(claimed)
             if running:
                 self._systemctl(["stop", "--no-block", "--", *(unit.name for unit in running)], task)
-            for units in self._looks(self._settings.units, task):
+            for units in self._poll_units(self._settings.units, task):
                 running = [unit for unit in units if unit.is_running]
                 if not running:
                     return HandlerDone(claimed, _show("stopped", claimed))
@@ -104,14 +104,14 @@ class SystemdHandler:
 
     def undo(self, task: Task) -> HandlerResult:
         try:
-            claimed = task.kept | self._claims.read()
+            claimed = task.kept | self._undo_log.read()
             # Units that were removed meanwhile are not started.
-            found = [unit.name for unit in self._look_at(list(claimed), task) if unit.is_there] if claimed else []
+            found = [unit.name for unit in self._read_units(list(claimed), task) if unit.is_there] if claimed else []
             if found:
                 self._systemctl(["start", "--no-block", "--", *found], task)
-                if trouble := self._wait_for(found, task):
-                    return HandlerFailed(trouble)
-            self._claims.write({})
+                if problem := self._wait_for(found, task):
+                    return HandlerFailed(problem)
+            self._undo_log.write({})
         except (SystemdProblem, OSError) as error:
             return HandlerFailed(str(error))
         return HandlerDone(detail=_show("started", found))
@@ -124,23 +124,23 @@ class SystemdHandler:
 
     def _wait_for(self, names: list[str], task: Task) -> str:
         """Wait until systemd has started the units; return a problem, or an empty string."""
-        trouble = ""
-        for units in self._looks(names, task):
+        problem = ""
+        for units in self._poll_units(names, task):
             for unit in units:
                 if unit.state == "failed" and not unit.has_job:
                     return f"{unit.name} failed to start again; see: systemctl status {unit.name}"
             slow = [unit.name for unit in units if unit.has_job]
             if not slow:
                 return ""
-            trouble = f"{slow[0]} is still starting; systemd continues with it"
-        return trouble
+            problem = f"{slow[0]} is still starting; systemd continues with it"
+        return problem
 
-    def _looks(self, names: list[str], task: Task) -> Iterator[list[SystemdUnit]]:
+    def _poll_units(self, names: list[str], task: Task) -> Iterator[list[SystemdUnit]]:
         """Yield the states of units repeatedly; a query that the deadline interrupts ends it, except the first."""
         has_looked = False
         for _ in polls(task, self._settings.poll):
             try:
-                units = self._look_at(names, task)
+                units = self._read_units(names, task)
             except SystemdProblem:
                 if has_looked and is_over(task):
                     return
@@ -148,7 +148,7 @@ class SystemdHandler:
             has_looked = True
             yield units
 
-    def _look_at(self, names: list[str], task: Task) -> list[SystemdUnit]:
+    def _read_units(self, names: list[str], task: Task) -> list[SystemdUnit]:
         shown = self._systemctl(["show", "--property=LoadState,ActiveState,Job", "--", *names], task)
         blocks = [
             dict(line.split("=", 1) for line in block.splitlines() if "=" in line)

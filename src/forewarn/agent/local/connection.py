@@ -10,7 +10,7 @@ MOST_WAITING = 512 * 1024
 """Bytes buffered for a program that does not read."""
 LINES_AT_ONCE = 32
 """Lines of one connection that are processed before other connections."""
-LAST_WORDS = 2.0
+CLOSE_TIMEOUT = 2.0
 """Seconds in which a program can read the error before the connection is aborted."""
 
 
@@ -19,16 +19,16 @@ class LocalConnection(asyncio.Protocol):
 
     def __init__(
         self,
-        enter: Callable[["LocalConnection"], None],
-        hear: Callable[["LocalConnection", bytes], None],
-        leave: Callable[["LocalConnection"], None],
+        on_connect: Callable[["LocalConnection"], None],
+        on_line: Callable[["LocalConnection", bytes], None],
+        on_disconnect: Callable[["LocalConnection"], None],
     ) -> None:
         self.is_trusted = False
         self.is_subscribed = False
         self.holders: dict[str, Holder] = {}
-        self._enter = enter
-        self._hear = hear
-        self._leave = leave
+        self._on_connect = on_connect
+        self._on_line = on_line
+        self._on_disconnect = on_disconnect
         self._transport: asyncio.Transport | None = None
         self._received = bytearray()
         self._is_over = False
@@ -37,36 +37,36 @@ class LocalConnection(asyncio.Protocol):
         assert isinstance(transport, asyncio.Transport)  # noqa: S101 the server makes no other
         self._transport = transport
         transport.set_write_buffer_limits(high=MOST_WAITING)
-        self._enter(self)
+        self._on_connect(self)
 
     def data_received(self, data: bytes) -> None:
         self._received += data
-        self._hear_some()
+        self._process_lines()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._is_over = True
         self._transport = None
         self._received.clear()
-        self._leave(self)
+        self._on_disconnect(self)
 
-    def say(self, line: bytes) -> None:
+    def send_line(self, line: bytes) -> None:
         """Send a line, or close the connection if too many lines are unread."""
-        if self._transport is None or self._is_deaf():
+        if self._transport is None or self._is_closing():
             return
         if self._transport.get_write_buffer_size() + len(line) > MOST_WAITING:
-            self.dismiss("too much data is unread; reconnect and read faster")
+            self.close_with_error("too much data is unread; reconnect and read faster")
         else:
             self._transport.write(line)
 
-    def dismiss(self, reason: str) -> None:
+    def close_with_error(self, reason: str) -> None:
         """Send the reason and close the connection."""
-        if self._transport is None or self._is_deaf():
+        if self._transport is None or self._is_closing():
             return
         self._is_over = True
         self._received.clear()
         self._transport.write(write_line(LocalProblem(reason)))
         self._transport.close()
-        asyncio.get_running_loop().call_later(LAST_WORDS, self.abort)
+        asyncio.get_running_loop().call_later(CLOSE_TIMEOUT, self.abort)
 
     def abort(self) -> None:
         """Close the connection at once."""
@@ -74,29 +74,29 @@ class LocalConnection(asyncio.Protocol):
         if self._transport is not None:
             self._transport.abort()
 
-    def _hear_some(self) -> None:
+    def _process_lines(self) -> None:
         for _ in range(LINES_AT_ONCE):
-            if self._is_deaf():
+            if self._is_closing():
                 return
             end = self._received.find(b"\n", 0, LONGEST_LINE + 1)
             if end < 0:
                 if len(self._received) > LONGEST_LINE:
-                    self.dismiss(f"a line is longer than {LONGEST_LINE} bytes")
+                    self.close_with_error(f"a line is longer than {LONGEST_LINE} bytes")
                 else:
-                    self._listen_on()
+                    self._resume_reading()
                 return
             line = bytes(self._received[:end])
             del self._received[: end + 1]
             if line.strip():
-                self._hear(self, line)
-        if self._transport is not None and not self._is_deaf():
+                self._on_line(self, line)
+        if self._transport is not None and not self._is_closing():
             self._transport.pause_reading()
-            asyncio.get_running_loop().call_soon(self._hear_some)
+            asyncio.get_running_loop().call_soon(self._process_lines)
 
-    def _is_deaf(self) -> bool:
+    def _is_closing(self) -> bool:
         """Tell whether nothing more can be sent, as after a write to a closed connection."""
         return self._is_over or self._transport is None or self._transport.is_closing()
 
-    def _listen_on(self) -> None:
+    def _resume_reading(self) -> None:
         if self._transport is not None and not self._transport.is_reading():
             self._transport.resume_reading()

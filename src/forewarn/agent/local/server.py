@@ -117,7 +117,7 @@ class LocalServer:
             await asyncio.sleep(0)
         await self._server.wait_closed()
 
-    def tell(self, change: Change) -> None:
+    def publish(self, change: Change) -> None:
         """Place holds on a new event, then send the change to subscribers."""
         if change.kind is ChangeKind.GONE:
             self._holds.forget(change.event.id)
@@ -126,7 +126,7 @@ class LocalServer:
         line = self._line(change)
         for connection in [*self._connections]:
             if connection.is_subscribed:
-                connection.say(line)
+                connection.send_line(line)
 
     def _line(self, change: Change, *, present: bool = False) -> bytes:
         return write_line(
@@ -140,64 +140,68 @@ class LocalServer:
         )
 
     def _connection(self) -> LocalConnection:
-        return LocalConnection(self._enter, self._hear, self._leave)
+        return LocalConnection(self._on_connect, self._on_line, self._on_disconnect)
 
-    def _enter(self, connection: LocalConnection) -> None:
+    def _on_connect(self, connection: LocalConnection) -> None:
         self._connections.add(connection)
         connection.is_trusted = not self._token
         if self._is_closed:
             connection.abort()
         elif len(self._connections) > MOST_CONNECTIONS:
-            connection.dismiss(f"{MOST_CONNECTIONS} programs are connected already; disconnect one of them first")
+            connection.close_with_error(
+                f"{MOST_CONNECTIONS} programs are connected already; disconnect one of them first"
+            )
         elif not connection.is_trusted:
             asyncio.get_running_loop().call_later(PATIENCE, self._expect_token, connection)
 
     def _expect_token(self, connection: LocalConnection) -> None:
         if not connection.is_trusted:
-            connection.dismiss(f"no token within {PATIENCE:.0f} seconds; send the token from {self._token_file}")
+            connection.close_with_error(
+                f"no token within {PATIENCE:.0f} seconds; send the token from {self._token_file}"
+            )
 
-    def _leave(self, connection: LocalConnection) -> None:
+    def _on_disconnect(self, connection: LocalConnection) -> None:
         self._connections.discard(connection)
         for holder in connection.holders.values():
             self._holds.leave(holder)
 
-    def _hear(self, connection: LocalConnection, line: bytes) -> None:
+    def _on_line(self, connection: LocalConnection, line: bytes) -> None:
         try:
             request = read_request(line)
         except ForewarnError as error:
             if connection.is_trusted:
-                connection.say(write_line(LocalProblem(str(error))))
+                connection.send_line(write_line(LocalProblem(str(error))))
             else:
-                connection.dismiss(f"the first line has no token; send the token from {self._token_file}")
+                connection.close_with_error(f"the first line has no token; send the token from {self._token_file}")
             return
         if not connection.is_trusted:
             if not hmac.compare_digest(request.token.encode(), self._token.encode()):
-                connection.dismiss(f"wrong token; send the token from {self._token_file}")
+                connection.close_with_error(f"wrong token; send the token from {self._token_file}")
                 return
             connection.is_trusted = True
         try:
             self._do(connection, request)
         except ForewarnError as error:
-            connection.say(write_line(LocalProblem(str(error))))
+            connection.send_line(write_line(LocalProblem(str(error))))
 
     def _do(self, connection: LocalConnection, request: LocalRequest) -> None:
         match request:
             case LocalRequest(hold=HoldRequest() as wish):
-                connection.say(write_line(LocalSuccess(ok=True, held=self._register(connection, wish))))
+                connection.send_line(write_line(LocalSuccess(ok=True, held=self._register(connection, wish))))
             case LocalRequest(ready=str(event), name=name) if event:
-                connection.say(write_line(LocalSuccess(ok=True, held=self._release(event, name))))
+                connection.send_line(write_line(LocalSuccess(ok=True, held=self._release(event, name))))
             case LocalRequest(status=True):
-                connection.say(write_line(StatusReply(self._status())))
+                connection.send_line(write_line(StatusReply(self._status())))
             case LocalRequest(subscribe=True):
-                connection.say(write_line(LocalSuccess(ok=True)))
+                connection.send_line(write_line(LocalSuccess(ok=True)))
                 self._subscribe(connection)
             case _:
-                connection.say(write_line(LocalSuccess(ok=True)))
+                connection.send_line(write_line(LocalSuccess(ok=True)))
 
     def _subscribe(self, connection: LocalConnection) -> None:
         connection.is_subscribed = True
         for event in self._present():
-            connection.say(self._line(Change(ChangeKind.NEW, event), present=True))
+            connection.send_line(self._line(Change(ChangeKind.NEW, event), present=True))
 
     def _register(self, connection: LocalConnection, wish: HoldRequest) -> tuple[str, ...]:
         """Add a holder; return the ids of the events that it holds now."""

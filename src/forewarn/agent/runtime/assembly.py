@@ -170,7 +170,7 @@ async def _run(
     )
     async with AsyncExitStack() as stack:
         if settings.socket:
-            listeners = LocalServer(
+            local_server = LocalServer(
                 settings.socket,
                 token_file=settings.state / TOKEN_FILE,
                 status=agent.status,
@@ -181,14 +181,14 @@ async def _run(
                 ready=agent.release,
                 clock=agent.clock,
             )
-            await listeners.open()
-            stack.push_async_callback(listeners.close)
-            agent.told = partial(_tell_both, listeners)
-            agent.count_listeners = lambda: listeners.count
+            await local_server.open()
+            stack.push_async_callback(local_server.close)
+            agent.on_change = partial(_publish_change, local_server)
+            agent.count_listeners = lambda: local_server.count
         if settings.http:
-            front = StatusServer(settings.http, agent.status, memory.memory.counters, handlers)
-            await front.open()
-            stack.push_async_callback(front.close)
+            status_server = StatusServer(settings.http, agent.status, memory.memory.counters, handlers)
+            await status_server.open()
+            stack.push_async_callback(status_server.close)
         notifier = SystemdNotifier.from_environment(os.environ)
         stack.callback(notifier.stopping)
         _stop_on_signals(agent, notifier)
@@ -197,9 +197,9 @@ async def _run(
         await agent.run()
 
 
-def _tell_both(listeners: LocalServer, change: Change) -> None:
+def _publish_change(local_server: LocalServer, change: Change) -> None:
     log_change(change)
-    listeners.tell(change)
+    local_server.publish(change)
 
 
 def _stop_on_signals(agent: Agent, notifier: SystemdNotifier) -> None:

@@ -11,11 +11,11 @@ class BackgroundTasks:
     """Tasks on one event loop; ``failed`` is called when one of them raises."""
 
     def __init__(self, failed: Callable[[], None]) -> None:
-        self.mistake: BaseException | None = None
+        self.failure: BaseException | None = None
         self._failed = failed
         self._tasks: set[asyncio.Task[None]] = set()
 
-    def send(self, coroutine: Coroutine[object, object, None]) -> None:
+    def start(self, coroutine: Coroutine[object, object, None]) -> None:
         task = asyncio.get_running_loop().create_task(coroutine)
         self._tasks.add(task)
         task.add_done_callback(self._returned)
@@ -30,5 +30,5 @@ class BackgroundTasks:
         self._tasks.discard(task)
         if not task.cancelled() and (error := task.exception()):
             log.error("a background task of the agent failed", exc_info=error)
-            self.mistake = error
+            self.failure = error
             self._failed()

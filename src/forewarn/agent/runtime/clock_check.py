@@ -81,7 +81,7 @@ class ClockCheck:
         """Tell whether more samples are needed; that takes some seconds."""
         return bool(self._samples) and not self._is_refuted
 
-    def hear(self, date: str) -> None:
+    def add_date(self, date: str) -> None:
         """Add the Date of a response that was received now."""
         now = self._clock.own()
         try:
@@ -105,9 +105,9 @@ class ClockCheck:
             self.give_up()
         self._samples.append(_Sample(date, now, ahead))
         if len(self._samples) >= SAMPLES:
-            self._reckon(wanted)
+            self._set_offset(wanted)
 
-    def judge(self, new: Iterable[ScheduledEvent]) -> None:
+    def check_events(self, new: Iterable[ScheduledEvent]) -> None:
         """Check whether events that are shown for the first time contradict the offset."""
         offset, now, own = self._clock.offset, self._clock.now(), self._clock.own()
         if offset <= _NONE:
@@ -126,7 +126,7 @@ class ClockCheck:
             self.trouble = "the endpoint's Date differs from this VM's clock by a varying amount and is ignored"
             log.warning("the endpoint's Date differs from this VM's clock by a varying amount and is ignored")
 
-    def _reckon(self, offset: timedelta) -> None:
+    def _set_offset(self, offset: timedelta) -> None:
         self._samples.clear()
         self._is_refuted = False
         self._clock.offset = offset

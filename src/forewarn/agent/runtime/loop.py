@@ -65,7 +65,7 @@ _SAMPLE_AGAIN = 1.1
 """Seconds between two samples of the endpoint's clock: the Date header has whole seconds and differs after that."""
 _SAMPLES_WITHIN = 8.0
 """Seconds after which sampling ends: an endpoint that does not answer must not stop the agent from deciding."""
-_FAREWELL = 5.0
+_SHUTDOWN_TIMEOUT = 5.0
 """Seconds that handlers have to return when the agent stops."""
 
 
@@ -83,9 +83,9 @@ class Agent:
         coordinator: Sequence[str] = (),
         dry_run: bool = False,
     ) -> None:
-        self.told: Callable[[Change], None] = log_change
+        self.on_change: Callable[[Change], None] = log_change
         """Called with every change, before the agent acts on it."""
-        self.kept: Callable[[AgentFact], None] = AgentFactLog()
+        self.on_fact: Callable[[AgentFact], None] = AgentFactLog()
         """Called with every fact, once it is durable."""
         self.count_listeners: Callable[[], int] = int
         self.clock = EndpointClock(clock)
@@ -97,7 +97,7 @@ class Agent:
         self._decider = Decider()
         self._coordinator = coordinator
         self._dry_run = dry_run
-        self._runner = HandlerRunner(handlers, self._ended, dry_run=dry_run, clock=self.clock)
+        self._runner = HandlerRunner(handlers, self._on_call_ended, dry_run=dry_run, clock=self.clock)
         self._boot = boot_id()
         self._began_at = clock.now()
         self._document: Document | None = None
@@ -106,52 +106,52 @@ class Agent:
         """The document that ``_limited`` was made from."""
         self._ignored = 0
         """Number of its events that are ignored, because there are too many."""
-        self._heard: list[AgentFact] = []
+        self._queued_facts: list[AgentFact] = []
         """Facts received since the last iteration, not stored yet."""
-        self._news = asyncio.Event()
+        self._wakeup = asyncio.Event()
         self._stopping = threading.Event()
         self._background_tasks = BackgroundTasks(self.stop)
         self._approving: set[str] = set()
         self._consulting: set[str] = set()
-        self._spared: set[str] = set()
+        self._dry_run_approved: set[str] = set()
         """Events that a dry run would have approved, while the document stays the same."""
         self._sampling = False
         """Whether samples of the endpoint's clock are being taken."""
         self._memory_trouble = ""
-        self._told_memory_troubles: set[str] = set()
+        self._logged_memory_problems: set[str] = set()
 
     async def run(self) -> None:
         """Run until ``stop`` is called; raise Unavailable if a background task fails."""
-        self._memory.memory.cut_off()
+        self._memory.memory.mark_calls_interrupted()
         if not self._decision_settings.vm:
-            self._background_tasks.send(self._learn_name())
-        self._background_tasks.send(self._listen())
+            self._background_tasks.start(self._learn_name())
+        self._background_tasks.start(self._listen())
         try:
             while not self._stopping.is_set():
-                self._news.clear()
-                wake_at = self._turn()
+                self._wakeup.clear()
+                wake_at = self._decide_and_act()
                 await self._sleep(wake_at)
         finally:
             self.stop()
-            await self._runner.close(_FAREWELL)
-            self._keep([])
+            await self._runner.close(_SHUTDOWN_TIMEOUT)
+            self._store([])
             await self._client.aclose()
             await self._background_tasks.cancel()
-        if mistake := self._background_tasks.mistake:
-            raise Unavailable(f"the agent stopped because of an internal error ({mistake!r}); see its log")
+        if failure := self._background_tasks.failure:
+            raise Unavailable(f"the agent stopped because of an internal error ({failure!r}); see its log")
 
     def stop(self) -> None:
         """Make ``run`` return soon; the next agent resumes the calls under way."""
         self._stopping.set()
-        self._news.set()
+        self._wakeup.set()
 
     def hold(self, event: str, holder: str, until: datetime) -> None:
         """Place a program's hold on an event's approval."""
-        self._hear(HoldPlaced(event, holder, until))
+        self._queue_fact(HoldPlaced(event, holder, until))
 
     def release(self, event: str, holder: str) -> None:
         """Release a program's hold."""
-        self._hear(HoldReleased(event, holder))
+        self._queue_fact(HoldReleased(event, holder))
 
     def present(self) -> tuple[ScheduledEvent, ...]:
         document = self._memory.memory.document
@@ -188,24 +188,24 @@ class Agent:
             listeners=self.count_listeners(),
         )
 
-    def _turn(self) -> datetime | None:
+    def _decide_and_act(self) -> datetime | None:
         """Decide and act until nothing follows; return when to decide again if nothing happens before."""
-        while self._keep([]):
-            document = self._followed()
+        while self._store([]):
+            document = self._document_to_decide()
             reaction = self._decider.react(
                 self._memory.memory, document, self.clock.now(), self._decision_settings, self._boot
             )
-            if not self._keep(reaction.facts):
+            if not self._store(reaction.facts):
                 self._decider.reset()
                 break
             for act in reaction.acts:
                 self._act(act)
-            if not reaction.facts and not self._heard:
+            if not reaction.facts and not self._queued_facts:
                 return reaction.wake_at
-        asyncio.get_running_loop().call_later(TRY_AGAIN, self._news.set)
+        asyncio.get_running_loop().call_later(TRY_AGAIN, self._wakeup.set)
         return None
 
-    def _followed(self) -> Document | None:
+    def _document_to_decide(self) -> Document | None:
         """Return the document to decide about; None while the agent cannot decide."""
         # The VM's name and the clock must be known before anything is decided.
         if self._document is None or not self._decision_settings.vm or self._sampling:
@@ -220,20 +220,20 @@ class Agent:
             self._ignored = ignored
             if self.clock_check:
                 known = self._memory.memory.events
-                self.clock_check.judge(event for event in self._limited.events if event.id not in known)
+                self.clock_check.check_events(event for event in self._limited.events if event.id not in known)
         return self._limited
 
-    def _keep(self, facts: Sequence[AgentFact]) -> bool:
+    def _store(self, facts: Sequence[AgentFact]) -> bool:
         """Store received and decided facts, then publish them; return False if they cannot be stored."""
-        facts = [*self._heard, *facts]
+        facts = [*self._queued_facts, *facts]
         if not facts:
             return True
         before = self._memory.memory.document
         try:
             self._memory.append(facts)
         except Unavailable as error:
-            if str(error) not in self._told_memory_troubles:
-                self._told_memory_troubles.add(str(error))
+            if str(error) not in self._logged_memory_problems:
+                self._logged_memory_problems.add(str(error))
                 fields = {"reason": str(error)}
                 log.error(  # noqa: TRY400 - the reason is enough
                     "the memory file cannot be written; the agent does not act until it can", extra={"fields": fields}
@@ -241,21 +241,21 @@ class Agent:
             self._memory_trouble = str(error)
             return False
         self._memory_trouble = ""
-        self._told_memory_troubles.clear()
-        self._heard.clear()
-        self._decider.hear(facts)
+        self._logged_memory_problems.clear()
+        self._queued_facts.clear()
+        self._decider.note_facts(facts)
         for fact in facts:
-            self.kept(fact)
+            self.on_fact(fact)
             if isinstance(fact, DocumentShown):
-                self._tell(changes(before, fact.document))
+                self._publish_changes(changes(before, fact.document))
         return True
 
-    def _tell(self, news: Sequence[Change]) -> None:
-        self._spared.clear()
+    def _publish_changes(self, news: Sequence[Change]) -> None:
+        self._dry_run_approved.clear()
         for change in news:
             # An event that is gone stays in the memory until it is undone, and the memory knows its ending.
             known = self._memory.memory.events.get(change.event.id)
-            self.told(msgspec.structs.replace(change, ending=known.ending) if known else change)
+            self.on_change(msgspec.structs.replace(change, ending=known.ending) if known else change)
 
     def _act(self, act: AgentAction) -> None:
         match act:
@@ -265,21 +265,21 @@ class Agent:
                 self._runner.ask(run, self._decision_settings.vm)
             case StopHandler(event, handler, at):
                 self._runner.stop(event, handler, at)
-            case SendApproval(event) if event not in self._approving and event not in self._spared:
+            case SendApproval(event) if event not in self._approving and event not in self._dry_run_approved:
                 self._approving.add(event)
-                self._background_tasks.send(self._approve(event))
+                self._background_tasks.start(self._approve(event))
             case ConsultCoordinator(event) if event.id not in self._consulting:
                 self._consulting.add(event.id)
-                self._background_tasks.send(self._consult(event))
+                self._background_tasks.start(self._consult(event))
 
-    def _ended(self, run: CallHandler, outcome: HandlerOutcome) -> None:
+    def _on_call_ended(self, run: CallHandler, outcome: HandlerOutcome) -> None:
         """Record the outcome of a call."""
         if self._stopping.is_set() and not isinstance(outcome, HandlerDone):
             return  # it was stopped; the next agent resumes it
         now = self.clock.now()
         match outcome:
             case HandlerNotBegun():
-                self._hear(CallWithdrawn(run.event.id, run.handler, run.direction))
+                self._queue_fact(CallWithdrawn(run.event.id, run.handler, run.direction))
                 return
             case HandlerUnknown(reason):
                 result: HandlerDone | HandlerFailed = HandlerFailed(
@@ -287,19 +287,19 @@ class Agent:
                 )
             case _:
                 result = outcome
-        self._hear(CallEnded(run.event.id, run.handler, run.direction, result, now))
+        self._queue_fact(CallEnded(run.event.id, run.handler, run.direction, result, now))
 
-    def _hear(self, fact: AgentFact) -> None:
-        self._heard.append(fact)
-        self._news.set()
+    def _queue_fact(self, fact: AgentFact) -> None:
+        self._queued_facts.append(fact)
+        self._wakeup.set()
 
-    def _hear_date(self, date: str) -> None:
+    def _on_date(self, date: str) -> None:
         if self.clock_check is None:
             return
-        self.clock_check.hear(date)
+        self.clock_check.add_date(date)
         if self.clock_check.is_unsure and not self._sampling:
             self._sampling = True
-            self._background_tasks.send(self._sample_clock(self.clock_check))
+            self._background_tasks.start(self._sample_clock(self.clock_check))
 
     async def _sample_clock(self, check: ClockCheck) -> None:
         """Request more Date headers, so that the offset is soon known."""
@@ -314,14 +314,14 @@ class Agent:
         if check.is_unsure:
             check.give_up()
         self._sampling = False
-        self._news.set()
+        self._wakeup.set()
 
     async def _listen(self) -> None:
-        self._client.session.heard_date = self._hear_date
+        self._client.session.heard_date = self._on_date
         async for document in self._client.documents():
             # After a restart the memory contains events that the client has not received yet.
             self._document = keep_unreadable(self._memory.memory.document, document)
-            self._news.set()
+            self._wakeup.set()
 
     async def _learn_name(self) -> None:
         told: set[str] = set()
@@ -349,12 +349,12 @@ class Agent:
                     )
                 else:
                     log.info("this VM's name is known", extra={"fields": fields})
-                self._news.set()
+                self._wakeup.set()
 
     async def _approve(self, event: str) -> None:
         if self._dry_run:
             log.info("dry run: would approve", extra={"fields": {"event": show_id(event)}})
-            self._spared.add(event)
+            self._dry_run_approved.add(event)
             self._approving.discard(event)
             return
         known = self._memory.memory.events.get(event)
@@ -365,11 +365,11 @@ class Agent:
             return
         except Refused as error:
             # In most cases the event is gone already, as the next document will show.
-            self._hear(ApprovalFailed(event, attempt, self.clock.now(), str(error), refused=True))
+            self._queue_fact(ApprovalFailed(event, attempt, self.clock.now(), str(error), refused=True))
         except Unavailable as error:
-            self._hear(ApprovalFailed(event, attempt, self.clock.now(), str(error)))
+            self._queue_fact(ApprovalFailed(event, attempt, self.clock.now(), str(error)))
         else:
-            self._hear(ApprovalGiven(event, self.clock.now()))
+            self._queue_fact(ApprovalGiven(event, self.clock.now()))
         self._approving.discard(event)
 
     async def _consult(self, event: ScheduledEvent) -> None:
@@ -381,12 +381,12 @@ class Agent:
                 consult, self._coordinator, event, self._decision_settings.vm, self._stopping
             )
         self._consulting.discard(event.id)
-        self._hear(CoordinatorConsulted(event.id, answer.agreed, self.clock.now(), answer.detail))
+        self._queue_fact(CoordinatorConsulted(event.id, answer.agreed, self.clock.now(), answer.detail))
 
     async def _sleep(self, wake_at: datetime | None) -> None:
-        timer = self.clock.call_at(wake_at, self._news.set) if wake_at else None
+        timer = self.clock.call_at(wake_at, self._wakeup.set) if wake_at else None
         try:
-            await self._news.wait()
+            await self._wakeup.wait()
         finally:
             if timer:
                 timer.cancel()

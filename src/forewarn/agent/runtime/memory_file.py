@@ -28,7 +28,7 @@ _GROWN = 1 << 20
 
 
 _FORMAT = 1
-_SAID = 9
+_PREFIX_LENGTH = 9
 """Length of the checksum and the blank before the record."""
 
 
@@ -72,9 +72,9 @@ class MemoryFile:
             self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             content = self._path.read_bytes() if self._path.exists() else b""
         except OSError as error:
-            raise self._trouble(error) from None
+            raise self._unavailable(error) from None
         self._load(content)
-        self._begin_anew()
+        self._rewrite()
 
     def append(self, facts: Iterable[AgentFact]) -> None:
         """Store and apply facts; on Unavailable none of them is stored, and the memory is unchanged."""
@@ -90,7 +90,7 @@ class MemoryFile:
     def _write(self, lines: bytes) -> None:
         # A large memory is not rewritten for every few facts.
         if self._file is None or self._length > max(_GROWN, 2 * self._began_with):
-            self._begin_anew()
+            self._rewrite()
         assert self._file is not None  # noqa: S101 opened above
         try:
             self._file.write(lines)
@@ -99,7 +99,7 @@ class MemoryFile:
         except OSError as error:
             # The file may end in half a line now, so the next append rewrites it.
             self._close()
-            raise self._trouble(error) from None
+            raise self._unavailable(error) from None
         self._length += len(lines)
 
     def _close(self) -> None:
@@ -108,7 +108,7 @@ class MemoryFile:
                 self._file.close()
             self._file = None
 
-    def _begin_anew(self) -> None:
+    def _rewrite(self) -> None:
         self._close()
         beginning = _line(_encode(_MemoryHeader(_FORMAT, self.memory)))
         new = self._path.with_name(self._path.name + ".new")
@@ -119,7 +119,7 @@ class MemoryFile:
             sync_directory(self._path.parent)
             self._file = self._path.open("ab")
         except OSError as error:
-            raise self._trouble(error) from None
+            raise self._unavailable(error) from None
         self._length = self._began_with = len(beginning)
 
     def _load(self, content: bytes) -> None:
@@ -133,10 +133,10 @@ class MemoryFile:
             try:
                 if not _is_whole(line):
                     raise ValueError("its checksum is wrong")  # noqa: TRY301 - reported like a decoding error
-                self._take(line[_SAID:], is_first=number == 1)
+                self._apply_line(line[_PREFIX_LENGTH:], is_first=number == 1)
             except ValueError as error:
                 damaged[number] = str(error)
-                self.memory.doubt(f"{self._path} is damaged in line {number}")
+                self.memory.mark_doubtful(f"{self._path} is damaged in line {number}")
         if rest and not lines:
             damaged[1] = "it is incomplete"  # not a crash: the first line is replaced atomically
         elif rest:
@@ -151,7 +151,7 @@ class MemoryFile:
             )
             self._set_aside(aside, content)
 
-    def _take(self, said: bytes, *, is_first: bool) -> None:
+    def _apply_line(self, said: bytes, *, is_first: bool) -> None:
         if is_first:
             self._check(_read_format(said).format)
             self.memory = _read_beginning(said).memory
@@ -170,7 +170,7 @@ class MemoryFile:
         with suppress(OSError), write_atomically(aside) as file:
             file.write(content)
 
-    def _trouble(self, error: OSError) -> Unavailable:
+    def _unavailable(self, error: OSError) -> Unavailable:
         return Unavailable(f"the agent's memory {self._path} cannot be written: {error.strerror or error}")
 
 
@@ -179,7 +179,7 @@ def _line(said: bytes) -> bytes:
 
 
 def _is_whole(line: bytes) -> bool:
-    return line[:_SAID] == b"%08x " % zlib.crc32(line[_SAID:])
+    return line[:_PREFIX_LENGTH] == b"%08x " % zlib.crc32(line[_PREFIX_LENGTH:])
 
 
 def _list(damaged: Iterable[int]) -> str:

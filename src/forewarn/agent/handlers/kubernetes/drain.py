@@ -80,19 +80,19 @@ def drain(
     Requests to an unreachable API server are retried; raise ApiUnreachable if it never answered.
     """
     drained = DrainProgress()
-    trouble: ApiUnreachable | None = None
+    problem: ApiUnreachable | None = None
     has_answered = False
     for _ in polls(task, EVERY):
         try:
             _round(api, node, drain_action_of, evictions, task, drained)
         except ApiUnreachable as error:
-            trouble = error
+            problem = error
             continue
         has_answered = True
         if not drained.left:
             break
-    if trouble is not None and not has_answered:
-        raise trouble
+    if problem is not None and not has_answered:
+        raise problem
     return drained
 
 
@@ -106,14 +106,16 @@ def _round(
 ) -> None:
     pods = [(pod, drain_action_of(pod)) for pod in pods_on(api, node)]
     drained.spared = {
-        pod.name: fate.value for pod, fate in pods if fate in {PodDrainAction.UNMANAGED, PodDrainAction.HAS_DATA}
+        pod.name: action.value
+        for pod, action in pods
+        if action in {PodDrainAction.UNMANAGED, PodDrainAction.HAS_DATA}
     }
     drained.left = {
-        pod.name: STOPPING if pod.is_stopping else NOT_ASKED for pod, fate in pods if fate is PodDrainAction.GOES
+        pod.name: STOPPING if pod.is_stopping else NOT_ASKED for pod, action in pods if action is PodDrainAction.GOES
     }
-    for pod, fate in pods:
+    for pod, action in pods:
         left = (task.deadline - datetime.now(UTC)).total_seconds()
-        if fate is PodDrainAction.GOES and not pod.is_stopping and left > 0 and not task.stopping.is_set():
+        if action is PodDrainAction.GOES and not pod.is_stopping and left > 0 and not task.stopping.is_set():
             drained.left[pod.name] = evictions.evict(api, pod, left)
             if drained.left[pod.name] == STOPPING:
                 drained.evicted.add(pod.name)

@@ -107,7 +107,7 @@ class KubernetesHandler:
                     f"the deadline passed with pods on {node.name}: {_list(drained.left)};"
                     " see 'on_deadline' and 'timeout'"
                 )
-            said += _tell(drained)
+            said += _describe(drained)
         return HandlerDone({"node": node.name, "event": task.event.id}, "; ".join(said))
 
     def _put_back(self, api: KubernetesApi, task: Task) -> HandlerResult:
@@ -125,7 +125,7 @@ class KubernetesHandler:
         return HandlerDone(detail="; ".join(filter(None, [said, *self._show(api, node, task)])))
 
     def _drain(self, api: KubernetesApi, node: str, task: Task) -> DrainProgress:
-        def fate(pod: Pod) -> PodDrainAction:
+        def action(pod: Pod) -> PodDrainAction:
             return drain_action_of(
                 pod,
                 delete_unmanaged=self._settings.delete_unmanaged,
@@ -133,10 +133,10 @@ class KubernetesHandler:
             )
 
         if self._settings.on_deadline != "force":
-            return drain(api, node, fate, self._evictions, task)
+            return drain(api, node, action, self._evictions, task)
         left = max(task.deadline - datetime.now(UTC), timedelta())
         sooner = msgspec.structs.replace(task, deadline=task.deadline - min(left / 5, FORCE))
-        drained = drain(api, node, fate, self._evictions, sooner)
+        drained = drain(api, node, action, self._evictions, sooner)
         if drained.left and not task.stopping.is_set():
             kill(api, node, drained)
         return drained
@@ -196,7 +196,7 @@ def _change(
     raise ApiUnable(f"node {node.name} cannot be patched: it was changed concurrently {COLLISIONS} times")
 
 
-def _tell(drained: DrainProgress) -> list[str]:
+def _describe(drained: DrainProgress) -> list[str]:
     said = [f"pods evicted: {len(drained.evicted)}"]
     if drained.killed:
         said.append(f"killed: {', '.join(sorted(drained.killed))}")
