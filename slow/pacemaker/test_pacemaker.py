@@ -107,7 +107,10 @@ def test_what_stays_is_named(trial: PacemakerTrial) -> None:
     """The reason names the resource that the cluster does not move, and why."""
     trial.hang()
 
-    assert reason(trial.do(seconds=5)) == "the deadline passed before all resources had left n1: web started (not managed)"
+    assert (
+        reason(trial.do(seconds=5))
+        == "the deadline passed before all resources had left n1: web started (not managed)"
+    )
 
 
 def test_a_node_may_be_named(trial: PacemakerTrial) -> None:
