@@ -42,8 +42,8 @@ def test_the_guide_names_every_setting_with_its_default() -> None:
 
 def test_the_guide_names_every_key_of_messages_and_answers() -> None:
     """The tables of keys are the records."""
-    assert set(rows("## What is sent")) == set(ImpactMessage.__struct_fields__)
-    assert set(rows("## What to answer")) == set(WebhookReply.__struct_fields__)
-    example = GUIDE.partition("Tell the outcome later")[2].partition("```json\n")[2].partition("```")[0]
+    assert set(rows("## Requests")) == set(ImpactMessage.__struct_fields__)
+    assert set(rows("## Responses")) == set(WebhookReply.__struct_fields__)
+    example = GUIDE.partition("## Callbacks")[2].partition("```json\n")[2].partition("```")[0]
     assert set(msgspec.json.decode(example)) == set(Callback.__struct_fields__) - {"check_after"}
-    assert f"{CHECK_AFTER:g} when left out" in GUIDE
+    assert f"asks again; default {CHECK_AFTER:g}" in GUIDE
