@@ -115,7 +115,7 @@ RULES = {
     "approvals": (
         Rule("approval-answers-200", AZURE, "A good approval answers 200 with an empty body."),
         Rule("approval-starts-the-event", AZURE,
-             "It starts the event at once, unless it must wait for [its turn](#life)."),
+             "It starts the event at once, unless it must wait for [its turn](#phases-of-an-event)."),
         Rule("approval-by-a-neighbour", AZURE,
              "Any VM of the group may approve, and approves for all VMs of the event."),
         Rule("approval-by-all", OURS,
