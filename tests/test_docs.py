@@ -3,6 +3,7 @@
 import re
 import tomllib
 from collections.abc import Iterator
+from importlib import import_module
 from pathlib import Path
 from typing import TypeVar
 
@@ -153,6 +154,7 @@ def test_the_example_of_a_fleet_file_shows_every_key() -> None:
 
 
 TOML = [(page, body) for page in PAGES for language, body in FENCE.findall(text(page)) if language == "toml"]
+IMPORT = re.compile(r"^\s*from (forewarn[\w.]*) import (.+)$", re.MULTILINE)
 AGENT = re.compile(r"^\[\[rules\]\]|^\[handlers\.|^# agent\.toml", re.MULTILINE)
 """How an example of the agent's settings is known: by its tables, or because it says so."""
 
@@ -184,6 +186,22 @@ def test_examples_for_the_agent_can_be_loaded(page: Path, body: str, tmp_path: P
     if page.name != "write-a-handler.md":  # its handler is the reader's own
         for handler in assembly.make_handlers(found).values():
             handler.close()
+
+
+def test_examples_import_what_exists() -> None:
+    """Every name that a page's Python imports from Forewarn is there."""
+    imports = [
+        (named(page), module, name.strip())
+        for page in PAGES
+        for language, body in FENCE.findall(text(page))
+        if language == "python"
+        for module, names in IMPORT.findall(body)
+        for name in re.sub(r"[()]|#.*", "", names).split(",")
+        if name.strip()
+    ]
+
+    assert len(imports) > 5
+    assert [each for each in imports if not hasattr(import_module(each[1]), each[2])] == []
 
 
 def test_the_complete_example_for_the_agent_shows_every_key() -> None:
