@@ -77,18 +77,18 @@ def test_a_wire_can_be_given_to_another() -> None:
         (
             Identity.MARK,
             "7",
-            'mark=7 reason="no VM of the fleet has this mark" remedy="give it to one in the fleet file"',
+            'mark=7 reason="no VM of the fleet has this mark" remedy="assign it to a VM in the fleet file"',
         ),
         (
             Identity.MARK,
             "0",
-            'mark=0 reason="its packets bear no mark" remedy="see what \'forewarn network check\' says',
+            'mark=0 reason="its packets carry no mark" remedy="run \'forewarn network check\' to check',
         ),
         (Identity.TAP, "tap-9", 'tap=tap-9 reason="no VM'),
         (
             Identity.ADDRESS,
             "10.0.0.4",
-            'address=10.0.0.4 reason="several VMs have this address" remedy="tell them apart with identity',
+            'address=10.0.0.4 reason="several VMs have this address" remedy="distinguish them with identity',
         ),
     ],
 )

@@ -42,7 +42,7 @@ def test_what_keeps_it_from_listening_is_said(monkeypatch: pytest.MonkeyPatch, c
 
 def test_a_name_that_is_no_address_is_said() -> None:
     """A host that cannot be found is named."""
-    with pytest.raises(Unavailable, match=r"'no\.such\.host\.invalid' is no address"):
+    with pytest.raises(Unavailable, match=r"'no\.such\.host\.invalid' is not an address"):
         bind("no.such.host.invalid", 80)
 
 

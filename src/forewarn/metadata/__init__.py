@@ -1,1 +1,1 @@
-"""What VMs talk to."""
+"""Metadata service: the HTTP endpoint that VMs call."""

@@ -1,4 +1,4 @@
-"""Who is asking: the VM that the source address belongs to, or the wire that the request came from."""
+"""Identify the calling VM by source address, packet mark or tap device."""
 
 import logging
 from ipaddress import ip_address
@@ -14,7 +14,7 @@ _REMEMBERED = 10_000
 
 
 def plain_address(address: str) -> str:
-    """Return the address in the one spelling the fleet is searched by: IPv4 as such, IPv6 without its zone."""
+    """Return the canonical spelling of an address, as the fleet stores it: IPv4 as such, IPv6 without its zone."""
     if ":" not in address:
         return address
     found = ip_address(address.partition("%")[0])
@@ -26,20 +26,20 @@ def is_loopback(address: str) -> bool:
 
 
 class CallerResolver:
-    """Finds the seat of a caller; remembers whom it did not know, so that each is logged once."""
+    """Finds the VM entry of a caller; logs each unknown caller once."""
 
     def __init__(
         self, document_cache: DocumentCache, default_vm: str = "", identity: Identity = Identity.ADDRESS
     ) -> None:
         self._document_cache = document_cache
         self.default_vm = default_vm
-        """Who speaks for loopback callers that no VM claims."""
+        """VM that answers for loopback callers that match no VM."""
         self._identity = identity
         self._unknown: set[tuple[str, str]] = set()
-        """Who was refused, with the deallocated VM that it is, if it is one."""
+        """Refused callers that were logged, each with the name of its deallocated VM, if any."""
 
     def entry_of(self, address: str) -> VmEntry | None:
-        """Return the seat of whoever asks from this address, mark or tap, or None if that is no VM of the fleet."""
+        """Return the entry of the VM with this address, mark or tap, or None if no VM of the fleet has it."""
         vm_entry = self._document_cache.vm_entries.get(address)
         if vm_entry is None and self.default_vm and is_loopback(address):
             vm_entry = self._document_cache.entry_of_vm(self.default_vm)
@@ -48,11 +48,11 @@ class CallerResolver:
         return vm_entry
 
     def refusal_of(self, address: str) -> ErrorResponse:
-        """Return how a caller without a seat is answered."""
+        """Return the error response for a caller without an entry."""
         return error_responses.DEALLOCATED if self._deallocated(address) else error_responses.FORBIDDEN
 
     def _deallocated(self, address: str) -> str:
-        """Return the name of the deallocated VM that asks from this address, mark or tap; nothing if it is none."""
+        """Return the name of the deallocated VM with this address, mark or tap; empty if there is none."""
         name = self._document_cache.deallocated.get(address, "")
         if not name and self.default_vm and is_loopback(address):
             name = self.default_vm if self._document_cache.is_deallocated(self.default_vm) else ""
@@ -69,7 +69,7 @@ class CallerResolver:
             log.warning("too many different callers refused; further ones are not logged", extra={"fields": fields})
 
     def _fields(self, key: str, deallocated: str) -> dict[str, str]:
-        """Return who was refused, why, and what to do."""
+        """Return log fields: caller, reason and remedy."""
         who = {self._identity.value: key}
         if deallocated:
             remedy = f"start it with 'forewarn vm start {deallocated}'"
@@ -80,12 +80,12 @@ class CallerResolver:
     def _why(self, key: str) -> tuple[str, str]:
         match self._identity, key:
             case Identity.MARK, "0":
-                return "its packets bear no mark", "see what 'forewarn network check' says of its tap"
+                return "its packets carry no mark", "run 'forewarn network check' to check its tap"
             case Identity.MARK | Identity.TAP, _:
-                return f"no VM of the fleet has this {self._identity}", "give it to one in the fleet file"
+                return f"no VM of the fleet has this {self._identity}", "assign it to a VM in the fleet file"
         if self._document_cache.is_shared(key):
-            return "several VMs have this address", 'tell them apart with identity = "mark" or "tap"'
-        remedy = "give a VM that address in the fleet file"
+            return "several VMs have this address", 'distinguish them with identity = "mark" or "tap"'
+        remedy = "assign the address to a VM in the fleet file"
         if is_loopback(key):
-            remedy += ", or name one with --default-vm"
+            remedy += ", or name a VM with --default-vm"
         return "no VM of the fleet has this address", remedy

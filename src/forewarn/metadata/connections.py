@@ -1,4 +1,4 @@
-"""All connections together: how many there are, whose they are, and how they end when the service stops."""
+"""Registry of open connections: limits per caller and in total, and graceful shutdown."""
 
 import asyncio
 import contextlib
@@ -13,36 +13,36 @@ from forewarn.wire.error_responses import ErrorResponse
 
 _TICK = 1.0
 _SHARE = 4
-"""The part of all connections that callers may have who are no VM: one in so many."""
+"""Callers that are not VMs may use one in this many of all connections."""
 
 
 class RegisteredConnection(Protocol):
-    """One connection, in whatever state it is."""
+    """One open connection."""
 
     address: str
 
     def close_gracefully(self) -> None:
-        """Close as soon as what is owed has been sent."""
+        """Close after the pending responses are sent."""
 
     def abort(self) -> None:
-        """Close at once."""
+        """Close immediately."""
 
 
 class ConnectionRegistry:
-    """Knows every connection there is."""
+    """Registers every open connection and enforces the connection limits."""
 
     def __init__(self, service: MetadataService, limits: Limits, hosts: AllowedHosts | None = None) -> None:
         self.service = service
         self.limits = limits
         self.request_cache = RequestCache(hosts)
-        # One object each for all conversations: what all of them use stays in the processor's cache.
+        # One bound method each, shared by all connections, so that it stays in the processor's cache.
         self.answer = service.answer
         self.read_single = self.request_cache.read_single
         self.is_closing = False
         self._connections: set[RegisteredConnection] = set()
         self._open_of: dict[str, int] = {}
         self._of_unknown_callers: set[RegisteredConnection] = set()
-        """Those of callers who were no VM when they came: all together have a share, whatever addresses they use."""
+        """Connections of callers that matched no VM when they connected; together they have one share."""
         self._is_empty = asyncio.Event()
         self._next_tick: asyncio.TimerHandle | None = None
 
@@ -50,7 +50,7 @@ class ConnectionRegistry:
         return len(self._connections)
 
     def objection(self, address: str) -> ErrorResponse | None:
-        """Return why this caller may not have another connection, if so."""
+        """Return the error response if this caller may not open another connection."""
         limits = self.limits
         if limits.connections:
             is_crowd = len(self._of_unknown_callers) >= max(1, limits.connections // _SHARE)
@@ -61,7 +61,7 @@ class ConnectionRegistry:
         return None
 
     def enter(self, connection: RegisteredConnection) -> None:
-        """Count a connection in."""
+        """Register a connection."""
         self._connections.add(connection)
         if connection.address not in self.service.vm_entries:
             self._of_unknown_callers.add(connection)
@@ -69,7 +69,7 @@ class ConnectionRegistry:
         self._is_empty.clear()
 
     def leave(self, connection: RegisteredConnection) -> None:
-        """Count a connection out, once."""
+        """Deregister a connection; repeating it does nothing."""
         if connection not in self._connections:
             return
         self._connections.discard(connection)
@@ -82,12 +82,12 @@ class ConnectionRegistry:
             self._is_empty.set()
 
     def start(self) -> None:
-        """Begin to count the seconds."""
+        """Start the timer that ticks once a second."""
         self.service.tick()
         self._next_tick = asyncio.get_running_loop().call_later(_TICK, self.start)
 
     async def stop(self, grace: float = 5.0) -> None:
-        """Finish the answers that are owed, release those who wait, and close every connection."""
+        """Send pending responses, release long polls, then close every connection."""
         self.is_closing = True
         self.service.close()
         for connection in list(self._connections):

@@ -1,8 +1,8 @@
-"""What VMs are shown, ready as bytes. Only what is committed ever lies here.
+"""Cache of rendered documents, with an index from callers to VMs. It contains committed state only.
 
-A *seat* is a VM that may ask; a *board* is what its group is shown. A board is rendered when somebody first asks for
-it in an api-version, and kept until the next change. Both are small and hold no cycles: a million of them that nobody
-asks cost memory only, and not much of it.
+A ``VmEntry`` is a VM that may call; a ``GroupDocuments`` holds the documents of its group. A document is rendered at
+its first request in an api-version and kept until the next change. Both records are small and contain no reference
+cycles, so a million idle groups cost little memory and no garbage collection.
 """
 
 from collections.abc import Callable, Iterable
@@ -51,62 +51,62 @@ _RenderedByVersion = list[bytes | None]
 
 
 class GroupDocuments(msgspec.Struct, gc=False, eq=False):
-    """What one group is shown."""
+    """Documents of one group."""
 
     terms: GroupTerms
     incarnation: int
     events: tuple[Event, ...]
     is_enrolled: bool
     is_listed: bool
-    """It stands in the list that is swept."""
+    """Whether the group is in the list ``enrolled``, which the sweep reads."""
     asked: float
-    """When one of its VMs last asked, in the desk's seconds."""
+    """Time of the last request by one of its VMs, in seconds of the cache's clock."""
     marked: float
-    """When that was last recorded."""
+    """Time at which ``asked`` was last recorded."""
     asked_by: str = ""
     tag: bytes = b""
-    """What stands between the quotes of its ETag."""
+    """The ETag without its quotes."""
     rendered: _RenderedByVersion | None = None
-    """What follows the tag, by api-version; None until somebody asks."""
+    """The part of the response after the ETag, by api-version; None until the first request."""
 
 
 class VmEntry(msgspec.Struct, gc=False, eq=False):
-    """One VM that may ask."""
+    """One VM that may call."""
 
     vm: Vm
     documents: GroupDocuments
     spent_until: float = 0.0
     shown: int = 0
-    """The last incarnation with events that it was shown ..."""
+    """The last incarnation with events that the VM was shown."""
     shown_in: int = 0
-    """... and in which api-versions, one bit each."""
+    """The api-versions in which it was shown, one bit each."""
 
 
 class DocumentCache:
-    """Seats by what VMs are known by, and boards by group, as the last commit left them."""
+    """Documents by group, and VM entries by caller key, as of the last commit."""
 
     def __init__(self, seconds: Callable[[], float], identity: Identity = Identity.ADDRESS) -> None:
         self.vm_entries: dict[str, VmEntry] = {}
-        """The VMs that may ask, by address, mark or tap. What two VMs have is not here: they could be either."""
+        """Entries of VMs that may call, by address, mark or tap. Keys that several VMs share are not included."""
         self.deallocated: dict[str, str] = {}
-        """The VMs that may not ask because they are deallocated: their names, by address, mark or tap."""
+        """Names of deallocated VMs, which may not call, by address, mark or tap."""
         self.groups: dict[str, GroupDocuments] = {}
         self.enrolled: list[GroupDocuments] = []
-        """The boards to sweep; one that was switched off or removed stays until the sweep comes by."""
+        """The groups to sweep; a group that was switched off or removed stays until the next sweep."""
         self.changed: Callable[[str], None] = lambda _: None
-        """Called with the name of a group whose document has changed, or is gone."""
+        """Called with the name of a group after its document has changed or was removed."""
         self.left: Callable[[str], None] = lambda _: None
         """Called with the name of a group that VMs may have left."""
         self._entries_by_vm: dict[str, VmEntry] = {}
         self._groups_of: dict[str, str] = {}
-        """The groups of unfinished events, by id: a fact that ends an event names only the event."""
+        """Groups of unfinished events, by event id: a fact that ends an event names only the event."""
         self._empty: dict[int, _RenderedByVersion] = {}
         self._seconds = seconds
         self._keys = CALLER_LOOKUPS[identity]
         self._shared: set[str] = set()
 
     def entry_of_vm(self, name: str) -> VmEntry | None:
-        """Return the seat of a VM, unless it is deallocated: then nobody may ask in its name."""
+        """Return the entry of a VM; None if the VM is deallocated, because it may not call."""
         vm_entry = self._entries_by_vm.get(name)
         return None if vm_entry is None or vm_entry.vm.deallocated else vm_entry
 
@@ -115,11 +115,11 @@ class DocumentCache:
         return vm_entry is not None and vm_entry.vm.deallocated
 
     def is_shared(self, key: str) -> bool:
-        """Tell whether several VMs have it, so that it tells of none of them."""
+        """Return whether several VMs have this key, so that it identifies none of them."""
         return key in self._shared
 
     def load(self, fleet: Fleet) -> None:
-        """Show this fleet and nothing else; what is known of who asked when is kept."""
+        """Replace the content with this fleet; request times are kept."""
         now = self._seconds()
         self._groups_of = {event.id: event.group for event in fleet.events.values()}
         before = tuple(self.groups)
@@ -131,18 +131,18 @@ class DocumentCache:
             self._refresh_vm(fleet, name)
         for key in self._keys.owners(fleet).shared:
             self._assign(fleet, key)
-        self._tell(changed, before)
+        self._notify(changed, before)
 
     def publish(self, commit: Commit) -> None:
-        """Show what the commit changed."""
+        """Apply the changes of one commit."""
         now = self._seconds()
         groups: dict[str, None] = {}
         vms: dict[str, None] = {}
         for entry in commit.entries:
             for fact in entry.facts:
-                self._trace(fact, groups, vms, now)
+                self._collect(fact, groups, vms, now)
         changed = [name for name in groups if self._refresh_group(commit.fleet, name, now)]
-        # Free what these VMs are known by first, so that they can change places with each other.
+        # First remove the keys of all changed VMs, so that two VMs can exchange keys.
         keys = {self._keys.of(vm_entry.vm) for name in vms if (vm_entry := self._entries_by_vm.get(name))}
         for key in keys:
             self.vm_entries.pop(key, None)
@@ -152,17 +152,17 @@ class DocumentCache:
         if self._shared or self._keys.owners(commit.fleet).shared:
             for key in keys | {self._keys.of(vm) for name in vms if (vm := commit.fleet.vms.get(name))}:
                 self._assign(commit.fleet, key)
-        self._tell(changed, groups if vms else ())
+        self._notify(changed, groups if vms else ())
 
-    def _tell(self, changed: Iterable[str], left: Iterable[str]) -> None:
-        """Say what changed, once everybody has the seat that the fleet gives: whoever waits is answered by it."""
+    def _notify(self, changed: Iterable[str], left: Iterable[str]) -> None:
+        """Call the change callbacks, once all entries are up to date: long polls are answered from them."""
         for name in left:
             self.left(name)
         for name in changed:
             self.changed(name)
 
-    def _trace(self, fact: AnyFact, groups: dict[str, None], vms: dict[str, None], now: float) -> None:
-        """Note which groups and VMs the fact touches."""
+    def _collect(self, fact: AnyFact, groups: dict[str, None], vms: dict[str, None], now: float) -> None:
+        """Collect the groups and VMs that the fact affects."""
         match fact:
             case Announced(event=event) | StartedAtOnce(event=event):
                 self._groups_of[event.id] = event.group
@@ -184,9 +184,9 @@ class DocumentCache:
                 groups.update((vm.group, None) for vm in fact.vms)
                 groups.update((name, None) for name in fact.removed_groups)
                 for name in (*(vm.name for vm in fact.vms), *fact.removed_vms):
-                    self._trace_vm(name, groups, vms)
+                    self._collect_vm(name, groups, vms)
             case VmRemoved(vm=name) | VmDeallocated(vm=name) | VmStarted(vm=name) | VmMoved(vm=name):
-                self._trace_vm(name, groups, vms)
+                self._collect_vm(name, groups, vms)
             case IncarnationsRaised(groups=raised):
                 groups.update(dict.fromkeys(raised))
             case (
@@ -203,18 +203,18 @@ class DocumentCache:
                 | VmSwitched()
                 | ClockStepped()
             ):
-                pass  # for operators alone; no VM is shown any of it
+                pass  # for operators only; VMs are shown none of it
             case _:
                 if group := self._groups_of.get(lifecycle.event_of(fact)):
                     groups[group] = None
 
-    def _trace_vm(self, name: str, groups: dict[str, None], vms: dict[str, None]) -> None:
+    def _collect_vm(self, name: str, groups: dict[str, None], vms: dict[str, None]) -> None:
         vms[name] = None
         if vm_entry := self._entries_by_vm.get(name):
-            groups[vm_entry.documents.terms.name] = None  # a standalone group leaves with its VM
+            groups[vm_entry.documents.terms.name] = None  # a standalone group is removed with its VM
 
     def _refresh_group(self, fleet: Fleet, name: str, now: float, *, is_load: bool = False) -> bool:
-        """Show a group as it is; tell whether its document has changed, or is gone."""
+        """Update a group; return whether its document has changed or was removed."""
         group = fleet.groups.get(name)
         documents = self.groups.get(name)
         if group is None:
@@ -234,7 +234,8 @@ class DocumentCache:
         documents.terms = group.terms
         documents.incarnation = group.incarnation
         documents.events = events
-        # A group that was on before counts as asked now, but nobody asked: who did, and when, the record knows.
+        # A group that was already enrolled counts as having asked now; the journal knows which VM really asked, and
+        # when.
         by = "" if is_load else group.asked_by
         self._set_enrolled(documents, is_enrolled=group.enrolled_at is not None, by=by, now=now)
         if has_changed:
@@ -278,7 +279,7 @@ class DocumentCache:
             self.vm_entries[key] = vm_entry
 
     def _assign(self, fleet: Fleet, key: str) -> None:
-        """Give the seat that is found by the key to the one VM whose it is, if it is one's alone."""
+        """Assign the key to the entry of its only owner; a key with several owners is marked as shared."""
         owners = self._keys.owners(fleet)[key]
         self._shared.discard(key)
         self.vm_entries.pop(key, None)
@@ -289,7 +290,7 @@ class DocumentCache:
             self._place(key, self._entries_by_vm[owners[0]])
 
     def prepare(self, documents: GroupDocuments) -> _RenderedByVersion:
-        """Make a board ready to be shown, in no api-version yet."""
+        """Prepare a group's documents for rendering; no api-version is rendered yet."""
         name = quote(documents.terms.name, safe="!#$&'()*+/:;<=>?@[]^`{|}~")
         documents.tag = f"{name}-{documents.incarnation}".encode()
         documents.rendered = (
@@ -298,7 +299,7 @@ class DocumentCache:
         return documents.rendered
 
     def render(self, documents: GroupDocuments, version: int) -> bytes:
-        """Render a board in an api-version."""
+        """Render a group's document in one api-version."""
         rendered_response = _finish_response(self._body(documents, version))
         if documents.rendered is not None:
             documents.rendered[version] = rendered_response
@@ -308,7 +309,7 @@ class DocumentCache:
         return render(documents.events, documents.incarnation, API_VERSIONS[version], documents.terms.kind)
 
     def _rendered_empty(self, incarnation: int) -> _RenderedByVersion:
-        """Return what all groups without events share, whatever the api-version."""
+        """Return the document that all groups without events share, in every api-version."""
         rendered = self._empty.get(incarnation)
         if rendered is None:
             if len(self._empty) >= _EMPTY_KEPT:

@@ -1,8 +1,8 @@
-"""Plain requests are answered here, straight from the file of their connection.
+"""Fast path: answers plain requests directly on the file descriptor, without an asyncio transport.
 
-Building a transport costs more than a whole answer, and nearly every request is a plain one: whole, without a body,
-answered at once. So a connection is no more than a watched file until something else arrives on it; then it is handed
-over, with what has arrived, for the rest of its life.
+Creating a transport costs more than a whole response, and almost every request is plain: complete, without a body,
+answered immediately. So a connection is only a watched file descriptor until other data arrives; then it is handed
+off, with the received bytes, to ``http_connection.py`` and stays there.
 """
 
 import asyncio
@@ -20,26 +20,26 @@ _READ = 2048
 
 
 class Handoff(msgspec.Struct, frozen=True):
-    """What is left to do on a connection."""
+    """State of a connection that the fast path passes on."""
 
     received: bytes = b""
-    """Bytes to look at more closely."""
+    """Bytes received and not yet parsed."""
     unsent: bytes = b""
-    """Bytes that the caller has not taken yet."""
+    """Bytes of the response not yet sent."""
     is_last: bool = False
-    """The connection closes after those."""
+    """The connection closes after ``unsent``."""
     is_throttled: bool = False
-    """What comes next waits a little."""
+    """The next request is delayed."""
 
 
 NO_HANDOFF: Final = Handoff()
-"""To wait for the next request."""
+"""Nothing to hand off: wait for the next request."""
 
 HandOffConnection = Callable[[int, str, Handoff], None]
 
 
 class FastPath:
-    """Serves connections for as long as all that arrives on them is plain."""
+    """Serves connections as long as only plain requests arrive on them."""
 
     def __init__(self, registry: ConnectionRegistry, hand_off: HandOffConnection) -> None:
         self.registry = registry
@@ -60,7 +60,7 @@ class FastPath:
             self.hand_off(file, address, handoff)
 
     def answer(self, file: int, address: str) -> Handoff | None:
-        """Answer a plain request; return what is left to do, or None when the connection is to be closed."""
+        """Answer a plain request; return what is left to do, or None if the connection must be closed."""
         try:
             received = os.read(file, _READ)
         except BlockingIOError:
@@ -73,9 +73,9 @@ class FastPath:
         vm_entry = self._vm_entries.get(address)
         if request is None or not request.is_plain or vm_entry is None or not vm_entry.documents.is_enrolled:
             return Handoff(received)
-        # By way of a name of its own: the interpreter looks up ``self._answer(...)`` as a method, and slowly.
-        give = self._answer
-        answer = give(request, b"", address, NO_RECEIVER)
+        # A local name is faster: the interpreter would look up ``self._answer(...)`` as a method.
+        answer_request = self._answer
+        answer = answer_request(request, b"", address, NO_RECEIVER)
         if type(answer) is not bytes:
             if isinstance(answer, ThrottledResponse):
                 return Handoff(unsent=answer, is_last=request.is_last, is_throttled=True)
@@ -92,7 +92,7 @@ class FastPath:
 
 
 class FastPathConnection:
-    """One connection in the lobby."""
+    """One connection on the fast path."""
 
     __slots__ = ("_fast_path", "_file", "_idle", "_timer_wheel", "address", "bucket", "expires")
 
@@ -124,7 +124,7 @@ class FastPathConnection:
         self._fast_path.registry.leave(self)
 
     def close_gracefully(self) -> None:
-        """Close: there is nothing to finish."""
+        """Close the connection; no response is pending on the fast path."""
         self._leave()
         os.close(self._file)
 

@@ -1,10 +1,10 @@
-"""One connection: bytes in, answers out, in order. Plain requests alone never come here: ``lobby.py`` has those.
+"""One HTTP connection: parses received bytes, sends responses in order. ``fast_path.py`` serves plain requests.
 
-    receiving --a whole request--> answering --answered--> receiving
-        |                             |
-        +--not HTTP, or too slow------+--the last answer--> leaving, which lets the caller read before it closes
+    receiving --a complete request--> answering --answered--> receiving
+        |                                 |
+        +--not HTTP, or too slow----------+--last response--> closing: lets the caller read, then closes
 
-Most requests are answered at once: then answering takes no time and is never seen.
+Most requests are answered immediately; the state "answering" is then skipped.
 """
 
 import asyncio
@@ -25,23 +25,23 @@ if TYPE_CHECKING:
     from forewarn.metadata.connections import ConnectionRegistry
 
 _AHEAD = BODY_LIMIT + HEAD_LIMIT
-"""How much of later requests is taken in while an earlier one is being answered."""
+"""Bytes of later requests that are buffered while an earlier one is being answered."""
 _IN_A_ROW = 32
-"""Requests of one caller that are answered before others have their turn."""
+"""Requests of one connection that are answered before other connections are served."""
 _UNREAD = 64 * 1024
-"""How much of our answers may wait for the caller to read them before nothing more is answered."""
+"""Unread response bytes beyond which no further request is answered."""
 
 
 class HttpConnectionState(IntEnum):
-    """What a conversation is doing."""
+    """State of a connection."""
 
     RECEIVING = 0
     ANSWERING = 1
-    LEAVING = 2
+    CLOSING = 2
 
 
 class HttpConnection(asyncio.Protocol):
-    """One connection with one caller; some bytes may have arrived already, and some be left to send."""
+    """One connection with one caller; it may start with bytes received or bytes to send (``Handoff``)."""
 
     # fmt: off
     __slots__ = (
@@ -81,23 +81,23 @@ class HttpConnection(asyncio.Protocol):
         self._timer_wheel = registry.service.timer_wheel
         self._received = bytearray(handoff.received)
         self._seen = 0
-        """How much of it was looked through for the end of a head."""
+        """Number of received bytes already searched for the end of a head."""
         self._handoff = handoff
         self._body: RequestBody | None = None
         self._request: MetadataRequest | None = None
-        """The request whose body is arriving, or which is being answered."""
+        """The request with a body still arriving, or the one being answered."""
         self._long_poll: LongPoll | None = None
         self._state = HttpConnectionState.RECEIVING
         self._is_free = not handoff.received
-        """Nothing is half received, half answered or held back: what arrives now begins a new request."""
+        """Idle: no request is partly received, partly answered or delayed, so new bytes begin a new request."""
         self._is_choked = False
-        """The caller does not read its answers."""
+        """The caller does not read its responses."""
         self._is_resting = handoff.is_throttled
-        """Others have their turn before the next of its requests."""
+        """The next request is delayed to let other connections be served."""
         self._is_ended = False
-        """The caller will send nothing more."""
+        """The caller has closed its sending side."""
         self._is_hurried = False
-        """A request has begun to arrive, and must have arrived in time."""
+        """A request has begun to arrive and must be complete before the deadline."""
         self._idle = registry.limits.idle
         self.expires = self._timer_wheel.now + self._idle
         self.bucket = 0
@@ -129,12 +129,12 @@ class HttpConnection(asyncio.Protocol):
                 else:
                     self._take(request, answer)
                 return
-        if self._state is not HttpConnectionState.LEAVING:
+        if self._state is not HttpConnectionState.CLOSING:
             self._received += data
             self._proceed()
 
     def _proceed(self) -> None:
-        """Answer as many of the requests received as can be answered now."""
+        """Answer as many of the received requests as possible now."""
         served = 0
         try:
             while self._state is HttpConnectionState.RECEIVING and not self._is_choked and not self._is_resting:
@@ -145,7 +145,7 @@ class HttpConnection(asyncio.Protocol):
                     self._rest()
         except Refusal as refusal:
             self._refuse(refusal.problem)
-        if self._state is HttpConnectionState.LEAVING:
+        if self._state is HttpConnectionState.CLOSING:
             return
         is_waiting = self._state is HttpConnectionState.ANSWERING or self._is_choked or self._is_resting
         self._is_free = not (is_waiting or self._received or self._body)
@@ -155,19 +155,19 @@ class HttpConnection(asyncio.Protocol):
             self._transport.pause_reading()
 
     def _rest(self, seconds: float = 0.0) -> None:
-        """Let others have their turn before the next of many requests."""
+        """Let other connections be served before the next of many requests."""
         self._is_resting = True
         self._is_free = False
         asyncio.get_running_loop().call_later(seconds, self._awake)
 
     def _awake(self) -> None:
         self._is_resting = False
-        if self._state is not HttpConnectionState.LEAVING:
+        if self._state is not HttpConnectionState.CLOSING:
             self._transport.resume_reading()
             self._proceed()
 
     def _receive(self) -> bool:
-        """Take one request from what was received and answer it; return whether there was a whole one."""
+        """Take one request from the received bytes and answer it; return whether a complete one was there."""
         if self._body is None and not self._receive_head():
             return False
         if self._body is not None:
@@ -205,14 +205,14 @@ class HttpConnection(asyncio.Protocol):
         return True
 
     def _hurry(self) -> None:
-        """Set the time by which the head, or the body, must have arrived; more bytes do not put it off."""
+        """Set the deadline for the head or the body; more bytes do not extend it."""
         if not self._is_hurried:
             self._is_hurried = True
             self.expires = self._timer_wheel.now + self._registry.limits.arrival
             self._timer_wheel.put(self)
 
     def _take(self, request: MetadataRequest, answer: bytes | LongPoll | None) -> None:
-        """Send the answer, or stay in its place in the order until it is delivered."""
+        """Send the response, or keep its position in the order until it is delivered."""
         self._request = request
         self._is_hurried = False
         if isinstance(answer, bytes):
@@ -226,7 +226,7 @@ class HttpConnection(asyncio.Protocol):
             self.expires = NEVER
 
     def deliver(self, answer: bytes) -> None:
-        """Send an answer that was not to be had at once, and go on with what came after its request."""
+        """Send a delayed response and continue with the requests received after it."""
         if self._state is HttpConnectionState.ANSWERING:
             self._state = HttpConnectionState.RECEIVING
             self._long_poll = None
@@ -235,7 +235,7 @@ class HttpConnection(asyncio.Protocol):
             self._proceed()
 
     def _send(self, answer: bytes) -> None:
-        # Before the answer: sending it may show that the caller does not read, and set another time.
+        # Set the timeout before sending: ``pause_writing`` may be called and set another one.
         self.expires = self._timer_wheel.now + self._idle
         self._write(answer)
         assert self._request is not None  # noqa: S101 - it was just answered
@@ -245,13 +245,13 @@ class HttpConnection(asyncio.Protocol):
             self._timer_wheel.put(self)
 
     def _refuse(self, problem: ErrorResponse) -> None:
-        """Say what is wrong with these bytes; where the next request would begin is not known."""
+        """Send an error and close: the start of the next request is not known."""
         self._write(self._registry.service.common_headers.refusal(problem, CLOSE))
         self._leave(is_sending=True)
 
     def _leave(self, *, is_sending: bool = False) -> None:
-        """Close once the answers are sent. A caller still sending is heard out first, or it could not read them."""
-        self._state = HttpConnectionState.LEAVING
+        """Close once the responses are sent; read on while the caller is still sending, so that it can read them."""
+        self._state = HttpConnectionState.CLOSING
         self._is_free = False
         limits = self._registry.limits
         is_unsent = self._transport.get_write_buffer_size() > 0
@@ -261,15 +261,15 @@ class HttpConnection(asyncio.Protocol):
             self._received.clear()
             try:
                 self._transport.write_eof()
-            except OSError:  # the caller has gone already
+            except OSError:  # the caller has disconnected already
                 self._transport.abort()
         else:
             self._transport.close()
 
     def close_gracefully(self) -> None:
-        """Close now, or after the request at hand: the service is stopping."""
+        """Close now, or after the current request: the service is stopping."""
         if self._state is HttpConnectionState.RECEIVING and not self._received and self._body is None:
-            self._state = HttpConnectionState.LEAVING
+            self._state = HttpConnectionState.CLOSING
             self._transport.close()
         self._is_free = False
 
@@ -278,12 +278,12 @@ class HttpConnection(asyncio.Protocol):
 
     def expired(self) -> None:
         self.expires = NEVER
-        if self._state is HttpConnectionState.LEAVING or self._is_choked:
+        if self._state is HttpConnectionState.CLOSING or self._is_choked:
             self._transport.abort()
         elif self._is_hurried:
             self._refuse(error_responses.TIMEOUT)
         else:
-            self._state = HttpConnectionState.LEAVING
+            self._state = HttpConnectionState.CLOSING
             self._transport.close()
 
     def pause_writing(self) -> None:
@@ -295,7 +295,7 @@ class HttpConnection(asyncio.Protocol):
 
     def resume_writing(self) -> None:
         self._is_choked = False
-        if self._state is not HttpConnectionState.LEAVING:
+        if self._state is not HttpConnectionState.CLOSING:
             self.expires = (
                 NEVER if self._state is HttpConnectionState.ANSWERING else self._timer_wheel.now + self._idle
             )
@@ -303,12 +303,12 @@ class HttpConnection(asyncio.Protocol):
             self._proceed()
 
     def eof_received(self) -> bool:
-        """Return whether an answer is still owed; half a request is owed none."""
+        """Return whether a response is still pending; an incomplete request gets none."""
         self._is_ended = True
-        if self._state is HttpConnectionState.LEAVING:
+        if self._state is HttpConnectionState.CLOSING:
             return False
         if self._long_poll is not None:
-            self._long_poll.release()  # most who say nothing more have gone; the others get what there is
+            self._long_poll.release()  # most callers that stop sending are gone; the others get the current document
             return True
         return (
             self._state is HttpConnectionState.ANSWERING
@@ -317,7 +317,7 @@ class HttpConnection(asyncio.Protocol):
         )
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._state = HttpConnectionState.LEAVING
+        self._state = HttpConnectionState.CLOSING
         self._is_free = False
         self._timer_wheel.remove(self)
         if self._long_poll is not None:

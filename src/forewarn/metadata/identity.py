@@ -1,4 +1,4 @@
-"""What a VM is known by: its source address, or the wire its packets come from."""
+"""Identity modes: whether VMs are identified by source address, packet mark or tap device."""
 
 from collections.abc import Callable
 from enum import StrEnum
@@ -11,20 +11,20 @@ from forewarn.core.model import Vm
 
 
 class Identity(StrEnum):
-    """By what callers are told apart."""
+    """How callers are identified."""
 
     ADDRESS = "address"
     MARK = "mark"
-    """By what the host's packet filter wrote on the packets of its tap, whatever address they bear."""
+    """By the mark that the host's packet filter sets on packets of the VM's tap, whatever their source address."""
     TAP = "tap"
-    """By the device that they came from; each has a listener of its own, so that addresses may be equal."""
+    """By the tap device of the connection; each tap has its own listener, so that addresses may repeat."""
 
 
 class CallerLookup(msgspec.Struct, frozen=True):
-    """Where to look up callers of one identity."""
+    """How to look up callers for one identity mode."""
 
     of: Callable[[Vm], str]
-    """What a VM is looked up by; empty for one that has none."""
+    """The lookup key of a VM; empty if it has none."""
     owners: Callable[[Fleet], ReverseIndex]
 
 

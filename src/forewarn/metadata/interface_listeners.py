@@ -1,6 +1,6 @@
-"""Listeners that know a caller by the wire its connection came from, whatever address it bears. Linux only.
+"""Listeners that identify a caller by packet mark or tap device, whatever its source address. Linux only.
 
-What a connection came from is asked once, when it is accepted; from then on all is as with addresses.
+The mark or device is read once, when the connection is accepted; then it is used in place of an address.
 """
 
 import asyncio
@@ -32,7 +32,7 @@ def make_listener(
     ttl: int = 0,
     passed: Sequence[socket.socket] = (),
 ) -> MetadataListener:
-    """Return what takes callers in on the endpoint, or on passed sockets, and knows them by ``identity``."""
+    """Return a listener on the endpoint, or on passed sockets, that identifies callers by ``identity``."""
     if identity is Identity.TAP and passed:
         raise BadInput(
             'identity = "tap" opens a listener on each tap itself; stop and disable the .socket unit that passes'
@@ -41,25 +41,25 @@ def make_listener(
     if identity is Identity.ADDRESS:
         return MetadataListener(registry, adopt(passed, ttl) or bind(endpoint.host, endpoint.port, ttl=ttl))
     if not hasattr(socket, "SO_MARK") or not hasattr(socket, "SO_BINDTODEVICE"):
-        raise BadInput(f'identity = "{identity}" needs Linux; this machine can tell VMs apart by address only')
+        raise BadInput(f'identity = "{identity}" needs Linux; this system can identify VMs by address only')
     if identity is Identity.MARK:
         return MarkListener(registry, adopt(passed, ttl) or bind(endpoint.host, endpoint.port, ttl=ttl))
     return TapListener(registry, endpoint, taps, ttl)
 
 
 def marks_are_accepted() -> bool:
-    """Tell whether connections bear the mark of the packet that opened them."""
+    """Return whether connections inherit the mark of the packet that opened them."""
     return _ACCEPT_MARKS.exists() and _ACCEPT_MARKS.read_text("ascii").strip() == "1"
 
 
 class MarkListener(MetadataListener):
-    """Knows callers by the mark of their packets."""
+    """Identifies callers by the mark of their packets."""
 
     async def start(self) -> None:
         await super().start()
         if not marks_are_accepted():
             log.warning(
-                "every VM will be refused: the kernel does not hand marks on to connections; run"
+                "every VM will be refused: the kernel does not pass packet marks on to connections; run"
                 " 'forewarn network setup', or sysctl -w net.ipv4.tcp_fwmark_accept=1"
             )
 
@@ -73,7 +73,7 @@ class MarkListener(MetadataListener):
 
 
 class TapListener(MetadataListener):
-    """Listens on every tap by itself, on those that come later too."""
+    """Listens on each tap separately, including taps that appear later."""
 
     def __init__(
         self, registry: ConnectionRegistry, endpoint: ListenAddress, taps: Collection[str], ttl: int = 0
@@ -84,7 +84,7 @@ class TapListener(MetadataListener):
         self._taps = taps
         self._ttl = ttl
         self._open: dict[str, tuple[int, socket.socket]] = {}
-        """The socket on each tap, and the number the tap had then: one made anew has another."""
+        """The socket on each tap, with the interface index at that time: a recreated tap has another index."""
         self._last_error: dict[str, str] = {}
         self._next_tick: asyncio.TimerHandle | None = None
 
@@ -102,7 +102,7 @@ class TapListener(MetadataListener):
         super().set_ttl(ttl)
 
     def _update_sockets(self) -> None:
-        """Listen where a VM's tap has come, and no longer where it has gone."""
+        """Open sockets on new taps of VMs, and close those of removed taps."""
         there = {name: number for number, name in socket.if_nameindex() if name in self._taps}
         for tap, (number, listening) in list(self._open.items()):
             if there.get(tap) != number:
@@ -120,7 +120,7 @@ class TapListener(MetadataListener):
             listening.listen()
         except (Unavailable, OSError) as error:
             if self._last_error.get(tap) != str(error):
-                log.warning("a tap is not listened on", extra={"fields": {"tap": tap, "reason": str(error)}})
+                log.warning("cannot listen on a tap", extra={"fields": {"tap": tap, "reason": str(error)}})
             self._last_error[tap] = str(error)
             return
         self._last_error.pop(tap, None)
@@ -131,13 +131,13 @@ class TapListener(MetadataListener):
         try:
             device = _read_socket_option(file, socket.SO_BINDTODEVICE, _NAME_LENGTH)
         except OSError:
-            os.close(file)  # its tap has gone meanwhile, and the caller with it
+            os.close(file)  # the tap was removed meanwhile, and its caller with it
         else:
             super()._admit(file, device.rstrip(b"\0").decode())
 
 
 def _read_socket_option(file: int, option: int, length: int) -> bytes:
-    """Return what the kernel tells of a connection."""
+    """Read a socket option of a connection."""
     borrowed = socket.socket(socket.AF_INET, socket.SOCK_STREAM, 0, file)
     try:
         return borrowed.getsockopt(socket.SOL_SOCKET, option, length)

@@ -1,4 +1,4 @@
-"""How much one caller, and all callers together, may ask of the service."""
+"""Limits on requests and connections: rate per VM, connections per caller and in total."""
 
 import math
 import sys
@@ -7,46 +7,46 @@ from typing import Protocol
 import msgspec
 
 _SPARE_FILES = 256
-"""Files the process needs beside connections: journal, log, drivers."""
+"""File descriptors that the process needs beside connections: journal, log, drivers."""
 
 
 _UNLIMITED_FILES = 1 << 20
-"""Files to ask for where connections are not limited."""
+"""File descriptors to request if connections are unlimited."""
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True):
-    """What a caller may do. Durations are whole seconds."""
+    """Limits of callers. Durations are whole seconds."""
 
     rate: float = 5.0
     """Requests per second and VM; 0 is no limit."""
     burst: int = 20
-    """Requests a VM may make at once before the rate is felt."""
+    """Requests a VM may make at once before the rate applies."""
     connections: int = 16_384
     """Open connections in all; 0 is no limit."""
     connections_per_caller: int = 64
     """Open connections per address; 0 is no limit."""
     arrival: int = 10
-    """How long a head may take to arrive, and then a body, and an answer to be taken."""
+    """Timeout for a head to arrive, then for a body, and for a response to be read."""
     idle: int = 75
-    """How long a connection may stay open without a request."""
+    """Timeout of a connection without a request."""
     linger: int = 2
-    """How long a refused caller is listened to, so that it can read the refusal."""
+    """How long to read on after an error response, so that the caller can read it."""
 
 
 class RateLimitedCaller(Protocol):
-    """Somebody whose requests are counted."""
+    """A caller with counted requests."""
 
     spent_until: float
-    """When all requests made so far will have been earned at the permitted rate."""
+    """When all requests made so far are covered by the permitted rate."""
 
 
 class RateLimiter:
-    """So many requests per second, and a burst of them at once, in one number per caller."""
+    """Rate limiter with a burst; needs one number per caller."""
 
     def __init__(self, rate: float, burst: int) -> None:
         self.interval = 1 / rate if rate > 0 else 0.0
         self._burst = burst * self.interval
-        # A thousandth more than it would be, so that rounding costs nobody a request.
+        # A thousandth more, so that rounding never costs a request.
         self._slack = max(burst - 0.999, 0) * self.interval
 
     def admit(self, who: RateLimitedCaller, now: float) -> int:
@@ -57,7 +57,7 @@ class RateLimiter:
         elif ahead <= self._slack:
             who.spent_until += self.interval
         elif ahead > self._burst + self.interval:
-            # Nobody can be that far ahead: the clock was set back. That must not shut anybody out.
+            # No caller can be that far ahead: the clock was set back. That must not lock the caller out.
             who.spent_until = now + self.interval
         else:
             return max(1, math.ceil(ahead - self._slack))
@@ -65,10 +65,10 @@ class RateLimiter:
 
 
 def provide_files(limits: Limits, others: int = 0) -> tuple[int, str]:
-    """Raise the number of files this process may open to what the limits need.
+    """Raise the limit of open files of this process to what ``limits`` needs.
 
-    Return the connections that fit, and what to say where those are fewer: beyond them, the journal and the other
-    plane would find no file left. ``others`` are connections of that plane.
+    Return the number of connections that fit, and a warning if they are fewer than configured: beyond that number the
+    journal and the control plane could not open files. ``others`` is the number of connections of the control plane.
     """
     try:
         import resource  # noqa: PLC0415 - Windows has none, and no such limit
@@ -84,6 +84,6 @@ def provide_files(limits: Limits, others: int = 0) -> tuple[int, str]:
         return limits.connections, ""
     fit = max(most - spare, most // 2)
     return fit, (
-        f"connections = {limits.connections} is more than fits, and counts as {fit}: this process may open"
+        f"connections = {limits.connections} does not fit and is reduced to {fit}: this process may open"
         f" {hard} files; raise its hard limit (ulimit -Hn, or LimitNOFILE= in a unit) or set connections to {fit}"
     )

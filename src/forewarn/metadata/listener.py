@@ -1,8 +1,8 @@
-"""Where callers arrive, and how their connections are made what they need to be.
+"""Listener for VMs: binds the socket, accepts connections, applies connection limits.
 
-The listener accepts by itself: most connections bring plain requests only, and are served from the lobby without a
-transport. Those on which anything else arrives are handed to the event loop. On loops that cannot watch a socket
-(Windows) all of it is left to asyncio.
+The listener accepts connections itself: most carry plain requests only and are served by the fast path without a
+transport. Connections with other requests are handed off to the event loop. On event loops that cannot watch a socket
+(Windows) asyncio accepts instead.
 """
 
 import asyncio
@@ -28,7 +28,7 @@ log = logging.getLogger(__name__)
 _FLAG = "--metadata HOST:PORT"
 _BACKLOG = 4096
 _AT_ONCE = 64
-"""Connections accepted in one go, so that those already there are not kept waiting."""
+"""Connections accepted in one go, so that existing ones do not have to wait."""
 _FIRST_READ = 4096
 _DEFER_SECONDS = 1
 _PAUSE = 0.5
@@ -39,16 +39,16 @@ _PROGRAMMING_ERRORS = (errno.EBADF, errno.EINVAL, errno.ENOTSOCK, errno.EFAULT)
 
 
 def bind(host: str, port: int, flag: str = _FLAG, *, ttl: int = 0, device: str = "") -> list[socket.socket]:
-    """Return sockets of that address; raise Unavailable that says why not, and which flag chooses otherwise.
+    """Return bound sockets for that address; raise Unavailable with the reason and the flag that chooses another one.
 
-    They do not listen yet: nobody is let in before he can be answered. With ``ttl``, answers travel so many hops at
-    most. With ``device``, only what arrives there reaches them.
+    They do not listen yet: no connection is accepted before requests can be answered. ``ttl`` limits the hops of
+    responses. With ``device``, only packets that arrive there reach the sockets.
     """
     where = _where(host, port)
     try:
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
     except OSError:
-        raise Unavailable(f"cannot listen on {where}: {host!r} is no address of this machine") from None
+        raise Unavailable(f"cannot listen on {where}: {host!r} is not an address of this machine") from None
     sockets: list[socket.socket] = []
     try:
         for family, kind, protocol, _, address in dict.fromkeys(found):
@@ -63,30 +63,30 @@ def bind(host: str, port: int, flag: str = _FLAG, *, ttl: int = 0, device: str =
 
 
 def adopt(passed: Sequence[socket.socket], ttl: int = 0) -> Sequence[socket.socket]:
-    """Set up sockets that a service manager opened as ``bind`` would have."""
+    """Configure sockets that a service manager opened, as ``bind`` would."""
     for listening in passed:
-        set_ttl(listening, ttl)  # also 0: the socket may have served another configuration before
+        set_ttl(listening, ttl)  # also for 0: the socket may have served another configuration before
         _defer(listening)
     return passed
 
 
 def set_ttl(listening: socket.socket, ttl: int) -> None:
-    """Let answers on connections from now on travel so many hops; 0 is as many as is usual."""
+    """Set the hop limit of responses on new connections; 0 is the system's default."""
     hops = ttl or (-1 if sys.platform == "linux" else 64)
     if listening.family == socket.AF_INET6:
         listening.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_UNICAST_HOPS, hops)
-    # Also on IPv6 sockets: those that take in IPv4 callers answer them by it.
+    # Also on IPv6 sockets: it applies to the IPv4 callers that they accept.
     listening.setsockopt(socket.IPPROTO_IP, socket.IP_TTL, hops)
 
 
 def _defer(listening: socket.socket) -> None:
     if hasattr(socket, "TCP_DEFER_ACCEPT"):
-        # The kernel hands a connection over when its first bytes are there, or after a second without any.
+        # The kernel passes a connection on when its first bytes have arrived, or after a second without any.
         listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_DEFER_ACCEPT, _DEFER_SECONDS)
 
 
 def _limit(listening: socket.socket, ttl: int, device: str) -> None:
-    """Set what connections inherit from the socket that accepts them."""
+    """Set options that accepted connections inherit from the listening socket."""
     try:
         if device:
             listening.setsockopt(socket.SOL_SOCKET, socket.SO_BINDTODEVICE, device.encode())
@@ -132,7 +132,7 @@ def _remedy(error: OSError, port: int, flag: str = _FLAG) -> str:
 
 
 class MetadataListener:
-    """Takes callers in, on sockets that already listen."""
+    """Accepts connections of VMs on the given sockets."""
 
     def __init__(self, registry: ConnectionRegistry, sockets: Sequence[socket.socket]) -> None:
         self.port = int(sockets[0].getsockname()[1]) if sockets else 0
@@ -146,11 +146,11 @@ class MetadataListener:
 
     @property
     def listening(self) -> Sequence[socket.socket]:
-        """The sockets that callers arrive on now."""
+        """The sockets that accept connections now."""
         return self._sockets
 
     async def start(self) -> None:
-        """Begin to answer."""
+        """Start accepting connections."""
         for listening in self._sockets:
             try:
                 listening.listen(_BACKLOG)
@@ -166,12 +166,12 @@ class MetadataListener:
                 self._servers.append(server)
 
     def set_ttl(self, ttl: int) -> None:
-        """Let answers to whoever connects from now on travel so many hops; 0 is no limit."""
+        """Set the hop limit of responses on connections from now on; 0 is the system's default."""
         for listening in self._sockets:
             set_ttl(listening, ttl)
 
     async def stop(self, grace: float = 5.0) -> None:
-        """Take nobody more in, finish the answers that are owed, close every connection."""
+        """Stop accepting, send pending responses, close every connection."""
         for server in self._servers:
             server.close()
         for listening in self._sockets if not self._servers else ():
@@ -185,7 +185,7 @@ class MetadataListener:
     def _accept(self, listening: socket.socket) -> None:
         for _ in range(_AT_ONCE):
             try:
-                # The public method would build a socket object, which costs as much as the rest of a plain answer.
+                # The public method would create a socket object, which costs as much as the rest of a plain response.
                 file, peer = listening._accept()  # type: ignore[attr-defined]  # noqa: SLF001
             except (BlockingIOError, ConnectionAbortedError):
                 return
@@ -195,51 +195,51 @@ class MetadataListener:
                     return
                 if error.errno in _PROGRAMMING_ERRORS:
                     raise
-                continue  # Linux tells here what befell the connection on its way: a firewall, a route that has gone
+                continue  # Linux reports here what happened to the connection: a firewall, a removed route
             address = peer[0]
             self._admit(file, plain_address(address) if ":" in address else address)
 
     def _admit(self, file: int, address: str) -> None:
-        """Take in a new connection, or say why not."""
+        """Serve a new connection, or refuse it with an error response."""
         objection = self._registry.objection(address)
         try:
             os.set_blocking(file, False)
             if objection is not None:
                 self._refuse(file, objection)
         except OSError:
-            pass  # the caller has gone already, as its connection will tell
+            pass  # the caller has disconnected already
         if objection is not None:
             os.close(file)
         else:
             self._fast_path.accept(file, address)
 
     def _refuse(self, file: int, objection: ErrorResponse) -> None:
-        # Bytes that nobody read would make the kernel reset the connection, and the answer with it.
+        # If received bytes stay unread, the kernel resets the connection and the response is lost.
         with contextlib.suppress(BlockingIOError):
             os.read(file, _FIRST_READ)
         os.write(file, self._registry.service.common_headers.refusal(objection, CLOSE, b"Retry-After: 1\r\n"))
 
     def _hand_off(self, file: int, address: str, handoff: Handoff) -> None:
-        """Let the event loop have the connection from now on."""
-        conversation = HttpConnection(self._registry, address, handoff)
-        arriving = self._loop.create_task(self._connect(file, conversation))
+        """Pass the connection on to the event loop."""
+        connection = HttpConnection(self._registry, address, handoff)
+        arriving = self._loop.create_task(self._connect(file, connection))
         self._arriving.add(arriving)
         arriving.add_done_callback(self._arriving.discard)
 
-    async def _connect(self, file: int, conversation: HttpConnection) -> None:
+    async def _connect(self, file: int, connection: HttpConnection) -> None:
         accepted = socket.socket(fileno=file)
         try:
-            await self._loop.connect_accepted_socket(lambda: conversation, accepted)
+            await self._loop.connect_accepted_socket(lambda: connection, accepted)
         except OSError:
             accepted.close()
-            self._registry.leave(conversation)
+            self._registry.leave(connection)
 
     def _pause(self, listening: socket.socket, error: OSError) -> None:
         now = self._loop.time()
         if now >= self._complains_at:
             self._complains_at = now + _COMPLAIN_EVERY
             log.warning(
-                "no connection can be accepted; raise the limit on open files (ulimit -n)",
+                "cannot accept connections; raise the limit on open files (ulimit -n)",
                 extra={"fields": {"reason": error.strerror or str(error)}},
             )
         self._loop.remove_reader(listening)
@@ -251,7 +251,7 @@ class MetadataListener:
 
 
 class _Acceptor(asyncio.Protocol):
-    """Begins a conversation on a connection that asyncio accepted."""
+    """Creates the HttpConnection of a connection that asyncio accepted."""
 
     def __init__(self, registry: ConnectionRegistry) -> None:
         self._registry = registry
@@ -264,6 +264,6 @@ class _Acceptor(asyncio.Protocol):
             transport.write(self._registry.service.common_headers.refusal(objection, CLOSE, b"Retry-After: 1\r\n"))
             transport.close()
             return
-        conversation = HttpConnection(self._registry, address)
-        transport.set_protocol(conversation)
-        conversation.connection_made(transport)
+        connection = HttpConnection(self._registry, address)
+        transport.set_protocol(connection)
+        connection.connection_made(transport)

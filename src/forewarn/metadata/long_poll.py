@@ -1,4 +1,4 @@
-"""Callers who wait for a change of their document (``Prefer: wait``). Each costs memory only."""
+"""Long polls: requests that wait for a change of their document (``Prefer: wait``). Each costs memory only."""
 
 from collections.abc import Callable
 from typing import Protocol
@@ -8,10 +8,10 @@ from forewarn.metadata.timer_wheel import TimerWheel
 
 
 class ResponseReceiver(Protocol):
-    """Somebody who is owed an answer."""
+    """Receives a response that is delivered later."""
 
     def deliver(self, answer: bytes) -> None:
-        """Take the answer that was not to be had at once; nothing is done with it if the asker has gone."""
+        """Accept the delayed response; ignore it if the caller has disconnected."""
 
 
 class _NoReceiver:
@@ -20,11 +20,11 @@ class _NoReceiver:
 
 
 NO_RECEIVER = _NoReceiver()
-"""The asker of what is answered at once."""
+"""Receiver of responses that are never delayed."""
 
 
 class LongPoll:
-    """One caller who waits for the document of one group to change."""
+    """One request that waits for the document of one group to change."""
 
     __slots__ = ("_owner", "_receiver", "address", "bucket", "expires", "group", "request")
 
@@ -46,23 +46,23 @@ class LongPoll:
         self.bucket = 0
 
     def expired(self) -> None:
-        """Answer: the caller would wait no longer."""
+        """Answer, because the wait time has passed."""
         self._owner.release(self)
 
     def deliver(self, answer: bytes) -> None:
         self._receiver.deliver(answer)
 
     def release(self) -> None:
-        """Answer at once."""
+        """Answer now."""
         self._owner.release(self)
 
     def cancel(self) -> None:
-        """Wait no longer, and answer nothing: the caller has gone."""
+        """Stop waiting without an answer: the caller has disconnected."""
         self._owner.remove(self)
 
 
 class LongPolls:
-    """All who wait, by group."""
+    """All long polls, by group."""
 
     def __init__(self, timer_wheel: TimerWheel, answer: Callable[[LongPoll], bytes]) -> None:
         self._timer_wheel = timer_wheel
@@ -73,8 +73,8 @@ class LongPolls:
         return sum(map(len, self._by_group.values()))
 
     def enter(self, group: str, request: MetadataRequest, address: str, receiver: ResponseReceiver) -> LongPoll:
-        """Wait for the group's document to change, as long as the request would."""
-        # The present second has begun already; to wait no less than was asked, it does not count.
+        """Wait for the group's document to change, at most for the time that the request asks for."""
+        # The current second has begun already, so it does not count: the wait is never shorter than requested.
         expires = self._timer_wheel.now + request.wait + 1
         long_poll = LongPoll(self, group, request, address, receiver, expires)
         self._by_group.setdefault(group, set()).add(long_poll)
@@ -90,16 +90,16 @@ class LongPolls:
                 del self._by_group[long_poll.group]
 
     def release(self, long_poll: LongPoll) -> None:
-        """Give a waiter the answer of this moment."""
+        """Answer a long poll with the current document."""
         self.remove(long_poll)
         long_poll.deliver(self._answer(long_poll))
 
     def of(self, group: str) -> tuple[LongPoll, ...]:
-        """Return those who wait for a change of this group's document."""
+        """Return the long polls for this group's document."""
         return tuple(self._by_group.get(group, ()))
 
     def release_group(self, group: str) -> None:
-        """Answer all who wait for a change of this group's document."""
+        """Answer all long polls for this group's document."""
         for long_poll in self.of(group):
             self.release(long_poll)
 

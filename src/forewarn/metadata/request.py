@@ -1,7 +1,7 @@
-"""A request, understood: all that follows from its bytes alone is worked out once, when they are read.
+"""Interpreted requests: everything that follows from a request's bytes alone, computed once and cached.
 
-Who is asking and how often is not in the bytes; everything else is. So a request that was understood once can be
-kept and used again for every caller that sends the same bytes (``RequestCache``).
+The caller and its rate are not in the bytes; everything else is. So an interpreted request can be cached and reused
+for every caller that sends the same bytes (``RequestCache``).
 """
 
 import re
@@ -28,16 +28,16 @@ _WAIT = re.compile(rb'(?i)(?:^|,)[ \t]*wait[ \t]*=[ \t]*"?([0-9]+)"?[ \t]*(?=[,;
 
 
 OPEN, CLOSE, KEEP_ALIVE = range(3)
-"""What an answer says of its connection: nothing, that it closes, or (to HTTP/1.0) that it stays."""
+"""Value of the ``Connection`` header in the response: none, ``close``, or ``keep-alive`` (for HTTP/1.0)."""
 
 
 class MetadataRoute(msgspec.Struct, frozen=True, eq=False):
-    """Something that can be asked for."""
+    """One resource of the metadata service."""
 
     path: str
     methods: tuple[bytes, ...]
     versions: VersionSet | None
-    """The api-versions it answers to; None where it needs none."""
+    """The api-versions it accepts; None if it needs none."""
     has_parts: bool = False
 
 
@@ -46,7 +46,7 @@ INSTANCE = MetadataRoute("/metadata/instance", (b"GET", b"HEAD"), versions.INSTA
 VERSIONS = MetadataRoute("/metadata/versions", (b"GET", b"HEAD"), None)
 UNKNOWN_ROUTE = MetadataRoute("", (), versions.ALL)
 PREVIEW = MetadataRoute("/metadata/latest/scheduledevents", (), None)
-"""Azure: the path of 2016, asked without an api-version; it is gone."""
+"""Azure: the path of 2016, requested without an api-version; it was removed."""
 _ROUTES = (EVENTS, INSTANCE, VERSIONS, PREVIEW)
 _VERSION_INVALID = {
     route: error_responses.version_invalid(route.versions.newest)
@@ -56,48 +56,48 @@ _VERSION_INVALID = {
 
 
 class RequestTarget(msgspec.Struct, frozen=True, gc=False):
-    """What the target of a request names."""
+    """The parsed target of a request."""
 
     route: MetadataRoute
     part: str = ""
-    """What follows the route's own path."""
+    """The rest of the path after the route's own path."""
     api_version: str = ""
     format: str = "json"
     repeats_itself: bool = False
-    """A query parameter is there twice."""
+    """A query parameter occurs twice."""
     authority: bytes = b""
-    """The host that a target in absolute form names: it counts, and not the field Host (RFC 9112, 3.2.2)."""
+    """The host of a target in absolute form; it takes precedence over the field Host (RFC 9112, 3.2.2)."""
 
 
 class MetadataRequest(msgspec.Struct, frozen=True, gc=False):
-    """One request, as far as its bytes tell."""
+    """One interpreted request."""
 
     ending: int
     is_last: bool
     """The connection closes after it."""
     is_plain: bool
-    """A GET of the document, at once, that nothing is wrong with: what nearly every request is."""
+    """A valid GET of the document without waiting, as almost every request is."""
     version: int
     """The index of the api-version of the document."""
     tags: tuple[bytes, ...] | None
-    """What If-None-Match names, bare of quotes; ``*`` stands for any."""
+    """The tags of If-None-Match without quotes; ``*`` matches any."""
     wait: int
-    """How many seconds the caller would wait for a change."""
+    """Seconds the caller is willing to wait for a change."""
     refusal: ErrorResponse | None
-    """The first thing wrong with it that is not for HTTP, the caller or the rate to say."""
+    """The first error that is not an error of HTTP, caller or rate."""
     target: RequestTarget
     is_post: bool
     is_head: bool
 
 
 def interpret_head(head: RequestHead) -> MetadataRequest:
-    """Work out what the head asks for, and the first thing that is wrong with it."""
+    """Interpret the head, and find the first error in it."""
     method, fields = head.method, head.fields
     is_form_of_its_own = method == b"CONNECT" or (method == b"OPTIONS" and head.target == b"*")
     target = _UNKNOWN_TARGET if is_form_of_its_own else read_target(head.target)
     refusal = _refusal(head, target)
     tags = _tags(fields) if b"if-none-match" in fields else None
-    # Without a tag there is nothing whose change could be waited for.
+    # Without a tag there is no known document to wait for a change of.
     wait = _wait(fields) if tags is not None and b"prefer" in fields else 0
     version = versions.BY_NAME.get(target.api_version, versions.NEWEST)
     staying = OPEN if head.is_modern else KEEP_ALIVE
@@ -119,12 +119,12 @@ def interpret_head(head: RequestHead) -> MetadataRequest:
 
 
 _shared_request = lru_cache(maxsize=4096)(MetadataRequest)
-"""Makes equal requests one object: callers' headers differ more than what they mean."""
+"""Makes equal requests one object: callers' headers differ more than their meaning."""
 
 
 @lru_cache(maxsize=4096)
 def read_target(target: bytes) -> RequestTarget:
-    """Read what stands between the method and the version of HTTP."""
+    """Parse the request target."""
     found = _TARGET.fullmatch(target)
     if not found:
         raise Refusal(error_responses.MALFORMED)
@@ -153,7 +153,7 @@ def _route(path: str) -> tuple[MetadataRoute, str]:
 
 
 def _refusal(head: RequestHead, target: RequestTarget) -> ErrorResponse | None:
-    """Make the checks that follow the caller's and the rate's, in the order that Azure makes them."""
+    """Make the checks that follow those of caller and rate, in Azure's order."""
     fields, route = head.fields, target.route
     if fields.get(b"metadata", b"").lower() != b"true" and not _is_headerless(head, target):
         return error_responses.METADATA_HEADER_MISSING
@@ -171,7 +171,7 @@ def _refusal(head: RequestHead, target: RequestTarget) -> ErrorResponse | None:
 
 
 def _is_headerless(head: RequestHead, target: RequestTarget) -> bool:
-    # Azure: the preview of 2017 took approvals without the header, and clients of that day send none.
+    # Azure: the preview of 2017 accepted approvals without the header, and clients of that time send none.
     version = versions.BY_NAME.get(target.api_version)
     return head.method == b"POST" and version is not None and not version.header_required_on_post
 
@@ -186,10 +186,10 @@ def _wait(fields: dict[bytes, bytes]) -> int:
 
 
 class RequestCache:
-    """Requests already understood, by their exact bytes: GETs without a body to a host that may be named.
+    """Cache of interpreted requests by their exact bytes: GETs without a body to an allowed host.
 
-    Two halves: when the young one is full it becomes the old one, and what is asked for again moves back. So it is
-    bounded, and one caller's odd requests cannot push out what all the others keep sending.
+    It has two halves: when the young one is full it becomes the old one, and a request used again moves back. So the
+    cache is bounded, and unusual requests of one caller cannot evict the requests of all others.
     """
 
     def __init__(self, hosts: AllowedHosts | None = None, half: int = 24_576, longest: int = 1_024) -> None:
@@ -197,20 +197,20 @@ class RequestCache:
         self._half = half
         self._longest = longest
         self.young: dict[bytes, MetadataRequest] = {}
-        """What the hot path looks into, first and only."""
+        """The only half that the fast path reads."""
         self._old: dict[bytes, MetadataRequest] = {}
 
     def __len__(self) -> int:
         return len(self.young) + len(self._old)
 
     def set_hosts(self, hosts: AllowedHosts) -> None:
-        """Refuse requests by other names from now on, also those that were understood before."""
+        """Apply other allowed hosts from now on, also to cached requests."""
         self._hosts = hosts
         self.young.clear()
         self._old.clear()
 
     def read(self, block: bytes) -> tuple[MetadataRequest, RequestHead | None]:
-        """Return what a whole head asks for, and the head itself where a body may follow."""
+        """Return the interpreted request of a complete head, and the head itself if a body may follow."""
         request = self.young.get(block) or self._old.get(block)
         if request is None:
             head = read_head(block)
@@ -221,19 +221,19 @@ class RequestCache:
                 return request, head
         if len(block) <= self._longest:
             if len(self.young) >= self._half:
-                # The dictionary stays the same object: the hot path holds on to it.
+                # Keep the same dictionary object: the fast path holds a reference to it.
                 self._old = self.young.copy()
                 self.young.clear()
             self.young[block] = request
         return request, None
 
     def read_single(self, received: bytes) -> MetadataRequest | None:
-        """Return what the bytes ask for if they are one whole request without a body, and nothing else."""
+        """Return the interpreted request if the bytes are exactly one complete request without a body."""
         size = len(received)
         if size > self._longest or received.find(b"\r\n\r\n") != size - 4:
             return None
         try:
             request, head = self.read(received)
         except Refusal:
-            return None  # for the longer way to say what is wrong
+            return None  # ``HttpConnection`` parses it again and reports the error
         return request if head is None else None

@@ -1,4 +1,4 @@
-"""The body of a request as it arrives: by length or in chunks, at most 64 KiB of it."""
+"""Parser of request bodies: with a length or in chunks, at most 64 KiB."""
 
 import re
 from typing import Protocol
@@ -8,26 +8,26 @@ from forewarn.wire import error_responses
 
 _LINE_LIMIT = 1024
 _CHUNK_LIMIT = 1024
-"""Nobody needs more; a body of single bytes would keep everybody else waiting."""
+"""More is not needed; a body of single-byte chunks would delay all other requests."""
 _CHUNK_LINE = re.compile(rb"([0-9A-Fa-f]{1,8})(?:[ \t]*;[\t -~\x80-\xff]*+)?\r\n")
 _BARE_LINE_FEED = re.compile(rb"(?<!\r)\n")
 _TRAILERS = re.compile(rb"(?:[!#$%&'*+\-.^_`|~0-9A-Za-z]++:[\t -~\x80-\xff]*+\r\n)*+\r\n")
 
 
 class RequestBody(Protocol):
-    """A body that is being read."""
+    """A body that is being received."""
 
     def take(self, received: bytearray) -> bytes | None:
-        """Remove what belongs to the body from the front; return the whole once it is there, else None."""
+        """Remove the body's bytes from the front; return the whole body once complete, else None."""
 
 
 def body_of(length: int) -> RequestBody:
-    """Return the reader for a body of so many bytes, or for one in chunks."""
+    """Return the parser for a body of this length, or in chunks."""
     return ChunkedBody() if length == CHUNKED else LengthBody(length)
 
 
 class LengthBody:
-    """A body whose length was told beforehand."""
+    """A body with a known length."""
 
     def __init__(self, length: int) -> None:
         self._length = length
@@ -41,12 +41,12 @@ class LengthBody:
 
 
 class ChunkedBody:
-    """A body in chunks. Extensions and trailers must be well-formed and mean nothing."""
+    """A body in chunks. Extensions and trailers must be well-formed and are ignored."""
 
     def __init__(self) -> None:
         self._body = bytearray()
         self._missing: int | None = None
-        """What is still missing of the present chunk, its line end included; None between chunks."""
+        """Bytes missing of the current chunk, its line end included; None between chunks."""
         self._chunks = 0
         self._is_over = False
 
@@ -102,7 +102,7 @@ class ChunkedBody:
 
 
 def _line_end(received: bytearray, limit: int) -> int:
-    """Return where the first line ends, or 0 while it has not; refuse one that never will."""
+    """Return the end of the first line, or 0 if it is incomplete; refuse a line that is too long or malformed."""
     end = received.find(b"\n", 0, limit) + 1
     if not end and len(received) >= limit:
         raise Refusal(error_responses.MALFORMED)

@@ -1,7 +1,7 @@
-"""The head of a request: the grammar of RFC 9112 and nothing looser, and what it says of the body to come.
+"""Parser of request heads: the strict grammar of RFC 9112, and the length of the body that follows.
 
-Everything here is a function of bytes. What is wrong is raised as ``Refusal``; after one of those the rest of the
-connection cannot be told apart into requests, so it is answered and closed.
+Everything here is a function of bytes. Errors are raised as ``Refusal``; after one the start of the next request is
+unknown, so the connection gets an error response and is closed.
 """
 
 import re
@@ -33,11 +33,11 @@ _MEANINGFUL_FIELDS = frozenset(
         *(b"metadata", b"x-forwarded-for", b"if-none-match", b"prefer"),
     )
 )
-"""The fields that mean something to this service; all others need only be well-formed."""
+"""The fields that this service uses; all others need only be well-formed."""
 
 
 class Refusal(Exception):
-    """Not a request; the answer says why, and is the last on its connection."""
+    """Malformed request; the connection is closed after the error response."""
 
     def __init__(self, problem: ErrorResponse) -> None:
         super().__init__(problem.body.decode())
@@ -50,7 +50,7 @@ class RequestHead(msgspec.Struct, frozen=True, gc=False):
     method: bytes
     target: bytes
     fields: dict[bytes, bytes]
-    """The fields that mean something, by name in lower case; those that came several times are joined."""
+    """The fields that this service uses, by name in lower case; repeated ones are joined."""
     length: int
     """The number of bytes of the body, or CHUNKED."""
     is_modern: bool
@@ -60,16 +60,16 @@ class RequestHead(msgspec.Struct, frozen=True, gc=False):
 
 
 def skip_empty_lines(received: bytearray) -> None:
-    """Remove the empty lines at the front, which mean nothing before a request."""
+    """Remove the empty lines before a request; they have no meaning."""
     if lines := _EMPTY_LINES.match(received):
         del received[: lines.end()]
 
 
 def find_end(received: bytes | bytearray, seen: int = 0) -> int:
-    """Return where the head ends, or 0 while it has not ended; refuse what can already be seen to be wrong.
+    """Return where the head ends, or 0 while it is incomplete; refuse what is already known to be wrong.
 
-    However the bytes are split on their way, the verdict is the same. The first ``seen`` of them were looked at
-    before, and are not looked through again: else a caller could make every byte cost as much as all before it.
+    The result does not depend on how the bytes are split. The first ``seen`` bytes were searched before and are not
+    searched again: else each byte could cost as much as all bytes before it.
     """
     end = received.find(b"\r\n\r\n", max(seen - 3, 0), HEAD_LIMIT)
     if end >= 0:
@@ -96,7 +96,7 @@ def _check_line(received: bytes | bytearray, seen: int = 0) -> None:
 
 
 def read_head(block: bytes) -> RequestHead:
-    """Read a whole head, its empty line included."""
+    """Parse a complete head, its empty line included."""
     line = _REQUEST_LINE.match(block)
     if not line or line.end() > LINE_LIMIT:
         _check_line(block)
@@ -126,7 +126,7 @@ def _gather(lines: bytes) -> dict[bytes, bytes]:
         if key not in fields:
             fields[key] = value.strip(b" \t")
         elif key in (b"host", b"content-length"):
-            # Two of these, even two that agree, are how requests are smuggled past each other's readers.
+            # Two of these, even two equal ones, are a means of request smuggling.
             raise Refusal(error_responses.MALFORMED)
         else:
             fields[key] += b", " + value.strip(b" \t")
@@ -155,7 +155,7 @@ def _length(fields: dict[bytes, bytes], *, is_modern: bool) -> int:
         return CHUNKED
     if length is None:
         return NO_BODY
-    # ``isdigit`` of bytes knows ASCII digits only; a sign, a blank or a list is none.
+    # ``bytes.isdigit`` accepts ASCII digits only: no sign, blank or list.
     if not length.isdigit():
         raise Refusal(error_responses.MALFORMED)
     digits = length.lstrip(b"0") or b"0"

@@ -1,6 +1,6 @@
-"""Has the node record who asked and who was shown what: rarely, and in batches.
+"""Periodic task that submits request records to the node in batches.
 
-A crash loses the last seconds of it at most; after a restart a group counts as having asked at the start.
+A crash loses at most the last seconds of them; after a restart a group counts as having asked at the start.
 """
 
 import asyncio
@@ -22,28 +22,28 @@ _FETCHES_EVERY = timedelta(seconds=2)
 _SWEEP_EVERY = timedelta(minutes=1)
 _MARKS_EVERY = timedelta(minutes=10)
 _EXACT = 0.001
-"""Seconds; a time in floating point is no better."""
+"""Seconds; times in floating point are not more precise."""
 
 
 class RequestRecorder:
-    """Hands what the desk has noted to the node, for as long as the service runs."""
+    """Submits request records to the node while the service runs."""
 
     def __init__(self, node: Node, records: RequestRecords) -> None:
         self._node = node
         self._records = records
-        # Hurried, a group may be idle for seconds only: it is looked at often enough to notice.
+        # With hurry, a group may be idle after seconds: sweep often enough to notice.
         self._sweep_every = min(_SWEEP_EVERY, node.rules.idle_after / 24)
         self._marks_every = min(_MARKS_EVERY, node.rules.mark_after / 6)
         self._asked: list[Mark] = []
         self._sweep_at = self._marks_at = node.clock.seconds()
         self._timer: Timer | None = None
-        self._rings_at = self._sweep_at
+        self._fires_at = self._sweep_at
         self._is_stopped = False
         self._recording: asyncio.Task[None] | None = None
 
     @property
     def is_idle(self) -> bool:
-        """Tell whether it waits for nothing but the clock and callers."""
+        """Return whether no submission is in progress."""
         return self._recording is None
 
     def start(self) -> None:
@@ -52,7 +52,7 @@ class RequestRecorder:
         self._records.noted = self._expect_more
 
     async def stop(self) -> None:
-        """Record what is still in memory."""
+        """Submit the records still in memory."""
         self._is_stopped = True
         if self._timer:
             self._timer.cancel()
@@ -61,19 +61,19 @@ class RequestRecorder:
         await self.record_fetches()
 
     def _expect_more(self) -> None:
-        """Record what was noted in a moment, together with what is noted until then."""
+        """Schedule a submission soon, so that records of the next moments are submitted together."""
         soon = self._node.clock.seconds() + max(_FETCHES_EVERY, self._node.retry_after).total_seconds()
-        if self._recording is None and soon < self._rings_at and not self._is_stopped:
+        if self._recording is None and soon < self._fires_at and not self._is_stopped:
             self._set_timer(soon)
 
     def _set_timer(self, when: float) -> None:
         if self._timer:
             self._timer.cancel()
-        self._rings_at = when
+        self._fires_at = when
         delay = timedelta(seconds=max(0.0, when - self._node.clock.seconds()))
-        self._timer = self._node.clock.call_later(delay, self._ring)
+        self._timer = self._node.clock.call_later(delay, self._fire)
 
-    def _ring(self) -> None:
+    def _fire(self) -> None:
         self._timer = None
         self._recording = asyncio.create_task(self._record())
 
@@ -91,13 +91,13 @@ class RequestRecorder:
                 self._expect_more()
 
     async def record_fetches(self) -> None:
-        """Record now who was shown what, instead of in a moment."""
+        """Submit the recorded fetches now."""
         fetches = self._records.take_fetches()
         if fetches and not await self._submit(RecordFetched(id=uuid4().hex, by=NODE, fetches=fetches)):
             self._records.put_back(fetches)
 
     async def _sweep(self, now: float) -> None:
-        """Look at every group that is on, a slice at a time, and switch off those that nobody asks for."""
+        """Check every enrolled group, a slice at a time, and switch off idle ones."""
         self._asked.clear()
         is_over = False
         while not is_over:
@@ -112,10 +112,10 @@ class RequestRecorder:
             await self._submit(RecordAsked(id=uuid4().hex, by=NODE, marks=tuple(self._asked)))
 
     async def _submit(self, command: Command) -> bool:
-        """Have something recorded; tell whether that succeeded."""
+        """Submit a command; return whether it was committed."""
         try:
             await self._node.submit(command)
         except ForewarnError as error:
-            log.warning("who asked was not recorded", extra={"fields": {"reason": str(error)}})
+            log.warning("requests of VMs were not recorded", extra={"fields": {"reason": str(error)}})
             return False
         return True

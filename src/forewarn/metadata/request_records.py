@@ -1,4 +1,4 @@
-"""Who asked and who was shown what, gathered from the desk for the node to record in batches."""
+"""Records of requests: which groups asked, and which VMs were shown which events, collected for batches."""
 
 from collections.abc import Callable
 from datetime import datetime, timedelta
@@ -12,18 +12,18 @@ from forewarn.wire.versions import API_VERSIONS
 
 
 class SweepResult(msgspec.Struct, frozen=True):
-    """What a part of a sweep found."""
+    """Result of one slice of a sweep."""
 
     asked: list[Mark]
-    """Groups that asked since their record became old."""
+    """Groups that asked since their record became outdated."""
     idle: list[Mark]
-    """Groups that are on, and have not asked for so long that they are to be switched off."""
+    """Enrolled groups that have been idle long enough to be switched off."""
     is_over: bool
-    """Every group that is on was looked at once; the next call begins anew."""
+    """Every enrolled group was checked once; the next call begins again."""
 
 
 class RequestRecords:
-    """Goes through the boards a slice at a time, and notes first fetches as they happen."""
+    """Sweeps the enrolled groups a slice at a time, and records first fetches of events."""
 
     def __init__(
         self, document_cache: DocumentCache, rules: Rules, seconds: Callable[[], float], now: Callable[[], datetime]
@@ -36,12 +36,12 @@ class RequestRecords:
         self._next = 0
         self._fetches: list[Fetch] = []
         self.noted: Callable[[], None] = lambda: None
-        """Called when there is a fetch to be recorded, and there was none before."""
+        """Called when the first unsubmitted fetch is recorded."""
 
     def sweep(self, count: int = 2_000, since: float | None = None) -> SweepResult:
-        """Look at the next boards; few enough at a time, no request waits for it longer than two milliseconds.
+        """Check the next ``count`` groups: few enough that no request waits longer than two milliseconds.
 
-        What passed before ``since``, when the clock was last found wrong, makes no group idle.
+        Time before ``since``, when the clock was last found wrong, does not make a group idle.
         """
         seconds, now = self._seconds(), self._now()
         may_be_idle = since is None or seconds - since >= self._idle_after
@@ -54,7 +54,7 @@ class RequestRecords:
                 return SweepResult(asked, idle, is_over=True)
             documents = groups[self._next]
             if not documents.is_enrolled:
-                # The last takes its place: order means nothing here, and nothing has to move up.
+                # Move the last one here: the order has no meaning, and no other entry has to move.
                 groups[self._next] = groups[-1]
                 groups.pop()
                 documents.is_listed = False
@@ -67,20 +67,20 @@ class RequestRecords:
         return SweepResult(asked, idle, is_over=False)
 
     def last_asked(self, group: str) -> Mark | None:
-        """Return who of the group asked last and when; by nobody, at the start, where it is on and none did since."""
+        """Return when the group last asked, and which VM; without a VM, at the start, if none asked since."""
         documents = self._document_cache.groups.get(group)
         if documents is None or not (documents.asked_by or documents.is_enrolled):
             return None
         return _mark(documents, self._now(), self._seconds())
 
     def note_shown(self, vm_entry: VmEntry, documents: GroupDocuments, version: int) -> None:
-        """Note the events that a VM is shown for the first time."""
+        """Record the events that a VM is shown for the first time."""
         bit = 1 << version
         if vm_entry.shown == documents.incarnation:
             earlier = 0
             vm_entry.shown_in |= bit
         else:
-            # What stood there already when it last looked has been noted, if this api-version shows it.
+            # Events shown at the last request are recorded already, if this api-version shows them.
             earlier = vm_entry.shown if vm_entry.shown_in & bit else 0
             vm_entry.shown, vm_entry.shown_in = documents.incarnation, bit
         now = self._now()
@@ -94,17 +94,17 @@ class RequestRecords:
 
     @property
     def has_fetches(self) -> bool:
-        """Tell whether something was noted since it was last handed over."""
+        """Return whether fetches were recorded since the last ``take_fetches``."""
         return bool(self._fetches)
 
     def take_fetches(self) -> tuple[Fetch, ...]:
-        """Hand over what was noted since the last call."""
+        """Return the fetches recorded since the last call."""
         fetches = tuple(self._fetches)
         self._fetches.clear()
         return fetches
 
     def put_back(self, fetches: tuple[Fetch, ...]) -> None:
-        """Take back what could not be recorded. No event comes meanwhile, so that it stays bounded."""
+        """Take fetches back that could not be submitted. No new events occur meanwhile, so the list stays bounded."""
         self._fetches[:0] = fetches
 
 

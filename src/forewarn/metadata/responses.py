@@ -1,4 +1,4 @@
-"""Answers as bytes. The lines that all answers of one second share are written once a second."""
+"""Serialization of HTTP responses. Header lines that all responses of one second share are rendered once a second."""
 
 from datetime import datetime
 from email.utils import format_datetime
@@ -17,41 +17,41 @@ _CONNECTION = {
 
 
 class ThrottledResponse(bytes):
-    """An answer to somebody who asks too often, or is nobody: his next request waits, else he had all our time."""
+    """Response to a throttled or unknown caller; delays its next request."""
 
     __slots__ = ()
     pause = 0.05
-    """Seconds."""
+    """Delay in seconds."""
 
 
 class CommonHeaders:
-    """The lines at the head of every answer, for the present second."""
+    """Header lines common to all responses, rendered for the current second."""
 
     documents: tuple[bytes, ...]
-    """The head of a document up to its tag, by the request's ending."""
+    """The head of a document up to its tag, by the request's ``ending``."""
     not_modified: tuple[bytes, ...]
-    """The head of a 304 up to its tag, by the request's ending."""
+    """The head of a 304 up to its tag, by the request's ``ending``."""
 
     def __init__(self, now: datetime) -> None:
         self.is_closing = False
         self.refusals: dict[int, int] = {}
-        """How many refusals were written since the start, by status."""
+        """Number of error responses since the start, by status."""
         self.stamp(now)
 
     def stamp(self, now: datetime) -> None:
-        """Begin another second."""
-        # Azure: Content-Type, Server and Date stand in this order.
+        """Render the header lines for the current second."""
+        # Azure: Content-Type, Server and Date are in this order.
         self._dated = b"Server: Forewarn\r\nDate: " + format_datetime(now, usegmt=True).encode() + b"\r\n"
         self.documents = tuple(self._head(200, ending, JSON) + b'ETag: "' for ending in _CONNECTION)
         self.not_modified = tuple(self._head(304, ending) + b'ETag: "' for ending in _CONNECTION)
 
     def close_all(self, now: datetime) -> None:
-        """Say from now on that every connection closes."""
+        """Send ``Connection: close`` in every response from now on."""
         self.is_closing = True
         self.stamp(now)
 
     def answer(self, status: int, body: bytes, ending: int, content_type: str = "", extra: bytes = b"") -> bytes:
-        """Write a whole answer; ``extra`` is further lines, each with its end."""
+        """Render a response; ``extra`` holds further header lines, each with its line end."""
         return b"%b%bContent-Length: %d\r\n\r\n%b" % (
             self._head(status, ending, content_type),
             extra,
@@ -60,7 +60,7 @@ class CommonHeaders:
         )
 
     def refusal(self, problem: ErrorResponse, ending: int, extra: bytes = b"") -> bytes:
-        """Write what is wrong."""
+        """Render an error response."""
         self.refusals[problem.status] = self.refusals.get(problem.status, 0) + 1
         return self.answer(problem.status, problem.body, ending, JSON, extra)
 
@@ -75,5 +75,5 @@ class CommonHeaders:
 
 
 def without_body(answer: bytes) -> bytes:
-    """Return the answer to HEAD, given the answer to GET."""
+    """Return the response to HEAD, given the response to GET."""
     return answer[: answer.index(b"\r\n\r\n") + 4]

@@ -1,10 +1,10 @@
-"""Answers requests: who is asking, how often, what is wrong, and if nothing is, the document.
+"""Request handling: checks in Azure's order, then the response.
 
     HTTP, Host (403) -> caller (403) -> rate (429) -> header -> X-Forwarded-For -> api-version -> 404 -> 405 -> body
     heads, request      `----------- here ---------'  `------- request.refusal, found when it was read -----'   here
 
-A GET touches memory only, but for the first one of a group that is off: that one waits until the enrolment is
-durable.
+A GET reads memory only. Exception: the first GET of a group that is switched off waits until its enrolment
+is durable.
 """
 
 import asyncio
@@ -39,7 +39,7 @@ _ANY = b"*"
 
 
 class MetadataService:
-    """Turns requests into answers; what cannot be answered at once is delivered later."""
+    """Answers requests; responses that are not available immediately are delivered later."""
 
     def __init__(
         self,
@@ -73,34 +73,34 @@ class MetadataService:
         self._unchanged = [0] * len(API_VERSIONS)
 
     def set_limits(self, limits: Limits) -> None:
-        """Count requests by other limits from now on."""
+        """Apply other rate limits from now on."""
         self._rate = RateLimiter(limits.rate, limits.burst)
 
     @property
     def is_idle(self) -> bool:
-        """Tell whether nobody is owed an answer but those who wait for a change."""
+        """Return whether no response is pending, other than long polls."""
         return not self._tasks
 
     def documents(self) -> Iterator[tuple[str, int, int]]:
-        """Yield how many documents were served since the start, by api-version and status."""
+        """Yield the number of documents served since the start, by api-version and status."""
         for version, served, unchanged in zip(API_VERSIONS, self._served, self._unchanged, strict=True):
             yield version.name, 200, served
             yield version.name, 304, unchanged
 
     def tick(self) -> None:
-        """Begin another second: date answers by it, and end what is due."""
+        """Process a new second: update the Date header and expire timers."""
         self.common_headers.stamp(self._now())
         self.timer_wheel.advance(self._seconds())
 
     def close(self) -> None:
-        """Give everybody who waits the present document, and say from now on that connections close."""
+        """Answer all long polls, and send ``Connection: close`` in every response from now on."""
         self.common_headers.close_all(self._now())
         self.long_polls.release_all()
 
     def answer(
         self, request: MetadataRequest, body: bytes, address: str, receiver: ResponseReceiver
     ) -> bytes | LongPoll | None:
-        """Return the answer; or None, or the place in the waiting room, when it will be delivered later."""
+        """Return the response; or None or a long poll if the response is delivered later."""
         vm_entry = self.vm_entries.get(address) or self._callers.entry_of(address)
         if vm_entry is None:
             return ThrottledResponse(self._refuse(self._callers.refusal_of(address), request))
@@ -138,7 +138,7 @@ class MetadataService:
     def _answer_rarely(
         self, request: MetadataRequest, body: bytes, address: str, vm_entry: VmEntry, receiver: ResponseReceiver
     ) -> bytes | LongPoll | None:
-        """Answer what is not a plain GET of the document."""
+        """Answer a request that is not a plain GET of the document."""
         if request.refusal is not None:
             return self._refuse(request.refusal, request, _allow(request))
         target = request.target
@@ -157,7 +157,7 @@ class MetadataService:
     def _show(
         self, request: MetadataRequest, address: str, vm_entry: VmEntry, receiver: ResponseReceiver
     ) -> bytes | LongPoll:
-        """Show the document, or let the caller wait for another one."""
+        """Return the document, or a long poll that waits for its change."""
         documents = vm_entry.documents
         documents.asked = self._seconds()
         documents.asked_by = vm_entry.vm.name
@@ -176,7 +176,7 @@ class MetadataService:
         return without_body(answer) if request.is_head else answer
 
     def _release_moved(self, group: str) -> None:
-        """Answer those who wait for a group's document and may no longer see it."""
+        """Answer long polls of VMs that have left the group."""
         for long_poll in self.long_polls.of(group):
             vm_entry = self._callers.entry_of(long_poll.address)
             if vm_entry is None or vm_entry.documents.terms.name != group:
@@ -189,7 +189,7 @@ class MetadataService:
         return self._finish(long_poll.request, vm_entry)
 
     async def _enrol_first(self, request: MetadataRequest, address: str, vm_entry: VmEntry) -> bytes:
-        """Switch the group on, then answer; whoever asks meanwhile shares the one enrolment."""
+        """Enrol the group, then answer; requests that arrive meanwhile share the same enrolment."""
         group = vm_entry.documents.terms.name
         enrolling = self._enrolling.get(group)
         if enrolling is None:
@@ -199,8 +199,9 @@ class MetadataService:
         try:
             await asyncio.shield(enrolling)
         except ForewarnError as error:
-            # Were it shown a document, the group would believe itself warned of what it is not: let it ask again.
-            log.warning("a group was not switched on", extra={"fields": {"group": group, "reason": str(error)}})
+            # A document would suggest that the group will be warned, which is not so: let the caller repeat the
+            # request.
+            log.warning("group was not enrolled", extra={"fields": {"group": group, "reason": str(error)}})
             return self._refuse(error_responses.INTERNAL_ERROR, request)
         present_entry = self._callers.entry_of(address)
         if present_entry is None:
@@ -225,7 +226,7 @@ class MetadataService:
         except Refused as error:
             return self._refuse(error_responses.bad_request(str(error)), request)
         except ForewarnError as error:
-            log.warning("an approval was not recorded", extra={"fields": {"vm": vm, "reason": str(error)}})
+            log.warning("approval was not recorded", extra={"fields": {"vm": vm, "reason": str(error)}})
             return self._refuse(error_responses.INTERNAL_ERROR, request)
         return self._approved(request)
 
@@ -235,13 +236,13 @@ class MetadataService:
     def _start(
         self, work: Coroutine[None, None, bytes], request: MetadataRequest, receiver: ResponseReceiver
     ) -> None:
-        """Let the work go on beside other requests, and deliver what it returns."""
+        """Run the work as a task, and deliver its result."""
 
         def finish(task: asyncio.Task[bytes]) -> None:
             self._tasks.discard(task)
             if task.cancelled() or task.exception() is not None:
                 if not task.cancelled():
-                    log.error("a request could not be answered", exc_info=task.exception())
+                    log.error("request failed", exc_info=task.exception())
                 receiver.deliver(self._refuse(error_responses.INTERNAL_ERROR, request))
             else:
                 receiver.deliver(task.result())

@@ -1,4 +1,4 @@
-"""Deadlines of many things on one timer: a second is one bucket, and putting a deadline off costs one store."""
+"""Timer wheel: deadlines of many entries in buckets of one second; extending a deadline is one assignment."""
 
 from collections import defaultdict
 from typing import Protocol
@@ -7,17 +7,17 @@ NEVER = 1 << 62
 
 
 class TimerEntry(Protocol):
-    """Something with a deadline. ``expires`` may be put off at any time without telling the wheel."""
+    """An entry with a deadline. ``expires`` may be extended at any time without notifying the wheel."""
 
     expires: int
     bucket: int
 
     def expired(self) -> None:
-        """Do what is to be done when the deadline has passed; it may set a new one."""
+        """Handle the passed deadline; may set a new one."""
 
 
 class TimerWheel:
-    """Things by the second in which to look at them again."""
+    """Entries by the second of their next check."""
 
     def __init__(self, now: float) -> None:
         self.now = int(now)
@@ -27,15 +27,15 @@ class TimerWheel:
         return sum(map(len, self._buckets.values()))
 
     def put(self, due: TimerEntry) -> None:
-        """Look at it once its deadline has passed; again needed only when the deadline was brought forward."""
+        """Check the entry after its deadline; call again only if the deadline was moved earlier."""
         if due.bucket != due.expires:
             self.remove(due)
-            # At least one whole turn from now: the present second has begun already.
+            # At least one whole second from now: the current second has begun already.
             due.bucket = max(due.expires, self.now + 1)
             self._buckets[due.bucket].add(due)
 
     def remove(self, due: TimerEntry) -> None:
-        """Forget it."""
+        """Remove an entry; nothing happens if it is not there."""
         bucket = self._buckets.get(due.bucket)
         if bucket is not None:
             bucket.discard(due)
@@ -44,7 +44,7 @@ class TimerWheel:
         due.bucket = 0
 
     def advance(self, now: float) -> None:
-        """Bring the present second up to date, and end what is due."""
+        """Set the current second, and expire entries that are due."""
         reached = int(now)
         if reached == self.now:
             return
