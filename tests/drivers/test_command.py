@@ -418,7 +418,7 @@ def test_a_program_on_the_path_is_found(machine: CommandHarness, monkeypatch: py
         ({"program": "/no/such"}, "setting 'program' of driver 'command': there is no file /no/such; "),
         ({"program": "no-such"}, "setting 'program' of driver 'command': there is no file no-such; "),
         ({"program": "/"}, "setting 'program' of driver 'command': there is no file /; "),
-        ({"program": "/etc/passwd"}, "/etc/passwd may not be executed; chmod +x it"),
+        ({"program": "/etc/passwd"}, "/etc/passwd is not executable; run 'chmod +x' on it"),
         ({"program": []}, "setting 'program' of driver 'command' is empty"),
         ({"program": ""}, "setting 'program' of driver 'command' is empty"),
         ({"program": "/bin/sh", "timeout": 0}, "setting 'timeout' of driver 'command': expected "),

@@ -35,12 +35,18 @@ def test_a_native_program_is_well() -> None:
 @pytest.mark.parametrize(
     ("head", "said"),
     [
-        (b"#!/opt/python9\n", "it is run by /opt/python9, which is not there or may not be executed; install it"),
-        (b"#!/usr/bin/env python9\n", "it is run by python9, which is nowhere on the PATH (/usr/bin:/bin); install"),
-        (b"#!/bin/sh\r\nexit\r\n", "the lines of it end as on Windows, so that its interpreter is not found"),
-        (b"#!\n", "it does not say what runs it; write its name behind the #!"),
-        (b"echo hello\n", "it does not say what runs it; begin it with a line such as #!/bin/sh"),
-        (b"", "it does not say what runs it"),
+        (
+            b"#!/opt/python9\n",
+            "it needs the interpreter /opt/python9, which is missing or not executable; install it",
+        ),
+        (
+            b"#!/usr/bin/env python9\n",
+            "it needs the interpreter python9, which is not in PATH (/usr/bin:/bin); install",
+        ),
+        (b"#!/bin/sh\r\nexit\r\n", "it has Windows line endings, so its interpreter is not found"),
+        (b"#!\n", "it has no interpreter line; write the interpreter after the #!"),
+        (b"echo hello\n", "it has no interpreter line; begin it with a line such as #!/bin/sh"),
+        (b"", "it has no interpreter line"),
     ],
 )
 def test_what_would_not_be_run_is_found(tmp_path: Path, head: bytes, said: str) -> None:
@@ -55,7 +61,7 @@ def test_the_path_is_that_of_the_program(tmp_path: Path) -> None:
     script = program(tmp_path, b"#!/usr/bin/env sh\n")
 
     assert found(script, PATH="/nowhere") == [
-        "it is run by sh, which is nowhere on the PATH (/nowhere); install it, or set PATH"
+        "it needs the interpreter sh, which is not in PATH (/nowhere); install it, or set PATH"
     ]
 
 
@@ -63,7 +69,7 @@ def test_a_program_that_everybody_may_change_is_found(tmp_path: Path) -> None:
     """Who may write to it decides what the service runs."""
     (trouble,) = found(program(tmp_path, b"#!/bin/sh\n", 0o777))
 
-    assert trouble == "everybody may write to it, and so decide what the service runs; chmod o-w it"
+    assert trouble == "it is writable by every user, so any user decides what the service runs; run 'chmod o-w' on it"
 
 
 def test_nothing_is_run(tmp_path: Path) -> None:

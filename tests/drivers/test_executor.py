@@ -101,7 +101,7 @@ def test_what_was_never_begun_may_be_performed_unless_it_is_too_old(tmp_path: Pa
 
     assert bench.shop.outcome_of(impact(attempted_at=now)) == ImpactNotBegun()
     assert bench.shop.outcome_of(impact(attempted_at=now - KEPT_FOR)) == ImpactUnknown(
-        "it was attempted so long ago that no record of it is kept"
+        "it was attempted so long ago that its record has been deleted"
     )
 
 

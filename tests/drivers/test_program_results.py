@@ -57,7 +57,7 @@ def test_an_answer_that_cannot_be_read_does_not_undo_what_was_done(said: str) ->
     done = read_perform_result(CompletedRun(stdout=said), ["web-0"])
 
     assert isinstance(done, ImpactDone)
-    assert done.detail.startswith("its answer could not be read: ")
+    assert done.detail.startswith("its output could not be parsed: ")
 
 
 def test_plain_words_are_the_detail() -> None:
@@ -80,7 +80,7 @@ def test_words_are_short_and_harmless() -> None:
     [
         (CompletedRun(exit=0, stdout='{"hosts": {"web-0": "h2"}}'), ImpactDone({"web-0": "h2"})),
         (CompletedRun(exit=1, stderr="broken"), ImpactFailed("broken")),
-        (CompletedRun(exit=1), ImpactFailed("the program says that it failed")),
+        (CompletedRun(exit=1), ImpactFailed("the program reported a failure")),
         (CompletedRun(exit=3), ImpactNotBegun()),
         (CompletedRun(exit=4), ImpactUnderway(NOW)),
         (CompletedRun(exit=4, stdout="begun\n40 % copied\n"), ImpactUnderway(NOW, "40 % copied")),

@@ -157,11 +157,11 @@ def test_it_is_sent_again_under_the_same_id(harness: WebhookHarness, unclear: tu
         ),
         ((200, b'{"outcome": "failed", "detail": "no\\nroom"}'), ImpactFailed("no room")),
         ((200, b'{"outcome": "unknown"}'), ImpactUnknown("the receiver does not know")),
-        ((401, b"wrong\nsecret"), ImpactFailed("it refused: answer 401: wrong secret")),
-        ((404, b""), ImpactFailed("it refused: answer 404")),
+        ((401, b"wrong\nsecret"), ImpactFailed("the receiver refused: answer 401: wrong secret")),
+        ((404, b""), ImpactFailed("the receiver refused: answer 404")),
         (
             (302, b""),
-            ImpactFailed("answer 302; redirects are not followed: set the address that it leads to"),
+            ImpactFailed("answer 302; redirects are not followed: set 'url' to the address that it leads to"),
         ),
     ],
 )
@@ -261,7 +261,7 @@ def test_nobody_at_the_door_is_a_failure(harness: WebhookHarness) -> None:
         url = f"http://127.0.0.1:{deaf.getsockname()[1]}/"
         outcome = harness.driver(url=url, patience="1s").perform(impact())
 
-    assert outcome == ImpactFailed(f"{url[7:-1]} gives no answer: connection refused")
+    assert outcome == ImpactFailed(f"{url[7:-1]} did not answer: connection refused")
 
 
 def test_no_clear_answer_in_the_end_is_unknowable(harness: WebhookHarness) -> None:
@@ -379,7 +379,7 @@ def test_the_receiver_starts_and_stops_vms_where_it_is_said_to(harness: WebhookH
     assert harness.receiver.switched == [("stop", "web-0")]
 
     harness.receiver.answers += [(400, b"no such word"), (503, b""), (200, b'{"outcome": "underway"}')]
-    assert driver.switch(vm, on=True) == ImpactFailed("it refused: answer 400: no such word")
+    assert driver.switch(vm, on=True) == ImpactFailed("the receiver refused: answer 400: no such word")
     assert isinstance(driver.switch(vm, on=True), ImpactUnderway)
     assert isinstance(driver.switch(vm, on=True), ImpactUnderway)
     assert driver.switch(vm, on=True) == ImpactDone()

@@ -68,7 +68,7 @@ def test_a_receiver_that_is_not_there_is_found_once(secret: Path) -> None:
         port = gone.getsockname()[1]
 
     (trouble,) = found(secret, f"http://127.0.0.1:{port}/a", f"http://127.0.0.1:{port}/b")
-    assert trouble.startswith(f"127.0.0.1:{port} cannot be asked: nobody listens there; start the receiver")
+    assert trouble.startswith(f"cannot connect to 127.0.0.1:{port}: connection refused; start the receiver")
 
 
 def test_a_name_that_nobody_has_is_found(secret: Path) -> None:
@@ -76,7 +76,7 @@ def test_a_name_that_nobody_has_is_found(secret: Path) -> None:
     host = "x" * 64 + ".invalid"
 
     (trouble,) = found(secret, f"https://{host}/")
-    assert trouble.startswith(f"{host}:443 cannot be asked: there is no host {host}")
+    assert trouble.startswith(f"cannot connect to {host}:443: there is no host {host}")
 
 
 def test_a_certificate_that_is_not_trusted_is_found(
@@ -95,7 +95,7 @@ def test_a_receiver_without_tls_is_found(secret: Path) -> None:
     with listening() as port:
         (trouble,) = found(secret, f"https://localhost:{port}/")
 
-    assert trouble.startswith(f"localhost:{port} cannot be asked: ")
+    assert trouble.startswith(f"cannot connect to localhost:{port}: ")
 
 
 @pytest.mark.parametrize(("mode", "count"), [(0o600, 0), (0o640, 0), (0o644, 1), (0o620, 1)])
@@ -111,8 +111,8 @@ def test_a_secret_that_others_can_get_at_is_found(secret: Path, mode: int, count
     [
         (False, False, ""),
         (True, True, ""),
-        (True, False, "nobody can call back on {}: another program listens there; set 'callback'"),
-        (False, True, "a service runs, but does not listen for callbacks on {}; restart it"),
+        (True, False, "cannot listen for callbacks on {}: another program listens there; change 'callback'"),
+        (False, True, "the running service does not listen for callbacks on {}; restart it"),
     ],
 )
 def test_the_callback_port_is_free_or_ours(secret: Path, said: str, *, is_taken: bool, is_running: bool) -> None:

@@ -33,7 +33,7 @@ VMS = ("web-0", "web-1")
             WebhookReply("failed", {"web-0": "h2"}, "no room for web-1"),
             ImpactFailed("no room for web-1", {"web-0": "h2"}),
         ),
-        (WebhookReply("failed"), ImpactFailed("the receiver says that it failed")),
+        (WebhookReply("failed"), ImpactFailed("the receiver reported a failure")),
         (WebhookReply(), ImpactUnderway(NOW + timedelta(seconds=5))),
         (WebhookReply("underway", check_after=0), ImpactUnderway(NOW + timedelta(seconds=1))),
         (WebhookReply("underway", detail="half-way"), ImpactUnderway(NOW + timedelta(seconds=5), "half-way")),

@@ -252,7 +252,7 @@ async def test_an_unexpected_failure_is_answered(caplog: pytest.LogCaptureFixtur
         service.failure = ZeroDivisionError()  # type: ignore[assignment]
         with caplog.at_level(logging.ERROR):
             assert (await service.ask(post(b'{"StartRequests":[{"EventId":"x"}]}'))).status == 500
-        assert "could not be answered" in caplog.text
+        assert "request failed" in caplog.text
 
 
 @on_both_loops

@@ -1,1 +1,1 @@
-"""What touches machines."""
+"""Drivers: carry out the impact of events on machines."""

@@ -1,4 +1,4 @@
-"""Which of the other hosts a VM is best moved to, as far as its group is concerned."""
+"""Ranks candidate hosts for moving a VM by the fault and update domains of its group."""
 
 from collections.abc import Iterable
 
@@ -7,10 +7,10 @@ from forewarn.node.driver import CandidateHost
 
 
 def sort_by_preference(vm: Vm, candidates: Iterable[CandidateHost]) -> list[CandidateHost]:
-    """Return the berths, the best first.
+    """Return the candidates, the best first.
 
-    VMs of other fault domains must not share hardware with it, those of other update domains should not, and the
-    fewer of its group are hit together the better.
+    A VM should share hardware with no VM of another fault domain (most important) and none of another update domain;
+    then the fewer VMs of its group are on the host the better.
     """
     return sorted(
         candidates, key=lambda candidate: (*count_conflicts(vm, candidate), len(candidate.vms), candidate.host.name)
@@ -18,14 +18,14 @@ def sort_by_preference(vm: Vm, candidates: Iterable[CandidateHost]) -> list[Cand
 
 
 def explain_no_candidate(vm: Vm, event: Event) -> str:
-    """Say why a VM cannot be moved: there is no other host, or the one that was planned takes none any more."""
+    """Return why a VM cannot be moved: there is no other host, or the planned one no longer accepts VMs."""
     if planned := event.placements.get(vm.name) or event.target:
-        return f"{vm.name} was to go to {planned}, which takes no VMs any more; move it elsewhere"
-    return f"there is no other host that {vm.name} could be moved to; declare, repair or uncordon one"
+        return f"{vm.name} was planned to move to {planned}, which no longer accepts VMs; move it to another host"
+    return f"there is no other host to move {vm.name} to; declare, repair or uncordon one"
 
 
 def count_conflicts(vm: Vm, candidate: CandidateHost) -> tuple[int, int]:
-    """Count the VMs of the group there that are of another fault domain, and those of another update domain."""
+    """Count the VMs of the group on the candidate that have another fault domain, and another update domain."""
     others = [other for other in candidate.vms if other.name != vm.name and not other.deallocated]
     return (
         sum(other.fault_domain != vm.fault_domain for other in others),

@@ -1,8 +1,8 @@
-"""A driver that calls an operator's program for each event: ``program perform``, and ``program outcome``.
+"""Driver ``command``: runs an operator's program for each event (``program perform``, ``program outcome``).
 
-The program runs under a small process of ours (``program_runner``) that outlives a crash of Forewarn and records
-how it ended; so the outcome is known after a restart without the program's help. Only where the runner itself was
-lost, as in a power cut, must the program be asked (``remembers``), or nobody knows.
+The program runs under a small process of ours (``program_runner``) that survives a crash of Forewarn and records the
+result, so the outcome is known after a restart without the program's help. Only if the runner itself was lost, as in
+a power failure, the program must be asked (``remembers``); else the outcome is unknown.
 """
 
 import os
@@ -39,24 +39,24 @@ CHECK_AGAIN = timedelta(seconds=1)
 _TYPES = {EventType.FREEZE, EventType.REBOOT, EventType.REDEPLOY, EventType.PREEMPT, EventType.TERMINATE}
 """The types that the program is told to know; no other is handed to it."""
 _WORTH_WAITING = 5.0
-"""Seconds that a call waits for the end of a run, so that a short one is reported at once."""
+"""Seconds that a call waits for the end of a run, so that a short run is reported immediately."""
 OUTCOME_TIMEOUT = 30.0
-"""Seconds a program may think about an outcome."""
+"""Timeout in seconds of ``program outcome``."""
 
 
 class CommandDriverSettings(msgspec.Struct, frozen=True):
-    """The operator's program and its bounds."""
+    """The operator's program and its limits."""
 
     program: str | list[str]
     """A path, or a path and arguments; ``perform`` or ``outcome`` is added as the last argument."""
     timeout: Annotated[float, msgspec.Meta(gt=0, le=86_400)] = 600.0
     """Seconds for one event."""
     grace: Annotated[float, msgspec.Meta(ge=0, le=600)] = 5.0
-    """Seconds between the request to stop and the kill, when it took too long."""
+    """Seconds between SIGTERM and SIGKILL after the timeout."""
     environment: dict[str, str] = {}
-    """Variables that the program finds beside those that tell of the event."""
+    """Environment variables for the program, beside those that describe the event."""
     remembers: bool = False
-    """Whether the program can tell what came of an event."""
+    """Whether the program can report the outcome of an event."""
     moves_live: bool = False
     """Whether the program moves guests to another host while they run."""
     switches: bool = False
@@ -64,7 +64,7 @@ class CommandDriverSettings(msgspec.Struct, frozen=True):
 
 
 class CommandDriver:
-    """Has an operator's program do the impact."""
+    """Runs an operator's program to carry out the impact."""
 
     def __init__(self, settings: CommandDriverSettings, clock: Clock, directory: Path | None) -> None:
         self.moves_live = settings.moves_live
@@ -80,7 +80,7 @@ class CommandDriver:
             clock, lambda content: isinstance(run_record.parse(content), program_runner.CompletedRun)
         )
         self._runs: dict[str, threading.Thread] = {}
-        """The runs that this driver began and has not told the end of; each thread lives as long as its run."""
+        """Runs that this driver started and has not reported; each thread lives as long as its run."""
         self._lent: tempfile.TemporaryDirectory[str] | None = None
         if directory is None:
             self._lent = tempfile.TemporaryDirectory(prefix="forewarn-")
@@ -135,7 +135,7 @@ class CommandDriver:
             self._lent.cleanup()
 
     def _await(self, impact: Impact, waiter: threading.Thread) -> ImpactOutcome:
-        """Return how a run of ours ended; Underway when it takes longer than is worth waiting for."""
+        """Return the result of a run started by this driver; Underway if it takes longer than the wait."""
         until = monotonic() + _WORTH_WAITING
         while waiter.is_alive():
             if self._closed.is_set() or monotonic() > until:
@@ -144,7 +144,7 @@ class CommandDriver:
         outcome = self._recorded(impact)
         self._runs.pop(impact.event.id, None)
         if isinstance(outcome, ImpactNotBegun):
-            return ImpactFailed(f"the run could not be recorded; see that {self._directory} is writable and has room")
+            return ImpactFailed(f"cannot record the run; make {self._directory} writable, and free space there")
         return outcome
 
     def _recorded(self, impact: Impact) -> ImpactOutcome:
@@ -153,7 +153,7 @@ class CommandDriver:
         except run_record.RecordLocked:
             return self._later()
         except OSError as error:
-            return ImpactUnknown(f"the record of the run cannot be read: {error}")
+            return ImpactUnknown(f"cannot read the record of the run: {error}")
 
     def _judge(
         self, recorded: program_runner.CompletedRun | run_record.RunLost | None, impact: Impact
@@ -164,7 +164,7 @@ class CommandDriver:
             return self._ask(impact)
         if recorded is None and self._clock.now() - impact.attempted_at < run_record.KEPT_FOR:
             return ImpactNotBegun()
-        return ImpactUnknown("the program may have been called, and nothing on this machine tells how it ended")
+        return ImpactUnknown("the program may have run, and this machine has no record of its result")
 
     def _ask(self, impact: Impact) -> ImpactOutcome:
         ended = program_runner.run(
@@ -179,14 +179,14 @@ class CommandDriver:
         )
 
     def _scrubbed(self, ended: program_runner.CompletedRun) -> program_runner.CompletedRun:
-        """Take what the program repeats of its environment out of what it said: that goes into log and journal."""
+        """Remove values of the environment from the output, which is written to log and journal."""
         return ended._replace(
             stdout=scrubbed(ended.stdout, self._secrets), stderr=scrubbed(ended.stderr, self._secrets)
         )
 
     def _switch(self, vm: Vm, *, on: bool) -> str:
         verb = "start" if on else "stop"
-        told = {
+        variables = {
             "FOREWARN_OPERATION": f"vm {'start' if on else 'deallocate'}",
             "FOREWARN_GROUP": vm.group,
             "FOREWARN_HOST": vm.standing_on,
@@ -197,7 +197,7 @@ class CommandDriver:
             msgspec.json.encode({"operation": verb, "vm": vm}),
             self._settings.timeout,
             self._settings.grace,
-            self._environment | told,
+            self._environment | variables,
         )
         match program_results.read_perform_result(self._scrubbed(ended), [vm.name]):
             case ImpactFailed(reason=reason):
@@ -206,7 +206,7 @@ class CommandDriver:
                 return outcome.detail
 
     def _start(self, impact: Impact, descriptor: int) -> threading.Thread:
-        """Start the runner, lend it the record, and return the thread that waits for it."""
+        """Start the runner, pass it the record, and return the thread that waits for it."""
         process = subprocess.Popen(  # noqa: S603 our own file
             [sys.executable, *program_runner.ARGUMENTS],
             stdin=subprocess.PIPE,
@@ -223,7 +223,7 @@ class CommandDriver:
             "timeout": self._settings.timeout,
             "grace": self._settings.grace,
         }
-        # A thread that dies with us; the runner does not.
+        # A daemon thread: it ends with this process, the runner does not.
         waiter = threading.Thread(
             target=process.communicate, args=(msgspec.json.encode(request),), name="runner", daemon=True
         )
@@ -240,13 +240,13 @@ class CommandDriver:
 def _argv(program: str | list[str]) -> list[str]:
     words = [program] if isinstance(program, str) else program
     if not words or not words[0]:
-        raise BadInput("setting 'program' of driver 'command' is empty; give the path of your program")
+        raise BadInput("setting 'program' of driver 'command' is empty; set it to the path of your program")
     path = Path(words[0])
     found = str(path.absolute()) if path.parent.parts else shutil.which(words[0])
     if found is None or not Path(found).is_file():
         raise BadInput(f"setting 'program' of driver 'command': there is no file {words[0]}; give its full path")
     if not os.access(found, os.X_OK):
-        raise BadInput(f"setting 'program' of driver 'command': {found} may not be executed; chmod +x it")
+        raise BadInput(f"setting 'program' of driver 'command': {found} is not executable; run 'chmod +x' on it")
     return [found, *words[1:]]
 
 
@@ -255,7 +255,7 @@ def _environment(extra: dict[str, str]) -> dict[str, str]:
         if not name or "=" in name or "\0" in name + value:
             raise BadInput(
                 f"setting 'environment' of driver 'command': {name!r} cannot be set;"
-                " a name is not empty and has no '=', and nothing has a NUL"
+                " a name must not be empty or contain '=', and neither name nor value may contain NUL"
             )
     return dict(os.environ) | extra
 
@@ -265,7 +265,7 @@ def _names(impact: Impact) -> list[str]:
 
 
 def _impact_environment(impact: Impact) -> dict[str, str]:
-    """Return what the program finds in its environment; the whole impact is on its stdin."""
+    """Return the environment variables for the program; the whole impact is on its stdin."""
     event = impact.event
     host = event.host or next((vm.standing_on for vm in impact.vms), "")
     return {

@@ -1,10 +1,10 @@
-"""Work on machines that lasts: for each event a thread, its page of the ledger, and a word on how far it is.
+"""Executor of impacts that take long: one thread and one progress file per event, with progress reports.
 
-    perform ──▶ a thread holds the page and works ──▶ within a second: how it ended
-                                                └───▶ else Underway, and how far it is, until outcome_of finds the end
+    perform ──▶ a thread locks the progress file and works ──▶ within a second: the result
+                                                        └───▶ else Underway with progress, until outcome_of returns it
 
-What the thread is about to do is written down before it is done. After a crash ``outcome_of`` lets another thread go
-on from there: nothing is done twice, and no guest stays frozen.
+Each step is durable before it is carried out. After a crash ``outcome_of`` starts a thread that continues from the
+last step: nothing is done twice, and no guest stays frozen.
 """
 
 import threading
@@ -19,16 +19,16 @@ from forewarn.drivers.run_record import RecordLocked
 from forewarn.node.driver import Impact, ImpactFailed, ImpactNotBegun, ImpactOutcome, ImpactUnderway, ImpactUnknown
 
 _WORTH_WAITING = 1.0
-"""Seconds that a call waits for the end, so that whoever asked hears of it at once."""
+"""Seconds that a call waits for the result, so that short work is reported immediately."""
 _ASK_AGAIN = timedelta(milliseconds=100)
 
 
 class WorkInterrupted(Exception):
-    """The driver is being closed; what is left is done after the next start."""
+    """The driver is being closed; the rest is done after the next start."""
 
 
 class ImpactJob:
-    """One impact that is being carried out. Its threads may all use it at once."""
+    """One impact being carried out. Thread-safe."""
 
     def __init__(
         self, impact: Impact, progress_file: ProgressFile, closing: threading.Event, *, is_resumed: bool
@@ -41,7 +41,7 @@ class ImpactJob:
         self._said: dict[str, str] = {}
 
     def tell(self, words: str, vm: str = "") -> None:
-        """Say how far the work is, with one VM or as a whole."""
+        """Set the progress of one VM, or of the whole impact."""
         self._said[vm] = words
 
     @property
@@ -50,7 +50,7 @@ class ImpactJob:
 
 
 class WorkExecutor:
-    """Has impacts carried out, each once."""
+    """Carries out impacts, each once."""
 
     def __init__(
         self, name: str, directory: Path | None, clock: Clock, do: Callable[[ImpactJob], ImpactEnding]
@@ -76,18 +76,18 @@ class WorkExecutor:
         except RecordLocked:
             return self._later()
         except OSError as error:
-            return ImpactUnknown(f"the record of the work cannot be read: {error}")
+            return ImpactUnknown(f"cannot read the record of the work: {error}")
         if progress_file.ending:
             return progress_file.ending
         if progress_file.begun:
-            # Nobody holds it, so a crash cut it off. It is still wanted, for the node asks; so it goes on.
+            # The file is not locked, so a crash interrupted the work. The node asks, so it is still wanted: continue.
             return self.perform(impact)
         if self._progress_store.may_have_forgotten(impact.attempted_at):
-            return ImpactUnknown("it was attempted so long ago that no record of it is kept")
+            return ImpactUnknown("it was attempted so long ago that its record has been deleted")
         return ImpactNotBegun()
 
     def close(self, within: float) -> None:
-        """Have all work come to a point where it can be left, for so many seconds at most."""
+        """Wait, at most ``within`` seconds, until all work has reached a point where it can be interrupted."""
         self.closing.set()
         with self._lock:
             runs = [run.ended for run in self._running.values()]
@@ -95,7 +95,7 @@ class WorkExecutor:
         self._progress_store.close()
 
     def _run_of(self, impact: Impact) -> "_RunningJob":
-        """Return the run of an event; begin it if there is none."""
+        """Return the running job of an event; start it if there is none."""
         with self._lock:
             run = self._running.get(impact.event.id)
             if run is None:
@@ -115,7 +115,7 @@ class WorkExecutor:
         return outcome
 
     def _forget(self, event: str, run: "_RunningJob") -> None:
-        """Let go of a run whose end is told; by now another one may stand there, and goes on."""
+        """Remove a reported job; keep a newer one of the same event."""
         with self._lock:
             if self._running.get(event) is run:
                 del self._running[event]
@@ -127,7 +127,7 @@ class WorkExecutor:
             run.ended.set_exception(error)
 
     def _carry_out(self, impact: Impact, run: "_RunningJob") -> ImpactOutcome:
-        """Do what is left to do for an event, and write down how it ended."""
+        """Do what is left to do for an event, and record the result."""
         try:
             with self._progress_store.held(impact.event.id) as progress_file:
                 if progress_file.ending:
@@ -141,16 +141,14 @@ class WorkExecutor:
             return self._later()
         except OSError as error:
             place = self._progress_store.directory
-            return ImpactFailed(
-                f"what is done must be written down first, and cannot be: {error}; make room in {place}"
-            )
+            return ImpactFailed(f"cannot record the work before doing it: {error}; free space in {place}")
 
     def _later(self, progress: str = "") -> ImpactUnderway:
         return ImpactUnderway(self._clock.now() + _ASK_AGAIN, progress)
 
 
 class _RunningJob:
-    """A thread at work."""
+    """A job and its thread."""
 
     def __init__(self) -> None:
         self.ended: Future[ImpactOutcome] = Future()
@@ -158,7 +156,7 @@ class _RunningJob:
 
 
 def join_details(words: Mapping[str, str], count: int) -> str:
-    """Say what there is to say of each of so many VMs; of one alone without its name."""
+    """Join details of ``count`` VMs; a single VM's without its name."""
     if count == 1:
         return next(iter(words.values()), "")
     return "; ".join(f"{name}: {text}" if name else text for name, text in sorted(words.items()) if text)

@@ -1,12 +1,12 @@
-"""What the end of an operator's program means. Pure.
+"""Interpret the exit code and output of an operator's program. Pure functions.
 
-    asked to       exit 0     1             3               4               any other
+    command        exit 0     1             3               4               any other
     perform        Done       Failed        Failed          Failed          Failed
-    tell outcome   Done       Failed        NotBegun        Underway        Unknowable
+    outcome        Done       Failed        NotBegun        Underway        Unknown
 
-The last line of stderr is the reason. Stdout may be one JSON object, as in
-``{"hosts": {"web-0": "h2"}, "detail": "moved"}``; if it is anything else, its last line is the detail. While the
-impact is under way, that line says how far it is.
+The last line of stderr is the reason. Stdout may be one JSON object, such as ``{"hosts": {"web-0": "h2"}, "detail":
+"moved"}``; if it is anything else, its last line is the detail. While the impact is under way, that line is its
+progress.
 """
 
 import signal
@@ -28,28 +28,28 @@ from forewarn.node.driver import (
 
 
 class ProgramResult(msgspec.Struct, frozen=True):
-    """What a program may say on stdout."""
+    """JSON object that a program may print on stdout."""
 
     hosts: dict[str, str] = {}
     detail: str = ""
 
 
 def read_perform_result(ended: CompletedRun, vms: Collection[str]) -> ImpactDone | ImpactFailed:
-    """Return what came of an impact on ``vms`` that the program was asked to perform."""
+    """Return the result of ``program perform`` for an impact on ``vms``."""
     if ended.exit or ended.timed_out or ended.problem:
         return ImpactFailed(_reason(ended))
     return _done(ended.stdout, vms)
 
 
 def read_outcome_result(ended: CompletedRun, vms: Collection[str], check_at: datetime) -> ImpactOutcome:
-    """Return the outcome that the program tells; ``check_at`` is when to ask it again."""
+    """Return the outcome that ``program outcome`` reports; ``check_at`` is when to ask again."""
     if ended.timed_out or ended.problem:
         return ImpactUnknown(_reason(ended))
     match ended.exit:
         case 0:
             return _done(ended.stdout, vms)
         case 1:
-            return ImpactFailed(_last_line(ended.stderr) or "the program says that it failed")
+            return ImpactFailed(_last_line(ended.stderr) or "the program reported a failure")
         case 3:
             return ImpactNotBegun()
         case 4:
@@ -77,8 +77,8 @@ def _done(stdout: str, vms: Collection[str]) -> ImpactDone:
     try:
         answer = msgspec.json.decode(stdout, type=ProgramResult)
     except msgspec.DecodeError as error:
-        # The machines were touched all the same, so it is done; only the words are lost.
-        return ImpactDone(detail=f"its answer could not be read: {error}")
+        # The machines were changed in any case, so it is done; only the details are lost.
+        return ImpactDone(detail=f"its output could not be parsed: {error}")
     unknown_vms = sorted(set(answer.hosts) - set(vms))
     hosts = {vm: host for vm, host in answer.hosts.items() if vm in vms}
     detail = _last_line(answer.detail)
@@ -88,7 +88,7 @@ def _done(stdout: str, vms: Collection[str]) -> ImpactDone:
 
 
 def _last_line(text: str) -> str:
-    """Return the last line that says something, fit for a terminal and a journal."""
+    """Return the last non-empty line, with control characters replaced."""
     lines = [line for line in text.splitlines() if line.strip()]
     if not lines:
         return ""

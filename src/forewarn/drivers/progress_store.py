@@ -1,11 +1,11 @@
-"""What a driver that works itself remembers of each event: one file, a line for each step, which outlives Forewarn.
+"""Progress files of drivers: one append-only file per event with its steps; survives a crash of Forewarn.
 
-    no file, or nothing in it     nothing was begun
-    begun, and held               somebody works on it
-    begun, and held by nobody     a crash cut it off; the steps say how far it came
-    begun, and ended              how it ended
+    no file, or an empty one      nothing was begun
+    begun, and locked             work is in progress
+    begun, not locked             a crash interrupted it; the steps say how far it got
+    begun, and ended              the result
 
-A line is durable before ``note`` returns, so that what is about to be done is written down before it is done.
+A line is durable before ``note`` returns, so a step is on disk before it is carried out.
 """
 
 import os
@@ -27,7 +27,7 @@ ImpactEnding = ImpactDone | ImpactFailed | ImpactUnknown
 
 
 class WorkResult(StrEnum):
-    """How an impact ended, as it is written down."""
+    """Result of an impact, as stored."""
 
     DONE = "done"
     FAILED = "failed"
@@ -35,13 +35,13 @@ class WorkResult(StrEnum):
 
 
 class WorkBegun(msgspec.Struct, frozen=True, tag="begun", tag_field="line"):
-    """What was asked for, before anything is done."""
+    """The impact, written before anything is done."""
 
     impact: Impact
 
 
 class WorkStep(msgspec.Struct, frozen=True, tag="step", tag_field="line", omit_defaults=True):
-    """Something that is about to be done, or is done, and what was seen at that moment."""
+    """A step that is about to be done, or is done, and the state observed at that moment."""
 
     name: str
     vm: str = ""
@@ -49,7 +49,7 @@ class WorkStep(msgspec.Struct, frozen=True, tag="step", tag_field="line", omit_d
 
 
 class WorkEnded(msgspec.Struct, frozen=True, tag="ended", tag_field="line", omit_defaults=True):
-    """How it ended."""
+    """The result."""
 
     result: WorkResult
     detail: str = ""
@@ -57,7 +57,7 @@ class WorkEnded(msgspec.Struct, frozen=True, tag="ended", tag_field="line", omit
 
 
 class ProgressFile:
-    """What is written of one event."""
+    """Content of one event's progress file."""
 
     def __init__(self, content: bytes = b"", descriptor: int = -1) -> None:
         self.begun: Impact | None = None
@@ -65,7 +65,7 @@ class ProgressFile:
         self.ending: ImpactEnding | None = None
         self._descriptor = descriptor
         for line in content.splitlines():
-            # The last line may have been cut off; what it was to say before was then not done either.
+            # The last line may be truncated by a crash; the step it was to record was then not done either.
             with suppress(msgspec.DecodeError, UnicodeDecodeError):
                 self._take(_decode(line))
 
@@ -109,7 +109,7 @@ class ProgressFile:
 
 
 class ProgressStore:
-    """The pages of all events, in a directory; for the life of the driver where it is given none."""
+    """The progress files of all events, in a directory; a temporary one if none is given."""
 
     def __init__(self, directory: Path | None, clock: Clock) -> None:
         self._lent: tempfile.TemporaryDirectory[str] | None = None
@@ -122,7 +122,7 @@ class ProgressStore:
 
     @contextmanager
     def held(self, event: str) -> Iterator[ProgressFile]:
-        """Hold an event's page against all others; raise Locked while somebody else does."""
+        """Lock an event's progress file exclusively; raise RecordLocked if it is locked already."""
         self.directory.mkdir(mode=0o700, exist_ok=True)
         self._retention.sweep(self.directory)
         descriptor = os.open(self.directory / event, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
@@ -131,7 +131,7 @@ class ProgressStore:
             yield ProgressFile(run_record.content_of(descriptor), descriptor)
 
     def read(self, event: str) -> ProgressFile:
-        """Return what is written of an event; raise Locked while somebody works on it."""
+        """Read an event's progress file; raise RecordLocked while work is in progress."""
         try:
             descriptor = os.open(self.directory / event, os.O_RDONLY)
         except FileNotFoundError:
@@ -140,7 +140,7 @@ class ProgressStore:
             return ProgressFile(run_record.content_of(descriptor))
 
     def may_have_forgotten(self, attempted_at: datetime) -> bool:
-        """Tell whether an event is so old that no page means nothing."""
+        """Return whether an event is so old that its progress file may have been deleted."""
         return self._clock.now() - attempted_at >= KEPT_FOR
 
     def close(self) -> None:

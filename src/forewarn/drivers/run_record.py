@@ -1,11 +1,11 @@
-"""What this machine remembers of an event's run: one small file, which outlives Forewarn.
+"""Run records of the command driver: one small file per event; survives a crash of Forewarn.
 
-    no file, or nothing in it    nothing was begun
+    no file, or an empty one     nothing was begun
     begun, and locked            it is running
-    begun, not locked            it was begun; its end was never recorded
-    begun, and an end            how it ended
+    begun, not locked            it was begun; its result was never recorded
+    begun, and an end            the result
 
-The lock is taken before anything is written and handed on to the runner, so that it lasts as long as the run.
+The lock is taken before anything is written and inherited by the runner, so it lasts as long as the run.
 """
 
 import fcntl
@@ -21,22 +21,22 @@ from forewarn.clocks import Clock
 from forewarn.drivers.program_runner import CompletedRun
 
 KEPT_FOR = timedelta(days=30)
-"""How long the record of an event is kept at least."""
+"""Minimum retention time of a record."""
 KEPT = 10_000
-"""How many records are kept, however old they are."""
+"""Number of records that are kept, whatever their age."""
 _SWEEP_EVERY = 86_400.0
 
 
 class RecordLocked(Exception):
-    """Another process, or another thread, is busy with this event."""
+    """Another process or thread has locked the record of this event."""
 
 
 class RunLost(msgspec.Struct, frozen=True):
-    """It was begun; its end was never recorded."""
+    """The run was begun; its result was never recorded."""
 
 
 def read(path: Path) -> CompletedRun | RunLost | None:
-    """Return how the run ended, None when none was begun; raise Locked while it runs."""
+    """Return the result of the run, None if none was begun; raise RecordLocked while it runs."""
     try:
         descriptor = os.open(path, os.O_RDONLY)
     except FileNotFoundError:
@@ -47,9 +47,9 @@ def read(path: Path) -> CompletedRun | RunLost | None:
 
 @contextmanager
 def hold_record(path: Path) -> Iterator[tuple[int, CompletedRun | RunLost | None]]:
-    """Hold the record of an event, a new one where there is none; yield its descriptor and what it says.
+    """Lock the record of an event, create it if missing; yield its descriptor and content.
 
-    A process that inherits the descriptor goes on holding the record.
+    A process that inherits the descriptor keeps the lock.
     """
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
     with hold_lock(descriptor):
@@ -58,7 +58,7 @@ def hold_record(path: Path) -> Iterator[tuple[int, CompletedRun | RunLost | None
 
 
 def parse(content: bytes) -> CompletedRun | RunLost | None:
-    """Return what a record says; its last line counts. An end that a crash cut off is no end."""
+    """Parse a record; the last line counts. A truncated result counts as none."""
     if not content:
         return None
     try:
@@ -68,10 +68,10 @@ def parse(content: bytes) -> CompletedRun | RunLost | None:
 
 
 class Retention:
-    """Deletes the records of events that ended long ago, once a day.
+    """Deletes records of events that ended long ago, once a day.
 
-    A wall clock that is far ahead must not delete what is still asked for: whatever the clock shows, the newest
-    records stay, and so does every record of an event that has not ended.
+    A wall clock that is far ahead must not delete records still in use: the newest records are always kept, and so is
+    every record of an event that has not ended.
     """
 
     def __init__(self, clock: Clock, has_ended: Callable[[bytes], bool], kept: int = KEPT) -> None:
@@ -81,7 +81,7 @@ class Retention:
         self._swept: float | None = None
 
     def sweep(self, directory: Path) -> None:
-        """Delete what may go, unless that was done today."""
+        """Delete old records, unless that was done in the last 24 hours."""
         seconds = self._clock.seconds()
         if self._swept is None or seconds - self._swept > _SWEEP_EVERY:
             self._swept = seconds
@@ -92,14 +92,14 @@ class Retention:
         with os.scandir(directory) as found:
             records = [(each.stat().st_mtime, Path(each.path)) for each in found if each.is_file()]
         for written_at, path in sorted(records, reverse=True)[self._kept :]:
-            # Where nothing is written, nothing was begun: no record says the same.
+            # An empty record means that nothing was begun, as no record does.
             if written_at < before and (not (content := path.read_bytes()) or self._has_ended(content)):
                 path.unlink(missing_ok=True)
 
 
 @contextmanager
 def hold_lock(descriptor: int) -> Iterator[None]:
-    """Hold an open file against all others, and close it afterwards; raise Locked when somebody holds it."""
+    """Lock an open file exclusively, and close it afterwards; raise RecordLocked if it is locked already."""
     try:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -111,13 +111,13 @@ def hold_lock(descriptor: int) -> Iterator[None]:
 
 
 def content_of(descriptor: int) -> bytes:
-    """Return all that stands in an open file."""
+    """Return the content of an open file."""
     with os.fdopen(descriptor, "rb", closefd=False) as file:
         return file.read()
 
 
 def make_durable(directory: Path) -> None:
-    """Let the names of a directory's files survive a power cut."""
+    """Make the file names in a directory durable (fsync)."""
     descriptor = os.open(directory, os.O_RDONLY)
     try:
         os.fsync(descriptor)

@@ -1,7 +1,7 @@
-"""A driver that touches nothing: an impact begins when it is attempted and lasts as long as it is set to.
+"""Driver ``simulated``: touches no machine; an impact lasts for a configured time.
 
-It keeps no state: what came of an impact follows from the time of the attempt, before a crash and after it.
-VMs that are redeployed, or whose host failed, stand on another host afterwards, as with a driver of real machines.
+It keeps no state: the outcome follows from the time of the attempt, also after a crash. VMs that are redeployed, or
+that were on a failed host, are on another host afterwards, as with a driver of real machines.
 """
 
 from datetime import timedelta
@@ -26,10 +26,10 @@ _TYPES = {EventType.FREEZE, EventType.REBOOT, EventType.REDEPLOY, EventType.PREE
 
 
 class SimulatedSettings(msgspec.Struct, frozen=True):
-    """Seconds an impact of each type lasts, and whether guests are said to move live."""
+    """Duration of an impact by event type, and whether live migration is simulated."""
 
     freeze: Seconds | None = None
-    """Seconds that a Freeze lasts; as announced when not set."""
+    """Seconds that a Freeze lasts; the announced duration if not set."""
     reboot: Seconds = 30.0
     """Seconds that a Reboot lasts."""
     redeploy: Seconds = 60.0
@@ -39,11 +39,11 @@ class SimulatedSettings(msgspec.Struct, frozen=True):
     terminate: Seconds = 5.0
     """Seconds that a Terminate lasts."""
     moves_live: bool = False
-    """Whether guests are said to move to another host while they run."""
+    """Whether guests are reported to move to another host while they run."""
 
 
 class SimulatedDriver:
-    """Lets time pass instead of touching machines."""
+    """Waits instead of changing machines."""
 
     def __init__(self, settings: SimulatedSettings, clock: Clock, hurry: float) -> None:
         self.moves_live = settings.moves_live
@@ -104,10 +104,10 @@ class SimulatedDriver:
 
 
 def _moved(impact: Impact) -> ImpactOutcome:
-    """Say where each VM stands now; one that was on no host, or had no other to go to, stays where it is."""
+    """Return the new host of each VM; a VM without a host, or without a candidate, stays where it is."""
     candidates = {candidate.host.name: candidate for candidate in impact.candidates}
     if impact.is_failure and not candidates:
-        return ImpactFailed("there is no other host that is up; declare one, or repair one")
+        return ImpactFailed("no other host is up; declare or repair one")
     hosts: dict[str, str] = {}
     for vm in impact.vms:
         planned = impact.event.placements.get(vm.name)

@@ -1,6 +1,7 @@
-"""Starting and stopping VMs that takes a while: a thread for each call, Underway until it ends.
+"""Executor for starting and stopping VMs: one thread per VM, Underway until it ends.
 
-Nothing is written down: a switch says where a VM is to be, so after a crash it is asked for again and looks first.
+Nothing is recorded: a switch names the desired state, so after a crash it is requested again and checks the current
+state first.
 """
 
 import threading
@@ -14,19 +15,19 @@ from forewarn.core.model import Vm
 from forewarn.node.driver import ImpactDone, ImpactFailed, ImpactOutcome, ImpactUnderway
 
 WORTH_WAITING = 1.0
-"""Seconds that a call waits for the end."""
+"""Seconds that a call waits for the result."""
 _ASK_AGAIN = timedelta(milliseconds=200)
 
 
 class SwitchFailed(ForewarnError):
-    """A VM could not be switched."""
+    """A VM could not be started or stopped."""
 
 
 class SwitchExecutor:
-    """Has VMs switched, each by one thread at a time."""
+    """Starts and stops VMs, each with one thread at a time."""
 
     def __init__(self, name: str, clock: Clock, do: Callable[..., str]) -> None:
-        """``do(vm, on=on)`` switches a VM and returns what there is to say; ForewarnError says why it could not."""
+        """``do(vm, on=on)`` switches a VM and returns a detail; it raises ForewarnError if it fails."""
         self._name = name
         self._clock = clock
         self._do = do
@@ -34,7 +35,7 @@ class SwitchExecutor:
         self._lock = threading.Lock()
 
     def switch(self, vm: Vm, *, on: bool) -> ImpactOutcome:
-        """Begin to switch a VM, or tell what came of it; while it is switched the other way, wait for that."""
+        """Start switching a VM, or return the result; wait while the VM is being switched the other way."""
         with self._lock:
             was_on, ended = self._running.get(vm.name, (on, None))
             if ended is None:

@@ -1,9 +1,9 @@
-"""A driver that asks an operator's web service to do the impact, and hears from it what came of it.
+"""Driver ``webhook``: asks an operator's web service to carry out the impact, and receives the outcome.
 
-    perform ──▶ POST, signed, the same webhook-id until the answer is clear ──▶ done | failed
-                                                                        └─────▶ underway ──▶ callback, or asked again
+    perform ──▶ POST, signed, same webhook-id until the reply is clear ──▶ done | failed
+                                                                    └────▶ underway ──▶ callback, or polled
 
-That a message is about to be sent is on record before it is sent. After a crash in between the receiver is asked.
+The intention to send is recorded before sending. After a crash in between the receiver is asked for the outcome.
 """
 
 import threading
@@ -43,38 +43,38 @@ CHECK_AGAIN = timedelta(seconds=1)
 _TYPES = {EventType.FREEZE, EventType.REBOOT, EventType.REDEPLOY, EventType.PREEMPT, EventType.TERMINATE}
 """The types that the receiver is told to know; no other is handed to it."""
 TAKEN = "taken"
-"""The step that says that the receiver took the message and is at work."""
+"""Step: the receiver has accepted the message and is working on it."""
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.5, 30.0
 _LOCK_ATTEMPTS = 50
-"""Tenths of a second that a callback waits for whoever holds the event's page."""
+"""Tenths of a second that a callback waits for the lock of the event's progress file."""
 
 
 class WebhookDriverSettings(msgspec.Struct, frozen=True):
-    """The receiver, and how patient to be with it."""
+    """The receiver and its timeouts."""
 
     url: str
-    """Where the message goes."""
+    """Where requests are sent."""
     secret_file: str
-    """The file that holds the secret both sides sign with, ``whsec_…``, and nothing else."""
+    """File with the shared signing secret, ``whsec_…``, and nothing else."""
     outcome_url: str = ""
-    """Where the outcome is asked for; ``url`` when empty."""
+    """Where the outcome is requested; ``url`` when empty."""
     callback: str = ""
-    """HOST:PORT on which the receiver may tell the outcome of its own accord; none when empty."""
+    """HOST:PORT on which the receiver may report the outcome by a callback; no callbacks when empty."""
     callback_url: str = ""
-    """What the receiver is told to call back; ``http://`` and ``callback`` when empty."""
+    """The callback URL that is sent to the receiver; ``http://`` and ``callback`` when empty."""
     timeout: Annotated[float, msgspec.Meta(gt=0, le=600)] = 30.0
-    """Seconds for one answer."""
+    """Timeout of one request, in seconds."""
     patience: timedelta = timedelta(minutes=5)
-    """How long a message is sent again until there is a clear answer."""
+    """How long a request is repeated until there is a clear reply."""
     longest: timedelta = timedelta(hours=1)
     """How long an impact may be under way."""
     moves_live: bool = False
     switches: bool = False
-    """Whether the receiver starts and stops VMs: it is asked to ``start`` and ``stop``."""
+    """Whether the receiver starts and stops VMs (``start`` and ``stop``)."""
 
 
 class ImpactMessage(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What a receiver is sent."""
+    """Request for an impact."""
 
     ask: str
     """``perform``, or ``outcome``."""
@@ -84,7 +84,7 @@ class ImpactMessage(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class SwitchMessage(msgspec.Struct, frozen=True):
-    """What a receiver is sent that starts and stops VMs."""
+    """Request to start or stop a VM."""
 
     ask: str
     """``start``, or ``stop``."""
@@ -92,7 +92,7 @@ class SwitchMessage(msgspec.Struct, frozen=True):
 
 
 class WebhookDriver:
-    """Has a web service of the operator's do the impact."""
+    """Sends impacts to an operator's web service."""
 
     def __init__(self, settings: WebhookDriverSettings, clock: Clock, directory: Path | None) -> None:
         self.moves_live = settings.moves_live
@@ -103,11 +103,11 @@ class WebhookDriver:
         self._closed = threading.Event()
         self._progress_store = ProgressStore(directory, clock)
         self._awaited: dict[str, tuple[float, str]] = {}
-        """Events that the receiver may call back for: when to ask, in the clock's seconds, and their progress."""
+        """Events with a possible callback: when to poll, in the clock's seconds, and their progress."""
         self._attempted: dict[str, float] = {}
-        """When events were attempted, in the clock's seconds, which pass whatever is done to the wall clock."""
+        """Time of each attempt in the clock's seconds, which do not depend on the wall clock."""
         self._switching: dict[tuple[str, bool], float] = {}
-        """Since when VMs are being started and stopped, in the clock's seconds."""
+        """Start time of VM switches in progress, in the clock's seconds."""
         self._callbacks: CallbackListener | None = None
         self._callback_url = settings.callback_url
         if settings.callback:
@@ -151,7 +151,7 @@ class WebhookDriver:
         except RecordLocked:
             return self._later()
         except OSError as error:
-            return ImpactFailed(f"the message could not be recorded, so it was not sent: {error}")
+            return ImpactFailed(f"cannot record the message, so it was not sent: {error}")
 
     def outcome_of(self, impact: Impact) -> ImpactOutcome:
         try:
@@ -159,7 +159,7 @@ class WebhookDriver:
         except RecordLocked:
             return self._later()
         except OSError as error:
-            return ImpactUnknown(f"the record of the message cannot be read: {error}")
+            return ImpactUnknown(f"cannot read the record of the message: {error}")
         if progress_file.ending:
             self._forget(impact.event.id)
             return progress_file.ending
@@ -177,7 +177,7 @@ class WebhookDriver:
             return self._later()
 
     def switch(self, vm: Vm, *, on: bool) -> ImpactOutcome:
-        """Ask the receiver once; what is not clear is asked again, until ``patience`` is over."""
+        """Send one request; an unclear reply is repeated until ``patience`` is over."""
         ask, now, key = "start" if on else "stop", self._clock.now(), (vm.name, on)
         since = self._switching.setdefault(key, self._clock.seconds())
         answer: ImpactOutcome | UnclearReply
@@ -193,7 +193,7 @@ class WebhookDriver:
         if isinstance(answer, ImpactUnderway):
             if self._clock.seconds() - since < self._settings.longest.total_seconds():
                 return answer
-            answer = ImpactFailed(f"nothing was heard of its end within {self._settings.longest}")
+            answer = ImpactFailed(f"no result was received within {self._settings.longest}")
         self._switching.pop(key, None)
         return answer
 
@@ -205,7 +205,7 @@ class WebhookDriver:
             self._progress_store.close()
 
     def _send(self, impact: Impact, progress_file: ProgressFile) -> ImpactOutcome:
-        """Send the message until there is a clear answer."""
+        """Send the message until there is a clear reply."""
         may_have_arrived, pause = False, _FIRST_PAUSE
         give_up_at = self._clock.seconds() + self._settings.patience.total_seconds()
         while True:
@@ -216,14 +216,14 @@ class WebhookDriver:
                 answer = UnclearReply(str(error))
                 may_have_arrived = may_have_arrived or error.may_have_arrived
             else:
-                # Whoever asks for more time at the door has not let it in.
+                # 429 and 503 mean that the receiver did not accept the message.
                 may_have_arrived = may_have_arrived or reply.status not in {429, 503}
             match answer:
                 case ImpactDone() | ImpactFailed() | ImpactUnknown():
                     return progress_file.end(answer)
                 case ImpactUnderway():
                     progress_file.note(TAKEN)
-                    return self._look_out(impact, answer)
+                    return self._defer(impact, answer)
                 case UnclearReply(why=why, wait=wait):
                     if self._clock.seconds() + max(pause, wait) > give_up_at:
                         return progress_file.end(ImpactUnknown(why) if may_have_arrived else ImpactFailed(why))
@@ -234,7 +234,7 @@ class WebhookDriver:
                     return progress_file.end(ImpactFailed("the receiver did not begin"))
 
     def _ask(self, impact: Impact, progress_file: ProgressFile) -> ImpactOutcome:
-        """Ask the receiver what came of it; whatever it is, it is not written down here."""
+        """Ask the receiver for the outcome; nothing is recorded here."""
         now = self._clock.now()
         url = self._settings.outcome_url or self._settings.url
         try:
@@ -253,17 +253,17 @@ class WebhookDriver:
             return ImpactNotBegun()
         if self._age_of(impact) > self._settings.longest:
             last = f"; last {answer.why}" if isinstance(answer, UnclearReply) else ""
-            return ImpactUnknown(f"nothing was heard of its end within {self._settings.longest}{last}")
+            return ImpactUnknown(f"no result was received within {self._settings.longest}{last}")
         if isinstance(answer, ImpactUnderway):
-            return self._look_out(impact, answer)
+            return self._defer(impact, answer)
         if is_refused and not progress_file.step(TAKEN):
-            return ImpactUnknown(f"the message may have arrived, and the receiver does not tell: {answer.why}")
-        return self._look_out(
+            return ImpactUnknown(f"the message may have arrived, and the receiver gives no outcome: {answer.why}")
+        return self._defer(
             impact, ImpactUnderway(now + timedelta(seconds=max(webhook_replies.CHECK_AFTER, answer.wait)))
         )
 
-    def _look_out(self, impact: Impact, underway: ImpactUnderway) -> ImpactUnderway:
-        """Leave the receiver alone until then; where it may call back, the record is looked into meanwhile."""
+    def _defer(self, impact: Impact, underway: ImpactUnderway) -> ImpactUnderway:
+        """Do not poll the receiver before ``check_at``; if it may call back, check the record meanwhile."""
         if self._callbacks is None:
             return underway
         self._awaited[impact.event.id] = self._seconds_at(underway), underway.progress
@@ -273,7 +273,7 @@ class WebhookDriver:
         return self._clock.seconds() + (underway.check_at - self._clock.now()).total_seconds()
 
     def _age_of(self, impact: Impact) -> timedelta:
-        """Return how long ago an event was attempted; one that seems to be months old was attempted now."""
+        """Return the time since the attempt; an age of months, or a negative one, counts as zero."""
         seconds, age = self._clock.seconds(), self._clock.now() - impact.attempted_at
         known = timedelta() <= age < KEPT_FOR
         at = self._attempted.setdefault(impact.event.id, seconds - (age.total_seconds() if known else 0.0))
@@ -289,13 +289,13 @@ class WebhookDriver:
         )
 
     def _deliver(self, url: str, id_: str, body: bytes) -> WebResponse:
-        # The receiver checks the time, so it is that of the wall.
+        # The receiver checks the timestamp, so use the wall clock.
         headers = signature.sign(self._secret, id_, self._clock.now(), body)
         message = WebRequest(url, body, {"Content-Type": "application/json", **headers})
         try:
             return send(message, self._settings.timeout)
         except NoWebResponse as error:
-            why = f"{message.place} gives no answer: {error}"
+            why = f"{message.place} did not answer: {error}"
             raise NoWebResponse(why, may_have_arrived=error.may_have_arrived) from None
 
     def _listen(self, callback: str) -> None:
@@ -304,15 +304,15 @@ class WebhookDriver:
         self._callback_url = self._callback_url or f"http://{host}:{self._callbacks.port}/"
 
     def _take(self, said: Callback) -> None:
-        """Write down what the receiver says of its own accord."""
+        """Record the outcome that the receiver reports by a callback."""
         for _ in range(_LOCK_ATTEMPTS):
             try:
-                return self._write_down(said)
+                return self._record(said)
             except RecordLocked:
                 self._closed.wait(0.1)
         raise Unavailable("the event is busy; send it again")
 
-    def _write_down(self, said: Callback) -> None:
+    def _record(self, said: Callback) -> None:
         event = read_id(said.event)
         if "/" in event or self._progress_store.read(event).begun is None:
             raise unknown("event", said.event, ())
@@ -337,7 +337,7 @@ def _names(impact: Impact | None) -> list[str]:
 
 
 def _checked(settings: WebhookDriverSettings) -> str:
-    """Return the secret; raise BadInput that names what is wrong with the settings."""
+    """Return the secret; raise BadInput that names the invalid setting."""
     for name in ("url", "outcome_url", "callback_url"):
         _check_url(name, getattr(settings, name), may_be_empty=name != "url")
     return _secret(Path(settings.secret_file).expanduser())

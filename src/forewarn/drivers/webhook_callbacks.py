@@ -1,10 +1,12 @@
-"""Where a webhook's receiver says of its own accord how an impact ended: a small listener, signed messages only.
+"""Listener for callbacks of a webhook receiver; accepts signed messages only.
 
-POST /   {"event": "…", "outcome": "done", "hosts": {…}, "detail": "…"}     204 taken
-                                                                           400 cannot be read
-                                                                           401 not signed with the secret, or old
-                                                                           404 never asked for, or forgotten
-                                                                           503 busy; send it again
+POST /   {"event": "…", "outcome": "done", "hosts": {…}, "detail": "…"}
+
+    204 accepted
+    400 cannot be parsed
+    401 signature invalid, or too old
+    404 event unknown, or its record was deleted
+    503 busy; send it again
 """
 
 import socket
@@ -25,13 +27,13 @@ _LONGEST_SILENCE = 10.0
 
 
 class Callback(WebhookReply, frozen=True, kw_only=True):
-    """What a receiver says of its own accord."""
+    """A callback of a receiver."""
 
     event: str
 
 
 class CallbackListener:
-    """Listens until it is closed."""
+    """HTTP server for callbacks; listens until closed."""
 
     def __init__(
         self, endpoint: ListenAddress, secret: str, now: Callable[[], datetime], take: Callable[[Callback], None]
@@ -61,7 +63,7 @@ class _CallbackServer(ThreadingHTTPServer):
 def _handler(
     secret: str, now: Callable[[], datetime], take: Callable[[Callback], None]
 ) -> type["_CallbackRequestHandler"]:
-    """Return a class of its own for each listener, as the library wants it."""
+    """Return one handler class per listener, as ``http.server`` requires."""
 
     class CallbackHandler(_CallbackRequestHandler):
         def accept(self, body: bytes) -> None:
@@ -111,4 +113,4 @@ class _CallbackRequestHandler(BaseHTTPRequestHandler):
         self.wfile.write(content)
 
     def log_message(self, format: str, *args: object) -> None:
-        """Say nothing: strangers may knock as often as they like."""
+        """Log nothing: unauthenticated callers could fill the log."""

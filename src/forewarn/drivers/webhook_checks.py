@@ -1,4 +1,4 @@
-"""Whether an operator's web service could be asked, and could call back. Nothing is sent: an impact is no trial."""
+"""Checks of a webhook receiver: whether it can be reached, and can call back. Nothing is sent."""
 
 import errno
 import os
@@ -13,41 +13,41 @@ from urllib.parse import urlsplit
 from forewarn.config.values import ListenAddress
 
 _LONGEST = 5.0
-"""Seconds for a connection; looking a name up may take longer, and is not waited for."""
+"""Timeout of a connection in seconds; a DNS lookup may take longer and is not waited for."""
 
 
 def find_problems(
     urls: Iterable[str], secret_file: Path, callback: ListenAddress | None, *, is_running: bool
 ) -> Iterator[str]:
-    """Yield what keeps us from the receiver, or the receiver from us; a service that runs may listen already."""
+    """Yield problems in either direction; a running service may use the callback port already."""
     yield from _of_secret(secret_file)
     if callback is not None:
         yield from _of_callback(callback, is_running=is_running)
     places = {(parts.scheme, parts.hostname or "", parts.port) for parts in map(urlsplit, urls)}
-    for knock in [_ConnectionAttempt(*place) for place in sorted(places, key=str)]:
-        if said := knock.said():
-            yield f"{knock.place} cannot be asked: {said}"
+    for attempt in [_ConnectionAttempt(*place) for place in sorted(places, key=str)]:
+        if problem := attempt.problem():
+            yield f"cannot connect to {attempt.place}: {problem}"
 
 
 class _ConnectionAttempt:
-    """A connection that is opened and closed, in a thread that nobody has to wait for."""
+    """A connection that is opened and closed, in a daemon thread."""
 
     def __init__(self, scheme: str, host: str, port: int | None) -> None:
         port = port or _usual(scheme)
         self.place = f"{host}:{port}"
-        self._said = ""
+        self._problem = ""
         self._is_over = threading.Event()
-        threading.Thread(target=self._run, args=(scheme, host, port), name="knocking", daemon=True).start()
+        threading.Thread(target=self._run, args=(scheme, host, port), name="webhook-check", daemon=True).start()
 
-    def said(self) -> str:
-        """Return what is wrong there; empty if nothing is."""
+    def problem(self) -> str:
+        """Return what is wrong; empty if nothing is."""
         if self._is_over.wait(2 * _LONGEST):
-            return self._said
-        return "its name is not looked up in time; see to the name service of this machine"
+            return self._problem
+        return "the DNS lookup timed out; check the DNS configuration of this machine"
 
     def _run(self, scheme: str, host: str, port: int) -> None:
         try:
-            self._said = _try_connection(scheme, host, port)
+            self._problem = _try_connection(scheme, host, port)
         finally:
             self._is_over.set()
 
@@ -63,25 +63,23 @@ def _try_connection(scheme: str, host: str, port: int) -> str:
                 with ssl.create_default_context().wrap_socket(line, server_hostname=host):
                     pass
     except (socket.gaierror, UnicodeError):
-        return f"there is no host {host}; see that 'url' of driver 'webhook' is right"
+        return f"there is no host {host}; check 'url' of driver 'webhook'"
     except ConnectionRefusedError:
-        return "nobody listens there; start the receiver, or set 'url' of driver 'webhook'"
+        return "connection refused; start the receiver, or change 'url' of driver 'webhook'"
     except TimeoutError:
-        return f"no answer within {_LONGEST:.0f} s; see that no packet filter is between"
+        return f"no answer within {_LONGEST:.0f} s; check packet filters in between"
     except ssl.SSLCertVerificationError as error:
-        return (
-            f"its certificate is not trusted ({error.verify_message}); give it one that is, or install its authority"
-        )
+        return f"its certificate is not trusted ({error.verify_message}); use another, or install its authority"
     except ssl.SSLError:
-        return "it does not speak TLS; write http:// if that is meant"
+        return "it does not support TLS; use http:// if that is intended"
     except OSError as error:
-        return f"{error.strerror or error}; see that it can be reached from here"
+        return f"{error.strerror or error}; check that it can be reached from this machine"
     return ""
 
 
 def _of_secret(path: Path) -> Iterator[str]:
     if os.name == "posix" and stat.S_IMODE(path.stat().st_mode) & (stat.S_IRWXO | stat.S_IWGRP):
-        yield f"others than the service's user can get at the secret in {path}; chmod 600 it"
+        yield f"the secret in {path} is accessible to other users; run 'chmod 600' on it"
 
 
 def _of_callback(endpoint: ListenAddress, *, is_running: bool) -> Iterator[str]:
@@ -98,7 +96,7 @@ def _of_callback(endpoint: ListenAddress, *, is_running: bool) -> Iterator[str]:
             what = (
                 "another program listens there" if error.errno == errno.EADDRINUSE else error.strerror or str(error)
             )
-            yield f"nobody can call back on {endpoint}: {what}; set 'callback' of driver 'webhook' elsewhere"
+            yield f"cannot listen for callbacks on {endpoint}: {what}; change 'callback' of driver 'webhook'"
             return
     if is_running and endpoint.port:
-        yield f"a service runs, but does not listen for callbacks on {endpoint}; restart it with these settings"
+        yield f"the running service does not listen for callbacks on {endpoint}; restart it with these settings"

@@ -1,8 +1,8 @@
-"""What a webhook's answer means. Pure.
+"""Interpret the reply of a webhook receiver. Pure functions.
 
-asked to        2xx, and its ``outcome``                         other 4xx, 3xx    408, 425, 429, 5xx, unreadable
-perform         done, failed, underway (also where empty)        Failed            Unclear: sent once more
-tell outcome    the same, and not-begun, unknown                 Unclear           Unclear: asked once more
+request         2xx, and its ``outcome``                         other 4xx, 3xx    408, 425, 429, 5xx, unreadable
+perform         done, failed, underway (also where empty)        Failed            Unclear: repeated
+outcome         the same, and not-begun, unknown                 Unclear           Unclear: repeated
 """
 
 from collections.abc import Collection
@@ -29,46 +29,46 @@ _RETRY_STATUSES = frozenset({408, 425, 429})
 
 
 class WebhookReply(msgspec.Struct, frozen=True):
-    """What a receiver says of an impact, in an answer or of its own accord."""
+    """The outcome of an impact as a receiver reports it, in a reply or a callback."""
 
     outcome: Literal["done", "failed", "underway", "not-begun", "unknown"] = "underway"
     hosts: dict[str, str] = {}
-    """The host each moved VM stands on now."""
+    """The new host of each moved VM."""
     detail: str = ""
     check_after: Annotated[float, msgspec.Meta(ge=0, le=86_400)] = CHECK_AFTER
-    """Seconds after which it is worth asking again."""
+    """Seconds until the next poll."""
 
 
 class UnclearReply(msgspec.Struct, frozen=True):
-    """The answer does not tell; it is worth trying again."""
+    """The reply is not conclusive; the request is repeated."""
 
     why: str
     wait: float = 0.0
 
 
 def read_perform_reply(reply: WebResponse, vms: Collection[str], now: datetime) -> ImpactOutcome | UnclearReply:
-    """Return what came of asking to perform an impact on ``vms``."""
+    """Return the outcome of a ``perform`` request for ``vms``."""
     if reply.status >= 500 or reply.status in _RETRY_STATUSES:
         return UnclearReply(_said(reply), reply.wait)
     if 300 <= reply.status < 400:
-        return ImpactFailed(f"{_said(reply)}; redirects are not followed: set the address that it leads to")
+        return ImpactFailed(f"{_said(reply)}; redirects are not followed: set 'url' to the address that it leads to")
     if not 200 <= reply.status < 300:
-        return ImpactFailed(f"it refused: {_said(reply)}")
+        return ImpactFailed(f"the receiver refused: {_said(reply)}")
     outcome = _read(reply, vms, now)
     if isinstance(outcome, ImpactNotBegun):
-        return ImpactFailed("it took the message and says that it did not begin")
+        return ImpactFailed("the receiver accepted the message and reports that it did not begin")
     return outcome
 
 
 def read_outcome_reply(reply: WebResponse, vms: Collection[str], now: datetime) -> ImpactOutcome | UnclearReply:
-    """Return the outcome that the receiver tells."""
+    """Return the outcome that the receiver reports."""
     if not 200 <= reply.status < 300:
         return UnclearReply(_said(reply), reply.wait)
     return _read(reply, vms, now)
 
 
 def outcome_of(answer: WebhookReply, vms: Collection[str], now: datetime) -> ImpactOutcome:
-    """Return the outcome that an answer stands for."""
+    """Convert a reply to an outcome."""
     detail = _plain(answer.detail)
     hosts = {vm: host for vm, host in answer.hosts.items() if vm in vms}
     match answer.outcome:
@@ -78,7 +78,7 @@ def outcome_of(answer: WebhookReply, vms: Collection[str], now: datetime) -> Imp
                 detail = f"{detail} (hosts named for VMs that are not in the event: {', '.join(unknown_vms)})".strip()
             return ImpactDone(hosts, detail[:LONGEST_LINE])
         case "failed":
-            return ImpactFailed(detail or "the receiver says that it failed", hosts)
+            return ImpactFailed(detail or "the receiver reported a failure", hosts)
         case "underway":
             return ImpactUnderway(now + timedelta(seconds=max(1.0, answer.check_after)), detail)
         case "not-begun":
@@ -93,7 +93,7 @@ def _read(reply: WebResponse, vms: Collection[str], now: datetime) -> ImpactOutc
     try:
         answer = msgspec.json.decode(reply.body, type=WebhookReply)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        return UnclearReply(scrubbed(f"answer {reply.status} cannot be read: {error}", reply.secrets))
+        return UnclearReply(scrubbed(f"answer {reply.status} cannot be parsed: {error}", reply.secrets))
     return outcome_of(replace(answer, detail=scrubbed(answer.detail, reply.secrets)), vms, now)
 
 
