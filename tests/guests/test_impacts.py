@@ -380,7 +380,7 @@ def test_a_check_tells_who_cannot_be_reached_and_disturbs_nobody(harness: Impact
         f"web-1 has no monitor at {harness.guest_harness.site.place('web-1', 'h1', 'qmp')}; start it"
     )
     guest.kill()
-    assert harness.driver.check(vms)[0].startswith("nobody is behind the monitor of web-0 at ")
+    assert harness.driver.check(vms)[0].startswith("the monitor of web-0 at ")
 
 
 def switched(harness: ImpactHarness, *, on: bool) -> ImpactOutcome:
@@ -399,7 +399,7 @@ def test_a_guest_is_stopped_and_started_as_asked(harness: ImpactHarness) -> None
     harness.driver.close()
     harness.make(start=[])
     assert switched(harness, on=False) == ImpactFailed(
-        "nobody said how web-0 is started; set 'start' of driver 'qemu'"
+        "there is no command to start web-0; set 'start' of driver 'qemu'"
     )
     assert guest.status() == "running"
 

@@ -268,7 +268,7 @@ def test_a_machine_that_died_while_no_service_ran_comes_back(harness: GuestServi
     wait_for("the event", lambda: "completed" in [line.fact for line in harness.client.history(group="web")])
     seen = [str(line.detail) for line in harness.client.history(vm="web-0") if line.fact == "observed"]
     assert len(seen) == 1, seen
-    assert "had died before anybody listened" in seen[0]
+    assert "had died before observation began" in seen[0]
     assert "observed" not in harness.facts("web-1")
 
 

@@ -30,8 +30,8 @@ def test_every_machine_that_cannot_be_reached_is_told(tmp_path: Path) -> None:
     driver.close()
 
     assert [said.partition(" at ")[0] for said in told[:2]] == [
-        "nobody is behind the monitor of ended",
+        "the monitor of ended",
         "missing has no monitor",
     ]
-    assert "lost stands on no host" in told[2]
+    assert "lost has no host" in told[2]
     assert len(told) == 3

@@ -36,6 +36,6 @@ def test_the_last_words_of_a_command_that_fails_are_the_reason(machine: QemuMach
 def test_a_command_that_is_not_there_is_said(machine: QemuMachine) -> None:
     """With the system's own words."""
     with pytest.raises(
-        MonitorProblem, match=r"^'start' \(/nowhere\) could not be run for web-0: No such file or directory$"
+        MonitorProblem, match=r"^'start' \(/nowhere\) cannot be run for web-0: No such file or directory$"
     ):
         machine.run("start", ["/nowhere"])

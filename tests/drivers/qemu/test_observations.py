@@ -95,7 +95,7 @@ def test_a_machine_that_was_dead_before_anybody_listened_has_crashed_once() -> N
 
     assert found(ObservationHarness(), dead) == []
     watch = ObservationHarness()
-    assert found(watch, *[dead] * 5) == [("web-0", "its process on the host had died before anybody listened")]
+    assert found(watch, *[dead] * 5) == [("web-0", "its process on the host had died before observation began")]
     assert watch.seen[0].is_found
 
 

@@ -54,7 +54,7 @@ def test_names_stand_where_the_pattern_has_them() -> None:
 
 def test_a_vm_without_a_host_is_refused_where_one_is_needed() -> None:
     """The sentence tells where to declare it."""
-    with pytest.raises(MonitorProblem, match=r"web-0 stands on no host, .* declare it in the fleet file"):
+    with pytest.raises(MonitorProblem, match=r"web-0 has no host, .* declare its host in the fleet file"):
         settings.read({"qmp": QMP}).path("web-0", "")
 
 

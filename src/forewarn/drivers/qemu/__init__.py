@@ -1,1 +1,1 @@
-"""The driver for plain QEMU processes, spoken to over QMP: one concept a file, ``driver`` joins them."""
+"""Driver for plain QEMU processes, controlled over QMP."""

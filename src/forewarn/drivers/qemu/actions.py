@@ -1,11 +1,12 @@
-"""What is done to one machine for an event. Every deed can be begun again after a crash, and does only what is left.
+"""Actions on one machine for an event; each can be resumed after a crash and does only what is left.
 
     freeze    freezing ─ stop ─ frozen ─ … ─ cont
     reboot    powering-down ─ system_powerdown ─ … ─ resetting ─ stop ─ system_reset ─ reset ─ cont
     end       quit
 
-Words without a dash are QMP's; the others are steps, durable before what follows them is done. A machine that is
-reset while it stands still is ``prelaunch`` and no longer ``paused``: so QEMU itself remembers whether it was reset.
+Names with an underscore and ``stop``, ``cont``, ``quit`` are QMP commands; the others are recorded steps, durable
+before the next command. A machine that is reset while stopped is ``prelaunch`` and no longer ``paused``, so QEMU
+itself shows whether it was reset.
 """
 
 from collections.abc import Callable
@@ -20,16 +21,16 @@ from forewarn.drivers.qemu.monitors import MonitorProblem, Monitors
 from forewarn.drivers.qemu.settings import QemuSettings
 
 POLL_EVERY = 0.1
-"""Seconds after which we look again, though no machine has said anything."""
+"""Seconds between two checks if no QMP event arrives."""
 _LONGEST_RESET = 15.0
 _LEFT_OFF = "left off"
 _OFF = {GONE, "shutdown"}
-"""A guest that shut down, whether its process outlived it or not."""
+"""Status of a guest that shut down, with or without its process."""
 _STANDS_STILL = {"paused", "prelaunch", "shutdown"}
 
 
 class MachineAction:
-    """One VM's part in an event, and what is written of it."""
+    """The action on one VM for an event, with its recorded steps."""
 
     def __init__(self, job: ImpactJob, settings: QemuSettings, monitors: Monitors, clock: Clock, vm: Vm) -> None:
         self.settings = settings
@@ -46,7 +47,7 @@ class MachineAction:
         return QemuMachine(self.settings, self._monitors, self.vm.name, host)
 
     def tell(self, words: str) -> None:
-        """Say how far it is."""
+        """Set the progress of this VM."""
         self._job.tell(words, self.vm.name)
 
     def note(self, step: str, **seen: str) -> None:
@@ -54,16 +55,16 @@ class MachineAction:
 
     @property
     def has_begun(self) -> bool:
-        """Whether a step of this VM was written down."""
+        """Whether a step of this VM was recorded."""
         return any(step.vm == self.vm.name for step in self._job.progress_file.steps)
 
     def noted(self, step: str) -> dict[str, str] | None:
-        """Return what was seen when a step was noted; None when it never was."""
+        """Return the state recorded with a step; None if the step was not recorded."""
         found = self._job.progress_file.step(step, self.vm.name)
         return None if found is None else found.seen
 
     def since(self, step: str) -> float:
-        """Return how many seconds ago a step was noted, by the wall clock; none where that was set back since."""
+        """Return the seconds since a step was recorded, by the wall clock; 0 if the clock was set back since."""
         seen = self.noted(step) or {}
         return max(0.0, (self.clock.now() - datetime.fromisoformat(seen["at"])).total_seconds())
 
@@ -71,21 +72,21 @@ class MachineAction:
         return self.clock.now().isoformat()
 
     def wait_until(self, is_so: Callable[[], bool], seconds: float) -> bool:
-        """Look whether something is so whenever a machine speaks; raise Interrupted when the driver is closed."""
+        """Check a condition at every QMP event until it holds; raise WorkInterrupted if the driver is closed."""
         ending = monotonic() + seconds
-        words = self._monitors.words
+        received = self._monitors.events_received
         while not is_so():
             if monotonic() >= ending:
                 return False
-            self._monitors.await_message(words, POLL_EVERY)
+            self._monitors.await_message(received, POLL_EVERY)
             if self.closing.is_set():
                 raise WorkInterrupted
-            words = self._monitors.words
+            received = self._monitors.events_received
         return True
 
 
 def is_left_off(action: MachineAction) -> bool:
-    """Tell whether the machine was off when maintenance of its host began, and so stays off."""
+    """Return whether the machine was off when maintenance of its host began, and so stays off."""
     if action.noted(_LEFT_OFF) is not None:
         return True
     if not action.leaves_off or action.has_begun or action.here.status() not in _OFF:
@@ -96,7 +97,7 @@ def is_left_off(action: MachineAction) -> bool:
 
 
 def freeze(action: MachineAction, seconds: float) -> str:
-    """Let the guest stand still for a time. A service that stops meanwhile lets it go on before its time."""
+    """Stop the guest's CPUs for a time. If the service stops meanwhile, the guest continues early."""
     machine = action.here
     if action.noted("freezing") is None:
         machine.must_be("running")
@@ -107,9 +108,9 @@ def freeze(action: MachineAction, seconds: float) -> str:
     elif machine.status() == "paused":
         ends = monotonic() + (seconds - action.since("frozen") if action.noted("frozen") else 0.0)
     elif action.noted("frozen") is None:
-        raise MonitorProblem(f"the service was lost before {action.vm.name} was frozen; it runs")
+        raise MonitorProblem(f"the service crashed before {action.vm.name} was frozen; it is running")
     else:
-        return "it went on while the service was away"
+        return "it was resumed while the service was down"
     action.tell(f"frozen for {seconds:g} s")
     is_cut_short = action.closing.wait(max(0.0, ends - monotonic()))
     machine.go_on()
@@ -117,7 +118,7 @@ def freeze(action: MachineAction, seconds: float) -> str:
 
 
 def reboot(action: MachineAction) -> str:
-    """Let the guest shut down by itself, reset it after its grace, and let it boot."""
+    """Shut the guest down by its power button, reset it after the grace time, and let it boot."""
     machine = action.here
     if action.noted("reset") is None and action.noted("starting") is None:
         went_down = action.noted("resetting") is None and _power_down(action)
@@ -128,14 +129,14 @@ def reboot(action: MachineAction) -> str:
     elif action.noted("starting") is not None:
         return _start_again(action)
     else:
-        detail = "it was reset before the service was lost"
+        detail = "it was reset before the service crashed"
     if machine.status() in _STANDS_STILL:
         machine.go_on()
     return detail
 
 
 def _power_down(action: MachineAction) -> bool:
-    """Press the power button once, and tell whether the guest went down within its grace."""
+    """Press the power button once; return whether the guest shut down within the grace time."""
     grace = action.settings.grace
     if action.noted("powering-down") is None:
         action.here.must_be("running")
@@ -165,17 +166,17 @@ def _reset(action: MachineAction) -> None:
 
 
 def _start_again(action: MachineAction) -> str:
-    """Start a machine whose process ended when its guest shut down."""
+    """Start a machine again after its process ended with the guest's shutdown."""
     start(action, action.here)
-    return "its process ended with the guest, and was started again"
+    return "its process ended with the guest and was started again"
 
 
 def start(action: MachineAction, machine: QemuMachine) -> None:
-    """Start a machine anew, if it is not there yet."""
+    """Start a machine, unless it exists already."""
     if not action.settings.start:
-        raise MonitorProblem(f"nobody said how {action.vm.name} is started; set 'start' of driver 'qemu'")
+        raise MonitorProblem(f"there is no command to start {action.vm.name}; set 'start' of driver 'qemu'")
     if action.noted("starting") is not None:
-        # The command may be at work still, though we were lost.
+        # The command of an earlier process may still be running.
         action.wait_until(lambda: machine.status() != GONE, min(5.0, action.settings.timeout))
     if machine.status() == GONE:
         action.note("starting", host=machine.host)
@@ -183,12 +184,12 @@ def start(action: MachineAction, machine: QemuMachine) -> None:
         machine.run("start", action.settings.start)
     if not action.wait_until(lambda: machine.status() == "running", action.settings.timeout):
         raise MonitorProblem(
-            f"'start' said that it started {action.vm.name}, but it is {machine.status()} at {machine.path}"
+            f"'start' succeeded for {action.vm.name}, but it is {machine.status()} at {machine.path}"
         )
 
 
 def end(action: MachineAction, *, deletes: bool) -> str:
-    """End the machine; where it is deleted, have removed what it leaves."""
+    """End the machine; if it is deleted, run the ``delete`` command too."""
     was_there = action.here.status() != GONE
     if was_there:
         action.here.quit()

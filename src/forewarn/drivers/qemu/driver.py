@@ -1,4 +1,4 @@
-"""A driver for plain QEMU processes: stop and cont, power button and reset, migration between two of them, quit."""
+"""The QEMU driver: freezes, reboots, moves and ends machines over QMP."""
 
 import glob
 import logging
@@ -25,7 +25,7 @@ from forewarn.node.driver import Impact, ImpactDone, ImpactFailed, ImpactOutcome
 log = logging.getLogger(__name__)
 
 _CLOSE_TIMEOUT = 20.0
-"""Seconds that work under way may take to come to a point where it can be left."""
+"""Seconds that work may take to reach a point where it can be interrupted."""
 SCAN_EVERY = 1.0
 UNANNOUNCED_FREEZE = 5.0
 _TYPES = {EventType.FREEZE, EventType.REBOOT, EventType.REDEPLOY, EventType.PREEMPT, EventType.TERMINATE}
@@ -33,7 +33,7 @@ _TYPES = {EventType.FREEZE, EventType.REBOOT, EventType.REDEPLOY, EventType.PREE
 
 
 class QemuDriver:
-    """Does impacts to QEMU processes over their monitors."""
+    """Carries out impacts on QEMU processes over their monitors."""
 
     moves_to_host = True
 
@@ -67,7 +67,7 @@ class QemuDriver:
 
     def watch(self, report: Callable[[Observation], None]) -> None:
         self._observer.report = report
-        threading.Thread(target=self._look_for_machines, name="qemu-watch", daemon=True).start()
+        threading.Thread(target=self._scan, name="qemu-watch", daemon=True).start()
 
     def switch(self, vm: Vm, *, on: bool) -> ImpactOutcome:
         return self._switch_executor.switch(vm, on=on)
@@ -80,7 +80,7 @@ class QemuDriver:
         self._monitors.close()
 
     def _do(self, job: ImpactJob) -> ImpactEnding:
-        """Do it to all VMs at once."""
+        """Carry out the impact on all VMs concurrently."""
         vms = job.impact.vms
         with ThreadPoolExecutor(len(vms), thread_name_prefix="qemu-vm") as threads:
             parts = {vm.name: threads.submit(self._do_to, job, vm) for vm in vms}
@@ -92,14 +92,14 @@ class QemuDriver:
                 host, details[name] = part.result()
                 if host:
                     hosts[name] = host
-            except MonitorProblem as trouble:
-                failures[name] = str(trouble)
+            except MonitorProblem as error:
+                failures[name] = str(error)
         if failures:
             return ImpactFailed(join_details(failures, len(parts)), hosts)
         return ImpactDone(hosts, join_details(details, len(parts)))
 
     def _do_to(self, job: ImpactJob, vm: Vm) -> tuple[str, str]:
-        """Do it to one VM; return the host it moved to, if it did, and what there is to say."""
+        """Carry out the impact on one VM; return its new host, if it moved, and a detail."""
         impact = job.impact
         action = MachineAction(job, self._settings, self._monitors, self._clock, vm)
         if actions.is_left_off(action):
@@ -124,20 +124,20 @@ class QemuDriver:
         machine = QemuMachine(self._settings, self._monitors, vm.name, vm.standing_on)
         return switching.start(machine, self._settings) if on else switching.stop(machine, self._settings)
 
-    def _look_for_machines(self) -> None:
-        """Listen to every machine there is, and find new ones, until the driver is closed."""
-        puzzling: set[Path] = set()
+    def _scan(self) -> None:
+        """Connect to every machine, and find new ones, until the driver is closed."""
+        known_problems: set[Path] = set()
         while not self._executor.closing.is_set():
             found = {Path(name) for name in glob.glob(self._settings.everywhere)}  # noqa: PTH207 an absolute pattern
             try:
                 silent = self._monitors.open_all(found)
             except MonitorProblem:
-                return  # it was closed meanwhile
-            for path, trouble in silent.items():
-                if path not in puzzling:
-                    fields = {"monitor": str(path), "reason": str(trouble)}
-                    log.warning("a machine cannot be watched", extra={"fields": fields})
-            puzzling = set(silent)
-            dead = {path for path, trouble in silent.items() if isinstance(trouble, MonitorDead)}
+                return  # the driver was closed meanwhile
+            for path, problem in silent.items():
+                if path not in known_problems:
+                    fields = {"monitor": str(path), "reason": str(problem)}
+                    log.warning("cannot observe a machine", extra={"fields": fields})
+            known_problems = set(silent)
+            dead = {path for path, problem in silent.items() if isinstance(problem, MonitorDead)}
             self._observer.update_sockets(found - dead, dead)
             self._executor.closing.wait(SCAN_EVERY)

@@ -1,4 +1,4 @@
-"""One machine: a QEMU process on a host, and what can be done to it."""
+"""One QEMU process on a host, and the QMP commands for it."""
 
 import subprocess
 import tempfile
@@ -11,19 +11,19 @@ from forewarn.drivers.qemu.monitors import MonitorAbsent, MonitorProblem, Monito
 from forewarn.drivers.qemu.settings import QemuSettings
 
 GONE = "gone"
-"""What we say where QEMU says nothing, because there is none."""
+"""Status of a machine without a process."""
 _LONGEST_END = 10.0
 
 
 class MigrationProgress(NamedTuple):
-    """How far a machine is with sending its memory to another."""
+    """Progress of a migration."""
 
     status: str
-    """QEMU's word for it."""
+    """QEMU's status."""
     reason: str
     """Why it failed, if it did."""
     sent: int
-    """Bytes; fewer again where the guest writes faster than they are sent."""
+    """Bytes; may decrease if the guest writes faster than they are sent."""
     total: int
 
 
@@ -38,26 +38,24 @@ class QemuMachine:
         self._monitors = monitors
 
     def status(self) -> str:
-        """Return QEMU's word for what the machine does; ``gone`` when there is no process."""
+        """Return QEMU's run state; ``gone`` if there is no process."""
         try:
             return str(self._monitors.execute(self.path, "query-status")["status"])
         except MonitorAbsent:
             return GONE
 
     def check_directory(self) -> None:
-        """Refuse to take a machine for off where its monitor could not even be."""
+        """Raise if the directory of the monitor is missing: a wrong path must not count as a machine that is off."""
         if not self.path.parent.is_dir():
-            raise MonitorProblem(
-                f"there is no directory {self.path.parent}; see that 'qmp' of driver 'qemu' is right"
-            )
+            raise MonitorProblem(f"there is no directory {self.path.parent}; check 'qmp' of driver 'qemu'")
 
     def must_be(self, status: str) -> None:
-        """Refuse to go on with a machine that does something else."""
+        """Raise unless the machine has this status."""
         found = self.status()
         if found == GONE:
-            self._monitors.execute(self.path, "query-status")  # says why
+            self._monitors.execute(self.path, "query-status")  # raises with the reason
         if found != status:
-            raise MonitorProblem(f"{self.vm} is {found}, not {status}; see at {self.path} who did that")
+            raise MonitorProblem(f"{self.vm} is {found}, not {status}; find out at {self.path} who changed it")
 
     def stop(self) -> None:
         self._monitors.execute(self.path, "stop")
@@ -72,35 +70,33 @@ class QemuMachine:
         self._monitors.execute(self.path, "system_reset")
 
     def quit(self) -> None:
-        """End the process, and return when it has ended."""
+        """End the process, and wait until it has ended."""
         with suppress(MonitorAbsent):
             self._monitors.execute(self.path, "quit")
         if not self._monitors.await_end(self.path, _LONGEST_END):
-            raise MonitorProblem(
-                f"{self.vm} did not end within {_LONGEST_END:.0f} s of being told to quit at {self.path}"
-            )
+            raise MonitorProblem(f"{self.vm} did not end within {_LONGEST_END:.0f} s after 'quit' at {self.path}")
 
     def memory(self) -> int:
-        """Return the bytes it has."""
+        """Return the memory size in bytes."""
         summary = self._monitors.execute(self.path, "query-memory-size-summary")
         return int(summary["base-memory"]) + int(summary.get("plugged-memory", 0))
 
     def send_to(self, uri: str, bandwidth: int = 0) -> None:
-        """Begin to send its memory, so many MiB per second; it says how far it is with that unasked."""
+        """Start a migration, limited to ``bandwidth`` MiB per second, with progress events."""
         if bandwidth:
             limit = {"max-bandwidth": bandwidth * 1024 * 1024}
             self._monitors.execute(self.path, "migrate-set-parameters", **limit)
-        tells = {"capability": "events", "state": True}
-        self._monitors.execute(self.path, "migrate-set-capabilities", capabilities=[tells])
+        events = {"capability": "events", "state": True}
+        self._monitors.execute(self.path, "migrate-set-capabilities", capabilities=[events])
         self._monitors.execute(self.path, "migrate", uri=uri)
 
     def sending(self) -> "MigrationProgress":
-        """Return how far it is with sending its memory."""
-        told = self._monitors.execute(self.path, "query-migrate")
-        memory = told.get("ram", {})
+        """Return the progress of the migration."""
+        reply = self._monitors.execute(self.path, "query-migrate")
+        memory = reply.get("ram", {})
         return MigrationProgress(
-            str(told.get("status", "none")),
-            str(told.get("error-desc", "")),
+            str(reply.get("status", "none")),
+            str(reply.get("error-desc", "")),
             int(memory.get("total", 0)) - int(memory.get("remaining", 0)),
             int(memory.get("total", 0)),
         )
@@ -111,34 +107,34 @@ class QemuMachine:
     def run(self, name: str, words: list[str]) -> None:
         """Run one of the operator's commands for this machine."""
         command = self._settings.command(words, self.vm, self.host)
-        # A machine that it starts may keep what it inherits open, so what it says goes to a file.
-        with tempfile.TemporaryFile() as said:
+        # A machine that the command starts may keep inherited files open, so its stderr is a file and not a pipe.
+        with tempfile.TemporaryFile() as stderr:
             try:
                 process = subprocess.Popen(  # noqa: S603 the operator's own command
                     command,
                     stdin=subprocess.DEVNULL,
                     stdout=subprocess.DEVNULL,
-                    stderr=said,
+                    stderr=stderr,
                     start_new_session=True,
                 )
             except OSError as error:
                 raise MonitorProblem(
-                    f"'{name}' ({command[0]}) could not be run for {self.vm}: {error.strerror}"
+                    f"'{name}' ({command[0]}) cannot be run for {self.vm}: {error.strerror}"
                 ) from None
             if not _ends_within(process, self._settings.timeout):
                 raise MonitorProblem(
                     f"'{name}' ({command[0]}) took longer than {self._settings.timeout:.0f} s for {self.vm}"
                 )
-            said.seek(0)
+            stderr.seek(0)
             if process.returncode:
-                words_of_it = _last_line(said.read().decode(errors="replace"))
-                raise MonitorProblem(f"'{name}' ({Path(command[0]).name}) failed for {self.vm}: {words_of_it}")
+                reason = _last_line(stderr.read().decode(errors="replace"))
+                raise MonitorProblem(f"'{name}' ({Path(command[0]).name}) failed for {self.vm}: {reason}")
 
 
 def _ends_within(process: subprocess.Popen[bytes], seconds: float) -> bool:
-    """Wait for the end of a process, and bring it about when it takes too long; tell whether it came by itself.
+    """Wait for a process to end, and kill it after the timeout; return whether it ended by itself.
 
-    A ``wait`` that is given a time looks again after ever longer pauses; a guest that moves would wait with it.
+    ``Popen.wait`` with a timeout polls at growing intervals, which would delay a guest that is being moved.
     """
     is_late = threading.Event()
 

@@ -1,7 +1,7 @@
-"""Conversations with the monitors of QEMU processes (QMP), one for each socket, kept open once begun.
+"""QMP connections to QEMU processes, one per monitor socket, kept open.
 
-A monitor talks to one client at a time, so all of the driver shares the conversation, and hears what QEMU tells
-unasked on it. The library is asynchronous; it runs on an event loop in a thread of its own.
+A monitor serves one client at a time, so the whole driver shares the connection and receives QEMU's events on it. The
+QMP library is asynchronous; it runs on an event loop in its own thread.
 """
 
 import asyncio
@@ -21,17 +21,17 @@ from qemu.qmp import ConnectError, ExecInterruptedError, ExecuteError, QMPClient
 from forewarn.core.errors import ForewarnError
 
 LONGEST_GREETING = 15.0
-"""Seconds until a monitor must have let us in; a QEMU that reads a guest's memory says nothing meanwhile."""
+"""Timeout in seconds of the QMP greeting; a QEMU that is loading a guest's memory does not respond meanwhile."""
 LONGEST_ANSWER = 20.0
-"""Seconds that a monitor may take to answer; a busy QEMU writes its memory in between."""
+"""Timeout in seconds of a QMP command; a busy QEMU may be writing memory."""
 LONGEST_END = 5.0
-"""Seconds between its hanging up and the end of its process."""
+"""Seconds between the end of the connection and the end of the process."""
 
 _Returned = TypeVar("_Returned")
 
 
 class MonitorProblem(ForewarnError):
-    """QEMU could not do it."""
+    """A QMP command failed."""
 
 
 class MonitorAbsent(MonitorProblem):
@@ -39,15 +39,15 @@ class MonitorAbsent(MonitorProblem):
 
 
 class MonitorDead(MonitorAbsent):
-    """There was one: its socket is left, and nobody is behind it."""
+    """The machine's process has ended and left its socket behind."""
 
 
 class Monitors:
-    """Speaks to machines by the paths of their sockets. Safe from several threads."""
+    """QMP connections by socket path. Thread-safe."""
 
     def __init__(self, tell: Callable[[Path, dict[str, Any] | None], None]) -> None:
-        """``tell`` is called with what QEMU says unasked, and with None when its process has died."""
-        # What the library logs, the driver says in its own words.
+        """``tell`` is called with each QMP event, and with None when the process has died."""
+        # The driver reports errors itself.
         logging.getLogger("qemu.qmp").setLevel(logging.CRITICAL)
         self._tell = tell
         self._connections: dict[Path, _MonitorConnection] = {}
@@ -57,42 +57,42 @@ class Monitors:
         self._thread = threading.Thread(target=self._loop.run_forever, name="qmp", daemon=True)
         self._thread.start()
         self._is_closed = False
-        self._words = 0
-        self._word = threading.Condition()
+        self._events_received = 0
+        self._event_received = threading.Condition()
 
     @property
-    def words(self) -> int:
-        """How often any machine has said something unasked so far."""
-        return self._words
+    def events_received(self) -> int:
+        """Number of events received from all machines so far."""
+        return self._events_received
 
     def await_message(self, since: int, seconds: float) -> None:
-        """Return as soon as a machine has said something since there were so many words, or after that time."""
-        with self._word:
-            self._word.wait_for(lambda: self._words != since, seconds)
+        """Wait until an event arrives after the first ``since`` ones, at most for ``seconds``."""
+        with self._event_received:
+            self._event_received.wait_for(lambda: self._events_received != since, seconds)
 
     def execute(self, path: Path, command: str, **arguments: object) -> Any:  # noqa: ANN401 QMP answers anything
-        """Have a machine do something and return its answer; raise Absent or Trouble."""
+        """Execute a QMP command and return its result; raise MonitorAbsent or MonitorProblem."""
         return self._wait(self._execute(path, command, arguments))
 
     def open(self, path: Path) -> None:
-        """Begin to listen to a machine; raise Absent or Trouble."""
+        """Connect to a machine; raise MonitorAbsent or MonitorProblem."""
         self._wait(self._open(path))
 
     def open_all(self, paths: Iterable[Path]) -> dict[Path, MonitorProblem]:
-        """Begin to listen to machines, all at once; return what keeps us from some."""
+        """Connect to machines concurrently; return the errors."""
         return self._wait(self._open_all(paths))
 
     def knows(self, path: Path) -> bool:
-        """Tell whether a conversation is open."""
+        """Return whether a connection is open."""
         connection = self._connections.get(path)
         return connection is not None and connection.is_open.is_set()
 
     def await_end(self, path: Path, seconds: float) -> bool:
-        """Wait until the machine has hung up and its process has ended; tell whether it has."""
+        """Wait until the connection and the process have ended; return whether they have."""
         return self._wait(self._end_of(path, seconds))
 
     def close(self) -> None:
-        """End all conversations. The machines go on."""
+        """Close all connections. The machines are not affected."""
         if self._is_closed:
             return
         self._is_closed = True
@@ -119,13 +119,13 @@ class Monitors:
             async with asyncio.timeout(LONGEST_ANSWER):
                 return await connection.client.execute(command, arguments or None)
         except ExecuteError as error:
-            raise MonitorProblem(f"QEMU at {path} refuses {command}: {_line(error)}") from None
+            raise MonitorProblem(f"QEMU at {path} rejected {command}: {_line(error)}") from None
         except TimeoutError:
             raise MonitorProblem(f"QEMU at {path} did not answer {command} within {LONGEST_ANSWER:.0f} s") from None
         except (ExecInterruptedError, QMPError, OSError, EOFError):
             if command == "quit":
-                return {}  # some hang up before they answer
-            raise MonitorAbsent(f"QEMU at {path} hung up on {command}: its process has ended") from None
+                return {}  # some close the connection before they answer
+            raise MonitorAbsent(f"QEMU at {path} disconnected during {command}: its process has ended") from None
 
     async def _open(self, path: Path) -> "_MonitorConnection":
         connection = self._connections.get(path)
@@ -138,9 +138,9 @@ class Monitors:
                 connection.is_open.set()
                 connection.failure = error
                 raise
-            listening = asyncio.create_task(self._listen(path, connection))
-            self._listening.add(listening)
-            listening.add_done_callback(self._listening.discard)
+            listener = asyncio.create_task(self._listen(path, connection))
+            self._listening.add(listener)
+            listener.add_done_callback(self._listening.discard)
         await connection.is_open.wait()
         if connection.failure:
             raise connection.failure
@@ -152,18 +152,18 @@ class Monitors:
         return {path: each for path, each in zip(new, opened, strict=True) if isinstance(each, MonitorProblem)}
 
     async def _listen(self, path: Path, connection: "_MonitorConnection") -> None:
-        """Pass on what QEMU says unasked, until it hangs up or we do."""
+        """Pass QMP events on until either side closes the connection."""
         closing = asyncio.create_task(self._closing.wait())
         ending = asyncio.create_task(connection.client.runstate_changed())
-        hearing = asyncio.create_task(connection.client.events.get())
+        receiving = asyncio.create_task(connection.client.events.get())
         while not (ending.done() or closing.done()):
-            await asyncio.wait({hearing, ending, closing}, return_when=asyncio.FIRST_COMPLETED)
-            if hearing.done():
-                self._pass_on(path, dict(hearing.result()))
-                hearing = asyncio.create_task(connection.client.events.get())
+            await asyncio.wait({receiving, ending, closing}, return_when=asyncio.FIRST_COMPLETED)
+            if receiving.done():
+                self._pass_on(path, dict(receiving.result()))
+                receiving = asyncio.create_task(connection.client.events.get())
         ending.cancel()
-        hearing.cancel()
-        await asyncio.gather(ending, hearing, return_exceptions=True)
+        receiving.cancel()
+        await asyncio.gather(ending, receiving, return_exceptions=True)
         with suppress(Exception):
             await connection.client.disconnect()
         for event in connection.client.events.clear():
@@ -175,11 +175,11 @@ class Monitors:
         if has_died:
             self._pass_on(path, None)
 
-    def _pass_on(self, path: Path, said: dict[str, Any] | None) -> None:
-        self._tell(path, said)
-        with self._word:
-            self._words += 1
-            self._word.notify_all()
+    def _pass_on(self, path: Path, event: dict[str, Any] | None) -> None:
+        self._tell(path, event)
+        with self._event_received:
+            self._events_received += 1
+            self._event_received.notify_all()
 
     async def _end_of(self, path: Path, seconds: float) -> bool:
         connection = self._connections.get(path)
@@ -200,7 +200,7 @@ class Monitors:
 
 
 class _MonitorConnection:
-    """One conversation."""
+    """One QMP connection."""
 
     def __init__(self) -> None:
         self.client = QMPClient("forewarn")
@@ -208,7 +208,7 @@ class _MonitorConnection:
         self.has_ended = asyncio.Event()
         self.failure: BaseException | None = None
         self._process = -1
-        """A handle of QEMU's process, where there can be one."""
+        """Process file descriptor of QEMU; -1 if there is none."""
 
     async def begin(self, path: Path) -> None:
         line = socket.socket(socket.AF_UNIX)
@@ -225,11 +225,11 @@ class _MonitorConnection:
         finally:
             if self.client.runstate is not Runstate.RUNNING:
                 line.close()
-                self._let_process_go()
+                self._close_process()
         self.is_open.set()
 
     async def process_ended(self, closing: asyncio.Task[Any]) -> bool:
-        """Wait a little for the process to end, after it hung up; one that cannot be seen counts as ended."""
+        """Wait a little for the process to end after the connection; count it as ended if it cannot be observed."""
         if self._process < 0:
             return not closing.done()
         ended = asyncio.Event()
@@ -239,17 +239,17 @@ class _MonitorConnection:
         await asyncio.wait({waiting, closing}, timeout=LONGEST_END, return_when=asyncio.FIRST_COMPLETED)
         waiting.cancel()
         loop.remove_reader(self._process)
-        self._let_process_go()
+        self._close_process()
         return ended.is_set()
 
-    def _let_process_go(self) -> None:
+    def _close_process(self) -> None:
         if self._process >= 0:
             os.close(self._process)
             self._process = -1
 
 
 def _process_behind(line: socket.socket) -> int:
-    """Return a handle of the process that listens there, by which its end can be awaited; -1 where there is none."""
+    """Return a process file descriptor of the listening process; -1 if there can be none."""
     with suppress(OSError, AttributeError):
         id_, _, _ = struct.unpack("3i", line.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i")))
         if id_ > 0:
@@ -260,23 +260,21 @@ def _process_behind(line: socket.socket) -> int:
 def _no_connection(path: Path, error: Exception) -> MonitorProblem:
     cause = error.exc if isinstance(error, ConnectError) else error
     match cause:
-        case asyncio.CancelledError():  # the library's wrapping of our own patience
+        case asyncio.CancelledError():  # the library's wrapping of our own timeout
             return _no_greeting(path)
         case FileNotFoundError():
-            return MonitorAbsent(
-                f"there is no machine at {path}: see that it runs, and that 'qmp' of driver 'qemu' is right"
-            )
+            return MonitorAbsent(f"there is no machine at {path}; start it, or correct 'qmp' of driver 'qemu'")
         case ConnectionRefusedError() | EOFError() | ConnectionResetError():
-            return MonitorDead(f"the monitor at {path} refuses: its process has ended")
+            return MonitorDead(f"the monitor at {path} refuses connections: its process has ended")
         case PermissionError():
-            return MonitorProblem(f"the monitor at {path} may not be opened: run the service as a user who may")
+            return MonitorProblem(f"no permission to open the monitor at {path}; run as a user that has it")
         case _:
-            return MonitorProblem(f"the monitor at {path} cannot be spoken to: {_line(cause)}")
+            return MonitorProblem(f"cannot communicate with the monitor at {path}: {_line(cause)}")
 
 
 def _no_greeting(path: Path) -> MonitorProblem:
     return MonitorProblem(
-        f"the monitor at {path} does not greet: somebody else talks to it; give Forewarn one of its own"
+        f"the monitor at {path} does not respond: another client is connected; give Forewarn its own monitor"
     )
 
 

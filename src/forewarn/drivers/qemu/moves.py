@@ -1,10 +1,10 @@
-"""How a machine gets to another host: its memory is sent to a second QEMU, or it is ended and started there.
+"""Moves a machine to another host: by live migration, or by ending it and starting it there.
 
     move      moving ─ receive ─ migrating ─ migrate ─ … ─ quit here ─ moved
     rebuild   rebuilding ─ quit here ─ starting ─ start there
 
-Whichever end a crash leaves is found out from QEMU: a machine that sent its memory away is ``postmigrate``, one that
-could not goes on. If it fails the guest runs where it ran, and nothing is left at the other end.
+After a crash QEMU shows the state: a machine that was sent completely is ``postmigrate``, else it continues. If a
+move fails the guest runs where it ran, and nothing is left on the other host.
 """
 
 from collections.abc import Sequence
@@ -26,14 +26,14 @@ _MIB = 1024 * 1024
 
 
 def choose_host(action: MachineAction, candidates: Sequence[CandidateHost]) -> str:
-    """Return the host on which a machine that is off is to start one day; end what is left of it here."""
+    """Return the host on which a machine that is off will be started; end its process here."""
     host = _chosen(action, "moving", candidates, "")
     action.here.quit()
     return host
 
 
 def move(action: MachineAction, candidates: Sequence[CandidateHost], observer: MonitorObserver) -> str:
-    """Move a running guest to the best berth; return the host it stands on then."""
+    """Move a running guest to the best candidate; return its new host."""
     there = action.at(_chosen(action, "moving", candidates, ""))
     observer.expect_landing(there.path)
     try:
@@ -49,10 +49,10 @@ def _move(action: MachineAction, there: QemuMachine) -> str:
         if action.here.status() != "postmigrate":
             _send(action, there)
         _land(action, there)
-    except MonitorProblem as trouble:
+    except MonitorProblem as error:
         _stay(action, there)
-        said = f"{action.vm.name} could not be moved to {there.host}: {trouble}"
-        raise MonitorProblem(f"{said}; it is {action.here.status()} on {action.here.host}") from None
+        failure = f"{action.vm.name} could not be moved to {there.host}: {error}"
+        raise MonitorProblem(f"{failure}; it is {action.here.status()} on {action.here.host}") from None
     action.here.quit()
     action.note("moved")
     return there.host
@@ -60,7 +60,7 @@ def _move(action: MachineAction, there: QemuMachine) -> str:
 
 def _land(action: MachineAction, there: QemuMachine) -> None:
     if not action.wait_until(lambda: there.status() == "running", _LONGEST_LANDING):
-        raise MonitorProblem(f"it does not run there, but is {there.status()}")
+        raise MonitorProblem(f"it is {there.status()} there, not running")
 
 
 def rebuild(action: MachineAction, candidates: Sequence[CandidateHost], *, may_stay: bool) -> tuple[str, str]:
@@ -80,7 +80,7 @@ def rebuild(action: MachineAction, candidates: Sequence[CandidateHost], *, may_s
 
 
 def _chosen(action: MachineAction, step: str, candidates: Sequence[CandidateHost], own: str) -> str:
-    """Return the host that was chosen when the move began; choose it now if it only begins."""
+    """Return the host that was recorded when the move began; choose and record one otherwise."""
     noted = action.noted(step)
     if noted is not None:
         return noted["host"]
@@ -96,7 +96,7 @@ def _arrived_before(action: MachineAction, there: QemuMachine) -> str:
         action.note("moved")
         return there.host
     raise MonitorProblem(
-        f"{action.vm.name} is neither at {action.here.path} nor does it run at {there.path}; start it again"
+        f"{action.vm.name} is not at {action.here.path}, and does not run at {there.path}; start it again"
     )
 
 
@@ -108,12 +108,10 @@ def _send(action: MachineAction, there: QemuMachine) -> None:
         if there.status() == GONE:
             there.run("receive", action.settings.receive)
         if not action.wait_until(lambda: there.status() == "inmigrate", _LONGEST_LANDING):
-            raise MonitorProblem(
-                f"the machine that 'receive' started there does not wait for it, but is {there.status()}"
-            )
+            raise MonitorProblem(f"the machine that 'receive' started there is {there.status()}, not inmigrate")
         _check_room(here, there)
         action.note("migrating")
-    # What QEMU says of an earlier move stays until the next one begins.
+    # QEMU keeps the status of an earlier migration until the next one begins.
     if is_new or (here.status() == "running" and here.sending().status not in _SENDING):
         here.send_to(
             action.settings.filled(action.settings.incoming, action.vm.name, there.host), action.settings.bandwidth
@@ -126,7 +124,7 @@ def _send(action: MachineAction, there: QemuMachine) -> None:
         sending = here.sending()
         status = sending.status
         if sending.total:
-            action.tell(f"moving to {there.host}, {100 * sending.sent // sending.total} % of its memory is there")
+            action.tell(f"moving to {there.host}, {100 * sending.sent // sending.total} % of its memory transferred")
         return status == _SENT or status in _NOT_SENT
 
     if not action.wait_until(is_over, action.settings.timeout):
@@ -137,7 +135,7 @@ def _send(action: MachineAction, there: QemuMachine) -> None:
 
 
 def _check_room(here: QemuMachine, there: QemuMachine) -> None:
-    """Refuse a machine of another size; QEMU itself would only say that the line broke."""
+    """Refuse a machine with another memory size; QEMU itself would only report a broken connection."""
     ours, theirs = here.memory(), there.memory()
     if ours != theirs:
         raise MonitorProblem(
@@ -146,7 +144,7 @@ def _check_room(here: QemuMachine, there: QemuMachine) -> None:
 
 
 def _stay(action: MachineAction, there: QemuMachine) -> None:
-    """Leave nothing at the other end, then let the guest go on where it is: it must never run twice."""
+    """Remove the machine on the other host, then resume the guest here: it must never run twice."""
     there.quit()
     if action.here.status() not in {"running", GONE}:
         action.here.go_on()

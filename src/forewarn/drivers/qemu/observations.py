@@ -1,4 +1,4 @@
-"""What QEMU says unasked, as sightings: a guest that rebooted or shut down, a process that died."""
+"""Observations from QMP events: a guest that rebooted or shut down, a process that died."""
 
 from collections.abc import Callable, Collection
 from pathlib import Path
@@ -21,27 +21,27 @@ _WHY = {
 
 
 class MonitorObserver:
-    """Makes sightings of what monitors say."""
+    """Converts QMP events to observations."""
 
     def __init__(self, settings: QemuSettings, clock: Clock) -> None:
         self.report: Callable[[Observation], None] = lambda _: None
         self._settings = settings
         self._clock = clock
         self._down: set[Path] = set()
-        """The machines that said that they go down, so that their end is no surprise."""
+        """Machines that reported their shutdown, so that the end of their process is no crash."""
         self._landing: set[Path] = set()
-        self._looks = 0
+        self._scans = 0
         self._dead_at_first: set[Path] = set()
 
     def expect_landing(self, path: Path) -> None:
-        """Say nothing of a machine that waits for another's memory: until it has it, the guest is not there."""
+        """Report nothing about a machine that waits for a migration: the guest is not there yet."""
         self._landing.add(path)
 
     def landed(self, path: Path) -> None:
         self._landing.discard(path)
 
     def handle_message(self, path: Path, said: dict[str, Any] | None) -> None:
-        """Take in what QEMU said, or that it hung up."""
+        """Process a QMP event, or the end of a process (None)."""
         vm = self._settings.vm_at(path)
         if path in self._landing or not vm:
             self._down.discard(path)
@@ -51,34 +51,34 @@ class MonitorObserver:
         match said["event"] if said else None:
             case "RESET":
                 self._down.discard(path)
-                self._tell(vm, ObservationKind.REBOOTED, why)
+                self._observe(vm, ObservationKind.REBOOTED, why)
             case "SHUTDOWN":
                 self._down.add(path)
-                self._tell(vm, ObservationKind.STOPPED, why)
+                self._observe(vm, ObservationKind.STOPPED, why)
             case None if path in self._down:
                 self._down.discard(path)
             case None:
-                self._tell(vm, ObservationKind.CRASHED, "its process on the host died")
+                self._observe(vm, ObservationKind.CRASHED, "its process on the host died")
 
     def update_sockets(self, alive: Collection[Path], dead: Collection[Path]) -> None:
-        """Take in which sockets have somebody behind them, and which are left of processes that died.
+        """Process which sockets have a process, and which are left of processes that died.
 
-        Who was dead before anybody listened is told once, at the second look: at the first it may be about to start.
-        A VM of which a machine lives on any host is alive.
+        A process that was dead when observation began is reported once, at the second scan: at the first it may be
+        about to start. A VM with a running machine on any host counts as alive.
         """
-        self._looks += 1
-        if self._looks == 1:
+        self._scans += 1
+        if self._scans == 1:
             self._dead_at_first.update(dead)
-        elif self._looks == 2:
+        elif self._scans == 2:
             still = self._dead_at_first.intersection(dead) - self._landing
             lost = set(map(self._settings.vm_at, still)) - set(map(self._settings.vm_at, alive)) - {""}
             for vm in sorted(lost):
-                self._tell(
+                self._observe(
                     vm,
                     ObservationKind.CRASHED,
-                    "its process on the host had died before anybody listened",
+                    "its process on the host had died before observation began",
                     is_found=True,
                 )
 
-    def _tell(self, vm: str, what: ObservationKind, detail: str, *, is_found: bool = False) -> None:
+    def _observe(self, vm: str, what: ObservationKind, detail: str, *, is_found: bool = False) -> None:
         self.report(Observation(vm, what, self._clock.now(), detail, is_found=is_found))

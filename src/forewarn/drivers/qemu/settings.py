@@ -1,4 +1,4 @@
-"""What an operator tells of plain QEMU machines: where their monitors are, and how to start them."""
+"""Settings of the QEMU driver: monitor paths, and commands that start machines."""
 
 import os
 import re
@@ -16,51 +16,51 @@ _PLACE = "driver 'qemu'"
 
 
 class QemuSettings(msgspec.Struct, frozen=True):
-    """Where machines are spoken to, and how they are started. ``{vm}`` and ``{host}`` stand for names."""
+    """Monitor paths and commands. ``{vm}`` and ``{host}`` stand for names."""
 
     qmp: str
     """The path of a machine's monitor socket, such as ``/run/forewarn/{vm}.qmp``."""
     start: list[str] = []
-    """The command that starts a machine anew; it returns when the machine runs, or soon will."""
+    """The command that starts a machine; it returns when the machine runs, or soon will."""
     receive: list[str] = []
-    """The command that starts a machine which waits at ``{incoming}`` for another's memory; guests then move live."""
+    """The command that starts a machine waiting at ``{incoming}`` for a migration; it enables live migration."""
     incoming: str = "unix:/run/forewarn/{vm}.{host}.incoming"
-    """Where it waits."""
+    """Where that machine waits."""
     delete: list[str] = []
     """The command that removes what a deleted machine leaves, such as its disks."""
     grace: Annotated[float, msgspec.Meta(ge=0, le=3600)] = 30.0
     """Seconds that a guest has to shut down by itself before it is reset."""
     timeout: Annotated[float, msgspec.Meta(gt=0, le=86_400)] = 300.0
-    """Seconds for a migration, and for a command."""
+    """Timeout in seconds of a migration, and of a command."""
 
     migrations: Annotated[int, msgspec.Meta(ge=1, le=1_000)] = 4
     """How many migrations run at once."""
     bandwidth: Annotated[int, msgspec.Meta(ge=0, le=1_000_000)] = 0
-    """MiB per second that each migration may take; QEMU's own limit when 0."""
+    """Bandwidth limit of each migration in MiB per second; QEMU's default when 0."""
 
     def path(self, vm: str, host: str) -> Path:
-        """Return where the monitor of a machine is."""
+        """Return the path of a machine's monitor."""
         return Path(self.filled(self.qmp, vm, host))
 
     def filled(self, pattern: str, vm: str, host: str) -> str:
         if "{host}" in pattern and not host:
-            raise MonitorProblem(f"{vm} stands on no host, but {pattern} needs one; declare it in the fleet file")
+            raise MonitorProblem(f"{vm} has no host, but {pattern} needs one; declare its host in the fleet file")
         words = {"{vm}": vm, "{host}": host}
         return re.sub(r"\{vm\}|\{host\}", lambda found: words[found[0]], pattern)
 
     def command(self, words: list[str], vm: str, host: str) -> list[str]:
-        """Return a command for one machine."""
+        """Return a command with the names of one machine filled in."""
         incoming = self.filled(self.incoming, vm, host) if any("{incoming}" in word for word in words) else ""
         return [self.filled(word, vm, host).replace("{incoming}", incoming) for word in words]
 
     def vm_at(self, path: Path) -> str:
-        """Return whose monitor a path is; empty when it is nobody's."""
+        """Return the VM of a monitor path; empty if the path matches none."""
         found = self._pattern.fullmatch(str(path))
         return found["vm"] if found else ""
 
     @property
     def everywhere(self) -> str:
-        """The pattern that finds all monitors in the file system."""
+        """The glob pattern of all monitors."""
         return re.sub(r"\{vm\}|\{host\}", "*", self.qmp)
 
     @property
@@ -79,7 +79,7 @@ class QemuSettings(msgspec.Struct, frozen=True):
 
 
 def read(settings: dict[str, object]) -> QemuSettings:
-    """Read and check the settings; BadInput names the one that is wrong."""
+    """Read and check the settings; raise BadInput that names the wrong one."""
     given = read_table(_PLACE, settings, QemuSettings)
     if "{vm}" not in given.qmp or not Path(given.qmp).is_absolute():
         raise BadInput(
@@ -89,9 +89,7 @@ def read(settings: dict[str, object]) -> QemuSettings:
     for name in ("start", "receive", "delete"):
         _check_command(name, getattr(given, name))
     if given.receive and not any("{incoming}" in word for word in given.receive):
-        raise BadInput(
-            f"setting 'receive' of {_PLACE} has no {{incoming}}; hand it to QEMU's -incoming, so that it waits there"
-        )
+        raise BadInput(f"setting 'receive' of {_PLACE} has no {{incoming}}; pass it to QEMU's -incoming option")
     return given
 
 
@@ -102,4 +100,4 @@ def _check_command(name: str, words: list[str]) -> None:
     if "{" in words[0] or found is None or not Path(found).is_file():
         raise BadInput(f"setting '{name}' of {_PLACE}: there is no program {words[0]}; give its full path")
     if not os.access(found, os.X_OK):
-        raise BadInput(f"setting '{name}' of {_PLACE}: {found} may not be executed; chmod +x it")
+        raise BadInput(f"setting '{name}' of {_PLACE}: {found} is not executable; run 'chmod +x' on it")

@@ -1,4 +1,4 @@
-"""Starts and stops one machine as its operator asked. What it is already, it stays."""
+"""Starts and stops one machine on an operator's request; does nothing if it is in that state already."""
 
 from collections.abc import Callable
 from time import monotonic, sleep
@@ -12,25 +12,23 @@ _STILL = {"paused", "prelaunch"}
 
 
 def start(machine: QemuMachine, settings: QemuSettings) -> str:
-    """Run the command that starts a machine, unless there is one; return what there is to say."""
+    """Run the start command, unless the machine runs; return a detail."""
     status = machine.status()
     if status == "running":
         return "it ran already"
     if status != GONE:
         if status != "shutdown":
-            raise MonitorProblem(f"{machine.vm} is {status}; see at {machine.path} who did that")
-        machine.quit()  # its guest shut down, and its process waits for nothing
+            raise MonitorProblem(f"{machine.vm} is {status}; find out at {machine.path} who changed it")
+        machine.quit()  # its guest shut down, and its process is still there
     _must_be_startable(machine, settings)
     machine.run("start", settings.start)
     if not _wait_until(lambda: machine.status() == "running", settings.timeout):
-        raise MonitorProblem(
-            f"'start' said that it started {machine.vm}, but it is {machine.status()} at {machine.path}"
-        )
+        raise MonitorProblem(f"'start' succeeded for {machine.vm}, but it is {machine.status()} at {machine.path}")
     return ""
 
 
 def stop(machine: QemuMachine, settings: QemuSettings) -> str:
-    """Let the guest shut down, and end its process, at the latest when its grace is over."""
+    """Shut the guest down, and end its process after the grace time at the latest."""
     machine.check_directory()
     if machine.status() == GONE:
         return "it did not run"
@@ -39,12 +37,12 @@ def stop(machine: QemuMachine, settings: QemuSettings) -> str:
         machine.press_power_button()
     went_down = _wait_until(lambda: machine.status() in {"shutdown", GONE, *_STILL}, settings.grace)
     machine.quit()
-    return "" if went_down else f"it did not shut down within {settings.grace:g} s, and was ended"
+    return "" if went_down else f"it did not shut down within {settings.grace:g} s and was ended"
 
 
 def _must_be_startable(machine: QemuMachine, settings: QemuSettings) -> None:
     if not settings.start:
-        raise MonitorProblem(f"nobody said how {machine.vm} is started; set 'start' of driver 'qemu'")
+        raise MonitorProblem(f"there is no command to start {machine.vm}; set 'start' of driver 'qemu'")
 
 
 def _wait_until(is_so: Callable[[], bool], seconds: float) -> bool:
