@@ -47,8 +47,10 @@ def test_what_keeps_a_machine_on_its_host_is_told(machines: Machines) -> None:
     machines.domain(paused).suspend()
     told = machines.driver().capacity((off, paused, Vm("nobody", "web", "h1")), ())
     assert told.vms[off.name] == VmDemand()
-    assert told.vms[paused.name].obstacle == "it is paused; let it go on, or stop it"
-    assert told.vms["nobody"].obstacle == "libvirt on h1 has no domain nobody; see what it has with virsh list --all"
+    assert told.vms[paused.name].obstacle == "it is paused; resume or stop it"
+    assert (
+        told.vms["nobody"].obstacle == "libvirt on h1 has no domain nobody; list its domains with 'virsh list --all'"
+    )
 
     told = machines.driver(redeploy="restart").capacity((running,), ())
     assert told.vms[running.name].obstacle == 'redeploy = "restart" in the driver\'s settings keeps it on its host'

@@ -31,7 +31,7 @@ def test_every_host_and_machine_that_cannot_be_reached_is_told() -> None:
     driver.close()
 
     assert told[0] == (
-        "missing does not run on h1, and may run on h2, which cannot be asked; "
+        "missing does not run on h1, and may run on h2, which does not answer; "
         "do not start it before that host answers"
     )
     assert told[1].startswith("libvirt on h2 (qemu+unix:///system?socket=/nowhere) cannot be reached: ")
@@ -40,14 +40,14 @@ def test_every_host_and_machine_that_cannot_be_reached_is_told() -> None:
 
 def copy_on(host: str, other: str) -> str:
     return (
-        f"web-0 is on {other}, and {host} defines it too, so that it could be started twice; remove that copy: "
+        f"web-0 is on {other}, but {host} defines it too, so it could be started twice; remove that copy: "
         f"'virsh -c test:///PLACE/{host}.xml undefine web-0'"
     )
 
 
 MOVED = (
-    "web-0 is on h2, and the fleet has it on h1; a service that reaches both hosts follows it by itself, "
-    "else 'forewarn vm move web-0 h2 --record'"
+    "web-0 is on h2, but the fleet has it on h1; a service that reaches both hosts records the move itself, "
+    "else run 'forewarn vm move web-0 h2 --record'"
 )
 DOWN = "web-0 does not run on h1; start it, or 'forewarn vm deallocate web-0' if it is not to run"
 TWICE = "web-0 runs on h1 and h2 at once; stop it with 'virsh destroy' where it must not run, and undefine it there"

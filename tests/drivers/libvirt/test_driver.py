@@ -61,7 +61,7 @@ def test_a_missing_machine_fails_by_its_name(machines: Machines) -> None:
     reboot = carried_out(machines.driver(), machines.impact(EventType.REBOOT, vm))
     delete = carried_out(machines.driver(), machines.impact(EventType.TERMINATE, vm, deletes=True))
 
-    assert reboot == ImpactFailed(f"libvirt on h1 has no domain {vm.name}; see what it has with virsh list --all")
+    assert reboot == ImpactFailed(f"libvirt on h1 has no domain {vm.name}; list its domains with 'virsh list --all'")
     assert delete == ImpactDone(detail=f"{vm.name} was gone already")
 
 
@@ -72,7 +72,9 @@ def test_libvirt_that_is_not_there_fails_with_its_sentence(machines: Machines, t
 
     assert isinstance(outcome, ImpactFailed)
     assert outcome.reason.startswith(f"libvirt on h1 ({uri}) cannot be reached: Failed to connect socket")
-    assert outcome.reason.endswith("No such file or directory; see that it runs and lets us in")
+    assert outcome.reason.endswith(
+        "No such file or directory; check that it runs and that Forewarn's user has access"
+    )
 
 
 def test_a_host_without_uri_fails_with_the_remedy(machines: Machines) -> None:
@@ -101,7 +103,7 @@ def test_what_cannot_be_written_down_is_not_done(machines: Machines) -> None:
     failed = carried_out(machines.driver(), machines.impact(EventType.PREEMPT, vm))
 
     assert isinstance(failed, ImpactFailed)
-    assert failed.reason.endswith(f"make room in {machines.place}/records")
+    assert failed.reason.endswith(f"free space in {machines.place}/records")
     assert machines.domain(vm).isActive()
 
 
@@ -138,15 +140,15 @@ def test_what_others_do_to_machines_is_seen(machines: Machines) -> None:
         ObservationKind.STOPPED,
         ObservationKind.GONE,
     ]
-    assert seen[0].detail == "somebody destroyed it, says libvirt on h1"
+    assert seen[0].detail == "it was destroyed, reported by libvirt on h1"
 
 
 @pytest.mark.parametrize(
     ("settings", "sentence"),
     [
-        ({"hosts": {}}, "driver 'libvirt' knows no host; set 'hosts'"),
+        ({"hosts": {}}, "driver 'libvirt' has no host; set 'hosts'"),
         ({"hosts": {"h1": "h1"}}, "setting 'hosts.h1' of driver 'libvirt': 'h1' is no URI; write it like qemu+ssh"),
-        ({"uri": "qemu:///system"}, "write {host} where its name belongs"),
+        ({"uri": "qemu:///system"}, "has no {host}; write it in place of the name"),
         ({"evict": "delete"}, "setting 'evict' of driver 'libvirt'"),
         ({"grace": "soon"}, "setting 'grace' of driver 'libvirt': expected a duration"),
         ({"host": {}}, "did you mean 'hosts'?"),

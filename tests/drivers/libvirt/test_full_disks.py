@@ -88,7 +88,7 @@ def test_a_guest_starts_though_others_took_the_space_of_its_disk(
     done = carried_out(driver, guest.impact(EventType.REDEPLOY))
 
     assert isinstance(done, ImpactDone)
-    assert done.detail.startswith(f"disk {IMAGES}/swap.img now takes space only as it is written: libvirt on h1 says")
+    assert done.detail.startswith(f"disk {IMAGES}/swap.img is now allocated on demand: libvirt on h1 says")
     assert done.detail.endswith("No space left on device; free some space there")
     assert storage.inside("h1", "stat", "-c", "%s %b", f"{IMAGES}/swap.img") == f"{8 << 20} 0\n"
     guest.wait_for_another_boot(boots)

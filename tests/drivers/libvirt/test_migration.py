@@ -114,5 +114,5 @@ def test_two_migrations_at_once_do_not_take_the_same_room(daemons: Daemons) -> N
         ended = list(threads.map(lambda guest: carried_out(driver, to_h2(guest)), guests))
 
     (failed,) = [outcome for outcome in ended if isinstance(outcome, ImpactFailed)]
-    assert failed.reason.endswith("needs: h2 has room for 0 more; see cpu_ratio")
+    assert failed.reason.endswith("needs: h2 has room for 0 more; free some, or raise cpu_ratio")
     assert sorted(host for guest in guests for host in daemons.running(guest)) == ["h1", "h2"]

@@ -154,7 +154,7 @@ def test_a_machine_that_libvirt_does_not_keep_is_not_stopped(machines: Machines)
     machines.domain(vm).undefine()
     failed = carried_out(machines.driver(redeploy="restart"), machines.impact(EventType.REDEPLOY, vm))
 
-    assert failed == ImpactFailed(f"{vm.name} cannot be started anew: libvirt on h1 does not keep its definition")
+    assert failed == ImpactFailed(f"{vm.name} cannot be restarted: libvirt on h1 does not keep its definition")
     assert machines.state(vm) == libvirt.VIR_DOMAIN_RUNNING
 
 
@@ -172,6 +172,6 @@ def test_a_disk_of_a_machine_that_runs_elsewhere_is_not_made_anew(
         progress_file.note("stopping", "web-0", id="1")
 
     failed = when_ended(driver, asked)
-    assert failed == ImpactFailed("web-0 is active on h2, and is not started a second time on h1")
+    assert failed == ImpactFailed("web-0 is active on h2, so it was not started on h1")
     assert emptied == []
     driver.close()

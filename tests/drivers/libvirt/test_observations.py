@@ -32,7 +32,7 @@ def test_what_befell_a_machine_is_told(event: int, detail: int, what: Observatio
 
     assert seen
     assert (seen.vm, seen.what, seen.at) == ("web-0", what, NOW)
-    assert seen.detail.endswith(", says libvirt on h1")
+    assert seen.detail.endswith(", reported by libvirt on h1")
 
 
 @pytest.mark.parametrize(

@@ -80,7 +80,7 @@ def test_a_guest_that_does_not_listen_is_reset(hypervisor: Hypervisor) -> None:
     boots = guest.boots
     done = carried_out(hypervisor.driver(grace="1s"), guest.impact(EventType.REBOOT))
 
-    assert done == ImpactDone(detail=f"{guest.name} did not go down within 1 s")
+    assert done == ImpactDone(detail=f"{guest.name} did not shut down within 1 s")
     guest.wait_for_another_boot(boots)
     guest.domain.destroy()
 
@@ -101,7 +101,7 @@ def test_what_befalls_guests_is_seen(hypervisor: Hypervisor) -> None:
 
     assert [sight.what for sight in seen[:-1]] == [ObservationKind.REBOOTED] * (len(seen) - 1)
     assert {sight.vm for sight in seen} == {guest.name}
-    assert seen[-1].detail == "its process on the host died, says libvirt on h1"
+    assert seen[-1].detail == "its process on the host died, reported by libvirt on h1"
 
 
 def test_a_guest_that_died_while_nobody_listened_is_seen_once(hypervisor: Hypervisor) -> None:
@@ -113,7 +113,7 @@ def test_a_guest_that_died_while_nobody_listened_is_seen_once(hypervisor: Hyperv
     seen: list[Observation] = []
     driver.watch(seen.append)
     wait_for(lambda: any(sight.vm == guest.name for sight in seen), "the dead to be seen")
-    driver._see_the_dead("h1")
+    driver._report_dead("h1")
 
     assert [(sight.what, sight.is_found) for sight in seen if sight.vm == guest.name] == [
         (ObservationKind.CRASHED, True)

@@ -86,7 +86,7 @@ def test_a_machine_that_does_not_listen_is_reset(machines: Machines, monkeypatch
     asked = machines.impact(EventType.REBOOT, vm)
 
     assert carried_out(machines.driver(grace="0s"), asked) == ImpactDone(
-        detail=f"{vm.name} did not go down within 0 s"
+        detail=f"{vm.name} did not shut down within 0 s"
     )
     assert steps_of(machines, asked) == ["asking", "asked", "halting", "resetting", "reset"]
     assert machines.times(vm.name, *WENT_ON) == 1
@@ -129,7 +129,7 @@ def test_a_machine_that_cannot_start_as_it_was_starts_as_defined(
     vm = machines.define()
 
     assert carried_out(machines.driver(), machines.impact(EventType.REBOOT, vm)) == ImpactDone(
-        detail=f"{vm.name} did not start as it was (no such disk) and was started as it is defined"
+        detail=f"{vm.name} did not start as before (no such disk) and was started as defined"
     )
     assert machines.state(vm) == libvirt.VIR_DOMAIN_RUNNING
 
@@ -185,7 +185,7 @@ def test_a_host_that_stays_away_is_not_waited_for_for_ever(
     vm = machines.define()
 
     assert carried_out(machines.driver(longest="0s"), machines.impact(EventType.REBOOT, vm)) == ImpactFailed(
-        f"libvirt on h1 cannot be reached; the work was left half-way, see what {vm.name} does"
+        f"libvirt on h1 cannot be reached; the work was left incomplete; check {vm.name}"
     )
 
 
@@ -224,7 +224,7 @@ def test_nothing_is_reset_on_suspicion(machines: Machines, monkeypatch: pytest.M
     asked_in_place(machines, vm, asked)
 
     assert when_ended(machines.driver(grace="0s"), asked) == ImpactUnknown(
-        f"{vm.name} was asked to reboot, and nobody listened all the time whether it did"
+        f"{vm.name} was asked to reboot; its host disconnected, so the result is unknown"
     )
     assert steps_of(machines, asked) == ["asking", "asked"]
     assert not pressed
@@ -290,5 +290,5 @@ def test_a_machine_that_somebody_took_away_meanwhile_is_missed(machines: Machine
     machines.domain(vm).destroy()
 
     assert when_ended(machines.driver(), asked) == ImpactFailed(
-        f"libvirt on h1 has no domain {vm.name}; see what it has with virsh list --all"
+        f"libvirt on h1 has no domain {vm.name}; list its domains with 'virsh list --all'"
     )

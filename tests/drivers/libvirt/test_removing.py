@@ -80,7 +80,7 @@ def test_disks_are_deleted_where_asked(machines: Machines) -> None:
     done = carried_out(machines.driver(delete_disks=True), machines.impact(EventType.TERMINATE, vm, deletes=True))
 
     assert isinstance(done, ImpactDone)
-    assert f"a disk stayed: disk /default-pool/{vm.name}-swap.img is in no storage pool of h1" in done.detail
+    assert f"a disk was not deleted: disk /default-pool/{vm.name}-swap.img is in no storage pool of h1" in done.detail
     pool = machines.connection.storagePoolLookupByName("default-pool")
     assert f"{vm.name}.img" not in pool.listVolumes()
 
@@ -107,6 +107,6 @@ def test_a_machine_that_was_moved_after_a_crash_is_not_called_gone(
     if deletes:
         assert (ended, there) == (ImpactDone(), [])
     else:
-        reason = "web-0 was moved to h2 while it was to be stopped, and is active there"
+        reason = "web-0 was moved to h2 before it was stopped, and is active there"
         assert (ended, there) == (ImpactFailed(reason, {"web-0": "h2"}), ["web-0"])
     driver.close()

@@ -26,15 +26,15 @@ def test_a_machine_that_libvirt_shows_is_counted_once() -> None:
 def test_room_is_not_reserved_by_what_was_read_before_another_reservation() -> None:
     """Nor before a release: what it held may not have been shown yet when the host was asked."""
     reservations = Reservations()
-    before, _ = reservations.standing()
+    before, _ = reservations.current()
 
     assert reservations.reserve(WEB_0, before)
     assert not reservations.reserve(WEB_1, before)
 
-    then, standing = reservations.standing()
+    then, standing = reservations.current()
     assert standing == (WEB_0,)
     reservations.release("uuid-0")
     assert not reservations.reserve(WEB_1, then)
-    now, standing = reservations.standing()
+    now, standing = reservations.current()
     assert standing == ()
     assert reservations.reserve(WEB_1, now)

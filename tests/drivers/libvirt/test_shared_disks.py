@@ -94,6 +94,6 @@ def test_the_reboot_of_the_old_host_leaves_the_disk_to_the_moved_guest(daemons: 
     guest = moved.guest
     done = carried_out(daemons.driver(), of_host(guest.impact(EventType.REBOOT)))
 
-    assert done == ImpactDone({guest.name: "h2"}, f"{guest.name} is on h2, and was left alone")
+    assert done == ImpactDone({guest.name: "h2"}, f"{guest.name} is on h2 and was not changed")
     moved.assert_runs_once()
     assert guest.still_runs

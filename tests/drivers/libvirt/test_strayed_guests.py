@@ -39,7 +39,7 @@ def test_the_reboot_of_a_host_leaves_guests_of_another_alone(daemons: Daemons, s
     """They are on h2, and h1 is rebooted: nothing is started there, and nothing happens to them."""
     done = carried_out(daemons.driver(), of_host(strayed.impact(EventType.REBOOT), "host reboot"))
 
-    assert done == ImpactDone({strayed.name: "h2"}, f"{strayed.name} is on h2, and was left alone")
+    assert done == ImpactDone({strayed.name: "h2"}, f"{strayed.name} is on h2 and was not changed")
     assert daemons.running(strayed) == ["h2"]
     assert strayed.still_runs
 
@@ -97,6 +97,6 @@ def test_a_guest_is_rebooted_in_place_while_another_host_is_silent(daemons: Daem
     daemons.kill("h2")
     done = carried_out(daemons.driver(), guest.impact(EventType.REBOOT))
 
-    assert done == ImpactDone(detail=f"h2 did not answer, so {guest.name} was rebooted without being off in between")
+    assert done == ImpactDone(detail=f"h2 did not answer, so {guest.name} was rebooted without being stopped")
     guest.wait_for_another_boot(boots)
     assert guest.domain.ID() == id_

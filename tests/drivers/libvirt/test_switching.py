@@ -43,7 +43,7 @@ def test_a_machine_that_does_not_listen_is_destroyed(machines: Machines, monkeyp
     vm = machines.define()
 
     done = switched(machines.driver(grace="0s"), vm, on=False)
-    assert done == ImpactDone(detail="it did not go down within 0 s, and was destroyed")
+    assert done == ImpactDone(detail="it did not shut down within 0 s and was destroyed")
     assert machines.state(vm) == libvirt.VIR_DOMAIN_SHUTOFF
 
 
@@ -65,11 +65,9 @@ def test_what_cannot_be_started_says_why(machines: Machines) -> None:
     machines.domain(paused).suspend()
 
     absent = switched(driver, Vm("nobody", "web", "h1"), on=True)
-    assert absent == ImpactFailed("libvirt on h1 has no domain nobody; see what it has with virsh list --all")
+    assert absent == ImpactFailed("libvirt on h1 has no domain nobody; list its domains with 'virsh list --all'")
     failed = switched(driver, paused, on=True)
-    assert failed == ImpactFailed(
-        f"{paused.name} is paused on h1; see why with virsh domstate {paused.name} --reason"
-    )
+    assert failed == ImpactFailed(f"{paused.name} is paused on h1; see virsh domstate {paused.name} --reason")
 
 
 def test_what_the_driver_does_itself_is_no_sighting(machines: Machines) -> None:
@@ -108,5 +106,5 @@ def test_a_machine_that_is_moved_while_it_is_stopped_is_not_called_off(
     monkeypatch.setattr(LibvirtGuest, "ask_to_go_down", migrate)
     failed = switched(driver, Vm("web-0", "web", host="h1"), on=False)
 
-    assert failed == ImpactFailed("web-0 was moved to h2 while it was to be stopped, and is active there")
+    assert failed == ImpactFailed("web-0 was moved to h2 before it was stopped, and is active there")
     driver.close()

@@ -1,1 +1,1 @@
-"""The driver for machines that libvirt keeps: one concept a file, ``driver`` joins them."""
+"""Driver for machines managed by libvirt."""

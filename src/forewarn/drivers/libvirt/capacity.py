@@ -1,7 +1,7 @@
-"""What hosts have left for machines, what machines take, and what keeps a machine from a host, as libvirt tells it.
+"""Free capacity of hosts, demand of machines, and reasons why a machine cannot run on a host, from libvirt.
 
-Memory left is what is free in fact, and no more than the host's memory times ``memory_ratio`` less what its running
-machines may use at most; CPUs left are the host's times ``cpu_ratio`` less those of its running machines.
+Free memory is the memory that is really free, but at most the host's memory times ``memory_ratio`` minus the maximum
+memory of its running machines; free CPUs are the host's times ``cpu_ratio`` minus those of its running machines.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -30,24 +30,24 @@ def read_capacity(
     candidates: Iterable[Host],
     reservations: Iterable[Reservation] = (),
 ) -> Capacity:
-    """Tell what hosts have left, and what VMs take; the planner itself counts the moves of the VMs that it names."""
+    """Return the free capacity of hosts and the demand of VMs; the planner counts the moves of these VMs itself."""
     named = {vm.name for vm in vms}
     reservations = [each for each in reservations if each.vm not in named]
-    told: dict[str, HostCapacity] = {}
+    capacities: dict[str, HostCapacity] = {}
     targets: dict[str, _TargetHost] = {}
     unusable: dict[str, str] = {}
     for host in candidates:
         try:
             coming = [each for each in reservations if each.host == host.name]
-            told[host.name] = read_free_capacity(hosts, settings, host.name).after(coming)
+            capacities[host.name] = read_free_capacity(hosts, settings, host.name).after(coming)
             targets[host.name] = _TargetHost(hosts, host.name)
         except ForewarnError as error:
             unusable[host.name] = str(error)
-    return Capacity(told, {vm.name: _demand(hosts, settings, vm, targets) for vm in vms}, unusable)
+    return Capacity(capacities, {vm.name: _demand(hosts, settings, vm, targets) for vm in vms}, unusable)
 
 
 def read_free_capacity(hosts: LibvirtHosts, settings: LibvirtSettings, host: str) -> FreeCapacity:
-    """Return what a host has left; raise Trouble where it does not answer."""
+    """Return the free capacity of a host; raise LibvirtProblem if it does not answer."""
     connection = hosts.connection(host)
     try:
         total, cpus = int(connection.getInfo()[1]) * _MIB, int(connection.getInfo()[2])
@@ -67,15 +67,15 @@ def read_free_capacity(hosts: LibvirtHosts, settings: LibvirtSettings, host: str
 
 def _infos(connection: libvirt.virConnect) -> Iterator[tuple[str, Any]]:
     for domain in connection.listAllDomains(libvirt.VIR_CONNECT_LIST_DOMAINS_ACTIVE):
-        with suppress(libvirt.libvirtError):  # it may have gone meanwhile
+        with suppress(libvirt.libvirtError):  # it may have ended meanwhile
             yield domain.UUIDString(), domain.info()
 
 
 def _free(connection: libvirt.virConnect) -> int:
-    """Return the bytes that are free on a host; what Linux uses as a cache is free."""
+    """Return the free bytes of a host; Linux's cache counts as free."""
     try:
-        told: Any = connection.getMemoryStats(libvirt.VIR_NODE_MEMORY_STATS_ALL_CELLS)
-        return sum(int(told.get(kind, 0)) for kind in ("free", "buffers", "cached")) * _KIB
+        stats: Any = connection.getMemoryStats(libvirt.VIR_NODE_MEMORY_STATS_ALL_CELLS)
+        return sum(int(stats.get(kind, 0)) for kind in ("free", "buffers", "cached")) * _KIB
     except libvirt.libvirtError:
         return int(connection.getFreeMemory())
 
@@ -91,7 +91,7 @@ def _demand(hosts: LibvirtHosts, settings: LibvirtSettings, vm: Vm, targets: "Ma
             return VmDemand()  # only its definition moves, and it stays off
         if not guest.state().runs:
             guest.domain()
-            return VmDemand(obstacle="it is paused; let it go on, or stop it")
+            return VmDemand(obstacle="it is paused; resume or stop it")
         memory, cpus = guest.memory, guest.cpus
         root = ET.fromstring(guest.definition())  # noqa: S314 libvirt's own words
     except ForewarnError as error:
@@ -105,7 +105,7 @@ def _demand(hosts: LibvirtHosts, settings: LibvirtSettings, vm: Vm, targets: "Ma
 
 
 class _TargetHost:
-    """A host that is asked what it offers, each thing once."""
+    """Properties of a target host, queried once."""
 
     def __init__(self, hosts: LibvirtHosts, host: str) -> None:
         self._connection = hosts.connection(host)
@@ -116,7 +116,7 @@ class _TargetHost:
             self._networks = {network.name() for network in active}
 
     def unfit(self, root: ET.Element) -> str:
-        """Say what a machine needs that the host does not have; empty where it has all."""
+        """Return what the machine needs and the host lacks; empty if it lacks nothing."""
         for source in root.iterfind("./devices/interface[@type='network']/source"):
             name = source.get("network", "")
             if self._networks is not None and name not in self._networks:
@@ -128,10 +128,10 @@ class _TargetHost:
         needed = (emulator, kind.get("arch"), kind.get("machine"), root.get("type"), words)
         if needed not in self._can_run:
             self._can_run[needed] = self._offers(needed)
-        return "" if self._can_run[needed] else "its CPU lacks what the machine runs with"
+        return "" if self._can_run[needed] else "its CPU lacks features that the machine uses"
 
     def _offers(self, needed: tuple[str | None, ...]) -> bool:
-        """Tell whether the host offers a CPU; where nobody can compare, libvirt finds out when it migrates."""
+        """Return whether the host supports a CPU; True if it cannot be compared: libvirt checks when it migrates."""
         compare: Any = self._connection.compareHypervisorCPU  # libvirt's own types are wrong here
         with suppress(libvirt.libvirtError):
             return bool(compare(*needed) != libvirt.VIR_CPU_COMPARE_INCOMPATIBLE)

@@ -1,4 +1,4 @@
-"""Whether libvirt answers on the hosts of machines, knows the machines, and has the room that is needed one day."""
+"""Checks of libvirt: whether it answers on every host, has the machines, and has enough storage."""
 
 import shutil
 from collections.abc import Iterable, Iterator
@@ -18,28 +18,28 @@ from forewarn.drivers.libvirt.location import LocationSurvey
 from forewarn.drivers.libvirt.problems import problem_of
 from forewarn.drivers.libvirt.settings import LibvirtSettings
 
-_LOOKED_AT = 1_000
-"""Machines that are looked at in one go; of a fleet that is larger, the first ones."""
+_CHECKED = 1_000
+"""Number of machines that are checked."""
 _EMBEDDED = ":///embed"
-"""Such a libvirt lives within the service, and nobody else can ask it."""
+"""Such a libvirt runs inside the service process; no other process can connect to it."""
 _HERE, SAVED = "qemu:///system", "/var/lib/libvirt/qemu/save"
-"""The libvirt of this machine, and where it saves memory; of others nobody can tell how much room there is."""
+"""The local libvirt, and where it saves memory; free space of other hosts is unknown."""
 _FULL = 0.01
-"""The share of a storage pool below which it is as good as full."""
+"""Share of free space below which a storage pool counts as full."""
 _MIB = 1024 * 1024
 
 
 def find_problems(hosts: LibvirtHosts, vms: Iterable[Vm], settings: LibvirtSettings) -> Iterator[str]:
-    """Yield what keeps us from hosts, once each, and from machines that should run; then where room is scarce.
+    """Yield problems with hosts, once each, with machines that should run, and with storage.
 
-    No advice starts a machine that may run elsewhere.
+    No advice starts a machine that may be running elsewhere.
     """
-    looked_at = list(islice(vms, _LOOKED_AT))
-    known = _hosts_of(hosts, looked_at)
+    checked = list(islice(vms, _CHECKED))
+    known = _hosts_of(hosts, checked)
     listings = location.list_all(hosts, [host for host in known if _EMBEDDED not in hosts.uri(host)])
     reached = listings.machines
-    most, told = 0, set[str]()
-    for vm in looked_at:
+    most, reported = 0, set[str]()
+    for vm in checked:
         host = hosts.called(vm.standing_on)
         try:
             if host in known and _EMBEDDED in hosts.uri(host):
@@ -53,9 +53,9 @@ def find_problems(hosts: LibvirtHosts, vms: Iterable[Vm], settings: LibvirtSetti
             if survey.silent and not survey.active:
                 yield from _doubt(vm, host, survey)
                 continue
-            trouble = _location_problems(hosts, vm, host, survey)
-            yield from trouble
-            if trouble:
+            problems = _location_problems(hosts, vm, host, survey)
+            yield from problems
+            if problems:
                 continue
             guest = LibvirtGuest(hosts, vm)
             if hosts.uri(host) == _HERE:
@@ -63,8 +63,8 @@ def find_problems(hosts: LibvirtHosts, vms: Iterable[Vm], settings: LibvirtSetti
             for path in _ephemeral(guest, settings):
                 volumes.find(hosts, host, path)
         except ForewarnError as error:
-            if str(error) not in told:
-                told.add(str(error))
+            if str(error) not in reported:
+                reported.add(str(error))
                 yield str(error)
     yield from listings.silent.values()
     for host in reached:
@@ -74,7 +74,7 @@ def find_problems(hosts: LibvirtHosts, vms: Iterable[Vm], settings: LibvirtSetti
 
 
 def _hosts_of(hosts: LibvirtHosts, vms: Iterable[Vm]) -> list[str]:
-    """Return the hosts that are configured, and those of machines that the pattern gives a URI; one for each URI."""
+    """Return the configured hosts, and hosts of machines with a URI from the pattern; one for each URI."""
     found = {hosts.uri(host): host for host in hosts.names()}
     for vm in vms:
         host = hosts.called(vm.standing_on)
@@ -84,36 +84,36 @@ def _hosts_of(hosts: LibvirtHosts, vms: Iterable[Vm]) -> list[str]:
 
 
 def _doubt(vm: Vm, host: str, survey: LocationSurvey) -> Iterator[str]:
-    """Yield that a machine may run on a host that is silent; where that is its own, the host's trouble says all."""
+    """Yield that a machine may run on a host that does not answer; for its own host that error says enough."""
     if host not in survey.silent:
         silent = " and ".join(survey.silent)
         yield (
-            f"{vm.name} does not run on {host}, and may run on {silent}, which cannot be asked;"
+            f"{vm.name} does not run on {host}, and may run on {silent}, which does not answer;"
             " do not start it before that host answers"
         )
 
 
 def _location_problems(hosts: LibvirtHosts, vm: Vm, host: str, survey: LocationSurvey) -> list[str]:
-    """Return what is wrong with where a machine is, and the remedy."""
-    place = survey.place(host)  # raises in doubt, with the remedy
+    """Return problems with the location of a machine, with remedies."""
+    place = survey.place(host)  # raises if the location is ambiguous, with the remedy
     if place is None or not place.state.is_active:
         remedy = f"start it, or 'forewarn vm deallocate {vm.name}' if it is not to run"
         return [f"{vm.name} does not run on {host or 'its host'}; {remedy}", *_second_copies(hosts, vm, survey)]
     found = list(_second_copies(hosts, vm, survey))
     if place.host != host:
         found.append(
-            f"{vm.name} is on {place.host}, and the fleet has it on {host}; a service that reaches both hosts follows"
-            f" it by itself, else 'forewarn vm move {vm.name} {place.host} --record'"
+            f"{vm.name} is on {place.host}, but the fleet has it on {host}; a service that reaches both hosts records"
+            f" the move itself, else run 'forewarn vm move {vm.name} {place.host} --record'"
         )
     elif not place.state.runs:
         found.append(
-            f"{vm.name} is paused on {host}; 'virsh -c {shown_uri(hosts.uri(host))} resume {vm.name}' lets it go on"
+            f"{vm.name} is paused on {host}; 'virsh -c {shown_uri(hosts.uri(host))} resume {vm.name}' resumes it"
         )
     return found
 
 
 def _second_copies(hosts: LibvirtHosts, vm: Vm, survey: LocationSurvey) -> Iterator[str]:
-    """Yield the hosts that define a machine beside the one where it is, with the command that removes that."""
+    """Yield hosts that define a machine beside its real host, with the command that removes the copy."""
     if len(survey.copies) < 2:
         return
     place = survey.place(hosts.called(vm.standing_on))
@@ -122,7 +122,7 @@ def _second_copies(hosts: LibvirtHosts, vm: Vm, survey: LocationSurvey) -> Itera
             virsh = f"virsh -c {shown_uri(hosts.uri(copy.host))}"
             stop = f"{virsh} destroy {vm.name} && " if copy.state.is_active else ""
             yield (
-                f"{vm.name} is on {place.host}, and {copy.host} defines it too, so that it could be started twice;"
+                f"{vm.name} is on {place.host}, but {copy.host} defines it too, so it could be started twice;"
                 f" remove that copy: '{stop}{virsh} undefine {vm.name}'"
             )
 
@@ -136,7 +136,7 @@ def _full_pools(hosts: LibvirtHosts, host: str) -> Iterator[str]:
     try:
         for pool in hosts.connection(host).listAllStoragePools(libvirt.VIR_CONNECT_LIST_STORAGE_POOLS_ACTIVE):
             with suppress(libvirt.libvirtError):
-                pool.refresh()  # one that is busy tells what it knew last
+                pool.refresh()  # a busy pool reports its last known values
             _, capacity, _, available = map(int, pool.info())
             if available < capacity * _FULL:
                 yield (
@@ -148,17 +148,17 @@ def _full_pools(hosts: LibvirtHosts, host: str) -> Iterator[str]:
 
 
 def lack_of_room(path: str, needed: int) -> Iterator[str]:
-    """Yield that a machine which needs so many bytes could not be saved, where that is so."""
+    """Yield a problem if a machine of this size could not be saved."""
     free = _free(Path(path))
     if free is not None and free < needed:
         yield (
-            f"{path} has {free // _MIB} MiB free, and a machine that is saved when it is evicted needs"
+            f"{path} has {free // _MIB} MiB free, but saving an evicted machine needs"
             f' {needed // _MIB} MiB; free some space there, or set evict = "stop"'
         )
 
 
 def _free(path: Path) -> int | None:
-    """Return the bytes that are free at a place, or above it where we may not look; None where it is not."""
+    """Return the free bytes at a path, or of its parent if access is denied; None if it does not exist."""
     for place in (path, *path.parents):
         try:
             return shutil.disk_usage(place).free

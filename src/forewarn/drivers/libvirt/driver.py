@@ -1,7 +1,7 @@
-"""The driver for machines that libvirt keeps: QEMU on this machine, on others over SSH or TLS, or within the process.
+"""The libvirt driver: QEMU on this machine, on other hosts over SSH or TLS, or embedded in the process.
 
-What a crash cut off is brought to its end once the node asks for its outcome: a paused machine goes on, a stopped one
-starts, and libvirt is asked for what is not written down.
+Work that a crash interrupted is continued when the node asks for its outcome: a paused machine is resumed, a stopped
+one is started, and libvirt is queried for what is not recorded.
 """
 
 import logging
@@ -43,13 +43,13 @@ _CLOSE_TIMEOUT = 5.0
 _TYPES = {EventType.FREEZE, EventType.REBOOT, EventType.REDEPLOY, EventType.PREEMPT, EventType.TERMINATE}
 """The types that ``_carry_out`` has an impact for."""
 _MAY_BE_A_MOVE = {ObservationKind.CRASHED, ObservationKind.GONE}
-"""What a migration leaves behind on the host that a machine left looks so too."""
+"""A migration causes the same events on the source host."""
 _OWN_EFFECTS_LAST = 1.0
-"""Seconds after our own work within which what is seen of a machine is taken for its echo."""
+"""Seconds after the driver's own work in which events of a machine are attributed to it."""
 
 
 class LibvirtDriver:
-    """Does impacts through libvirt."""
+    """Carries out impacts through libvirt."""
 
     def __init__(self, settings: LibvirtSettings, clock: Clock, directory: Path | None) -> None:
         self.moves_live = self.moves_to_host = settings.redeploy == "migrate"
@@ -62,9 +62,9 @@ class LibvirtDriver:
         self._switch_executor = SwitchExecutor("libvirt-switch", clock, self._switch)
         self._move_detector = MoveDetector(self._hosts, clock, self._executor.closing)
         self._ours: dict[str, float] = {}
-        """Until when what happens to a machine is our own doing, by its name and its UUID."""
+        """Until when events of a machine are caused by the driver itself, by name and UUID."""
         self._latest: dict[str, int] = {}
-        """What was heard last of each machine."""
+        """The last event of each machine."""
         self._report: Callable[[Observation], None] | None = None
         self._watched: set[str] = set()
 
@@ -89,8 +89,8 @@ class LibvirtDriver:
     def watch(self, report: Callable[[Observation], None]) -> None:
         self._report = report
         self._move_detector.start(report, self._is_ours)
-        self._hosts.listen(self._see)
-        self._hosts.listen(self._hear_move)
+        self._hosts.listen(self._observe)
+        self._hosts.listen(self._detect_move)
         for host in self._hosts.names():
             self._begin_watch(host)
 
@@ -102,24 +102,24 @@ class LibvirtDriver:
     def _begin_watch(self, host: str) -> None:
         if host not in self._watched:
             self._watched.add(host)
-            threading.Thread(target=self._keep_watch, args=(host,), name=f"libvirt-{host}", daemon=True).start()
+            threading.Thread(target=self._watch_host, args=(host,), name=f"libvirt-{host}", daemon=True).start()
 
-    def _hear_move(self, change: DomainChange) -> None:
+    def _detect_move(self, change: DomainChange) -> None:
         if self._may_move:
-            self._move_detector.hear(change)
+            self._move_detector.handle_event(change)
 
     def switch(self, vm: Vm, *, on: bool) -> ImpactOutcome:
         return self._switch_executor.switch(vm, on=on)
 
     def capacity(self, vms: tuple[Vm, ...], hosts: tuple[Host, ...]) -> Capacity:
-        return capacity.read_capacity(self._hosts, self._settings, vms, hosts, self._reservations.standing()[1])
+        return capacity.read_capacity(self._hosts, self._settings, vms, hosts, self._reservations.current()[1])
 
     def check(self, vms: tuple[Vm, ...]) -> tuple[str, ...]:
         return tuple(checks.find_problems(self._hosts, vms, self._settings))
 
     def close(self) -> None:
         self._report = None
-        # Whoever has paused machines lets them go on first.
+        # Work that has paused machines resumes them first.
         self._executor.close(_CLOSE_TIMEOUT)
         self._hosts.close()
 
@@ -139,7 +139,7 @@ class LibvirtDriver:
         finally:
             self._ours |= dict.fromkeys(names, time.monotonic() + _OWN_EFFECTS_LAST)
             for machine in machines if self._may_move else ():
-                self._move_detector.ask(*machine)  # for somebody may have moved it meanwhile
+                self._move_detector.ask(*machine)  # another client may have moved it meanwhile
 
     def _switch(self, vm: Vm, *, on: bool) -> str:
         machine = vm.name, vm.instance.vm_id.lower()
@@ -150,10 +150,10 @@ class LibvirtDriver:
         finally:
             self._ours |= dict.fromkeys(names, time.monotonic() + _OWN_EFFECTS_LAST)
             if self._may_move:
-                self._move_detector.ask(*machine)  # for it may be on another host than the recorded one
+                self._move_detector.ask(*machine)  # it may be on another host than the recorded one
 
     def _await_hosts(self, job: ImpactJob) -> None:
-        """Wait for hosts that do not answer yet, for nobody else can say what a crash left there."""
+        """Wait for hosts that do not answer yet: only they know the state after a crash."""
         waits_for = ""
         while True:
             try:
@@ -163,38 +163,38 @@ class LibvirtDriver:
                 if waits_for != str(error):
                     waits_for = str(error)
                     fields = {"event": show_id(job.impact.event.id), "reason": waits_for}
-                    log.warning("an event waits for a host", extra={"fields": fields})
+                    log.warning("event waits for a host", extra={"fields": fields})
                 job.tell(f"waiting for a host: {error}")
                 if job.closing.wait(_RECONNECT):
                     raise WorkInterrupted from None
             else:
                 return
 
-    def _keep_watch(self, host: str) -> None:
-        """Keep a connection open, for without one nothing is heard; see who died while there was none."""
+    def _watch_host(self, host: str) -> None:
+        """Keep a connection open to receive events; report machines that died while there was none."""
         was_silent, connection_id = False, ""
         while not self._executor.closing.is_set():
             try:
                 if connection_id != (connection_id := self._hosts.connection_id(host)):
                     if self._may_move:
                         self._move_detector.list_host(host)
-                    self._see_the_dead(host)
+                    self._report_dead(host)
                 if was_silent:
                     log.info("libvirt answers again", extra={"fields": {"host": host}})
                 was_silent = False
             except LibvirtProblem as error:
                 if not was_silent and not self._executor.closing.is_set():
                     fields = {"host": host, "reason": str(error)}
-                    log.warning("the machines of a host cannot be watched", extra={"fields": fields})
+                    log.warning("cannot observe the machines of a host", extra={"fields": fields})
                 was_silent = True
             self._executor.closing.wait(_RECONNECT)
 
-    def _see_the_dead(self, host: str) -> None:
+    def _report_dead(self, host: str) -> None:
         for death in self._hosts.dead(host):
             if self._latest.get(death.domain) != death.event:
-                self._see(death, is_found=True)
+                self._observe(death, is_found=True)
 
-    def _see(self, change: DomainChange, *, is_found: bool = False) -> None:
+    def _observe(self, change: DomainChange, *, is_found: bool = False) -> None:
         report = self._report
         self._latest[change.domain] = change.event
         if report is None or self._is_ours(change.domain, change.uuid):
@@ -211,13 +211,13 @@ class LibvirtDriver:
         return len(self._hosts.names()) > 1
 
     def _is_ours(self, name: str, uuid: str) -> bool:
-        """Tell whether what happens to a machine is our own doing."""
+        """Return whether events of a machine are caused by the driver itself."""
         return max(self._ours.get(name, 0.0), self._ours.get(uuid, 0.0)) > time.monotonic()
 
 
 def _carry_out(work: LibvirtWork) -> ImpactEnding:
     if work.impact.event.type is EventType.FREEZE and not work.impact.moves:
-        return freeze(work)  # which lets go on what it has paused, also where a machine is not found
+        return freeze(work)  # resumes what it has paused, also if a machine is not found
     work.find_guests()
     if work.impact.moves:
         return redeploy(work)

@@ -1,10 +1,10 @@
-"""Freezes machines: pauses them all, waits, lets them go on.
+"""Freezes machines: pauses all of them, waits, resumes them.
 
-    freezing ─▶ frozen ─▶ thawed          steps in the ledger, for all machines together
+    freezing ─▶ frozen ─▶ thawed          recorded steps, for all machines together
 
-After a crash a machine that is paused was paused by us, and goes on when its time is over; one that runs was either
-not reached yet (before ``frozen``) or has gone on already (after it). No machine stays paused: one that another
-client migrates meanwhile is resumed on its new host, when the migration is over.
+After a crash a paused machine was paused by this driver and is resumed when its time is over; a running one was
+either not paused yet (before ``frozen``) or has been resumed (after it). No machine stays paused: one that another
+client migrates meanwhile is resumed on its new host after the migration.
 """
 
 import time
@@ -23,7 +23,7 @@ UNANNOUNCED = 5
 
 
 def freeze(work: LibvirtWork) -> ImpactDone:
-    """Freeze the machines for the announced seconds; raise Trouble when one cannot be."""
+    """Freeze the machines for the announced duration; raise LibvirtProblem if one cannot be frozen."""
     if work.progress_file.step("thawed"):
         return ImpactDone(work.moved)
     try:
@@ -31,7 +31,7 @@ def freeze(work: LibvirtWork) -> ImpactDone:
         _pause_all(work)
         work.closed.wait(_left(work))
     finally:
-        # Whatever went wrong, and also when the service stops, no machine stays behind.
+        # Whatever went wrong, and also if the service stops, no machine stays paused.
         _resume_all(work)
     work.progress_file.note("thawed")
     return ImpactDone(work.moved, "; ".join(work.remarks))
@@ -64,10 +64,10 @@ def _left(work: LibvirtWork) -> float:
 
 def _resume_all(work: LibvirtWork) -> None:
     problem: LibvirtProblem | WorkInterrupted | None = None
-    # A guest under migration cannot be resumed before the migration is over; the others do not wait for it.
+    # A guest under migration cannot be resumed before the migration is over; resume the others first.
     for guest in sorted(work.guests, key=LibvirtGuest.is_migrating):
         try:
-            work.insist(partial(_resume, work, guest))
+            work.retry(partial(_resume, work, guest))
         except (LibvirtProblem, WorkInterrupted) as error:
             problem = problem if isinstance(problem, WorkInterrupted) else error
     if problem:
@@ -88,7 +88,7 @@ def _resume(work: LibvirtWork, guest: LibvirtGuest) -> None:
         except LibvirtUnreachable:
             raise
         except LibvirtProblem:
-            # Another client may have begun to migrate it just before.
+            # Another client may have started a migration just before.
             is_moving = guest.is_migrating() or not guest.state().is_active
             if not is_moving or time.monotonic() >= until:
                 raise
@@ -97,7 +97,7 @@ def _resume(work: LibvirtWork, guest: LibvirtGuest) -> None:
 
 
 def _is_still_frozen(work: LibvirtWork, guest: LibvirtGuest, seen: Mapping[str, str]) -> bool:
-    """Tell whether a guest is paused by this event, on the host where it is now."""
+    """Return whether a guest is paused by this event, on its current host."""
     frozen_on = seen.get("host", guest.host)
     state = guest.state()
     if not state.is_active:

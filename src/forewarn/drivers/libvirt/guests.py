@@ -1,4 +1,4 @@
-"""A VM as libvirt has it: what it is doing, and what can be done to it, with errors in our words."""
+"""A VM as a libvirt domain: its state and the calls on it, with libvirt errors translated."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -40,7 +40,7 @@ class LibvirtGuest:
         self.host = hosts.called(vm.standing_on) if host is None else host
         self._hosts = hosts
         self._is_known = bool(uuid)
-        """Whether its UUID is libvirt's, so that another machine of the same name is not taken for it."""
+        """Whether the UUID is libvirt's, so that another machine of the same name is not confused with it."""
         self._uuid = uuid or uuid_of(vm)
 
     def on(self, host: str) -> "LibvirtGuest":
@@ -48,18 +48,18 @@ class LibvirtGuest:
         return LibvirtGuest(self._hosts, self.vm, host, self.uuid)
 
     def find(self) -> DomainCopy | None:
-        """Find out on which host it is, and stay with that; None where no host has it."""
+        """Find the host that has it, and use that from now on; None if no host has it."""
         copy = location.find(self._hosts, self.name, self._uuid, self.host)
         if copy:
             self.stay(copy.host, copy.uuid)
         return copy
 
     def stay(self, host: str, uuid: str) -> None:
-        """Be the machine of that UUID on that host."""
+        """Refer to the machine of that UUID on that host from now on."""
         self.host, self._uuid, self._is_known = host, uuid or self._uuid, bool(uuid)
 
     def survey(self) -> LocationSurvey:
-        """Return what every host says of it."""
+        """Query every host for it."""
         return location.survey_hosts(self._hosts, self.name, self._uuid, self.host)
 
     def state(self) -> DomainState:
@@ -71,7 +71,7 @@ class LibvirtGuest:
             return DomainState()
 
     def is_off(self) -> bool:
-        """Tell whether its host knows it, and it has no process."""
+        """Return whether its host has it, and it has no process."""
         state = self.state()
         return state.is_defined and state.id == -1
 
@@ -80,7 +80,7 @@ class LibvirtGuest:
 
     @property
     def uuid(self) -> str:
-        """What libvirt knows it by; empty while that is not known."""
+        """Its libvirt UUID; empty while unknown."""
         if not self._is_known:
             with suppress(DomainAbsent):
                 domain = self.domain()
@@ -90,12 +90,12 @@ class LibvirtGuest:
 
     @property
     def reboots(self) -> int:
-        """How often it was heard to start over, by the present ear."""
+        """Number of reboot events on the current connection."""
         return self._hosts.reboots[self.connection_id, self.domain().name()]
 
     @property
     def connection_id(self) -> str:
-        """The connection by which its host is listened to; another one after each silence."""
+        """Id of the connection to its host; each reconnection has a new one."""
         return self._hosts.connection_id(self.host)
 
     def suspend(self) -> None:
@@ -111,13 +111,13 @@ class LibvirtGuest:
                 domain.resume()
 
     def ask_to_reboot(self) -> None:
-        """Press the power button, and have libvirt start the machine over when it has gone down."""
+        """Press the power button, and let libvirt start the machine again once it is down."""
         domain = self.domain()
         with self._heard("reboot"):
             domain.reboot(libvirt.VIR_DOMAIN_REBOOT_ACPI_POWER_BTN)
 
     def ask_to_go_down(self) -> None:
-        """Press the power button, in whatever way its hypervisor knows."""
+        """Press the power button, by the method that its hypervisor supports."""
         domain = self.domain()
         try:
             with self._heard("shutdown"):
@@ -127,13 +127,13 @@ class LibvirtGuest:
                 domain.shutdown()
 
     def definition(self) -> str:
-        """Return what it runs with at this moment, also what its lasting definition says otherwise or not at all."""
+        """Return its current definition, including changes that its persistent definition lacks."""
         domain = self.domain()
         with self._heard("look"):
             return str(domain.XMLDesc(libvirt.VIR_DOMAIN_XML_SECURE | libvirt.VIR_DOMAIN_XML_MIGRATABLE))
 
     def may_go_down(self, definition: str) -> bool:
-        """Tell whether it is off, and loses nothing, when it has gone down by itself."""
+        """Return whether it is off, and loses nothing, after it has shut down by itself."""
         return self.is_persistent and ET.fromstring(definition).findtext("on_poweroff", "destroy") == "destroy"  # noqa: S314 libvirt's own words
 
     def reset(self) -> None:
@@ -142,11 +142,11 @@ class LibvirtGuest:
             domain.reset()
 
     def require_off(self) -> None:
-        """Raise unless every host answers that it is active nowhere."""
+        """Raise unless every host answers that it is not active there."""
         location.require_off(self._hosts, self.name, self._uuid, self.host)
 
     def start(self) -> None:
-        """Start it, once every host has answered that it is active nowhere."""
+        """Start it, once every host has answered that it is not active there."""
         self.require_off()
         with self._unless(lambda state: state.is_active):
             domain = self.domain()
@@ -154,7 +154,7 @@ class LibvirtGuest:
                 domain.create()
 
     def start_as(self, definition: str) -> None:
-        """Start it like that with what it ran with before; its lasting definition stays."""
+        """Start it with this definition; its persistent definition is kept."""
         self.require_off()
         with self._unless(lambda state: state.is_active):
             connection = self._hosts.connection(self.host)
@@ -168,14 +168,14 @@ class LibvirtGuest:
                 domain.destroy()
 
     def save(self) -> None:
-        """Write its memory to a file of libvirt's, from which the next start goes on."""
+        """Save its memory (managed save); the next start restores it."""
         with self._unless(lambda state: state.is_defined and not state.is_active):
             domain = self.domain()
             with self._heard("save"):
                 domain.managedSave()
 
     def undefine(self) -> None:
-        """Have libvirt forget it, with all that libvirt keeps of it."""
+        """Remove its definition, with everything that libvirt keeps for it."""
         domain = self.domain()
         try:
             with self._heard("undefine"):
@@ -186,40 +186,40 @@ class LibvirtGuest:
 
     @property
     def is_persistent(self) -> bool:
-        """Whether libvirt remembers it while it is off."""
+        """Whether libvirt keeps its definition while it is off."""
         domain = self.domain()
         with self._heard("look"):
             return bool(domain.isPersistent())
 
     @property
     def memory(self) -> int:
-        """The bytes it may use."""
+        """Its maximum memory in bytes."""
         domain = self.domain()
         with self._heard("look"):
             return int(domain.maxMemory()) * 1024
 
     def is_migrating(self) -> bool:
-        """Tell whether libvirt is just moving it, for us or for somebody else."""
+        """Return whether libvirt is migrating it, for this driver or another client."""
         try:
-            told: Any = self.domain().jobStats()
+            stats: Any = self.domain().jobStats()
         except (libvirt.libvirtError, LibvirtProblem):
             return False
-        return told.get("operation") in _MIGRATIONS
+        return stats.get("operation") in _MIGRATIONS
 
     @property
     def cpus(self) -> int:
-        """How many virtual CPUs it has."""
+        """Number of its virtual CPUs."""
         domain = self.domain()
         with self._heard("look"):
             return int(domain.info()[3])
 
     def start_post_copy(self) -> None:
-        """Let it run on the other host while the rest of its memory follows."""
+        """Switch the migration to post-copy: it runs on the target while the rest of its memory follows."""
         with suppress(libvirt.libvirtError, LibvirtProblem):
             self.domain().migrateStartPostCopy(0)
 
     def has_job(self) -> bool:
-        """Tell whether libvirt is busy with it."""
+        """Return whether a libvirt job is active on it."""
         if not self.state().is_defined:
             return False
         try:
@@ -228,21 +228,21 @@ class LibvirtGuest:
             return False
 
     def abort_job(self) -> None:
-        """Have libvirt give up what it is busy with."""
+        """Abort its libvirt job."""
         with suppress(libvirt.libvirtError, LibvirtProblem):
             self.domain().abortJob()
 
     def percent_done(self) -> int:
-        """Return how much of its memory has gone where libvirt is just taking it."""
+        """Return the percentage of its memory that the current job has transferred."""
         try:
-            told: Any = self.domain().jobStats()
+            stats: Any = self.domain().jobStats()
         except (libvirt.libvirtError, LibvirtProblem):
             return 0
-        total, left = int(told.get("memory_total", 0)), int(told.get("memory_remaining", 0))
+        total, left = int(stats.get("memory_total", 0)), int(stats.get("memory_remaining", 0))
         return 100 * (total - left) // total if total else 0
 
     def disks(self) -> dict[str, str]:
-        """Return the files of its disks that can be written, by what the machine calls them."""
+        """Return the paths of its writable disks, by target name."""
         domain = self.domain()
         with self._heard("look"):
             root = ET.fromstring(domain.XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE))  # noqa: S314 libvirt's own words
@@ -257,7 +257,7 @@ class LibvirtGuest:
 
     @contextmanager
     def _unless(self, is_so: Callable[[DomainState], bool]) -> Iterator[None]:
-        """Take a refusal for success where the machine is as it was to be: an earlier call was still under way."""
+        """Ignore an error if the machine is in the desired state: an earlier call was still in progress."""
         try:
             yield
         except LibvirtUnreachable:
@@ -275,7 +275,7 @@ class LibvirtGuest:
 
 
 def uuid_of(vm: Vm) -> str:
-    """Return the UUID that a VM is declared with; empty where it has none."""
+    """Return the declared UUID of a VM; empty if it has none."""
     try:
         return str(UUID(vm.instance.vm_id))
     except ValueError:

@@ -1,4 +1,4 @@
-"""Which host takes a machine in: one with room, away from those of its group that must not fall with it. Pure."""
+"""Choice of the target host for a machine: capacity first, then fault and update domains of its group. Pure."""
 
 from collections.abc import Iterable
 
@@ -12,12 +12,12 @@ _MIB = 1024 * 1024
 
 
 class HostOption(msgspec.Struct, frozen=True):
-    """A host that could take a machine in, and the bytes of memory that are free there."""
+    """A candidate host with its free memory in bytes."""
 
     candidate: CandidateHost
     free: int
     cpus: int = 1_000_000
-    """How many more virtual CPUs it may have."""
+    """Number of further virtual CPUs that it may run."""
 
     @property
     def host(self) -> str:
@@ -25,9 +25,9 @@ class HostOption(msgspec.Struct, frozen=True):
 
 
 def choose_host(vm: Vm, needed: int, options: Iterable[HostOption], cpus: int = 0) -> HostOption | None:
-    """Return the best host for a machine that needs so many bytes and CPUs; None where none has room.
+    """Return the best host for a machine that needs so much memory and so many CPUs; None if none has room.
 
-    The fewer of its group's VMs of other fault or update domains stand there, the better; then the more is free.
+    Hosts with fewer VMs of the group in other fault or update domains come first, then those with more free memory.
     """
     fitting = [option for option in options if option.free >= needed and option.cpus >= cpus]
     return min(
@@ -36,10 +36,10 @@ def choose_host(vm: Vm, needed: int, options: Iterable[HostOption], cpus: int = 
 
 
 def explain_no_host(vm: Vm, needed: int, options: Iterable[HostOption], cpus: int = 0) -> str:
-    """Say why no host takes a machine in."""
+    """Return why no host has room for a machine."""
     options = list(options)
     if any(option.free >= needed for option in options):
         looked = [f"{option.host} has room for {max(0, option.cpus)} more" for option in options]
-        return f"no host may have the {cpus} CPUs that {vm.name} needs: {', '.join(looked)}; see cpu_ratio"
+        return f"no host has the {cpus} CPUs that {vm.name} needs: {', '.join(looked)}; free some, or raise cpu_ratio"
     looked = [f"{option.host} has {max(0, option.free) // _MIB} MiB free" for option in options]
     return f"no host has the {needed // _MIB} MiB that {vm.name} needs: {', '.join(looked)}"

@@ -1,4 +1,4 @@
-"""The hosts of a fleet as libvirt reaches them: a connection each, opened when needed, and again when it died."""
+"""libvirt connections to hosts: opened on demand, and reopened after a failure."""
 
 import threading
 from collections import Counter
@@ -21,18 +21,18 @@ from forewarn.drivers.libvirt.problems import (
 )
 
 REBOOTED = -1
-"""Stands among libvirt's numbers of events for the one that has none."""
+"""Number for the reboot event, which is not a lifecycle event of libvirt."""
 _ALIVE_EVERY, _MISSED = 5, 3
-"""Seconds between two signs of life on a connection to elsewhere, and how many may be missed."""
+"""Keepalive interval in seconds on remote connections, and how many may be missed."""
 _DEATHS = {
     libvirt.VIR_DOMAIN_SHUTOFF_CRASHED: libvirt.VIR_DOMAIN_EVENT_STOPPED_CRASHED,
     libvirt.VIR_DOMAIN_SHUTOFF_FAILED: libvirt.VIR_DOMAIN_EVENT_STOPPED_FAILED,
 }
-"""Why a machine is off that died, and the end that libvirt told when it did."""
+"""Shutoff reasons of machines that died, and the matching detail of the stop event."""
 
 
 class DomainChange(msgspec.Struct, frozen=True):
-    """One event of libvirt's."""
+    """One libvirt event."""
 
     host: str
     domain: str
@@ -42,25 +42,25 @@ class DomainChange(msgspec.Struct, frozen=True):
 
 
 class LibvirtHosts:
-    """Opens and keeps connections. Safe from several threads."""
+    """Opens and keeps connections. Thread-safe."""
 
     def __init__(self, uris: dict[str, str], pattern: str = "") -> None:
         self.uris = dict(uris)
         self._pattern = pattern
         self._also: tuple[str, ...] = ()
-        """The hosts of the fleet that have their URI by the pattern."""
+        """Hosts of the fleet with a URI from the pattern."""
         self._locks: dict[str, threading.Lock] = {}
         self._open: dict[str, libvirt.virConnect] = {}
         self._listeners: list[Callable[[DomainChange], None]] = []
         self._lock = threading.Lock()
         self._is_closed = False
         self.reboots: Counter[tuple[str, str]] = Counter()
-        """How often each domain was heard to start over without its process ending, by each ear."""
+        """Number of reboot events by connection and domain."""
         self._connection_ids: dict[str, str] = {}
         event_loop.run()
 
     def uri(self, host: str) -> str:
-        """Return where libvirt of that host is; raise BadInput when nobody said."""
+        """Return the libvirt URI of a host; raise BadInput if none is configured."""
         if host in self.uris:
             return self.uris[host]
         if host and self._pattern:
@@ -73,29 +73,29 @@ class LibvirtHosts:
         return host in self.uris or bool(host and self._pattern)
 
     def names(self, first: str = "") -> list[str]:
-        """Return every host that is configured, ``first`` before the others; one of those that share a URI."""
+        """Return every configured host, ``first`` before the others; one of those that share a URI."""
         found: dict[str, str] = {}
         for host in (*([first] if first and self.knows(first) else []), *self.uris, *self._also):
             found.setdefault(self.uri(host), host)
         return list(found.values())
 
     def know(self, names: Iterable[str]) -> list[str]:
-        """Take the hosts of the fleet; return those that are new, and have their URI by the pattern."""
+        """Set the hosts of the fleet; return the new ones that have a URI from the pattern."""
         also = tuple(name for name in names if self._pattern and name and name not in self.uris)
         new = [name for name in also if name not in self._also]
         self._also = also
         return new
 
     def called(self, host: str) -> str:
-        """Return what a host is called; the only one that there is where it has no name."""
+        """Return the name of a host; the only configured one if the name is empty."""
         return host or (next(iter(self.uris)) if len(self.uris) == 1 else "")
 
     def listen(self, listener: Callable[[DomainChange], None]) -> None:
-        """Have ``listener`` called for all that happens on hosts that are connected, in libvirt's thread."""
+        """Call ``listener`` for each event on connected hosts, in libvirt's thread."""
         self._listeners.append(listener)
 
     def connection(self, host: str) -> libvirt.virConnect:
-        """Return a connection that lives, a new one where need be; raise Unreachable."""
+        """Return a live connection, a new one if needed; raise LibvirtUnreachable."""
         with self._lock:
             lock = self._locks.setdefault(host, threading.Lock())
         with lock:
@@ -105,12 +105,12 @@ class LibvirtHosts:
             if known is not None and _is_alive(known):
                 return known
             if known is not None:
-                _let_go(known)
+                _close(known)
             self._open[host] = self._connect(host)
             return self._open[host]
 
     def domain(self, host: str, name: str, uuid: str = "", *, by_name: bool = True) -> libvirt.virDomain:
-        """Return a domain by its UUID, else by its name where that counts too; raise Absent when there is none."""
+        """Return a domain by UUID, else by name if allowed; raise DomainAbsent if there is none."""
         connection = self.connection(host)
         if uuid and by_name:
             with suppress(libvirt.libvirtError):
@@ -121,12 +121,12 @@ class LibvirtHosts:
             problem = problem_of(host, error)
             if isinstance(problem, DomainAbsent):
                 raise DomainAbsent(
-                    f"libvirt on {host} has no domain {name}; see what it has with virsh list --all"
+                    f"libvirt on {host} has no domain {name}; list its domains with 'virsh list --all'"
                 ) from None
             raise problem from None
 
     def dead(self, host: str) -> list[DomainChange]:
-        """Return the ends of the machines on a host that are off because they died, as far as libvirt remembers."""
+        """Return stop events for machines of a host that are off because they died, as far as libvirt knows."""
         try:
             off = self.connection(host).listAllDomains(libvirt.VIR_CONNECT_LIST_DOMAINS_SHUTOFF)
             why = {(domain.name(), domain.UUIDString()): int(domain.state()[1]) for domain in off}
@@ -139,7 +139,7 @@ class LibvirtHosts:
         ]
 
     def connection_id(self, host: str) -> str:
-        """Return what names the present connection, and no other one ever."""
+        """Return a unique id of the current connection."""
         self.connection(host)
         return self._connection_ids[host]
 
@@ -148,7 +148,7 @@ class LibvirtHosts:
             self._is_closed = True
             opened, self._open = list(self._open.values()), {}
         for connection in opened:
-            _let_go(connection)
+            _close(connection)
 
     def _connect(self, host: str) -> libvirt.virConnect:
         try:
@@ -159,26 +159,28 @@ class LibvirtHosts:
             raise LibvirtUnreachable(
                 f"libvirt {place} cannot be reached: {said}; {connection_remedy(said)}"
             ) from None
-        # Only connections to elsewhere know signs of life; drivers that cannot tell events are used without.
+        # Only remote connections support keepalive; hypervisor drivers without events are used without them.
         with suppress(libvirt.libvirtError):
             connection.setKeepAlive(_ALIVE_EVERY, _MISSED)
         connection_id = self._connection_ids[host] = uuid4().hex
         with suppress(libvirt.libvirtError):
-            connection.domainEventRegisterAny(None, libvirt.VIR_DOMAIN_EVENT_ID_LIFECYCLE, self._live, host)
             connection.domainEventRegisterAny(
-                None, libvirt.VIR_DOMAIN_EVENT_ID_REBOOT, self._reboot, (host, connection_id)
+                None, libvirt.VIR_DOMAIN_EVENT_ID_LIFECYCLE, self._handle_lifecycle, host
+            )
+            connection.domainEventRegisterAny(
+                None, libvirt.VIR_DOMAIN_EVENT_ID_REBOOT, self._handle_reboot, (host, connection_id)
             )
         return connection
 
-    def _live(self, _: object, domain: libvirt.virDomain, event: int, detail: int, host: str) -> None:
-        self._tell(DomainChange(host, domain.name(), event, detail, domain.UUIDString()))
+    def _handle_lifecycle(self, _: object, domain: libvirt.virDomain, event: int, detail: int, host: str) -> None:
+        self._notify(DomainChange(host, domain.name(), event, detail, domain.UUIDString()))
 
-    def _reboot(self, _: object, domain: libvirt.virDomain, heard: tuple[str, str]) -> None:
-        host, connection_id = heard
+    def _handle_reboot(self, _: object, domain: libvirt.virDomain, source: tuple[str, str]) -> None:
+        host, connection_id = source
         self.reboots[connection_id, domain.name()] += 1
-        self._tell(DomainChange(host, domain.name(), REBOOTED, uuid=domain.UUIDString()))
+        self._notify(DomainChange(host, domain.name(), REBOOTED, uuid=domain.UUIDString()))
 
-    def _tell(self, change: DomainChange) -> None:
+    def _notify(self, change: DomainChange) -> None:
         for listener in self._listeners:
             listener(change)
 
@@ -190,6 +192,6 @@ def _is_alive(connection: libvirt.virConnect) -> bool:
         return False
 
 
-def _let_go(connection: libvirt.virConnect) -> None:
+def _close(connection: libvirt.virConnect) -> None:
     with suppress(libvirt.libvirtError):
         connection.close()

@@ -1,4 +1,4 @@
-"""What machines libvirt knows: who they are, where they stand, and by which address they are reached."""
+"""Inventory of the machines that libvirt has: identity, host and address."""
 
 from collections.abc import Iterator
 from contextlib import suppress
@@ -23,7 +23,7 @@ class InventoryMachine(msgspec.Struct, frozen=True):
     uuid: str
     mac_address: str = ""
     tap: str = ""
-    """What its host calls its wire, while it runs; empty where that is another one at each start."""
+    """Its tap device on the host while it runs; empty if the name changes at each start."""
     address: str = ""
     state: DomainState = DomainState(libvirt.VIR_DOMAIN_RUNNING, 0, 1)
 
@@ -37,7 +37,7 @@ class Inventory(msgspec.Struct, frozen=True):
 
 
 def read_inventory(connection: libvirt.virConnect, host: str, uri: str) -> Inventory:
-    """Return what libvirt knows; raise Trouble when it does not tell."""
+    """Return the machines of a host; raise LibvirtProblem if it does not answer."""
     try:
         name = host or str(connection.getHostname()).partition(".")[0]
         found = sorted((_machine(domain) for domain in connection.listAllDomains()), key=lambda each: each.name)
@@ -55,7 +55,7 @@ def _machine(domain: libvirt.virDomain) -> InventoryMachine:
         name=domain.name(),
         uuid=domain.UUIDString(),
         mac_address=mac_address,
-        # libvirt numbers vnet devices as they come; a name of the operator's own stays.
+        # libvirt numbers vnet devices at each start; a name chosen by the operator is stable.
         tap="" if tap.startswith("vnet") else tap,
         address=_address(domain, root, mac_address),
         state=read_state(domain),
@@ -73,7 +73,7 @@ def _address(domain: libvirt.virDomain, root: ET.Element, mac_address: str) -> s
     sources = [libvirt.VIR_DOMAIN_INTERFACE_ADDRESSES_SRC_LEASE, libvirt.VIR_DOMAIN_INTERFACE_ADDRESSES_SRC_ARP]
     channel = root.find(f"./devices/channel/target[@name='{_AGENT}']")
     if channel is not None and channel.get("state") == "connected":
-        # Asked only where it listens: one that does not would be waited for.
+        # Query the agent only if it is connected: else libvirt would wait for it.
         sources.insert(1, libvirt.VIR_DOMAIN_INTERFACE_ADDRESSES_SRC_AGENT)
     for source in sources:
         with suppress(libvirt.libvirtError):
@@ -82,12 +82,12 @@ def _address(domain: libvirt.virDomain, root: ET.Element, mac_address: str) -> s
     return ""
 
 
-def _addresses(told: Any, mac_address: str) -> Iterator[str]:  # noqa: ANN401 a table without types
-    """Yield the addresses that others can reach, those of the first wire, IPv4 before IPv6."""
+def _addresses(interfaces: Any, mac_address: str) -> Iterator[str]:  # noqa: ANN401 a table without types
+    """Yield the reachable addresses, those of the first interface first, IPv4 before IPv6."""
     reachable = []
-    for wire in (told or {}).values():
-        for each in wire.get("addrs") or ():
+    for interface in (interfaces or {}).values():
+        for each in interface.get("addrs") or ():
             address = ip_address(each["addr"])
             if not (address.is_loopback or address.is_link_local):
-                reachable.append((wire.get("hwaddr") != mac_address, address.version, str(address)))
+                reachable.append((interface.get("hwaddr") != mac_address, address.version, str(address)))
     yield from (address for _, _, address in sorted(reachable))

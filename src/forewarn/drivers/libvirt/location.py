@@ -1,13 +1,13 @@
-"""Where a machine is: every configured host is asked for its UUID; there is one answer, or an error that says why.
+"""Finds the host of a machine: queries every configured host for its UUID; there is one result, or an error.
 
-    it runs on one host                        that host; another copy there is paused or off, and stale
-    it runs on two hosts                       Trouble
-    it is paused on one host                   that host, unless a migration paused it and another host is silent
+    it runs on one host                        that host; a copy on another host is paused or off, and stale
+    it runs on two hosts                       LibvirtProblem
+    it is paused on one host                   that host, unless a migration paused it and a host does not answer
     it is off, and one host defines it         that host
-    it is off, and several hosts define it     the recorded host, if it is one of them; else Trouble
-    a host does not answer, none of the above  Unreachable, which names that host
+    it is off, and several hosts define it     the recorded host, if it is one of them; else LibvirtProblem
+    a host does not answer, none of the above  LibvirtUnreachable, which names that host
 
-Nothing that is off is started before every host has answered that the machine is not active there.
+A machine that is off is never started before every host has answered that it is not active there.
 """
 
 import threading
@@ -26,21 +26,21 @@ from forewarn.drivers.libvirt.problems import DomainAbsent, LibvirtProblem, Libv
 HostReply = TypeVar("HostReply")
 
 ANSWER_TIMEOUT = 20.0
-"""Seconds after which a host that is asked where a machine is counts as silent."""
+"""Seconds after which a host that does not answer a query counts as silent."""
 _RUNNING = {libvirt.VIR_DOMAIN_RUNNING, libvirt.VIR_DOMAIN_BLOCKED, libvirt.VIR_DOMAIN_NOSTATE}
 
 
 class ActiveElsewhere(LibvirtProblem):
-    """The machine is active on another host, so that it must not be started here."""
+    """The machine is active on another host, so it must not be started here."""
 
 
 class DomainState(msgspec.Struct, frozen=True):
-    """What a machine was doing when we looked."""
+    """State of a machine at the time of the query."""
 
     state: int = -1
     reason: int = 0
     id: int = -1
-    """Another one for each start of its process; -1 while there is none."""
+    """A new id for each start of its process; -1 while there is none."""
 
     @property
     def is_defined(self) -> bool:
@@ -74,26 +74,26 @@ class DomainCopy(msgspec.Struct, frozen=True):
 
 
 class LocationSurvey(msgspec.Struct, frozen=True):
-    """What the hosts say of one machine."""
+    """Answers of the hosts about one machine."""
 
     name: str
     copies: tuple[DomainCopy, ...] = ()
     silent: dict[str, str] = {}
-    """Why each host that does not answer does not."""
+    """Hosts that did not answer, with the reason."""
 
     @property
     def active(self) -> list[DomainCopy]:
         return [copy for copy in self.copies if copy.state.is_active]
 
     def require_answers(self) -> None:
-        """Raise Unreachable where a host did not answer."""
+        """Raise LibvirtUnreachable if a host did not answer."""
         if self.silent:
             off = f"{self.name} is off on {_listed(copy.host for copy in self.copies)}, " if self.copies else ""
             why = f"{off}and may run on {_listed(self.silent)}: " if off else ""
             raise LibvirtUnreachable(f"{why}{'; '.join(self.silent.values())}")
 
     def place(self, recorded: str) -> DomainCopy | None:
-        """Return the copy that counts; None where every host answered and none has the machine."""
+        """Return the authoritative copy; None if every host answered and none has the machine."""
         running = [copy for copy in self.copies if copy.state.runs]
         if len(running) > 1:
             raise LibvirtProblem(
@@ -123,9 +123,9 @@ class LocationSurvey(msgspec.Struct, frozen=True):
 
 
 def survey_hosts(hosts: LibvirtHosts, name: str, uuid: str = "", recorded: str = "") -> LocationSurvey:
-    """Ask every host for a machine, by its UUID; by its name where no UUID is known.
+    """Query every host for a machine by UUID; by name if no UUID is known.
 
-    The name counts on the recorded host before it does elsewhere, for two hosts may each have a machine so named.
+    The name is tried on the recorded host first, because two hosts may each have a machine of that name.
     """
     first = [recorded] if hosts.knows(recorded) else []
     here = _ask(hosts, first, name, uuid)
@@ -135,7 +135,7 @@ def survey_hosts(hosts: LibvirtHosts, name: str, uuid: str = "", recorded: str =
     if recorded and not first:
         silent[recorded] = _no_uri(hosts, recorded)
     elif first and uuid and not copies and not silent:
-        # It was defined anew on its host, under another UUID; that one may be elsewhere too.
+        # It was redefined on its host with another UUID; that one may be elsewhere too.
         copies = _ask(hosts, first, name, "").copies
         others = [host for host in hosts.names(recorded) if host not in first]
         for copy in copies:
@@ -157,8 +157,8 @@ def _no_uri(hosts: LibvirtHosts, host: str) -> str:
 
 
 def find(hosts: LibvirtHosts, name: str, uuid: str, recorded: str) -> DomainCopy | None:
-    """Return where a machine is; None where no host has it. Raise Unreachable or Trouble where that is in doubt."""
-    # Most machines run where they are said to be: then no other host has to answer.
+    """Return the location of a machine; None if no host has it. Raise LibvirtProblem if it is ambiguous."""
+    # Most machines run on their recorded host; then no other host has to answer.
     with suppress(LibvirtProblem, BadInput):
         here = _copy(hosts, recorded, name, uuid)
         if here and here.state.runs:
@@ -167,30 +167,30 @@ def find(hosts: LibvirtHosts, name: str, uuid: str, recorded: str) -> DomainCopy
 
 
 def require_off(hosts: LibvirtHosts, name: str, uuid: str, host: str) -> None:
-    """Raise unless every host answers that a machine is active nowhere, so that it may be started on ``host``."""
+    """Raise unless every host answers that a machine is not active, so that it may be started on ``host``."""
     found = survey_hosts(hosts, name, uuid, host)
     others = [copy.host for copy in found.active if copy.host != host]
     if others:
-        raise ActiveElsewhere(f"{name} is active on {_listed(others)}, and is not started a second time on {host}")
+        raise ActiveElsewhere(f"{name} is active on {_listed(others)}, so it was not started on {host}")
     found.require_answers()
 
 
 def silent_hosts(hosts: LibvirtHosts) -> dict[str, str]:
-    """Return the hosts that do not answer, and why."""
+    """Return the hosts that do not answer, with the reason."""
     return _ask(hosts, hosts.names(), "", "").silent
 
 
 class HostListings(msgspec.Struct, frozen=True):
-    """All machines of all hosts, as each host listed them."""
+    """All machines of all hosts."""
 
     machines: dict[str, dict[str, DomainCopy]]
-    """By host, and there by UUID."""
+    """By host, then by UUID."""
     names: dict[str, dict[str, str]]
-    """The UUID by host and name."""
+    """UUIDs by host, then by name."""
     silent: dict[str, str]
 
     def survey(self, name: str, uuid: str, recorded: str) -> LocationSurvey:
-        """Return what the hosts say of one machine, as ``survey_hosts`` does."""
+        """Return the answers about one machine, as ``survey_hosts`` does."""
         uuid = uuid or self.names.get(recorded, {}).get(name, "")
         if not any(uuid in machines for machines in self.machines.values()):
             found = {named[name] for named in self.names.values() if name in named}
@@ -200,11 +200,11 @@ class HostListings(msgspec.Struct, frozen=True):
 
 
 def list_all(hosts: LibvirtHosts, names: Iterable[str]) -> HostListings:
-    """List the machines of hosts, at the same time."""
+    """List the machines of hosts concurrently."""
     machines: dict[str, dict[str, DomainCopy]] = {}
     named: dict[str, dict[str, str]] = {}
     silent: dict[str, str] = {}
-    asked = _at_once(names, lambda host: _list(hosts, host))
+    asked = _query_concurrently(names, lambda host: _list(hosts, host))
     for host, answer in asked.items():
         if isinstance(answer, str):
             silent[host] = answer
@@ -224,18 +224,18 @@ def _list(hosts: LibvirtHosts, host: str) -> dict[str, DomainCopy]:
 
 
 def _ask(hosts: LibvirtHosts, names: Iterable[str], name: str, uuid: str) -> LocationSurvey:
-    """Ask hosts for a machine."""
-    asked = _at_once(names, lambda host: _copy(hosts, host, name, uuid))
+    """Query hosts for a machine."""
+    asked = _query_concurrently(names, lambda host: _copy(hosts, host, name, uuid))
     copies = tuple(answer for answer in asked.values() if isinstance(answer, DomainCopy))
     return LocationSurvey(name, copies, {host: answer for host, answer in asked.items() if isinstance(answer, str)})
 
 
-def _at_once(names: Iterable[str], ask: Callable[[str], HostReply]) -> dict[str, HostReply | str]:
-    """Ask hosts at the same time; of one that is silent, also one that takes too long, return why."""
+def _query_concurrently(names: Iterable[str], ask: Callable[[str], HostReply]) -> dict[str, HostReply | str]:
+    """Query hosts concurrently; for a host that fails or times out return the reason."""
     asked: dict[str, Future[HostReply]] = {}
     for host in names:
         asked[host] = Future()
-        # Daemon threads, for libvirt may take minutes to give a host up.
+        # Daemon threads, because libvirt may take minutes to time out.
         work = threading.Thread(target=_answer, args=(asked[host], ask, host), name=f"libvirt-{host}", daemon=True)
         work.start()
     wait(asked.values(), ANSWER_TIMEOUT)
@@ -258,7 +258,7 @@ def _answer(answer: "Future[HostReply]", ask: Callable[[str], HostReply], host: 
 
 
 def _copy(hosts: LibvirtHosts, host: str, name: str, uuid: str) -> DomainCopy | None:
-    """Return a machine as a host has it, by its UUID alone where that is known."""
+    """Return a machine as a host has it, by UUID only if that is known."""
     connection = hosts.connection(host)
     if not name and not uuid:
         return None

@@ -1,7 +1,7 @@
-"""Follows machines that others move: asks where a machine is when libvirt tells that it may be elsewhere; reports it.
+"""Detects machines that other clients moved: queries their location after libvirt events, and reports moves.
 
-Also moves that nobody saw are found: each host is listed when it is connected to. A crash or a removal is reported
-only where the machine is not on another host; a migration leaves such traces on the host that the machine left.
+Moves without an event are found too: each host is listed on connection. A crash or a removal is reported only if the
+machine is not on another host; a migration causes the same events on the source host.
 """
 
 import logging
@@ -22,9 +22,9 @@ from forewarn.drivers.libvirt.problems import LibvirtProblem, problem_of
 log = logging.getLogger(__name__)
 
 _SETTLES_WITHIN = 0.3
-"""Seconds in which libvirt tells what belongs together."""
+"""Seconds in which related libvirt events arrive."""
 _LOOK_EVERY = 1.0
-"""Seconds between two looks at whether our own work on a machine is over."""
+"""Seconds between two checks whether the driver's own work on a machine is over."""
 _PLACING = {
     libvirt.VIR_DOMAIN_EVENT_DEFINED,
     libvirt.VIR_DOMAIN_EVENT_UNDEFINED,
@@ -39,12 +39,12 @@ class _LocationQuery(msgspec.Struct, frozen=True):
     uuid: str
     name: str
     lost: Observation | None = None
-    """What is to be reported where the machine is on no other host."""
+    """Observation to report if the machine is on no other host."""
     lost_on: str = ""
 
 
 class MoveDetector:
-    """Asks in a thread of its own, for libvirt's thread must not wait for an answer of libvirt's."""
+    """Queries in its own thread: libvirt's event thread must not wait for libvirt."""
 
     def __init__(self, hosts: LibvirtHosts, clock: Clock, closing: threading.Event) -> None:
         self._hosts = hosts
@@ -54,27 +54,27 @@ class MoveDetector:
         self._is_ours: Callable[[str, str], bool] = lambda *_: False
         self._questions: queue.SimpleQueue[_LocationQuery] = queue.SimpleQueue()
         self._listed: dict[str, dict[str, tuple[str, bool]]] = {}
-        """The name of each machine of each host, and whether it was active, as last listed."""
+        """Name of each machine of each host, and whether it was active, when last listed."""
         self._warned: set[tuple[str, ...]] = set()
 
     def start(self, report: Callable[[Observation], None], is_ours: Callable[[str, str], bool]) -> None:
-        """Begin to report; what ``is_ours``, by name or UUID, is under way and explains itself."""
+        """Start reporting; a machine that ``is_ours``, by name or UUID, is being worked on by this driver."""
         self._report, self._is_ours = report, is_ours
         threading.Thread(target=self._run, name="libvirt-follow", daemon=True).start()
 
-    def hear(self, change: DomainChange) -> None:
-        """Take an event of libvirt's; from any thread."""
+    def handle_event(self, change: DomainChange) -> None:
+        """Process a libvirt event; thread-safe."""
         if change.event in _PLACING and change.uuid:
             with suppress(KeyError):
                 self._listed[change.host][change.uuid] = (change.domain, True)
             self.ask(change.domain, change.uuid)
 
     def ask(self, name: str, uuid: str, lost: Observation | None = None, lost_on: str = "") -> None:
-        """Have it found out where a machine is."""
+        """Enqueue a query for the location of a machine."""
         self._questions.put(_LocationQuery(uuid, name, lost, lost_on))
 
     def list_host(self, host: str) -> None:
-        """Look at all machines of a host that has been connected to; raise Trouble."""
+        """List the machines of a newly connected host; raise LibvirtProblem."""
         try:
             domains = self._hosts.connection(host).listAllDomains()
             listed = {each.UUIDString(): (each.name(), bool(each.isActive())) for each in domains}
@@ -87,7 +87,7 @@ class MoveDetector:
             if any(uuid in machines for machines in others) or not (is_active or has_all):
                 self.ask(name, uuid)
             else:
-                self._tell(name, uuid, host, "found there")
+                self._report_location(name, uuid, host, "found there")
 
     def _run(self) -> None:
         waiting: dict[_LocationQuery, None] = {}
@@ -97,7 +97,7 @@ class MoveDetector:
                 self._closing.wait(_SETTLES_WITHIN)
                 while True:
                     waiting[self._questions.get_nowait()] = None
-            # Our own work on a machine explains itself; where the machine is then is asked when that is over.
+            # Skip machines that this driver works on; they are queried when that is over.
             ready = [each for each in waiting if not self._is_ours(each.name, each.uuid)]
             for question in ready:
                 del waiting[question]
@@ -112,23 +112,25 @@ class MoveDetector:
             place = found.place("")
         except LibvirtProblem as error:
             fields = {"vm": question.name, "reason": str(error)}
-            log.info("nobody can tell where a machine is", extra={"fields": fields})
+            log.info("location of a machine is unknown", extra={"fields": fields})
         is_elsewhere = place and place.host != question.lost_on and place.state.is_active
         if place:
-            self._tell(question.name, place.uuid, place.host, "runs there" if place.state.runs else "is there")
+            self._report_location(
+                question.name, place.uuid, place.host, "runs there" if place.state.runs else "is there"
+            )
         if question.lost and not is_elsewhere:
             self._report(question.lost)
 
-    def _tell(self, name: str, uuid: str, host: str, how: str) -> None:
+    def _report_location(self, name: str, uuid: str, host: str, how: str) -> None:
         namesakes = {each for machines in self._listed.values() for each, (so, _) in machines.items() if so == name}
-        # Where two machines have that name, only the UUID says which VM it is.
+        # If two machines have that name, only the UUID identifies the VM.
         vm = name if namesakes <= {uuid} else ""
         if not self._is_ours(name, uuid):
-            detail = f"{how}, says libvirt on {host}"
+            detail = f"{how}, reported by libvirt on {host}"
             self._report(Observation(vm, ObservationKind.MOVED, self._clock.now(), detail, host=host, vm_id=uuid))
 
     def _warn(self, found: location.LocationSurvey) -> None:
-        """Log once that a machine is on two hosts, and no migration is under way."""
+        """Log once that a machine is defined on two hosts without a migration."""
         hosts = tuple(sorted(copy.host for copy in found.copies))
         key = (found.name, *hosts)
         if len(hosts) > 1 and key not in self._warned and not any(copy.state.is_migrating for copy in found.copies):

@@ -1,9 +1,9 @@
-"""Redeploys machines: moves them to another host while they run, or starts them anew where they are.
+"""Redeploys machines: moves them to another host while they run, or restarts them on their host.
 
-    moving (to) ─▶ resuming ─▶ moved, or refused      steps in the ledger, for each machine; off ones stay off
+    moving (to) ─▶ resuming ─▶ moved, or refused      recorded steps, for each machine; off ones stay off
     stopping (id) ─▶ emptying (disk) ─▶ emptied ─▶ started
 
-Where a machine runs is asked of libvirt on both hosts, so that a crash on the way is no riddle: it is there, or here.
+After a crash both hosts are queried for the machine, so its location is known.
 """
 
 from collections.abc import Iterable, Iterator
@@ -30,14 +30,14 @@ from forewarn.node.driver import CandidateHost, ImpactDone
 
 
 def redeploy(work: LibvirtWork) -> ImpactDone:
-    """Move the machines, several at once, or restart them; raise Trouble when one can be neither.
+    """Move the machines concurrently, or restart them; raise LibvirtProblem if one can be neither.
 
-    One that cannot be moved keeps none of the others.
+    A machine that cannot be moved does not affect the others.
     """
     to_move = [guest for guest in work.guests if not _is_settled(work, guest) and _is_to_move(work, guest)]
     failures: dict[str, str] = {}
     with ThreadPoolExecutor(max(1, len(to_move)), thread_name_prefix="libvirt-move") as threads:
-        moves = {guest.name: threads.submit(work.see_through, partial(_move, work, guest)) for guest in to_move}
+        moves = {guest.name: threads.submit(work.run_resumable, partial(_move, work, guest)) for guest in to_move}
     for name, move in moves.items():
         try:
             move.result()
@@ -57,19 +57,19 @@ def redeploy(work: LibvirtWork) -> ImpactDone:
         elif work.impact.leaves_off and not work.progress_file.step("stopping", guest.name) and guest.is_off():
             work.remarks.append(f"{guest.name} did not run and stays off")
         else:
-            work.see_through(partial(_restart, work, guest))
+            work.run_resumable(partial(_restart, work, guest))
     if failures:
         raise LibvirtProblem(join_details(failures, len(work.guests)))
     return ImpactDone(work.moved, "; ".join(work.remarks))
 
 
 def _is_settled(work: LibvirtWork, guest: LibvirtGuest) -> bool:
-    """Tell whether a machine is where it is to be already: somebody else moved it."""
+    """Return whether another client has already moved a machine to its target."""
     target = work.impact.event.target
     if work.moved.get(guest.name, "") == target != "":
         return True
     is_settled = work.impact.is_failure and guest.name in work.moved and guest.state().runs
-    remark = f"{guest.name} runs on {guest.host}, and was left alone"
+    remark = f"{guest.name} runs on {guest.host} and was not changed"
     if is_settled and remark not in work.remarks:
         work.remarks.append(remark)
     return is_settled
@@ -114,7 +114,7 @@ def _move(work: LibvirtWork, guest: LibvirtGuest) -> None:
         try:
             _migrate(work, guest, target)
         except LibvirtProblem as error:
-            # libvirt may have done it all the same, or half of it: both hosts are asked until they answer.
+            # libvirt may have done it, or half of it, despite the error: query both hosts until they answer.
             work.progress_file.note("refused", guest.name, reason=str(error))
             is_refused = True
         else:
@@ -126,19 +126,19 @@ def _move(work: LibvirtWork, guest: LibvirtGuest) -> None:
     begun = work.progress_file.step("moving", guest.name)
     if not off:
         work.progress_file.note("resuming", guest.name)
-        work.insist(guest.on(target).resume)
+        work.retry(guest.on(target).resume)
     try:
-        # libvirt takes it for success also where the old host could not be told.
-        work.insist(lambda: _must(begun and _has_arrived(work, guest, begun)))
+        # libvirt reports success also if the source host could not be updated.
+        work.retry(lambda: _must(begun and _has_arrived(work, guest, begun)))
     except LibvirtUnreachable as error:
         work.remarks.append(f"{guest.name} may still be defined on {guest.host}, see 'forewarn doctor': {error}")
 
 
 def _has_arrived(work: LibvirtWork, guest: LibvirtGuest, begun: WorkStep) -> bool:
-    """Tell whether a machine is on the other host; leave it defined on one of both only, and let it go on there.
+    """Return whether a machine is on the target host; leave it defined on one host only, and resume it there.
 
-    libvirt does not let it go on over there, so until that is written down ("resuming") it has run here only; with
-    post-copy it may have run there too, and what is not clear is left as it is.
+    libvirt does not resume it on the target, so until "resuming" is recorded it has run on the source only; with
+    post-copy it may have run on the target too, and an ambiguous state is left as it is.
     """
     source, target, progress_file = guest, guest.on(begun.seen["to"]), work.progress_file
     had = begun.seen.get("had", "")
@@ -147,7 +147,7 @@ def _has_arrived(work: LibvirtWork, guest: LibvirtGuest, begun: WorkStep) -> boo
     here, there = source.state(), target.state()
     if begun.seen.get("off") and not here.is_active and not there.is_active:
         return _has_gone_over(work, source, target, is_there=there.is_defined and not (had and here.is_defined))
-    both = f"{guest.name} is on {source.host} and {target.host} after a migration that was cut off; "
+    both = f"{guest.name} is on {source.host} and {target.host} after an interrupted migration; "
     if here.runs and there.runs:
         raise LibvirtProblem(f"{both}it runs on both: stop it with 'virsh destroy' where it must not run")
     if not here.runs and (there.runs or (there.is_paused and not there.is_migrating)):
@@ -155,31 +155,31 @@ def _has_arrived(work: LibvirtWork, guest: LibvirtGuest, begun: WorkStep) -> boo
             progress_file.note("resuming", guest.name)
         return _has_gone_over(work, source, target)
     if progress_file.step("resuming", guest.name):
-        raise LibvirtProblem(f"{guest.name} was moved to {target.host}, and does not run there")
+        raise LibvirtProblem(f"{guest.name} was moved to {target.host} but does not run there")
     if begun.seen.get("may_run") and not here.runs:
-        raise LibvirtProblem(f"{both}it runs on neither: see both with virsh domstate {guest.name} --reason")
+        raise LibvirtProblem(f"{both}it runs on neither: check both with virsh domstate {guest.name} --reason")
     if there.is_defined and not had and (there.is_migrating or not there.is_active):
         _remove_stale(target)
     if here.is_migrating:
         source.resume()
     if not source.state().runs:
-        raise LibvirtProblem(f"{guest.name} does not run on {source.host} after a migration that was cut off")
+        raise LibvirtProblem(f"{guest.name} does not run on {source.host} after an interrupted migration")
     return False
 
 
 def _has_gone_over(work: LibvirtWork, source: LibvirtGuest, target: LibvirtGuest, *, is_there: bool = True) -> bool:
-    """Have the old host forget a machine that is on the new one; tell whether it is."""
+    """Undefine a machine on the source once it is on the target; return whether it is."""
     if is_there:
         _remove_stale(source, keeps=not target.is_persistent)
         if target.state().is_paused:
-            work.insist(target.resume)
+            work.retry(target.resume)
         work.moved[source.name] = target.host
         work.progress_file.note("moved", source.name)
     return is_there
 
 
 def _remove_stale(guest: LibvirtGuest, *, keeps: bool = False) -> None:
-    """Have a host forget the copy that a migration left there; keep a definition that no other host has."""
+    """Remove the copy that a migration left on a host; keep a definition that no other host has."""
     if guest.state().is_active:
         guest.destroy()
     if not keeps:
@@ -188,10 +188,10 @@ def _remove_stale(guest: LibvirtGuest, *, keeps: bool = False) -> None:
 
 
 def _reserve(work: LibvirtWork, guest: LibvirtGuest) -> str:
-    """Choose the host that a machine moves to, and reserve its room there until the migration has ended."""
+    """Choose the target host, and reserve capacity there until the migration has ended."""
     memory, cpus = (0, 0) if guest.is_off() else (guest.memory, guest.cpus)
     while True:
-        changes, others = work.reservations.standing()
+        changes, others = work.reservations.current()
         target = _target(work, guest, memory, cpus, others)
         reservation = Reservation(guest.uuid, guest.name, target, memory, cpus, guest.percent_done)
         if work.reservations.reserve(reservation, changes):
@@ -223,16 +223,16 @@ def _migrate(work: LibvirtWork, guest: LibvirtGuest, target: str) -> None:
         | libvirt.VIR_MIGRATE_PERSIST_DEST
         | libvirt.VIR_MIGRATE_UNDEFINE_SOURCE
         | libvirt.VIR_MIGRATE_ABORT_ON_ERROR
-        # Else a daemon that dies at the end may leave it running on both hosts: that is libvirt's own doing.
+        # Else a libvirt daemon that dies at the end may leave the machine running on both hosts.
         | libvirt.VIR_MIGRATE_PAUSED
     )
     if guest.is_off():
-        # Only its definition goes; it stays off.
+        # Only its definition moves; it stays off.
         flags = libvirt.VIR_MIGRATE_OFFLINE | libvirt.VIR_MIGRATE_PERSIST_DEST | libvirt.VIR_MIGRATE_UNDEFINE_SOURCE
         work.remarks.append(f"{guest.name} did not run and stays off")
     elif work.settings.copy_disks:
         flags |= libvirt.VIR_MIGRATE_NON_SHARED_DISK
-    parameters: Any = {}  # libvirt's own types are wrong here and above
+    parameters: Any = {}  # libvirt's type annotations are wrong here and above
     if work.settings.migration_uri:
         parameters[libvirt.VIR_MIGRATE_PARAM_URI] = work.settings.migration_uri.replace("{host}", target)
     if not guest.is_off():
@@ -246,22 +246,22 @@ def _migrate(work: LibvirtWork, guest: LibvirtGuest, target: str) -> None:
             there = work.hosts.connection(target)
             work.do_long(guest, lambda: _must(domain.migrate3(there, parameters, flags)), "moved", late, hurry)
     except libvirt.libvirtError as error:
-        # Whatever could not be reached was the other host's door for machines, not libvirt itself.
+        # The migration endpoint of the target could not be reached, not libvirt itself.
         raise LibvirtProblem(describe(guest.host, error, f"{guest.name}: migration to {target}")) from None
 
 
 def _tuned(work: LibvirtWork, flags: int, parameters: dict[str, object]) -> tuple[int, dict[str, object]]:
-    """Add what limits and hastens the migration of a running machine."""
+    """Add bandwidth and post-copy options for a running machine."""
     if work.settings.bandwidth:
         parameters = {**parameters, libvirt.VIR_MIGRATE_PARAM_BANDWIDTH: work.settings.bandwidth}
     if work.settings.post_copy is not None:
-        # It runs there before all of its memory is there.
+        # It runs on the target before all of its memory is there.
         flags = (flags | libvirt.VIR_MIGRATE_POSTCOPY) & ~libvirt.VIR_MIGRATE_PAUSED
     return flags, parameters
 
 
 def _must(_: object) -> None:
-    """Take no answer: what went wrong is raised."""
+    """Ignore the result: errors are raised."""
 
 
 def _restart(work: LibvirtWork, guest: LibvirtGuest) -> None:
@@ -276,13 +276,13 @@ def _restart(work: LibvirtWork, guest: LibvirtGuest) -> None:
         if not state.is_defined or not guest.is_persistent:
             guest.domain()
             raise LibvirtProblem(
-                f"{guest.name} cannot be started anew: libvirt on {guest.host} does not keep its definition"
+                f"{guest.name} cannot be restarted: libvirt on {guest.host} does not keep its definition"
             )
         for path in _ephemeral(work, guest):
             volumes.find(work.hosts, guest.host, path)  # raises now, while the machine runs
         if silent := work.silent_hosts():
             raise LibvirtUnreachable(
-                f"{guest.name} was not stopped, for it could not be started again: {_joined(silent)}"
+                f"{guest.name} was not stopped, because it could not be started again: {_joined(silent)}"
             )
         work.progress_file.note("stopping", guest.name, id=str(state.id))
         stopping = work.progress_file.step("stopping", guest.name)
@@ -291,7 +291,7 @@ def _restart(work: LibvirtWork, guest: LibvirtGuest) -> None:
     if state.id != -1:
         guest.destroy()
     if work.progress_file.step("emptied", guest.name) is None:
-        guest.require_off()  # else a disk would be made anew that it uses on another host
+        guest.require_off()  # else a disk could be recreated that the machine uses on another host
         with _off(guest):
             for path in _ephemeral(work, guest):
                 _empty(work, guest, path)
@@ -308,7 +308,7 @@ def _has_process(state: DomainState) -> bool:
 
 @contextmanager
 def _off(guest: LibvirtGuest) -> Iterator[None]:
-    """Say of a machine that could not be started that it is off."""
+    """Add to errors that the machine is off."""
     try:
         yield
     except LibvirtUnreachable:
@@ -327,7 +327,7 @@ def _ephemeral(work: LibvirtWork, guest: LibvirtGuest) -> list[str]:
 
 
 def _empty(work: LibvirtWork, guest: LibvirtGuest, path: str) -> None:
-    """Make a disk anew; what it was like is written down before it is deleted."""
+    """Recreate a disk; its description is recorded before it is deleted."""
     step = f"emptying {path}"
     begun = work.progress_file.step(step, guest.name)
     if begun is None:

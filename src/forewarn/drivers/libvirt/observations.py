@@ -1,4 +1,4 @@
-"""What libvirt's events say of a machine that nobody of ours touched. Pure."""
+"""Convert libvirt events to observations. Pure functions."""
 
 from datetime import datetime
 
@@ -9,22 +9,22 @@ from forewarn.drivers.libvirt.hosts import REBOOTED, DomainChange
 
 _STOPPED = {
     libvirt.VIR_DOMAIN_EVENT_STOPPED_SHUTDOWN: (ObservationKind.STOPPED, "it shut down"),
-    libvirt.VIR_DOMAIN_EVENT_STOPPED_DESTROYED: (ObservationKind.STOPPED, "somebody destroyed it"),
+    libvirt.VIR_DOMAIN_EVENT_STOPPED_DESTROYED: (ObservationKind.STOPPED, "it was destroyed"),
     libvirt.VIR_DOMAIN_EVENT_STOPPED_CRASHED: (ObservationKind.CRASHED, "the guest crashed"),
-    libvirt.VIR_DOMAIN_EVENT_STOPPED_SAVED: (ObservationKind.STOPPED, "somebody saved it"),
+    libvirt.VIR_DOMAIN_EVENT_STOPPED_SAVED: (ObservationKind.STOPPED, "it was saved"),
     libvirt.VIR_DOMAIN_EVENT_STOPPED_FAILED: (ObservationKind.CRASHED, "its process on the host died"),
 }
 _STARTED = {
-    libvirt.VIR_DOMAIN_EVENT_STARTED_BOOTED: "somebody started it",
-    libvirt.VIR_DOMAIN_EVENT_STARTED_RESTORED: "somebody restored it",
+    libvirt.VIR_DOMAIN_EVENT_STARTED_BOOTED: "it was started",
+    libvirt.VIR_DOMAIN_EVENT_STARTED_RESTORED: "it was restored",
 }
 
 
 def observation_of(change: DomainChange, at: datetime, *, is_found: bool = False) -> Observation | None:
-    """Return what was seen; None where it is of no concern, as a pause is, or a migration."""
+    """Return the observation; None for events without meaning here, such as a pause or a migration."""
     match change.event:
         case _ if change.event == REBOOTED:
-            what, how = ObservationKind.REBOOTED, "it started over"
+            what, how = ObservationKind.REBOOTED, "it rebooted"
         case libvirt.VIR_DOMAIN_EVENT_CRASHED:
             what, how = ObservationKind.CRASHED, "the guest crashed"
         case libvirt.VIR_DOMAIN_EVENT_STOPPED if change.detail in _STOPPED:
@@ -32,8 +32,8 @@ def observation_of(change: DomainChange, at: datetime, *, is_found: bool = False
         case libvirt.VIR_DOMAIN_EVENT_STARTED if change.detail in _STARTED:
             what, how = ObservationKind.STARTED, _STARTED[change.detail]
         case libvirt.VIR_DOMAIN_EVENT_UNDEFINED if change.detail == libvirt.VIR_DOMAIN_EVENT_UNDEFINED_REMOVED:
-            what, how = ObservationKind.GONE, "somebody undefined it"
+            what, how = ObservationKind.GONE, "it was undefined"
         case _:
             return None
-    detail = f"{how}, says libvirt on {change.host}"
+    detail = f"{how}, reported by libvirt on {change.host}"
     return Observation(change.domain, what, at, detail, vm_id=change.uuid, is_found=is_found)

@@ -1,4 +1,4 @@
-"""What libvirt's refusals mean, each as one sentence that names the host and, where there is one, the remedy."""
+"""Translate libvirt errors: each becomes one sentence with the host and, if known, the remedy."""
 
 import libvirt
 
@@ -23,7 +23,7 @@ _UNSUPPORTED = {
 
 
 class LibvirtProblem(ForewarnError):
-    """libvirt could not do it."""
+    """A libvirt call failed."""
 
 
 class LibvirtUnreachable(LibvirtProblem, Unavailable):
@@ -35,13 +35,13 @@ class DomainAbsent(LibvirtProblem):
 
 
 class LibvirtUnsupported(LibvirtProblem):
-    """Neither this libvirt nor this machine can do that."""
+    """libvirt or the machine does not support the call."""
 
 
 def problem_of(host: str, error: libvirt.libvirtError, what: str = "") -> LibvirtProblem:
-    """Return what an error of libvirt's means for whoever asked ``what`` of ``host``."""
+    """Return the exception for a libvirt error of ``host`` while doing ``what``."""
     code = error.get_error_code()
-    if code in _GONE or _is_of_the_wire(error):
+    if code in _GONE or _is_connection_error(error):
         return LibvirtUnreachable(
             f"libvirt on {host} cannot be reached: {message_of(error)}; {connection_remedy(message_of(error))}"
         )
@@ -50,28 +50,28 @@ def problem_of(host: str, error: libvirt.libvirtError, what: str = "") -> Libvir
 
 
 def describe(host: str, error: libvirt.libvirtError, what: str = "") -> str:
-    """Return what libvirt on ``host`` says, and the remedy where there is one."""
+    """Return libvirt's message with its host, and the remedy if known."""
     said = message_of(error)
     return f"{what}: libvirt on {host} says: {said}{_remedy(said)}".removeprefix(": ")
 
 
 def message_of(error: libvirt.libvirtError) -> str:
-    """Return libvirt's own words, in one line."""
+    """Return libvirt's own message in one line."""
     return " ".join((error.get_error_message() or str(error)).split()).rstrip(".")
 
 
 def connection_remedy(said: str) -> str:
-    """Return what to do about a libvirt that cannot be reached."""
+    """Return the remedy for an unreachable libvirt."""
     if "Host key verification failed" in said:
-        return "log in there once with ssh as the user that runs Forewarn, so that the host's key is known"
+        return "log in there once with ssh as the user that runs Forewarn, to accept the host's key"
     if "Permission denied (" in said:
-        return "let the user that runs Forewarn log in there with a key that asks for no passphrase"
-    return "see that it runs and lets us in"
+        return "set up an ssh key without a passphrase for the user that runs Forewarn"
+    return "check that it runs and that Forewarn's user has access"
 
 
-def _is_of_the_wire(error: libvirt.libvirtError) -> bool:
-    wire = {libvirt.VIR_FROM_RPC, libvirt.VIR_FROM_REMOTE, libvirt.VIR_FROM_SSH, libvirt.VIR_FROM_LIBSSH}
-    return error.get_error_domain() in wire and error.get_error_code() in {
+def _is_connection_error(error: libvirt.libvirtError) -> bool:
+    sources = {libvirt.VIR_FROM_RPC, libvirt.VIR_FROM_REMOTE, libvirt.VIR_FROM_SSH, libvirt.VIR_FROM_LIBSSH}
+    return error.get_error_domain() in sources and error.get_error_code() in {
         libvirt.VIR_ERR_SYSTEM_ERROR,
         libvirt.VIR_ERR_INTERNAL_ERROR,
     }
@@ -83,5 +83,5 @@ def _remedy(said: str) -> str:
     if "without shared storage" in said:
         return "; put its disks where both hosts have them, or set copy_disks"
     if "cannot set up guest memory" in said.lower() or "Cannot allocate memory" in said:
-        return "; the host is too small for it, or too full"
+        return "; the host has too little free memory for it"
     return ""

@@ -1,16 +1,16 @@
-"""Reboots machines: asks them to go down by the power button and starts them anew; resets those that do not listen.
+"""Reboots machines: shuts them down by the power button and starts them again; resets those that do not react.
 
-    asking ─▶ asked ─▶ starting ─▶ started            steps in the ledger, for each machine
-    left off                                          it was off, and maintenance of its host does not start it
-                └────▶ halting ─▶ resetting ─▶ reset  when its grace is over
+    asking ─▶ asked ─▶ starting ─▶ started            recorded steps, for each machine
+    left off                                          it was off, and host maintenance does not start it
+                └────▶ halting ─▶ resetting ─▶ reset  when its grace time is over
 
-Each way leaves a trace in libvirt itself, so that a crash on the way is no riddle. A machine that went down is off,
-and after its start it has another id. One that is to be reset is paused first: as long as it is, a reset may be
-repeated, for the guest cannot tell two from one; once it goes on, it was reset.
+Each way leaves a trace in libvirt itself, so the state after a crash is known. A machine that shut down is off, and
+after its start it has another id. A machine to be reset is paused first: while paused, a reset may be repeated,
+because the guest cannot distinguish two resets from one; once it is resumed, it was reset.
 
-Only where a machine would lose something by being off, as one that libvirt does not keep, or where a host is silent
-so that it could not be started again, it starts over without its process ending. That is an event of libvirt's and
-nothing else: if nobody was connected when it came, nobody knows, and nothing is reset on suspicion.
+If a machine would lose something by being off (libvirt does not keep its definition), or a host does not answer so
+that it could not be started again, it reboots without its process ending. Only a libvirt event shows that: without a
+connection at that moment the result is unknown, and nothing is reset on suspicion.
 """
 
 from datetime import datetime, timedelta
@@ -25,12 +25,12 @@ _LEFT_OFF = "left off"
 
 
 class RebootUnknown(Exception):
-    """Nobody can tell whether a machine has started over."""
+    """It is unknown whether a machine has rebooted."""
 
 
 def reboot(work: LibvirtWork) -> ImpactDone | ImpactUnknown:
-    """Reboot the machines, each once; raise Trouble when one cannot be."""
-    return work.see_through(lambda: _reboot(work))
+    """Reboot the machines, each once; raise LibvirtProblem if one cannot be rebooted."""
+    return work.run_resumable(lambda: _reboot(work))
 
 
 def _reboot(work: LibvirtWork) -> ImpactDone | ImpactUnknown:
@@ -50,7 +50,7 @@ def _reboot(work: LibvirtWork) -> ImpactDone | ImpactUnknown:
 
 
 def _ask(work: LibvirtWork, guest: LibvirtGuest) -> None:
-    """Ask a machine to go down, unless it was asked already."""
+    """Ask a machine to shut down, unless it was asked already."""
     progress_file, state = work.progress_file, guest.state()
     if any(progress_file.step(name, guest.name) for name in ("asked", "starting", _LEFT_OFF)):
         return
@@ -72,20 +72,20 @@ def _ask(work: LibvirtWork, guest: LibvirtGuest) -> None:
         )
         asking = progress_file.step("asking", guest.name)
     elif asking.seen["in_place"] or str(state.id) != asking.seen["id"]:
-        # The former may have been asked, and be up again: nobody asks it twice. The latter has gone down.
+        # The former may have been asked and be up again: do not ask it twice. The latter has shut down.
         progress_file.note("asked", guest.name, at=work.clock.now().isoformat())
         return
     if state.is_paused:
         work.remarks.append(f"{guest.name} was paused and was reset")
         _reset(work, guest)
         return
-    work.tell("asked to go down", guest.name)
+    work.tell("asked to shut down", guest.name)
     try:
         guest.ask_to_reboot() if asking and asking.seen["in_place"] else guest.ask_to_go_down()
     except LibvirtUnreachable:
         raise
     except LibvirtProblem as error:
-        # A machine without a power button.
+        # The machine has no power button.
         work.remarks.append(f"{error}; it was reset")
         _reset(work, guest)
     else:
@@ -93,16 +93,16 @@ def _ask(work: LibvirtWork, guest: LibvirtGuest) -> None:
 
 
 def _may_be_started_again(work: LibvirtWork, guest: LibvirtGuest) -> bool:
-    """Tell whether every host answers; else a machine that is down could not be started again, see places.py."""
+    """Return whether every host answers; else a stopped machine could not be started again, see ``location.py``."""
     silent = work.silent_hosts()
     if silent:
         hosts = " and ".join(sorted(silent))
-        work.remarks.append(f"{hosts} did not answer, so {guest.name} was rebooted without being off in between")
+        work.remarks.append(f"{hosts} did not answer, so {guest.name} was rebooted without being stopped")
     return not silent
 
 
 def _until(work: LibvirtWork) -> float:
-    """Return when the grace of the machine that was asked last is over."""
+    """Return when the grace time of the machine that was asked last is over."""
     asked = [step for guest in work.guests if (step := work.progress_file.step("asked", guest.name))]
     last = max((datetime.fromisoformat(step.seen["at"]) for step in asked), default=work.clock.now())
     passed = max(work.clock.now() - last, timedelta())  # the clock may have been set back
@@ -110,13 +110,13 @@ def _until(work: LibvirtWork) -> float:
 
 
 def _have_all_started_over(work: LibvirtWork) -> bool:
-    # All are looked at, so that none stays off while another one takes its time.
+    # Check all of them, so that none stays off while another one takes long.
     found = [_has_started_over(work, guest) for guest in work.guests]
     return all(found)
 
 
 def _has_started_over(work: LibvirtWork, guest: LibvirtGuest) -> bool:
-    """Tell whether a machine has; one that is off is started, and then it has."""
+    """Return whether a machine has rebooted; a machine that is off is started, and counts as rebooted."""
     progress_file = work.progress_file
     if any(progress_file.step(name, guest.name) for name in ("started", "reset", _LEFT_OFF)):
         return True
@@ -124,9 +124,9 @@ def _has_started_over(work: LibvirtWork, guest: LibvirtGuest) -> bool:
     if not state.is_defined:
         copy = guest.find()
         if copy is None:
-            guest.domain()  # raises: somebody took it away
+            guest.domain()  # raises: another client removed it
         else:
-            raise ActiveElsewhere(f"somebody moved {guest.name} to {copy.host} while it was to be rebooted")
+            raise ActiveElsewhere(f"{guest.name} was moved to {copy.host} during its reboot")
     if state.id == -1:
         _start(work, guest)
         return True
@@ -138,10 +138,10 @@ def _has_started_over(work: LibvirtWork, guest: LibvirtGuest) -> bool:
 
 
 def _start(work: LibvirtWork, guest: LibvirtGuest) -> None:
-    """Start a machine that is off, as it was when it ran."""
+    """Start a machine that is off, with the definition it ran with."""
     asking = work.progress_file.step("asking", guest.name)
     definition = asking.seen["definition"] if asking else ""
-    work.tell("starts", guest.name)
+    work.tell("starting", guest.name)
     work.progress_file.note("starting", guest.name)
     try:
         if definition:
@@ -153,7 +153,7 @@ def _start(work: LibvirtWork, guest: LibvirtGuest) -> None:
     except LibvirtProblem as error:
         if not definition:
             raise LibvirtProblem(f"{guest.name} is off: {error}") from None
-        work.remarks.append(f"{guest.name} did not start as it was ({error}) and was started as it is defined")
+        work.remarks.append(f"{guest.name} did not start as before ({error}) and was started as defined")
         try:
             guest.start()
         except LibvirtProblem as again:
@@ -162,16 +162,16 @@ def _start(work: LibvirtWork, guest: LibvirtGuest) -> None:
 
 
 def _give_up(work: LibvirtWork, guest: LibvirtGuest) -> None:
-    """Reset a machine that did not listen."""
+    """Reset a machine that did not react."""
     asking = work.progress_file.step("asking", guest.name)
     if asking and asking.seen["in_place"] and guest.connection_id != asking.seen["ear"]:
-        raise RebootUnknown(f"{guest.name} was asked to reboot, and nobody listened all the time whether it did")
-    work.remarks.append(f"{guest.name} did not go down within {work.settings.grace.total_seconds():g} s")
+        raise RebootUnknown(f"{guest.name} was asked to reboot; its host disconnected, so the result is unknown")
+    work.remarks.append(f"{guest.name} did not shut down within {work.settings.grace.total_seconds():g} s")
     _reset(work, guest)
 
 
 def _reset(work: LibvirtWork, guest: LibvirtGuest) -> None:
-    """Reset a machine, or find out that it was."""
+    """Reset a machine, or detect that it was reset."""
     progress_file, state = work.progress_file, guest.state()
     resetting, halting = progress_file.step("resetting", guest.name), progress_file.step("halting", guest.name)
     is_halted = state.is_paused
@@ -182,24 +182,24 @@ def _reset(work: LibvirtWork, guest: LibvirtGuest) -> None:
             progress_file.note("halting", guest.name, id=str(state.id))
         is_halted = is_halted or _halt(guest)
         if not is_halted and _has_started_over(work, guest):
-            return  # it went down at the last moment
+            return  # it shut down at the last moment
         progress_file.note("resetting", guest.name, is_halted="yes" if is_halted else "")
     elif not is_halted:
         if not resetting.seen["is_halted"]:
-            raise RebootUnknown(f"nobody saw whether {guest.name} was reset")
+            raise RebootUnknown(f"it is unknown whether {guest.name} was reset")
         progress_file.note("reset", guest.name)
         return
-    work.tell("is reset", guest.name)
+    work.tell("resetting", guest.name)
     if is_halted:
-        work.insist(guest.reset)
-        work.insist(lambda: guest.resume() if guest.state().is_paused else None)
+        work.retry(guest.reset)
+        work.retry(lambda: guest.resume() if guest.state().is_paused else None)
     else:
         guest.reset()
     progress_file.note("reset", guest.name)
 
 
 def _halt(guest: LibvirtGuest) -> bool:
-    """Pause a machine; tell whether it could be."""
+    """Pause a machine; return whether that succeeded."""
     try:
         guest.suspend()
     except LibvirtUnreachable:

@@ -1,8 +1,8 @@
-"""Takes machines away: stopped and kept, or gone for good.
+"""Removes machines: stops them and keeps their definition, or deletes them.
 
-Both can be told by looking: a machine that is off, or that libvirt does not know, needs nothing more. One that was
-started again meanwhile has another id, and is left alone. One that another client migrated after a crash of the
-service is found on its new host: it is deleted there, and fails an eviction.
+The state is known from libvirt: a machine that is off, or that libvirt does not know, needs nothing more. A machine
+that was started again meanwhile has another id and is not changed. A machine that another client migrated after a
+crash of the service is found on its new host: it is deleted there, while an eviction fails.
 """
 
 from contextlib import suppress
@@ -23,13 +23,13 @@ _ENDED_HERE = {
     libvirt.VIR_DOMAIN_SHUTOFF_SAVED,
     libvirt.VIR_DOMAIN_SHUTOFF_FAILED,
 }
-"""Why a machine is off that no migration took away; libvirt forgets the reason when its daemon is restarted."""
+"""Shutoff reasons that exclude a migration; libvirt forgets the reason when its daemon is restarted."""
 _UUID = "uuid"
-"""The UUID of a machine that is being deleted, among the names of its disks."""
+"""Key of the machine's UUID among the names of its disks."""
 
 
 def remove(work: LibvirtWork) -> ImpactDone:
-    """Stop the machines, and where the impact deletes them have libvirt forget them."""
+    """Stop the machines, and undefine them if the impact deletes them."""
     for guest in work.guests:
         if work.impact.deletes:
             _delete(work, guest)
@@ -57,24 +57,22 @@ def _stop(work: LibvirtWork, guest: LibvirtGuest) -> None:
 
 
 def _require_stopped(work: LibvirtWork, guest: LibvirtGuest, state: DomainState) -> None:
-    """Raise where a machine that its host does not run any more was not stopped, but migrated by another client."""
+    """Raise if a machine that its host no longer runs was not stopped, but migrated by another client."""
     if state.is_active:
         return
     found = guest.survey()
     for copy in found.active:
         work.moved[guest.name] = copy.host
-        raise ActiveElsewhere(
-            f"{guest.name} was moved to {copy.host} while it was to be stopped, and is active there"
-        )
+        raise ActiveElsewhere(f"{guest.name} was moved to {copy.host} before it was stopped, and is active there")
     if state.reason not in _ENDED_HERE:
         found.require_answers()
 
 
 def _save(work: LibvirtWork, guest: LibvirtGuest) -> None:
-    """Have a machine's memory saved; what cannot be saved is not destroyed either, but goes on."""
+    """Save a machine's memory; if that fails it is not destroyed but keeps running."""
     work.await_job(guest)
     if guest.state().id == -1:
-        return  # libvirt brought to its end what it was asked for before a crash
+        return  # libvirt has finished a save that began before a crash
     try:
         work.do_long(guest, guest.save, "saved")
     except LibvirtProblem as error:
@@ -82,10 +80,10 @@ def _save(work: LibvirtWork, guest: LibvirtGuest) -> None:
 
 
 def _forget(guest: LibvirtGuest) -> None:
-    """Have a host forget a machine."""
+    """Stop and undefine a machine on one host."""
     if guest.state().is_active:
         guest.destroy()
-    # A machine that libvirt never kept is gone as soon as it is off.
+    # A transient machine disappears when it is off.
     with suppress(DomainAbsent):
         guest.undefine()
 
@@ -101,7 +99,7 @@ def _delete(work: LibvirtWork, guest: LibvirtGuest) -> None:
         work.progress_file.note("deleting", guest.name, **disks, **{_UUID: guest.uuid})
     else:
         guest.stay(guest.host, deleting.seen.get(_UUID, ""))
-    # Also where a migration by hand left it defined; by its name alone it is not looked for elsewhere.
+    # Delete it also where a manual migration left it defined; other hosts are searched by UUID only.
     others = [copy.host for copy in guest.survey().copies if copy.host != guest.host] if guest.uuid else []
     _forget(guest)
     for host in others:
@@ -113,4 +111,4 @@ def _delete(work: LibvirtWork, guest: LibvirtGuest) -> None:
         try:
             volumes.delete(work.hosts, guest.host, path)
         except LibvirtProblem as error:
-            work.remarks.append(f"a disk stayed: {error}")
+            work.remarks.append(f"a disk was not deleted: {error}")

@@ -1,6 +1,6 @@
-"""Room that migrations under way will take of their target hosts, until libvirt there counts the machines itself.
+"""Reservations of capacity on target hosts by migrations in progress, until libvirt counts the machine there.
 
-Two migrations that choose a host at the same time would else both find the same room free.
+Without them two concurrent migrations could choose the same free capacity.
 """
 
 import threading
@@ -12,7 +12,7 @@ from forewarn.core.placement import HostCapacity
 
 
 class Reservation(msgspec.Struct, frozen=True):
-    """What one machine will take of one host."""
+    """Capacity that one machine will take on one host."""
 
     uuid: str
     vm: str
@@ -20,22 +20,22 @@ class Reservation(msgspec.Struct, frozen=True):
     memory: int
     cpus: int
     percent_done: Callable[[], int] = lambda: 0
-    """How much of its memory is on the host already."""
+    """Percentage of its memory that is on the host already."""
 
 
 class FreeCapacity(msgspec.Struct, frozen=True):
-    """What a host has left by what libvirt tells, which counts the machines that are active there."""
+    """Free capacity of a host as libvirt reports it, which counts the machines active there."""
 
     free: int
-    """Bytes of memory that are free in fact."""
+    """Bytes of memory that are really free."""
     allowed: int
-    """Bytes that ``memory_ratio`` allows more machines to have."""
+    """Bytes of memory that ``memory_ratio`` still allows."""
     cpus: int
     active: frozenset[str] = frozenset()
-    """The UUIDs of the machines that are counted."""
+    """UUIDs of the machines that are counted."""
 
     def after(self, coming: Iterable[Reservation]) -> HostCapacity:
-        """Return what is left once these machines have come, too."""
+        """Return the free capacity after these machines have arrived, too."""
         free, allowed, cpus = self.free, self.allowed, self.cpus
         for each in coming:
             is_active = each.uuid in self.active
@@ -47,28 +47,28 @@ class FreeCapacity(msgspec.Struct, frozen=True):
 
 
 class Reservations:
-    """The reservations of all migrations of a driver, by the machine's UUID."""
+    """Reservations of all migrations of a driver, by machine UUID."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._standing: dict[str, Reservation] = {}
+        self._reservations: dict[str, Reservation] = {}
         self._changes = 0
 
-    def standing(self) -> tuple[int, tuple[Reservation, ...]]:
-        """Return all reservations, and how often they have changed."""
+    def current(self) -> tuple[int, tuple[Reservation, ...]]:
+        """Return all reservations, and the number of changes so far."""
         with self._lock:
-            return self._changes, tuple(self._standing.values())
+            return self._changes, tuple(self._reservations.values())
 
     def reserve(self, reservation: Reservation, changes: int) -> bool:
-        """Reserve room; tell whether nothing has changed since, so that the room was still there."""
+        """Reserve capacity; return False if reservations have changed since, so that the choice must be repeated."""
         with self._lock:
             if changes != self._changes:
                 return False
             self._changes += 1
-            self._standing[reservation.uuid] = reservation
+            self._reservations[reservation.uuid] = reservation
             return True
 
     def release(self, uuid: str) -> None:
         with self._lock:
             self._changes += 1
-            self._standing.pop(uuid, None)
+            self._reservations.pop(uuid, None)

@@ -1,4 +1,4 @@
-"""Starts and stops one machine as its operator asked. What it is already, it stays."""
+"""Starts and stops one machine on an operator's request; does nothing if it is in that state already."""
 
 from collections.abc import Callable
 from datetime import timedelta
@@ -14,27 +14,27 @@ from forewarn.drivers.libvirt.problems import LibvirtProblem, LibvirtUnreachable
 
 _POLL_EVERY = 0.1
 _DEFINITION = libvirt.VIR_MIGRATE_OFFLINE | libvirt.VIR_MIGRATE_PERSIST_DEST | libvirt.VIR_MIGRATE_UNDEFINE_SOURCE
-"""What moves the definition of a machine that is off."""
+"""Migration flags that move the definition of a machine that is off."""
 
 
 def start(hosts: LibvirtHosts, vm: Vm) -> str:
-    """Start a machine that is off, on the host that is recorded; return what there is to say."""
+    """Start a machine that is off, on the recorded host; return a detail."""
     guest, recorded = _found(hosts, vm), hosts.called(vm.standing_on)
     state = guest.state()
     if state.runs:
         return "it ran already" + ("" if guest.host == recorded else f", on {guest.host}")
     if state.id != -1:
-        raise LibvirtProblem(f"{vm.name} is paused on {guest.host}; see why with virsh domstate {vm.name} --reason")
+        raise LibvirtProblem(f"{vm.name} is paused on {guest.host}; see virsh domstate {vm.name} --reason")
     said = ""
     if guest.host != recorded:
-        said = f"its definition was on {guest.host}, and was moved"
-        guest = _brought(hosts, guest, recorded)
+        said = f"its definition was moved here from {guest.host}"
+        guest = _move_definition(hosts, guest, recorded)
     guest.start()
     return said
 
 
 def stop(hosts: LibvirtHosts, vm: Vm, grace: timedelta) -> str:
-    """Ask a machine to go down, and destroy it when its grace is over."""
+    """Shut a machine down, and destroy it when its grace time is over."""
     guest = _found(hosts, vm)
     if guest.state().id == -1:
         return "it did not run"
@@ -52,23 +52,21 @@ def stop(hosts: LibvirtHosts, vm: Vm, grace: timedelta) -> str:
     if _wait_until(lambda: guest.state().id == -1, grace.total_seconds()):
         others = [copy.host for copy in guest.survey().active]
         if others:
-            raise LibvirtProblem(
-                f"{vm.name} was moved to {others[0]} while it was to be stopped, and is active there"
-            )
+            raise LibvirtProblem(f"{vm.name} was moved to {others[0]} before it was stopped, and is active there")
         return ""
     guest.destroy()
-    return f"it did not go down within {grace.total_seconds():g} s, and was destroyed"
+    return f"it did not shut down within {grace.total_seconds():g} s and was destroyed"
 
 
 def _found(hosts: LibvirtHosts, vm: Vm) -> LibvirtGuest:
     guest = LibvirtGuest(hosts, vm)
     if guest.find() is None:
-        guest.domain()  # raises, and says what to do
+        guest.domain()  # raises with the remedy
     return guest
 
 
-def _brought(hosts: LibvirtHosts, guest: LibvirtGuest, host: str) -> LibvirtGuest:
-    """Move the definition of a machine that is off, as where its VM was recorded elsewhere meanwhile."""
+def _move_definition(hosts: LibvirtHosts, guest: LibvirtGuest, host: str) -> LibvirtGuest:
+    """Move the definition of a machine that is off to its recorded host."""
     there, domain = hosts.connection(host), guest.domain()
     parameters: Any = {}  # libvirt's own types are wrong here
     try:

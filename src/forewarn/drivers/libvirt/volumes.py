@@ -1,4 +1,4 @@
-"""The disks of machines as libvirt's storage pools have them: deleted, or made anew and empty."""
+"""Disks of machines in libvirt storage pools: deletes them, or recreates them empty."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -14,13 +14,13 @@ _OF_THE_OLD = ("key", "physical", "target/path", "target/timestamps")
 
 
 class EmptyVolume(msgspec.Struct, frozen=True):
-    """A disk as it is to be made anew."""
+    """A disk to be recreated empty."""
 
     host: str
     path: str
     pool: str
     written: str
-    """Its description, in libvirt's words."""
+    """Its volume description (XML)."""
 
 
 def delete(hosts: LibvirtHosts, host: str, path: str) -> None:
@@ -29,16 +29,16 @@ def delete(hosts: LibvirtHosts, host: str, path: str) -> None:
 
 
 def find(hosts: LibvirtHosts, host: str, path: str) -> EmptyVolume:
-    """Return what a disk is to be like when it is made anew; raise Trouble where no storage pool has it."""
+    """Return the description of a disk for recreation; raise LibvirtProblem if no storage pool has it."""
     with _heard(host, path):
         volume = hosts.connection(host).storageVolLookupByPath(path)
         return EmptyVolume(host, path, volume.storagePoolLookupByVolume().name(), _blank(volume.XMLDesc()))
 
 
 def make_anew(hosts: LibvirtHosts, blank: EmptyVolume) -> str:
-    """Replace a disk by an empty one of the same name, size and format, or put one where it was; return a remark.
+    """Recreate a disk empty, with the same name, size and format; return a remark.
 
-    Where its space was taken by others meanwhile, it grows as it is written, so that the machine can start at all.
+    If its space has been used otherwise meanwhile, it is allocated on demand, so that the machine can start at all.
     """
     with _heard(blank.host, blank.path):
         connection = hosts.connection(blank.host)
@@ -52,7 +52,7 @@ def make_anew(hosts: LibvirtHosts, blank: EmptyVolume) -> str:
             if not _shrink(root):
                 raise
             pool.createXML(ET.tostring(root, encoding="unicode"))
-            return describe(blank.host, error, f"disk {blank.path} now takes space only as it is written")
+            return describe(blank.host, error, f"disk {blank.path} is now allocated on demand")
     return ""
 
 
@@ -66,12 +66,12 @@ def _blank(described: str) -> str:
             holder.remove(found)
     capacity, allocation = root.find("capacity"), root.find("allocation")
     if capacity is not None and allocation is not None and allocation.text != capacity.text:
-        _shrink(root)  # what grew as it was written begins small again
+        _shrink(root)  # a disk that was allocated on demand is so again
     return ET.tostring(root, encoding="unicode")
 
 
 def _shrink(root: ET.Element) -> bool:
-    """Let a disk take no space before it is written; tell whether it would have taken some."""
+    """Allocate no space in advance; return whether that is a change."""
     allocation = root.find("allocation")
     if allocation is None or allocation.text == "0":
         return False

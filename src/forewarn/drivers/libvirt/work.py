@@ -1,4 +1,4 @@
-"""What a piece of work on an impact is done with: its machines, its page of the ledger, and patience that ends."""
+"""Context of one impact: its machines, progress file, waits and retries."""
 
 import threading
 import time
@@ -20,17 +20,17 @@ from forewarn.drivers.migration_slots import MigrationSlots
 WorkReturn = TypeVar("WorkReturn")
 
 FOUND_STEP = "found"
-"""The step that says on which other host than the recorded one a machine is."""
+"""Step: the machine was found on another host than the recorded one."""
 POLL_EVERY = 0.1
 TELL_EVERY = 0.5
 RECONNECT_TIMEOUT = 60.0
-"""Seconds for which a host that went away is waited for, where a machine would be left behind half-way."""
+"""Seconds to wait for an unreachable host while a machine is in an intermediate state."""
 RECONNECT_EVERY = 1.0
-"""Seconds between two attempts to reach it."""
+"""Seconds between two connection attempts."""
 
 
 class LibvirtWork:
-    """One impact that is being carried out."""
+    """One impact being carried out."""
 
     def __init__(
         self,
@@ -56,10 +56,10 @@ class LibvirtWork:
         self._silent: dict[str, str] | None = None
 
     def find_guests(self) -> None:
-        """Find out where the machines are, before anything is done to one; raise where that is in doubt.
+        """Locate the machines before anything is done to one; raise if a location is ambiguous.
 
-        A machine that an earlier process began with is looked at where that one found it. What is done to a host is
-        not done to machines that are elsewhere.
+        A machine that an earlier process worked on is used where that process found it. Host maintenance does not
+        apply to machines that are on another host.
         """
         known = {guest: self.progress_file.step(FOUND_STEP, guest.name) for guest in self.guests}
         for guest, found in known.items():
@@ -79,20 +79,20 @@ class LibvirtWork:
     def _find(self, guest: LibvirtGuest) -> None:
         recorded = guest.host
         if self.hosts.knows(recorded):
-            # Somebody else moves it: where to, is known when that is over.
+            # Another client is migrating it: wait until its new host is known.
             self.wait_until(lambda: not guest.is_migrating(), self.deadline(self.settings.longest))
         guest.find()
         if guest.host != recorded:
             self.progress_file.note(FOUND_STEP, guest.name, host=guest.host, uuid=guest.uuid)
 
     def silent_hosts(self) -> dict[str, str]:
-        """Return the hosts that do not answer, and why; each event asks once."""
+        """Return the hosts that do not answer, with the reason; queried once per event."""
         if self._silent is None:
             self._silent = location.silent_hosts(self.hosts)
         return self._silent
 
     def wait_until(self, is_so: Callable[[], bool], until: float) -> bool:
-        """Look until it is so, or until then; tell whether it is. Raise Interrupted when the driver is closed."""
+        """Poll a condition until it holds or ``until`` has passed; return it. Raise WorkInterrupted on close."""
         while not is_so():
             if time.monotonic() >= until:
                 return False
@@ -108,43 +108,43 @@ class LibvirtWork:
         after: timedelta | None = None,
         then: Callable[[], None] = lambda: None,
     ) -> None:
-        """Make a call that may take minutes, and tell how much of a machine's memory is ``what``, such as ``moved``.
+        """Run a call that may take minutes; report how much memory is ``what``, such as ``moved``.
 
-        What takes longer than ``after`` has ``then`` done once, and what takes too long is given up. Raise
-        Interrupted when the driver is closed before it is over.
+        After ``after`` call ``then`` once; abort the job after the timeout. Raise WorkInterrupted if the driver is
+        closed meanwhile.
         """
         until = self.deadline(self.settings.longest)
         then_at = self.deadline(after) if after is not None else None
         over: Future[None] = Future()
 
-        def make_it() -> None:
+        def run() -> None:
             try:
                 over.set_result(call())  # type: ignore[func-returns-value]
             except BaseException as error:  # noqa: BLE001 it is raised again where the call is awaited
                 over.set_exception(error)
 
-        # A thread that dies with the process: whether to go on without us is libvirt's to decide.
-        threading.Thread(target=make_it, name="libvirt-call", daemon=True).start()
-        tells_at = time.monotonic() + TELL_EVERY
+        # A daemon thread: libvirt decides whether to continue after the end of this process.
+        threading.Thread(target=run, name="libvirt-call", daemon=True).start()
+        report_at = time.monotonic() + TELL_EVERY
         while not over.done():
             if self.closed.wait(0.02):
                 raise WorkInterrupted
-            if time.monotonic() >= tells_at:
+            if time.monotonic() >= report_at:
                 self.tell(f"{guest.percent_done()} % of its memory is {what}", guest.name)
-                tells_at = time.monotonic() + TELL_EVERY
+                report_at = time.monotonic() + TELL_EVERY
                 if then_at is not None and time.monotonic() >= then_at:
                     then_at = None
                     then()
                 if time.monotonic() >= until:
-                    guest.abort_job()  # again and again, for libvirt may not have begun yet
+                    guest.abort_job()  # repeatedly, because libvirt may not have begun yet
         over.result()
 
     def await_job(self, guest: LibvirtGuest) -> None:
-        """Wait while libvirt still works on a machine for somebody who is gone."""
+        """Wait while libvirt is busy with a machine because of an earlier process."""
         self.wait_until(lambda: not guest.has_job(), self.deadline(self.settings.longest))
 
-    def insist(self, call: Callable[[], None]) -> None:
-        """Make a call that must get through, for as long as there is hope."""
+    def retry(self, call: Callable[[], None]) -> None:
+        """Retry a call while the host is unreachable, for a limited time."""
         until = time.monotonic() + RECONNECT_TIMEOUT
         while True:
             try:
@@ -153,10 +153,10 @@ class LibvirtWork:
                 if time.monotonic() >= until or self.closed.wait(RECONNECT_EVERY):
                     raise
 
-    def see_through(self, do: Callable[[], WorkReturn]) -> WorkReturn:
-        """Do what goes on from its steps when it is called again; once begun, wait for a host that went away.
+    def run_resumable(self, do: Callable[[], WorkReturn]) -> WorkReturn:
+        """Run resumable work; once it has recorded a step, wait for a host that became unreachable.
 
-        A machine that was stopped would else stay off.
+        Otherwise a stopped machine would stay off.
         """
         until, remarks = self.deadline(self.settings.longest), self.remarks.copy()
         while True:
@@ -167,7 +167,7 @@ class LibvirtWork:
                     raise
                 if time.monotonic() >= until:
                     names = ", ".join(guest.name for guest in self.guests)
-                    raise LibvirtUnreachable(f"{error}; the work was left half-way, see what {names} does") from None
+                    raise LibvirtUnreachable(f"{error}; the work was left incomplete; check {names}") from None
                 self.tell(f"waiting for a host: {error}")
                 self.remarks[:] = remarks
                 if self.closed.wait(RECONNECT_EVERY):
