@@ -216,7 +216,7 @@ def test_a_change_that_is_safe_only_after_a_restart_is_refused(tmp_path: Path) -
             harness.assembly.settings, metadata=ListenAddress("0.0.0.0", 80)
         )
         await harness.reload(metadata=ListenAddress("127.0.0.1", 80), default_vm="web-0")
-        assert "default_vm speaks for callers on this machine only" in harness.warnings["reload"]
+        assert "default_vm applies to callers on this machine only" in harness.warnings["reload"]
         assert "because metadata cannot change while it runs" in harness.warnings["reload"]
         assert harness.assembly._callers.default_vm == ""
 

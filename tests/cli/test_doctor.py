@@ -515,17 +515,18 @@ def test_the_network_is_not_called_well_below_what_speaks_against_it(
         machine.serve()
         assert (honest.ask(), liar.ask()) == ("honest", "")
         told = machine.forewarn("doctor")
-        assert "liar: would get no answer: no address is declared" in " ".join(told.split())
+        assert "liar: responses cannot reach it: no address is declared" in " ".join(told.split())
         assert "ok      network" not in told
-        assert "note: liar: would get no answer" in machine.forewarn("network", "check")
+        assert "note: liar: responses cannot reach it" in machine.forewarn("network", "check")
 
         machine.run("ip", "route", "add", "10.0.0.0/24", "dev", "forewarn0")
         assert liar.ask() == "liar"
         machine.forewarn("network", "setup")  # routes to single guests are needed no longer
-        assert "would get no answer" not in machine.forewarn("network", "check")
+        assert "responses cannot reach it" not in machine.forewarn("network", "check")
         machine.run("ip", "rule", "add", "fwmark", "17", "blackhole")
         assert honest.ask() == ""
-        assert "note: honest: would get no answer: no route leads to 10.0.0.1" in machine.forewarn("network", "check")
+        unanswered = "note: honest: responses cannot reach it: there is no route to 10.0.0.1"
+        assert unanswered in machine.forewarn("network", "check")
 
 
 @pytest.mark.end_to_end
@@ -582,7 +583,7 @@ def test_rules_of_the_older_packet_filter_are_seen(tmp_path: Path, monkeypatch: 
         assert guest.ask() == ""
         told = machine.forewarn("network", "check")
         assert (
-            "note: iptables-legacy: its chain INPUT lets in only what its rules name, and none names guests" in told
+            "note: iptables-legacy: its chain INPUT accepts only what its rules name, and none names guests" in told
         )
         machine.run("iptables-legacy", "-A", "INPUT", "-i", "forewarn0", "-p", "tcp", "--dport", "80", "-j", "ACCEPT")
         assert guest.ask() == "honest"

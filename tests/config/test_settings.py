@@ -125,7 +125,7 @@ def test_the_settings_of_the_system_say_where_its_data_are(tmp_path: Path, monke
         ("drivers = 1\n", "a driver's settings are a table"),
         ("[mail]\nhots = 'x'\n", "line 2: there is no setting 'mail.hots'; did you mean 'host'?"),
         ("[mail]\ntls = 'always'\n", "line 2: tls in \\[mail\\] is 'always', expected one of starttls, tls, none"),
-        ("[mail]\nhost = 'mx'\n", "host in \\[mail\\] is given without sender"),
+        ("[mail]\nhost = 'mx'\n", "host in \\[mail\\] needs sender"),
         ("[mail]\nuser = 'me'\n", "user and password_file in \\[mail\\] need each other"),
         ("[mail]\nuser = 'me'\npassword_file = 'p'\ntls = 'none'\n", "its password in the clear"),
     ],
@@ -155,7 +155,7 @@ def test_hosts_are_a_list_or_a_text(tmp_path: Path, text: str, names: tuple[str,
 
 def test_a_default_vm_speaks_on_loopback_only() -> None:
     """On any other listener it would lend its identity to strangers."""
-    with pytest.raises(BadInput, match="default_vm speaks for callers on this machine only"):
+    with pytest.raises(BadInput, match="default_vm applies to callers on this machine only"):
         load({"default_vm": "web-0", "metadata": "169.254.169.254:80"}, {}, Path("/dev/null"))
 
 

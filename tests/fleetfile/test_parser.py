@@ -160,15 +160,15 @@ ALONE = '[[group]]\nname = "g"\nkind = "standalone"\n'
         ),
         (
             '[[vm]]\nname = "a"\naddress = "10.0.0.1"\n[[vm]]\nname = "b"\naddress = "10.0.0.1"',
-            "line 6: [[vm]] 2 'b': address 10.0.0.1 is that of 'a' already",
+            "line 6: [[vm]] 2 'b': address 10.0.0.1 already belongs to 'a'",
         ),
         (
             '[[vm]]\nname = "a"\ntap = "tap0"\n[[vm]]\nname = "b"\ntap = "tap0"',
-            "line 6: [[vm]] 2 'b': tap tap0 is that of 'a' already; taps and marks are unique",
+            "line 6: [[vm]] 2 'b': tap tap0 already belongs to 'a'; taps and marks are unique",
         ),
         (
             '[[vm]]\nname = "a"\nmark = 1\n[[vm]]\nname = "b"\nmark = 1',
-            "line 6: [[vm]] 2 'b': mark 1 is that of 'a' already",
+            "line 6: [[vm]] 2 'b': mark 1 already belongs to 'a'",
         ),
         (VM + 'tap = "a name of 16 ch"', "tap is 'a name of 16 ch', expected the name of a device"),
         (VM + "mark = 0", "mark is 0, expected a whole number from 1 to 4294967295"),

@@ -79,7 +79,7 @@ def test_a_missing_bridge_of_another_program_is_not_created_but_told(machine: Hy
         cwd=machine.directory,
     )
     assert done.returncode == 1
-    assert "the bridge virbr0 is not there, and only a bridge of Forewarn's own" in done.stderr
+    assert "the bridge virbr0 does not exist, and setup creates only a bridge" in done.stderr
     assert "virsh net-start" in done.stderr
     assert "virbr0" not in machine.run("ip", "link")
     assert "missing: the bridge virbr0 is not there" in machine.forewarn("network", "check", is_sure=False)

@@ -132,7 +132,7 @@ def test_a_device_that_is_no_bridge_is_refused(machine: Hypervisor) -> None:
     """Nothing of it is changed; a bridge that has the address beside ours is told of."""
     machine.settings(FLEET, '[network]\nbridge = "lo"\n')
     before = machine.state()
-    assert "lo is a device of this machine, but no bridge" in machine.complaint("network", "setup")
+    assert "lo is a device of this machine, but not a Linux bridge" in machine.complaint("network", "setup")
     assert machine.state() == before
 
     machine.run("ip", "link", "add", "br9", "type", "bridge")
@@ -151,7 +151,7 @@ def test_a_filter_of_others_that_keeps_guests_away_is_told(machine: Hypervisor) 
     guest = machine.guest(1)
     machine.serve()
     assert guest.ask() == ""
-    assert "note: table inet filter: lets in only what its rules name" in machine.forewarn("network", "check")
+    assert "note: table inet filter: accepts only what its rules name" in machine.forewarn("network", "check")
 
     machine.run("nft", 'add rule inet filter input iifname "forewarn0" tcp dport 80 accept')
     assert "note: table" not in machine.forewarn("network", "check")
@@ -343,8 +343,8 @@ def test_check_tells_what_only_the_operator_can_mend(machine: Hypervisor) -> Non
     machine.forewarn("network", "setup")
     guest = machine.guest(1, bridge="")
     told = machine.forewarn("network", "check")
-    assert "note: liar: the tap is not on this machine now, or switched off" in told
-    assert "note: honest: the tap is no port of a bridge; make it one: ip link set TAP master forewarn0" in told
+    assert "note: liar: the tap does not exist on this machine, or is down" in told
+    assert "note: honest: the tap is not a port of a bridge; add it: ip link set TAP master forewarn0" in told
 
     machine.run("ip", "link", "add", "br9", "type", "bridge")
     machine.run("ip", "link", "set", "tap1", "master", "br9")

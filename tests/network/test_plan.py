@@ -67,7 +67,7 @@ def test_guests_are_answered_by_their_bridge(routes: tuple[CurrentRoute, ...], *
     """Where the machine would send answers elsewhere there is to be a route of ours, and stays."""
     resources = desired().resources(CurrentNetwork(routes=routes))
 
-    assert any(str(resource) == "the route to 10.0.0.4 by forewarn0" for resource in resources) == needed
+    assert any(str(resource) == "the route to 10.0.0.4 via forewarn0" for resource in resources) == needed
 
 
 def test_equal_addresses_have_routes_that_differ() -> None:
@@ -191,7 +191,7 @@ def test_a_bridge_has_a_mac_of_its_own() -> None:
 @pytest.mark.parametrize("name", ["", "much-too-long-for-it", "br 0", "br/0", "..", 'br"0'])
 def test_names_that_no_device_can_have_are_refused(name: str) -> None:
     """Before half of the network is made."""
-    with pytest.raises(BadInput, match="names of devices have 1 to 15 characters"):
+    with pytest.raises(BadInput, match="device names have 1 to 15 characters"):
         desired(network=NetworkSettings(bridge=name))
     if name:
         with pytest.raises(BadInput, match="uplink in \\[network\\]"):

@@ -88,7 +88,7 @@ def _set_up(settings: "Settings", *, is_printed: bool = False, as_json: bool, is
 
     with nullcontext() if is_printed else system.locked(_warn):
         survey = NetworkCheck(settings, known_vms(settings, _warn))
-        steps, absent = survey.steps(), survey.absent()
+        steps, absent = survey.steps(), survey.missing_bridge()
         if steps or not is_quiet:
             nothing = "nothing else is missing" if absent else "nothing is missing"
             _perform(steps, nothing, is_printed=is_printed, as_json=as_json)
@@ -131,7 +131,7 @@ def check(context: click.Context, config: str | None, bridge: str | None, as_jso
     system.require(root=True)
     settings = _settings(context, config, bridge)
     survey = NetworkCheck(settings, known_vms(settings, _warn))
-    steps, absent, notes = survey.steps(), survey.absent(), survey.notes()
+    steps, absent, notes = survey.steps(), survey.missing_bridge(), survey.notes()
     if as_json:
         missing = [{"missing": step.what, "command": str(step.command)} for step in steps]
         missing += [{"missing": absent, "command": ""}] if absent else []

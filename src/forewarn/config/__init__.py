@@ -1,1 +1,1 @@
-"""What an operator sets: the settings of ``serve``, read from flags, environment and a TOML file."""
+"""Settings of ``forewarn serve``, from flags, environment and a TOML file."""

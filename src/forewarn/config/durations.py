@@ -1,4 +1,4 @@
-"""Durations as people write them (``90s``, ``15m``, ``1h30m``, ``7d``) and as Azure does (``PT15M``)."""
+"""Parse and format durations: short (``90s``, ``15m``, ``1h30m``, ``7d``) and ISO 8601 (``PT15M``)."""
 
 import re
 from datetime import timedelta
@@ -16,7 +16,7 @@ _UNITS = (("d", 86_400), ("h", 3_600), ("m", 60))
 
 
 def read_duration(text: str) -> timedelta:
-    """Return the duration that ``text`` spells; a plain number is seconds. Raise ValueError for others."""
+    """Parse a duration; a plain number is seconds. Raise ValueError if it is invalid."""
     text = text.strip()
     if re.fullmatch(_NUMBER, text):
         return timedelta(seconds=float(text))
@@ -31,7 +31,7 @@ def read_duration(text: str) -> timedelta:
 
 
 def show_duration(duration: timedelta) -> str:
-    """Spell a duration shortly, such that ``read_duration`` understands it: ``1h30m``."""
+    """Format a duration in the short form that ``read_duration`` parses: ``1h30m``."""
     rest, micros = duration.days * 86_400 + duration.seconds, duration.microseconds
     spelled = ""
     for unit, seconds in _UNITS:
@@ -42,6 +42,6 @@ def show_duration(duration: timedelta) -> str:
 
 
 def show_iso_duration(seconds: int) -> str:
-    """Spell whole seconds as Azure does: ``PT10M``."""
+    """Format whole seconds as Azure does: ``PT10M``."""
     minutes, rest = divmod(seconds, 60)
     return "PT" + (f"{minutes}M" if minutes else "") + (f"{rest}S" if rest or not minutes else "")

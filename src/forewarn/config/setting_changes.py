@@ -1,4 +1,4 @@
-"""Which settings changed, and which changes a running service takes over: those whose key is ``reloadable``."""
+"""Compares settings on reload: which changed, and which of them a running service applies (``reloadable``)."""
 
 from collections.abc import Iterator
 
@@ -13,18 +13,18 @@ _TLS = ("control_certificate", "control_key")
 
 
 class SettingChanges(msgspec.Struct, frozen=True):
-    """What another configuration changes in a running service."""
+    """Result of comparing a new configuration with the running one."""
 
     settings: Settings
-    """What the service runs with from now on."""
+    """The settings in force from now on."""
     applied: tuple[str, ...] = ()
-    """The settings that change while it runs."""
+    """Settings that change while the service runs."""
     waiting: tuple[str, ...] = ()
-    """The settings that differ, and need a restart."""
+    """Settings that differ and need a restart."""
 
 
 def compare(running: Settings, wanted: Settings) -> SettingChanges:
-    """Compare what runs with what a file asks for."""
+    """Compare the running settings with the wanted ones."""
     applied: list[str] = []
     waiting: list[str] = []
     for name, is_reloadable in _differences(running, wanted):
@@ -35,8 +35,8 @@ def compare(running: Settings, wanted: Settings) -> SettingChanges:
 
 
 def _differences(running: Settings, wanted: Settings) -> Iterator[tuple[str, bool]]:
-    """Yield every setting that differs, and whether it may change while the service runs."""
-    # A listener speaks TLS from its first connection to its last, or never.
+    """Yield every setting that differs, and whether it can change while the service runs."""
+    # TLS cannot be switched on or off on an open listener.
     keeps_tls = bool(running.control_certificate) == bool(wanted.control_certificate)
     for name, key in _different(KEYS, running, wanted):
         yield name, key.reloadable and (keeps_tls or name not in _TLS)

@@ -1,8 +1,8 @@
-"""A setting, wherever it is written: as a flag, in the environment, or in a file, by one rule.
+"""Reads settings from flags, environment and file, by one rule.
 
     --rate-limit   =   FOREWARN_RATE_LIMIT   =   rate_limit in the file
 
-A flag goes before the environment, the environment before the file. A record declares its settings as fields that are
+A flag takes precedence over the environment, the environment over the file. A record declares its settings as fields
 annotated with a ``SettingKey``.
 """
 
@@ -18,12 +18,12 @@ from forewarn.core.redaction import shown_address
 
 
 class SettingKey(msgspec.Struct, frozen=True):
-    """What is known of a setting beside its name and default."""
+    """Metadata of a setting beside its name and default."""
 
     kind: ValueType
     help: str
     reloadable: bool = False
-    """Whether a running process takes a changed value over when it reloads its configuration."""
+    """Whether a running process applies a changed value on reload."""
 
 
 def keys_of(record: type[msgspec.Struct]) -> dict[str, SettingKey]:
@@ -35,7 +35,7 @@ def keys_of(record: type[msgspec.Struct]) -> dict[str, SettingKey]:
 def from_outside(
     keys: Mapping[str, SettingKey], flags: Mapping[str, object], environment: Mapping[str, str], prefix: str
 ) -> dict[str, object]:
-    """Return what flags, or else the environment, say of the settings; BadInput names the one that is wrong."""
+    """Read settings from flags, or else the environment; raise BadInput that names the wrong one."""
     found: dict[str, object] = {}
     for name, key in keys.items():
         variable = prefix + name.upper()
@@ -49,7 +49,7 @@ def from_outside(
 def from_table(
     keys: Mapping[str, SettingKey], file: TomlFile, path: tuple[PathStep, ...], given: object
 ) -> dict[str, object]:
-    """Return what a table of a file says; BadInput names the line and the key that is wrong or unknown."""
+    """Read settings from a table of a file; raise BadInput that names the line and the wrong or unknown key."""
     shown = _shown(path)
     if not isinstance(given, dict):
         raise BadInput(f"{file.place(*path)}: {path[-1]} is a table; write [{shown}] and its settings below")
@@ -63,14 +63,14 @@ def from_table(
 
 
 def from_file(key: SettingKey, given: object, place: str) -> object:
-    """Read a value of a file, where numbers are not to be written as texts; ``place`` begins the error."""
+    """Read a value from a file, in which numbers must not be written as strings; ``place`` begins the error."""
     if key.kind in (NUMBER, RATE, INTEGER) and isinstance(given, str):
         raise _wrong(key.kind, given, place)
     return _value(key.kind, given, place)
 
 
 def unknown_key(file: TomlFile, path: tuple[PathStep, ...], known: Iterable[str]) -> BadInput:
-    """Say that a file has a key that nobody knows, and name the nearest."""
+    """Return an error for an unknown key, with the nearest known one."""
     known = tuple(known)
     near = nearest(str(path[-1]), known) or f"; known are {', '.join(known)}"
     return BadInput(f"{file.place(*path)}: there is no setting {_shown(path)!r}{near}")

@@ -1,6 +1,6 @@
-"""The settings of ``forewarn serve``.
+"""Settings of ``forewarn serve``.
 
-The tables of the file ([notice], [mail], [network], and [drivers.NAME] for the driver's own settings) have no flags.
+The tables of the file ([notice], [mail], [network], and [drivers.NAME] for a driver's settings) have no flags.
 """
 
 import os
@@ -34,16 +34,16 @@ from forewarn.core.errors import BadInput
 
 DEFAULT_FILE = Path("forewarn.toml")
 SYSTEM_FILE = Path("/etc/forewarn/forewarn.toml")
-"""The settings of the service of this machine: its unit, the network's, the hook and commands all go by it."""
+"""Settings of this machine's service; used by its systemd units, the libvirt hook and commands."""
 SYSTEM_DATA = Path("/var/lib/forewarn")
-"""Its data directory, unless the file names another."""
+"""Data directory of this machine's service, unless the file names another."""
 PREFIX = "FOREWARN_"
 SQLITE = "sqlite"
 """The journal whose files can be checked, backed up and restored."""
 
 
 class NoticeSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """The least notice of each type of event: the table [notice]."""
+    """Least notice by event type: the table [notice]."""
 
     freeze: Annotated[timedelta, SettingKey(DURATION, "before a Freeze", reloadable=True)] = timedelta(minutes=15)
     reboot: Annotated[timedelta, SettingKey(DURATION, "before a Reboot", reloadable=True)] = timedelta(minutes=15)
@@ -52,7 +52,7 @@ class NoticeSettings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class MailSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """The server that takes mail to subscribers: the table [mail]."""
+    """Mail server for subscriptions: the table [mail]."""
 
     host: Annotated[str, SettingKey(TEXT, "The mail server; without one no mail is sent.", reloadable=True)] = ""
     port: Annotated[int, SettingKey(INTEGER, "Its port.", reloadable=True)] = 587
@@ -60,13 +60,13 @@ class MailSettings(msgspec.Struct, frozen=True, kw_only=True):
         str,
         SettingKey(
             choice("starttls", "tls", "none"),
-            "Whether the connection becomes, is, or never is encrypted.",
+            "Encryption: STARTTLS, TLS from the start, or none.",
             reloadable=True,
         ),
     ] = "starttls"
-    sender: Annotated[str, SettingKey(TEXT, "The address that mail comes from.", reloadable=True)] = ""
+    sender: Annotated[str, SettingKey(TEXT, "The sender's address.", reloadable=True)] = ""
     user: Annotated[
-        str, SettingKey(TEXT, "The name to log in with; without one nobody logs in.", reloadable=True)
+        str, SettingKey(TEXT, "The user name to log in with; without one there is no login.", reloadable=True)
     ] = ""
     password_file: Annotated[
         Path | None, SettingKey(FILE, "The file that holds the password and nothing else.", reloadable=True)
@@ -77,22 +77,20 @@ LEAST_HISTORY = timedelta(hours=24)
 
 
 class NetworkSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """The wires of this machine's guests, for ``forewarn network``: the table [network]."""
+    """Network of this machine's guests, for ``forewarn network``: the table [network]."""
 
     bridge: Annotated[
         str, SettingKey(TEXT, "The bridge that guests are on; created where its name begins with forewarn.")
     ] = "forewarn0"
     uplink: Annotated[
         str,
-        SettingKey(TEXT, "The port of the bridge that leads out of this machine; whoever comes by it is no guest."),
+        SettingKey(TEXT, "The port of the bridge that leads out of this machine; no guest is behind it."),
     ] = ""
-    host: Annotated[
-        str, SettingKey(TEXT, "Only VMs that stand on this host; all that have a tap where left out.")
-    ] = ""
+    host: Annotated[str, SettingKey(TEXT, "Only VMs on this host; if not set, all VMs that have a tap.")] = ""
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
-    """How one service runs."""
+    """Settings of one service."""
 
     data: Annotated[Path, SettingKey(DIRECTORY, "Where the journal and the control socket are kept.")] = Path(
         "forewarn-data"
@@ -107,16 +105,16 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     ] = "sqlite:"
     metadata: Annotated[ListenAddress, SettingKey(ENDPOINT, "Where VMs ask.")] = ListenAddress("127.0.0.1", 8254)
     control: Annotated[
-        ListenAddress | None, SettingKey(ENDPOINT_OR_OFF, "Where operators and owners ask, with tokens; or off.")
+        ListenAddress | None, SettingKey(ENDPOINT_OR_OFF, "Listen address for operators and owners; or off.")
     ] = ListenAddress("127.0.0.1", 8255)
     control_certificate: Annotated[
         Path | None, SettingKey(FILE, "A certificate in PEM, for TLS on control.", reloadable=True)
     ] = None
     control_key: Annotated[
-        Path | None, SettingKey(FILE, "Its key in PEM, where the certificate's file holds none.", reloadable=True)
+        Path | None, SettingKey(FILE, "Its key in PEM, if not in the certificate's file.", reloadable=True)
     ] = None
     control_plain_http: Annotated[
-        bool, SettingKey(BOOLEAN, "Allow control without TLS on an address that others can reach.", reloadable=True)
+        bool, SettingKey(BOOLEAN, "Allow control without TLS on an address other than loopback.", reloadable=True)
     ] = False
     fleet: Annotated[
         Path | None, SettingKey(FILE, "A fleet file to apply at start and at each reload.", reloadable=True)
@@ -125,7 +123,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         bool,
         SettingKey(
             BOOLEAN,
-            "Refuse to start with a fleet file that is wrong, also where a fleet is recorded.",
+            "Refuse to start with an invalid fleet file, even if a fleet is recorded.",
             reloadable=True,
         ),
     ] = False
@@ -135,21 +133,21 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     default_vm: Annotated[
         str,
         SettingKey(
-            TEXT, "The VM that callers on this machine count as, where their address is no VM's.", reloadable=True
+            TEXT, "The VM for callers on this machine with an address that belongs to no VM.", reloadable=True
         ),
     ] = ""
     identity: Annotated[
         str,
         SettingKey(
             choice("address", "mark", "tap"),
-            "How a calling VM is recognised: by its address, or by the mark or tap of its packets.",
+            "How a calling VM is identified: by its address, or by the mark or tap of its packets.",
         ),
     ] = "address"
     answer_ttl: Annotated[
         int,
         SettingKey(
             HOPS,
-            "Hops that answers to VMs may travel: 1 lets no container inside a VM read them; 0 is no limit.",
+            "Hop limit of responses to VMs: 1 keeps containers inside a VM from reading them; 0 is no limit.",
             reloadable=True,
         ),
     ] = 0
@@ -192,19 +190,17 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     )
     driver: Annotated[
         str,
-        SettingKey(
-            TEXT, "What touches the machines: simulated, command, webhook, qemu, libvirt, or one of your own."
-        ),
+        SettingKey(TEXT, "The driver of the machines: simulated, command, webhook, qemu, libvirt, or your own."),
     ] = "simulated"
     driver_settings: dict[str, object] = {}
-    """The driver's own: the table [drivers.NAME]."""
+    """The driver's settings: the table [drivers.NAME]."""
     notice: NoticeSettings = NoticeSettings()
     mail: MailSettings = MailSettings()
     network: NetworkSettings = NetworkSettings()
 
     @property
     def kept_history(self) -> timedelta:
-        """How long entries are kept: long enough that a request may be repeated under its Idempotency-Key."""
+        """Retention of journal entries: long enough to repeat a request with the same Idempotency-Key."""
         return max(self.history, LEAST_HISTORY)
 
     @property
@@ -235,14 +231,14 @@ TABLES: dict[str, type[NoticeSettings] | type[MailSettings] | type[NetworkSettin
     "mail": MailSettings,
     "network": NetworkSettings,
 }
-"""The tables of the file whose settings are known."""
+"""The tables of the file with known settings."""
 _TABLE_KEYS = {name: keys_of(record) for name, record in TABLES.items()}
 
 
 def find_file(environment: Mapping[str, str], *, of_system: bool = False) -> Path | None:
-    """Return the file of settings that counts where none is named: FOREWARN_CONFIG, else ``./forewarn.toml``.
+    """Return the default settings file: FOREWARN_CONFIG, else ``./forewarn.toml``.
 
-    Then, for commands that look for the service of this machine (``of_system``), that of the system.
+    With ``of_system`` (commands that use this machine's service), the system's file comes last.
     """
     if named := environment.get(f"{PREFIX}CONFIG"):
         return Path(named)
@@ -254,7 +250,7 @@ def find_file(environment: Mapping[str, str], *, of_system: bool = False) -> Pat
 def load(
     flags: Mapping[str, object], environment: Mapping[str, str], file: Path | None = None, *, of_system: bool = False
 ) -> Settings:
-    """Return the settings; raise BadInput that names the flag, variable or line that is wrong."""
+    """Load the settings; raise BadInput that names the wrong flag, variable or line."""
     file = file or find_file(environment, of_system=of_system)
     found: dict[str, object] = {"data": SYSTEM_DATA} if file and file.absolute() == SYSTEM_FILE else {}
     found |= _from_file(toml.read(file), file.parent) if file else {}
@@ -268,25 +264,25 @@ def load(
 
 
 def check(settings: Settings) -> None:
-    """Raise BadInput where settings contradict each other."""
+    """Raise BadInput if settings contradict each other."""
     if settings.default_vm and not settings.metadata.is_loopback:
         raise BadInput(
-            f"default_vm speaks for callers on this machine only, but the metadata listener is"
-            f" {settings.metadata}; listen on 127.0.0.1 or leave default_vm out"
+            f"default_vm applies to callers on this machine only, but the metadata listener is"
+            f" {settings.metadata}; listen on 127.0.0.1 or remove default_vm"
         )
     if settings.default_vm and settings.identity != "address":
-        raise BadInput(f'default_vm is for identity = "address"; this is {settings.identity!r}, so leave it out')
+        raise BadInput(f'default_vm is for identity = "address"; it is {settings.identity!r}, so remove default_vm')
     mail = settings.mail
     if mail.host and not mail.sender:
-        raise BadInput("host in [mail] is given without sender; write sender = and the address that mail comes from")
+        raise BadInput("host in [mail] needs sender; set sender to the address that mail comes from")
     if bool(mail.user) != bool(mail.password_file):
-        raise BadInput("user and password_file in [mail] need each other; give both, or leave both out")
+        raise BadInput("user and password_file in [mail] need each other; set both or neither")
     if mail.user and mail.tls == "none":
         raise BadInput('user in [mail] would send its password in the clear; set tls to "starttls" or "tls"')
     control = settings.control
     if control and not (control.is_loopback or settings.control_certificate or settings.control_plain_http):
         raise BadInput(
-            f"control listens on {control}, where others can read tokens on the way; give control_certificate and"
+            f"control listens on {control}, where tokens can be read on the network; set control_certificate and"
             " control_key, listen on 127.0.0.1, or allow it with control_plain_http = true"
         )
 
@@ -307,7 +303,7 @@ def _from_file(file: toml.TomlFile, directory: Path) -> dict[str, object]:
 
 
 def _located(found: dict[str, object], directory: Path) -> dict[str, object]:
-    """Count paths from the directory of the file: whoever reads it, wherever it runs, finds the same."""
+    """Resolve paths relative to the directory of the file, whatever the working directory is."""
     return {name: directory / value if isinstance(value, Path) else value for name, value in found.items()}
 
 

@@ -1,4 +1,4 @@
-"""How a driver or a handler reads its own table of settings: every key checked, each mistake one sentence."""
+"""Parses the settings table of a driver or a handler into a record; each error is one sentence."""
 
 from datetime import timedelta
 from enum import StrEnum
@@ -13,9 +13,9 @@ Record = TypeVar("Record", bound=msgspec.Struct)
 
 
 def read_table(owner: str, given: dict[str, object], into: type[Record]) -> Record:
-    """Return ``given`` as a record; raise BadInput that names the key of ``owner`` and what it may be.
+    """Convert ``given`` to a record; raise BadInput that names the key of ``owner`` and what is expected.
 
-    ``owner`` is named like "driver 'simulated'". Where the record has a timedelta, people write ``90s``.
+    ``owner`` is given like "driver 'simulated'". A timedelta field accepts durations such as ``90s``.
     """
     fields = {field.encode_name: field for field in msgspec.structs.fields(into)}
     for key in given:
@@ -43,7 +43,7 @@ def read_table(owner: str, given: dict[str, object], into: type[Record]) -> Reco
 
 
 def _words(of: object) -> tuple[str, ...]:
-    """Return what a setting may be where it is one of a few words."""
+    """Return the allowed words of a setting; empty if it is not a choice."""
     members = of if isinstance(of, type) and issubclass(of, StrEnum) else get_args(of)
     return tuple(str(member) for member in members if isinstance(member, str))
 

@@ -1,8 +1,7 @@
-"""TOML files that know their lines, so that every mistake in one can be named by its place.
+"""Parses TOML with line numbers, so that errors can name the line.
 
-A file of a million plain tables takes Python's own reader most of a minute; files that hold nothing but
-``[[table]]`` headers and ``key = value`` lines with plain values are read line by line instead, ten times as
-fast, and give the same.
+Python's parser takes most of a minute for a million plain tables; files with only ``[[table]]`` headers and ``key =
+value`` lines with plain values are parsed line by line instead, ten times as fast, with the same result.
 """
 
 import re
@@ -29,18 +28,18 @@ _BARE = re.compile(r"""[A-Za-z0-9_-]+|"[^"]*"|'[^']*'""")
 _AT = re.compile(r" \(at (?:line (\d+), column \d+|end of document)\)$")
 
 PathStep = str | int
-"""One step into a file: a key, or the number of a table in an array, from 0."""
+"""One step of a path: a key, or the index of a table in an array, from 0."""
 
 
 class TomlFile(msgspec.Struct, frozen=True):
-    """A file that was read."""
+    """A parsed file."""
 
     name: str
     text: str
     tables: dict[str, object]
 
     def place(self, *path: PathStep) -> str:
-        """Name the line that ``path`` stands on, or the nearest above it: ``fleet.toml, line 3``."""
+        """Return the line of ``path``, or of its nearest parent: ``fleet.toml, line 3``."""
         best, line = 0, 0
         for number, found in _places(self.text):
             shared = next((i for i, (one, other) in enumerate(zip(path, found, strict=False)) if one != other), None)
@@ -53,7 +52,7 @@ class TomlFile(msgspec.Struct, frozen=True):
 
 
 def read(path: Path) -> TomlFile:
-    """Read a file; raise BadInput that names the line where it is not TOML."""
+    """Read a file; raise BadInput that names the line if it is not TOML."""
     try:
         content = path.read_bytes()
     except OSError as error:
@@ -62,7 +61,7 @@ def read(path: Path) -> TomlFile:
 
 
 def decode(content: bytes, name: str) -> TomlFile:
-    """Parse a file's bytes; ``name`` is what errors call it."""
+    """Decode and parse a file's bytes; ``name`` is used in errors."""
     try:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -72,7 +71,7 @@ def decode(content: bytes, name: str) -> TomlFile:
 
 
 def parse(text: str, name: str) -> TomlFile:
-    """Parse a file's text; ``name`` is what errors call it."""
+    """Parse a file's text; ``name`` is used in errors."""
     tables = _plain(text)
     return TomlFile(name, text, tables if tables is not None else _any(text, name))
 
@@ -91,7 +90,7 @@ def _any(text: str, name: str) -> dict[str, object]:
 
 
 def _plain(text: str) -> dict[str, object] | None:
-    """Read what is nothing but plain lines; None when it is more than that, or wrong."""
+    """Parse a file of plain lines only; None if it has other lines or errors."""
     tables: dict[str, object] = {}
     table: dict[str, object] = tables
     arrays: dict[str, list[dict[str, object]]] = {}
@@ -112,12 +111,12 @@ def _plain(text: str) -> dict[str, object] | None:
                 tables[header] = arrays[header] = []
             table = {}
             arrays[header].append(table)
-    # A carriage return is plain only where a line feed follows it.
+    # A carriage return is allowed only before a line feed.
     return None if text.endswith("\r") else tables
 
 
 def _places(text: str) -> Iterator[tuple[int, tuple[PathStep, ...]]]:
-    """Yield the line and the path of every header and key."""
+    """Yield the line and path of every header and key."""
     here: tuple[PathStep, ...] = ()
     counts: dict[tuple[PathStep, ...], int] = {}
     closing = ""

@@ -1,4 +1,4 @@
-"""What a setting may be: each kind reads a value from the file, or a text from a flag or the environment."""
+"""Types of settings: each parses a value of the file, or a string from a flag or the environment."""
 
 import re
 from collections.abc import Callable
@@ -13,14 +13,14 @@ from forewarn.config.durations import read_duration
 _HOST_NAME = re.compile(r"(?:[a-z0-9_-]{1,63}\.)*[a-z0-9_-]{1,63}")
 _JOURNAL = re.compile(r"[a-z][a-z0-9_+.-]*:")
 _LONGEST = timedelta(days=36_500)
-"""Beyond a hundred years, a calendar's arithmetic ends sooner than one thinks."""
+"""Longer durations would overflow date arithmetic."""
 
 Reader = Callable[[object], object]
-"""Takes what was given (from a flag or the environment: a text) or raises ValueError."""
+"""Convert the given value (a string from a flag or the environment) or raise ValueError."""
 
 
 class ValueType(msgspec.Struct, frozen=True):
-    """A kind of value: how it is read, what errors say is expected, what help calls it."""
+    """A value type: how it is read, what errors say is expected, and its name in help."""
 
     expected: str
     read: Reader
@@ -29,7 +29,7 @@ class ValueType(msgspec.Struct, frozen=True):
 
 
 class ListenAddress(msgspec.Struct, frozen=True):
-    """Where a listener listens."""
+    """Host and port to listen on."""
 
     host: str
     port: int
@@ -40,7 +40,7 @@ class ListenAddress(msgspec.Struct, frozen=True):
 
     @property
     def is_loopback(self) -> bool:
-        """Tell whether only this machine can reach it."""
+        """Whether only this machine can reach it."""
         try:
             return ip_address(self.host).is_loopback
         except ValueError:
@@ -151,7 +151,7 @@ BOOLEAN = ValueType("true or false", _read_boolean, "true|false")
 
 
 def choice(*words: str) -> ValueType:
-    """Return the kind of value that is one of these words."""
+    """Return a value type with these choices."""
 
     def read(given: object) -> str:
         if given not in words:

@@ -1,1 +1,1 @@
-"""The fleet file: parse it, compare it with the recorded fleet, write it."""
+"""The fleet file: parse it, compare it with the current fleet, format it."""

@@ -1,4 +1,4 @@
-"""What leads from the fleet as it is to the fleet as it is wished; what happened at run time is kept."""
+"""Diff between the current fleet and the desired fleet; state changed at run time is kept."""
 
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, TypeVar, cast
@@ -16,7 +16,7 @@ _Record = TypeVar("_Record", Host, GroupTerms, Vm)
 
 
 class CurrentFleet(msgspec.Struct, frozen=True):
-    """What the fleet holds of declared things, with what happened to its VMs at run time."""
+    """The declared records of the fleet, with the run-time state of its VMs."""
 
     hosts: dict[str, Host] = {}
     groups: dict[str, GroupTerms] = {}
@@ -24,13 +24,13 @@ class CurrentFleet(msgspec.Struct, frozen=True):
 
     @classmethod
     def of(cls, fleet: Fleet) -> "CurrentFleet":
-        """Return what the fleet holds; look at it before the fleet changes again."""
+        """Return the records of the fleet; a view, valid until the fleet changes."""
         groups = {name: group.terms for name, group in fleet.groups.items()}
         return cls(hosts=fleet.hosts, groups=groups, vms=fleet.vms)
 
     @classmethod
     def last_applied(cls, fleet: Fleet) -> "CurrentFleet":
-        """Return what the declaration last applied holds; it stays as it is when the fleet changes."""
+        """Return the records of the declaration last applied; unaffected by later changes."""
         last = fleet.last_applied
         if not last.covers_fleet:
             return cls()
@@ -42,7 +42,7 @@ class CurrentFleet(msgspec.Struct, frozen=True):
 
 
 class FleetDiff(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What leads from the fleet as it is to the wish: the fields of ``ChangeFleet``."""
+    """Changes from the current to the desired fleet: the fields of ``ChangeFleet``."""
 
     hosts: tuple[Host, ...] = ()
     groups: tuple[GroupTerms, ...] = ()
@@ -55,19 +55,19 @@ class FleetDiff(msgspec.Struct, frozen=True, omit_defaults=True):
         return self != FleetDiff()
 
 
-def diff_fleet(wish: "DesiredFleet", declared: CurrentFleet) -> FleetDiff:
-    """Return what has to change; what happened at run time is kept unless the file changes that very key."""
-    removed_vms = _absent(declared.vms, wish.vms)
+def diff_fleet(desired: "DesiredFleet", declared: CurrentFleet) -> FleetDiff:
+    """Return what has to change; run-time state is kept unless the file changes that very key."""
+    removed_vms = _absent(declared.vms, desired.vms)
     alone = {declared.vms[name].group for name in removed_vms}
     return FleetDiff(
-        hosts=_different(wish.hosts.values(), declared.hosts),
-        groups=_different(wish.groups.values(), declared.groups),
-        vms=_different((_kept(vm, declared.vms.get(vm.name)) for vm in wish.vms.values()), declared.vms),
-        removed_hosts=_absent(declared.hosts, wish.hosts),
+        hosts=_different(desired.hosts.values(), declared.hosts),
+        groups=_different(desired.groups.values(), declared.groups),
+        vms=_different((_kept(vm, declared.vms.get(vm.name)) for vm in desired.vms.values()), declared.vms),
+        removed_hosts=_absent(declared.hosts, desired.hosts),
         removed_groups=tuple(
             name
-            for name in _absent(declared.groups, wish.groups)
-            # A standalone group leaves together with its VM.
+            for name in _absent(declared.groups, desired.groups)
+            # A standalone group is removed together with its VM.
             if not (declared.groups[name].kind is GroupKind.STANDALONE and name in alone)
         ),
         removed_vms=removed_vms,

@@ -1,4 +1,4 @@
-"""A fleet written as a fleet file: what ``wish.read`` makes of it is the fleet again."""
+"""Formats a fleet as a fleet file; parsing the result gives the same fleet."""
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
@@ -17,9 +17,9 @@ _RUN_TIME = ("moved_to", "deallocated")
 def format_fleet(
     declared: CurrentFleet, notes: Mapping[tuple[str, str], Iterable[str]] | None = None
 ) -> Iterator[str]:
-    """Yield the lines of the file; what happened at run time stands in comments.
+    """Yield the lines of the file; run-time state is written as comments.
 
-    ``notes`` are further comments for a kind and a name; those for two empty texts stand at the end.
+    ``notes`` are further comments by kind and name; those for two empty strings come at the end.
     """
     notes = notes or {}
     for host in declared.hosts.values():
@@ -55,7 +55,7 @@ def _group(terms: GroupTerms) -> Iterator[str]:
 def _vm(vm: Vm) -> Iterator[str]:
     yield "[[vm]]"
     yield f"name = {_value(vm.name)}"
-    # A VM without a group stands in the one of its own name.
+    # A VM without a group is in a group of its own name.
     plain = asdict(Vm(vm.name, vm.name))
     for key, value in asdict(vm).items():
         if key not in (*_RUN_TIME, "instance", "interface") and value != plain[key]:
@@ -71,12 +71,12 @@ def _vm(vm: Vm) -> Iterator[str]:
 
 
 def format_value(key: str, value: object) -> str:
-    """Write the value of a key as the file has it."""
+    """Format the value of a key."""
     return _value(show_iso_duration(value) if key in _DURATIONS and isinstance(value, int) else value)
 
 
 def _value(value: object) -> str:
     if isinstance(value, dict):
         return "{ " + ", ".join(f"{_value(key)} = {_value(each)}" for key, each in value.items()) + " }"
-    # A text in JSON is a text in TOML, but for one character that JSON lets stand.
+    # A JSON string is a TOML string, except for one character that JSON does not escape.
     return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")

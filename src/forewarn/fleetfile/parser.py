@@ -1,4 +1,4 @@
-"""The fleet as an operator wishes it: the fleet file, read and checked whole before anything changes."""
+"""Parses and validates a fleet file as a whole, before anything changes."""
 
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -19,7 +19,7 @@ _Record = TypeVar("_Record", Host, GroupTerms, Vm)
 
 
 class DesiredFleet(msgspec.Struct, frozen=True):
-    """Every host, group and VM there is to be, by name."""
+    """The desired hosts, groups and VMs, by name."""
 
     hosts: dict[str, Host] = {}
     groups: dict[str, GroupTerms] = {}
@@ -32,7 +32,7 @@ def read_fleet_file(path: Path) -> DesiredFleet:
 
 
 def parse_fleet(file: toml.TomlFile) -> DesiredFleet:
-    """Return what the file wishes for."""
+    """Return the desired fleet."""
     for key in file.tables:
         if key not in _TABLES:
             raise BadInput(
@@ -57,9 +57,9 @@ def _records(
     for number, table in enumerate(_tables(file, kind)):
         try:
             record = read_table(table)
-        except InvalidTable as wrong:
+        except InvalidTable as error:
             given = table.get("name")
-            _refuse(file, kind, number, wrong.key, str(wrong), given if isinstance(given, str) else "")
+            _refuse(file, kind, number, error.key, str(error), given if isinstance(given, str) else "")
         if record.name in records:
             first = list(records).index(record.name) + 1
             _refuse(
@@ -82,7 +82,7 @@ def _tables(file: toml.TomlFile, kind: str) -> Iterator[dict[str, object]]:
 def _check_places(
     file: toml.TomlFile, hosts: dict[str, Host], groups: dict[str, GroupTerms], vms: dict[str, Vm]
 ) -> None:
-    """Check that VMs name known groups and hosts; add the groups of VMs that stand alone."""
+    """Check that VMs name known groups and hosts; add the groups of standalone VMs."""
     declared = frozenset(groups)
     for number, vm in enumerate(vms.values()):
         if vm.group not in declared:
@@ -104,12 +104,12 @@ def _check_alone(file: toml.TomlFile, groups: dict[str, GroupTerms], vms: dict[s
             _refuse(file, "vm", number, "group", said, vm.name)
     for number, terms in enumerate(groups.values()):
         if terms.kind is GroupKind.STANDALONE and terms.name not in alone:
-            said = "it is standalone and has no VM; give it one, or leave it out"
+            said = "it is standalone and has no VM; add one, or remove the group"
             _refuse(file, "group", number, "kind", said, terms.name)
 
 
 def _check_quorums(file: toml.TomlFile, groups: dict[str, GroupTerms], vms: dict[str, Vm]) -> None:
-    """Check that no group waits for more approvals than it has VMs."""
+    """Check that no group needs more approvals than it has VMs."""
     if not any(terms.policy.quorum for terms in groups.values()):
         return
     members = Counter(vm.group for vm in vms.values())
@@ -122,7 +122,7 @@ def _check_quorums(file: toml.TomlFile, groups: dict[str, GroupTerms], vms: dict
 
 
 def _check_spelling(file: toml.TomlFile, vms: dict[str, Vm]) -> None:
-    """Check that the names of a group's VMs differ for clients."""
+    """Check that clients can distinguish the names of a group's VMs."""
     spelled: dict[tuple[str, str], str] = {}
     for number, vm in enumerate(vms.values()):
         other = spelled.setdefault((vm.group, normalize_name(vm.name)), vm.name)
@@ -133,19 +133,19 @@ def _check_spelling(file: toml.TomlFile, vms: dict[str, Vm]) -> None:
 
 
 def _check_addresses(file: toml.TomlFile, vms: dict[str, Vm]) -> None:
-    """Check that no VM can be taken for another: by its address, its tap or its mark."""
+    """Check that each VM has its own address, tap and mark."""
     owners: dict[str, Vm] = {}
-    wires: dict[str | int, str] = {}
+    interfaces: dict[str | int, str] = {}
     for number, vm in enumerate(vms.values()):
         for key, given in (("tap", vm.interface.tap), ("mark", vm.interface.mark)):
-            if given and wires.setdefault(given, vm.name) != vm.name:
-                said = f"{key} {given} is that of {wires[given]!r} already; taps and marks are unique"
+            if given and interfaces.setdefault(given, vm.name) != vm.name:
+                said = f"{key} {given} already belongs to {interfaces[given]!r}; taps and marks are unique"
                 _refuse(file, "vm", number, key, said, vm.name)
         other = owners.setdefault(vm.address, vm) if vm.address else vm
         if other is not vm and not (has_interface(vm) and has_interface(other)):
             said = (
-                f"address {vm.address} is that of {other.name!r} already; addresses are unique,"
-                " but for VMs that each have a tap or a mark"
+                f"address {vm.address} already belongs to {other.name!r}; addresses are unique,"
+                " except for VMs that each have a tap or a mark"
             )
             _refuse(file, "vm", number, "address", said, vm.name)
 

@@ -1,4 +1,4 @@
-"""One table of the fleet file: which keys it may have, and what each may be."""
+"""Keys and value types of the tables in a fleet file."""
 
 from collections.abc import Callable, Mapping
 from ipaddress import IPv4Network, ip_address
@@ -26,7 +26,7 @@ _SUBNET = 'a subnet such as "10.0.0.0/24", with no bits set behind the prefix'
 
 
 class InvalidTable(Exception):
-    """A table cannot be understood; the key names the line it went wrong on."""
+    """A table is invalid; ``key`` locates the error."""
 
     def __init__(self, key: str, said: str) -> None:
         super().__init__(said)
@@ -34,7 +34,7 @@ class InvalidTable(Exception):
 
 
 def name(given: object) -> str:
-    """Return a name that the rules allow too; here the refusal can name the line."""
+    """Return a valid name; checked here too, because this error can name the line."""
     if not isinstance(given, str) or not NAME.fullmatch(given):
         _expect(given, "a name of up to 80 letters, digits, '.', '_' and '-', no '.' or '-' first")
     return given
@@ -86,7 +86,7 @@ def mark(given: object) -> int:
 
 
 def mac_address(given: object) -> str:
-    """Return the address in the one spelling that packet filters print."""
+    """Return the address in the spelling that packet filters print."""
     plain = given.lower().replace("-", ":") if isinstance(given, str) else ""
     if not MAC.fullmatch(plain):
         _expect(given, 'a MAC address such as "52:54:00:12:34:56"')
@@ -138,7 +138,7 @@ def quorum(given: object) -> int:
 
 
 def postpone_limit(given: object) -> int:
-    """Return seconds; the rules know how many are too many."""
+    """Return seconds; the maximum is checked with the group's terms."""
     try:
         seconds = read_duration(given).total_seconds() if isinstance(given, str) else -1
     except ValueError:
@@ -246,7 +246,7 @@ def read_group(table: Mapping[str, object]) -> GroupTerms:
 
 
 def read_vm(table: Mapping[str, object]) -> Vm:
-    """Return the VM; one that names no group stands alone, in a group of its own name."""
+    """Return the VM; without a group it is standalone, in a group of its own name."""
     read = _read(table, VM_KEYS, ("name",))
     place: dict[str, object] = {}
     instance: dict[str, object] = {}
@@ -254,7 +254,7 @@ def read_vm(table: Mapping[str, object]) -> Vm:
     for key, value in read.items():
         (place if key in _PLACE_KEYS else interface if key in INTERFACE_KEYS else instance)[key] = value
     place.setdefault("group", place["name"])
-    # The values are checked already, and a fleet file may hold a million of them.
+    # The values are checked already; avoid a second conversion, because a fleet file may hold a million of them.
     if instance:
         place["instance"] = InstanceFacts(**instance)  # type: ignore[arg-type]
     if interface:
@@ -276,5 +276,5 @@ def _read(table: Mapping[str, object], keys: Mapping[str, Reader], needed: tuple
             raise InvalidTable(key, f"{key} {error}") from None
     for key in needed:
         if key not in read:
-            raise InvalidTable("", f"{key} is missing; every such table needs one")
+            raise InvalidTable("", f"{key} is missing; every table of this kind needs it")
     return read

@@ -1,1 +1,1 @@
-"""The wires between this machine and its guests: where the service is, and who may pretend to be whom."""
+"""Network of this host for its guests: the service's address, and protection against spoofing."""

@@ -1,8 +1,8 @@
-"""What a guest may put on its wire: its own addresses, and nothing that is another's. Pure.
+"""Anti-spoofing rules: which source addresses a guest may use. Pure functions.
 
-declared of a VM         only that comes out of its tap
-declared of another VM   never comes out of its tap, nor from a port of the bridge that nobody declared
-the service's            comes from nobody
+declared for a VM         its tap may send these only
+declared for another VM   neither its tap nor an undeclared port of the bridge may send it
+the service's address     no guest may send it
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -11,15 +11,17 @@ from ipaddress import ip_address
 from forewarn.network.desired import DesiredNetwork, GuestInterface
 
 _NOT_PLAIN = "{ 0x0000-0x05ff, 8021q, 8021ad }"
-"""Types of frames in which addresses stand where no rule looks: with tags, of which the kernel would take VLAN 0 as
-none, and of the older kind, which some guests take as well."""
+"""Frame types with addresses in fields that the rules do not check.
+
+VLAN-tagged frames (the kernel treats VLAN 0 as untagged), and 802.3 frames, which some guests accept.
+"""
 
 _DISCOVERY = "{ nd-router-solicit, nd-router-advert, nd-neighbor-solicit, nd-neighbor-advert, nd-redirect }"
 """Messages that make their receiver record the sender's MAC address for its IPv6 address."""
 
 
 def address_sets(guests: Sequence[GuestInterface], *, is_bridge: bool = True) -> Iterator[str]:
-    """Yield what is declared, by tap and on the whole."""
+    """Yield sets of declared addresses, by tap and in total."""
     for name, key, pairs in (
         ("addresses", "ip saddr", [(each.tap, address) for each in guests for address in each.addresses]),
         ("addresses6", "ip6 saddr", [(each.tap, address) for each in guests for address in each.addresses6]),
@@ -34,20 +36,20 @@ def address_sets(guests: Sequence[GuestInterface], *, is_bridge: bool = True) ->
 def antispoofing_rules(
     desired: DesiredNetwork, undeclared_ports: Sequence[str] = (), *, is_bridge: bool = True
 ) -> Iterator[str]:
-    """Yield what drops all else; in an order in which what is accepted has passed what goes for all."""
+    """Yield the rules that drop everything else; rules for all ports come before those that accept."""
     guests = desired.guests
     if is_bridge and (ports := quote_devices([*(each.tap for each in guests), *undeclared_ports])):
         yield f"iifname {ports} ether type {_NOT_PLAIN} drop"
-        yield from (f"iifname {ports} {line} drop" for line in _impostures(desired.host))
+        yield from (f"iifname {ports} {line} drop" for line in _service_impersonation(desired.host))
     if is_bridge:
-        yield from _of_macs(guests, undeclared_ports)
-        yield from _of_others(desired, undeclared_ports)
-    yield from _of_addresses(guests, is_bridge=is_bridge)
-    yield from _of_addresses6(guests, is_bridge=is_bridge)
+        yield from _mac_rules(guests, undeclared_ports)
+        yield from _foreign_address_rules(desired, undeclared_ports)
+    yield from _address_rules(guests, is_bridge=is_bridge)
+    yield from _address6_rules(guests, is_bridge=is_bridge)
 
 
 def own_source_rules(desired: DesiredNetwork, outbound_ports: Sequence[str]) -> Iterator[str]:
-    """Yield what keeps whoever comes by another wire than a VM's from speaking to the service as that VM."""
+    """Yield rules that drop packets to the service with a VM's address from any other port than the VM's tap."""
     for version, addressed in (
         ("", [each.tap for each in desired.guests if each.addresses]),
         ("6", [each.tap for each in desired.guests if each.addresses6]),
@@ -58,19 +60,19 @@ def own_source_rules(desired: DesiredNetwork, outbound_ports: Sequence[str]) -> 
 
 
 def quote_devices(ports: Iterable[str]) -> str:
-    """Return devices as a set; empty when there are none, which nft does not take."""
+    """Return devices as an nft set; empty if there are none, because nft accepts no empty set."""
     quoted = ", ".join(f'"{each}"' for each in dict.fromkeys(ports))
     return f"{{ {quoted} }}" if quoted else ""
 
 
-def _impostures(host: str) -> tuple[str, ...]:
-    """Return what a guest would send that pretends to be the service."""
+def _service_impersonation(host: str) -> tuple[str, ...]:
+    """Return matches for packets that claim the service's address."""
     if ":" in host:
         return (f"ip6 saddr {host}", f"icmpv6 type nd-neighbor-advert @th,64,128 {_number(host)}")
     return (f"ip saddr {host}", f"arp saddr ip {host}")
 
 
-def _of_macs(guests: Sequence[GuestInterface], undeclared_ports: Sequence[str]) -> Iterator[str]:
+def _mac_rules(guests: Sequence[GuestInterface], undeclared_ports: Sequence[str]) -> Iterator[str]:
     declared = quote_devices(each.tap for each in guests if each.mac_address)
     if not declared:
         return
@@ -80,11 +82,11 @@ def _of_macs(guests: Sequence[GuestInterface], undeclared_ports: Sequence[str]) 
         yield f"iifname {others} ether saddr @all_macs drop"
 
 
-def _of_others(desired: DesiredNetwork, undeclared_ports: Sequence[str]) -> Iterator[str]:
-    """Yield what keeps a port without addresses of its own from those of VMs.
+def _foreign_address_rules(desired: DesiredNetwork, undeclared_ports: Sequence[str]) -> Iterator[str]:
+    """Yield rules that keep a port without declared addresses from using those of VMs.
 
-    A VM that is known by its mark is known whatever source address it uses, and may use any. It must not claim the
-    address of another VM by ARP or neighbour discovery: answers to that VM would go to it.
+    A VM identified by its mark may use any source address. It must not claim another VM's address by ARP or neighbour
+    discovery: responses to that VM would go to it.
     """
     guests = desired.guests
     by_mark = desired.identity == "mark"
@@ -105,9 +107,9 @@ def _of_others(desired: DesiredNetwork, undeclared_ports: Sequence[str]) -> Iter
         yield f"iifname {others} icmpv6 type nd-neighbor-advert @th,64,128 {{ {claimed} }} drop"
 
 
-def _of_addresses(guests: Sequence[GuestInterface], *, is_bridge: bool) -> Iterator[str]:
+def _address_rules(guests: Sequence[GuestInterface], *, is_bridge: bool) -> Iterator[str]:
     if taps := quote_devices(each.tap for each in guests if each.addresses):
-        # Whoever has no address yet asks for one; nobody who is guarded gives one.
+        # A guest without an address may send DHCP requests; no guarded guest may act as a DHCP server.
         yield f"iifname {taps} udp sport 67 udp dport 68 drop"
         yield f"iifname {taps} ip saddr 0.0.0.0 udp dport 67 accept"
         yield f"iifname {taps} iifname . ip saddr != @addresses drop"
@@ -116,7 +118,7 @@ def _of_addresses(guests: Sequence[GuestInterface], *, is_bridge: bool) -> Itera
             yield f"iifname {taps} iifname . arp saddr ip != @addresses drop"
 
 
-def _of_addresses6(guests: Sequence[GuestInterface], *, is_bridge: bool) -> Iterator[str]:
+def _address6_rules(guests: Sequence[GuestInterface], *, is_bridge: bool) -> Iterator[str]:
     guarded = [each for each in guests if each.addresses6]
     if taps := quote_devices(each.tap for each in guarded):
         yield f"iifname {taps} icmpv6 type nd-router-advert drop"
@@ -132,7 +134,7 @@ def _of_addresses6(guests: Sequence[GuestInterface], *, is_bridge: bool) -> Iter
 
 
 def _number(address: str) -> str:
-    """Return an address as rules about raw bytes want it."""
+    """Return an address as a number, for rules on raw bytes."""
     return hex(int(ip_address(address)))
 
 

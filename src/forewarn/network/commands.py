@@ -1,4 +1,4 @@
-"""A command as it is run, and as it is shown: the same words."""
+"""A system command, as it is run and as it is shown."""
 
 import shlex
 
@@ -6,12 +6,12 @@ import msgspec
 
 
 class SystemCommand(msgspec.Struct, frozen=True):
-    """A program, its arguments, and what it is given to read."""
+    """A program, its arguments, and its stdin."""
 
     words: tuple[str, ...]
     given: str = ""
 
     def __str__(self) -> str:
-        """Return it as a shell would take it."""
+        """Return the command as a shell would accept it."""
         line = shlex.join(self.words)
         return f"{line} <<'EOF'\n{self.given}EOF" if self.given else line

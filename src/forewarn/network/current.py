@@ -1,30 +1,30 @@
-"""What is seen of this machine's network."""
+"""Current state of this machine's network."""
 
 import msgspec
 
 ROUTE_PROTOCOL = "169"
-"""The protocol number that our routes bear, so that nobody takes them for his own."""
+"""Protocol number of our routes, so that they can be recognised."""
 
 
 class CurrentLink(msgspec.Struct, frozen=True):
-    """A device that is there."""
+    """A network device."""
 
     is_up: bool
     addresses: frozenset[str] = frozenset()
     bridge: str = ""
     """The bridge it is a port of."""
     kind: str = ""
-    """What the kernel calls it; nothing for hardware."""
+    """The kernel's kind of device; empty for hardware."""
     mac: str = ""
 
     @property
     def is_virtual(self) -> bool:
-        """Whether somebody on this machine is at its other end: a guest, or a container."""
+        """Whether its other end is on this machine: a guest or a container."""
         return self.kind in {"tun", "veth"}
 
 
 class CurrentRoute(msgspec.Struct, frozen=True):
-    """A route that is there."""
+    """A route."""
 
     destination: str
     """With its prefix."""
@@ -34,12 +34,12 @@ class CurrentRoute(msgspec.Struct, frozen=True):
 
 
 class CurrentNetwork(msgspec.Struct, frozen=True, kw_only=True):
-    """What is there."""
+    """Devices, routes, sysctls and our nft tables."""
 
     links: dict[str, CurrentLink] = {}
     routes: tuple[CurrentRoute, ...] = ()
     sysctls: dict[str, str] = {}
     record: tuple[str, ...] = ()
-    """What earlier runs changed, as they wrote it down."""
+    """What earlier runs of setup changed, as recorded."""
     tables: tuple[str, ...] = ()
     """The families of our tables."""

@@ -1,7 +1,7 @@
-"""What the network of this machine is to be, from the settings and the fleet. Pure.
+"""Desired state of this machine's network, from the settings and the fleet. Pure functions.
 
 identity = "address" | "mark"        every guest's tap is a port of one bridge, which has the service's address
-identity = "tap"                     every guest's tap is a network of its own, whatever addresses are used there
+identity = "tap"                     every guest's tap is a separate network, whatever addresses are used there
 """
 
 import math
@@ -19,34 +19,36 @@ from forewarn.network.resources import AnyResource, BridgeLink, GuestRoute, Link
 
 ACCEPT_MARKS = "net/ipv4/tcp_fwmark_accept"
 _LOOSE = "2"
-"""A packet is let in if its source can be reached anyhow. The kernel takes the larger of this and what goes for all
-devices, so that 0 would not do where that is stricter."""
+"""Loose reverse path filter: a packet is accepted if any device reaches its source.
+
+The kernel uses the larger of this and the setting for all devices, so 0 would not suffice if that is stricter.
+"""
 _METRIC = 1024
 _PER_REQUEST = 10
 _LEAST_STARTS, _MOST_STARTS = 50, 1_000_000
-"""New connections are limited far above requests: to keep a flood from the service, not to be felt otherwise."""
+"""The limit of new connections is far above that of requests: it stops a flood and nothing else."""
 
 
 OWN_PREFIX = "forewarn"
-"""What the names of bridges begin with that setup creates; every other bridge belongs to another program."""
+"""Name prefix of bridges that setup creates; every other bridge belongs to another program."""
 _DEVICE = re.compile(r"(?!\.{1,2}$)[^\s/\"'\\]{1,15}")
 
 
 class GuestInterface(msgspec.Struct, frozen=True):
-    """A VM as its host sees it: a device, and what may come out of it."""
+    """A VM's network interface on its host, and the addresses it may use."""
 
     name: str
     tap: str
     mark: int = 0
     mac_address: str = ""
     addresses: tuple[str, ...] = ()
-    """IPv4; with none, any may come."""
+    """IPv4; if empty, any is accepted."""
     addresses6: tuple[str, ...] = ()
     subnet: str = ""
 
 
 class DesiredNetwork(msgspec.Struct, frozen=True, kw_only=True):
-    """What is to be there."""
+    """The desired network."""
 
     identity: str
     host: str
@@ -55,19 +57,19 @@ class DesiredNetwork(msgspec.Struct, frozen=True, kw_only=True):
     uplink: str
     port: int
     control_port: int
-    """0 where there is none to protect."""
+    """0 if there is no control port to protect."""
     starts: int
-    """New connections a second that one guest may ask for, in the long run; 0 is no limit."""
+    """New connections per second that one guest may open on average; 0 is no limit."""
     starts_burst: int
-    """And at once."""
+    """Burst of new connections."""
     guests: tuple[GuestInterface, ...]
 
     def resources(self, current: CurrentNetwork) -> tuple[AnyResource, ...]:
-        """Return what is to be there beside the rules, in the order in which it can be made."""
+        """Return the desired resources other than rules, in the order of creation."""
         return tuple(self._on_taps(current) if self.identity == "tap" else self._on_bridge(current))
 
     def undeclared_ports(self, current: CurrentNetwork) -> tuple[str, ...]:
-        """Return the ports of the bridge behind which is somebody of whom the fleet knows nothing."""
+        """Return the ports of the bridge with a guest or container that the fleet does not declare."""
         if self.identity == "tap":
             return ()
         known = {self.uplink, *(guest.tap for guest in self.guests)}
@@ -75,23 +77,23 @@ class DesiredNetwork(msgspec.Struct, frozen=True, kw_only=True):
         return tuple(name for name in ports if name not in known)
 
     def outbound_ports(self, current: CurrentNetwork) -> tuple[str, ...]:
-        """Return the ports of the bridge by which VMs of other hosts may come."""
+        """Return the ports of the bridge by which packets of other hosts may arrive."""
         ports = {name for name, link in current.links.items() if link.bridge == self.bridge and not link.is_virtual}
         return tuple(sorted(ports | ({self.uplink} if self.uplink else set())))
 
     @property
     def makes_bridge(self) -> bool:
-        """Tell whether the bridge is one of our own, to be created where it is not there."""
+        """Whether setup creates the bridge if it does not exist."""
         return self.bridge.startswith(OWN_PREFIX)
 
     def mark_of(self, guest: GuestInterface) -> int:
-        """Return the mark of what a guest sends to the service, and of the answers."""
+        """Return the mark of a guest's packets to the service, and of the responses."""
         return guest.mark if self.identity == "mark" else 0
 
     def _on_bridge(self, current: CurrentNetwork) -> Iterator[AnyResource]:
         if self.identity == "mark":
             yield Sysctl(ACCEPT_MARKS, "1")
-        if self.makes_bridge or is_our_link(self.bridge, current):  # an earlier release made bridges of any name
+        if self.makes_bridge or is_our_link(self.bridge, current):  # an earlier release created bridges of any name
             yield BridgeLink(self.bridge)
         elif self.bridge not in current.links:
             return
@@ -109,14 +111,14 @@ class DesiredNetwork(msgspec.Struct, frozen=True, kw_only=True):
         yield from _routes((address, guest.tap) for guest in there for address in self.answered(guest))
 
     def answered(self, guest: GuestInterface) -> tuple[str, ...]:
-        """Return the addresses to which answers go; the way to those of the link itself the kernel knows."""
+        """Return the addresses of a guest that responses go to; link-local ones need no route."""
         if ":" not in self.host:
             return guest.addresses
         return tuple(address for address in guest.addresses6 if not ip_address(address).is_link_local)
 
 
 def desired_network(settings: Settings, vms: Iterable[Vm]) -> DesiredNetwork:
-    """Return what the settings and the fleet ask for; raise BadInput where no guest could reach the service."""
+    """Return the desired network; raise BadInput if no guest could reach the service."""
     host = settings.metadata.host
     try:
         address = ip_address(host)
@@ -124,14 +126,13 @@ def desired_network(settings: Settings, vms: Iterable[Vm]) -> DesiredNetwork:
         address = None
     if address is None or address.is_loopback or address.is_unspecified:
         raise BadInput(
-            f"metadata is {settings.metadata}, which no guest can reach by an address of its own;"
-            ' set metadata = "169.254.169.254:80"'
+            f'metadata is {settings.metadata}, which guests cannot reach; set metadata = "169.254.169.254:80"'
         )
     network = settings.network
     for key, name in (("bridge", network.bridge), ("uplink", network.uplink)):
         if not (_DEVICE.fullmatch(name) or (key == "uplink" and not name)):
             raise BadInput(
-                f"{key} in [network] is {name!r}; names of devices have 1 to 15 characters, no blank, slash or quote"
+                f"{key} in [network] is {name!r}; device names have 1 to 15 characters, no blank, slash or quote"
             )
     return DesiredNetwork(
         identity=settings.identity,
@@ -166,7 +167,7 @@ def _guest(vm: Vm) -> GuestInterface:
 
 
 def _routes(ways: Iterable[tuple[str, str]]) -> list[GuestRoute]:
-    """Return a route for each; those to equal addresses differ in their metric, as the kernel demands."""
+    """Return a route for each address; routes to equal addresses differ in their metric, as the kernel requires."""
     taken: dict[str, int] = {}
     routes = []
     for address, device in ways:
@@ -176,7 +177,7 @@ def _routes(ways: Iterable[tuple[str, str]]) -> list[GuestRoute]:
 
 
 def _device_towards(address: str, routes: Iterable[CurrentRoute]) -> str:
-    """Return the device by which the address is reached without our doing."""
+    """Return the device by which the address is reached without our routes."""
     desired = ip_address(address)
     fitting = [
         (ip_network(route.destination).prefixlen, -route.metric, route.device)

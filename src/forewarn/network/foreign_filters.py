@@ -1,6 +1,6 @@
-"""Packet filters of others that may keep guests from the service, as nft lists them. Pure.
+"""Detects packet filters of other programs that may block guests, from nft listings. Pure functions.
 
-What they let in is theirs to say, and may depend on what cannot be read off; so this only tells where to look.
+What they accept may depend on things that cannot be read from the rules, so the result is only a hint.
 """
 
 from collections.abc import Iterator, Sequence
@@ -12,7 +12,7 @@ _REFUSALS = ("drop", "reject")
 
 
 def find_closed_tables(listing: Sequence[dict[str, Any]], known: frozenset[object], version: str) -> list[str]:
-    """Return the tables that let in only what they name, and name nothing of what is known of guests' requests."""
+    """Return the tables that accept only what they name, and name nothing related to guests' requests."""
     rules = [each["rule"] for each in listing if "rule" in each]
     found = []
     for chain in (each["chain"] for each in listing if "chain" in each):
@@ -28,7 +28,7 @@ def find_closed_tables(listing: Sequence[dict[str, Any]], known: frozenset[objec
 
 
 def is_legacy_closed(rules: str, known: frozenset[object]) -> bool:
-    """Tell the same of the chain INPUT of the older packet filter, as iptables-legacy-save prints it."""
+    """Return the same for the chain INPUT of iptables-legacy, as iptables-legacy-save prints it."""
     lines = [line.split() for line in rules.splitlines()]
     policy = next((line[1] for line in lines if line[:1] == [":INPUT"]), "ACCEPT")
     own = [line for line in lines if line[:2] == ["-A", "INPUT"]]
@@ -40,14 +40,14 @@ def is_legacy_closed(rules: str, known: frozenset[object]) -> bool:
 
 
 def _is_closed(chain: dict[str, Any], rules: list[dict[str, Any]]) -> bool:
-    """Tell whether what no rule lets in is refused."""
+    """Return whether packets that no rule accepts are refused."""
     last = rules[-1]["expr"] if rules else []
     said = [key for part in last for key in part if key not in ("counter", "log")]
     return chain.get("policy") == "drop" or (len(said) == 1 and said[0] in _REFUSALS)
 
 
 def _named(node: Any) -> Iterator[str | int]:  # noqa: ANN401 - JSON
-    """Yield every word and number that rules compare with."""
+    """Yield every string and number that rules compare with."""
     match node:
         case dict():
             for key, value in node.items():

@@ -1,4 +1,4 @@
-"""Which commands lead from what is seen to what is wanted, and back to what was before. Pure."""
+"""Plans the commands from the current to the desired network, and back. Pure functions."""
 
 from collections.abc import Iterable
 
@@ -12,14 +12,14 @@ from forewarn.network.rules import FAMILIES, TABLE, rules_of
 
 
 class SetupStep(msgspec.Struct, frozen=True):
-    """One command, and what it brings about."""
+    """One command and its effect."""
 
     what: str
     command: SystemCommand
 
 
 def desired_rules(desired: DesiredNetwork, current: CurrentNetwork) -> str:
-    """Return the rules, with what is written down there once everything is made."""
+    """Return the rules, including the record of what setup changes."""
     return rules_of(
         desired,
         _record(desired.resources(current), current),
@@ -29,9 +29,9 @@ def desired_rules(desired: DesiredNetwork, current: CurrentNetwork) -> str:
 
 
 def plan_setup(desired: DesiredNetwork, current: CurrentNetwork, *, has_rules: bool) -> tuple[SetupStep, ...]:
-    """Return what is missing, and what earlier runs made that is wanted no longer.
+    """Return steps for what is missing, and for what earlier runs made and is no longer wanted.
 
-    The rules come first: nothing is opened before it is guarded, nor changed before that is written down.
+    The rules come first: nothing is opened before it is guarded, or changed before that is recorded.
     """
     steps = []
     if not has_rules:
@@ -52,7 +52,7 @@ def plan_setup(desired: DesiredNetwork, current: CurrentNetwork, *, has_rules: b
 
 
 def plan_teardown(current: CurrentNetwork) -> tuple[SetupStep, ...]:
-    """Return what undoes all that earlier runs made; what somebody else changed since then is left alone."""
+    """Return steps that undo what earlier runs made; what others changed since then is kept."""
     steps = _undo_steps(current.record, current)
     for family in FAMILIES:
         if family in current.tables:
@@ -64,7 +64,7 @@ def plan_teardown(current: CurrentNetwork) -> tuple[SetupStep, ...]:
 
 def _undo_steps(lines: Iterable[str], current: CurrentNetwork) -> list[SetupStep]:
     resources = [resource for line in lines if (resource := parse_resource(line))]
-    # To take away a bridge with ports would take the network from whoever is behind them.
+    # Removing a bridge with ports would disconnect the guests on them.
     used = {
         resource.name
         for resource in resources
@@ -75,7 +75,7 @@ def _undo_steps(lines: Iterable[str], current: CurrentNetwork) -> list[SetupStep
         for resource in reversed(resources)
         if resource.exists(current)
         and not (isinstance(resource, BridgeLink | LinkUp) and resource.name in used)
-        # A program that was late may have made a bridge of that name since.
+        # Another program may have created a bridge of that name since.
         and not (isinstance(resource, BridgeLink) and not resource.is_ours(current))
     ]
 
@@ -85,14 +85,14 @@ def ports_of(bridge: str, current: CurrentNetwork) -> list[str]:
 
 
 def _record(resources: Iterable[AnyResource], current: CurrentNetwork) -> list[str]:
-    """Return what to write down: what earlier runs changed, as it was before them, and what this one changes."""
+    """Return the record: what earlier runs changed, with the original values, and what this run changes."""
     known = {_key(old): line for line in current.record if (old := parse_resource(line))}
     changed = (each for each in resources if _key(each) in known or each.is_ours(current) or not each.exists(current))
     return [known.get(_key(each)) or each.line(current) for each in changed]
 
 
 def _key(resource: AnyResource) -> tuple[str, ...]:
-    """Return what makes two lines tell of one piece, whatever was there before it."""
+    """Return the key by which two record lines describe the same resource, whatever its earlier value."""
     fields = msgspec.structs.asdict(resource)
     fields.pop("before", None)
     return (type(resource).__name__, *map(str, fields.values()))

@@ -1,8 +1,8 @@
-"""What can be made on this machine's network beside rules: each piece can tell whether it is there, and be undone.
+"""Resources that setup creates beside rules; each can be detected, created, removed and recorded.
 
-A piece that setup made is written down in one line, from which teardown knows it again. What was there before is not
-written down, and stays; but where somebody has flushed all rules, and that record with them, what can be known to be
-ours is written down again.
+A resource that setup created is recorded in one line, from which teardown recognises it. What existed before is not
+recorded and stays. If all rules were flushed, and the record with them, resources recognisable as ours are recorded
+again.
 """
 
 from hashlib import sha256
@@ -17,13 +17,13 @@ from forewarn.network.current import ROUTE_PROTOCOL, CurrentNetwork
 
 
 def mac_of(bridge: str) -> str:
-    """Return a MAC that this machine's bridge of that name always has, and that of another machine has not."""
+    """Return a MAC address that is constant for this machine's bridge of that name, and differs between machines."""
     digest = sha256(f"{node()}/{bridge}".encode()).hexdigest()
     return ":".join(("02", *(digest[at : at + 2] for at in range(0, 10, 2))))
 
 
 def is_our_link(name: str, current: CurrentNetwork) -> bool:
-    """Tell whether a bridge is one that setup made, by its MAC."""
+    """Return whether setup created a bridge, by its MAC address."""
     return name in current.links and current.links[name].mac == mac_of(name)
 
 
@@ -42,7 +42,7 @@ class BridgeLink(msgspec.Struct, frozen=True):
         return is_our_link(self.name, current)
 
     def create_command(self) -> SystemCommand:
-        # Without a MAC of its own a bridge takes that of its lowest port, and guests go on writing to the last one.
+        # Without its own MAC a bridge takes that of its lowest port, and guests keep using the previous one.
         return SystemCommand(("ip", "link", "add", self.name, "address", mac_of(self.name), "type", "bridge"))
 
     def remove_command(self) -> SystemCommand:
@@ -53,12 +53,12 @@ class BridgeLink(msgspec.Struct, frozen=True):
 
 
 class LinkUp(msgspec.Struct, frozen=True):
-    """A device that is switched on."""
+    """A device in state up."""
 
     name: str
 
     def __str__(self) -> str:
-        return f"{self.name} switched on"
+        return f"{self.name} up"
 
     def exists(self, current: CurrentNetwork) -> bool:
         return self.name in current.links and current.links[self.name].is_up
@@ -92,7 +92,7 @@ class LinkAddress(msgspec.Struct, frozen=True):
         return is_our_link(self.device, current)
 
     def create_command(self) -> SystemCommand:
-        # An IPv6 address that waits to hear whether somebody else has it cannot be listened on, and nobody has it.
+        # Skip duplicate address detection: the service could not listen on the address meanwhile.
         at_once = ("nodad",) if ":" in self.address else ()
         return SystemCommand(("ip", "address", "add", self.address, "dev", self.device, *at_once))
 
@@ -104,14 +104,14 @@ class LinkAddress(msgspec.Struct, frozen=True):
 
 
 class GuestRoute(msgspec.Struct, frozen=True):
-    """The way to a guest."""
+    """A route to a guest."""
 
     address: str
     device: str
     metric: int
 
     def __str__(self) -> str:
-        return f"the route to {self.address} by {self.device}"
+        return f"the route to {self.address} via {self.device}"
 
     def exists(self, current: CurrentNetwork) -> bool:
         mine = (str(ip_network(self.address)), self.device, self.metric, ROUTE_PROTOCOL)
@@ -135,7 +135,7 @@ class GuestRoute(msgspec.Struct, frozen=True):
 
 
 class Sysctl(msgspec.Struct, frozen=True):
-    """A switch of the kernel; its name is written with slashes, since names of devices may hold dots."""
+    """A kernel parameter; its name is written with slashes, because device names may contain dots."""
 
     name: str
     value: str
@@ -164,7 +164,7 @@ AnyResource: TypeAlias = BridgeLink | LinkUp | LinkAddress | GuestRoute | Sysctl
 
 
 def parse_resource(line: str) -> AnyResource | None:
-    """Return the piece that a line of the record tells of; None for what another release wrote."""
+    """Parse a line of the record; None for a line of another release."""
     match line.split():
         case ["link", name]:
             return BridgeLink(name)

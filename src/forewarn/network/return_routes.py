@@ -1,4 +1,4 @@
-"""To which VMs an answer of the service would not find its way back. Pure."""
+"""Finds VMs that responses of the service cannot reach because of routes. Pure functions."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from ipaddress import ip_address, ip_network
@@ -7,22 +7,25 @@ from forewarn.network.current import ROUTE_PROTOCOL, CurrentNetwork
 from forewarn.network.desired import DesiredNetwork, GuestInterface
 
 ReturnRoute = tuple[str, int]
-"""An address, and the mark that answers to it bear."""
+"""An address, and the mark of responses to it."""
 
 
 def find_unanswered(
     desired: DesiredNetwork, current: CurrentNetwork, return_devices: Mapping[ReturnRoute, str]
 ) -> dict[str, list[str]]:
-    """Return the names of VMs that get no answer, by what to do; ``ways_back`` is the device the kernel routes by."""
+    """Return the names of VMs that responses cannot reach, by remedy.
+
+    ``return_devices`` holds the device by which the kernel routes each response.
+    """
     found: dict[str, list[str]] = {}
     for guest in desired.guests:
-        for told in _problems_of(guest, desired, current, return_devices):
-            found.setdefault(told, []).append(guest.name)
+        for problem in _problems_of(guest, desired, current, return_devices):
+            found.setdefault(problem, []).append(guest.name)
     return found
 
 
 def return_routes_of(desired: DesiredNetwork) -> list[ReturnRoute]:
-    """Return the answers whose routes are to be asked for; answers on a tap leave by that tap."""
+    """Return the responses with routes to check; responses on a tap leave by that tap."""
     if desired.identity == "tap":
         return []
     return [(address, desired.mark_of(guest)) for guest in desired.guests for address in desired.answered(guest)]
@@ -34,23 +37,23 @@ def _problems_of(
     for address in desired.answered(guest) if desired.identity != "tap" else ():
         device = return_devices.get((address, desired.mark_of(guest)), "")
         if device != desired.bridge:
-            led = f"the route to {address} leads by {device}" if device else f"no route leads to {address}"
-            yield f"{led}; see 'ip rule' and 'ip route get {address} from {desired.host}'"
+            led = f"the route to {address} uses {device}" if device else f"there is no route to {address}"
+            yield f"{led}; check 'ip rule' and 'ip route get {address} from {desired.host}'"
     is_known = desired.identity == "tap" or desired.mark_of(guest)
     if is_known and not desired.answered(guest):
-        # The listener on a tap answers by it; but the kernel lets nothing in from where no route leads at all.
+        # The listener on a tap answers by it; but the kernel drops packets from sources without any route.
         device = guest.tap if desired.identity == "tap" else desired.bridge
         routes = _routes("" if desired.identity == "tap" else device, current, ip_address(desired.host).version)
         subnet = ip_network(guest.subnet, strict=False) if guest.subnet else None
         if not any(subnet is None or _overlap(subnet, to) for to in routes):
             yield (
-                f"no address is declared, and no route to {subnet or 'its subnet'} leads by {device}; declare the"
+                f"no address is declared, and no route to {subnet or 'its subnet'} uses {device}; declare the"
                 f" address, or add the route: ip route add {subnet or 'SUBNET'} dev {device}"
             )
 
 
 def _routes(device: str, current: CurrentNetwork, version: int) -> Iterable[str]:
-    """Return the subnets that are reached by a device, or at all."""
+    """Return the destinations that are reached by a device, or by any."""
     return [
         route.destination
         for route in current.routes

@@ -1,8 +1,8 @@
-"""The rules of the packet filter, as nft reads them: what may come out of which tap. Pure.
+"""Rules of the packet filter in nft syntax. Pure functions.
 
-Everything stands in tables of our own, ``forewarn``, which are replaced whole: nobody else's rules are touched. What
-setup changed beside them is written down there too, as comments of a chain that no packet passes; so the record lives
-exactly as long as what it tells of.
+All rules are in our own tables ``forewarn``, which are replaced as a whole: rules of other programs are not changed.
+What setup changed beside them is recorded there too, as comments of a chain that no packet passes, so the record
+lives exactly as long as the rules.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -13,14 +13,14 @@ from forewarn.network.desired import DesiredNetwork
 TABLE = "forewarn"
 FAMILIES = ("bridge", "inet")
 RECORD = "record"
-"""The chain that holds what setup changed."""
+"""The chain that records what setup changed."""
 _EARLY = -450
-"""Before fragments are put together, connections tracked, and addresses translated."""
+"""Before defragmentation, connection tracking and address translation."""
 _MOST_STARTERS = 65_535
 _FROM_UPLINK = "0x666f7265"
-"""The mark of what comes by the uplink to the control port, from one hook of this machine to the next."""
+"""The mark of packets from the uplink to the control port, between two hooks of this machine."""
 _VIRTUAL = '{ "tun", "veth" }'
-"""Kinds of devices that have a guest or a container at their other end."""
+"""Kinds of devices with a guest or a container at their other end."""
 
 
 def rules_of(
@@ -29,10 +29,10 @@ def rules_of(
     undeclared_ports: Sequence[str] = (),
     outbound_ports: Sequence[str] = (),
 ) -> str:
-    """Return what replaces our tables by what is wanted.
+    """Return nft input that replaces our tables.
 
-    ``strangers`` are ports of the bridge with somebody behind them of whom the fleet knows nothing; by ``ways_out``
-    come those who are elsewhere.
+    ``undeclared_ports`` are ports of the bridge with guests that the fleet does not declare; packets of other hosts
+    arrive by ``outbound_ports``.
     """
     lines = [line for family in FAMILIES for line in (f"table {family} {TABLE}", f"delete table {family} {TABLE}")]
     inside = [] if desired.identity == "tap" else [*_on_bridge(desired, undeclared_ports, outbound_ports)]
@@ -51,7 +51,7 @@ def _table(family: str, inside: Iterable[str]) -> Iterator[str]:
 def _on_bridge(
     desired: DesiredNetwork, undeclared_ports: Sequence[str], outbound_ports: Sequence[str]
 ) -> Iterator[str]:
-    """Yield what goes for frames on their way into the bridge, and from there to this machine."""
+    """Yield rules for frames that enter the bridge, and from there this machine."""
     taps = [each.tap for each in desired.guests]
     yield from address_sets(desired.guests)
     marked = [each for each in desired.guests if each.mark] if desired.identity == "mark" else []
@@ -71,10 +71,10 @@ def _on_bridge(
 
 
 def _control_on_bridges(desired: DesiredNetwork) -> Iterator[str]:
-    """Yield what closes the control port to the ports of bridges, also to ports that are added later.
+    """Yield rules that close the control port to bridge ports, including ports added later.
 
-    Any tap is a guest, whatever bridge it is on. With an uplink, only its packets get past the rule for our bridge in
-    the inet table, which does not see the port: a mark tells it.
+    Any tap is a guest, whatever bridge it is on. With an uplink, only its packets pass the rule for our bridge in the
+    inet table, which does not see the port: a mark identifies them.
     """
     if not desired.control_port:
         return
@@ -88,7 +88,7 @@ def _control_on_bridges(desired: DesiredNetwork) -> Iterator[str]:
 
 
 def _on_host(desired: DesiredNetwork) -> Iterator[str]:
-    """Yield what goes for packets that this machine itself takes in."""
+    """Yield rules for packets that this machine itself receives."""
     if desired.identity == "tap":
         yield from address_sets(desired.guests, is_bridge=False)
         yield from _starters(desired)
@@ -106,7 +106,7 @@ def _on_host(desired: DesiredNetwork) -> Iterator[str]:
     yield f'\tiifname "{desired.bridge}" {port}{except_uplink} drop'
     if taps := quote_devices([each.tap for each in desired.guests]):
         yield f"\tiifname {taps} {port} drop"
-    # A tap that is no port of a bridge; the devices of tunnels are of the same kind, but not Ethernet.
+    # A tap that is not a bridge port; tunnel devices are of the same kind, but not Ethernet.
     other = f'iifname != "{desired.uplink}" ' if desired.uplink else ""
     yield f"\t{other}meta iifkind {_VIRTUAL} meta iiftype ether {port} drop"
     yield "}"
@@ -118,11 +118,11 @@ def _starters(desired: DesiredNetwork) -> Iterator[str]:
 
 
 def _towards_service(desired: DesiredNetwork, ports: Sequence[str]) -> Iterator[str]:
-    """Yield what keeps one guest from taking the service away from the others."""
+    """Yield rules that keep one guest from overloading the service for the others."""
     if not ports:
         return
     to_service = f"iifname {quote_devices(ports)} {_protocol(desired)} daddr {desired.host}"
-    # No request needs them, and what several wires send would be put together into one packet.
+    # No request needs fragments, and fragments of several guests could be reassembled into one packet.
     yield f"{to_service} {'exthdr frag exists' if ':' in desired.host else 'ip frag-off & 0x3fff != 0'} drop"
     if desired.starts:
         limit = f"limit rate over {desired.starts}/second burst {desired.starts_burst} packets"

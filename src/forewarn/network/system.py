@@ -1,4 +1,4 @@
-"""Looks at the network of this machine, and runs commands on it. Linux only."""
+"""Reads the network of this machine, and runs commands that change it. Linux only."""
 
 import json
 import os
@@ -27,7 +27,7 @@ _EVERYWHERE = {"-4": "0.0.0.0/0", "-6": "::/0"}
 
 
 def require(*, root: bool) -> None:
-    """Raise Unavailable where the network cannot be looked at, or not be changed."""
+    """Raise Unavailable if the network cannot be read, or (``root``) not be changed."""
     if not _SYSCTLS.is_dir():
         raise Unavailable("'forewarn network' works on Linux only")
     for program, package in _PACKAGES.items():
@@ -36,19 +36,19 @@ def require(*, root: bool) -> None:
     if not root:
         return
     if os.geteuid() != 0:
-        raise Unavailable("only root may look at packet filters and change them; run it with sudo")
+        raise Unavailable("reading and changing packet filters needs root; run the command with sudo")
     try:
         _run(SystemCommand(("nft", "list", "tables")))
         _run(SystemCommand(("unshare", "--net", "true")))
     except Unavailable as error:
         raise Unavailable(
-            f"the packet filter cannot be looked at: {error}; run it on the machine itself, or let the container have"
+            f"cannot read the packet filter: {error}; run the command on the host itself, or give the container"
             " CAP_NET_ADMIN and CAP_SYS_ADMIN"
         ) from None
 
 
 def read_current(sysctls: Iterable[str] = ()) -> CurrentNetwork:
-    """Return what is there; of the packet filter only what root may see."""
+    """Return the current network; the packet filter only as far as the user may read it."""
     tables = {
         family: found for family in FAMILIES if (found := _try_run("nft", "-j", "list", "table", family, TABLE))
     }
@@ -62,13 +62,13 @@ def read_current(sysctls: Iterable[str] = ()) -> CurrentNetwork:
 
 
 def all_rules() -> list[dict[str, Any]]:
-    """Return every table, chain and rule of the packet filter, of whomever it is."""
+    """Return every table, chain and rule of the packet filter, including those of other programs."""
     listing = json.loads(_try_run("nft", "-j", "list", "ruleset") or "{}").get("nftables", [])
     return [each for each in listing if "metainfo" not in each]
 
 
 def rules_in_force(rules: str) -> bool:
-    """Tell whether the rules are in force, by what they become in a network of nobody's."""
+    """Return whether the rules are in force, compared with their listing in an empty network namespace."""
     listing = "; ".join(f"nft -j list table {family} {TABLE} || true" for family in FAMILIES)
     desired = _run(SystemCommand(("unshare", "--net", "sh", "-c", f"nft -f - && {{ {listing}; }}"), rules))
     actual = _run(SystemCommand(("sh", "-c", listing)))
@@ -76,9 +76,9 @@ def rules_in_force(rules: str) -> bool:
 
 
 def legacy_filter(version: str) -> tuple[list[str], str | None]:
-    """Return the tables of the older packet filter that are in use, and its rules; None where none can read them.
+    """Return the tables of iptables-legacy in use, and its filter rules; None if they cannot be read.
 
-    nft does not see them. They are of this network as well, whatever their program was called when they were made.
+    nft does not show them. They apply to this network too.
     """
     try:
         tables = (_PROC_NET / f"{version}_tables_names").read_text("ascii").split()
@@ -91,7 +91,7 @@ def legacy_filter(version: str) -> tuple[list[str], str | None]:
 
 
 def find_return_devices(source: str, ways: Iterable[tuple[str, int]]) -> dict[tuple[str, int], str]:
-    """Return the device by which the kernel sends to each address, from ``source`` and under a mark."""
+    """Return the device by which the kernel routes to each address, from ``source`` and with a mark."""
     lines = "".join(f"route get {address} from {source} mark {mark}\n" for address, mark in ways)
     shown = _run(SystemCommand(("ip", "-force", "-json", "-batch", "-"), lines), is_sure=False) if lines else ""
     found = [each for line in shown.splitlines() for each in json.loads(line)]
@@ -100,10 +100,10 @@ def find_return_devices(source: str, ways: Iterable[tuple[str, int]]) -> dict[tu
 
 @contextmanager
 def locked(on_wait: Callable[[str], None]) -> Iterator[None]:
-    """Change the network alone: a second process waits; ``on_wait`` is told for which one."""
+    """Hold the lock for network changes; a second process waits, and ``on_wait`` gets a message about the first."""
     lock = FileLock(_LOCKS / f"forewarn-network-{Path('/proc/self/ns/net').stat().st_ino}.lock")
     deadline = time.monotonic() + _TIMEOUT
-    is_told = False
+    is_reported = False
     while True:
         try:
             lock.acquire()
@@ -112,11 +112,11 @@ def locked(on_wait: Callable[[str], None]) -> Iterator[None]:
             owner = f"'forewarn network' in process {lock.path.read_text('ascii').strip() or 'unknown'}"
             if time.monotonic() >= deadline:
                 raise Unavailable(
-                    f"{owner} is changing the network for more than {_TIMEOUT} seconds; end it, and try again"
+                    f"{owner} has been changing the network for more than {_TIMEOUT} seconds; end it and try again"
                 ) from None
-            if not is_told:
+            if not is_reported:
                 on_wait(f"{owner} is changing the network; waiting for it")
-            is_told = True
+            is_reported = True
             time.sleep(_RETRY_EVERY)
     try:
         yield
@@ -125,7 +125,7 @@ def locked(on_wait: Callable[[str], None]) -> Iterator[None]:
 
 
 def run(command: SystemCommand) -> None:
-    """Run a command; raise Unavailable with its own words when it fails."""
+    """Run a command; raise Unavailable with its error output if it fails."""
     _run(command)
 
 
@@ -198,7 +198,7 @@ def _sysctl(name: str) -> str | None:
 
 
 def _plain(listing: str) -> str:
-    """Return a listing without what differs between two that mean the same: numbers, and the order of elements."""
+    """Return a listing without handles and with sorted elements, so that equal rules compare equal."""
     objects = json.loads(listing)["nftables"]
     return json.dumps([_bare(each) for each in objects if "metainfo" not in each], sort_keys=True)
 
@@ -218,5 +218,5 @@ def _bare(node: Any) -> Any:  # noqa: ANN401 - JSON
 
 
 def _is_learnt(element: Any) -> bool:  # noqa: ANN401 - JSON
-    """Tell whether an element of a set was put there by a packet, and not by us."""
+    """Return whether an element of a set was added by a packet at run time."""
     return isinstance(element, dict) and "limit" in element.get("elem", {})

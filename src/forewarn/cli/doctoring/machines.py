@@ -137,7 +137,7 @@ def examine_network(settings: Settings, vms: Sequence[Vm] | None, findings: Doct
     with findings.looking("network"):
         system.require(root=True)
         survey = NetworkCheck(settings, vms)
-        if absent := survey.absent():
+        if absent := survey.missing_bridge():
             findings.wrong("network", absent)
         for step in survey.steps():
             findings.wrong("network", f"missing: {step.what}; run 'forewarn network setup'")
