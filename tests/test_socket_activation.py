@@ -81,7 +81,7 @@ def test_what_was_not_passed_to_this_process_is_left_alone(environment: dict[str
         (("", socket.AF_INET, True), "has no name; set FileDescriptorName="),
         (("metadata", socket.AF_UNIX, True), "(metadata) is AF_UNIX, SOCK_STREAM"),
         (("control-socket", socket.AF_INET, True), "(control-socket) is AF_INET, SOCK_STREAM"),
-        (("metadata", socket.AF_INET, False), "(metadata) does not listen; set Accept=no"),
+        (("metadata", socket.AF_INET, False), "(metadata) is not listening; set Accept=no"),
     ],
 )
 def test_a_socket_that_is_not_what_its_name_says_is_refused(
@@ -124,7 +124,7 @@ def test_descriptors_that_are_no_sockets_are_refused(first: int) -> None:
     os.dup2(0, first)
     environment = {"LISTEN_FDS": "1", "LISTEN_FDNAMES": "metadata"}
 
-    with pytest.raises(BadInput, match="is no socket"):
+    with pytest.raises(BadInput, match="is not a socket"):
         from_environment(dict(environment), first)
     with pytest.raises(BadInput, match="LISTEN_FDS is 'two'"):
         from_environment(environment | {"LISTEN_FDS": "two"}, first)

@@ -36,7 +36,7 @@ def test_one_that_is_answered_is_left_alone(tmp_path: Path) -> None:
     with made(tmp_path / "socket"):
         waiting = []
         for _ in range(5):
-            with pytest.raises(Unavailable, match=r"^another service answers on .*socket; stop it, or go elsewhere$"):
+            with pytest.raises(Unavailable, match=r"^another service listens on .*socket; stop it, or go elsewhere$"):
                 made(tmp_path / "socket")
             caller = socket.socket(socket.AF_UNIX)
             caller.setblocking(False)
@@ -52,7 +52,7 @@ def test_what_is_no_socket_is_never_removed(tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to("file")
 
     for name in ("file", "link"):
-        with pytest.raises(BadInput, match=f"{name} is in the way and is not a socket; move it elsewhere"):
+        with pytest.raises(BadInput, match=f"{name} exists and is not a socket; move it elsewhere"):
             made(tmp_path / name)
     assert (tmp_path / "file").read_text() == "of another"
 

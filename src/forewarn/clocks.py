@@ -1,4 +1,4 @@
-"""Time is handed in: the system's clock, and one that only moves when it is told to."""
+"""Clocks: the system clock, and a manual clock for tests and the emulator."""
 
 import asyncio
 import heapq
@@ -10,32 +10,32 @@ from typing import Protocol
 
 
 class Timer(Protocol):
-    """A call that is still to come."""
+    """A scheduled call."""
 
     def cancel(self) -> None:
-        """Let the call not happen; harmless when it already did."""
+        """Cancel the call; nothing happens if it was already made."""
 
 
 class Clock(Protocol):
-    """Tells the time, and calls when it has come."""
+    """Current time and timers."""
 
     def now(self) -> datetime:
-        """Return the time, in UTC."""
+        """Return the current time in UTC."""
 
     def seconds(self) -> float:
-        """Return seconds since some moment in the past: all that pass, suspended or not, whatever is set by hand."""
+        """Return elapsed seconds since an arbitrary moment, including suspension; independent of the wall clock."""
 
     def call_at(self, when: datetime, do: Callable[[], None]) -> Timer:
-        """Call ``do`` on the event loop once ``when`` has come, never before, never within this call."""
+        """Call ``do`` on the event loop once ``when`` is reached, never before, never within this call."""
 
     def call_later(self, delay: timedelta, do: Callable[[], None]) -> Timer:
-        """Call ``do`` on the event loop after so long, whatever is done to the wall clock meanwhile."""
+        """Call ``do`` on the event loop after this delay, unaffected by setting the wall clock."""
 
 
 if hasattr(time, "CLOCK_BOOTTIME"):
 
     def boot_seconds() -> float:
-        """Return the seconds since the machine was started, suspended or not."""
+        """Return the seconds since boot, including suspension."""
         return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 else:
@@ -43,7 +43,7 @@ else:
 
 
 class SystemClock:
-    """The wall clock. A step of it is noticed within seconds, also by timers that were set before."""
+    """The wall clock. Timers, including those already set, notice a step of it within seconds."""
 
     seconds = staticmethod(boot_seconds)
 
@@ -58,7 +58,7 @@ class SystemClock:
 
 
 class _WallTimer:
-    """A timer that goes by the wall clock, while the loop's own timers go by a clock that never steps."""
+    """A timer on the wall clock; the event loop's own timers use a monotonic clock."""
 
     _LONGEST = 5.0
 
@@ -66,7 +66,7 @@ class _WallTimer:
         self._when = when
         self._do = do
         self._loop = asyncio.get_running_loop()
-        self._handle = self._loop.call_later(self._wait(), self._look)
+        self._handle = self._loop.call_later(self._wait(), self._check)
 
     def cancel(self) -> None:
         self._handle.cancel()
@@ -75,22 +75,22 @@ class _WallTimer:
         left = (self._when - datetime.now(UTC)).total_seconds()
         return min(max(left, 0.0), self._LONGEST)
 
-    def _look(self) -> None:
+    def _check(self) -> None:
         wait = self._wait()
         if wait > 0:
-            self._handle = self._loop.call_later(wait, self._look)
+            self._handle = self._loop.call_later(wait, self._check)
         else:
             self._do()
 
 
 class ManualClock:
-    """A clock that stands still until ``advance`` moves it, past every call that falls due on the way."""
+    """A clock that stands still until ``advance`` moves it; calls that fall due are made on the way."""
 
     def __init__(self, now: datetime | None = None) -> None:
         self._now = now or datetime(2026, 1, 1, tzinfo=UTC)
         self._began = self._now
         self._passed = timedelta()
-        """How much time has passed, whatever the wall clock shows."""
+        """Elapsed time, independent of the wall clock."""
         self._numbers = count()
         self._timers: list[tuple[datetime, int, _ManualTimer]] = []
         self._delays: list[tuple[timedelta, int, _ManualTimer]] = []
@@ -112,20 +112,20 @@ class ManualClock:
         return timer
 
     def advance(self, step: timedelta) -> None:
-        """Move on by ``step``, making each call at its own time."""
+        """Advance by ``step``, making each call at its own time."""
         self.advance_to(self._now + step)
 
     def advance_to(self, end: datetime) -> None:
-        """Move on to ``end``; time never goes back."""
+        """Advance to ``end``; time never goes back."""
         end = max(end, self._now)
         self._move(end, self._passed + (end - self._now))
 
     def step(self, by: timedelta) -> None:
-        """Set the wall clock, back or ahead, while no time passes."""
+        """Set the wall clock back or ahead without elapsed time."""
         self._move(self._now + by, self._passed)
 
     def next_call(self) -> datetime | None:
-        """Return when the next call is due."""
+        """Return the time of the next call."""
         while self._timers and self._timers[0][2].is_canceled:
             heapq.heappop(self._timers)
         while self._delays and self._delays[0][2].is_canceled:
@@ -141,7 +141,7 @@ class ManualClock:
         return self._delays[0][0] - self._passed
 
     def _move(self, now: datetime, passed: timedelta) -> None:
-        """Make every call that falls due until the wall clock shows ``now`` and so much has passed."""
+        """Make every call due until the wall clock shows ``now`` and ``passed`` has elapsed."""
         while True:
             is_timer = bool(self._timers) and self._timers[0][0] <= now
             is_delay = bool(self._delays) and self._delays[0][0] <= passed

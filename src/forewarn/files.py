@@ -1,6 +1,6 @@
-"""Files that must be right: there whole or not at all, also after a power failure, used by one process, read by few.
+"""Durable, private and locked files.
 
-What a service or an agent keeps may hold secrets: its directories have mode 0700 and its files 0600.
+Files of a service or an agent may contain secrets: directories have mode 0700, files 0600.
 """
 
 import os
@@ -17,7 +17,7 @@ if sys.platform == "win32":
     import msvcrt
 
     def _try_lock(descriptor: int) -> None:
-        # The pid is written below the locked byte, because Windows hides locked bytes from readers.
+        # The pid is written before the locked byte, because Windows hides locked bytes from readers.
         os.lseek(descriptor, 1 << 20, os.SEEK_SET)
         msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
         os.lseek(descriptor, 0, os.SEEK_SET)
@@ -32,16 +32,16 @@ _BINARY: int = getattr(os, "O_BINARY", 0)
 
 
 class InUse(Unavailable):
-    """Another process works there."""
+    """Another process uses the directory."""
 
 
 PRIVATE = 0o600
-"""The mode of a file that its owner alone may read."""
+"""Mode of a file that only its owner may read."""
 
 
 @contextmanager
 def write_atomically(path: Path, mode: int = PRIVATE) -> Iterator[BinaryIO]:
-    """Yield a new file that is on the disk when the block ends, and gone when it fails."""
+    """Yield a new file that is durable when the block ends, and removed when it fails."""
     try:
         path.unlink(missing_ok=True)
         with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _BINARY, mode), "wb") as file:
@@ -60,7 +60,7 @@ def sync_directory(directory: Path) -> None:
 
 
 def sync_file(path: Path) -> None:
-    """Make what a file holds durable."""
+    """Make the content of a file durable."""
     descriptor = os.open(path, os.O_RDONLY if os.name != "nt" else os.O_RDWR)
     try:
         os.fsync(descriptor)
@@ -69,9 +69,9 @@ def sync_file(path: Path) -> None:
 
 
 def private_directory(directory: Path, *, parents: bool = False) -> None:
-    """Make a directory for its owner alone, or take others' rights to an existing one away.
+    """Create a directory for its owner alone, or remove other users' rights to an existing one.
 
-    One that is shared by design, such as /tmp, and one that belongs to another user stay as they are.
+    A directory shared by design, such as /tmp, and one that belongs to another user stay as they are.
     """
     directory.mkdir(mode=0o700, parents=parents, exist_ok=True)
     if not directory.stat().st_mode & stat.S_ISVTX:
@@ -79,32 +79,32 @@ def private_directory(directory: Path, *, parents: bool = False) -> None:
 
 
 def restrict_files(paths: Iterable[Path]) -> None:
-    """Take others' rights to files and sockets away."""
+    """Remove other users' rights to files and sockets."""
     for path in paths:
         _restrict(path, PRIVATE)
 
 
 def _restrict(path: Path, mode: int) -> None:
     if os.name == "nt":
-        return  # Windows inherits rights from the directory above
+        return  # Windows inherits permissions from the parent directory
     try:
         found = path.lstat()
         has = stat.S_IMODE(found.st_mode)
         if has & ~mode and not stat.S_ISLNK(found.st_mode):
             path.chmod(has & mode)
     except (FileNotFoundError, PermissionError):
-        pass  # it was removed meanwhile, or is another user's, who has to see to it
+        pass  # it was removed meanwhile, or belongs to another user
 
 
 class FileLock:
-    """The right to work in a directory, held from ``acquire`` to ``release``."""
+    """An exclusive lock on a directory, held from ``acquire`` to ``release``."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self._descriptor: int | None = None
 
     def acquire(self) -> None:
-        """Take the lock, or keep it; raise InUse where another one holds it, and OSError where none can be."""
+        """Take the lock, or keep it; raise InUse if another process holds it, and OSError if it cannot be created."""
         if self._descriptor is not None:
             return
         descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT, PRIVATE)
@@ -122,7 +122,7 @@ class FileLock:
         os.write(descriptor, b"%d\n" % os.getpid())
 
     def release(self) -> None:
-        """Give the lock back. Repeating it does nothing."""
+        """Release the lock. Repeating it does nothing."""
         if self._descriptor is not None:
             os.close(self._descriptor)
             self._descriptor = None

@@ -1,4 +1,4 @@
-"""How a process writes its log: lines for people, or JSON for machines. A record may bring fields of its own."""
+"""Log formats of a process: text for people, JSON for programs. A record may carry fields."""
 
 import json
 import logging
@@ -31,7 +31,7 @@ class JsonFormatter(logging.Formatter):
         }
         try:
             return msgspec.json.encode(line, enc_hook=str).decode()
-        except UnicodeEncodeError:  # such as a file name that is no UTF-8: it is escaped, and the line is not lost
+        except UnicodeEncodeError:  # such as a file name that is not UTF-8: escape it, so that the line is not lost
             return json.dumps(msgspec.to_builtins(line, str_keys=True, enc_hook=str))
 
 
@@ -45,7 +45,7 @@ def set_up(stream: TextIO, level: str, form: str) -> None:
 
 
 def _flat(fields: Mapping[str, object], before: str = "") -> Iterator[tuple[str, object]]:
-    """Yield every field; those of a record within as ``record.field``."""
+    """Yield every field; those of a nested record as ``record.field``."""
     for key, value in fields.items():
         if isinstance(value, Mapping):
             yield from _flat(value, f"{before}{key}.")
@@ -59,7 +59,7 @@ def _shown(value: object) -> str:
     if isinstance(value, bool) or value is None:
         return {True: "true", False: "false", None: "null"}[value]
     text = json.dumps(value, default=str) if isinstance(value, Mapping) else str(value)
-    # Others' words must not end the line, nor speak to the terminal.
+    # Foreign text must not end the line, nor control the terminal.
     is_plain = bool(text) and text.isprintable() and not set(text) & set(' "=')
     return text if is_plain else json.dumps(text, ensure_ascii=not text.isprintable())
 

@@ -1,9 +1,9 @@
-"""What signals do to the service: SIGTERM and SIGINT stop it, SIGHUP makes it reload.
+"""Signal handling of the service: SIGTERM and SIGINT stop it, SIGHUP reloads the configuration.
 
-before the event loop runs   SIGHUP is kept for later; the others end the process at once
-while it starts              the start is given up
-while it runs                it stops in order, or reloads
-while it stops               a second SIGTERM or SIGINT ends the process at once, whatever it is doing
+before the event loop runs   SIGHUP is kept for later; the others end the process immediately
+during start                 the start is cancelled
+while running                the service stops in order, or reloads
+while stopping               a second SIGTERM or SIGINT ends the process immediately
 """
 
 import asyncio
@@ -20,16 +20,16 @@ _STOP = (signal.SIGTERM, signal.SIGINT)
 
 
 class Signals:
-    """The signals of one service. Make it in the main thread, as early as possible."""
+    """Signals of one service. Create it in the main thread, as early as possible."""
 
     def __init__(self, *, hangup_stops: bool = False) -> None:
-        """With ``hangup_stops`` the service ends with its terminal."""
+        """With ``hangup_stops`` SIGHUP stops the service."""
         self.stopping = asyncio.Event()
         self.reload = asyncio.Event()
         self._hangup_stops = hangup_stops
         self._starting: asyncio.Task[object] | None = None
         if not hangup_stops:
-            signal.signal(signal.SIGHUP, self._keep)
+            signal.signal(signal.SIGHUP, self._defer_reload)
 
     def attach(self) -> None:
         """Handle signals on the running event loop."""
@@ -38,12 +38,12 @@ class Signals:
             loop.add_signal_handler(number, self._stop, number)
         if not self._hangup_stops:
             loop.add_signal_handler(signal.SIGHUP, self.reload.set)
-        elif signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # which nohup sets
+        elif signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # nohup ignores it
             loop.add_signal_handler(signal.SIGHUP, self._stop, signal.SIGHUP)
 
     @contextmanager
     def interruptible(self) -> Iterator[None]:
-        """Let a signal to stop cancel what is done within; the block ends quietly then, and ``stopping`` is set."""
+        """Let a stop signal cancel the block; the block then ends without an error, and ``stopping`` is set."""
         task = self._starting = asyncio.current_task()
         try:
             yield
@@ -63,12 +63,12 @@ class Signals:
                 each.cancel()
 
     def take_reload(self) -> bool:
-        """Tell whether a reload is wanted and was not begun yet; several signals before it make one."""
+        """Return whether a reload is requested and not begun yet; several signals before it count as one."""
         is_wanted = self.reload.is_set() and not self.stopping.is_set()
         self.reload.clear()
         return is_wanted
 
-    def _keep(self, number: int, frame: FrameType | None) -> None:
+    def _defer_reload(self, number: int, frame: FrameType | None) -> None:
         self.reload.set()
 
     def _stop(self, number: signal.Signals) -> None:
@@ -80,11 +80,11 @@ class Signals:
 
 
 def end_on_next() -> None:
-    """Let the next signal to stop end the process at once, also while the loop is busy. Nothing durable is lost."""
+    """Let the next stop signal end the process at once, even if the event loop is busy. Nothing durable is lost."""
     loop = asyncio.get_running_loop()
     for each in _STOP:
         loop.remove_signal_handler(each)
-        # The kernel never ends process 1 of a container by a signal that it does not handle.
+        # The kernel does not end process 1 of a container by a signal that it does not handle.
         signal.signal(each, signal.SIG_DFL if os.getpid() != 1 else _end)
 
 

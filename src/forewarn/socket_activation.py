@@ -1,4 +1,4 @@
-"""Socket activation: the listening sockets that a service manager opened and passed to this process (sd_listen_fds).
+"""Socket activation: listening sockets that a service manager passed to this process (sd_listen_fds).
 
     LISTEN_FDS=3 LISTEN_FDNAMES=metadata:control:control-socket LISTEN_PID=4711
 
@@ -24,7 +24,7 @@ _REMEDY = f"set FileDescriptorName= of the .socket unit to one of {', '.join(NAM
 
 
 class PassedSockets(msgspec.Struct, frozen=True):
-    """The sockets that were passed, by purpose. Empty where the process opens its own."""
+    """The passed sockets by purpose. Empty if the process opens its own."""
 
     metadata: tuple[socket.socket, ...] = ()
     control: tuple[socket.socket, ...] = ()
@@ -37,19 +37,19 @@ class PassedSockets(msgspec.Struct, frozen=True):
 
 
 def from_environment(environment: MutableMapping[str, str], first: int = _FIRST) -> PassedSockets:
-    """Take over what was passed; remove the variables from ``environment``: child processes must not use them.
+    """Take over the passed sockets; remove the variables from ``environment``: child processes must not use them.
 
-    Raise BadInput that names the descriptor which is not what its name says.
+    Raise BadInput that names a descriptor of the wrong kind.
     """
-    said = {name: environment.pop(f"LISTEN_{name}", "") for name in ("PID", "FDS", "FDNAMES")}
-    if not said["FDS"] or said["PID"] not in ("", str(os.getpid())):
+    given = {name: environment.pop(f"LISTEN_{name}", "") for name in ("PID", "FDS", "FDNAMES")}
+    if not given["FDS"] or given["PID"] not in ("", str(os.getpid())):
         return PassedSockets()
-    if not said["FDS"].isdecimal():
+    if not given["FDS"].isdecimal():
         raise BadInput(
-            f"LISTEN_FDS is {said['FDS']!r}, expected a number of descriptors; start it with a .socket unit"
+            f"LISTEN_FDS is {given['FDS']!r}, expected a number of descriptors; start the service with a .socket unit"
         )
-    names = said["FDNAMES"].split(":") if said["FDNAMES"] else []
-    count = int(said["FDS"])
+    names = given["FDNAMES"].split(":") if given["FDNAMES"] else []
+    count = int(given["FDS"])
     found: dict[str, list[socket.socket]] = {name: [] for name in NAMES}
     with ExitStack() as opened:
         for number in range(first, first + count):
@@ -69,7 +69,7 @@ def _open(number: int, where: str) -> socket.socket:
         os.set_inheritable(number, False)
         return socket.socket(fileno=number)
     except OSError as error:
-        raise BadInput(f"{where} is no socket: {error.strerror or error}; {_REMEDY}") from None
+        raise BadInput(f"{where} is not a socket: {error.strerror or error}; {_REMEDY}") from None
 
 
 def _check(given: socket.socket, name: str, where: str) -> None:
@@ -104,5 +104,5 @@ def _families(name: str) -> Sequence[socket.AddressFamily]:
 
 
 def _name(number: int) -> str:
-    """Return the name of a constant; a number that Python does not know stays one."""
+    """Return the name of a constant; an unknown number stays a number."""
     return getattr(number, "name", str(number))

@@ -1,4 +1,4 @@
-"""Sockets that are files: from the first moment for few eyes, and never in place of something else."""
+"""Unix sockets in the file system: created with restricted permissions, and never in place of another file."""
 
 import os
 import socket
@@ -11,20 +11,20 @@ from typing import Any
 from forewarn.core.errors import BadInput, Unavailable
 
 KEEP_SOCKET_FILE: dict[str, Any] = {"cleanup_socket": False} if sys.version_info >= (3, 13) else {}
-"""Options of ``create_unix_server``: the maker of a socket's file removes it, and systemd is the maker of some.
+"""Options of ``create_unix_server``: keep the file, because only its creator (sometimes systemd) removes it.
 
 Without them Python 3.13 removes the file when the server is closed.
 """
 
 
 def listen(path: Path, *, name: str = "", mask: int, backlog: int, whose: str, remedy: str) -> socket.socket:
-    """Make a socket at a path, and return it, listening. Raise what is in the way, or OSError.
+    """Create a listening socket at a path, and return it. Raise ForewarnError or OSError if that is not possible.
 
-    ``name`` is by what the path is reached where it is too long for a socket. ``mask`` takes rights away, as a umask
-    does. One that its maker left behind is replaced; where another one of ``whose`` answers, ``remedy`` is said.
+    ``name`` is another name of the path, if the path is too long for a socket. ``mask`` works as a umask. A stale
+    socket is replaced; if another ``whose`` listens there, the error contains ``remedy``.
     """
     if not _make_way(path, name or str(path)):
-        raise Unavailable(f"another {whose} answers on {path}; stop it, or {remedy}")
+        raise Unavailable(f"another {whose} listens on {path}; stop it, or {remedy}")
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
         _bind(listener, name or str(path), mask)
@@ -37,13 +37,13 @@ def listen(path: Path, *, name: str = "", mask: int, backlog: int, whose: str, r
 
 
 def _make_way(path: Path, name: str) -> bool:
-    """Remove a socket that nobody listens on, and nothing else; tell whether the place is free."""
+    """Remove a stale socket, and nothing else; return whether the path is free."""
     try:
         mode = path.lstat().st_mode
     except FileNotFoundError:
         return True
     if not stat.S_ISSOCK(mode):
-        raise BadInput(f"{path} is in the way and is not a socket; move it elsewhere")
+        raise BadInput(f"{path} exists and is not a socket; move it elsewhere")
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
         probe.setblocking(False)
         try:
@@ -52,7 +52,7 @@ def _make_way(path: Path, name: str) -> bool:
             path.unlink()
             return True
         except BlockingIOError:
-            pass  # somebody listens, with many waiting
+            pass  # another process listens, with many connections waiting
     return False
 
 
@@ -65,13 +65,13 @@ def _bind(listener: socket.socket, name: str, mask: int) -> None:
 
 
 def identity(path: Path) -> tuple[int, int]:
-    """Return what tells this file from another of its name."""
+    """Return a key that distinguishes this file from another of the same name."""
     found = path.lstat()
     return found.st_dev, found.st_ino
 
 
 def remove(path: Path, made: tuple[int, int]) -> None:
-    """Take a socket's file away, if it is still the one that was made."""
+    """Remove a socket's file, if it is still the one that was created."""
     with suppress(OSError):
         if identity(path) == made:
             path.unlink()

@@ -1,4 +1,4 @@
-"""Notifications to the service manager (sd_notify): ready, reloading, alive, stopping. Elsewhere they do nothing."""
+"""Notifications to the service manager (sd_notify); without a service manager they do nothing."""
 
 import asyncio
 import os
@@ -13,16 +13,16 @@ WATCHED = "WATCHDOG_PID"
 
 
 class SystemdNotifier:
-    """Sends to the socket that the service manager named, if it named one.
+    """Sends to the socket of the service manager, if there is one.
 
-    The event loop sends the watchdog's pings, at twice the pace that is asked for: they stop when the loop hangs, and
-    while ``is_alive`` returns False.
+    The event loop sends watchdog pings at twice the required rate: they stop when the loop hangs, and while
+    ``is_alive`` returns False.
     """
 
     def __init__(self, address: str, period: float) -> None:
         self._address = "\0" + address[1:] if address.startswith("@") else address
         self.period = period
-        """Seconds within which the watchdog expects a ping; 0 without a watchdog."""
+        """Watchdog interval in seconds; 0 without a watchdog."""
         self._next: asyncio.TimerHandle | None = None
         self._is_alive: Callable[[], bool] = lambda: True
 
@@ -36,22 +36,22 @@ class SystemdNotifier:
         return cls(address, int(period) / 1_000_000 if is_watched else 0.0)
 
     def ready(self, status: str = "", is_alive: Callable[[], bool] | None = None) -> None:
-        """Say that the process does its work; start the pings of the watchdog."""
+        """Report that the process is ready; start watchdog pings."""
         self._is_alive = is_alive or self._is_alive
         self._send("READY=1", *_status(status))
         if self.period and self._next is None:
             self._ping()
 
     def reloading(self) -> None:
-        """Say that the configuration is read again; ``ready`` ends this."""
+        """Report that the configuration is being reloaded; ``ready`` ends this."""
         self._send("RELOADING=1", f"MONOTONIC_USEC={time.monotonic_ns() // 1000}")
 
     def status(self, text: str) -> None:
-        """Set the line that ``systemctl status`` shows."""
+        """Set the status line that ``systemctl status`` shows."""
         self._send(*_status(text))
 
     def stopping(self) -> None:
-        """Say that the process ends; stop the pings of the watchdog."""
+        """Report that the process is stopping; stop watchdog pings."""
         self._send("STOPPING=1")
         if self._next is not None:
             self._next.cancel()
@@ -65,10 +65,10 @@ class SystemdNotifier:
     def _send(self, *lines: str) -> None:
         if not self._address or not lines or not hasattr(socket, "AF_UNIX"):
             return
-        # A service manager that does not listen must not disturb the process.
-        with suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as speaker:
-            speaker.setblocking(False)
-            speaker.sendto("\n".join(lines).encode(errors="replace"), self._address)
+        # A service manager that does not read must not disturb the process.
+        with suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as channel:
+            channel.setblocking(False)
+            channel.sendto("\n".join(lines).encode(errors="replace"), self._address)
 
 
 def _status(text: str) -> tuple[str, ...]:

@@ -20,7 +20,7 @@ def test_nobody_else_may_open_the_socket(harness: ApiHarness) -> None:
 
 
 def test_a_socket_that_was_left_behind_is_replaced(tmp_path: Path) -> None:
-    """A service that was killed leaves one; nobody answers on it."""
+    """A service that was killed leaves one; nobody listens on it."""
     with socket.socket(socket.AF_UNIX) as left:
         left.bind(str(tmp_path / "control.sock"))
 
@@ -30,7 +30,7 @@ def test_a_socket_that_was_left_behind_is_replaced(tmp_path: Path) -> None:
 
 def test_a_socket_that_is_answered_is_left_alone(harness: ApiHarness) -> None:
     """A second service in the same directory is refused, and the first goes on."""
-    with pytest.raises(Unavailable, match="another service answers"):
+    with pytest.raises(Unavailable, match="another service listens"):
         UnixSocket(harness.directory).open()
 
     assert harness.ask("GET", "/v1/hosts").status == 200
@@ -41,7 +41,7 @@ def test_what_is_no_socket_is_never_removed(tmp_path: Path) -> None:
     file = tmp_path / "control.sock"
     file.write_text("mine", encoding="utf-8")
 
-    with pytest.raises(BadInput, match="is in the way and is not a socket"), open_harness(tmp_path):
+    with pytest.raises(BadInput, match="exists and is not a socket"), open_harness(tmp_path):
         pass
 
     assert file.read_text(encoding="utf-8") == "mine"
