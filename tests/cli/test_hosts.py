@@ -140,7 +140,7 @@ def test_who_cannot_go_is_named_before_anything_moves(harness: ApiHarness, forew
     refused = forewarn("host", "drain", "h1")
     assert refused.code == 1
     assert "these VMs cannot leave h1: pool_0 (no other host is up and not cordoned), web-0 (" in refused.err
-    assert refused.err.rstrip().endswith("make room for them, or go on without them: --leave-stuck")
+    assert refused.err.rstrip().endswith("free capacity for them, or continue without them: --leave-stuck")
     assert list(harness.node.fleet.cordoned) == ["h2"]
     assert "web-0 cannot leave h1: no other host" in forewarn("host", "drain", "h1", "--dry-run").out
 

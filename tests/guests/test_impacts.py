@@ -206,7 +206,7 @@ def test_a_machine_that_ends_with_its_guest_is_started_again(harness: ImpactHarn
 
     outcome = carried_out(harness.driver, reboot)
 
-    assert outcome == ImpactDone(detail="its process ended with the guest, and was started again")
+    assert outcome == ImpactDone(detail="its process ended with the guest and was started again")
     assert guest.status() == "running"
 
 
@@ -273,7 +273,7 @@ def test_a_move_to_nowhere_fails(harness: ImpactHarness) -> None:
     outcome = carried_out(harness.driver, impact(EventType.REDEPLOY))
 
     assert isinstance(outcome, ImpactFailed)
-    assert outcome.reason.startswith("there is no other host that web-0 could be moved to")
+    assert outcome.reason.startswith("there is no other host to move web-0 to")
     assert here.status() == "running"
 
 
@@ -314,7 +314,7 @@ def test_a_machine_that_is_not_there_is_said_not_to_be(harness: ImpactHarness) -
 
     assert isinstance(outcome, ImpactFailed)
     path = harness.guest_harness.site.place("web-0", "h1", "qmp")
-    expected = f"there is no machine at {path}: see that it runs, and that 'qmp' of driver 'qemu' is right"
+    expected = f"there is no machine at {path}; start it, or correct 'qmp' of driver 'qemu'"
     assert outcome.reason == expected
 
 

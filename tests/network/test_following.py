@@ -106,8 +106,8 @@ def test_a_setup_that_waits_says_for_whom(machine: Hypervisor) -> None:
     """The other one is named by its process."""
     machine.settings(FLEET, "")
     holding = """
-from forewarn.network import machine
-with machine.locked(print):
+from forewarn.network import system
+with system.locked(print):
     print("mine", flush=True)
     input()
 """

@@ -82,8 +82,8 @@ def test_a_missing_bridge_of_another_program_is_not_created_but_told(machine: Hy
     assert "the bridge virbr0 does not exist, and setup creates only a bridge" in done.stderr
     assert "virsh net-start" in done.stderr
     assert "virbr0" not in machine.run("ip", "link")
-    assert "missing: the bridge virbr0 is not there" in machine.forewarn("network", "check", is_sure=False)
-    assert "wrong   network   the bridge virbr0 is not there" in machine.forewarn("doctor", is_sure=False)
+    assert "missing: the bridge virbr0 does not exist" in machine.forewarn("network", "check", is_sure=False)
+    assert "wrong   network   the bridge virbr0 does not exist" in machine.forewarn("doctor", is_sure=False)
 
     machine.run("ip", "link", "add", "virbr0", "type", "bridge")
     machine.forewarn("network", "setup")

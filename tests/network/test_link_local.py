@@ -162,7 +162,7 @@ def test_whoever_may_not_look_says_so(machine: Hypervisor) -> None:
     """A container without the right to the network does not take what it cannot see for missing."""
     machine.settings(FLEET, "")
     may_not = ("setpriv", "--bounding-set=-net_admin", "--inh-caps=-net_admin")
-    assert "let the container have CAP_NET_ADMIN" in machine.complaint("network", "check", under=may_not)
+    assert "give the container CAP_NET_ADMIN" in machine.complaint("network", "check", under=may_not)
     assert "run it with sudo" in machine.complaint("network", "check", under=("setpriv", "--reuid=65534"))
 
 

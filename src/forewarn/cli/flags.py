@@ -10,8 +10,8 @@ from forewarn.config.durations import show_duration
 _FIELD = re.compile(r"\b(?:body|query)\.(\w+)(?:\[[^]]*\])?: ")
 _NOT_BEFORE = re.compile(r"^not before (?=\d)")
 _LONGEST = re.compile(r"(\bbody\.(?:seconds|lasts|postpone_limit): )Expected `int(?: \| null)?` <= (\d+)")
-"""A duration that the request has in seconds, and the flag in any unit."""
-_PREFACE = "mend what is wrong and send it again: "
+"""A duration that is sent in seconds, and given in whatever unit."""
+_PREFACE = "correct the request and send it again: "
 _PLAIN = (
     (re.compile(r"Expected `(?:int|float)(?: \| null)?` <= (\d+)"), r"it must be at most \1"),
     (re.compile(r"Expected `(?:int|float)(?: \| null)?` >= (-?\d+)"), r"it must be at least \1"),

@@ -1,1 +1,1 @@
-"""What operators talk to."""
+"""Control plane: API and notifications for operators, owners and other systems."""

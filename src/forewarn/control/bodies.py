@@ -1,6 +1,6 @@
-"""What is sent to the control API, and what only it answers: records that both of its ends know.
+"""Request and response bodies of the control API, shared by client and server.
 
-Whatever is not a field, or not of a field's type, is refused with its place.
+Unknown fields and wrong types are refused with their place.
 """
 
 from datetime import datetime
@@ -32,11 +32,11 @@ Count = Annotated[int, Meta(ge=1, le=1_000_000)]
 
 
 class ApiBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
-    """Something that is sent."""
+    """A request body."""
 
 
 class VmOperationBody(ApiBody, frozen=True, kw_only=True):
-    """Something to be done to a VM; ``start`` and ``deallocate`` announce nothing and take nothing else."""
+    """Operation on a VM; ``start`` and ``deallocate`` announce nothing and accept no other field."""
 
     operation: Literal["restart", "redeploy", "freeze", "evict", "delete", "start", "deallocate"]
     not_before: Instant | None = None
@@ -45,29 +45,29 @@ class VmOperationBody(ApiBody, frozen=True, kw_only=True):
 
 
 class MoveBody(ApiBody, frozen=True, kw_only=True):
-    """The host that a VM is to be moved to, or stands on."""
+    """The host that a VM is moved to, or is on."""
 
     host: Name
     record: bool = False
-    """Only record it, also where the driver could move the VM."""
+    """Only record the move, even if the driver could move the VM."""
     not_before: Instant | None = None
     duration: ImpactSeconds | None = None
     description: OneLine | None = None
 
 
 class HostOperationBody(ApiBody, frozen=True, kw_only=True):
-    """Something to be done to all VMs of a host, or told of it; the last three announce nothing by themselves."""
+    """Operation on all VMs of a host, or its new state; the last three announce nothing by themselves."""
 
     operation: Literal["freeze", "reboot", "redeploy", "drain", "degrade", "fail", "repaired", "cordon", "uncordon"]
     not_before: Instant | None = None
     duration: ImpactSeconds | None = None
     description: OneLine | None = None
     leave_stuck: bool = False
-    """For ``drain``: go on without the VMs that cannot leave the host, instead of refusing."""
+    """For ``drain``: continue without the VMs that cannot be moved, instead of refusing."""
 
 
 class ReclaimBody(ApiBody, frozen=True, kw_only=True):
-    """Which spot VMs to evict: so many, chosen fairly, or all of a host."""
+    """Which spot VMs to evict: a number of them, chosen fairly, or all of a host."""
 
     count: Count | None = None
     host: Name | None = None
@@ -80,14 +80,14 @@ class ScaleInBody(ApiBody, frozen=True, kw_only=True):
 
 
 class PostponeBody(ApiBody, frozen=True, kw_only=True):
-    """For how long an event is to be postponed, and why."""
+    """Duration of a postponement, and its reason."""
 
     seconds: Seconds
     reason: OneLine = ""
 
 
 class TermsBody(ApiBody, frozen=True, kw_only=True):
-    """Terms of a group; what is left out stays as it is."""
+    """Terms of a group; omitted fields are not changed."""
 
     approval: ApprovalRule | UnsetType = UNSET
     quorum: Annotated[int, Meta(ge=0, le=1_000_000)] | UnsetType = UNSET
@@ -96,15 +96,15 @@ class TermsBody(ApiBody, frozen=True, kw_only=True):
     approve_all_down: bool | UnsetType = UNSET
     restart_after_crash: bool | UnsetType = UNSET
     postpone_limit: Annotated[int, Meta(ge=0, le=30 * 24 * 3600)] | UnsetType = UNSET
-    """Seconds; 0 is no postponement."""
+    """Seconds; 0 means no postponement."""
     quiet_hours: Annotated[tuple[OneLine, ...], Meta(max_length=20)] | UnsetType = UNSET
     terminate_notice: Annotated[int, Meta(ge=5 * 60, le=15 * 60)] | UnsetType | None = UNSET
-    """Seconds; null is none."""
+    """Seconds; null means none."""
     eviction: EvictionPolicy | UnsetType = UNSET
 
 
 class FleetBody(ApiBody, frozen=True, kw_only=True):
-    """A difference: what is declared anew or differently, and what is removed. All of it happens, or nothing."""
+    """Change of the fleet: new, changed and removed records. It is applied as a whole or not at all."""
 
     hosts: tuple[Host, ...] = ()
     groups: tuple[GroupTerms, ...] = ()
@@ -113,9 +113,9 @@ class FleetBody(ApiBody, frozen=True, kw_only=True):
     removed_groups: tuple[str, ...] = ()
     removed_vms: tuple[str, ...] = ()
     cancel_events: bool = False
-    """Cancel what is Scheduled for VMs that are removed, instead of refusing."""
+    """Cancel Scheduled events of removed VMs, instead of refusing."""
     seen: int | None = None
-    """``changes`` of the fleet that the difference was computed from; refused when it is out of date."""
+    """``changes`` of the fleet that the change is based on; refused if it is out of date."""
 
 
 class TokenBody(ApiBody, frozen=True, kw_only=True):
@@ -124,13 +124,13 @@ class TokenBody(ApiBody, frozen=True, kw_only=True):
     name: Name
     role: Role
     groups: Annotated[tuple[Name, ...], Meta(max_length=1_000)] = ()
-    """The groups of an owner; no other role names any."""
+    """The groups of an owner; other roles have none."""
     lasts: Annotated[int, Meta(ge=1, le=100 * 365 * 24 * 3600)] | None = None
-    """Seconds until it expires; without end when left out."""
+    """Seconds until it expires; unlimited if omitted."""
 
 
 class SubscriptionBody(ApiBody, frozen=True, kw_only=True):
-    """Somebody outside who is to be told."""
+    """A subscription to be added."""
 
     name: Name
     kind: SubscriptionKind
@@ -139,22 +139,22 @@ class SubscriptionBody(ApiBody, frozen=True, kw_only=True):
     groups: Annotated[tuple[Name, ...], Meta(max_length=1_000)] = ()
     types: Annotated[tuple[TypeName, ...], Meta(max_length=10)] = ()
     secret: Annotated[str, Meta(max_length=200)] = ""
-    """What a webhook's messages are signed with; drawn when left out."""
+    """Signing secret of a webhook; generated if omitted."""
 
 
 class ResultPage(msgspec.Struct, Generic[_Item], frozen=True):
-    """A part of a list."""
+    """A page of a list."""
 
     items: tuple[_Item, ...]
     next: str | None = None
-    """The cursor of the following page; none after the last."""
+    """Cursor of the next page; null on the last."""
 
 
 class DeclaredPage(msgspec.Struct, frozen=True, kw_only=True):
-    """A part of what is declared: hosts, then groups, then VMs."""
+    """A page of the declared fleet: hosts, then groups, then VMs."""
 
     changes: int
-    """How often the fleet was declared anew; a difference that names it as ``seen`` meets this very fleet."""
+    """Number of changes of the fleet; a change with this number as ``seen`` applies to exactly this fleet."""
     hosts: tuple[Host, ...] = ()
     groups: tuple[GroupTerms, ...] = ()
     vms: tuple[Vm, ...] = ()
@@ -162,7 +162,7 @@ class DeclaredPage(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TokenView(msgspec.Struct, frozen=True, kw_only=True):
-    """A token, without what opens anything."""
+    """A token without its secret."""
 
     id: str
     name: str
@@ -172,52 +172,52 @@ class TokenView(msgspec.Struct, frozen=True, kw_only=True):
     expires_at: datetime | None
     is_expired: bool
     missing_groups: tuple[str, ...] = ()
-    """Groups that it names and that are not there; a group that gets such a name later is its own."""
+    """Groups that it names and that do not exist; a group created with such a name later belongs to it."""
 
 
 class NewToken(TokenView, frozen=True, kw_only=True):
     """A token that was just created."""
 
     token: str
-    """What its bearer shows. It is told this once, and kept nowhere."""
+    """The secret token. It is returned once and not stored."""
 
 
 class SubscriptionView(msgspec.Struct, frozen=True, kw_only=True):
-    """Somebody outside who is told, and how far."""
+    """A subscription and its delivery status."""
 
     id: str
     name: str
     kind: SubscriptionKind
     target: str
-    """Its mail address, or the host of its URL: the rest of one may be a secret."""
+    """Its mail address, or the host of its URL: the rest of a URL may be secret."""
     groups: tuple[str, ...]
     types: tuple[str, ...]
     told: int
-    """The last revision it was told of."""
+    """The last revision that was delivered."""
     state: str = ""
-    """Whether messages get through; empty while nothing is known."""
+    """Delivery state; empty while unknown."""
     waiting: int = 0
-    """How many messages wait for it."""
+    """Number of pending notifications."""
     since: datetime | None = None
-    """Since when none gets through."""
+    """Since when deliveries fail."""
     next_try_at: datetime | None = None
     last_error: str = ""
-    """Why none gets through."""
+    """Why deliveries fail."""
     refused: int = 0
-    """How many of those that wait it refuses, though it takes others."""
+    """Number of pending notifications that the receiver refuses, while it accepts others."""
     missed: int = 0
-    """How many revisions it was never told of: the journal no longer held them, or it refused them for a day."""
+    """Number of revisions that were never delivered: no longer in the journal, or refused for a day."""
 
 
 class NewSubscription(SubscriptionView, frozen=True, kw_only=True):
-    """A subscription that was just made."""
+    """A subscription that was just added."""
 
     secret: str
-    """What its messages are signed with; it is told this once."""
+    """The signing secret; it is returned once."""
 
 
 class CallerView(msgspec.Struct, frozen=True, kw_only=True):
-    """Who the caller is to the service."""
+    """The caller's identity."""
 
     name: str
     role: Role
@@ -225,11 +225,11 @@ class CallerView(msgspec.Struct, frozen=True, kw_only=True):
     origin: str
     expires_at: datetime | None
     version: str
-    """The release of the service."""
+    """The version of the service."""
 
 
 class Health(msgspec.Struct, frozen=True, kw_only=True):
-    """Whether the service can do its work."""
+    """Health of the service."""
 
     status: Literal["live", "ready", "unready"]
     revision: int | None = None
@@ -242,33 +242,33 @@ class ListenerView(msgspec.Struct, frozen=True, kw_only=True):
     part: Literal["metadata", "control"]
     address: str
     inode: int
-    """The number that the kernel has for the socket, as in /proc/net/tcp."""
+    """The inode of the socket, as in /proc/net/tcp."""
 
 
 class HealthDetail(Health, frozen=True, kw_only=True):
-    """Whether the service can do its work, and what needs an operator."""
+    """Health of the service, and warnings for an operator."""
 
     warnings: tuple[str, ...] = ()
-    """One sentence for each, with the remedy."""
+    """One sentence each, with the remedy."""
     listeners: tuple[ListenerView, ...] | None = None
-    """Where VMs and operators are answered over the network; null where it is not known."""
+    """Listening TCP sockets for VMs and operators; null if unknown."""
 
 
 class DeliveryReceipt(msgspec.Struct, frozen=True, kw_only=True):
-    """What came of a message sent as a test."""
+    """Result of a test notification."""
 
     detail: str
 
 
 class FieldError(msgspec.Struct, frozen=True):
-    """What does not fit, and where it stands."""
+    """An invalid value and its place."""
 
     place: str
     detail: str
 
 
 class ProblemDetails(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Why something was not done, and what to do (RFC 9457)."""
+    """Why a request was refused, and the remedy (RFC 9457)."""
 
     type: str
     title: str

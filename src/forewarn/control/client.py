@@ -1,10 +1,10 @@
-"""A typed client of the control API: what the command line uses, and anybody's program can.
+"""Typed client of the control API, for the command line and other programs.
 
     with Client.local(Path("forewarn-data")) as client:
         for vm in client.vms(group="web"):
             client.operate_vm(vm.name, VmOperationBody(operation="restart"))
 
-Lists are fetched page by page as they are read. Whatever the service refuses is raised as one of ``core.errors``.
+Lists are fetched page by page as they are read. Error responses are raised as exceptions of ``core.errors``.
 """
 
 from collections.abc import Iterable, Iterator
@@ -33,15 +33,15 @@ _View = TypeVar("_View")
 _Record = TypeVar("_Record")
 _PAGE = 1_000
 _SLICE = 500
-"""How many records of a change one line holds."""
+"""Number of records per line of a change."""
 _JSON = "application/json"
 _LINES = "application/jsonl"
 _ASK_AGAIN = (1.0, 2.0, 4.0)
-"""Seconds after which a request is sent again, when the service does not know what became of it."""
+"""Delays in seconds before a request is repeated whose outcome the service does not know."""
 
 
 class ControlClient:
-    """Speaks to one service."""
+    """Client of one service."""
 
     def __init__(self, transport: Transport) -> None:
         self._transport = transport
@@ -52,12 +52,12 @@ class ControlClient:
 
     @classmethod
     def local(cls, directory: Path) -> Self:
-        """Speak to the service that keeps its data in a directory, as the user one is."""
+        """Connect to the service with this data directory, as the current user."""
         return cls(UnixTransport(directory))
 
     @classmethod
     def remote(cls, url: str, token: str, authority: Path | None = None) -> Self:
-        """Speak to a service elsewhere with a token; ``authority`` vouches for its certificate."""
+        """Connect to a remote service with a token; ``authority`` is the CA of its certificate."""
         return cls(WebTransport(url, token, authority))
 
     def __enter__(self) -> Self:
@@ -72,11 +72,11 @@ class ControlClient:
         self._transport.close()
 
     def me(self) -> bodies.CallerView:
-        """Tell who one is to the service."""
+        """Return the caller's identity."""
         return self.get("/v1/me", bodies.CallerView)
 
     def health(self) -> bodies.HealthDetail:
-        """Tell what needs an operator."""
+        """Return the health of the service, with warnings."""
         return self.get("/v1/health", bodies.HealthDetail)
 
     def vms(self, **filters: object) -> Iterator[VmView]:
@@ -101,7 +101,7 @@ class ControlClient:
         return self.send("POST", f"/v1/hosts/{_path_segment(name)}/operations", CommandResult, body, key)
 
     def plan_drain(self, name: str) -> DrainPlanView:
-        """Tell what the drain of a host would do."""
+        """Return the plan of a drain."""
         return self.get(f"/v1/hosts/{_path_segment(name)}/drain", DrainPlanView)
 
     def reclaim_spot(self, body: bodies.ReclaimBody, key: str = "") -> CommandResult:
@@ -120,14 +120,14 @@ class ControlClient:
         return self.send("POST", f"/v1/groups/{_path_segment(name)}/scale-in", CommandResult, body, key)
 
     def events(self, *, finished: int = 0, **filters: object) -> Iterator[EventView]:
-        """Yield the newest so many finished events, then the unfinished ones."""
+        """Yield the newest ``finished`` finished events, then the unfinished ones."""
         return self.pages("/v1/events", EventView, finished=finished or None, **filters)
 
     def story(self, id: str) -> Timeline:
         return self.get(f"/v1/events/{_path_segment(id)}", Timeline)
 
     def history(self, **filters: object) -> Iterator[HistoryLine]:
-        """Yield the lines of the record, newest first, or with ``order="oldest"``."""
+        """Yield the history, newest first, or with ``order="oldest"``."""
         return self.pages("/v1/history", HistoryLine, **filters)
 
     def approve(self, id: str, key: str = "") -> CommandResult:
@@ -140,11 +140,11 @@ class ControlClient:
         return self.send("POST", f"/v1/events/{_path_segment(id)}/postpone", CommandResult, body, key)
 
     def operation(self, id: str) -> CommandResult:
-        """Tell what became of a command."""
+        """Return the result of a command."""
         return self.get(f"/v1/operations/{_path_segment(id)}", CommandResult)
 
     def declared(self, vm: str = "") -> Iterator[bodies.DeclaredPage]:
-        """Yield what is declared, in parts; of one VM only when it is named."""
+        """Yield the declared fleet in pages; only one VM if it is named."""
         cursor: str | None = None
         while True:
             query = _query({"vm": vm} if vm else {"limit": _PAGE, "cursor": cursor})
@@ -157,12 +157,12 @@ class ControlClient:
     def change_fleet(
         self, change: FleetDiff, *, cancel_events: bool = False, seen: int | None = None, key: str = ""
     ) -> CommandResult:
-        """Have a change of any size made, all of it or nothing."""
+        """Apply a change of any size, as a whole or not at all."""
         terms = FleetBody(cancel_events=cancel_events, seen=seen)
         return self._send("PATCH", "/v1/fleet", CommandResult, _in_lines(terms, change), _LINES, key)
 
     def declaration(self, limit: int = _PAGE) -> Iterator[DeclarationPage]:
-        """Yield the declaration last applied, in parts."""
+        """Yield the declaration last applied, in pages."""
         cursor: str | None = None
         while True:
             query = _query({"limit": limit, "cursor": cursor})
@@ -173,21 +173,21 @@ class ControlClient:
                 return
 
     def differences(self) -> DifferencesView:
-        """Tell what differs from the fleet file, and what of it is held."""
+        """Return the differences between fleet and fleet file, and the held changes."""
         return self.get("/v1/fleet/declaration/differences", DifferencesView)
 
     def plan_declaration(self, terms: DeclarationBody, change: FleetDiff) -> PlanView:
-        """Tell what applying a fleet file would do."""
+        """Return what applying a fleet file would change."""
         return self._send("POST", "/v1/fleet/declaration/plan", PlanView, _in_lines(terms, change), _LINES, "")
 
     def apply_declaration(self, terms: DeclarationBody, change: FleetDiff, key: str = "") -> CommandResult:
-        """Have a fleet file of any size applied, all of it or nothing."""
+        """Apply a fleet file of any size, as a whole or not at all."""
         return self._send("POST", "/v1/fleet/declaration", CommandResult, _in_lines(terms, change), _LINES, key)
 
     def change_kinds(self) -> Iterator[str]:
-        """Yield the kind of every fact as it is committed, until the service goes away.
+        """Yield the kind of every fact as it is committed, until the connection ends.
 
-        The first is ``reset``, once those from then on are heard.
+        The first is ``reset``, once the stream is open.
         """
         lines = self._transport.lines("/v1/changes")
         yield "reset"
@@ -231,7 +231,7 @@ class ControlClient:
         return self._decoded(self._transport.request("GET", path, None, {}).body, view)
 
     def pages(self, path: str, view: type[_View], **query: object) -> Iterator[_View]:
-        """Yield what a list holds, page by page."""
+        """Yield the items of a list, page by page."""
         cursor: str | None = None
         while True:
             page = self.get(path + _query({"limit": _PAGE, "cursor": cursor, **query}), ResultPage[view])  # type: ignore[valid-type]
@@ -243,12 +243,12 @@ class ControlClient:
     def send(
         self, method: str, path: str, view: type[_View], body: msgspec.Struct | None = None, key: str = ""
     ) -> _View:
-        """Have something done, once however often it is sent under a key, and return what is told of it."""
+        """Send a write request, carried out once per key, and return its response."""
         encoded = None if body is None else msgspec.json.encode(body)
-        told = self._send(method, path, view, encoded, _JSON, key)
-        if told is None:
-            raise Unavailable(f"the service at {self._transport.where} left its answer out")
-        return told
+        result = self._send(method, path, view, encoded, _JSON, key)
+        if result is None:
+            raise Unavailable(f"the service at {self._transport.where} sent an empty response")
+        return result
 
     def _send(
         self, method: str, path: str, view: type[_View] | None, body: bytes | None, kind: str, key: str
@@ -270,24 +270,22 @@ class ControlClient:
                 raise AnswerLost(f"{error}, or repeat it: forewarn --idempotency-key {key} ...") from None
         return self._decoded(said, view) if view is not None else None  # type: ignore[return-value]
 
-    def _decoded(self, said: bytes, view: type[_View]) -> _View:
+    def _decoded(self, response: bytes, view: type[_View]) -> _View:
         try:
-            return msgspec.json.decode(said, type=view)
+            return msgspec.json.decode(response, type=view)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
-            raise Unavailable(
-                f"the service at {self._transport.where} gave an answer that makes no sense: {error}"
-            ) from None
+            raise Unavailable(f"the service at {self._transport.where} sent an invalid response: {error}") from None
 
 
 def _path_segment(name: str) -> str:
-    """Return a name as a part of a path."""
+    """Return a name as a path segment."""
     if "/" in name or name in (".", ".."):
-        raise Unknown(f"there is nothing with the name {name!r}; names hold no '/'")
+        raise Unknown(f"there is nothing with the name {name!r}; names do not contain '/'")
     return quote(name, safe="") or "%20"
 
 
 def _id_of(name: str, kind: str, views: Iterable[bodies.TokenView | bodies.SubscriptionView]) -> str:
-    """Return the id of what has a name that no path can hold."""
+    """Return the id for a name that cannot be a path segment."""
     for view in views:
         if view.name == name:
             return view.id

@@ -1,4 +1,4 @@
-"""The fleet file as it is sent to the control API, and what is told of it: records that both ends know."""
+"""Bodies and views of the fleet file in the control API, shared by client and server."""
 
 from typing import Annotated, Literal
 
@@ -12,7 +12,7 @@ from forewarn.core.model import Caller, GroupTerms, Host, Vm
 
 
 class DeclarationBody(ApiBody, frozen=True, kw_only=True):
-    """A fleet file, as its difference to the declaration last applied."""
+    """A fleet file, as its diff to the declaration last applied."""
 
     hosts: tuple[Host, ...] = ()
     groups: tuple[GroupTerms, ...] = ()
@@ -21,17 +21,17 @@ class DeclarationBody(ApiBody, frozen=True, kw_only=True):
     removed_groups: tuple[str, ...] = ()
     removed_vms: tuple[str, ...] = ()
     seen: int = 0
-    """``revision`` of the declaration that the difference was computed from; 409 when it is out of date."""
+    """``revision`` of the declaration that the diff is based on; 409 if it is out of date."""
     digest: Annotated[str, Meta(max_length=64, pattern="^[0-9a-f]*$")] = ""
-    """The SHA-256 of the file's bytes, by which a start recognises the same file."""
+    """The SHA-256 of the file, by which a start recognises an unchanged file."""
     source: OneLine = ""
     """The file's name."""
     exact: bool = False
     """Make the fleet equal to the file, whatever was changed at run time."""
     cancel_events: bool = False
-    """Cancel what is Scheduled for VMs that leave their place, instead of refusing."""
+    """Cancel Scheduled events of VMs that are removed or moved, instead of refusing."""
     yes: bool = False
-    """Carry out removals that a start held back because there were too many."""
+    """Carry out removals that a start has held because there were too many."""
 
     @property
     def identity(self) -> "DeclarationBody":
@@ -50,19 +50,19 @@ class DeclarationBody(ApiBody, frozen=True, kw_only=True):
         )
 
     def command(self, id_: str, by: Caller) -> ApplyDeclaration:
-        """Return what is asked for."""
+        """Return the command."""
         return ApplyDeclaration(id=id_, by=by, **msgspec.structs.asdict(self))
 
 
 class DeclarationPage(msgspec.Struct, frozen=True, kw_only=True):
-    """A part of the declaration last applied."""
+    """A page of the declaration last applied."""
 
     revision: int
-    """How many declarations were applied; 0 before the first."""
+    """Number of declarations applied; 0 before the first."""
     digest: str
     source: str
     is_missing: bool
-    """The fleet was made by a release that recorded no declaration; the fleet itself stands for it here."""
+    """The fleet was created by a release without declarations; the fleet itself is returned instead."""
     changes: int
     hosts: tuple[Host, ...] = ()
     groups: tuple[GroupTerms, ...] = ()
@@ -71,15 +71,15 @@ class DeclarationPage(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class HeldView(msgspec.Struct, frozen=True, kw_only=True):
-    """A change that is held."""
+    """A held change."""
 
     kind: RecordKind
     name: str
     change: str
-    """``removal``, ``addition``, or which keys change."""
+    """``removal``, ``addition``, or the keys that change."""
     reason: str
     detail: str
-    """The whole of it in one sentence."""
+    """The change in one sentence."""
 
 
 class RecordChange(msgspec.Struct, frozen=True, kw_only=True):
@@ -89,11 +89,11 @@ class RecordChange(msgspec.Struct, frozen=True, kw_only=True):
     kind: RecordKind
     name: str
     keys: dict[str, tuple[object, object]] = {}
-    """The old value and the new one."""
+    """The old and the new value."""
 
 
 class BlockedView(msgspec.Struct, frozen=True, kw_only=True):
-    """An event that is in the way of a change."""
+    """An event that blocks a change."""
 
     vm: str
     event: str
@@ -101,25 +101,25 @@ class BlockedView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PlanView(msgspec.Struct, frozen=True, kw_only=True):
-    """What applying a fleet file would do."""
+    """What applying a fleet file would change."""
 
     revision: int
     is_first: bool
-    """Nothing is changed: the release before recorded no declaration, so that this one is recorded first."""
+    """Nothing is changed: the previous release recorded no declaration, so this one is only recorded."""
     changes: tuple[RecordChange, ...] = ()
     blocked: tuple[BlockedView, ...] = ()
-    """The events in the way; without ``cancel_events`` the file is refused."""
+    """Blocking events; without ``cancel_events`` the file is refused."""
     conflicts: tuple[DeclarationConflict, ...] = ()
-    """The entries that the fleet has no room for; the file is refused."""
+    """Entries that conflict with the fleet; the file is refused."""
     canceled: tuple[str, ...] = ()
     held: tuple[HeldView, ...] = ()
     replaced: tuple[ReplacedValue, ...] = ()
     differences: tuple[RecordDifference, ...] = ()
-    """What stays otherwise than the file has it."""
+    """Differences to the file that remain."""
 
 
 class DifferencesView(msgspec.Struct, frozen=True, kw_only=True):
-    """What the fleet has otherwise than the fleet file, and what is held."""
+    """Differences between fleet and fleet file, and held changes."""
 
     revision: int
     source: str

@@ -1,4 +1,4 @@
-"""How errors are told over the control API: one table of kinds, read by both of its ends."""
+"""Error types of the control API: one table for client and server."""
 
 from forewarn.control.bodies import ProblemDetails
 from forewarn.core.errors import (
@@ -41,20 +41,20 @@ KINDS: dict[type[ForewarnError], tuple[str, int, str]] = {
     Unavailable: ("unavailable", 503, "The service cannot do this at the moment"),
     ForewarnError: ("failed", 500, "Something went wrong"),
 }
-"""What an error is called, its status and its title; the first that fits counts."""
+"""Name, status and title of an error; the first match counts."""
 
 
 def problem_of(error: ForewarnError) -> ProblemDetails:
-    """Return how an error is told."""
+    """Convert an error to problem details."""
     name, status, title = next(kind for family, kind in KINDS.items() if isinstance(error, family))
     return ProblemDetails(type=PREFIX + name, title=title, status=status, detail=show_ids(str(error)))
 
 
 def error_of(problem: ProblemDetails) -> ForewarnError:
-    """Return the error that a problem tells of."""
+    """Convert problem details to an error."""
     name = problem.type.removeprefix(PREFIX)
     places = (f"{each.place}: {each.detail}" for each in problem.errors)
-    told = "; ".join([problem.detail, *(place for place in places if place not in problem.detail)])
+    detail = "; ".join([problem.detail, *(place for place in places if place not in problem.detail)])
     family = next((family for family, kind in KINDS.items() if kind[0] == name), None)
     if family is None:
         family = Unavailable if problem.status >= 500 else BadInput
@@ -63,4 +63,4 @@ def error_of(problem: ProblemDetails) -> ForewarnError:
             "the service does not accept this token: it is unknown, expired or revoked; ask an operator for another"
             " ('forewarn token create'), and log in with it ('forewarn login')"
         )
-    return NotAllowed(told) if family is TooManyFailures else family(told)
+    return NotAllowed(detail) if family is TooManyFailures else family(detail)

@@ -1,4 +1,4 @@
-"""Where the control socket is, and how a path that is too long for a socket is reached all the same."""
+"""Path of the control socket, and short names for paths that are too long for a socket."""
 
 import os
 import tempfile
@@ -8,7 +8,7 @@ from pathlib import Path
 
 NAME = "control.sock"
 _LONGEST = 100
-"""Bytes that fit into a socket's address on every system, the closing zero included."""
+"""Bytes that fit into a socket address on every system, including the terminating zero."""
 _DESCRIPTORS = Path("/proc/self/fd")
 
 
@@ -18,7 +18,7 @@ def socket_path(directory: Path) -> Path:
 
 @contextmanager
 def short_path(path: Path) -> Iterator[str]:
-    """Yield a name of ``path`` that is short enough to bind and connect; it holds while the context does."""
+    """Yield a name of ``path`` that is short enough for a socket; it is valid within the context."""
     if len(os.fsencode(path)) <= _LONGEST:
         yield str(path)
     elif _DESCRIPTORS.exists():

@@ -1,4 +1,4 @@
-"""What operators are shown of VMs, hosts, groups and events: records that print as JSON and as tables."""
+"""Views of VMs, hosts, groups and events for operators, shown as JSON and as tables."""
 
 from collections import Counter
 from collections.abc import Callable
@@ -31,7 +31,7 @@ from forewarn.wire.azure_names import show_id
 from forewarn.wire.facts import describe_held
 
 LastAsked = Callable[[str], Mark | None]
-"""Tells which VM of a group asked last, and when; by nobody, at the start, where it is on and none did since."""
+"""Returns which VM of a group asked last, and when; without a VM, at the start, if none asked since."""
 
 
 class VmView(msgspec.Struct, frozen=True, kw_only=True):
@@ -40,7 +40,7 @@ class VmView(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     group: str
     host: str
-    """Where it stands now."""
+    """Its current host."""
     update_domain: int
     fault_domain: int
     zone: str
@@ -51,16 +51,16 @@ class VmView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class VmDetail(VmView, frozen=True, kw_only=True):
-    """All that is known of a VM."""
+    """Details of a VM."""
 
     declared_host: str
     instance: InstanceFacts
     interface: Interface
     upcoming: tuple[EventView, ...]
     held: str = ""
-    """The change of the fleet file that waits for something, and for what."""
+    """The held change of the fleet file, with its reason."""
     power: str = ""
-    """What the driver is asked to do with it, or could not."""
+    """The power operation in progress, or its failure."""
 
 
 class HostView(msgspec.Struct, frozen=True):
@@ -74,27 +74,27 @@ class HostView(msgspec.Struct, frozen=True):
 
 
 class PlacementView(msgspec.Struct, frozen=True, kw_only=True):
-    """Where a drain moves a VM."""
+    """Target of a VM in a drain."""
 
     vm: str
     group: str
     host: str
     live: bool
-    """Whether it runs on while it is moved."""
+    """Whether it keeps running while it is moved."""
     memory: int | None = None
-    """Bytes that it takes; none where the driver does not tell."""
+    """Bytes of memory; null if the driver does not report it."""
     cpus: int | None = None
 
 
 class DrainPlanView(msgspec.Struct, frozen=True, kw_only=True):
-    """What the drain of a host would do."""
+    """Plan of a drain."""
 
     host: str
     placements: tuple[PlacementView, ...]
     left: dict[str, str]
-    """The running VMs that cannot go, and why."""
+    """Running VMs that cannot be moved, with the reason."""
     deallocated: tuple[str, ...]
-    """The VMs that do not run; they stay recorded there, and start nowhere else before they are moved."""
+    """VMs that do not run; they stay recorded there, and start nowhere else before they are moved."""
 
 
 class GroupView(msgspec.Struct, frozen=True, kw_only=True):
@@ -109,17 +109,17 @@ class GroupView(msgspec.Struct, frozen=True, kw_only=True):
     events: int
     enrolled: bool
     enrolled_at: datetime | None
-    """Since when it is on."""
+    """Since when it is enrolled."""
     asked_by: str
     asked_at: datetime | None
-    """When one of its VMs last asked: since the service started, or else as the journal has it, hours late."""
+    """Last request of one of its VMs: since the service started, or else from the journal, hours late."""
     asked_since_start: bool
     switches_off_at: datetime | None
-    """When it will be off, unless one of its VMs asks before that."""
+    """When it will be switched off, unless one of its VMs asks before."""
 
 
 class GroupDetail(GroupView, frozen=True, kw_only=True):
-    """All that is known of a group."""
+    """Details of a group."""
 
     policy: Policy
     incarnation: int
@@ -128,38 +128,38 @@ class GroupDetail(GroupView, frozen=True, kw_only=True):
 
 
 class AnnouncementView(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of an operation, with what a person wants to know beside the event itself."""
+    """An announced event, with information about its group and start."""
 
     event: EventView
     group: str
     without_notice: str = ""
     reason: str = ""
-    """Why just this VM was chosen, where the platform had a choice."""
+    """Why this VM was chosen, if the platform had a choice."""
     waits_for: str = ""
     waits_until: datetime | None = None
     earliest_start: datetime | None = None
-    """When it can start, where its group's quiet hours do not let it start at ``not_before``."""
+    """Earliest start, if quiet hours of its group are later than ``not_before``."""
     asked_by: str = ""
     asked_at: datetime | None = None
-    """When a VM of the group last asked: since the service started, or else as the journal has it, hours late."""
+    """Last request of a VM of the group: since the service started, or else from the journal, hours late."""
     asked_since_start: bool = False
 
 
 class CommandResult(msgspec.Struct, frozen=True, kw_only=True):
-    """The answer to a command."""
+    """Result of a command."""
 
     operation: str = ""
-    """The id of the command, by which it is found in the record."""
+    """The id of the command in the history."""
     announcements: tuple[AnnouncementView, ...] = ()
     canceled: tuple[str, ...] = ()
     changed: dict[str, int] = {}
-    """How many hosts, groups and VMs a change of the fleet declared and removed."""
+    """Number of hosts, groups and VMs that a change of the fleet declared and removed."""
     held: tuple[str, ...] = ()
-    """The changes of a fleet file that wait, each in a sentence."""
+    """Held changes of a fleet file, one sentence each."""
     replaced: tuple[ReplacedValue, ...] = ()
-    """The values from run time that a fleet file replaced."""
+    """Run-time values that a fleet file replaced."""
     left: dict[str, str] = {}
-    """The running VMs that a drain leaves on its host, and why each cannot go."""
+    """Running VMs that a drain leaves on its host, with the reason."""
 
 
 def view_vm(fleet: Fleet, vm: Vm) -> VmView:
@@ -227,7 +227,7 @@ def detail_group(fleet: Fleet, group: Group, last_asked: LastAsked, idle_after: 
 
 
 def _last_request(group: Group | None, asked: Mark | None) -> dict[str, Any]:
-    """Return who asked last and when, as far as it is known."""
+    """Return the last request and its VM, as far as known."""
     if asked and asked.by:
         return {"asked_by": asked.by, "asked_at": asked.at, "asked_since_start": True}
     by, at = (group.asked_by, group.asked_at) if group else ("", None)
@@ -250,7 +250,7 @@ def view_announcement(
 
 
 def view_changes(facts: tuple[AnyFact, ...]) -> CommandResult:
-    """Say what a command changed that announced nothing."""
+    """Return what a command changed beside announcements."""
     changed: Counter[str] = Counter()
     replaced: tuple[ReplacedValue, ...] = ()
     for fact in facts:
@@ -265,5 +265,5 @@ def view_changes(facts: tuple[AnyFact, ...]) -> CommandResult:
 
 
 def _events_on(fleet: Fleet, vm: Vm) -> list[Event]:
-    # The VM may have left the fleet since the list of VMs was taken.
+    # The VM may have been removed since the list of VMs was read.
     return [event for event in fleet.events_of(vm.group) if vm.name in event.vms]

@@ -80,5 +80,5 @@ def test_a_body_that_is_too_large_is_to_be_sent_in_lines(
     monkeypatch.setattr("forewarn.control.api.streamed_bodies._LONGEST_LINE", 100)
     body = b'{"removed_vms": ["' + b"x" * 200 + b'"]}'
 
-    assert "send it in lines" in harness.ask("PATCH", "/v1/fleet", body).json["detail"]
-    assert "send less in each" in harness.ask("PATCH", "/v1/fleet", body, headers=LINES).json["detail"]
+    assert "send it as lines" in harness.ask("PATCH", "/v1/fleet", body).json["detail"]
+    assert "send less per line" in harness.ask("PATCH", "/v1/fleet", body, headers=LINES).json["detail"]

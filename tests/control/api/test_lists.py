@@ -145,7 +145,7 @@ def test_parameters_that_mean_nothing_are_refused_with_their_place(harness: ApiH
 
 def test_a_page_ends_where_few_fit(harness: ApiHarness, monkeypatch: pytest.MonkeyPatch) -> None:
     """A filter that lets nothing through does not hold up the service; the list goes on."""
-    monkeypatch.setattr("forewarn.control.api.paging._LOOKED_AT", 5)
+    monkeypatch.setattr("forewarn.control.api.paging._CHECKED", 5)
     harness.declare(MANY)
     page = harness.ask("GET", "/v1/vms?spot=true").json
 

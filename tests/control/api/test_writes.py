@@ -80,7 +80,7 @@ def test_problems_are_those_of_rfc_9457(harness: ApiHarness) -> None:
         "status": 404,
         "detail": "there is no VM 'web-00'; did you mean 'web-0'?",
     }
-    assert harness.ask("GET", "/v2/vms").json["detail"].startswith("nothing is at /v2/vms")
+    assert harness.ask("GET", "/v2/vms").json["detail"].startswith("there is no path /v2/vms")
     assert harness.ask("PUT", "/v1/vms").status == 405
 
 

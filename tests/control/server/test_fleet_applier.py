@@ -19,7 +19,7 @@ from forewarn.core.declared_keys import (
         (
             FleetFileReport(source="fleet.toml", problem="line 3: there is no key 'adress'"),
             (
-                "the fleet file was not applied; the fleet is as it was recorded file=fleet.toml"
+                "the fleet file was not applied; the fleet was not changed file=fleet.toml"
                 " reason=\"line 3: there is no key 'adress'\""
             ),
         ),

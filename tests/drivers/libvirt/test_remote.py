@@ -83,7 +83,7 @@ def test_a_guest_that_went_down_while_the_door_was_shut_is_started(daemons: Daem
 @pytest.mark.parametrize(
     ("which", "remedy"),
     [
-        ({"key": "strange"}, "let the user that runs Forewarn log in there with a key that asks for no passphrase"),
+        ({"key": "strange"}, "set up an ssh key without a passphrase for the user that runs Forewarn"),
         ({"known": "nobody"}, "log in there once with ssh as the user that runs Forewarn"),
     ],
 )

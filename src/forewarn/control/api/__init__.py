@@ -1,1 +1,1 @@
-"""The control API: hosts, groups, VMs, events and all else, over HTTP. One file per resource."""
+"""Control API: the HTTP resources, one file per resource."""

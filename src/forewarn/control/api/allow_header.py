@@ -1,4 +1,4 @@
-"""``Allow``: the methods that a path has, named to OPTIONS and with a 405."""
+"""The ``Allow`` header: the methods of a path, in responses to OPTIONS and with 405."""
 
 from litestar import Litestar
 from litestar.types import Message, Scope
@@ -8,9 +8,9 @@ _ALLOW = b"allow"
 
 
 def record_methods(app: Litestar) -> None:
-    """Note what each path can be used with.
+    """Record the methods of each path.
 
-    The framework answers OPTIONS with what a path had when its first route was added.
+    The framework answers OPTIONS with the methods that a path had when its first route was added.
     """
     app.state[_ALLOWED] = {
         handler: sorted(route.methods) for route in app.routes for handler in getattr(route, "route_handlers", ())
@@ -18,7 +18,7 @@ def record_methods(app: Litestar) -> None:
 
 
 async def set_allow_header(message: Message, scope: Scope) -> None:
-    """Name all methods of a path in an answer to OPTIONS, in alphabetical order in any."""
+    """Set ``Allow`` to all methods of a path in responses to OPTIONS; sort it in all responses."""
     if message["type"] != "http.response.start":
         return
     headers = dict(message["headers"])

@@ -1,4 +1,4 @@
-"""The control API, assembled: every resource, who is let in, and how errors are told."""
+"""Assembles the control API: routes, dependencies, error handlers, OpenAPI."""
 
 from litestar import Litestar, Router
 from litestar.datastructures import State
@@ -46,7 +46,7 @@ RESOURCES = (
 
 
 def make_app(context: ApiContext) -> Litestar:
-    """Return the application that answers operators and owners."""
+    """Return the ASGI application of the control API."""
     app = Litestar(
         RESOURCES,
         dependencies={
@@ -58,7 +58,7 @@ def make_app(context: ApiContext) -> Litestar:
         exception_handlers=HANDLERS,
         openapi_config=CONFIG,
         plugins=[RecordSchemas()],
-        logging_config=None,  # the service has configured it
+        logging_config=None,  # logging is configured by the service
         state=State({"context": context}),
     )
     record_methods(app)

@@ -1,4 +1,4 @@
-"""Changes: every fact as it is committed, as server-sent events."""
+"""Changes: committed facts as server-sent events."""
 
 from collections.abc import AsyncIterator
 from typing import Annotated
@@ -17,16 +17,16 @@ _MEDIA_TYPE = "text/event-stream"
 _HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
 _LastEventId = Annotated[
     str | None,
-    HeaderParameter(name="Last-Event-ID", max_length=40, description="The id of the last change that came."),
+    HeaderParameter(name="Last-Event-ID", max_length=40, description="The id of the last change received."),
 ]
 _GONE = ResponseSpec(
     str,
     generate_examples=False,
-    description="What followed is no longer kept: one `reset` event, after which to read everything anew.",
+    description="The following changes are no longer kept: one `reset` event, after which to read everything again.",
     media_type=_MEDIA_TYPE,
 )
 _After = Annotated[
-    str | None, QueryParameter(max_length=40, description="As Last-Event-ID, for those who cannot send it.")
+    str | None, QueryParameter(max_length=40, description="As Last-Event-ID, for clients without headers.")
 ]
 
 
@@ -44,7 +44,7 @@ async def listen(
     last_event_id: _LastEventId = None,
     after: _After = None,
 ) -> Stream | Response[str]:
-    """Send every fact from now on, or from behind the last one that came, as it is committed."""
+    """Stream every fact as it is committed, from now on or after the last one received."""
     try:
         changes: AsyncIterator[bytes] = await context.changes.listen(principal, last_event_id or after or "")
     except PositionTooOld as old:

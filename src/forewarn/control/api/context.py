@@ -1,4 +1,4 @@
-"""What the routes of the control API work with, and who asks."""
+"""Dependencies of the routes, and the authenticated principal of a request."""
 
 from collections.abc import Callable
 from datetime import datetime
@@ -36,25 +36,25 @@ class Peer(msgspec.Struct, frozen=True):
 
 
 PEER = "forewarn.peer"
-"""Under which a connection through the unix socket says who is at its other end."""
+"""Key of the peer in the state of a connection through the unix socket."""
 _PRINCIPAL = "forewarn.bearer"
 
 
 class Deliveries(Protocol):
-    """Whoever tells subscribers."""
+    """Delivery to subscriptions, as the routes use it."""
 
     def check(self, subscription: Subscription) -> None:
-        """Refuse a subscriber that nothing can be delivered to with the settings as they are."""
+        """Raise Refused if nothing can be delivered to the subscription with the current settings."""
 
     def delivery_of(self, subscription: str) -> DeliveryStatus:
-        """Say whether messages get through."""
+        """Return the delivery status of a subscription."""
 
     async def send_test(self, subscription: Subscription) -> DeliveryReceipt:
-        """Send a message that says it is a test; raise ForewarnError that says why it did not arrive."""
+        """Send a test notification; raise ForewarnError with the reason if it was not delivered."""
 
 
 class ApiContext:
-    """The parts behind the routes."""
+    """The objects that the routes use."""
 
     def __init__(
         self,
@@ -86,7 +86,7 @@ class ApiContext:
         self.authenticator = Authenticator(node.clock.now, node.clock.seconds)
 
     async def follow(self) -> None:
-        """Begin to follow what is committed, from the fleet as it is at that moment."""
+        """Start following commits, from the current fleet."""
 
         def begin(fleet: Fleet) -> None:
             for listener, label in ((self.names, "Names"), (self.changes, "Changes")):
@@ -100,13 +100,13 @@ class ApiContext:
 
 
 ContextDependency = NamedDependency[ApiContext]
-"""What a route is handed to work with."""
+"""Parameter of a route: its context."""
 PrincipalDependency = NamedDependency[Principal]
-"""Who asks, as a route is handed it."""
+"""Parameter of a route: the authenticated principal."""
 
 
 def authenticate(connection: ASGIConnection[Any, Any, Any, Any]) -> Principal:
-    """Find out who asks: the user at the other end of the unix socket, or whoever a token says."""
+    """Authenticate a request: by the user at the other end of the unix socket, or by its token."""
     context = context_of(connection.scope)
     peer = connection.scope["state"].get(PEER)
     if isinstance(peer, Peer):
@@ -125,15 +125,15 @@ def context_of(scope: Scope) -> ApiContext:
 
 
 def principal_of(scope: Scope) -> Principal:
-    """Return who sends a request that was let in."""
+    """Return the principal of an authenticated request."""
     return cast("Principal", scope["state"][_PRINCIPAL])
 
 
 def provide_context(scope: Scope) -> ApiContext:
-    """Hand a route what it works with."""
+    """Provide the context to a route."""
     return context_of(scope)
 
 
 def provide_principal(scope: Scope) -> Principal:
-    """Hand a route who asks."""
+    """Provide the principal to a route."""
     return principal_of(scope)

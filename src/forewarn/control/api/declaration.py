@@ -1,4 +1,4 @@
-"""The fleet file: the declaration last applied, what another one would change, and applying it."""
+"""The fleet file: the declaration last applied, plans for another one, and applying it."""
 
 from collections.abc import Iterable, Iterator
 from typing import Annotated, Any
@@ -30,7 +30,7 @@ from forewarn.core.fleet import Fleet
 _TAGS = ("Fleet",)
 _KINDS = {"hosts": RecordKind.HOST, "groups": RecordKind.GROUP, "vms": RecordKind.VM}
 _ABSENT = "absent"
-"""What a cursor calls the records that are declared and not in the fleet; they come last."""
+"""Cursor key of records that are declared and not in the fleet; they come last."""
 _Limit = Annotated[int, QueryParameter(ge=1, le=10_000, description="How many records a page holds at most.")]
 _decode = msgspec.json.Decoder(DeclarationBody).decode
 
@@ -39,7 +39,7 @@ _decode = msgspec.json.Decoder(DeclarationBody).decode
 async def read_declaration(
     context: ContextDependency, limit: _Limit = 1_000, cursor: Cursor = None
 ) -> DeclarationPage:
-    """Hand out what the fleet file that was applied last declares."""
+    """Return the declaration last applied, in pages."""
     at, _, key = (read_cursor(cursor) or "hosts/").partition("/")
     if at == _ABSENT and key.isdecimal():
         return await context.node.look(lambda fleet: _absent_page(fleet, int(key), limit))
@@ -55,7 +55,7 @@ async def read_declaration(
 
 @reads("/differences", Action.READ_FLEET, summary="What differs from the declaration", tags=_TAGS)
 async def read_differences(context: ContextDependency) -> DifferencesView:
-    """Say what the fleet has otherwise than the fleet file, and which changes of it are held."""
+    """Return the differences between fleet and fleet file, and the held changes."""
     return await context.node.look(view_differences)
 
 
@@ -88,7 +88,7 @@ async def plan_declaration(
 async def apply_declaration(
     context: ContextDependency, principal: PrincipalDependency, request: Request[Any, Any, Any], key: IdempotencyKey
 ) -> CommandResult:
-    """Carry out what a fleet file changes since the one before, all of it or nothing; an operator's changes stay.
+    """Apply the changes of a fleet file since the last one, as a whole or not at all; an operator's changes stay.
 
     A body that is too large is sent as lines (`application/jsonl`), each a part of the same shape.
     """
@@ -102,7 +102,7 @@ async def apply_declaration(
         await note_applied(context.node, command.source, is_first=is_first)
         return told
 
-    return await key.once(context.node, context.locks, apply, context.operations.tell)
+    return await key.once(context.node, context.locks, apply, context.operations.result_of)
 
 
 def _page(fleet: Fleet, names: Iterable[tuple[str, str]], limit: int) -> DeclarationPage:

@@ -1,4 +1,4 @@
-"""Events: what is coming, what was, and a word on it: approve, postpone, cancel."""
+"""Events: list, show, approve, postpone and cancel."""
 
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator
@@ -28,7 +28,7 @@ _TAGS = ("Events",)
 _Finished = Annotated[
     int,
     QueryParameter(
-        ge=0, le=MOST_FINISHED, description="So many finished ones, the newest, go before the first page."
+        ge=0, le=MOST_FINISHED, description="Number of finished events, the newest ones, before the first page."
     ),
 ]
 _Type = Annotated[str | None, QueryParameter(schema_extra={"enum": [*TYPES.values()]}, description="In any case.")]
@@ -49,7 +49,7 @@ async def list_events(
     status: _Status = None,
     finished: _Finished = 0,
 ) -> ResultPage[EventView]:
-    """List the unfinished events in the order of their announcement; finished ones where asked for."""
+    """List the unfinished events in the order of their announcement; finished ones if requested."""
     begin = _read_key(cursor)
     wanted_type = None if type is None else known_word(read_type(type), EventType, "query.type")
     wanted_status = None if status is None else known_word(read_status(status), EventStatus, "query.status")
@@ -94,8 +94,8 @@ def _read_key(cursor: str | None) -> tuple[datetime, str]:
 
 
 def _after(events: Iterable[Event], key: tuple[datetime, str]) -> Iterator[Event]:
-    """Yield events in the order of their announcement, those announced together by their ids."""
-    known = sorted(events, key=_announced_at)  # they mostly stand in that order, which makes it quick
+    """Yield events in the order of their announcement; those announced together by id."""
+    known = sorted(events, key=_announced_at)  # they are mostly in that order, which makes it fast
     for at, together in groupby(islice(known, bisect_left(known, key[0], key=_announced_at), None), _announced_at):
         yield from (event for event in sorted(together, key=lambda event: event.id) if (at, event.id) > key)
 
@@ -104,9 +104,9 @@ def _announced_at(event: Event) -> datetime:
     return event.announced_at
 
 
-@reads("/{id:str}", Action.READ_VMS, summary="Tell an event's story", tags=_TAGS)
+@reads("/{id:str}", Action.READ_VMS, summary="Show an event's timeline", tags=_TAGS)
 async def show_event(context: ContextDependency, principal: PrincipalDependency, id: FromPath[str]) -> Timeline:
-    """Tell everything that happened to an event; its id may be shortened, and `last` is the one announced last."""
+    """Return the timeline of an event; its id may be shortened, and `last` is the event announced last."""
     return await context.record.timeline(principal, id)
 
 
@@ -114,7 +114,7 @@ async def show_event(context: ContextDependency, principal: PrincipalDependency,
 async def approve(
     context: ContextDependency, principal: PrincipalDependency, id: FromPath[str], key: IdempotencyKey
 ) -> views.CommandResult:
-    """Let an event start now, in its VMs' place."""
+    """Approve an event in place of its VMs, so that it starts now."""
     whole = await context.record.resolve_id(principal, id)
     return await context.operations.submit(Approve(id=key.id, by=principal.caller, events=(whole,)), key.fingerprint)
 
@@ -127,7 +127,7 @@ async def postpone(
     data: JSONBody[PostponeBody],
     key: IdempotencyKey,
 ) -> views.CommandResult:
-    """Ask for more time before an event, as far as its group's policy allows."""
+    """Postpone an event, as far as its group's policy allows."""
     whole = await context.record.resolve_id(principal, id)
     command = Approve(id=key.id, by=principal.caller, postponements=(Postponement(whole, data.seconds, data.reason),))
     return await context.operations.submit(command, key.fingerprint)
@@ -137,7 +137,7 @@ async def postpone(
 async def cancel(
     context: ContextDependency, principal: PrincipalDependency, id: FromPath[str], key: IdempotencyKey
 ) -> views.CommandResult:
-    """Take an event back that has not started."""
+    """Cancel an event that has not started."""
     whole = await context.record.resolve_id(principal, id)
     return await context.operations.submit(CancelEvent(id=key.id, by=principal.caller, event=whole), key.fingerprint)
 

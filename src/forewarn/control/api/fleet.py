@@ -1,4 +1,4 @@
-"""The fleet as it is declared, and changes of it. A change happens whole or not at all."""
+"""The declared fleet, and changes of it. A change is applied as a whole or not at all."""
 
 from collections.abc import Iterable
 from typing import Annotated, Any
@@ -28,7 +28,7 @@ _decode = msgspec.json.Decoder(FleetBody).decode
 async def read_fleet(
     context: ContextDependency, limit: _Limit = 1_000, cursor: Cursor = None, vm: FromQuery[str | None] = None
 ) -> DeclaredPage:
-    """Hand out what is declared: hosts, groups, VMs; or one VM and the group it would be in."""
+    """Return the declared hosts, groups and VMs; or one VM and its group."""
     if vm is not None:
         return await context.node.look(lambda fleet: _declared_vm(fleet, vm))
     kind, _, key = (read_cursor(cursor) or f"{_KINDS[0]}/").partition("/")
@@ -76,7 +76,7 @@ def _declared_vm(fleet: Fleet, name: str) -> DeclaredPage:
 async def change_fleet(
     context: ContextDependency, principal: PrincipalDependency, request: Request[Any, Any, Any], key: IdempotencyKey
 ) -> CommandResult:
-    """Declare what is new or different, and remove the rest, all of it or nothing.
+    """Apply a change of the fleet: new, changed and removed records, as a whole or not at all.
 
     A change that is too large for one body is sent as lines (`application/jsonl`), each a part of the same shape.
     """
@@ -87,7 +87,7 @@ async def change_fleet(
         context.node,
         context.locks,
         lambda: context.operations.submit(command, key.fingerprint),
-        context.operations.tell,
+        context.operations.result_of,
     )
 
 

@@ -1,4 +1,4 @@
-"""Groups: what they are, their terms, and scaling a scale set in."""
+"""Groups: list, show, set terms, and scale in a scale set."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -31,7 +31,7 @@ async def list_groups(
     cursor: Cursor = None,
     kind: FromQuery[GroupKind | None] = None,
 ) -> ResultPage[views.GroupView]:
-    """List the groups by name; of one kind."""
+    """List the groups by name; optionally of one kind."""
     key = read_cursor(cursor)
     names = await context.names.after("groups", key) if principal.sees_all else names_after(principal.groups, key)
 
@@ -52,12 +52,12 @@ async def list_groups(
 async def show_group(
     context: ContextDependency, principal: PrincipalDependency, name: FromPath[str]
 ) -> views.GroupDetail:
-    """Tell a group's terms, its enrolment, its VMs and what is coming to them."""
+    """Return a group's terms, enrolment, VMs and upcoming events."""
     return await _detail(context, principal, name)
 
 
 async def _detail_again(context: ApiContext, given: Mapping[str, Any], entry: Entry) -> views.GroupDetail:
-    """Show a group as it is; one that is gone, with the terms that it had."""
+    """Return the current group; a removed one with its last terms."""
     name = given["name"]
 
     def look(fleet: Fleet) -> Group | None:
@@ -68,7 +68,7 @@ async def _detail_again(context: ApiContext, given: Mapping[str, Any], entry: En
     known = await context.node.history(f"group:{name}")
     terms = [each for old in known if old.revision <= entry.revision for each in _terms_in(old) if each.name == name]
     if not terms:
-        raise Unknown(f"group {name!r} is gone, and the journal no longer tells of its terms")
+        raise Unknown(f"group {name!r} was removed, and the journal no longer contains its terms")
     return views.detail_group(Fleet(), Group(terms[-1]), context.last_asked, context.node.rules.idle_after)
 
 
@@ -97,7 +97,7 @@ async def set_terms(
     data: JSONBody[TermsBody],
     key: IdempotencyKey,
 ) -> views.GroupDetail:
-    """Change whose approval counts, what is approved automatically, postponement, quiet hours, and the rest."""
+    """Set terms of a group: approval rule, automatic approvals, postponement, quiet hours and others."""
     await context.node.look(lambda fleet: principal.group(fleet, name))
     given = {term: value for term, value in structs.asdict(data).items() if value is not UNSET}
     await context.operations.record(SetGroup(id=key.id, by=principal.caller, group=name, **given), key.fingerprint)
@@ -112,7 +112,7 @@ async def scale_in(
     data: JSONBody[ScaleInBody],
     key: IdempotencyKey,
 ) -> views.CommandResult:
-    """Delete so many VMs of a scale set, so that the rest stays spread evenly; each says why it was chosen."""
+    """Delete a number of VMs of a scale set, so that the rest stays spread evenly; each has its reason."""
     await context.node.look(lambda fleet: principal.group(fleet, name))
     command = ScaleIn(id=key.id, by=principal.caller, group=name, count=data.count)
     return await context.operations.submit(command, key.fingerprint)

@@ -1,4 +1,4 @@
-"""Health, metrics, and who the caller is."""
+"""Health, metrics, and the caller's identity."""
 
 from typing import Literal
 
@@ -14,24 +14,24 @@ from forewarn.core.errors import Unavailable
 _TAGS = ("Service",)
 
 
-@reads("/v1/health/live", None, summary="Whether it runs", tags=_TAGS)
+@reads("/v1/health/live", None, summary="Liveness", tags=_TAGS)
 async def live() -> Health:
     """Answer as long as the process runs; needs no token."""
     return Health(status="live")
 
 
-@reads("/v1/health/ready", None, summary="Whether it can do its work", tags=_TAGS)
+@reads("/v1/health/ready", None, summary="Readiness", tags=_TAGS)
 async def ready(context: ContextDependency) -> Health:
-    """Answer 200 when the journal can be read and written, else 503; needs no token."""
+    """Answer 200 if the journal can be read and written, else 503; needs no token."""
     await context.node.look(lambda fleet: fleet.changes)
     if not context.node.is_sound:
-        raise Unavailable(f"the journal cannot be written: {context.node.failure}")
+        raise Unavailable(f"cannot write the journal: {context.node.failure}")
     return Health(status="ready", revision=context.node.revision)
 
 
-@reads("/v1/health", Action.READ_HEALTH, summary="What needs an operator", tags=_TAGS)
+@reads("/v1/health", Action.READ_HEALTH, summary="Warnings for an operator", tags=_TAGS)
 async def detail(context: ContextDependency) -> HealthDetail:
-    """Tell whether the journal can be read and written, and list what needs an operator; always 200."""
+    """Return the status of the journal, and warnings for an operator; always 200."""
     node = context.node
     status: Literal["ready", "unready"] = "ready" if node.is_sound else "unready"
     return HealthDetail(
@@ -42,9 +42,9 @@ async def detail(context: ContextDependency) -> HealthDetail:
     )
 
 
-@reads("/v1/me", Action.READ_ITSELF, summary="Who you are", tags=_TAGS)
+@reads("/v1/me", Action.READ_ITSELF, summary="The caller's identity", tags=_TAGS)
 async def me(principal: PrincipalDependency) -> CallerView:
-    """Tell the caller who it is to the service, and what it may see."""
+    """Return the caller's name, role and groups."""
     return CallerView(
         name=principal.caller.name,
         role=principal.role,
@@ -57,9 +57,9 @@ async def me(principal: PrincipalDependency) -> CallerView:
 
 @reads("/metrics", Action.READ_METRICS, summary="Metrics", tags=_TAGS, media_type=MediaType.TEXT)
 async def metrics(context: ContextDependency) -> Response[bytes]:
-    """Tell what was counted, as Prometheus reads it."""
+    """Return the metrics in the Prometheus text format."""
     if context.metrics is None:
-        raise Unavailable("this service counts nothing")
+        raise Unavailable("this service has no metrics")
     return Response(context.metrics(), media_type="text/plain; version=0.0.4")
 
 

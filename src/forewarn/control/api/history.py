@@ -1,4 +1,4 @@
-"""History: what the record holds of a VM, a group, a host, an event, a caller or a time."""
+"""History: journal entries of a VM, a group, a host, an event, a caller or a period."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -29,7 +29,7 @@ _Format = Annotated[Literal["csv", "jsonl"], QueryParameter(description="How the
 _Most = Annotated[int, QueryParameter(ge=1, le=10_000_000, description="How many lines are written at most.")]
 
 
-@reads("/", Action.READ_HISTORY, summary="Read the record", tags=_TAGS)
+@reads("/", Action.READ_HISTORY, summary="Read the history", tags=_TAGS)
 async def read_history(
     context: ContextDependency,
     principal: PrincipalDependency,
@@ -44,12 +44,12 @@ async def read_history(
     until: _Until = None,
     order: _Order = "newest",
 ) -> ResultPage[HistoryLine]:
-    """Tell what happened, line by line; all that is given must fit."""
+    """Return the history, line by line; all filters must match."""
     query = await _query(context, principal, vm, group, host, event, caller, since, until, order)
     return _page(await _answer(context, principal, replace(query, limit=limit, behind=_read_place(cursor))))
 
 
-@reads("/export", Action.READ_HISTORY, summary="Export the record", tags=_TAGS, media_type="text/csv")
+@reads("/export", Action.READ_HISTORY, summary="Export the history", tags=_TAGS, media_type="text/csv")
 async def export_history(
     context: ContextDependency,
     principal: PrincipalDependency,
@@ -64,7 +64,7 @@ async def export_history(
     until: _Until = None,
     order: _Order = "oldest",
 ) -> Stream:
-    """Write what happened as CSV or as JSON lines, whole, as it is read."""
+    """Export the history as CSV or JSON lines, streamed."""
     query = await _query(context, principal, vm, group, host, event, caller, since, until, order)
     first = await _answer(context, principal, replace(query, limit=min(limit, _EXPORTED_AT_A_TIME)))
     lines = _written(context, principal, query, first, format, limit)
@@ -113,7 +113,7 @@ async def _query(
 
 
 async def _answer(context: ApiContext, principal: Principal, query: HistoryQuery) -> HistoryPage:
-    # In a thread of its own: others who read the journal do not wait behind a long history.
+    # In a thread: other readers of the journal do not wait for a long history.
     found = await asyncio.to_thread(
         read_history_page, context.journal, context.node.fleet, context.node.revision, query, principal
     )
@@ -123,7 +123,7 @@ async def _answer(context: ApiContext, principal: Principal, query: HistoryQuery
 
 
 def _check_names(fleet: Fleet, query: HistoryQuery, principal: Principal) -> None:
-    """Refuse names that are neither on record nor in the fleet; of those that left it, the record tells."""
+    """Raise Unknown for names that are neither in the history nor in the fleet."""
     if query.vm:
         principal.vm(fleet, query.vm)
     if query.group:

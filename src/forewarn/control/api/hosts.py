@@ -1,4 +1,4 @@
-"""Hosts: what they are, and maintenance of all VMs of one."""
+"""Hosts: list, show, drain plans, and maintenance of all VMs of a host."""
 
 from litestar import Router
 from litestar.params import FromPath, JSONBody
@@ -17,7 +17,7 @@ from forewarn.core.model import Host
 
 _TAGS = ("Hosts",)
 _ATTEMPTS = 3
-"""How often a drain is planned, where the fleet changes between plan and command."""
+"""Number of attempts to plan a drain if the fleet changes between plan and command."""
 
 
 @reads("/", Action.READ_HOSTS, summary="List hosts", tags=_TAGS)
@@ -33,7 +33,7 @@ async def list_hosts(context: ContextDependency, limit: Limit = 100, cursor: Cur
 
 @reads("/{name:str}", Action.READ_HOSTS, summary="Show a host", tags=_TAGS)
 async def show_host(context: ContextDependency, principal: PrincipalDependency, name: FromPath[str]) -> HostView:
-    """Tell the state of a host and how many VMs stand on it; ``/v1/vms?host=NAME`` lists them."""
+    """Return a host with its state and number of VMs; ``/v1/vms?host=NAME`` lists them."""
     return await context.node.look(lambda fleet: _view(fleet, principal.host(fleet, name)))
 
 
@@ -41,9 +41,9 @@ async def show_host(context: ContextDependency, principal: PrincipalDependency, 
 async def plan_drain(
     context: ContextDependency, principal: PrincipalDependency, name: FromPath[str]
 ) -> DrainPlanView:
-    """Tell where a drain would move each VM of a host, and which cannot go, without doing anything.
+    """Return where a drain would move each VM of a host, and which cannot be moved; nothing is changed.
 
-    Hosts that have failed or are cordoned take none; of the others the driver tells the room, where it can.
+    Failed and cordoned hosts accept no VMs; the driver reports the capacity of the others, if it can.
     """
     await context.node.look(lambda fleet: principal.host(fleet, name))
     return await context.drains.view(name, is_live=context.operations.moves_live)
@@ -63,18 +63,17 @@ async def operate_host(
     data: JSONBody[HostOperationBody],
     key: IdempotencyKey,
 ) -> CommandResult:
-    """Freeze, reboot, redeploy or drain all VMs of a host after notice; or tell how it stands with the host.
+    """Freeze, reboot, redeploy or drain all VMs of a host after notice; or set the state of the host.
 
-    `degrade`: it is expected to fail; `fail`: it has failed; `repaired`: it works again.
-    `cordon`: it receives no VMs; `uncordon`: it does again.
-    `drain` cordons it and moves each VM to a host with room; where one cannot go, it is refused and names those
-    that cannot, unless `leave_stuck`.
+    `degrade`: it is expected to fail; `fail`: it has failed; `repaired`: it works again. `cordon`: it receives no
+    VMs; `uncordon`: it does again. `drain` cordons it and moves each VM to a host with room; if a VM cannot be moved,
+    the drain is refused and names such VMs, unless `leave_stuck`.
     """
     if data.leave_stuck and data.operation != "drain":
-        raise BadInput("leave_stuck is for drain; leave it out")
+        raise BadInput("leave_stuck is for drain; remove it")
     if data.operation in ("repaired", "cordon", "uncordon"):
         if data != HostOperationBody(operation=data.operation):
-            raise BadInput(f"{data.operation} announces nothing; leave not_before, duration and description out")
+            raise BadInput(f"{data.operation} announces nothing; remove not_before, duration and description")
         return await context.operations.submit(_plain(key.id, principal, name, data.operation), key.fingerprint)
     if data.operation == "drain":
         return await _drain(context, principal, name, data, key)

@@ -1,8 +1,8 @@
-"""``Idempotency-Key``: a write that is sent again under its key is carried out once, and gets the same answer.
+"""``Idempotency-Key``: a write repeated with its key is carried out once and gets the same response.
 
-A key belongs to one principal: the token that bears it, by its id, or on the unix socket the user, by its number. The
-id of the command is made from both, so that nobody gets another's answer. What was carried out is recorded with a
-fingerprint of the request, even if it changed nothing; what was refused is not, and may be sent again.
+A key belongs to one principal: the token by its id, or on the unix socket the user by its uid. The command id is
+derived from both, so no principal gets another's response. A command that was carried out is recorded with a
+fingerprint of the request, even if it changed nothing; a refused one is not, and may be repeated.
 """
 
 import asyncio
@@ -26,7 +26,7 @@ from forewarn.node.node import Node
 from forewarn.wire.azure_names import show_id
 
 STREAMED = "streamed"
-"""Marks a route that reads its body itself, because it may be larger than memory."""
+"""Marks a route that reads its body as a stream, because it may be larger than memory."""
 _REPLAYED = (b"idempotent-replayed", b"true")
 _STATE = "forewarn.write"
 _Answer = TypeVar("_Answer")
@@ -42,13 +42,13 @@ _Header = Annotated[
 
 
 def command_id(principal: Principal, key: str) -> str:
-    """Return the id of the command that a principal's key stands for."""
+    """Return the command id for a principal's key."""
     kind, id_ = principal.identity
     return str(UUID(bytes=_hash(kind, id_, key).digest()))
 
 
 def _hash(*parts: str) -> "blake2b":
-    """Begin a hash of 128 bits with parts that cannot run into each other, each after its length."""
+    """Hash parts to 128 bits, each prefixed with its length, so that they cannot be confused."""
     hashed = blake2b(digest_size=16)
     for part in parts:
         encoded = part.encode()
@@ -57,7 +57,7 @@ def _hash(*parts: str) -> "blake2b":
 
 
 class KeyLocks:
-    """One lock for each key in use, so that a repetition waits for the answer to the first."""
+    """One lock for each key in use: a repetition waits for the first response."""
 
     def __init__(self) -> None:
         self._held: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
@@ -70,7 +70,7 @@ class KeyLocks:
 
 
 class IdempotentWrite:
-    """One request that changes something, with its key."""
+    """One write request with its key."""
 
     def __init__(self, principal: Principal, key: str | None, method: str, path: str) -> None:
         key = key.strip() if key is not None else None  # the parser leaves the space after a field's value
@@ -83,7 +83,7 @@ class IdempotentWrite:
         self.is_replayed = False
 
     def take(self, body: bytes) -> None:
-        """Take in a part of the body, byte for byte."""
+        """Add a part of the body to the fingerprint."""
         self._fingerprint.update(body)
 
     @property
@@ -97,7 +97,7 @@ class IdempotentWrite:
         carry_out: Callable[[], Awaitable[_Answer]],
         replay: Callable[[Entry], Awaitable[_Answer]],
     ) -> _Answer:
-        """Carry the request out, unless that was done under its key before: then give that answer again."""
+        """Carry the request out, unless that was done with its key before; then return the same response."""
         if not self.has_key:
             return await carry_out()
         async with locks.of(self.id):
@@ -123,13 +123,13 @@ class IdempotentWrite:
 
 
 IdempotencyKey = NamedDependency[IdempotentWrite]
-"""The request of a route that changes something, with its key."""
+"""Parameter of a writing route: its request with the key."""
 
 
 async def provide_write(
     request: Request[Any, Any, Any], principal: NamedDependency[Principal], idempotency_key: _Header = None
 ) -> IdempotentWrite:
-    """Hand a route its request."""
+    """Provide the write request to a route."""
     write = IdempotentWrite(principal, idempotency_key, request.method, request.scope["path"])
     if not request.route_handler.opt.get(STREAMED):
         write.take(await request.body())
@@ -138,7 +138,7 @@ async def provide_write(
 
 
 async def mark_replayed(message: Message, scope: Scope) -> None:
-    """Mark an answer that was given before, as it is sent."""
+    """Mark a replayed response with a header."""
     write = scope.get("state", {}).get(_STATE)
     if message["type"] == "http.response.start" and write is not None and write.is_replayed:
         message["headers"] = [*message["headers"], _REPLAYED]

@@ -1,6 +1,6 @@
-"""The OpenAPI document of the control API, made from the routes themselves.
+"""Generates the OpenAPI document of the control API from its routes.
 
-What records look like is asked of msgspec, which reads and writes them: the document says what is enforced.
+Schemas of records come from msgspec, which also parses them, so the document states what is enforced.
 """
 
 from collections.abc import Iterator
@@ -23,30 +23,30 @@ from forewarn.core.access import PERMITTED
 
 Document = dict[str, Any]
 _ABOUT = """\
-Maintenance that asks first. Operators announce what is about to happen to VMs, owners look after their own groups.
+Scheduled events for VMs. Operators announce maintenance of VMs, owners manage their own groups.
 
-Over TCP every request bears a token (`Authorization: Bearer fw_...`); through the unix socket in the data directory
+Over TCP every request needs a token (`Authorization: Bearer fw_...`); through the unix socket in the data directory
 none is needed. Writes take an `Idempotency-Key`; a repetition gets the first answer again, with the header
 `Idempotent-Replayed: true`. Lists come in pages: send `next` back as `cursor`. Errors are
-problems (RFC 9457) whose `detail` says what to do.\
+problem details (RFC 9457); `detail` says what to do.\
 """
 _TAGS = {
-    "VMs": "The machines that are warned.",
-    "Groups": "VMs that see each other's events, and on which terms.",
-    "Hosts": "What VMs stand on.",
-    "Events": "What is announced to VMs, and what became of it.",
-    "Operations": "What commands made happen.",
-    "History": "The record, by whatever it concerns.",
-    "Fleet": "Everything that is declared, as a whole.",
-    "Changes": "Every fact as it is committed.",
-    "Subscriptions": "Who outside is told.",
-    "Tokens": "Who may come in.",
+    "VMs": "Virtual machines.",
+    "Groups": "VMs that see each other's events, and their terms.",
+    "Hosts": "Hosts of VMs.",
+    "Events": "Scheduled events.",
+    "Operations": "Results of commands.",
+    "History": "The history of VMs, groups, hosts, events and callers.",
+    "Fleet": "All declared records.",
+    "Changes": "Stream of committed facts.",
+    "Subscriptions": "Notifications to other systems.",
+    "Tokens": "Tokens for access over TCP.",
     "Service": "The service itself.",
 }
 
 
 class _NoRoutes(Router):
-    """Keeps the framework from adding routes of its own: the document is handed out by ours."""
+    """Keeps the framework from adding its own routes: ``openapi_routes`` serves the document."""
 
     def register(self, value: ControllerRouterHandler) -> list[BaseRoute]:
         return []
@@ -65,11 +65,11 @@ CONFIG = OpenAPIConfig(
 
 
 _MARK = "record:"
-"""What stands in the document for a record until it is finished."""
+"""Placeholder of a record in the document until it is resolved."""
 
 
 class RecordSchemas(OpenAPISchemaPlugin):
-    """Says what records look like, as msgspec does."""
+    """Provides schemas of records from msgspec."""
 
     def __init__(self) -> None:
         self.schemas: dict[str, Any] = {}
@@ -82,7 +82,7 @@ class RecordSchemas(OpenAPISchemaPlugin):
         return Schema(title=_MARK + self.reference(field_definition.annotation))
 
     def reference(self, kind: Any) -> str:
-        """Return where a record is described, and describe it there."""
+        """Add the schema of a record, and return its reference."""
         (schema,), schemas = msgspec.json.schema_components(
             [kind],
             ref_template="#/components/schemas/{name}",
@@ -94,7 +94,7 @@ class RecordSchemas(OpenAPISchemaPlugin):
 
 @cache
 def describe(app: Litestar) -> Document:
-    """Return the document that describes what the application answers."""
+    """Return the OpenAPI document of the application."""
     records = app.plugins.get(RecordSchemas)
     document = app.openapi_schema.to_schema()
     roles = _roles(app)
@@ -104,7 +104,7 @@ def describe(app: Litestar) -> Document:
             operation["security"] = []
         for parameter in operation.get("parameters", ()):
             parameter["schema"] = _never_null(parameter["schema"])
-    # A change of the fleet is read in pieces, so no route declares it.
+    # The body of a fleet change is read as a stream, so no route declares it.
     document = cast("Document", _resolved(document))
     content = {
         "application/json": {"schema": {"$ref": records.reference(FleetBody)}},
@@ -116,7 +116,7 @@ def describe(app: Litestar) -> Document:
 
 
 def _resolved(part: Any) -> Any:
-    """Put references to records where they were marked."""
+    """Replace placeholders by references to records."""
     if isinstance(part, list):
         return [_resolved(each) for each in part]
     if not isinstance(part, dict):
@@ -128,7 +128,7 @@ def _resolved(part: Any) -> Any:
 
 
 def _never_null(schema: dict[str, Any]) -> dict[str, Any]:
-    """Leave out that a parameter may be null: it is left out instead."""
+    """Remove null from the schema of a parameter: it is omitted instead."""
     kinds = [each for each in schema.get("oneOf", ()) if each != {"type": "null"}]
     rest = {key: value for key, value in schema.items() if key not in ("oneOf", "description")}
     if len(kinds) == 1:
@@ -139,7 +139,7 @@ def _never_null(schema: dict[str, Any]) -> dict[str, Any]:
 
 
 def operations_of(document: dict[str, Any]) -> Iterator[tuple[str, str, dict[str, Any]]]:
-    """Yield the path, method and description of everything that can be done."""
+    """Yield path, method and description of every operation."""
     for path, item in document["paths"].items():
         for method in ("get", "post", "patch", "put", "delete"):
             if method in item:
@@ -147,7 +147,7 @@ def operations_of(document: dict[str, Any]) -> Iterator[tuple[str, str, dict[str
 
 
 def _roles(app: Litestar) -> dict[tuple[str, str], tuple[str, list[str]]]:
-    """Return the name of every operation, and which roles may use it; none where everybody may."""
+    """Return the name of every operation, and the roles that may use it; empty if it is public."""
     found = {}
     for route in app.routes:
         for handler in getattr(route, "route_handlers", ()):

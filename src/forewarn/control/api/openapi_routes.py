@@ -1,4 +1,4 @@
-"""What the API says about itself: the OpenAPI document, and a page to read it on."""
+"""Serves the OpenAPI document, and a reference page generated from it."""
 
 import asyncio
 from typing import Any
@@ -16,15 +16,15 @@ _PAGE_HEADERS = {"Content-Security-Policy": _POLICY, "X-Content-Type-Options": "
 
 @reads("/openapi.json", None, summary="The OpenAPI document", tags=("Service",), include_in_schema=False)
 async def openapi(request: Request[Any, Any, Any]) -> Response[bytes]:
-    """Hand out the OpenAPI document; needs no token."""
-    # It is made once, beside the event loop: VMs are not to wait for it.
+    """Return the OpenAPI document; needs no token."""
+    # Generated once, in a thread, so that VMs do not wait.
     document = await asyncio.to_thread(describe, request.app)
     return Response(msgspec.json.encode(document), media_type=MediaType.JSON)
 
 
 @reads("/", None, summary="The reference", tags=("Service",), include_in_schema=False)
 async def reference(request: Request[Any, Any, Any]) -> Response[str]:
-    """Show the OpenAPI document as a page; needs no token."""
+    """Return the OpenAPI document as an HTML page; needs no token."""
     page = await asyncio.to_thread(lambda: render(describe(request.app)))
     return Response(page, media_type=MediaType.HTML, headers=_PAGE_HEADERS)
 

@@ -1,4 +1,4 @@
-"""Operations: what became of a command, by its id; and those that name no single VM, host or group."""
+"""Operations: the result of a command by its id; and commands that name no single VM, host or group."""
 
 from uuid import UUID
 
@@ -23,31 +23,31 @@ _TAGS = ("Operations",)
 async def show_operation(
     context: ContextDependency, principal: PrincipalDependency, id: FromPath[str]
 ) -> CommandResult:
-    """Tell what a command made happen, and how its events stand now; its id is the UUID that its answer named."""
+    """Return what a command did, and the current status of its events; its id is the UUID in its response."""
     try:
         whole = UUID(id)
     except ValueError:
-        raise BadInput(f"{id!r} is no id of an operation; give the UUID that its answer named") from None
-    # The service's own commands, and those of VMs, are recorded without hyphens.
+        raise BadInput(f"{id!r} is not an operation id; use the UUID from the command's response") from None
+    # Commands of the service itself and of VMs are recorded without hyphens.
     entries = await context.node.history(f"command:{whole}") or await context.node.history(f"command:{whole.hex}")
     for entry in entries:
-        told = await context.operations.tell_present(entry)
-        if principal.sees_all or _is_its_own(told, entry, principal):
-            return told
-    raise Unknown(f"there is no operation {show_id(str(whole))}, or the journal no longer tells of it")
+        result = await context.operations.current_result_of(entry)
+        if principal.sees_all or _is_own(result, entry, principal):
+            return result
+    raise Unknown(f"there is no operation {show_id(str(whole))}, or the journal no longer contains it")
 
 
-def _is_its_own(told: CommandResult, entry: Entry, principal: Principal) -> bool:
-    """Tell whether an owner gave that command; its name may have been another's once, so its groups count too."""
+def _is_own(result: CommandResult, entry: Entry, principal: Principal) -> bool:
+    """Return whether an owner gave that command; token names can be reused, so its groups must match too."""
     is_by_itself = (entry.by.kind, entry.by.name) == (principal.caller.kind, principal.caller.name)
-    return is_by_itself and all(principal.sees(each.group) for each in told.announcements)
+    return is_by_itself and all(principal.sees(each.group) for each in result.announcements)
 
 
 @writes("/spot/reclaim", Action.RECLAIM, summary="Reclaim spot VMs", tags=_TAGS, body=ReclaimBody)
 async def reclaim_spot(
     context: ContextDependency, principal: PrincipalDependency, data: JSONBody[ReclaimBody], key: IdempotencyKey
 ) -> CommandResult:
-    """Evict so many spot VMs, chosen fairly, or all of a host; each says why it was chosen."""
+    """Evict a number of spot VMs, chosen fairly, or all of a host; each has the reason of its choice."""
     command = ReclaimSpot(id=key.id, by=principal.caller, count=data.count, host=data.host)
     return await context.operations.submit(command, key.fingerprint)
 

@@ -1,10 +1,10 @@
-"""Lists in pages: as many as asked for, after a cursor that says where the last page ended.
+"""Pagination of lists by cursors.
 
     GET /v1/vms?limit=100                      {"items": [...], "next": "6QrX_XdlYi05OQ"}
     GET /v1/vms?limit=100&cursor=6QrX_XdlYi05OQ
 
-A cursor holds the key of the last item, and a checksum by which one that was made up is refused. It stays good
-whatever comes and goes in between: everything that was there all the time is told once.
+A cursor holds the key of the last item, and a checksum to reject invented ones. It stays valid whatever is added or
+removed meanwhile: every item present all the time is returned once.
 """
 
 import asyncio
@@ -40,12 +40,12 @@ _Record = TypeVar("_Record")
 _View = TypeVar("_View")
 FleetCollection = Literal["hosts", "groups", "vms"]
 _CHUNK = 20_000
-"""Names sorted in one go: a few milliseconds' work."""
-_LOOKED_AT = 20_000
-"""Records that a page looks at before it ends, where a filter lets few through."""
+"""Names sorted in one step, within a few milliseconds."""
+_CHECKED = 20_000
+"""Records that are checked for a page before it ends, if a filter matches few."""
 
 Limit = Annotated[int, QueryParameter(ge=1, le=1_000, description="How many items a page holds at most.")]
-Cursor = Annotated[str | None, QueryParameter(description="Where the last page ended: its `next`.", max_length=1_000)]
+Cursor = Annotated[str | None, QueryParameter(description="`next` of the previous page.", max_length=1_000)]
 
 
 def write_cursor(key: str) -> str:
@@ -54,7 +54,7 @@ def write_cursor(key: str) -> str:
 
 
 def read_cursor(cursor: str | None) -> str:
-    """Return the key in a cursor; before everything when there is none."""
+    """Return the key in a cursor; empty if there is none."""
     if not cursor:
         return ""
     try:
@@ -67,14 +67,14 @@ def read_cursor(cursor: str | None) -> str:
 
 
 def invalid_cursor() -> InvalidRequest:
-    """Return what is said of a cursor that came from elsewhere."""
-    return InvalidRequest(FieldError("query.cursor", "is no cursor; send back `next` of the page before"))
+    """Return the error for an invalid cursor."""
+    return InvalidRequest(FieldError("query.cursor", "is not a cursor; use `next` of the previous page"))
 
 
 class NameIndex:
-    """The names of all hosts, groups and VMs in order, sorted anew when some came or went.
+    """Sorted names of all hosts, groups and VMs; sorted again after additions and removals.
 
-    A million names are sorted in chunks, with a breath in between, and merged as far as a page reaches.
+    A million names are sorted in chunks, yielding to the event loop in between, and merged as far as a page reaches.
     """
 
     def __init__(self, node: Node) -> None:
@@ -93,7 +93,7 @@ class NameIndex:
         """Return the names after ``key``, in order."""
         chunks = self._chunks.get(kind)
         if chunks is None:
-            # What becomes of this before it is sorted begins a new dictionary.
+            # A change during sorting replaces the dictionary, so the result is stored in the old one.
             known = self._chunks
             names = await self._node.look(lambda fleet: list(getattr(fleet, kind)))
             chunks = [chunk async for chunk in _sorted_chunks(names)]
@@ -102,7 +102,7 @@ class NameIndex:
 
 
 def _changes_names(fact: AnyFact) -> bool:
-    """Tell whether hosts, groups or VMs were added or removed."""
+    """Return whether hosts, groups or VMs were added or removed."""
     match fact:
         case _ if isinstance(fact, RecordSetChanged):
             return True
@@ -121,18 +121,18 @@ async def _sorted_chunks(names: list[str]) -> AsyncIterator[list[str]]:
 
 
 def names_after(names: Iterable[str], key: str) -> Iterator[str]:
-    """Return those of a few names that come after ``key``, in order."""
+    """Return the names after ``key`` of a small collection, in order."""
     return (name for name in sorted(names) if name > key)
 
 
 def make_page(
     found: Iterable[tuple[str, _Record | None]], limit: int, view: Callable[[_Record], _View]
 ) -> ResultPage[_View]:
-    """Return a page of what was found under keys, in their order; what was not found is passed over."""
+    """Return a page of the records under sorted keys; missing ones are skipped."""
     items: list[_View] = []
     last = ""
-    for looked_at, (key, record) in enumerate(found):
-        if len(items) >= limit or looked_at >= _LOOKED_AT:
+    for checked, (key, record) in enumerate(found):
+        if len(items) >= limit or checked >= _CHECKED:
             return ResultPage(tuple(items), write_cursor(last))
         if record is not None:
             items.append(view(record))

@@ -1,4 +1,4 @@
-"""Answers to requests that are not granted (RFC 9457): what was wrong, where, and what to do."""
+"""Error responses (RFC 9457): what was wrong, where, and the remedy."""
 
 import logging
 import re
@@ -21,12 +21,12 @@ _Member = TypeVar("_Member", bound=StrEnum)
 log = logging.getLogger(__name__)
 
 _HEADERS = {"idempotency_key": "Idempotency-Key", "last_event_id": "Last-Event-ID"}
-"""What headers are called, by what routes call them."""
+"""Header names, by parameter name."""
 _PLACE = re.compile(r"^(.*?)(?: - at `(.*)`)?$", re.DOTALL)
 
 
 class InvalidRequest(Exception):
-    """The body, or a parameter, is not what it has to be."""
+    """The body or a parameter is invalid."""
 
     def __init__(self, *errors: FieldError) -> None:
         super().__init__(errors)
@@ -34,7 +34,7 @@ class InvalidRequest(Exception):
 
     @classmethod
     def of(cls, error: msgspec.DecodeError | UnicodeDecodeError, what: str) -> "InvalidRequest":
-        """Return what msgspec says, with the place as it stands in the request."""
+        """Convert an error of msgspec, with its place in the request."""
         if isinstance(error, UnicodeDecodeError):
             return cls(FieldError(what, f"is not UTF-8: {error.reason}"))
         found = _PLACE.match(str(error))
@@ -43,7 +43,7 @@ class InvalidRequest(Exception):
 
 
 def known_word(word: _Member | str, members: type[_Member], place: str) -> _Member:
-    """Return what a word of the wire means; one that means nothing is refused with its place."""
+    """Return the member for a word of the wire; refuse an unknown word with its place."""
     if isinstance(word, members):
         return word
     known = ", ".join(show_name(member) for member in members)
@@ -77,12 +77,12 @@ def answer_validation(request: Request[Any, Any, Any], error: ValidationExceptio
 
 
 def answer_http(request: Request[Any, Any, Any], error: HTTPException) -> Response[bytes]:
-    """Tell of what the framework found, such as a path that leads nowhere."""
+    """Convert an error of the framework, such as an unknown path."""
     status = error.status_code
     detail = {
-        404: f"nothing is at {request.url.path}; what there is, is told at /openapi.json",
-        405: f"{request.method} cannot be used on {request.url.path}; what can, is told at /openapi.json",
-        413: "the body is too large; send a change of the fleet as lines of slices (application/jsonl)",
+        404: f"there is no path {request.url.path}; /openapi.json lists the paths",
+        405: f"{request.method} is not allowed on {request.url.path}; /openapi.json lists the methods",
+        413: "the body is too large; send a change of the fleet as lines (application/jsonl)",
     }.get(status, error.detail)
     title = HTTPStatus(status).phrase
     name = title.lower().replace(" ", "-")
@@ -91,8 +91,8 @@ def answer_http(request: Request[Any, Any, Any], error: HTTPException) -> Respon
 
 def answer_unforeseen(request: Request[Any, Any, Any], error: Exception) -> Response[bytes]:
     fields = {"method": request.method, "path": request.url.path}
-    log.error("a request failed", exc_info=error, extra={"fields": fields})
-    detail = "the service made a mistake; its log says more"
+    log.error("request failed", exc_info=error, extra={"fields": fields})
+    detail = "internal error; see the log of the service"
     return answer(ProblemDetails(type=PREFIX + "failed", title="Something went wrong", status=500, detail=detail))
 
 
@@ -110,7 +110,7 @@ def _bad(errors: tuple[FieldError, ...]) -> ProblemDetails:
         type=PREFIX + "bad-input",
         title="The request cannot be understood",
         status=400,
-        detail=f"mend what is wrong and send it again: {where}",
+        detail=f"correct the request and send it again: {where}",
         errors=errors,
     )
 

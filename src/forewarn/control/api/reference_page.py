@@ -1,4 +1,4 @@
-"""The reference of the API as one page: no script, nothing from elsewhere, good to read and to print."""
+"""Renders the API reference as one HTML page, without scripts or external resources."""
 
 from collections.abc import Iterator
 from html import escape
@@ -65,7 +65,7 @@ def _tagged(document: _Document, tag: str) -> list[tuple[str, str, _Document]]:
 
 
 def _operation(path: str, method: str, operation: _Document) -> Iterator[str]:
-    roles = ", ".join(operation["x-roles"]) or "everybody"
+    roles = ", ".join(operation["x-roles"]) or "public"
     yield f"<section id={_anchor(operation['operationId'])}><h3>{escape(operation['summary'])}</h3>"
     yield f"<p class=line><b class={method}>{method.upper()}</b> <code>{_path(path)}</code>"
     yield f"<span class=roles>{escape(roles)}</span></p>"
@@ -81,9 +81,9 @@ def _operation(path: str, method: str, operation: _Document) -> Iterator[str]:
 def _parameter(each: _Document) -> tuple[str, str, str, str]:
     schema = each.get("schema", {})
     usual = schema.get("default")
-    told = each.get("description") or schema.get("description") or ""
-    told += f" Usually {usual}." if usual not in (None, "") else ""
-    return each["in"], each["name"], _type(schema), told
+    text = each.get("description") or schema.get("description") or ""
+    text += f" Usually {usual}." if usual not in (None, "") else ""
+    return each["in"], each["name"], _type(schema), text
 
 
 def _answers(operation: _Document) -> Iterator[tuple[str, str, str, str]]:
@@ -96,13 +96,13 @@ def _answers(operation: _Document) -> Iterator[tuple[str, str, str, str]]:
         kinds = ", ".join(dict.fromkeys(_type(each.get("schema", {})) for each in content.values()))
         yield "", status, kinds, answer.get("description", "")
     if problems:
-        yield "", " ".join(problems), _type({"$ref": "/ProblemDetails"}), "What is wrong, and what to do."
+        yield "", " ".join(problems), _type({"$ref": "/ProblemDetails"}), "The problem and its remedy."
 
 
 def _record(name: str, schema: _Document) -> Iterator[str]:
     yield f"<section id={_anchor(name)}><h3>{escape(_short(name))}</h3>"
-    if told := schema.get("description"):
-        yield f"<p>{_text(told)}</p>"
+    if text := schema.get("description"):
+        yield f"<p>{_text(text)}</p>"
     if words := schema.get("enum"):
         yield f"<p>{' | '.join(f'<code>{escape(str(word))}</code>' for word in words)}</p>"
     needed = schema.get("required", ())
@@ -118,14 +118,14 @@ def _table(head: tuple[str, ...], rows: list[tuple[str, str, str, str]]) -> Iter
     if not rows:
         return
     yield f"<table><tr>{''.join(f'<th>{escape(cell)}</th>' for cell in head)}</tr>"
-    for kind, name, type_, told in rows:
+    for kind, name, type_, text in rows:
         yield f"<tr><td class=kind>{escape(kind)}</td><td><code>{escape(name)}</code></td><td>{type_}</td>"
-        yield f"<td>{_text(told)}</td></tr>"
+        yield f"<td>{_text(text)}</td></tr>"
     yield "</table>"
 
 
 def _type(schema: _Document) -> str:
-    """Say what a value may be, with links to records."""
+    """Return the type of a value, with links to records."""
     if reference := schema.get("$ref"):
         name = reference.rpartition("/")[2]
         return f"<a href=#{_anchor(name)}>{escape(_short(name))}</a>"
@@ -151,7 +151,7 @@ def _limits(schema: _Document) -> str:
 
 
 def _short(name: str) -> str:
-    """Return what a record is called; one that holds others is named after them."""
+    """Return the title of a record; a generic one is named after its parameters."""
     whole, _, parts = name.rstrip("_").partition("_")
     return f"{whole} of {parts.replace('_', ', ')}" if parts else whole
 
@@ -161,7 +161,7 @@ def _path(path: str) -> str:
 
 
 def _text(text: str) -> str:
-    """Return text in which what stands between backticks is code."""
+    """Return text with backticks rendered as code."""
     parts = escape(" ".join(text.split())).split("`")
     return "".join(f"<code>{part}</code>" if number % 2 else part for number, part in enumerate(parts))
 

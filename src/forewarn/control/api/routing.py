@@ -1,6 +1,6 @@
-"""How a route of the control API is declared: its path, who may use it, and what it answers.
+"""Declares the routes of the control API: path, permission, body and responses.
 
-Every route names its action of the table in ``access.py``, or says that it is public; one guard holds all of them.
+Every route names its action from the table in ``access.py``, or is public; one guard enforces all of them.
 """
 
 from collections.abc import Awaitable, Callable, Mapping
@@ -32,20 +32,20 @@ ACTION = "action"
 PUBLIC = "public"
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 Replay = Callable[[ApiContext, Mapping[str, Any], Entry], Awaitable[Any]]
-"""Answers a repetition: from what the route was given, and what is recorded of the first request."""
+"""Builds the response to a repetition, from the route's parameters and the recorded entry."""
 _GIVEN = frozenset({"context", "data", "key", "principal", "request"})
-"""What a route is handed from elsewhere than the query."""
+"""Parameters of a route that do not come from the query."""
 _SINGLE_HEADERS = ("Authorization", "Idempotency-Key", "Last-Event-ID")
 _LARGEST_BODY = 16 * 1024 * 1024
 
 _PROBLEMS = {
-    400: "A field or a parameter is wrong; `errors` says which.",
-    401: "No token that is in force.",
+    400: "A field or a parameter is invalid; see `errors`.",
+    401: "No valid token.",
     403: "The role does not permit this.",
-    404: "There is no such thing.",
+    404: "Not found.",
     409: "The rules do not allow this.",
     429: "A limit is reached, or too many wrong tokens came from this address.",
-    503: "The service cannot do this at the moment.",
+    503: "The service is temporarily unable to do this.",
 }
 
 
@@ -59,7 +59,7 @@ def _responses(*statuses: int) -> Mapping[int, ResponseSpec]:
 
 
 def guard(connection: ASGIConnection[Any, Any, Any, Any], handler: BaseRouteHandler) -> None:
-    """Find out who asks, refuse what its role does not permit, and headers and parameters that mean nothing."""
+    """Authenticate, check the permission, and refuse unknown parameters and repeated headers."""
     _check_headers(connection.headers)
     if action := handler.opt.get(ACTION):
         authenticate(connection).require(action)
@@ -67,7 +67,7 @@ def guard(connection: ASGIConnection[Any, Any, Any, Any], handler: BaseRouteHand
 
 
 def _check_headers(headers: Headers) -> None:
-    """Refuse a header that is given twice: a proxy may have read the other one."""
+    """Refuse a repeated header: a proxy may have read the other value."""
     for name in _SINGLE_HEADERS:
         if len(headers.getall(name, [])) > 1:
             raise InvalidRequest(FieldError(f"header.{name}", "is given more than once"))
@@ -77,23 +77,23 @@ def _check_query(query: MultiDict[Any], handler: BaseRouteHandler) -> None:
     known = handler.parsed_fn_signature.parameters
     for name, value in query.multi_items():
         if name not in known or name in _GIVEN:
-            raise InvalidRequest(FieldError(f"query.{name}", "there is no such parameter"))
+            raise InvalidRequest(FieldError(f"query.{name}", "unknown parameter"))
         if len(query.getall(name)) > 1:
             raise InvalidRequest(FieldError(f"query.{name}", "is given more than once"))
         kinds = known[name].inner_types or (known[name],)
         if value.lower() == "null" and all(kind.annotation is not str for kind in kinds):
-            raise InvalidRequest(FieldError(f"query.{name}", "is null; leave it out instead"))
+            raise InvalidRequest(FieldError(f"query.{name}", "is null; omit it instead"))
         if "-" not in value and any(kind.annotation is datetime for kind in kinds):
-            raise InvalidRequest(FieldError(f"query.{name}", "is no time; write it like 2026-01-31T14:32:00Z"))
+            raise InvalidRequest(FieldError(f"query.{name}", "is not a time; write it like 2026-01-31T14:32:00Z"))
 
 
 async def replay_result(context: ApiContext, given: Mapping[str, Any], entry: Entry) -> Any:
-    """Tell what a request made happen when it was first sent."""
-    return await context.operations.tell(entry)
+    """Return the result that the first request had."""
+    return await context.operations.result_of(entry)
 
 
 async def replay_empty(context: ApiContext, given: Mapping[str, Any], entry: Entry) -> None:
-    """Answer a repetition of what is answered without a word."""
+    """Return the empty response to a repetition."""
 
 
 def reads(
@@ -117,9 +117,9 @@ def writes(
     is_streamed: bool = False,
     **more: Any,
 ) -> Callable[[_Function], HTTPRouteHandler]:
-    """Declare a route that gives a command. It is carried out once under its key; ``replay`` answers a repetition.
+    """Declare a route that gives a command. It is carried out once per key; ``replay`` answers a repetition.
 
-    One that reads its body as a stream sees to that itself.
+    A route that reads its body as a stream does that itself.
     """
     if body is not None:
         more["dto"] = strict(body)
@@ -136,7 +136,7 @@ def writes(
 
 
 def _once(function: _Function, replay: Replay) -> _Function:
-    """Have a route carried out once under its key."""
+    """Wrap a route so that it is carried out once per key."""
 
     @wraps(function)
     async def carry_out_once(**given: Any) -> Any:
@@ -157,11 +157,11 @@ def _common(more: dict[str, Any]) -> dict[str, Any]:
 
 
 def strict(body: type[ApiBody]) -> type[AbstractDTO[Any]]:
-    """Return what reads a body as it stands: no text for a number, no field that does not exist."""
+    """Return a DTO that parses a body strictly: no conversion, no unknown fields."""
     decode = msgspec.json.Decoder(body).decode
 
     class Strict(AbstractDTO[body]):  # type: ignore[valid-type]
-        """Reads one kind of body."""
+        """Parses one type of body."""
 
         def decode_bytes(self, value: bytes) -> Any:
             try:
@@ -171,7 +171,7 @@ def strict(body: type[ApiBody]) -> type[AbstractDTO[Any]]:
 
         @classmethod
         def create_for_field_definition(cls, *args: Any, **kwargs: Any) -> None:
-            """Make no other model of the body: it is read as it is declared."""
+            """Create no other model of the body: it is parsed as declared."""
 
         @classmethod
         def create_openapi_schema(

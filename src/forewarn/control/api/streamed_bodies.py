@@ -1,4 +1,4 @@
-"""Bodies too large for one piece: sent as lines (JSON lines), each a part of the same shape."""
+"""Reads large request bodies as streams: JSON lines, each a part of the same shape."""
 
 from collections.abc import AsyncIterator, Callable
 from itertools import chain
@@ -20,7 +20,7 @@ _Decode = Callable[[bytes], _Body]
 async def read_streamed_body(
     request: Request[Any, Any, Any], decode: _Decode[_Body], take: Callable[[bytes], None] = lambda _: None
 ) -> list[_Body]:
-    """Read a body that is one part, or a part in every line; ``take`` is given its bytes as they arrive."""
+    """Read a body of one part, or one part per line; ``take`` receives its bytes as they arrive."""
     is_in_lines = request.headers.get("content-type", "").split(";")[0].strip().lower() in _LINES
     stream = _seen(request, take)
     if is_in_lines:
@@ -35,7 +35,7 @@ async def _seen(request: Request[Any, Any, Any], take: Callable[[bytes], None]) 
 
 
 def join_parts(usual: _Body, parts: list[_Body]) -> _Body:
-    """Return the parts as one: lists are joined, and of anything else the first that was given counts."""
+    """Merge the parts: lists are joined; otherwise the first non-default value counts."""
     if len(parts) == 1:
         return parts[0]
     whole: dict[str, object] = {}
@@ -54,7 +54,7 @@ async def _whole(stream: AsyncIterator[bytes]) -> bytes:
     async for chunk in stream:
         whole += chunk
         if len(whole) > _LONGEST_LINE:
-            raise InvalidRequest(FieldError("body", "is too large; send it in lines (application/jsonl)"))
+            raise InvalidRequest(FieldError("body", "is too large; send it as lines (application/jsonl)"))
     return bytes(whole)
 
 
@@ -67,7 +67,7 @@ async def _lines(stream: AsyncIterator[bytes], decode: _Decode[_Body]) -> AsyncI
             if line.strip():
                 yield _read(line, f"line {number}", decode)
         if len(left) > _LONGEST_LINE:
-            raise InvalidRequest(FieldError(f"line {number + 1}", "is too long; send less in each"))
+            raise InvalidRequest(FieldError(f"line {number + 1}", "is too long; send less per line"))
     if left.strip():
         yield _read(left, f"line {number + 1}", decode)
 

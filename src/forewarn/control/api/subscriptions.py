@@ -1,4 +1,4 @@
-"""Subscriptions: who outside is told what happens to events."""
+"""Subscriptions: list, show, add, remove and test."""
 
 import secrets
 from base64 import b64encode
@@ -34,7 +34,7 @@ _TAGS = ("Subscriptions",)
 async def list_subscriptions(
     context: ContextDependency, limit: Limit = 100, cursor: Cursor = None
 ) -> ResultPage[SubscriptionView]:
-    """List who is told, and whether messages get through."""
+    """List the subscriptions with their delivery status."""
 
     def look(fleet: Fleet) -> ResultPage[SubscriptionView]:
         ids = names_after(fleet.subscriptions, read_cursor(cursor))
@@ -47,12 +47,12 @@ async def list_subscriptions(
 
 @reads("/{id:str}", Action.KEEP_SUBSCRIPTIONS, summary="Show a subscription", tags=_TAGS)
 async def show_subscription(context: ContextDependency, id: FromPath[str]) -> SubscriptionView:
-    """Tell of a subscription, by its id or its name, and whether messages get through."""
+    """Return a subscription, by its id or name, with its delivery status."""
     return await context.node.look(lambda fleet: _view(context, _subscription(fleet, id)))
 
 
 async def _show_again(context: ApiContext, given: Mapping[str, Any], entry: Entry) -> NewSubscription:
-    """Show a subscription as it was added, with the secret that the first answer may have been lost with."""
+    """Return a subscription as it was added, with its secret, because the first response may have been lost."""
     (made,) = (fact.subscription for fact in entry.facts if isinstance(fact, SubscriptionSet))
     return NewSubscription(**asdict(_view(context, made)), secret=made.secret)
 
@@ -68,19 +68,19 @@ async def _show_again(context: ApiContext, given: Mapping[str, Any], entry: Entr
 async def add_subscription(
     context: ContextDependency, principal: PrincipalDependency, data: JSONBody[SubscriptionBody], key: IdempotencyKey
 ) -> NewSubscription:
-    """Tell somebody from now on; a webhook's signing secret is told in this answer and never again."""
+    """Add a subscription; the signing secret of a webhook is returned in this response only."""
     if data.secret:
         key_of(data.secret)  # refused here rather than with the first message
-    secret = data.secret or (_draw_secret() if data.kind is SubscriptionKind.WEBHOOK else "")
+    secret = data.secret or (_generate_secret() if data.kind is SubscriptionKind.WEBHOOK else "")
     types = tuple(known_word(read_type(word), EventType, "body.types") for word in data.types)
-    wished = Subscription(
+    subscription = Subscription(
         str(uuid4()), data.name, data.kind, data.target, secret, data.groups, types, told=context.node.revision
     )
     if context.deliveries is not None:
-        context.deliveries.check(wished)
-    command = SetSubscription(id=key.id, by=principal.caller, subscription=wished)
+        context.deliveries.check(subscription)
+    command = SetSubscription(id=key.id, by=principal.caller, subscription=subscription)
     await context.operations.record(command, key.fingerprint)
-    return NewSubscription(**asdict(_view(context, wished)), secret=wished.secret)
+    return NewSubscription(**asdict(_view(context, subscription)), secret=subscription.secret)
 
 
 @writes(
@@ -94,7 +94,7 @@ async def add_subscription(
 async def remove_subscription(
     context: ContextDependency, principal: PrincipalDependency, id: FromPath[str], key: IdempotencyKey
 ) -> None:
-    """Tell somebody nothing any more."""
+    """Remove a subscription."""
     found = await context.node.look(lambda fleet: _subscription(fleet, id))
     command = RemoveSubscription(id=key.id, by=principal.caller, subscription=found.id)
     await context.operations.record(command, key.fingerprint)
@@ -102,7 +102,7 @@ async def remove_subscription(
 
 async def _sent_before(context: ApiContext, given: Mapping[str, Any], entry: Entry) -> DeliveryReceipt:
     return DeliveryReceipt(
-        detail="the test was sent under this Idempotency-Key before, and arrived; it was not sent again"
+        detail="the test was sent with this Idempotency-Key before and was delivered; it was not sent again"
     )
 
 
@@ -110,18 +110,18 @@ async def _sent_before(context: ApiContext, given: Mapping[str, Any], entry: Ent
 async def test_subscription(
     context: ContextDependency, principal: PrincipalDependency, id: FromPath[str], key: IdempotencyKey
 ) -> DeliveryReceipt:
-    """Send a message that says it is a test, and tell whether it arrived."""
+    """Send a test notification, and report whether it was delivered."""
     found = await context.node.look(lambda fleet: _subscription(fleet, id))
     if context.deliveries is None:
-        raise Unavailable("this service tells nobody outside")
+        raise Unavailable("this service sends no notifications")
     sent = await context.deliveries.send_test(found)
     command = RecordTest(id=key.id, by=principal.caller, subscription=found.id)
     await context.operations.record(command, key.fingerprint)
     return sent
 
 
-def _draw_secret() -> str:
-    """Draw a secret as Standard Webhooks writes them."""
+def _generate_secret() -> str:
+    """Generate a secret in the format of Standard Webhooks."""
     return "whsec_" + b64encode(secrets.token_bytes(32)).decode()
 
 

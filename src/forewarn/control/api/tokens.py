@@ -1,4 +1,4 @@
-"""Tokens: who may come in over TCP."""
+"""Tokens: list, create, rotate and revoke."""
 
 from collections.abc import Mapping
 from datetime import timedelta
@@ -26,7 +26,7 @@ _TAGS = ("Tokens",)
 
 @reads("/", Action.KEEP_TOKENS, summary="List tokens", tags=_TAGS)
 async def list_tokens(context: ContextDependency, limit: Limit = 100, cursor: Cursor = None) -> ResultPage[TokenView]:
-    """List the tokens that were not revoked; nobody is told their secrets."""
+    """List the tokens that are not revoked, without their secrets."""
 
     def look(fleet: Fleet) -> ResultPage[TokenView]:
         names = names_after(fleet.tokens, read_cursor(cursor))
@@ -36,10 +36,10 @@ async def list_tokens(context: ContextDependency, limit: Limit = 100, cursor: Cu
 
 
 async def _refuse_again(context: ApiContext, given: Mapping[str, Any], entry: Entry) -> NewToken:
-    """Refuse to tell a secret twice: only its hash is kept."""
+    """Refuse to return a secret twice: only its hash is stored."""
     token = next(fact.token for fact in entry.facts if isinstance(fact, TokenCreated))
     raise Refused(
-        f"token {token.name!r} ({token.id}) was created under this Idempotency-Key before, and its secret is shown"
+        f"token {token.name!r} ({token.id}) was created with this Idempotency-Key before, and its secret is shown"
         " once; rotate the token to get another"
     )
 
@@ -48,7 +48,7 @@ async def _refuse_again(context: ApiContext, given: Mapping[str, Any], entry: En
 async def create_token(
     context: ContextDependency, principal: PrincipalDependency, data: JSONBody[TokenBody], key: IdempotencyKey
 ) -> NewToken:
-    """Create a token. What its bearer shows is told in this answer and never again."""
+    """Create a token. Its secret is returned in this response only."""
     lasts = timedelta(seconds=data.lasts) if data.lasts else None
     token, shown = mint(data.name, data.role, data.groups, context.now(), lasts)
     return await _create(context, principal, key, token, shown)
@@ -58,7 +58,7 @@ async def create_token(
 async def rotate_token(
     context: ContextDependency, principal: PrincipalDependency, id: FromPath[str], key: IdempotencyKey
 ) -> NewToken:
-    """Give a token another secret; the old one opens nothing any more. Id, name, role, groups and duration stay."""
+    """Replace the secret of a token; the old one becomes invalid. Id, name, role, groups and duration stay."""
     old = await context.node.look(lambda fleet: _token(fleet, id))
     lasts = old.expires_at - old.created_at if old.expires_at else None
     token, shown = mint(old.name, old.role, old.groups, context.now(), lasts, old.id)
@@ -69,7 +69,7 @@ async def rotate_token(
 async def revoke_token(
     context: ContextDependency, principal: PrincipalDependency, id: FromPath[str], key: IdempotencyKey
 ) -> None:
-    """Let a token, named by its id or its name, open nothing any more; whoever listens with it is let go of."""
+    """Revoke a token by its id or name; its open change streams are closed."""
     token = await context.node.look(lambda fleet: _token(fleet, id))
     await context.operations.record(RevokeToken(id=key.id, by=principal.caller, token=token.id), key.fingerprint)
 

@@ -1,4 +1,4 @@
-"""VMs: what they are, and what is done to them."""
+"""VMs: list, show, operate and move."""
 
 from collections.abc import Iterable
 
@@ -32,7 +32,7 @@ async def list_vms(
     spot: FromQuery[bool | None] = None,
     deallocated: FromQuery[bool | None] = None,
 ) -> ResultPage[views.VmView]:
-    """List the VMs by name; of one group or host, spot ones, deallocated ones."""
+    """List the VMs by name; optionally of one group or host, spot or deallocated ones."""
     key = read_cursor(cursor)
     names = await context.names.after("vms", key) if principal.sees_all and group is None and host is None else None
 
@@ -65,14 +65,14 @@ async def list_vms(
 
 @reads("/{name:str}", Action.READ_VMS, summary="Show a VM", tags=_TAGS)
 async def show_vm(context: ContextDependency, principal: PrincipalDependency, name: FromPath[str]) -> views.VmDetail:
-    """Tell all that is known of a VM, and what is coming to it."""
+    """Return the details of a VM and its upcoming events."""
     return await context.node.look(lambda fleet: views.detail_vm(fleet, principal.vm(fleet, name)))
 
 
 @writes(
     "/{name:str}/operations",
     Action.OPERATE_VMS,
-    summary="Do something to a VM",
+    summary="Operate on a VM",
     tags=_TAGS,
     body=VmOperationBody,
 )
@@ -83,7 +83,7 @@ async def operate_vm(
     data: JSONBody[VmOperationBody],
     key: IdempotencyKey,
 ) -> views.CommandResult:
-    """Restart, redeploy, freeze, evict or delete a VM, after the notice it is owed; or start or deallocate it."""
+    """Restart, redeploy, freeze, evict or delete a VM after its notice; or start or deallocate it."""
     word = data.operation
     principal.require(Action.ALLOCATE if word in _PLAIN else ACTION_OF_OPERATION[VmOperation(word)])
     vm = await context.node.look(lambda fleet: principal.vm(fleet, name))
@@ -98,7 +98,7 @@ async def move_vm(
     data: JSONBody[MoveBody],
     key: IdempotencyKey,
 ) -> views.CommandResult:
-    """Move a VM to a host after notice, where the driver can; else record that it stands there."""
+    """Move a VM to a host after notice, if the driver can; else record that it is there."""
     vm = await context.node.look(lambda fleet: principal.vm(fleet, name))
     return await context.operations.submit(
         MoveVm(
@@ -118,7 +118,7 @@ async def move_vm(
 def _command(id_: str, principal: Principal, name: str, data: VmOperationBody) -> Command:
     if plain := _PLAIN.get(data.operation):
         if data != VmOperationBody(operation=data.operation):
-            raise BadInput(f"{data.operation} announces nothing; leave not_before, duration and description out")
+            raise BadInput(f"{data.operation} announces nothing; remove not_before, duration and description")
         return plain(id=id_, by=principal.caller, vm=name)
     return OperateVm(
         id=id_,

@@ -1,1 +1,1 @@
-"""The control plane's server: sockets, authentication, and what the API reads."""
+"""Server side of the control plane: sockets, authentication, and views of the API."""

@@ -1,9 +1,9 @@
-"""Tokens: how they are made, and who is let in with one.
+"""Token authentication: creates tokens, verifies them, throttles failed attempts.
 
-    fw_<id>_<secret>     the id finds the token; the secret, 256 random bits, is kept as its SHA-256 alone
+    fw_<id>_<secret>     the id finds the token; of the secret, 256 random bits, only the SHA-256 is stored
 
-Wrong tokens are slowed down: whoever has shown some from one address is turned away unheard for a while that grows
-with every further one. Others at that address, with tokens of their own, are not kept waiting.
+After several wrong tokens from one address its further attempts are refused without a check, for a time that doubles
+with each one. Other tokens from the same address are not affected.
 """
 
 import hashlib
@@ -31,13 +31,13 @@ _MOST_REMEMBERED = 10_000
 _NO_HASH = "0" * 64
 
 CALLER_KINDS = {Role.OPERATOR: CallerKind.OPERATOR, Role.OWNER: CallerKind.OWNER, Role.VIEWER: CallerKind.OPERATOR}
-"""Who stands in the record for a role. A viewer causes nothing."""
+"""Kind of caller recorded for a role. A viewer causes nothing."""
 
 
 def mint(
     name: str, role: Role, groups: tuple[str, ...], now: datetime, lasts: timedelta | None, id_: str = ""
 ) -> tuple[Token, str]:
-    """Draw a new token, or another secret for one; return what is kept of it, and the text that its bearer shows."""
+    """Create a token, or a new secret for one; return the record to store, and the token text."""
     id_, secret = id_ or secrets.token_hex(8), secrets.token_urlsafe(32)
     expires_at = now + lasts if lasts else None
     return Token(id_, name, role, _hash(secret), now, expires_at, groups), f"fw_{id_}_{secret}"
@@ -54,21 +54,21 @@ class _FailedAttempts(msgspec.Struct):
 
 
 class Authenticator:
-    """Tells who shows a token, and slows down those who guess."""
+    """Authenticates tokens, and throttles failed attempts."""
 
     def __init__(self, now: Callable[[], datetime], seconds: Callable[[], float]) -> None:
         self._now = now
         self._seconds = seconds
         self._failures: OrderedDict[tuple[str, str], _FailedAttempts] = OrderedDict()
         self.refused = 0
-        """How many requests were turned away since the start."""
+        """Number of refused requests since the start."""
 
     def authenticate(self, fleet: Fleet, authorization: str, address: str) -> Principal:
-        """Return who shows this ``Authorization`` header; raise Unauthenticated or TooManyFailures."""
+        """Return the principal of an ``Authorization`` header; raise Unauthenticated or TooManyFailures."""
         scheme, _, text = authorization.partition(" ")
         written = _WRITTEN.fullmatch(text.strip()) if scheme.lower() == "bearer" else None
         token = fleet.tokens.get(written[1]) if written else None
-        # Whoever guesses ids is one and the same guesser, so that this memory stays small.
+        # All unknown ids of an address share one key, so that this memory stays small.
         key = (address, token.id if token else "")
         self._refuse_while_waiting(key)
         matches = hmac.compare_digest(_hash(written[2] if written else ""), token.hash if token else _NO_HASH)

@@ -1,11 +1,11 @@
-"""What is committed, as a stream: every fact as one message (SSE), encoded once and handed to all who listen.
+"""Stream of committed facts as server-sent events, serialized once for all listeners of the same rights.
 
-    id: 4711.0                      the revision, and the number of the fact in its entry
+    id: 4711.0                      the revision, and the index of the fact in its entry
     event: announced                the kind of fact
     data: {"revision":4711,...}
 
-Whoever was away comes back with the id of the last message it saw, and gets what it missed from the journal. Whoever
-reads too slowly is let go of, and can come back the same way. Owners get what concerns their groups.
+A listener that reconnects with the id of its last message gets the missed ones from the journal. A listener that
+reads too slowly is disconnected and can reconnect. Owners get the facts of their groups.
 """
 
 import asyncio
@@ -25,17 +25,17 @@ from forewarn.node.feed import Commit
 from forewarn.node.node import Node
 
 _MOST_WAITING = 4 * 1024 * 1024
-"""Bytes that may wait for a listener before it counts as too slow."""
+"""Pending bytes beyond which a listener is too slow."""
 _HEARTBEAT = 15.0
 _BATCH = 200
 _WHOLE = 2**31
-"""Behind the last fact of an entry, however many it has."""
+"""Position after the last fact of an entry."""
 _ID = re.compile(r"(\d{1,18})(?:\.(\d{1,9}))?")
 _BEAT = b": still here\n\n"
 
 
 class StreamPosition(msgspec.Struct, frozen=True, order=True):
-    """A place in the stream: behind a fact of an entry."""
+    """A position in the stream: after a fact of an entry."""
 
     revision: int
     fact: int
@@ -44,12 +44,12 @@ class StreamPosition(msgspec.Struct, frozen=True, order=True):
     def read(cls, written: str) -> "StreamPosition":
         found = _ID.fullmatch(written.strip())
         if not found:
-            raise BadInput(f"{written!r} is no id of a change; send back the last one that came, such as 4711.0")
+            raise BadInput(f"{written!r} is not an id of a change; use the id of the last change, such as 4711.0")
         return cls(int(found[1]), int(found[2]) if found[2] else _WHOLE)
 
 
 class PositionTooOld(Exception):
-    """What follows the place that was asked for is no longer kept, or never was."""
+    """The changes after the requested position are no longer kept, or never existed."""
 
     def __init__(self, oldest: int, newest: int) -> None:
         super().__init__(oldest, newest)
@@ -57,14 +57,14 @@ class PositionTooOld(Exception):
         self.newest = newest
 
     def message(self) -> bytes:
-        """Return the message that tells a listener to begin anew."""
-        detail = "what followed is no longer kept; read what there is, and listen from here on"
+        """Return the message that tells a listener to start again."""
+        detail = "the following changes are no longer kept; read the current state, and continue from here"
         data = msgspec.json.encode({"oldest": self.oldest, "newest": self.newest, "detail": detail})
         return b"id: %d\nevent: reset\ndata: %s\n\n" % (self.newest, data)
 
 
 class ChangeListener:
-    """One listener: what waits for it, and whether it is still to be served."""
+    """One listener and its pending messages."""
 
     def __init__(self, principal: Principal) -> None:
         self.principal = principal
@@ -81,13 +81,13 @@ class ChangeListener:
         self._something.set()
 
     def end(self) -> None:
-        """Serve it no longer; it can come back and go on where it was."""
+        """Stop serving it; it can reconnect and continue."""
         self.is_over = True
         self._waiting.clear()
         self._something.set()
 
     async def take(self) -> bytes:
-        """Return what waits, once something does; a heartbeat when nothing comes for long."""
+        """Wait for messages and return them; a heartbeat if none arrive for long."""
         try:
             async with asyncio.timeout(_HEARTBEAT):
                 await self._something.wait()
@@ -101,7 +101,7 @@ class ChangeListener:
 
 
 class ChangeStream:
-    """Hands every commit to those who listen."""
+    """Distributes commits to listeners."""
 
     def __init__(self, node: Node, journal: Journal) -> None:
         self._node = node
@@ -111,29 +111,29 @@ class ChangeStream:
 
     @property
     def listeners(self) -> int:
-        """How many listen now."""
+        """Number of listeners."""
         return len(self._listeners)
 
     def load(self, fleet: Fleet) -> None:
-        """Begin anew: what became durable without a commit is found by those who come back."""
+        """Start again; listeners reconnect and read from the journal what became durable without a commit."""
         self._serializer.load(fleet)
         self.close()
 
     def publish(self, commit: Commit) -> None:
         if self._listeners:
-            self._hand_out(commit)
+            self._distribute(commit)
         self._serializer.follow(commit.entries)
 
     def close(self) -> None:
-        """Let go of all who listen."""
+        """Disconnect all listeners."""
         for listener in self._listeners:
             listener.end()
 
     async def listen(self, principal: Principal, written: str) -> AsyncIterator[bytes]:
-        """Return what happened behind a place, and everything from now on; raise TooOld."""
+        """Return the changes after a position, and all from now on; raise PositionTooOld."""
         after = StreamPosition.read(written) if written else None
         listener = ChangeListener(principal)
-        # From here on nothing is missed: what is committed while the past is read waits.
+        # Register first: what is committed while the past is read is queued.
         self._listeners.add(listener)
         now = self._node.revision
         if after is not None:
@@ -150,7 +150,7 @@ class ChangeStream:
             if after is not None:
                 async for past in self._past(listener.principal, after, now):
                     yield past
-            while not listener.is_over and self._is_good(listener.principal):
+            while not listener.is_over and self._is_valid(listener.principal):
                 yield await listener.take()
         finally:
             self._listeners.discard(listener)
@@ -158,7 +158,7 @@ class ChangeStream:
     async def _check_kept(self, after: StreamPosition, now: int) -> None:
         first = await self._node.read(lambda: next(iter(self._journal.entries(limit=1)), None))
         oldest = first.revision if first else now + 1
-        # Of an entry that is gone, nobody knows any more whether more facts followed in it.
+        # It is unknown whether a removed entry had more facts.
         needed = after.revision + 1 if after.fact == _WHOLE else after.revision
         if after.revision > now or 0 < needed < oldest:
             raise PositionTooOld(oldest, now)
@@ -180,7 +180,7 @@ class ChangeStream:
         return await self._node.look(lambda fleet: fleet)
 
     async def _groups_of(self, entries: Iterable[Entry]) -> dict[str, str]:
-        """Find out to which groups the events of the past belong."""
+        """Return the groups of past events."""
         ids = {id_ for entry in entries for fact in entry.facts if (id_ := FactSerializer.event_of(fact))}
 
         def find() -> dict[str, str]:
@@ -193,21 +193,21 @@ class ChangeStream:
 
         return await self._node.read(find)
 
-    def _hand_out(self, commit: Commit) -> None:
+    def _distribute(self, commit: Commit) -> None:
         encoded: dict[tuple[str, frozenset[str]], bytes] = {}
         self._listeners = {listener for listener in self._listeners if not listener.is_over}
         for listener in self._listeners:
             principal = listener.principal
-            sight = principal.role, principal.groups
-            if sight not in encoded:
+            rights = principal.role, principal.groups
+            if rights not in encoded:
                 messages = self._serializer.messages(commit.entries, principal, commit.fleet)
-                encoded[sight] = b"".join(message for _, message in messages)
-            if encoded[sight]:
-                listener.put(encoded[sight])
+                encoded[rights] = b"".join(message for _, message in messages)
+            if encoded[rights]:
+                listener.put(encoded[rights])
         revoked = {fact.token for entry in commit.entries for fact in entry.facts if isinstance(fact, TokenRevoked)}
         for listener in self._listeners if revoked else ():
             if listener.principal.token in revoked:
                 listener.end()
 
-    def _is_good(self, principal: Principal) -> bool:
+    def _is_valid(self, principal: Principal) -> bool:
         return principal.expires_at is None or principal.expires_at > self._node.clock.now()

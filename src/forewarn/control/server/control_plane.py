@@ -1,4 +1,4 @@
-"""The control plane as the service opens and closes it: its sockets, and the API that answers on them."""
+"""Opens and closes the control plane: its sockets, and the API server on them."""
 
 import ssl
 from pathlib import Path
@@ -13,7 +13,7 @@ from forewarn.socket_activation import PassedSockets
 
 
 class ControlPlane:
-    """Answers operators and owners, on the unix socket in ``directory`` and on a TCP port if one is given."""
+    """Serves the API on the unix socket in ``directory``, and on a TCP port if one is given."""
 
     def __init__(
         self,
@@ -33,12 +33,12 @@ class ControlPlane:
         self._server: ControlServer | None = None
         self._tls: Certificate | None = None
         self.port = 0
-        """The TCP port, once it is open."""
+        """The TCP port, once open."""
         self.listening: tuple[socket, ...] = ()
-        """The TCP sockets, once they are open."""
+        """The TCP sockets, once open."""
 
     async def open(self) -> None:
-        """Begin to answer; raise what is in the way."""
+        """Start serving; raise if that is not possible."""
         if context := load_certificate(self._certificate, self._key):
             self._tls = Certificate(context)
         sockets = [*self._passed.control] or ([listen(self._endpoint)] if self._endpoint else [])
@@ -57,12 +57,12 @@ class ControlPlane:
         await self._server.open()
 
     def renew_certificate(self, context: ssl.SSLContext) -> None:
-        """Speak TLS with a certificate that was read again, on every new connection."""
+        """Use a renewed certificate for new connections."""
         if self._tls:
             self._tls.renew(context)
 
     async def close(self) -> None:
-        """Take nobody more in, and let what is being answered be answered."""
+        """Stop accepting connections, and finish pending requests."""
         if self._server is None:
             return
         self._unix.remove()

@@ -1,4 +1,4 @@
-"""What operators are told of the fleet file: what it would change, what is held, and what differs from it."""
+"""Views of the fleet file for operators: plan, held changes and differences."""
 
 from collections.abc import Iterable, Iterator
 from datetime import datetime
@@ -16,11 +16,11 @@ from forewarn.wire.azure_names import STATUSES, show_id
 from forewarn.wire.facts import describe_held
 
 _SHOWN = 10_000
-"""How many records a view names at most."""
+"""Maximum number of records in a view."""
 
 
 def view_differences(fleet: Fleet) -> DifferencesView:
-    """Say what differs from the declaration last applied."""
+    """Return the differences to the declaration last applied."""
     last = fleet.last_applied
     held = {each.key for each in last.held}
     found = [each for each in find_drift(fleet) if (each.kind, each.name) not in held]
@@ -40,7 +40,7 @@ def view_held(held: HeldChange) -> HeldView:
 
 
 def view_plan(fleet: Fleet, command: ApplyDeclaration, now: datetime) -> PlanView:
-    """Say what a file would do, without doing it."""
+    """Return what a file would change, without applying it."""
     made, last = plan_declaration(fleet, command), fleet.last_applied
     ended = dict.fromkeys(made.ended)
     held = [each for each in last.held if each.key not in ended and each.key not in made.held]

@@ -1,4 +1,4 @@
-"""Plans the drain of a host: what the driver tells of hosts and VMs goes to the planner of the rules."""
+"""Plans drains of hosts from the capacity that the driver reports."""
 
 from forewarn.control.views import DrainPlanView, PlacementView
 from forewarn.core.errors import Refused
@@ -14,26 +14,26 @@ _NAMED = 20
 
 
 class DrainPlanner:
-    """Makes plans; a driver that tells no capacity has VMs spread by their number."""
+    """Plans drains; without reported capacity VMs are spread by number."""
 
     def __init__(self, node: Node, driver: SupportsCapacity | None) -> None:
         self._node = node
         self._driver = driver
 
     async def plan(self, host: str, *, leave_stuck: bool) -> DrainPlan:
-        """Return the plan; refuse where VMs cannot go and nobody said to leave them."""
+        """Return the plan; raise Refused if VMs cannot be moved and may not be left."""
         plan, _ = await self._plan(host)
         if plan.left and not leave_stuck:
             reasons = [f"{vm} ({why})" for vm, why in list(plan.left.items())[:_NAMED]]
             more = f" and {len(plan.left) - _NAMED} more" if len(plan.left) > _NAMED else ""
             raise Refused(
                 f"nothing was moved: these VMs cannot leave {host}: {', '.join(reasons)}{more}; "
-                "make room for them, or go on without them: --leave-stuck"
+                "free capacity for them, or continue without them: --leave-stuck"
             )
         return plan
 
     async def view(self, host: str, *, is_live: bool) -> DrainPlanView:
-        """Say what a drain would do."""
+        """Return the plan as a view."""
         plan, capacity = await self._plan(host)
         groups = await self._node.look(
             lambda fleet: {vm: fleet.vms[vm].group if vm in fleet.vms else "" for vm in plan.placements}

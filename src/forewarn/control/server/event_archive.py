@@ -1,4 +1,4 @@
-"""Events as the record tells of them: stories, finished ones, and the event that a shortened id stands for."""
+"""Events from the journal: timelines, finished events, and shortened ids."""
 
 import re
 from collections.abc import Iterable, Iterator
@@ -19,26 +19,26 @@ from forewarn.wire.azure_names import show_id
 
 _PREFIX = re.compile(r"[0-9a-f-]{4,36}")
 _SEARCHED = 1_000
-"""How many finished events a shortened id is looked for in."""
+"""Number of finished events among which a shortened id is searched."""
 MOST_FINISHED = 10_000
 
 
 class EventArchive:
-    """Answers what became of events, to each as far as it may know."""
+    """Reads events from the journal, restricted to what the principal may see."""
 
     def __init__(self, node: Node, journal: Journal) -> None:
         self._node = node
         self._journal = journal
 
     async def timeline(self, principal: Principal, given: str) -> Timeline:
-        """Tell the story of an event; its id may be shortened, and ``last`` is the one announced last."""
+        """Return the timeline of an event; its id may be shortened, and ``last`` is the event announced last."""
         id_ = await self.resolve_id(principal, given)
-        told = build_timeline(id_, await self._node.history(f"event:{id_}"))
-        if told is None or not principal.sees(told.group):
+        found = build_timeline(id_, await self._node.history(f"event:{id_}"))
+        if found is None or not principal.sees(found.group):
             raise _no_event(id_)
         event = self._node.fleet.events.get(id_)
         start = turns.earliest_start(self._node.fleet, event, self._node.clock.now()) if event else None
-        return replace(told, progress=self._node.progress.get(id_, ""), earliest_start=start)
+        return replace(found, progress=self._node.progress.get(id_, ""), earliest_start=start)
 
     async def finished(self, principal: Principal, limit: int, group: str = "") -> list[Event]:
         """Return the events that ended last, of one group or of all it may know of, the latest at the end."""
@@ -53,7 +53,7 @@ class EventArchive:
         return await self._node.read(outcomes)
 
     async def resolve_id(self, principal: Principal, given: str) -> str:
-        """Return the id of an event it may know of, for one that may be shortened, in any case, or ``last``."""
+        """Return the id of a visible event, given in full, shortened, in any case, or as ``last``."""
         text = given.strip().lower()
         if text == "last":
             return await self._last_id(principal)
@@ -62,7 +62,7 @@ class EventArchive:
         except ValueError:
             if not _PREFIX.fullmatch(text):
                 raise BadInput(
-                    f"{given!r} is no event id; give the id, or its first four or more characters,"
+                    f"{given!r} is not an event id; use the id, or its first four or more characters,"
                     " as 'forewarn event list --all' shows it"
                 ) from None
         known = await self._node.look(lambda fleet: list(principal.known_events(fleet)))
@@ -71,11 +71,11 @@ class EventArchive:
         found = {id_ for id_ in ids if id_.startswith(text)}
         if len(found) > 1:
             shown = ", ".join(show_id(id_) for id_ in sorted(found)[:3])
-            raise BadInput(f"{given!r} could be {len(found)} events, such as {shown}; give more of the id")
+            raise BadInput(f"{given!r} matches {len(found)} events, such as {shown}; use more characters of the id")
         if not found:
             raise Unknown(
                 f"no event begins with {given!r} among the unfinished and the last {_SEARCHED} finished ones;"
-                " give the whole id of an older one"
+                " use the whole id of an older event"
             )
         return found.pop()
 
@@ -112,7 +112,7 @@ class EventArchive:
         return [fact.event for fact in ends][-limit:]
 
     def _announced_in(self, groups: Iterable[str], limit: int) -> list[str]:
-        """Return the last events that were announced in some groups, in the order of that."""
+        """Return the events last announced in some groups, in the order of announcement."""
         entries = {
             entry.revision: entry
             for group in groups
@@ -127,4 +127,4 @@ def _announced_ids(entries: Iterable[Entry]) -> Iterator[str]:
 
 
 def _no_event(id_: str) -> Unknown:
-    return Unknown(f"there is no event {show_id(id_)}, and the journal holds none of that id")
+    return Unknown(f"there is no event {show_id(id_)}, and the journal contains none with that id")

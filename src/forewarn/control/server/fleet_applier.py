@@ -1,4 +1,4 @@
-"""Applies a fleet file as a start does: what is recorded never makes it fail, and an unchanged file costs nothing."""
+"""Applies a fleet file at start and reload; recorded state never makes it fail, and an unchanged file is skipped."""
 
 import asyncio
 import logging
@@ -30,15 +30,15 @@ _LOGGED = 50
 
 
 class FleetFileReport(msgspec.Struct, frozen=True, kw_only=True):
-    """What applying a fleet file did, held, left out and found."""
+    """Result of applying a fleet file."""
 
     source: str
     problem: str = ""
-    """Why the file was not applied at all; empty when it was."""
+    """Why the file was not applied at all; empty if it was."""
     is_unchanged: bool = False
-    """The file is the one that was applied last, byte by byte."""
+    """The file is identical to the one applied last."""
     is_first: bool = False
-    """The fleet was made by a release that recorded no declaration: the file was recorded and nothing was changed."""
+    """The fleet was created by a release without declarations: the file was only recorded, and nothing changed."""
     changed: dict[str, int] = {}
     canceled: tuple[str, ...] = ()
     held: tuple[HeldChange, ...] = ()
@@ -47,25 +47,25 @@ class FleetFileReport(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class FleetApplier:
-    """Applies the fleet file that the settings name, at start and when it is asked again."""
+    """Applies the configured fleet file at start and reload."""
 
     def __init__(self, node: Node) -> None:
         self._node = node
 
     async def apply_file(self, path: Path, by: Caller, *, strict: bool = False) -> FleetFileReport:
-        """Apply a file; raise what is wrong with it where the fleet is empty, or where ``strict`` is set.
+        """Apply a file; raise its errors if the fleet is empty, or ``strict`` is set.
 
-        On a fleet that is not empty a file that cannot be applied changes nothing; log, health and doctor say so.
+        On a fleet that is not empty an invalid file changes nothing; log, health and doctor report it.
         """
         try:
             content = await asyncio.to_thread(_content, path)
             report = await self._apply(content, str(path), by)
-        except ForewarnError as wrong:
+        except ForewarnError as error:
             if strict or self._node.fleet.is_empty:
                 raise
-            report = FleetFileReport(source=str(path), problem=str(wrong))
+            report = FleetFileReport(source=str(path), problem=str(error))
         await note_applied(self._node, report.source, is_first=report.is_first)
-        self._tell(report)
+        self._report(report)
         return report
 
     async def _apply(self, content: bytes, source: str, by: Caller) -> FleetFileReport:
@@ -79,14 +79,14 @@ class FleetApplier:
         held = await self._node.look(lambda fleet: tuple(fleet.last_applied.held))
         return msgspec.structs.replace(report_of(facts, source), is_first=is_first, held=held)
 
-    def _tell(self, report: FleetFileReport) -> None:
+    def _report(self, report: FleetFileReport) -> None:
         if warning := "; ".join(_warnings(report)):
             self._node.warnings[TOPIC] = warning
         _log(report)
 
 
 async def note_applied(node: Node, source: str, *, is_first: bool) -> None:
-    """Warn of no earlier file any more; log every difference to the first one, which changed nothing."""
+    """Remove the warning about an earlier file; log every difference to the first file, which changed nothing."""
     node.warnings.pop(TOPIC, None)
     if is_first:
         log_differences(await node.look(lambda fleet: tuple(find_drift(fleet))), source)
@@ -95,7 +95,7 @@ async def note_applied(node: Node, source: str, *, is_first: bool) -> None:
 async def apply_desired_fleet(
     node: Node, desired: DesiredFleet, by: Caller, *, digest: str = "", source: str = "", is_start: bool = False
 ) -> tuple[AnyFact, ...]:
-    """Apply a declaration; begin again when another one is applied meanwhile."""
+    """Apply a declaration; retry if another one is applied meanwhile."""
     for attempt in range(_ATTEMPTS):
         declared, seen = await node.look(
             lambda fleet: (CurrentFleet.last_applied(fleet), fleet.last_applied.revision)
@@ -120,7 +120,7 @@ async def apply_desired_fleet(
 
 
 def report_of(facts: tuple[AnyFact, ...], source: str) -> FleetFileReport:
-    """Say what facts tell of an application."""
+    """Build the report from the facts."""
     changed: dict[str, int] = {}
     left_out: tuple[DeclarationConflict, ...] = ()
     replaced: tuple[ReplacedValue, ...] = ()
@@ -143,21 +143,21 @@ def _content(path: Path) -> bytes:
     try:
         return path.read_bytes()
     except OSError as error:
-        raise BadInput(f"{path} cannot be read: {error.strerror or error}") from None
+        raise BadInput(f"cannot read {path}: {error.strerror or error}") from None
 
 
 def _warnings(report: FleetFileReport) -> Iterator[str]:
-    """Yield what needs an operator; held changes are told of elsewhere, until they are carried out."""
+    """Yield warnings for an operator; held changes are reported separately until they are carried out."""
     if report.problem:
-        yield f"the fleet file was not applied, the fleet is as it was recorded: {report.problem}"
+        yield f"the fleet file was not applied and the fleet was not changed: {report.problem}"
     if report.left_out:
         said = [each.said for each in report.left_out]
         more = f" and {len(said) - _NAMED} more" if len(said) > _NAMED else ""
         yield f"left out of {report.source}: {', '.join(said[:_NAMED])}{more}"
     if report.is_first:
         yield (
-            f"{report.source} was recorded as the declaration and changed nothing, because the release before "
-            f"recorded none: look at 'forewarn fleet diff {report.source}'; 'forewarn fleet apply --exact "
+            f"{report.source} was recorded as the declaration and changed nothing, because the previous release "
+            f"recorded none: check 'forewarn fleet diff {report.source}'; 'forewarn fleet apply --exact "
             f"{report.source}' removes the differences"
         )
 
@@ -166,7 +166,7 @@ def _log(report: FleetFileReport) -> None:
     where: dict[str, object] = {"file": report.source}
     if report.problem:
         log.warning(
-            "the fleet file was not applied; the fleet is as it was recorded",
+            "the fleet file was not applied; the fleet was not changed",
             extra={"fields": {**where, "reason": report.problem}},
         )
     for conflict in report.left_out[:_LOGGED]:
@@ -174,7 +174,7 @@ def _log(report: FleetFileReport) -> None:
         log.warning("an entry of the fleet file was left out", extra={"fields": fields})
     if report.is_first:
         log.warning(
-            "the fleet file was recorded as the declaration and changed nothing, because the release before recorded"
+            "the fleet file was recorded as the declaration and changed nothing, because the last release recorded"
             " none; 'forewarn fleet diff' shows the differences, 'forewarn fleet apply --exact' removes them",
             extra={"fields": where},
         )
@@ -188,7 +188,7 @@ def _log(report: FleetFileReport) -> None:
 
 
 def log_differences(found: Iterable[RecordDifference], source: str) -> None:
-    """Log a line for each record that is otherwise than the file has it."""
+    """Log a line for each record that differs from the file."""
     for differing in found:
         fields = {"file": source, **dict(_fields(differing))}
         log.warning("the fleet differs from the fleet file", extra={"fields": fields})

@@ -1,4 +1,4 @@
-"""What was counted, as Prometheus reads it. Everything is gathered when somebody asks, and nothing before."""
+"""Prometheus metrics, collected on request."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -22,36 +22,36 @@ CAUSES = ("approved", "not_before", "at_once", "other")
 """What let an event start; ``not_before``: nobody approved it in time."""
 UNFINISHED = tuple(status for status in EventStatus if status not in ENDS)
 REFUSALS = (400, 403, 429, 500, 503)
-"""The statuses that are told before the first of them was sent."""
+"""Statuses that are exposed before their first occurrence."""
 
 
 class DeliveryStatusSource(Protocol):
-    """Whoever tells subscribers."""
+    """Delivery status of subscriptions."""
 
     def deliveries(self) -> Mapping[str, DeliveryStatus]:
-        """Say how it stands with every subscriber, by id."""
+        """Return the delivery status of every subscription, by id."""
 
 
 class MetricSources(msgspec.Struct, frozen=True):
-    """Where the parts of the service that count for themselves are read."""
+    """Sources of metrics in other parts of the service."""
 
     documents: Callable[[], Iterable[tuple[str, int, int]]] = lambda: ()
-    """How many documents were served, by api-version and status."""
+    """Number of documents served, by api-version and status."""
     refusals: Callable[[], Mapping[int, int]] = dict
-    """How many requests of VMs were refused, by status."""
+    """Number of refused requests of VMs, by status."""
     control_refusals: Callable[[], int] = int
-    """How many requests came without a token that is in force."""
+    """Number of requests without a valid token."""
     connections: Callable[[], int] = int
-    """How many connections VMs have open."""
+    """Number of open connections of VMs."""
     enrolled: Callable[[], int] = int
-    """How many groups are on."""
+    """Number of enrolled groups."""
     outbox: DeliveryStatusSource | None = None
     reload: Callable[[], tuple[float, bool]] | None = None
-    """When the configuration was last loaded, in seconds since 1970, and whether the last attempt succeeded."""
+    """Time of the last configuration load, in seconds since 1970, and whether the last attempt succeeded."""
 
 
 class Metrics(Collector):
-    """Gathers what the node, its tally and the two planes have counted."""
+    """Collects metrics of the node, its event counters, the metadata service and the control plane."""
 
     def __init__(self, node: Node, event_counters: EventCounters, sources: MetricSources) -> None:
         self._node = node
@@ -62,11 +62,11 @@ class Metrics(Collector):
         ProcessCollector(registry=self._registry)
 
     def render(self) -> bytes:
-        """Return everything, in the text format."""
+        """Return all metrics in the text format."""
         return generate_latest(self._registry)
 
     def describe(self) -> Iterator[Metric]:
-        """Name nothing beforehand: the registry would gather everything once for that."""
+        """Describe nothing: otherwise the registry would collect everything once."""
         return iter(())
 
     def collect(self) -> Iterator[Metric]:
@@ -166,7 +166,7 @@ def _one(value: float) -> _Rows:
 
 
 def _by_status(counts: Mapping[tuple[EventType, EventStatus], int], statuses: Iterable[EventStatus]) -> _Rows:
-    """Return a count for every type and status, so that none is missing before the first event of its kind."""
+    """Return a count for every type and status, so that none is missing before its first event."""
     return [
         ([word, STATUSES[status]], counts.get((type_, status), 0))
         for type_, word in TYPES.items()
@@ -174,20 +174,20 @@ def _by_status(counts: Mapping[tuple[EventType, EventStatus], int], statuses: It
     ]
 
 
-def _gauge(name: str, told: str, rows: _Rows, *labels: str) -> Metric:
-    family = GaugeMetricFamily(f"forewarn_{name}", told, labels=labels)
+def _gauge(name: str, help_text: str, rows: _Rows, *labels: str) -> Metric:
+    family = GaugeMetricFamily(f"forewarn_{name}", help_text, labels=labels)
     for values, value in rows:
         family.add_metric(values, value)
     return family
 
 
-def _counter(name: str, told: str, rows: _Rows, *labels: str) -> Metric:
-    family = CounterMetricFamily(f"forewarn_{name}", told, labels=labels)
+def _counter(name: str, help_text: str, rows: _Rows, *labels: str) -> Metric:
+    family = CounterMetricFamily(f"forewarn_{name}", help_text, labels=labels)
     for values, value in rows:
         family.add_metric(values, value)
     return family
 
 
-def _histogram(name: str, told: str, durations: Histogram) -> Metric:
+def _histogram(name: str, help_text: str, durations: Histogram) -> Metric:
     buckets = [("+Inf" if bound == float("inf") else str(bound), count) for bound, count in durations.up_to()]
-    return HistogramMetricFamily(f"forewarn_{name}", told, buckets=buckets, sum_value=durations.total)
+    return HistogramMetricFamily(f"forewarn_{name}", help_text, buckets=buckets, sum_value=durations.total)

@@ -1,4 +1,4 @@
-"""What commands make happen, as it is told to whoever gave them."""
+"""Carries out commands of the API, and builds their results."""
 
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
@@ -40,7 +40,7 @@ from forewarn.wire.facts import describe_held
 
 
 class OperationViews:
-    """Has commands carried out, and tells what became of them."""
+    """Submits commands, and returns their results."""
 
     def __init__(
         self,
@@ -58,21 +58,21 @@ class OperationViews:
         self._switches = switches
 
     async def submit(self, command: Command, fingerprint: str) -> views.CommandResult:
-        """Carry a command out and tell what happened; raise what it is refused for."""
-        return await self.tell(await self.record(command, fingerprint))
+        """Submit a command and return its result; raise if it is refused."""
+        return await self.result_of(await self.record(command, fingerprint))
 
     async def record(self, command: Command, fingerprint: str) -> Entry:
-        """Carry a command out and return what is recorded of it, also where it changes nothing."""
+        """Submit a command and return its entry, even if it changes nothing."""
         request = RecordedRequest(fingerprint, _named(command, self._node.fleet))
         command = replace(self._completed(command), request=request)
         facts = await self._node.submit(command)
         return Entry(self._node.revision, self._node.clock.now(), command.id, command.by, facts, request)
 
-    async def tell(self, entry: Entry) -> views.CommandResult:
-        """Tell what a command made happen, and how the events that it named stood then."""
+    async def result_of(self, entry: Entry) -> views.CommandResult:
+        """Return what a command did, with the status that its events had then."""
         named = _named_in(entry)
         past = [await self._outcome(id_, entry.revision) for id_ in named]
-        return self._told(entry, [*_announced_outcomes(entry.facts), *past])
+        return self._result(entry, [*_announced_outcomes(entry.facts), *past])
 
     async def tell_present(self, entry: Entry) -> views.CommandResult:
         """Tell what a command made happen, and how its events stand now."""
@@ -80,7 +80,7 @@ class OperationViews:
         return self._told(entry, [await self._outcome(id_) for id_ in ids])
 
     def _completed(self, command: Command) -> Command:
-        """Fill in what only the service knows: UTC, and what its driver can do with guests."""
+        """Fill in what only the service knows: UTC, and the abilities of its driver."""
         match command:
             case OperateHost() | DrainHost():
                 return replace(command, live=self.moves_live, not_before=_in_utc(command.not_before))
@@ -119,7 +119,7 @@ class OperationViews:
 
 
 def _named(command: Command, fleet: Fleet) -> tuple[str, ...]:
-    """Return the events that a command names, or that stand already for what it says."""
+    """Return the events that a command names, or that already exist for its cause."""
     match command:
         case Approve(events=approved, postponements=postponed):
             return (*approved, *(each.event for each in postponed))
@@ -132,7 +132,7 @@ def _named(command: Command, fleet: Fleet) -> tuple[str, ...]:
 
 
 def _named_in(entry: Entry) -> list[str]:
-    """Return the events that an entry is about and did not announce."""
+    """Return the events that an entry concerns and did not announce."""
     facts = (fact for fact in entry.facts if isinstance(fact, Approved | Postponed | BroughtForward))
     return list(dict.fromkeys([*(fact.event for fact in facts), *(entry.request.events if entry.request else ())]))
 
@@ -150,4 +150,4 @@ def _in_utc(when: datetime | None) -> datetime | None:
     try:
         return when.astimezone(UTC) if when else None
     except OverflowError:
-        raise BadInput(f"{when} lies outside of every calendar") from None
+        raise BadInput(f"{when} is outside of the supported range of dates") from None

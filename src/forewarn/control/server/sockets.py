@@ -1,4 +1,4 @@
-"""The sockets of the control plane: one of the data directory's owner alone, and one for TCP, with TLS if given."""
+"""Sockets of the control plane: a unix socket in the data directory, and TCP, optionally with TLS."""
 
 import errno
 import os
@@ -12,15 +12,15 @@ from forewarn.control.socket_path import short_path, socket_path
 from forewarn.core.errors import BadInput, Unavailable
 
 MOST_CONNECTIONS = 4_096
-"""Over TCP; whoever comes through the unix socket is always let in."""
+"""Limit of TCP connections; the unix socket has none."""
 MOST_PER_ADDRESS = 1_024
-"""Of those, from one address: one that holds many open must not shut the others out."""
+"""Limit per address, so that one address cannot use all connections."""
 _BACKLOG = 2048
 _OWNER_ALONE = 0o177
 
 
 def most_connections() -> int:
-    """Return how many connections over TCP there may be: no more than a quarter of the files there may be."""
+    """Return the limit of TCP connections: at most a quarter of the file descriptors of the process."""
     try:
         import resource  # noqa: PLC0415 - Windows has none, and no such limit
     except ImportError:
@@ -30,7 +30,7 @@ def most_connections() -> int:
 
 
 class UnixSocket:
-    """The socket in the data directory; whoever may open the file is an operator."""
+    """The socket in the data directory; any user that may open it is an operator."""
 
     def __init__(self, directory: Path) -> None:
         self._path = socket_path(directory)
@@ -38,7 +38,7 @@ class UnixSocket:
         self.is_open = False
 
     def open(self) -> socket.socket:
-        """Return it, listening; raise what is in the way."""
+        """Return the listening socket; raise if that is not possible."""
         try:
             with short_path(self._path) as name:
                 listener = socket_files.listen(
@@ -47,13 +47,13 @@ class UnixSocket:
                     mask=_OWNER_ALONE,
                     backlog=_BACKLOG,
                     whose="service",
-                    remedy="give another --data",
+                    remedy="use another --data",
                 )
             self._made = socket_files.identity(self._path)
             self.is_open = True
         except OSError as error:
             raise BadInput(
-                f"{self._path} cannot be made: {error.strerror or error}; give a directory you may write to"
+                f"cannot create {self._path}: {error.strerror or error}; use a writable directory"
             ) from None
         return listener
 
@@ -64,19 +64,19 @@ class UnixSocket:
         return passed
 
     def remove(self) -> None:
-        """Take the file away, if it is still the one that was made."""
+        """Remove the file, if it is still the one that was created."""
         socket_files.remove(self._path, self._made)
 
 
 def listen(endpoint: ListenAddress) -> socket.socket:
-    """Return a socket that listens there; raise Unavailable that says why not, and what to do."""
+    """Return a listening TCP socket; raise Unavailable with the reason and the remedy."""
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(
             endpoint.host, endpoint.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
         )[0]
     except OSError:
         raise Unavailable(
-            f"cannot answer operators on {endpoint}: {endpoint.host!r} is no address of this machine"
+            f"cannot listen for operators on {endpoint}: {endpoint.host!r} is not an address of this machine"
         ) from None
     listener = socket.socket(family, kind, protocol)
     try:
@@ -87,7 +87,7 @@ def listen(endpoint: ListenAddress) -> socket.socket:
         listener.setblocking(False)
     except OSError as error:
         listener.close()
-        raise Unavailable(f"cannot answer operators on {endpoint}: {_remedy(error)}") from None
+        raise Unavailable(f"cannot listen for operators on {endpoint}: {_remedy(error)}") from None
     return listener
 
 
@@ -104,10 +104,10 @@ def _remedy(error: OSError) -> str:
 
 
 def load_certificate(certificate: Path | None, key: Path | None) -> ssl.SSLContext | None:
-    """Return what TLS is spoken with, if it is; raise BadInput that names the file that is wrong."""
+    """Return the TLS context, or None without a certificate; raise BadInput that names the invalid file."""
     if certificate is None:
         if key is not None:
-            raise BadInput("control_key is given without control_certificate; give both, or none")
+            raise BadInput("control_key needs control_certificate; set both or neither")
         return None
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
@@ -117,18 +117,18 @@ def load_certificate(certificate: Path | None, key: Path | None) -> ssl.SSLConte
         said = error.strerror or str(error)
         raise BadInput(
             f"control_certificate {certificate} and control_key {key or certificate} cannot be used: {said};"
-            " give a certificate and its key, both in PEM"
+            " use a certificate and its key, both in PEM"
         ) from None
     return context
 
 
 class Certificate:
-    """The certificate of a listener; a renewed one counts for connections made from then on."""
+    """The certificate of a listener; a renewed one applies to new connections."""
 
     def __init__(self, current: ssl.SSLContext) -> None:
         self._current = current
         self.context = current
-        """What the listener is opened with."""
+        """The TLS context of the listener."""
         self.context.sni_callback = self._choose
 
     def renew(self, current: ssl.SSLContext) -> None:
