@@ -278,7 +278,7 @@ def test_a_receiver_that_is_gone_is_not_tried_again_until_a_test_reaches_it() ->
         assert len(receiver.tried) == 1
         assert harness.delivery(ops).state is DeliveryState.GONE
         assert harness.delivery(ops).waiting == 4
-        with pytest.raises(Unavailable, match=r"did not arrive: localhost:\d+ answered 410 Gone"):
+        with pytest.raises(Unavailable, match=r"was not delivered: localhost:\d+ answered 410 Gone"):
             await harness.dispatcher.send_test(ops)
         assert harness.delivery(ops).state is DeliveryState.GONE
 
@@ -651,7 +651,7 @@ def test_a_subscription_by_mail_needs_a_mail_server() -> None:
 
     async def story(harness: NotificationHarness) -> None:
         mail = Subscription("s1", "ops", SubscriptionKind.MAIL, "ops@example.org")
-        with pytest.raises(Refused, match=r"no mail server is set; write host and sender in \[mail\] of"):
+        with pytest.raises(Refused, match=r"no mail server is configured; set host and sender in \[mail\] of"):
             harness.dispatcher.check(mail)
         harness.dispatcher.check(Subscription("s2", "hook", SubscriptionKind.WEBHOOK, "http://example.org"))
         harness.dispatcher.set_mail(MailSettings(host="mail.example.org", sender="forewarn@example.org"))
@@ -669,7 +669,7 @@ def test_a_mail_without_a_mail_server_waits_and_says_what_to_set() -> None:
         await harness.node_harness.operate("restart", "web-0")
         await harness.settled()
 
-        assert "write [mail] with host and sender" in harness.delivery(ops).last_error
+        assert "set host and sender in [mail]" in harness.delivery(ops).last_error
 
     play(story)
 

@@ -52,7 +52,7 @@ def test_a_mail_arrives(trusting: ssl.SSLContext) -> None:
     (content,) = sink.mails
     mail = message_from_bytes(content, policy=SMTP)
 
-    assert said == "the mail server took the mail"
+    assert said == "the mail server accepted the mail"
     assert isinstance(mail, EmailMessage)
     assert (mail["From"], mail["To"]) == ("forewarn@example.org", "ops@example.org")
     assert mail["Subject"] == "[Forewarn] Freeze of web-0 is scheduled: not before 2026-03-05 07:08:09 UTC"
@@ -79,7 +79,7 @@ def test_a_mail_server_that_is_not_trusted_gets_nothing(tls: str, served: ssl.SS
     """Neither the mail nor a password."""
     with mail_sink(served, tls) as sink:
         channel = Channels(settings(sink.port, tls=tls), "site", lambda: AT, 5.0).channel_for(OPS)
-        with pytest.raises(NotDelivered, match=r"no mail could be sent: .*certificate"):
+        with pytest.raises(NotDelivered, match=r"cannot send mail: .*certificate"):
             channel.deliver(message())
 
     assert sink.mails == []
@@ -110,5 +110,5 @@ def test_a_password_that_cannot_be_read_is_one_sentence(
     """It names the file."""
     with mail_sink(served, "tls") as sink:
         given = settings(sink.port, tls="tls", user="me", password_file=tmp_path / "absent")
-        with pytest.raises(NotDelivered, match=r"no mail could be sent: .*absent"):
+        with pytest.raises(NotDelivered, match=r"cannot send mail: .*absent"):
             Channels(given, "site", lambda: AT, 5.0, trusting).channel_for(OPS).deliver(message())

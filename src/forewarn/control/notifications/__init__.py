@@ -1,1 +1,1 @@
-"""Outward notice: what happens to events is told to those outside who subscribed to it."""
+"""Notifications: delivers what happens to events to subscriptions."""

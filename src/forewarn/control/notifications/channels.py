@@ -1,4 +1,4 @@
-"""How each kind of subscriber is reached. A courier works in a thread, and one call of it delivers one message."""
+"""Channels: deliver notifications by webhook, Slack, Teams or mail. They run in threads."""
 
 import smtplib
 import ssl
@@ -21,17 +21,17 @@ _JSON = "application/json; charset=utf-8"
 
 
 class Channel(Protocol):
-    """Delivers to one subscriber."""
+    """Delivers notifications to one subscription."""
 
     def deliver(self, message: Notification) -> str:
-        """Return what the receiver said once it has taken the message; raise NotDelivered otherwise.
+        """Deliver one notification and return the receiver's reply; raise NotDelivered if it was not accepted.
 
-        It takes a bounded time. A message may be delivered again, and is then the same.
+        It takes a bounded time. A notification may be delivered again, and is then identical.
         """
 
 
 class Channels:
-    """Finds the courier of a subscription."""
+    """Creates the channel of a subscription."""
 
     def __init__(
         self,
@@ -42,14 +42,14 @@ class Channels:
         tls: ssl.SSLContext | None = None,
     ) -> None:
         self._origin = origin
-        """The name of this service: what its messages come from."""
+        """The name of this service, as the source of notifications."""
         self._now = now
         self._web = _HttpSender(timeout, tls or ssl.create_default_context())
         self._timeout = timeout
         self.set_mail(mail)
 
     def set_mail(self, mail: MailSettings) -> None:
-        """Send mail by another server; couriers that were handed out keep theirs."""
+        """Use another mail server; existing channels keep theirs."""
         self._mail_server = MailServer(mail, self._timeout, self._web.tls)
 
     @property
@@ -76,7 +76,7 @@ class Channels:
 
 
 class _HttpSender:
-    """How the web is reached."""
+    """HTTP POST with a timeout and a TLS context."""
 
     def __init__(self, timeout: float, tls: ssl.SSLContext) -> None:
         self.tls = tls
@@ -87,7 +87,7 @@ class _HttpSender:
 
 
 class _WebhookChannel:
-    """Posts CloudEvents, signed."""
+    """Posts signed CloudEvents."""
 
     def __init__(self, web: _HttpSender, url: str, secret: str, source: str, now: Callable[[], datetime]) -> None:
         self._web = web
@@ -108,7 +108,7 @@ class _WebhookChannel:
 
 
 class _ChatChannel:
-    """Posts to a channel where people read."""
+    """Posts chat messages."""
 
     def __init__(self, web: _HttpSender, url: str, body: Callable[[Notification], bytes]) -> None:
         self._web = web
@@ -120,7 +120,7 @@ class _ChatChannel:
 
 
 class _MailChannel:
-    """Sends mail to one person."""
+    """Sends mail to one recipient."""
 
     def __init__(self, server: MailServer, recipient: str, origin: str) -> None:
         self._server = server
@@ -136,10 +136,10 @@ class _MailChannel:
         except smtplib.SMTPResponseException as error:
             raise NotDelivered(f"the mail server answered {error.smtp_code} {_text(error.smtp_error)}") from None
         except (OSError, smtplib.SMTPException, ValueError) as error:
-            raise NotDelivered(f"no mail could be sent: {error}") from None
+            raise NotDelivered(f"cannot send mail: {error}") from None
         except ForewarnError as error:
             raise NotDelivered(str(error)) from None
-        return "the mail server took the mail"
+        return "the mail server accepted the mail"
 
 
 def _text(said: bytes | str) -> str:

@@ -1,8 +1,8 @@
-"""The messages that are to be delivered next, and which of them may be tried.
+"""Queue of pending notifications of one subscription, with their order and retries.
 
-Of each event only the oldest may be tried: the others wait behind it. Where a message fails again although others got
-through meanwhile, the receiver refuses just this one: it waits by itself from then on, and holds back its own event
-alone. Every other failure is taken for a receiver that is down.
+Of each event only the oldest notification may be tried; the others wait behind it. If one fails again although others
+were delivered meanwhile, the receiver refuses just this one: it is then retried separately, and delays only its own
+event. Every other failure means that the receiver is down.
 """
 
 from collections.abc import Iterable
@@ -14,24 +14,24 @@ from forewarn.control.notifications.notification import Notification, Notificati
 _FIRST_WAIT = timedelta(seconds=1)
 _LONGEST_WAIT = timedelta(minutes=5)
 GIVEN_UP_AFTER = timedelta(days=1)
-"""How long a message may be refused, while others get through, before it is given up."""
+"""How long a notification may be refused, while others are delivered, before it is dropped."""
 
 
 def retry_delay(failures: int, random: Random) -> timedelta:
-    """Return how long to wait after so many failures: twice as long each time, and never just as long as others."""
+    """Return the delay after so many failures: doubled each time, with jitter."""
     longest = min(_FIRST_WAIT * (1 << min(failures - 1, 20)), _LONGEST_WAIT)
     return longest * random.uniform(0.5, 1.0)
 
 
 class PendingNotification:
-    """A message that is not delivered yet."""
+    """A notification that is not delivered yet."""
 
     def __init__(self, message: Notification) -> None:
         self.message = message
         self.tries = 0
-        """How often it failed since the receiver last took anything."""
+        """Number of failures since the receiver last accepted anything."""
         self.refusals = 0
-        """How often it failed since it is known that the receiver takes others, but not this one."""
+        """Number of failures since the receiver is known to accept others, but not this one."""
         self.not_before: datetime | None = None
         self.is_hopeless = False
         self.refused_since: datetime | None = None
@@ -42,7 +42,7 @@ class PendingNotification:
         return self._failed_at is not None
 
     def fail(self, passed: int, now: datetime, random: Random) -> None:
-        """Note a failure, when ``passed`` messages in all had got through."""
+        """Record a failure; ``passed`` is the number of notifications delivered so far."""
         others_passed = self._failed_at is not None and passed > self._failed_at
         self.tries += 1
         self._failed_at = passed
@@ -50,12 +50,12 @@ class PendingNotification:
             self.refusals += 1
             self.not_before = now + retry_delay(self.refusals, random)
             self.refused_since = self.refused_since or now
-            # A receiver that is down refuses nothing: what it did not take is kept, however long that lasts.
+            # A receiver that is down refuses nothing: what it did not accept is kept, however long that lasts.
             self.is_hopeless = others_passed and now - self.refused_since >= GIVEN_UP_AFTER
 
 
 class DeliveryQueue:
-    """Pending messages, oldest first; few enough to be held in memory however many are behind them."""
+    """Pending notifications, oldest first; a bounded window of the journal."""
 
     def __init__(self, size: int = 200) -> None:
         self._size = size
@@ -70,7 +70,7 @@ class DeliveryQueue:
 
     @property
     def refused(self) -> int:
-        """How many messages the receiver refuses, though it takes others."""
+        """Number of notifications that the receiver refuses, while it accepts others."""
         return sum(each.refusals > 0 for each in self._pending.values())
 
     def add(self, messages: Iterable[Notification]) -> None:
@@ -81,28 +81,28 @@ class DeliveryQueue:
         del self._pending[pending.message.id]
 
     def reset_tries(self) -> None:
-        """Go by age again: the receiver takes messages."""
+        """Forget failures: the receiver accepts notifications again."""
         for each in self._pending.values():
             each.tries = 0
 
     def forget_times(self) -> None:
-        """Let everything be tried now, and given up only a day later: the clock was set."""
+        """Retry everything now, and restart the time limits: the clock was set."""
         self.reset_tries()
         for each in self._pending.values():
             each.not_before = each.refused_since = None
 
     def told(self, position: int) -> int:
-        """Return the revision up to which nothing is pending, where everything up to ``position`` was read."""
+        """Return the revision up to which nothing is pending, given that everything up to ``position`` was read."""
         first = next(iter(self._pending.values()), None)
         return first.message.revision - 1 if first else position
 
     def ready(self, now: datetime) -> list[PendingNotification]:
-        """Return what may be tried now: the least tried first, so that one bad message does not stand for all."""
+        """Return what may be tried now, the least tried first, so that a refused one does not block others."""
         ready = [each for each in self._heads() if each.not_before is None or each.not_before <= now]
         return sorted(ready, key=lambda each: (each.refusals > 0, each.tries))
 
     def next_at(self) -> datetime | None:
-        """Return when the next of those that wait by themselves may be tried."""
+        """Return the time of the next separate retry."""
         return min((each.not_before for each in self._heads() if each.not_before), default=None)
 
     def _heads(self) -> Iterable[PendingNotification]:
@@ -113,5 +113,5 @@ class DeliveryQueue:
                 break
             lanes.setdefault(each.message.ordering_key, each)
             if is_gap:
-                break  # that something is missing is told before what comes after it
+                break  # a gap is reported before what follows it
         return lanes.values()

@@ -1,4 +1,4 @@
-"""How it stands with a subscriber, as an operator is shown it."""
+"""Delivery status of a subscription."""
 
 from datetime import datetime
 from enum import StrEnum
@@ -7,26 +7,26 @@ import msgspec
 
 
 class DeliveryState(StrEnum):
-    """Whether messages get through."""
+    """Delivery state of a subscription."""
 
     HEALTHY = "healthy"
     PARKED = "parked"
-    """The receiver is down or refuses; it is tried again and again, and nothing is lost."""
+    """The receiver is down or refuses; deliveries are retried, and nothing is lost."""
     GONE = "gone"
-    """The receiver answered 410 Gone; it is not tried any more until a test message gets through."""
+    """The receiver answered 410 Gone; it is not tried again until a test notification is delivered."""
 
 
 class DeliveryStatus(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """How it stands with a subscriber."""
+    """Delivery status of one subscription."""
 
     state: DeliveryState = DeliveryState.HEALTHY
     waiting: int = 0
-    """How many messages wait for it."""
+    """Number of pending notifications."""
     since: datetime | None = None
-    """Since when nothing gets through."""
+    """Since when deliveries fail."""
     next_try_at: datetime | None = None
     last_error: str = ""
     refused: int = 0
-    """How many of those that wait the receiver refuses, though it takes others."""
+    """Number of pending notifications that the receiver refuses, while it accepts others."""
     missed: int = 0
-    """How many revisions it was never told of: the journal no longer held them, or it refused them for long."""
+    """Number of revisions that were never delivered: no longer in the journal, or refused for long."""

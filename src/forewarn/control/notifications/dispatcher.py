@@ -1,8 +1,8 @@
-"""Tells everybody who subscribed, and has recorded how far each was told.
+"""Dispatches notifications to all subscriptions, and records their progress.
 
-A subscriber is told everything at least once: what was delivered in the last seconds before a crash is delivered
-again. Records are made some seconds after a delivery for all subscribers together, and rarely where nothing was to be
-delivered; a record of its own making moves nobody, so that an idle service writes nothing.
+Delivery is at least once: what was delivered in the last seconds before a crash is delivered again. Progress is
+recorded some seconds after a delivery for all subscriptions together, and rarely if nothing was delivered; such a
+record itself is not progress, so an idle service writes nothing.
 """
 
 import asyncio
@@ -53,11 +53,11 @@ log = logging.getLogger(__name__)
 _RECORD_SOON = timedelta(seconds=5)
 _RECORD_RARELY = timedelta(hours=1)
 _STOP_TIMEOUT = 5.0
-"""Seconds that deliveries under way may take when the service stops."""
+"""Seconds that deliveries in progress may take when the service stops."""
 
 
 class Dispatcher:
-    """One worker for each subscription."""
+    """Runs one worker for each subscription."""
 
     def __init__(
         self, node: Node, journal: Journal, mail: MailSettings, *, origin: str = "", timeout: float = 10.0
@@ -65,20 +65,20 @@ class Dispatcher:
         self._node = node
         self._journal = journal
         self._channels = Channels(mail, origin or socket.gethostname(), node.clock.now, timeout)
-        self._threads = ThreadPoolExecutor(32, thread_name_prefix="courier")
-        self._random = Random()  # noqa: S311 - it spreads retries, it guards nothing
+        self._threads = ThreadPoolExecutor(32, thread_name_prefix="notification")
+        self._random = Random()  # noqa: S311 - jitter of retries, not security
         self._recent_entries = RecentEntries()
         self._known: dict[str, Event] = {}
         self._workers: dict[str, DeliveryWorker] = {}
         self._ending: set[asyncio.Task[None]] = set()
         self._timer: Timer | None = None
-        self._rings_at: float | None = None
+        self._fires_at: float | None = None
         self._recording: asyncio.Task[None] | None = None
         self._is_stopped = False
 
     @property
     def is_idle(self) -> bool:
-        """Tell whether everybody waits for nothing but the clock and new facts."""
+        """Return whether all workers wait for nothing but the clock and new facts."""
         return self._recording is None and not self._ending and all(each.is_idle for each in self._workers.values())
 
     def load(self, fleet: Fleet) -> None:
@@ -116,46 +116,46 @@ class Dispatcher:
                         assert_never(fact)
 
     def check(self, subscription: Subscription) -> None:
-        """Refuse a subscriber by mail where no mail server is set."""
+        """Refuse a mail subscription if no mail server is configured."""
         if subscription.kind is SubscriptionKind.MAIL and not self._channels.sends_mail:
             raise Refused(
-                f"no mail can be sent to {subscription.target}: no mail server is set; write host and sender"
+                f"cannot send mail to {subscription.target}: no mail server is configured; set host and sender"
                 " in [mail] of forewarn.toml, and reload the service"
             )
 
     def delivery_of(self, subscription: str) -> DeliveryStatus:
-        """Say whether messages get through to a subscriber, and how many wait."""
+        """Return the delivery status of a subscription."""
         worker = self._workers.get(subscription)
         return worker.delivery if worker else DeliveryStatus()
 
     def deliveries(self) -> dict[str, DeliveryStatus]:
-        """Say how it stands with every subscriber."""
+        """Return the delivery status of every subscription, by id."""
         return {id_: worker.delivery for id_, worker in self._workers.items()}
 
     async def send_test(self, subscription: Subscription) -> DeliveryReceipt:
-        """Send a message that says it is a test; raise Unavailable that says why it did not arrive.
+        """Send a test notification; raise Unavailable with the reason if it was not delivered.
 
-        A subscriber whom it reaches is told at once what waits for it.
+        If it was delivered, pending notifications are retried immediately.
         """
         message = make_test_notification(uuid4().hex, self._node.clock.now(), subscription.name)
         deliver = self._channels.channel_for(subscription).deliver
         try:
             said = await asyncio.get_running_loop().run_in_executor(self._threads, deliver, message)
         except NotDelivered as error:
-            raise Unavailable(f"the test message did not arrive: {error}") from None
+            raise Unavailable(f"the test notification was not delivered: {error}") from None
         if worker := self._workers.get(subscription.id):
             worker.resume()
         return DeliveryReceipt(detail=said)
 
     def set_mail(self, mail: MailSettings) -> None:
-        """Send mail by another server; what waits for subscribers by mail is tried anew at once."""
+        """Use another mail server; pending notifications by mail are retried immediately."""
         self._channels.set_mail(mail)
         for worker in list(self._workers.values()):
             if worker.subscription.kind is SubscriptionKind.MAIL:
                 self._take(worker.subscription)
 
     async def stop(self) -> None:
-        """Let deliveries under way end, for a moment, and record how far everybody was told."""
+        """Wait a moment for deliveries in progress, and record the progress."""
         self._is_stopped = True
         if self._timer:
             self._timer.cancel()
@@ -182,7 +182,7 @@ class Dispatcher:
             self._expect_record(False)
 
     def _take(self, subscription: Subscription) -> None:
-        """Begin to tell somebody, or begin anew where it is now told otherwise."""
+        """Start delivering to a subscription, or restart after it has changed."""
         before = self._workers.get(subscription.id)
         told = max(subscription.told, before.told if before else 0)
         self._drop(subscription.id)
@@ -201,15 +201,15 @@ class Dispatcher:
     def _expect_record(self, is_soon: bool) -> None:  # noqa: FBT001 - it is called with a literal only
         wait = _RECORD_SOON if is_soon else _RECORD_RARELY
         when = self._node.clock.seconds() + wait.total_seconds()
-        if self._is_stopped or (self._rings_at is not None and self._rings_at <= when):
+        if self._is_stopped or (self._fires_at is not None and self._fires_at <= when):
             return
         if self._timer:
             self._timer.cancel()
-        self._rings_at = when
-        self._timer = self._node.clock.call_later(wait, self._ring)
+        self._fires_at = when
+        self._timer = self._node.clock.call_later(wait, self._fire)
 
-    def _ring(self) -> None:
-        self._timer = self._rings_at = None
+    def _fire(self) -> None:
+        self._timer = self._fires_at = None
         self._recording = asyncio.create_task(self._record())
 
     async def _record(self) -> None:
@@ -221,7 +221,7 @@ class Dispatcher:
             if told:
                 await self._node.submit(RecordDelivered(id=uuid4().hex, by=NODE, revisions=told))
         except ForewarnError as error:
-            log.warning("how far subscribers were told was not recorded", extra={"fields": {"reason": str(error)}})
+            log.warning("delivery progress was not recorded", extra={"fields": {"reason": str(error)}})
             self._recording = None
             for worker in news.values():
                 worker.has_news = True
@@ -233,6 +233,6 @@ class Dispatcher:
 
 
 def _is_same(one: Subscription, other: Subscription) -> bool:
-    """Tell whether two are the same but for how far they were told."""
+    """Return whether two subscriptions are equal, apart from their progress."""
     names = (name for name in one.__struct_fields__ if name != "told")
     return all(getattr(one, name) == getattr(other, name) for name in names)

@@ -1,4 +1,4 @@
-"""A message as a mail, and how it is handed to the mail server."""
+"""Formats notifications as mail, and sends them to the mail server."""
 
 import smtplib
 import ssl
@@ -12,11 +12,11 @@ from forewarn.control.notifications.wording import headline, particulars
 from forewarn.core.errors import BadInput
 
 _POLICY = EmailPolicy(max_line_length=200)
-"""Lines longer than what is usual and shorter than what is allowed: a subject stays on one."""
+"""Longer lines than usual, within the limit of RFC 5322: a subject stays on one line."""
 
 
 def mail_of(message: Notification, sender: str, recipient: str, origin: str) -> EmailMessage:
-    """Write the mail; mails about one event belong to one conversation, and one that comes twice bears one id."""
+    """Format the mail; mails about one event form a thread, and a repeated mail has the same id."""
     mail = EmailMessage(_POLICY)
     mail["From"] = sender
     mail["To"] = recipient
@@ -25,14 +25,14 @@ def mail_of(message: Notification, sender: str, recipient: str, origin: str) -> 
     mail["Message-ID"] = f"<{message.id}@{origin}>"
     if message.event:
         mail["References"] = f"<{message.event.id}@{origin}>"
-    mail["Auto-Submitted"] = "auto-generated"  # nobody's absence is to be answered
+    mail["Auto-Submitted"] = "auto-generated"  # suppresses automatic replies
     lines = (f"{name + ':':<13}{_line(said)}" for name, said in particulars(message))
     mail.set_content(f"{headline(message)}.\n\n" + "\n".join(lines) + "\n")
     return mail
 
 
 class MailServer:
-    """The server that takes mail to its recipients."""
+    """The configured SMTP server."""
 
     def __init__(self, settings: MailSettings, timeout: float, tls: ssl.SSLContext) -> None:
         self._settings = settings
@@ -48,10 +48,10 @@ class MailServer:
         return self._settings.sender
 
     def send(self, mail: EmailMessage) -> None:
-        """Hand one mail over; raise what smtplib or the network says."""
+        """Send one mail; raise errors of smtplib or the network."""
         settings = self._settings
         if not settings.host:
-            raise BadInput("no mail server is set; write [mail] with host and sender in forewarn.toml")
+            raise BadInput("no mail server is configured; set host and sender in [mail] of forewarn.toml")
         with self._connect() as server:
             if settings.tls == "starttls":
                 server.starttls(context=self._tls)
@@ -67,5 +67,5 @@ class MailServer:
 
 
 def _line(text: str) -> str:
-    """Keep a text from becoming several lines, or several headers."""
+    """Join a text into one line, so that it cannot add headers."""
     return " ".join(text.split())

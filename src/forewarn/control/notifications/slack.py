@@ -1,4 +1,4 @@
-"""A message as an incoming webhook of Slack takes it: blocks, and a line for where blocks are not shown."""
+"""Formats notifications for incoming webhooks of Slack: blocks, and a text as fallback."""
 
 import msgspec
 
@@ -10,7 +10,7 @@ _LONGEST_TEXT = 2_900
 
 
 def slack_body(message: Notification) -> bytes:
-    """Write the message that Slack shows."""
+    """Return the request body for Slack."""
     line = headline(message)
     lines = "\n".join(f"*{name}:* {_escaped(said)}" for name, said in particulars(message))
     return msgspec.json.encode(
@@ -25,10 +25,10 @@ def slack_body(message: Notification) -> bytes:
 
 
 def _escaped(text: str) -> str:
-    """Write the three characters that Slack would read as its own."""
+    """Escape the three characters that Slack interprets."""
     return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 
 def _shortened(text: str, longest: int) -> str:
-    """Keep within what Slack takes; it refuses the whole message otherwise."""
+    """Shorten a text to Slack's limit; otherwise Slack refuses the whole message."""
     return text if len(text) <= longest else text[: longest - 1] + "…"

@@ -1,4 +1,4 @@
-"""A message as a workflow of Teams takes it ("when a Teams webhook request is received"): an adaptive card."""
+"""Formats notifications for a Teams workflow ("when a Teams webhook request is received"): an adaptive card."""
 
 import msgspec
 
@@ -14,7 +14,7 @@ _COLOURS = {
 
 
 def teams_body(message: Notification) -> bytes:
-    """Write the message that Teams shows."""
+    """Return the request body for Teams."""
     title = {
         "type": "TextBlock",
         "text": headline(message),

@@ -1,4 +1,4 @@
-"""A message in words for people: one sentence, and the particulars below it."""
+"""Texts of notifications for people: a headline and details."""
 
 from collections.abc import Iterator
 from datetime import datetime
@@ -8,7 +8,7 @@ from forewarn.core.model import Event, EventStatus
 from forewarn.wire.azure_names import SOURCES, STATUSES, TYPES, show_id
 
 _NAMED = 10
-"""How many VMs are named before the rest is counted."""
+"""Number of VMs that are named before the rest is counted."""
 _SENTENCES = {
     NotificationType.SCHEDULED: "is scheduled: not before {when}",
     NotificationType.APPROVED: "was approved by {by}",
@@ -22,7 +22,7 @@ _SENTENCES = {
 
 
 def headline(message: Notification) -> str:
-    """Say in one line what happened."""
+    """Return the headline: one line that says what happened."""
     event = message.event
     if message.group:
         return f"{_names(message.vms)} of {message.group} left the fleet"
@@ -33,7 +33,7 @@ def headline(message: Notification) -> str:
 
 
 def particulars(message: Notification) -> Iterator[tuple[str, str]]:
-    """Yield what else is to be known, each with its name."""
+    """Yield the details as name and text."""
     event = message.event
     if message.group:
         yield "Group", message.group

@@ -1,10 +1,10 @@
-"""Tells one subscriber: reads ahead a little, delivers, and tries again until it gets through.
+"""Worker of one subscription: reads the journal ahead, delivers, and retries.
 
-    journal ──▶ follower ──▶ window ──▶ courier ──▶ receiver
-                                │
-                    told: the revision before the oldest pending message
+    journal ──▶ follower ──▶ queue ──▶ channel ──▶ receiver
+                               │
+                   told: the revision before the oldest pending notification
 
-While the receiver is down the window stays as it is, and what comes behind it is only counted; it is read from the
+While the receiver is down the queue stays as it is, and later notifications are only counted; they are read from the
 journal again when there is room.
 """
 
@@ -28,12 +28,12 @@ from forewarn.core.errors import ForewarnError
 log = logging.getLogger(__name__)
 
 _SIDE_BY_SIDE = 4
-"""How many events a program is told of at once; people are told of one after the other."""
+"""Concurrent deliveries to a webhook; chat and mail get one after the other."""
 _JOURNAL_RETRY = timedelta(seconds=5)
 
 
 class DeliveryWorker:
-    """Delivers to one subscriber what happened after ``subscription.told``."""
+    """Delivers to one subscription what happened after ``subscription.told``."""
 
     def __init__(
         self,
@@ -47,19 +47,19 @@ class DeliveryWorker:
     ) -> None:
         self.subscription = subscription
         self.recorded = subscription.told
-        """How far it was told, as the journal has it."""
+        """The recorded progress."""
         self.has_news = False
-        """Whether it is worth recording how far it was told since."""
+        """Whether there is progress to record."""
         self._follower = follower
         self._channel = channel
         self._clock = clock
         self._threads = threads
         self._random = random
         self._moved = moved
-        """Called when there is more to record; at once where something was delivered."""
+        """Called when there is progress to record; True if something was delivered."""
         self._delivery_queue = DeliveryQueue()
         self._lookahead: JournalFollower | None = None
-        """Reads ahead of the follower, to count what waits beyond the window."""
+        """Reads ahead of the follower, to count what is pending beyond the queue."""
         self._beyond = 0
         self._delivered = 0
         self._failures = 0
@@ -94,31 +94,31 @@ class DeliveryWorker:
         )
 
     def wake(self) -> None:
-        """Look whether there is something to do."""
+        """Check for work."""
         self.is_idle = False
         self._woken.set()
 
     def skip_entries(self, before: int, after: int) -> None:
-        """Take note of entries that are about no event."""
+        """Skip entries without notifications."""
         self._follower.skip_entries(before, after)
 
     def resume(self) -> None:
-        """Try again at once: the receiver took something."""
-        self._get_through()
+        """Retry now: the receiver accepted something."""
+        self._mark_reachable()
         self.wake()
 
     def forget_times(self) -> None:
-        """Try again at once: the clock was set, and the times of the next attempts mean nothing any more."""
+        """Retry now: the clock was set, so the times of the next attempts are invalid."""
         self._retry_at = None
         self._delivery_queue.forget_times()
         self.wake()
 
-    async def stop(self, patience: float = 0.0) -> None:
-        """End; what is being delivered may end too, for so many seconds."""
+    async def stop(self, grace: float = 0.0) -> None:
+        """Stop; a delivery in progress may take ``grace`` seconds."""
         self._is_stopping = True
         self.wake()
-        if patience:
-            await asyncio.wait([self._task], timeout=patience)
+        if grace:
+            await asyncio.wait([self._task], timeout=grace)
         self._task.cancel()
         await asyncio.gather(self._task, return_exceptions=True)
 
@@ -144,7 +144,7 @@ class DeliveryWorker:
                 if await self._count_on():
                     continue
             except ForewarnError as error:
-                log.warning("a subscription waits for the journal", extra={"fields": self._fields(error)})
+                log.warning("subscription waits for the journal", extra={"fields": self._fields(error)})
                 await self._wait(self._clock.now() + _JOURNAL_RETRY)
             else:
                 await self._wait(self._next_try_at())
@@ -169,14 +169,14 @@ class DeliveryWorker:
                 self._lookahead, self._beyond = None, 0
             else:
                 self._beyond -= len(messages)
-            # After a restart there is just the record itself, made after what it records.
+            # After a restart the only new entry is the record itself.
             if read or self._follower.position > self.recorded + 1:
                 self.has_news = True
                 self._moved(False)
-            await asyncio.sleep(0)  # others want to go on too
+            await asyncio.sleep(0)  # let other workers run
 
     async def _count_on(self) -> bool:
-        """Count some of what waits beyond the window; tell whether there was something."""
+        """Count some of what is pending beyond the queue; return whether there was something."""
         lookahead = self._lookahead or self._follower
         if not lookahead.is_behind:
             return False
@@ -204,11 +204,11 @@ class DeliveryWorker:
         else:
             self._delivered += 1
             self._delivery_queue.remove(pending)
-            self._get_through()
+            self._mark_reachable()
             self.has_news = True
             self._moved(True)
 
-    def _get_through(self) -> None:
+    def _mark_reachable(self) -> None:
         if self._since:
             log.info("deliveries to a subscription succeed again", extra={"fields": self._fields()})
         self._failures = 0
@@ -228,13 +228,13 @@ class DeliveryWorker:
             self._since = now
             log.warning("deliveries to a subscription fail and are repeated", extra={"fields": self._fields(error)})
         self._is_gone = self._is_gone or error.is_gone
-        if self._retry_at is None or self._retry_at <= now:  # what fails side by side is one failure
+        if self._retry_at is None or self._retry_at <= now:  # concurrent failures count as one
             self._failures += 1
             wait = max(retry_delay(self._failures, self._random), timedelta(seconds=error.wait))
             self._retry_at = now + wait
 
     def _report(self, ended: asyncio.Task[None]) -> None:
-        """Let no fault of our own go unseen."""
+        """Log unexpected errors of the worker."""
         if not ended.cancelled() and (error := ended.exception()):
             log.error("deliveries to a subscription ended", exc_info=error, extra={"fields": self._fields()})
 
@@ -242,7 +242,7 @@ class DeliveryWorker:
         self._delivery_queue.remove(pending)
         self._missed += 1
         log.error(
-            "a message is given up: the subscriber refused it for a day, and took others",
+            "notification dropped: the receiver refused it for a day while it accepted others",
             extra={"fields": {**self._fields(self._error), "message_id": pending.message.id}},
         )
 
@@ -251,7 +251,7 @@ class DeliveryWorker:
 
 
 def _missing_revisions(message: Notification) -> int:
-    """Return how many revisions a message says are missing."""
+    """Return how many revisions a notification reports as missing."""
     if message.type is not NotificationType.MISSED:
         return 0
     _, first, last = message.id.split("-")
