@@ -14,7 +14,7 @@ from forewarn.core.errors import BadInput, Unavailable
 
 
 def made(path: Path) -> socket.socket:
-    return socket_files.listen(path, mask=0o177, backlog=1, whose="service", remedy="go elsewhere")
+    return socket_files.listen(path, mask=0o177, backlog=1, owner="service", remedy="go elsewhere")
 
 
 def test_nobody_else_may_open_it(tmp_path: Path) -> None:

@@ -17,14 +17,14 @@ Without them Python 3.13 removes the file when the server is closed.
 """
 
 
-def listen(path: Path, *, name: str = "", mask: int, backlog: int, whose: str, remedy: str) -> socket.socket:
+def listen(path: Path, *, name: str = "", mask: int, backlog: int, owner: str, remedy: str) -> socket.socket:
     """Create a listening socket at a path, and return it. Raise ForewarnError or OSError if that is not possible.
 
     ``name`` is another name of the path, if the path is too long for a socket. ``mask`` works as a umask. A stale
-    socket is replaced; if another ``whose`` listens there, the error contains ``remedy``.
+    socket is replaced; if another ``owner`` (such as "service") listens there, the error contains ``remedy``.
     """
     if not _make_way(path, name or str(path)):
-        raise Unavailable(f"another {whose} listens on {path}; stop it, or {remedy}")
+        raise Unavailable(f"another {owner} listens on {path}; stop it, or {remedy}")
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
         _bind(listener, name or str(path), mask)

@@ -37,7 +37,7 @@ _SLICE = 500
 _JSON = "application/json"
 _LINES = "application/jsonl"
 _ASK_AGAIN = (1.0, 2.0, 4.0)
-"""Delays in seconds before a request is repeated whose outcome the service does not know."""
+"""Delays in seconds before a request with an unknown outcome is repeated."""
 
 
 class ControlClient:

@@ -48,7 +48,7 @@ def _listen_on_file(path: Path) -> socket.socket:
         raise BadInput(f'socket = "{path}" is longer than the {LONGEST_PATH} bytes of a socket\'s path; shorten it')
     try:
         return socket_files.listen(
-            path, mask=_NOT_FOR_OTHERS, backlog=_BACKLOG, whose="agent", remedy="give another socket"
+            path, mask=_NOT_FOR_OTHERS, backlog=_BACKLOG, owner="agent", remedy="give another socket"
         )
     except OSError as error:
         raise BadInput(

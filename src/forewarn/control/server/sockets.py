@@ -46,7 +46,7 @@ class UnixSocket:
                     name=name,
                     mask=_OWNER_ALONE,
                     backlog=_BACKLOG,
-                    whose="service",
+                    owner="service",
                     remedy="use another --data",
                 )
             self._made = socket_files.identity(self._path)
