@@ -3,7 +3,7 @@
 from bench.fleets import address_of, mixed, standalone
 from bench.requests import HEADER_SETS, header_set, request
 from forewarn.core.model import GroupKind
-from forewarn.metadata.request_head import read_head
+from forewarn.metadata.http_grammar import read_head
 
 
 def test_no_two_header_sets_are_alike() -> None:

@@ -3,8 +3,8 @@
 import pytest
 
 from forewarn.metadata.allowed_hosts import AllowedHosts
+from forewarn.metadata.http_grammar import Refusal
 from forewarn.metadata.request import RequestCache
-from forewarn.metadata.request_head import Refusal
 from forewarn.wire import error_responses
 from tests.metadata.harness import EVENTS
 

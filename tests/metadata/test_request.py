@@ -1,7 +1,7 @@
 """What follows from a request's bytes, and the memo of those already understood."""
 
+from forewarn.metadata.http_grammar import read_head
 from forewarn.metadata.request import EVENTS, INSTANCE, RequestCache, interpret_head
-from forewarn.metadata.request_head import read_head
 from tests.metadata.harness import get, post
 
 

@@ -18,9 +18,8 @@ from forewarn.emulator.faults import Fault, FaultContext, FaultKind
 from forewarn.emulator.requests import SentRequest, read_headers
 from forewarn.emulator.response_faults import ServiceResponse, apply_response_fault
 from forewarn.metadata.http_connection import HttpConnection
+from forewarn.metadata.http_grammar import NO_BODY, Refusal, RequestBody, RequestHead, body_of, find_end, read_head
 from forewarn.metadata.request import CLOSE, KEEP_ALIVE, OPEN
-from forewarn.metadata.request_body import RequestBody, body_of
-from forewarn.metadata.request_head import NO_BODY, Refusal, RequestHead, find_end, read_head
 from forewarn.metadata.responses import CONTINUE, without_body
 from forewarn.wire import error_responses
 

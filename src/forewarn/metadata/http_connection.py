@@ -12,10 +12,18 @@ from enum import IntEnum
 from typing import TYPE_CHECKING, cast
 
 from forewarn.metadata.fast_path import NO_HANDOFF, Handoff
+from forewarn.metadata.http_grammar import (
+    BODY_LIMIT,
+    HEAD_LIMIT,
+    NO_BODY,
+    Refusal,
+    RequestBody,
+    body_of,
+    find_end,
+    skip_empty_lines,
+)
 from forewarn.metadata.long_poll import LongPoll
 from forewarn.metadata.request import CLOSE, MetadataRequest
-from forewarn.metadata.request_body import RequestBody, body_of
-from forewarn.metadata.request_head import BODY_LIMIT, HEAD_LIMIT, NO_BODY, Refusal, find_end, skip_empty_lines
 from forewarn.metadata.responses import CONTINUE, ThrottledResponse
 from forewarn.metadata.timer_wheel import NEVER
 from forewarn.wire import error_responses

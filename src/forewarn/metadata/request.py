@@ -11,7 +11,7 @@ from urllib.parse import unquote
 import msgspec
 
 from forewarn.metadata.allowed_hosts import AllowedHosts
-from forewarn.metadata.request_head import NO_BODY, Refusal, RequestHead, read_head
+from forewarn.metadata.http_grammar import NO_BODY, Refusal, RequestHead, read_head
 from forewarn.wire import error_responses, versions
 from forewarn.wire.error_responses import ErrorResponse
 from forewarn.wire.versions import VersionSet

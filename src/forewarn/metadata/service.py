@@ -1,7 +1,7 @@
 """Request handling: checks in Azure's order, then the response.
 
     HTTP, Host (403) -> caller (403) -> rate (429) -> header -> X-Forwarded-For -> api-version -> 404 -> 405 -> body
-    heads, request      `----------- here ---------'  `------- request.refusal, found when it was read -----'   here
+    http_grammar        `----------- here ---------'  `------- request.refusal, found when it was read -----'   here
 
 A GET reads memory only. Exception: the first GET of a group that is switched off waits until its enrolment
 is durable.

@@ -63,7 +63,7 @@ def test_an_agent_that_answers_is_not_pushed_aside(tmp_path: Path) -> None:
     path = tmp_path / "agent.sock"
 
     with listen(path):
-        with pytest.raises(Unavailable, match="another agent answers"):
+        with pytest.raises(Unavailable, match="another agent listens"):
             listen(path)
         assert path.exists()
 
