@@ -31,8 +31,8 @@ from forewarn.metadata.identity import Identity
 from forewarn.metadata.interface_listeners import make_listener
 from forewarn.metadata.limits import Limits
 from forewarn.metadata.listener import MetadataListener
-from forewarn.metadata.request_recorder import RequestRecorder
-from forewarn.metadata.request_records import RequestRecords
+from forewarn.metadata.request import AllowedHosts
+from forewarn.metadata.request_records import RequestRecorder, RequestRecords
 from forewarn.metadata.service import MetadataService
 from forewarn.node.deadlines import DeadlineScheduler
 from forewarn.node.driver import Driver

@@ -12,8 +12,7 @@ from forewarn.core.facts import Announced, ClockStepped, FleetChanged, Started, 
 from forewarn.core.model import Caller, CallerKind, Host
 from forewarn.journal.memory import MemoryJournal
 from forewarn.metadata.document_cache import DocumentCache
-from forewarn.metadata.request_recorder import RequestRecorder
-from forewarn.metadata.request_records import RequestRecords
+from forewarn.metadata.request_records import RequestRecorder, RequestRecords
 from forewarn.node.deadlines import DeadlineScheduler
 from forewarn.node.node import Node
 from forewarn.node.timekeeper import CAUTION

@@ -4,9 +4,8 @@ import asyncio
 import contextlib
 from typing import Protocol
 
-from forewarn.metadata.allowed_hosts import AllowedHosts
 from forewarn.metadata.limits import Limits
-from forewarn.metadata.request import RequestCache
+from forewarn.metadata.request import AllowedHosts, RequestCache
 from forewarn.metadata.service import MetadataService
 from forewarn.wire import error_responses
 from forewarn.wire.error_responses import ErrorResponse

@@ -5,16 +5,49 @@ for every caller that sends the same bytes (``RequestCache``).
 """
 
 import re
+from collections.abc import Iterable
 from functools import lru_cache
 from urllib.parse import unquote
 
 import msgspec
 
-from forewarn.metadata.allowed_hosts import AllowedHosts
 from forewarn.metadata.http_grammar import NO_BODY, Refusal, RequestHead, read_head
 from forewarn.wire import error_responses, versions
 from forewarn.wire.error_responses import ErrorResponse
 from forewarn.wire.versions import VersionSet
+
+ANY = "*"
+_PORT = re.compile(rb":[0-9]*\Z")
+# As in URLs: a host that ends in a number is an IPv4 address, not a name.
+_ADDRESS = re.compile(rb"\[.*\]|(?:.*\.)?(?:[0-9]+|0x[0-9a-f]*)")
+
+
+class AllowedHosts:
+    """Allow addresses, names without a dot, and the given names; ``*`` allows every name.
+
+    Protection against DNS rebinding: a web page in a guest's browser can point its own domain at the service's
+    address and then read the responses. Such requests still carry that domain, which has a dot.
+    """
+
+    def __init__(self, names: Iterable[str] = (ANY,)) -> None:
+        self._names = frozenset(_normalized(name.encode()) for name in names)
+        self._allows_all = ANY.encode() in self._names
+        self.allows = lru_cache(maxsize=1024)(self._allows)
+        """Return whether a request may name this host, given as in ``Host``; empty if the request names none."""
+
+    def _allows(self, host: bytes) -> bool:
+        name = _normalized(_PORT.sub(b"", host))
+        return (
+            self._allows_all
+            or (b"." not in name and b"%" not in name)
+            or name in self._names
+            or bool(_ADDRESS.fullmatch(name))
+        )
+
+
+def _normalized(name: bytes) -> bytes:
+    return name.lower().removesuffix(b".")
+
 
 LONGEST_WAIT = 300
 
