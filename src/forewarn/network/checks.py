@@ -1,18 +1,136 @@
 """Compares the current network of this machine with the desired one, and reports problems for the operator."""
 
-from collections.abc import Iterator, Sequence
-from ipaddress import ip_network
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from ipaddress import ip_address, ip_network
+from typing import Any
 
 from forewarn.config.settings import Settings
 from forewarn.core.errors import BadInput
 from forewarn.core.model import Vm
 from forewarn.network import system
-from forewarn.network.current import CurrentNetwork
-from forewarn.network.desired import OWN_PREFIX, desired_network
-from forewarn.network.foreign_filters import find_closed_tables, is_legacy_closed
+from forewarn.network.current import ROUTE_PROTOCOL, CurrentNetwork
+from forewarn.network.desired import OWN_PREFIX, DesiredNetwork, GuestInterface, desired_network
 from forewarn.network.plan import SetupStep, desired_rules, plan_setup, plan_teardown, ports_of
 from forewarn.network.resources import BridgeLink, LinkAddress, Sysctl, parse_resource
-from forewarn.network.return_routes import find_unanswered, return_routes_of
+from forewarn.network.rules import TABLE
+
+ReturnRoute = tuple[str, int]
+"""An address, and the mark of responses to it."""
+
+
+def find_unanswered(
+    desired: DesiredNetwork, current: CurrentNetwork, return_devices: Mapping[ReturnRoute, str]
+) -> dict[str, list[str]]:
+    """Return the names of VMs that responses cannot reach, by remedy.
+
+    ``return_devices`` holds the device by which the kernel routes each response.
+    """
+    found: dict[str, list[str]] = {}
+    for guest in desired.guests:
+        for problem in _problems_of(guest, desired, current, return_devices):
+            found.setdefault(problem, []).append(guest.name)
+    return found
+
+
+def return_routes_of(desired: DesiredNetwork) -> list[ReturnRoute]:
+    """Return the responses with routes to check; responses on a tap leave by that tap."""
+    if desired.identity == "tap":
+        return []
+    return [(address, desired.mark_of(guest)) for guest in desired.guests for address in desired.answered(guest)]
+
+
+def _problems_of(
+    guest: GuestInterface, desired: DesiredNetwork, current: CurrentNetwork, return_devices: Mapping[ReturnRoute, str]
+) -> Iterator[str]:
+    for address in desired.answered(guest) if desired.identity != "tap" else ():
+        device = return_devices.get((address, desired.mark_of(guest)), "")
+        if device != desired.bridge:
+            led = f"the route to {address} uses {device}" if device else f"there is no route to {address}"
+            yield f"{led}; check 'ip rule' and 'ip route get {address} from {desired.host}'"
+    is_known = desired.identity == "tap" or desired.mark_of(guest)
+    if is_known and not desired.answered(guest):
+        # The listener on a tap answers by it; but the kernel drops packets from sources without any route.
+        device = guest.tap if desired.identity == "tap" else desired.bridge
+        routes = _routes("" if desired.identity == "tap" else device, current, ip_address(desired.host).version)
+        subnet = ip_network(guest.subnet, strict=False) if guest.subnet else None
+        if not any(subnet is None or _overlap(subnet, to) for to in routes):
+            yield (
+                f"no address is declared, and no route to {subnet or 'its subnet'} uses {device}; declare the"
+                f" address, or add the route: ip route add {subnet or 'SUBNET'} dev {device}"
+            )
+
+
+def _routes(device: str, current: CurrentNetwork, version: int) -> Iterable[str]:
+    """Return the destinations that are reached by a device, or by any."""
+    return [
+        route.destination
+        for route in current.routes
+        if (not device or route.device == device)
+        and route.protocol != ROUTE_PROTOCOL
+        and (to := ip_network(route.destination)).version == version
+        and to.prefixlen < to.max_prefixlen
+    ]
+
+
+def _overlap(subnet: object, to: str) -> bool:
+    return ip_network(to).overlaps(ip_network(str(subnet)))
+
+
+_REFUSALS = ("drop", "reject")
+
+
+def find_closed_tables(listing: Sequence[dict[str, Any]], known: frozenset[object], version: str) -> list[str]:
+    """Return the tables that accept only what they name, and name nothing related to guests' requests.
+
+    What they accept may depend on things that cannot be read from the rules, so the result is only a hint.
+    """
+    rules = [each["rule"] for each in listing if "rule" in each]
+    found = []
+    for chain in (each["chain"] for each in listing if "chain" in each):
+        is_of_guests = chain.get("hook") == "input" and chain["family"] in ("inet", version, "bridge")
+        if not is_of_guests or chain["table"] == TABLE:
+            continue
+        table = f"{chain['family']} {chain['table']}"
+        inside = [rule for rule in rules if (rule["family"], rule["table"]) == (chain["family"], chain["table"])]
+        own = [rule for rule in inside if rule["chain"] == chain["name"]]
+        if _is_closed(chain, own) and table not in found and not known & set(_named(inside)):
+            found.append(table)
+    return found
+
+
+def is_legacy_closed(rules: str, known: frozenset[object]) -> bool:
+    """Return the same for the chain INPUT of iptables-legacy, as iptables-legacy-save prints it."""
+    lines = [line.split() for line in rules.splitlines()]
+    policy = next((line[1] for line in lines if line[:1] == [":INPUT"]), "ACCEPT")
+    own = [line for line in lines if line[:2] == ["-A", "INPUT"]]
+    is_last_refusal = bool(own) and own[-1][2:4] in (["-j", "DROP"], ["-j", "REJECT"])
+    words = {
+        part.partition("/")[0] for line in lines if line[:1] == ["-A"] for word in line for part in word.split(",")
+    }
+    return (policy == "DROP" or is_last_refusal) and not words & set(map(str, known))
+
+
+def _is_closed(chain: dict[str, Any], rules: list[dict[str, Any]]) -> bool:
+    """Return whether packets that no rule accepts are refused."""
+    last = rules[-1]["expr"] if rules else []
+    said = [key for part in last for key in part if key not in ("counter", "log")]
+    return chain.get("policy") == "drop" or (len(said) == 1 and said[0] in _REFUSALS)
+
+
+def _named(node: Any) -> Iterator[str | int]:  # noqa: ANN401 - JSON
+    """Yield every string and number that rules compare with."""
+    match node:
+        case dict():
+            for key, value in node.items():
+                if key in ("right", "set") and isinstance(value, str | int):
+                    yield value
+                yield from _named(value)
+        case list():
+            for each in node:
+                if isinstance(each, str | int):
+                    yield each
+                yield from _named(each)
+
 
 _NAMED = 5
 

@@ -4,10 +4,9 @@ from collections.abc import Iterable
 
 import msgspec
 
-from forewarn.network.commands import SystemCommand
 from forewarn.network.current import CurrentNetwork
 from forewarn.network.desired import DesiredNetwork
-from forewarn.network.resources import AnyResource, BridgeLink, LinkUp, parse_resource
+from forewarn.network.resources import AnyResource, BridgeLink, LinkUp, SystemCommand, parse_resource
 from forewarn.network.rules import FAMILIES, TABLE, rules_of
 
 

@@ -5,6 +5,7 @@ recorded and stays. If all rules were flushed, and the record with them, resourc
 again.
 """
 
+import shlex
 from hashlib import sha256
 from ipaddress import ip_network
 from platform import node
@@ -12,8 +13,19 @@ from typing import TypeAlias
 
 import msgspec
 
-from forewarn.network.commands import SystemCommand
 from forewarn.network.current import ROUTE_PROTOCOL, CurrentNetwork
+
+
+class SystemCommand(msgspec.Struct, frozen=True):
+    """A program, its arguments, and its stdin."""
+
+    words: tuple[str, ...]
+    given: str = ""
+
+    def __str__(self) -> str:
+        """Return the command as a shell would accept it."""
+        line = shlex.join(self.words)
+        return f"{line} <<'EOF'\n{self.given}EOF" if self.given else line
 
 
 def mac_of(bridge: str) -> str:

@@ -13,8 +13,8 @@ from typing import Any
 
 from forewarn.core.errors import Unavailable
 from forewarn.files import FileLock, InUse
-from forewarn.network.commands import SystemCommand
 from forewarn.network.current import CurrentLink, CurrentNetwork, CurrentRoute
+from forewarn.network.resources import SystemCommand
 from forewarn.network.rules import FAMILIES, RECORD, TABLE
 
 _SYSCTLS = Path("/proc/sys")
