@@ -1,4 +1,4 @@
-"""The workshop: one thread for each event, what it says meanwhile, and what a crash leaves."""
+"""The executor: one thread for each event, its progress, what a crash leaves, and the limit of migrations."""
 
 import threading
 from collections.abc import Callable
@@ -8,7 +8,7 @@ import pytest
 
 from forewarn.clocks import ManualClock
 from forewarn.drivers import executor
-from forewarn.drivers.executor import ImpactJob, WorkExecutor, WorkInterrupted, join_details
+from forewarn.drivers.executor import ImpactJob, MigrationSlots, WorkExecutor, WorkInterrupted, join_details
 from forewarn.drivers.progress_store import ImpactEnding
 from forewarn.drivers.run_record import KEPT_FOR
 from forewarn.node.driver import ImpactDone, ImpactFailed, ImpactNotBegun, ImpactUnderway, ImpactUnknown
@@ -133,3 +133,32 @@ def test_one_vm_s_words_stand_alone() -> None:
         join_details({"web-1": "done", "web-0": "half-way", "": "slowly"}, 2)
         == "slowly; web-0: half-way; web-1: done"
     )
+
+
+def test_who_finds_no_slot_waits_and_says_so() -> None:
+    """The next one begins when another has ended."""
+    slots, closing, begun = MigrationSlots(1), threading.Event(), threading.Event()
+    said: list[str] = []
+
+    def second() -> None:
+        with slots.taken(closing, said.append):
+            begun.set()
+
+    thread = threading.Thread(target=second)
+    with slots.taken(closing, said.append):
+        thread.start()
+        assert not begun.wait(0.2)
+    thread.join(10)
+
+    assert begun.is_set()
+    assert said == ["waiting for other migrations to end"]
+
+
+def test_closing_the_driver_ends_the_wait() -> None:
+    """What waits is done after the next start, and gives back nothing that it did not take."""
+    slots, closing = MigrationSlots(1), threading.Event()
+    closing.set()
+    with slots.taken(closing, print), pytest.raises(WorkInterrupted), slots.taken(closing, print):
+        pass
+    with slots.taken(closing, print):
+        pass

@@ -8,8 +8,9 @@ last step: nothing is done twice, and no guest stays frozen.
 """
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future, wait
+from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
 
@@ -160,3 +161,26 @@ def join_details(words: Mapping[str, str], count: int) -> str:
     if count == 1:
         return next(iter(words.values()), "")
     return "; ".join(f"{name}: {text}" if name else text for name, text in sorted(words.items()) if text)
+
+
+_POLL_EVERY = 0.1
+
+
+class MigrationSlots:
+    """Semaphore for migrations over all events."""
+
+    def __init__(self, count: int) -> None:
+        self._free = threading.Semaphore(count)
+
+    @contextmanager
+    def taken(self, closing: threading.Event, tell: Callable[[str], None]) -> Iterator[None]:
+        """Wait for a slot and hold it; raise WorkInterrupted if the driver is closed meanwhile."""
+        if not self._free.acquire(blocking=False):
+            tell("waiting for other migrations to end")
+            while not self._free.acquire(timeout=_POLL_EVERY):
+                if closing.is_set():
+                    raise WorkInterrupted
+        try:
+            yield
+        finally:
+            self._free.release()

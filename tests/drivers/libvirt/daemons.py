@@ -13,8 +13,8 @@ import libvirt
 from demo.initramfs import initramfs
 from demo.kernel import Kernel
 from forewarn.clocks import SystemClock
-from forewarn.drivers.libvirt import event_loop
 from forewarn.drivers.libvirt.driver import LibvirtDriver
+from forewarn.drivers.libvirt.hosts import run_event_loop
 from tests.cleaning import closed_on_failure
 from tests.drivers.libvirt.hypervisor import QEMU_CONF, Guest, boot, wait_for
 
@@ -25,7 +25,7 @@ class Daemons:
     """h1 and h2, and drivers that reach both."""
 
     def __init__(self) -> None:
-        event_loop.run()
+        run_event_loop()
         self.root = Path(tempfile.mkdtemp(prefix="lv-"))
         self.records = self.root / "records"
         self.uris = {name: f"qemu+unix:///system?socket={self.root / name}/libvirt-sock" for name in NAMES}

@@ -20,6 +20,7 @@ from forewarn.clocks import SystemClock
 from forewarn.core.model import Event, EventSource, EventStatus, EventType, Operation, Vm
 from forewarn.drivers.libvirt import event_loop
 from forewarn.drivers.libvirt.driver import LibvirtDriver
+from forewarn.drivers.libvirt.hosts import run_event_loop
 from forewarn.node.driver import CandidateHost, Impact
 
 QEMU_CONF = """\
@@ -65,7 +66,7 @@ class Hypervisor:
         (self.root / "etc").mkdir()
         (self.root / "etc" / "qemu.conf").write_text(QEMU_CONF)
         self.uri = f"qemu:///embed?root={self.root}"
-        event_loop.run()
+        run_event_loop()
         self.connection = libvirt.open(self.uri)
         self._seen: list[tuple[str, int, float]] = []
         self.connection.domainEventRegisterAny(None, libvirt.VIR_DOMAIN_EVENT_ID_LIFECYCLE, self._see, None)

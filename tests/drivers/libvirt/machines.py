@@ -16,9 +16,9 @@ import pytest
 from forewarn.clocks import SystemClock
 from forewarn.core.model import Event, EventSource, EventStatus, EventType, InstanceFacts, Operation, Vm
 from forewarn.drivers.executor import ImpactJob
-from forewarn.drivers.libvirt import event_loop
 from forewarn.drivers.libvirt.driver import LibvirtDriver
 from forewarn.drivers.libvirt.guests import LibvirtGuest
+from forewarn.drivers.libvirt.hosts import run_event_loop
 from forewarn.node.driver import Driver, Impact, ImpactOutcome, ImpactUnderway
 
 URI = "test:///default"
@@ -51,7 +51,7 @@ class Machines:
     """A test hypervisor, drivers for it, and a count of what was seen."""
 
     def __init__(self, place: Path) -> None:
-        event_loop.run()
+        run_event_loop()
         self.place = place
         self.seen: Counter[tuple[str, int, int]] = Counter()
         self.connection = libvirt.open(URI)

@@ -1,11 +1,20 @@
-"""What hosts have left and what machines take is what libvirt tells."""
+"""Free capacity of hosts, reservations of migrations, and the choice of a target host."""
 
 from typing import Any
 
 import libvirt
 
 from forewarn.core.model import Host, Vm
-from forewarn.core.placement import VmDemand
+from forewarn.core.placement import HostCapacity, VmDemand
+from forewarn.drivers.libvirt.capacity import (
+    FreeCapacity,
+    HostOption,
+    Reservation,
+    Reservations,
+    choose_host,
+    explain_no_host,
+)
+from forewarn.node.driver import CandidateHost
 from tests.drivers.libvirt.machines import Machines
 
 MIB = 1024 * 1024
@@ -54,3 +63,86 @@ def test_what_keeps_a_machine_on_its_host_is_told(machines: Machines) -> None:
 
     told = machines.driver(redeploy="restart").capacity((running,), ())
     assert told.vms[running.name].obstacle == 'redeploy = "restart" in the driver\'s settings keeps it on its host'
+
+
+WEB = Vm("web-0", "web", host="h1", update_domain=0, fault_domain=0)
+OTHER = Vm("web-1", "web", host="h2", update_domain=1, fault_domain=0)
+LIKE = Vm("web-2", "web", host="h3", update_domain=0, fault_domain=0)
+
+
+def option(host: str, free: int, *vms: Vm) -> HostOption:
+    return HostOption(CandidateHost(Host(host), vms), free * MIB)
+
+
+def chosen(*options: HostOption) -> str:
+    best = choose_host(WEB, 100 * MIB, options)
+    return best.host if best else ""
+
+
+def test_the_one_with_the_most_room_is_chosen() -> None:
+    """Among equals free memory counts, then the name."""
+    assert chosen(option("h2", 200), option("h3", 300)) == "h3"
+    assert chosen(option("h3", 200), option("h2", 200)) == "h2"
+
+
+def test_one_that_is_too_small_is_never_chosen() -> None:
+    """Exactly enough is enough; less is not."""
+    assert chosen(option("h2", 99), option("h3", 100)) == "h3"
+    assert chosen(option("h2", 99)) == ""
+
+
+def test_a_host_of_other_domains_is_chosen_last() -> None:
+    """VMs that must not fall together do not move together; those of the same domains may."""
+    assert chosen(option("h2", 900, OTHER), option("h3", 200, LIKE)) == "h3"
+    assert chosen(option("h2", 900, OTHER)) == "h2"
+
+
+def test_the_machine_itself_is_no_reason_against_a_host() -> None:
+    """One that is said to stand there already takes no turn from itself."""
+    itself = Vm("web-0", "web", host="h2", update_domain=4)
+
+    assert chosen(option("h2", 900, itself), option("h3", 800)) == "h2"
+
+
+def test_the_sentence_names_every_host_and_its_room() -> None:
+    """Who reads it knows which host to grow."""
+    assert explain_no_host(WEB, 100 * MIB, [option("h2", 9), option("h3", 0)]) == (
+        "no host has the 100 MiB that web-0 needs: h2 has 9 MiB free, h3 has 0 MiB free"
+    )
+
+
+GIB = 1 << 30
+WEB_0 = Reservation("uuid-0", "web-0", "h2", GIB, 2)
+WEB_1 = Reservation("uuid-1", "web-1", "h2", GIB, 2)
+
+
+def test_a_machine_that_libvirt_does_not_show_yet_takes_its_room() -> None:
+    """Memory and CPUs, of what is free and of what the ratio allows."""
+    assert FreeCapacity(4 * GIB, 3 * GIB, 8).after([WEB_0]) == HostCapacity(2 * GIB, 6)
+    assert FreeCapacity(3 * GIB, 4 * GIB, 8).after([WEB_0, WEB_1]) == HostCapacity(GIB, 4)
+
+
+def test_a_machine_that_libvirt_shows_is_counted_once() -> None:
+    """Only the part of its memory that is still to come is taken from what is free."""
+    half = Reservation("uuid-0", "web-0", "h2", GIB, 2, lambda: 50)
+    shown = frozenset({"uuid-0"})
+
+    assert FreeCapacity(4 * GIB, 2 * GIB, 6, shown).after([half]) == HostCapacity(2 * GIB, 6)
+    assert FreeCapacity(2 * GIB, 4 * GIB, 6, shown).after([half]) == HostCapacity(3 * GIB // 2, 6)
+
+
+def test_room_is_not_reserved_by_what_was_read_before_another_reservation() -> None:
+    """Nor before a release: what it held may not have been shown yet when the host was asked."""
+    reservations = Reservations()
+    before, _ = reservations.current()
+
+    assert reservations.reserve(WEB_0, before)
+    assert not reservations.reserve(WEB_1, before)
+
+    then, standing = reservations.current()
+    assert standing == (WEB_0,)
+    reservations.release("uuid-0")
+    assert not reservations.reserve(WEB_1, then)
+    now, standing = reservations.current()
+    assert standing == ()
+    assert reservations.reserve(WEB_1, now)

@@ -1,26 +1,95 @@
-"""Free capacity of hosts, demand of machines, and reasons why a machine cannot run on a host, from libvirt.
+"""Free capacity of hosts, reservations, demand of machines, and the choice of a target host.
 
 Free memory is the memory that is really free, but at most the host's memory times ``memory_ratio`` minus the maximum
 memory of its running machines; free CPUs are the host's times ``cpu_ratio`` minus those of its running machines.
 """
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+import threading
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from typing import Any
 from xml.etree import ElementTree as ET
 
 import libvirt
+import msgspec
 
 from forewarn.core.errors import ForewarnError
 from forewarn.core.model import Host, Vm
 from forewarn.core.placement import Capacity, HostCapacity, VmDemand
+from forewarn.drivers.candidates import count_conflicts
 from forewarn.drivers.libvirt.guests import LibvirtGuest
 from forewarn.drivers.libvirt.hosts import LibvirtHosts
 from forewarn.drivers.libvirt.problems import problem_of
-from forewarn.drivers.libvirt.reservations import FreeCapacity, Reservation
 from forewarn.drivers.libvirt.settings import LibvirtSettings
+from forewarn.node.driver import CandidateHost
 
 _KIB, _MIB = 1024, 1024 * 1024
+
+
+class Reservation(msgspec.Struct, frozen=True):
+    """Capacity that one machine will take on one host, until libvirt counts the machine there."""
+
+    uuid: str
+    vm: str
+    host: str
+    memory: int
+    cpus: int
+    percent_done: Callable[[], int] = lambda: 0
+    """Percentage of its memory that is on the host already."""
+
+
+class FreeCapacity(msgspec.Struct, frozen=True):
+    """Free capacity of a host as libvirt reports it, which counts the machines active there."""
+
+    free: int
+    """Bytes of memory that are really free."""
+    allowed: int
+    """Bytes of memory that ``memory_ratio`` still allows."""
+    cpus: int
+    active: frozenset[str] = frozenset()
+    """UUIDs of the machines that are counted."""
+
+    def after(self, coming: Iterable[Reservation]) -> HostCapacity:
+        """Return the free capacity after these machines have arrived, too."""
+        free, allowed, cpus = self.free, self.allowed, self.cpus
+        for each in coming:
+            is_active = each.uuid in self.active
+            free -= each.memory * (100 - (each.percent_done() if is_active else 0)) // 100
+            if not is_active:
+                allowed -= each.memory
+                cpus -= each.cpus
+        return HostCapacity(min(free, allowed), cpus)
+
+
+class Reservations:
+    """Reservations of all migrations of a driver, by machine UUID.
+
+    Without them two concurrent migrations could choose the same free capacity.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._reservations: dict[str, Reservation] = {}
+        self._changes = 0
+
+    def current(self) -> tuple[int, tuple[Reservation, ...]]:
+        """Return all reservations, and the number of changes so far."""
+        with self._lock:
+            return self._changes, tuple(self._reservations.values())
+
+    def reserve(self, reservation: Reservation, changes: int) -> bool:
+        """Reserve capacity; return False if reservations have changed since, so that the choice must be repeated."""
+        with self._lock:
+            if changes != self._changes:
+                return False
+            self._changes += 1
+            self._reservations[reservation.uuid] = reservation
+            return True
+
+    def release(self, uuid: str) -> None:
+        with self._lock:
+            self._changes += 1
+            self._reservations.pop(uuid, None)
 
 
 def read_capacity(
@@ -136,3 +205,37 @@ class _TargetHost:
         with suppress(libvirt.libvirtError):
             return bool(compare(*needed) != libvirt.VIR_CPU_COMPARE_INCOMPATIBLE)
         return True
+
+
+class HostOption(msgspec.Struct, frozen=True):
+    """A candidate host with its free memory in bytes."""
+
+    candidate: CandidateHost
+    free: int
+    cpus: int = 1_000_000
+    """Number of further virtual CPUs that it may run."""
+
+    @property
+    def host(self) -> str:
+        return self.candidate.host.name
+
+
+def choose_host(vm: Vm, needed: int, options: Iterable[HostOption], cpus: int = 0) -> HostOption | None:
+    """Return the best host for a machine that needs so much memory and so many CPUs; None if none has room.
+
+    Hosts with fewer VMs of the group in other fault or update domains come first, then those with more free memory.
+    """
+    fitting = [option for option in options if option.free >= needed and option.cpus >= cpus]
+    return min(
+        fitting, key=lambda option: (*count_conflicts(vm, option.candidate), -option.free, option.host), default=None
+    )
+
+
+def explain_no_host(vm: Vm, needed: int, options: Iterable[HostOption], cpus: int = 0) -> str:
+    """Return why no host has room for a machine."""
+    options = list(options)
+    if any(option.free >= needed for option in options):
+        looked = [f"{option.host} has room for {max(0, option.cpus)} more" for option in options]
+        return f"no host has the {cpus} CPUs that {vm.name} needs: {', '.join(looked)}; free some, or raise cpu_ratio"
+    looked = [f"{option.host} has {max(0, option.free) // _MIB} MiB free" for option in options]
+    return f"no host has the {needed // _MIB} MiB that {vm.name} needs: {', '.join(looked)}"

@@ -16,20 +16,18 @@ from forewarn.config.tables import read_table
 from forewarn.core.errors import ForewarnError
 from forewarn.core.model import EventType, Host, Observation, ObservationKind, Vm
 from forewarn.core.placement import Capacity
-from forewarn.drivers.executor import ImpactJob, WorkExecutor, WorkInterrupted
+from forewarn.drivers.executor import ImpactJob, MigrationSlots, WorkExecutor, WorkInterrupted
 from forewarn.drivers.libvirt import capacity, checks, switching
+from forewarn.drivers.libvirt.capacity import Reservations
 from forewarn.drivers.libvirt.freezing import freeze
-from forewarn.drivers.libvirt.hosts import DomainChange, LibvirtHosts
+from forewarn.drivers.libvirt.hosts import DomainChange, LibvirtHosts, observation_of
 from forewarn.drivers.libvirt.move_detector import MoveDetector
 from forewarn.drivers.libvirt.moving import redeploy
-from forewarn.drivers.libvirt.observations import observation_of
 from forewarn.drivers.libvirt.problems import LibvirtProblem, LibvirtUnreachable
 from forewarn.drivers.libvirt.rebooting import reboot
 from forewarn.drivers.libvirt.removing import remove
-from forewarn.drivers.libvirt.reservations import Reservations
 from forewarn.drivers.libvirt.settings import LibvirtSettings
 from forewarn.drivers.libvirt.work import LibvirtWork
-from forewarn.drivers.migration_slots import MigrationSlots
 from forewarn.drivers.progress_store import ImpactEnding
 from forewarn.drivers.switch_executor import SwitchExecutor
 from forewarn.node.driver import Impact, ImpactFailed, ImpactOutcome, refuse_type

@@ -1,17 +1,21 @@
-"""libvirt connections to hosts: opened on demand, and reopened after a failure."""
+"""libvirt connections to hosts and their events: opened on demand, and reopened after a failure.
+
+Without its event loop libvirt receives no events and does not detect the end of a connection.
+"""
 
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterable
 from contextlib import suppress
+from datetime import datetime
 from uuid import uuid4
 
 import libvirt
 import msgspec
 
 from forewarn.core.errors import BadInput
+from forewarn.core.model import Observation, ObservationKind
 from forewarn.core.redaction import shown_uri
-from forewarn.drivers.libvirt import event_loop
 from forewarn.drivers.libvirt.problems import (
     DomainAbsent,
     LibvirtUnreachable,
@@ -19,6 +23,31 @@ from forewarn.drivers.libvirt.problems import (
     message_of,
     problem_of,
 )
+
+_lock = threading.Lock()
+_is_running = False
+
+
+def run_event_loop() -> None:
+    """Run libvirt's event loop for the rest of the process; it must run before the first connection is opened."""
+    global _is_running  # noqa: PLW0603 - libvirt has one loop for each process
+    with _lock:
+        if not _is_running:
+            _is_running = True
+            libvirt.virEventRegisterDefaultImpl()
+            # libvirt prints every error beside raising it; suppress that.
+            libvirt.registerErrorHandler(_ignore_error, None)
+            threading.Thread(target=_run_loop, name="libvirt", daemon=True).start()
+
+
+def _run_loop() -> None:
+    while True:
+        libvirt.virEventRunDefaultImpl()
+
+
+def _ignore_error(context: object, error: object) -> None:
+    pass
+
 
 REBOOTED = -1
 """Number for the reboot event, which is not a lifecycle event of libvirt."""
@@ -57,7 +86,7 @@ class LibvirtHosts:
         self.reboots: Counter[tuple[str, str]] = Counter()
         """Number of reboot events by connection and domain."""
         self._connection_ids: dict[str, str] = {}
-        event_loop.run()
+        run_event_loop()
 
     def uri(self, host: str) -> str:
         """Return the libvirt URI of a host; raise BadInput if none is configured."""
@@ -195,3 +224,35 @@ def _is_alive(connection: libvirt.virConnect) -> bool:
 def _close(connection: libvirt.virConnect) -> None:
     with suppress(libvirt.libvirtError):
         connection.close()
+
+
+_STOPPED = {
+    libvirt.VIR_DOMAIN_EVENT_STOPPED_SHUTDOWN: (ObservationKind.STOPPED, "it shut down"),
+    libvirt.VIR_DOMAIN_EVENT_STOPPED_DESTROYED: (ObservationKind.STOPPED, "it was destroyed"),
+    libvirt.VIR_DOMAIN_EVENT_STOPPED_CRASHED: (ObservationKind.CRASHED, "the guest crashed"),
+    libvirt.VIR_DOMAIN_EVENT_STOPPED_SAVED: (ObservationKind.STOPPED, "it was saved"),
+    libvirt.VIR_DOMAIN_EVENT_STOPPED_FAILED: (ObservationKind.CRASHED, "its process on the host died"),
+}
+_STARTED = {
+    libvirt.VIR_DOMAIN_EVENT_STARTED_BOOTED: "it was started",
+    libvirt.VIR_DOMAIN_EVENT_STARTED_RESTORED: "it was restored",
+}
+
+
+def observation_of(change: DomainChange, at: datetime, *, is_found: bool = False) -> Observation | None:
+    """Return the observation; None for events without meaning here, such as a pause or a migration."""
+    match change.event:
+        case _ if change.event == REBOOTED:
+            what, how = ObservationKind.REBOOTED, "it rebooted"
+        case libvirt.VIR_DOMAIN_EVENT_CRASHED:
+            what, how = ObservationKind.CRASHED, "the guest crashed"
+        case libvirt.VIR_DOMAIN_EVENT_STOPPED if change.detail in _STOPPED:
+            what, how = _STOPPED[change.detail]
+        case libvirt.VIR_DOMAIN_EVENT_STARTED if change.detail in _STARTED:
+            what, how = ObservationKind.STARTED, _STARTED[change.detail]
+        case libvirt.VIR_DOMAIN_EVENT_UNDEFINED if change.detail == libvirt.VIR_DOMAIN_EVENT_UNDEFINED_REMOVED:
+            what, how = ObservationKind.GONE, "it was undefined"
+        case _:
+            return None
+    detail = f"{how}, reported by libvirt on {change.host}"
+    return Observation(change.domain, what, at, detail, vm_id=change.uuid, is_found=is_found)

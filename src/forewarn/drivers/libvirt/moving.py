@@ -18,12 +18,17 @@ from forewarn.core.model import Operation
 from forewarn.drivers.candidates import explain_no_candidate
 from forewarn.drivers.executor import join_details
 from forewarn.drivers.libvirt import volumes
-from forewarn.drivers.libvirt.capacity import read_free_capacity
+from forewarn.drivers.libvirt.capacity import (
+    HostOption,
+    Reservation,
+    choose_host,
+    explain_no_host,
+    read_free_capacity,
+)
 from forewarn.drivers.libvirt.guests import LibvirtGuest
 from forewarn.drivers.libvirt.host_choice import HostOption, choose_host, explain_no_host
 from forewarn.drivers.libvirt.location import DomainState
 from forewarn.drivers.libvirt.problems import DomainAbsent, LibvirtProblem, LibvirtUnreachable, describe
-from forewarn.drivers.libvirt.reservations import Reservation
 from forewarn.drivers.libvirt.work import LibvirtWork
 from forewarn.drivers.progress_store import WorkStep
 from forewarn.node.driver import CandidateHost, ImpactDone

@@ -8,14 +8,13 @@ from datetime import timedelta
 from typing import TypeVar
 
 from forewarn.clocks import Clock
-from forewarn.drivers.executor import ImpactJob, WorkInterrupted
+from forewarn.drivers.executor import ImpactJob, MigrationSlots, WorkInterrupted
 from forewarn.drivers.libvirt import location
+from forewarn.drivers.libvirt.capacity import Reservations
 from forewarn.drivers.libvirt.guests import LibvirtGuest
 from forewarn.drivers.libvirt.hosts import LibvirtHosts
 from forewarn.drivers.libvirt.problems import LibvirtUnreachable
-from forewarn.drivers.libvirt.reservations import Reservations
 from forewarn.drivers.libvirt.settings import LibvirtSettings
-from forewarn.drivers.migration_slots import MigrationSlots
 
 WorkReturn = TypeVar("WorkReturn")
 

@@ -1,11 +1,10 @@
-"""What libvirt's events say of a machine that nobody of ours touched."""
+"""Observations from libvirt events on the hosts."""
 
 import libvirt
 import pytest
 
 from forewarn.core.model import ObservationKind
-from forewarn.drivers.libvirt.hosts import REBOOTED, DomainChange
-from forewarn.drivers.libvirt.observations import observation_of
+from forewarn.drivers.libvirt.hosts import REBOOTED, DomainChange, observation_of
 from tests.drivers.impacts import NOW
 
 STOPPED, STARTED = libvirt.VIR_DOMAIN_EVENT_STOPPED, libvirt.VIR_DOMAIN_EVENT_STARTED
