@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from forewarn.cli.fleets.output import planned
-from forewarn.control.declarations import PlanView
+from forewarn.control.bodies import PlanView
 from forewarn.core.declared_keys import RecordDifference, RecordKind
 from tests.cli.conftest import Forewarn
 from tests.harness import FLEET, ApiHarness

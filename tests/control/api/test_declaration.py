@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from forewarn.cli.fleets.requests import apply_file, plan_file
+from forewarn.control.bodies import DeclarationBody
 from forewarn.control.client import ControlClient
-from forewarn.control.declarations import DeclarationBody
 from forewarn.control.server.fleet_applier import TOPIC
 from forewarn.core.errors import Refused
 from forewarn.core.model import Host, Vm

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping
 import msgspec
 
 from forewarn.cli.output import wrapped
-from forewarn.control.declarations import DifferencesView, PlanView, RecordChange
+from forewarn.control.bodies import DifferencesView, PlanView, RecordChange
 from forewarn.control.views import CommandResult
 from forewarn.core.declared_keys import RecordDifference, ReplacedValue
 from forewarn.fleetfile.formatter import format_value

@@ -6,8 +6,8 @@ from pathlib import Path
 import msgspec
 
 from forewarn.config import toml
+from forewarn.control.bodies import DeclarationBody, DeclarationPage, DifferencesView, PlanView
 from forewarn.control.client import ControlClient
-from forewarn.control.declarations import DeclarationBody, DeclarationPage, DifferencesView, PlanView
 from forewarn.control.views import CommandResult
 from forewarn.core.errors import BadInput, Unavailable
 from forewarn.fleetfile.diff import CurrentFleet, FleetDiff, diff_fleet

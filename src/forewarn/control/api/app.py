@@ -4,7 +4,6 @@ from litestar import Litestar, Router
 from litestar.datastructures import State
 from litestar.di import Provide
 
-from forewarn.control.api.allow_header import record_methods, set_allow_header
 from forewarn.control.api.changes import changes
 from forewarn.control.api.context import ApiContext, provide_context, provide_principal
 from forewarn.control.api.declaration import declaration
@@ -19,6 +18,7 @@ from forewarn.control.api.openapi import CONFIG, RecordSchemas
 from forewarn.control.api.openapi_routes import openapi_routes
 from forewarn.control.api.operations import operations
 from forewarn.control.api.problems import HANDLERS
+from forewarn.control.api.routing import record_methods, set_allow_header
 from forewarn.control.api.subscriptions import subscriptions
 from forewarn.control.api.tokens import tokens
 from forewarn.control.api.vms import vms

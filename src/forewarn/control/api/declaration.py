@@ -14,7 +14,7 @@ from forewarn.control.api.paging import Cursor, invalid_cursor, read_cursor, wri
 from forewarn.control.api.paging import FleetCollection as Part
 from forewarn.control.api.routing import reads, writes
 from forewarn.control.api.streamed_bodies import LARGEST_CHANGE, join_parts, read_streamed_body
-from forewarn.control.declarations import (
+from forewarn.control.bodies import (
     DeclarationBody,
     DeclarationPage,
     DifferencesView,

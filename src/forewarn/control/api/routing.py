@@ -9,12 +9,13 @@ from functools import wraps
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import msgspec
-from litestar import get, post
+from litestar import Litestar, get, post
 from litestar.connection import ASGIConnection
 from litestar.datastructures import Headers, MultiDict
 from litestar.dto import AbstractDTO
 from litestar.handlers import BaseRouteHandler, HTTPRouteHandler
 from litestar.openapi.datastructures import ResponseSpec
+from litestar.types import Message, Scope
 from litestar.typing import FieldDefinition
 
 from forewarn.control.api.context import ApiContext, authenticate
@@ -188,3 +189,31 @@ def strict(body: type[ApiBody]) -> type[AbstractDTO[Any]]:
             return False
 
     return Strict
+
+
+_ALLOWED = "allowed"
+_ALLOW = b"allow"
+
+
+def record_methods(app: Litestar) -> None:
+    """Record the methods of each path.
+
+    The framework answers OPTIONS with the methods that a path had when its first route was added.
+    """
+    app.state[_ALLOWED] = {
+        handler: sorted(route.methods) for route in app.routes for handler in getattr(route, "route_handlers", ())
+    }
+
+
+async def set_allow_header(message: Message, scope: Scope) -> None:
+    """Set ``Allow`` to all methods of a path in responses to OPTIONS; sort it in all responses."""
+    if message["type"] != "http.response.start":
+        return
+    headers = dict(message["headers"])
+    if _ALLOW not in headers:
+        return
+    methods = headers[_ALLOW].decode().split(", ")
+    if scope.get("method") == "OPTIONS":
+        methods = scope["app"].state[_ALLOWED][scope["route_handler"]]
+    rest = ((key, value) for key, value in message["headers"] if key != _ALLOW)
+    message["headers"] = [*rest, (_ALLOW, ", ".join(sorted(methods)).encode())]

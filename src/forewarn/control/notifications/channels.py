@@ -8,11 +8,10 @@ from typing import Protocol
 from urllib.parse import quote
 
 from forewarn.config.settings import MailSettings
+from forewarn.control.notifications.formats import slack_body, teams_body
 from forewarn.control.notifications.http_post import NotDelivered, post
 from forewarn.control.notifications.mail import MailServer, mail_of
 from forewarn.control.notifications.notification import CLOUD_EVENTS, Notification, cloud_event
-from forewarn.control.notifications.slack import slack_body
-from forewarn.control.notifications.teams import teams_body
 from forewarn.core.credentials import Subscription, SubscriptionKind
 from forewarn.core.errors import ForewarnError
 from forewarn.signature import sign

@@ -7,8 +7,8 @@ from email.policy import EmailPolicy
 from email.utils import format_datetime
 
 from forewarn.config.settings import MailSettings
+from forewarn.control.notifications.formats import headline, particulars
 from forewarn.control.notifications.notification import Notification
-from forewarn.control.notifications.wording import headline, particulars
 from forewarn.core.errors import BadInput
 
 _POLICY = EmailPolicy(max_line_length=200)

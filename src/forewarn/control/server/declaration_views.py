@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 from datetime import datetime
 from itertools import chain, islice
 
-from forewarn.control.declarations import BlockedView, DifferencesView, HeldView, PlanView, RecordChange
+from forewarn.control.bodies import BlockedView, DifferencesView, HeldView, PlanView, RecordChange
 from forewarn.core.cancellation import cancel_abandoned
 from forewarn.core.commands import ApplyDeclaration
 from forewarn.core.declared_keys import DeclaredRecord, HeldChange, RecordKind, kind_of

@@ -1,7 +1,9 @@
-"""Texts of notifications for people: a headline and details."""
+"""Formats of notifications: headline and details as text, and request bodies for Slack and Teams."""
 
 from collections.abc import Iterator
 from datetime import datetime
+
+import msgspec
 
 from forewarn.control.notifications.notification import Notification, NotificationType
 from forewarn.core.model import Event, EventStatus
@@ -68,3 +70,61 @@ def _names(vms: tuple[str, ...]) -> str:
 
 def _shown(when: datetime) -> str:
     return f"{when:%Y-%m-%d %H:%M:%S} UTC"
+
+
+_LONGEST_HEADER = 150
+_LONGEST_TEXT = 2_900
+
+
+def slack_body(message: Notification) -> bytes:
+    """Return the request body for an incoming webhook of Slack: blocks, and a text as fallback."""
+    line = headline(message)
+    lines = "\n".join(f"*{name}:* {_escaped(said)}" for name, said in particulars(message))
+    return msgspec.json.encode(
+        {
+            "text": _escaped(line),
+            "blocks": [
+                {"type": "header", "text": {"type": "plain_text", "text": _shortened(line, _LONGEST_HEADER)}},
+                {"type": "section", "text": {"type": "mrkdwn", "text": _shortened(lines, _LONGEST_TEXT)}},
+            ],
+        }
+    )
+
+
+def _escaped(text: str) -> str:
+    """Escape the three characters that Slack interprets."""
+    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+
+
+def _shortened(text: str, longest: int) -> str:
+    """Shorten a text to Slack's limit; otherwise Slack refuses the whole message."""
+    return text if len(text) <= longest else text[: longest - 1] + "…"
+
+
+_COLOURS = {
+    NotificationType.STARTED: "warning",
+    NotificationType.COMPLETED: "good",
+    NotificationType.FAILED: "attention",
+    NotificationType.MISSED: "attention",
+}
+
+
+def teams_body(message: Notification) -> bytes:
+    """Return the request body for a Teams workflow ("when a Teams webhook request is received"): an adaptive card."""
+    title = {
+        "type": "TextBlock",
+        "text": headline(message),
+        "weight": "bolder",
+        "size": "medium",
+        "wrap": True,
+        "color": _COLOURS.get(message.type, "default"),
+    }
+    facts = [{"title": name, "value": said} for name, said in particulars(message)]
+    card = {
+        "$schema": "http://adaptivecards.io/schemas/adaptive-card.json",
+        "type": "AdaptiveCard",
+        "version": "1.4",
+        "body": [title, {"type": "FactSet", "facts": facts}],
+    }
+    attachment = {"contentType": "application/vnd.microsoft.card.adaptive", "contentUrl": None, "content": card}
+    return msgspec.json.encode({"type": "message", "attachments": [attachment]})
