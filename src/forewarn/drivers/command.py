@@ -164,7 +164,7 @@ class CommandDriver:
             return self._ask(impact)
         if recorded is None and self._clock.now() - impact.attempted_at < run_record.KEPT_FOR:
             return ImpactNotBegun()
-        return ImpactUnknown("the program may have run, and this machine has no record of its result")
+        return ImpactUnknown("the program may have been called, and nothing on this machine tells how it ended")
 
     def _ask(self, impact: Impact) -> ImpactOutcome:
         ended = program_runner.run(

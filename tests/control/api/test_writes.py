@@ -231,5 +231,5 @@ def test_a_subscription_by_mail_without_a_mail_server_is_refused(harness: ApiHar
     said = harness.ask("POST", "/v1/subscriptions", body)
 
     assert said.status == 409
-    assert "write host and sender in [mail] of forewarn.toml" in said.json["detail"]
+    assert "set host and sender in [mail] of forewarn.toml" in said.json["detail"]
     assert harness.ask("GET", "/v1/subscriptions").json["items"] == []

@@ -143,7 +143,7 @@ def _content(path: Path) -> bytes:
     try:
         return path.read_bytes()
     except OSError as error:
-        raise BadInput(f"cannot read {path}: {error.strerror or error}") from None
+        raise BadInput(f"{path} cannot be read: {error.strerror or error}") from None
 
 
 def _warnings(report: FleetFileReport) -> Iterator[str]:
