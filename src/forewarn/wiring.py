@@ -23,7 +23,6 @@ from forewarn.core.model import Caller, CallerKind
 from forewarn.core.notice import Rules
 from forewarn.fleetfile.parser import DesiredFleet
 from forewarn.journal.port import Journal, MaintainedJournal
-from forewarn.metadata.allowed_hosts import AllowedHosts
 from forewarn.metadata.caller import CallerResolver
 from forewarn.metadata.connections import ConnectionRegistry
 from forewarn.metadata.document_cache import DocumentCache

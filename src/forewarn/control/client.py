@@ -22,8 +22,7 @@ import msgspec
 from forewarn.audit.history_lines import HistoryLine
 from forewarn.audit.timeline import EventView, Timeline
 from forewarn.control import bodies
-from forewarn.control.bodies import FleetBody, ResultPage
-from forewarn.control.bodies import DeclarationBody, DeclarationPage, DifferencesView, PlanView
+from forewarn.control.bodies import DeclarationBody, DeclarationPage, DifferencesView, FleetBody, PlanView, ResultPage
 from forewarn.control.transport import AnswerLost, Transport, UnixTransport, WebTransport
 from forewarn.control.views import CommandResult, DrainPlanView, GroupDetail, GroupView, HostView, VmDetail, VmView
 from forewarn.core.errors import OutcomeUnknown, Unavailable, Unknown

@@ -18,7 +18,6 @@ from demo.initramfs import initramfs
 from demo.kernel import Kernel, kernel
 from forewarn.clocks import SystemClock
 from forewarn.core.model import Event, EventSource, EventStatus, EventType, Operation, Vm
-from forewarn.drivers.libvirt import event_loop
 from forewarn.drivers.libvirt.driver import LibvirtDriver
 from forewarn.drivers.libvirt.hosts import run_event_loop
 from forewarn.node.driver import CandidateHost, Impact

@@ -74,10 +74,10 @@ class OperationViews:
         past = [await self._outcome(id_, entry.revision) for id_ in named]
         return self._result(entry, [*_announced_outcomes(entry.facts), *past])
 
-    async def tell_present(self, entry: Entry) -> views.CommandResult:
-        """Tell what a command made happen, and how its events stand now."""
+    async def current_result_of(self, entry: Entry) -> views.CommandResult:
+        """Return what a command did, with the current status of its events."""
         ids = [*(outcome.id for outcome in _announced_outcomes(entry.facts)), *_named_in(entry)]
-        return self._told(entry, [await self._outcome(id_) for id_ in ids])
+        return self._result(entry, [await self._outcome(id_) for id_ in ids])
 
     def _completed(self, command: Command) -> Command:
         """Fill in what only the service knows: UTC, and the abilities of its driver."""
@@ -94,7 +94,7 @@ class OperationViews:
             case _:
                 return command
 
-    def _told(self, entry: Entry, events: Iterable[Event | None]) -> views.CommandResult:
+    def _result(self, entry: Entry, events: Iterable[Event | None]) -> views.CommandResult:
         announced = (self._announcement(event) for event in events if event)
         held = (each for fact in entry.facts if isinstance(fact, ChangesHeld) for each in fact.changes)
         return replace(

@@ -26,7 +26,6 @@ from forewarn.drivers.libvirt.capacity import (
     read_free_capacity,
 )
 from forewarn.drivers.libvirt.guests import LibvirtGuest
-from forewarn.drivers.libvirt.host_choice import HostOption, choose_host, explain_no_host
 from forewarn.drivers.libvirt.location import DomainState
 from forewarn.drivers.libvirt.problems import DomainAbsent, LibvirtProblem, LibvirtUnreachable, describe
 from forewarn.drivers.libvirt.work import LibvirtWork

@@ -10,8 +10,7 @@ from typing import Self
 
 from forewarn.clocks import Clock
 from forewarn.core.model import EventType, Observation, Operation, Vm
-from forewarn.drivers.executor import ImpactJob, WorkExecutor, join_details
-from forewarn.drivers.migration_slots import MigrationSlots
+from forewarn.drivers.executor import ImpactJob, MigrationSlots, WorkExecutor, join_details
 from forewarn.drivers.progress_store import ImpactEnding
 from forewarn.drivers.qemu import actions, checks, moves, switching
 from forewarn.drivers.qemu.actions import MachineAction
