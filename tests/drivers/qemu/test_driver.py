@@ -57,7 +57,7 @@ def test_a_machine_is_not_taken_for_off_where_its_monitor_cannot_be(tmp_path: Pa
     driver.close()
 
     assert isinstance(failed, ImpactFailed)
-    assert failed.reason == f"there is no directory {tmp_path}/wrong; see that 'qmp' of driver 'qemu' is right"
+    assert failed.reason == f"there is no directory {tmp_path}/wrong; check 'qmp' of driver 'qemu'"
 
 
 @contextmanager
