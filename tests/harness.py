@@ -179,9 +179,9 @@ class ApiHarness:
 
     def declare(self, text: str) -> None:
         """Make the fleet what the text of a fleet file says."""
-        last = CurrentFleet.last_applied(self.node.fleet)
+        last = CurrentFleet.last_applied(self.node.replica.fleet)
         change = asdict(diff_fleet(parse_fleet(toml.parse(text, "fleet.toml")), last))
-        seen = self.node.fleet.last_applied.revision
+        seen = self.node.replica.fleet.last_applied.revision
         self.do(ApplyDeclaration(id=uuid4().hex, by=_OPERATOR, seen=seen, **change))
 
     def enrol(self, group: str, vm: str) -> None:

@@ -86,12 +86,12 @@ def test_what_was_done_at_run_time_survives_a_start(harness: FleetFileHarness) -
         await assembly.node.submit(SetGroup(id=uuid4().hex, by=ANN, group="web", quiet_hours=("22:00-06:00",)))
         delete = OperateVm(id=uuid4().hex, by=ANN, operation=VmOperation.DELETE, vm="web-1")
         await assembly.node.submit(delete)
-        (event,) = assembly.node.fleet.events
+        (event,) = assembly.node.replica.fleet.events
         await assembly.node.submit(ReportImpact(id=uuid4().hex, by=NODE, event=event, result=ImpactResult.DONE))
 
     async def look(assembly: Assembly) -> None:
-        assert assembly.node.fleet.groups["web"].terms.policy.quiet_hours == ("22:00-06:00",)
-        assert "web-1" not in assembly.node.fleet.vms
+        assert assembly.node.replica.fleet.groups["web"].terms.policy.quiet_hours == ("22:00-06:00",)
+        assert "web-1" not in assembly.node.replica.fleet.vms
         assert assembly.node.warnings == {}
 
     harness.start(change)
@@ -112,9 +112,9 @@ def test_a_held_removal_waits_over_restarts_and_snapshots(harness: FleetFileHarn
         await asyncio.to_thread(assembly.journal.take_snapshot)
 
     async def end(assembly: Assembly) -> None:
-        (event,) = assembly.node.fleet.events
+        (event,) = assembly.node.replica.fleet.events
         await assembly.node.submit(ReportImpact(id=uuid4().hex, by=NODE, event=event, result=ImpactResult.DONE))
-        assert "web-0" not in assembly.node.fleet.vms
+        assert "web-0" not in assembly.node.replica.fleet.vms
         assert assembly.node.warnings == {}
 
     harness.start(restart)
@@ -130,7 +130,7 @@ def test_a_start_does_not_remove_more_than_a_fifth(harness: FleetFileHarness) ->
     harness.file.write_text(file_of(*VMS[2:]))
 
     async def look(assembly: Assembly) -> None:
-        assert list(assembly.node.fleet.vms) == list(VMS)
+        assert list(assembly.node.replica.fleet.vms) == list(VMS)
         assert "fleet apply FILE --yes" in assembly.node.warnings[HELD]
 
     harness.start(look)
@@ -148,7 +148,7 @@ def test_a_wrong_file_does_not_keep_a_recorded_fleet_from_its_guests(harness: Fl
     harness.file.write_text(good.replace("kind", "kin"))
 
     async def look(assembly: Assembly) -> None:
-        assert list(assembly.node.fleet.vms) == list(VMS)
+        assert list(assembly.node.replica.fleet.vms) == list(VMS)
         assert "there is no key 'kin'" in assembly.node.warnings[TOPIC]
 
     harness.start(look)
@@ -173,7 +173,7 @@ def test_a_file_that_cannot_be_recorded_does_not_keep_a_recorded_fleet_from_its_
         harness.start(lambda assembly: _says(assembly, "the disk is full"))
 
     async def look(assembly: Assembly) -> None:
-        assert "new" in assembly.node.fleet.vms
+        assert "new" in assembly.node.replica.fleet.vms
         assert TOPIC not in assembly.node.warnings
 
     harness.start(look)
@@ -209,11 +209,11 @@ def test_an_entry_without_room_is_left_out_and_tried_again(harness: FleetFileHar
 
     async def give_back(assembly: Assembly) -> None:
         assert "address 10.0.0.1 belongs to VM 'z' already" in assembly.node.warnings[TOPIC]
-        assert "b" not in assembly.node.fleet.vms
+        assert "b" not in assembly.node.replica.fleet.vms
         await assembly.node.submit(ChangeFleet(id=uuid4().hex, by=ANN, removed_vms=("z",)))
 
     async def look(assembly: Assembly) -> None:
-        assert assembly.node.fleet.vms["b"].address == "10.0.0.1"
+        assert assembly.node.replica.fleet.vms["b"].address == "10.0.0.1"
         assert assembly.node.warnings == {}
 
     harness.start(take)
@@ -272,7 +272,7 @@ def test_the_first_start_on_an_older_journal_records_the_file_and_logs_every_dif
         journal.append(0, [Entry(1, ManualClock().now(), uuid4().hex, ANN, (change,))])
 
     async def story(assembly: Assembly) -> None:
-        assert sorted(assembly.node.fleet.vms) == ["web-0", "x"]
+        assert sorted(assembly.node.replica.fleet.vms) == ["web-0", "x"]
         assert "--exact" in assembly.node.warnings[TOPIC]
 
     harness.start(story)

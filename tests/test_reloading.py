@@ -77,7 +77,7 @@ class ReloadHarness:
 
     @property
     def vms(self) -> list[str]:
-        return sorted(self.assembly.node.fleet.vms)
+        return sorted(self.assembly.node.replica.fleet.vms)
 
 
 def run(tmp_path: Path, story: Callable[[ReloadHarness], Awaitable[None]]) -> None:
@@ -115,8 +115,8 @@ def test_what_can_change_while_running_changes(tmp_path: Path) -> None:
             log_level="warning",
         )
         assembly = harness.assembly
-        assert assembly.node.rules.notices[EventType.FREEZE] == timedelta(hours=1)
-        assert assembly.node.rules.user_operation_limit == 9
+        assert assembly.node.writer.rules.notices[EventType.FREEZE] == timedelta(hours=1)
+        assert assembly.node.writer.rules.user_operation_limit == 9
         assert assembly._registry is not None
         assert assembly._registry.limits.connections == 7
         assert assembly._registry.limits.connections_per_caller == 3

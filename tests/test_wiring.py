@@ -71,12 +71,12 @@ def test_a_settled_service_has_done_all_that_was_due() -> None:
     async def story(assembly: Assembly, clock: ManualClock) -> None:
         await assembly.node.submit(restart())
         await assembly.settled()
-        (event,) = assembly.node.fleet.events.values()
+        (event,) = assembly.node.replica.fleet.events.values()
         assert event.attempts == 1
         clock.advance(timedelta(seconds=30))
-        assert not assembly.performer.is_idle
+        assert "performer" in assembly.leader.busy
         await assembly.settled()
-        assert not assembly.node.fleet.events
+        assert not assembly.node.replica.fleet.events
 
     run(story)
 

@@ -79,14 +79,13 @@ async def _serve(
     assembly = Assembly(settings, clock, _journal(settings), driver, sockets=passed.metadata)
     dispatcher = Dispatcher(assembly.node, assembly.journal, settings.mail)
     event_counters = EventCounters()
-    assembly.node.feed.subscribe(dispatcher)
-    assembly.node.feed.subscribe(event_counters)
+    assembly.leader.add(dispatcher)
+    assembly.node.replica.subscribe(event_counters)
     async with AsyncExitStack() as parts:
         with signals.interruptible():
             gc.disable()  # nothing that is loaded is garbage
             await assembly.start(_exempt_fleet_from_collection)
             parts.push_async_callback(assembly.stop)
-            parts.push_async_callback(dispatcher.stop)
             reloader = Reloader(read, assembly, dispatcher)
             # The framework of the control plane takes longest to load; VMs are answered meanwhile.
             control = await asyncio.to_thread(
@@ -119,9 +118,9 @@ def _describe_listeners(settings: Settings) -> tuple[str, list[str]]:
 
 def _is_alive(node: Node, notifier: SystemdNotifier) -> bool:
     """Tell whether the writer is: the event loop, which asks this, turns, and no append is stuck."""
-    if node.append_age < notifier.period:
+    if node.writer.append_age < notifier.period:
         return True
-    notifier.status(f"an append to the journal has taken {node.append_age:.0f} s; is its disk well?")
+    notifier.status(f"an append to the journal has taken {node.writer.append_age:.0f} s; is its disk well?")
     return False
 
 

@@ -33,16 +33,13 @@ from forewarn.metadata.listener import MetadataListener
 from forewarn.metadata.request import AllowedHosts
 from forewarn.metadata.request_records import RequestRecorder, RequestRecords
 from forewarn.metadata.service import MetadataService
-from forewarn.node.deadlines import DeadlineScheduler
 from forewarn.node.driver import Driver
+from forewarn.node.driver_calls import close_driver
 from forewarn.node.fact_log import FactLog
 from forewarn.node.held_changes import HeldChangeWarnings
+from forewarn.node.leader import Leader
 from forewarn.node.node import Node
-from forewarn.node.observer import Observer
-from forewarn.node.performer import Performer
-from forewarn.node.power import PowerController
 from forewarn.node.quiet_warnings import QuietWarnings
-from forewarn.node.snapshots import SnapshotScheduler
 from forewarn.wire.approval import Approval
 
 log = logging.getLogger(__name__)
@@ -80,7 +77,7 @@ class Assembly:
         self.node = Node(journal, clock, rules_of(settings))
         identity = Identity(settings.identity)
         self.document_cache = DocumentCache(clock.seconds, identity)
-        self.records = RequestRecords(self.document_cache, self.node.rules, clock.seconds, clock.now)
+        self.records = RequestRecords(self.document_cache, self.node.writer.rules, clock.seconds, clock.now)
         self._callers = CallerResolver(self.document_cache, settings.default_vm, identity)
         self.metadata = MetadataService(
             self.document_cache,
@@ -92,21 +89,11 @@ class Assembly:
             seconds=clock.seconds,
             now=clock.now,
         )
-        self.deadlines = DeadlineScheduler(self.node)
-        self.performer = Performer(self.node, driver)
-        self.power = PowerController(self.node, driver)
-        self.observer = Observer(self.node, driver)
-        self.snapshots = SnapshotScheduler(self.node)
+        self.leader = Leader(self.node, driver)
         self.recorder = RequestRecorder(self.node, self.records)
-        leading = (self.deadlines, self.performer, self.power, self.snapshots)
-        for listener in (
-            FactLog(),
-            HeldChangeWarnings(self.node),
-            QuietWarnings(self.node),
-            self.document_cache,
-            *leading,
-        ):
-            self.node.feed.subscribe(listener)
+        warnings = self.node.warnings
+        for listener in (FactLog(), HeldChangeWarnings(warnings), QuietWarnings(warnings), self.document_cache):
+            self.node.replica.subscribe(listener)
         self.port = 0
         """Where VMs are answered, once it has started."""
         self._open = server or self._listen
@@ -123,18 +110,15 @@ class Assembly:
         async with AsyncExitStack() as parts:
             parts.callback(self.journal.close)
             parts.push_async_callback(self.node.stop)
-            parts.push_async_callback(self.snapshots.stop)
-            parts.push_async_callback(self.performer.stop)
-            parts.push_async_callback(self.power.stop)
-            parts.push_async_callback(self.deadlines.stop)
+            parts.push_async_callback(close_driver, self.driver)
+            parts.push_async_callback(self.leader.resign)
             await self.node.start()
             server = self._open(self.metadata)
             parts.push_async_callback(server.stop)
             if self.settings.fleet:
                 await self.apply_fleet_file(self.settings.fleet, strict=self.settings.strict)
             self.check_default_vm(is_start=True)
-            self.observer.start()
-            parts.push_async_callback(self.observer.stop)
+            await self.leader.lead()
             on_loaded()
             self.recorder.start()
             parts.push_async_callback(self.recorder.stop)
@@ -149,7 +133,7 @@ class Assembly:
     def reconfigure(self, settings: Settings) -> None:
         """Take over the settings that may change while the service runs."""
         before, self.settings = self.settings, settings
-        self.node.rules = rules_of(settings)
+        self.node.writer.rules = rules_of(settings)
         limits = limits_of(settings)
         self.metadata.set_limits(limits)
         if self._registry is not None and self._listener is not None:
@@ -194,9 +178,8 @@ class Assembly:
     @property
     def busy(self) -> list[str]:
         """The parts that have something under way."""
-        leading = (self.deadlines, self.observer, self.performer, self.power, self.snapshots)
-        parts = (self.node, *leading, self.recorder, self.metadata)
-        return [type(part).__name__.lower() for part in parts if not part.is_idle]
+        parts = (self.node, self.recorder, self.metadata)
+        return [*(type(part).__name__.lower() for part in parts if not part.is_idle), *self.leader.busy]
 
     def _listen(self, service: MetadataService) -> MetadataServer:
         settings = self.settings
@@ -210,11 +193,11 @@ class Assembly:
 
     def check_default_vm(self, *, is_start: bool) -> None:
         """Warn while the fleet has no such VM. Only at the first start of all that is a mistake to refuse."""
-        name, vms = self.settings.default_vm, self.node.fleet.vms
+        name, vms = self.settings.default_vm, self.node.replica.fleet.vms
         self.node.warnings.pop("default_vm", None)
         if name and name not in vms:
             said = f"default_vm is {name!r}, but the fleet has no such VM{nearest(name, vms)}"
-            if is_start and not self.node.revision:
+            if is_start and not self.node.replica.revision:
                 raise BadInput(said)
             said += "; callers on this machine are refused until it has"
             self.node.warnings["default_vm"] = said
@@ -225,7 +208,8 @@ class Assembly:
         await self.node.submit(Enrol(id=uuid4().hex, by=by, group=group, vm=vm))
 
     async def _approve(self, vm: str, said: Approval) -> None:
-        by = Caller(CallerKind.VM, vm, self.node.fleet.vms[vm].address if vm in self.node.fleet.vms else "")
+        known = self.node.replica.fleet.vms.get(vm)
+        by = Caller(CallerKind.VM, vm, known.address if known else "")
         await self.node.submit(Approve(id=uuid4().hex, by=by, events=said.events, postponements=said.postponements))
 
 

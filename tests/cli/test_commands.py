@@ -23,7 +23,7 @@ def test_vms_are_listed_and_shown(harness: ApiHarness, forewarn: Forewarn) -> No
     listed = forewarn("vm", "list")
     assert listed.out.splitlines()[0].split() == ["VM", "GROUP", "HOST", "UD", "FD", "ADDRESS", "STATE", "EVENTS"]
     assert listed.out.splitlines()[4].split() == ["web-1", "web", "h2", "1", "1", "10.0.0.2", "running", "-"]
-    assert [vm["name"] for vm in forewarn("vm", "list", "--json").json] == sorted(harness.node.fleet.vms)
+    assert [vm["name"] for vm in forewarn("vm", "list", "--json").json] == sorted(harness.node.replica.fleet.vms)
 
     assert "address        10.0.0.1\n" in forewarn("vm", "show", "web-0").out
     assert forewarn("vm", "show", "web-0", "--json").json["address"] == "10.0.0.1"
@@ -123,7 +123,7 @@ def test_every_operation_on_a_vm_announces_its_type(
     ran = forewarn("vm", operation, vm, "--json")
 
     assert ran.json["type"] == type_
-    assert len(harness.node.fleet.events) == 1
+    assert len(harness.node.replica.fleet.events) == 1
 
 
 def test_an_operations_options_reach_the_event(harness: ApiHarness, forewarn: Forewarn) -> None:
@@ -132,7 +132,7 @@ def test_an_operations_options_reach_the_event(harness: ApiHarness, forewarn: Fo
         "vm", "freeze", "web-0", "--not-before", "2026-01-01T05:00Z", "--duration", "9", "--description", "because"
     )
 
-    (event,) = harness.node.fleet.events.values()
+    (event,) = harness.node.replica.fleet.events.values()
     assert (event.not_before, event.duration, event.description) == (
         datetime(2026, 1, 1, 5, tzinfo=UTC),
         9,
@@ -147,7 +147,7 @@ def test_a_host_operation_prints_all_its_events(harness: ApiHarness, forewarn: F
     assert [event["resources"] for event in ran.json] == [["pool_0"], ["web-0"]]
     assert all(set(event) == KEYS for event in ran.json)
     assert forewarn("host", "list").out.split() == ["HOST", "STATE", "VMS", "h1", "up", "2", "h2", "up", "2"]
-    assert len(harness.node.fleet.events) == 2
+    assert len(harness.node.replica.fleet.events) == 2
 
 
 def test_a_host_without_vms_announces_nothing(harness: ApiHarness, forewarn: Forewarn) -> None:
@@ -174,7 +174,7 @@ def test_events_are_listed_approved_and_canceled(harness: ApiHarness, forewarn: 
 
     assert [event["status"] for event in forewarn("event", "list", "--json").json] == ["Started"]
     assert [event["status"] for event in forewarn("event", "list", "--all", "--json").json] == ["Canceled", "Started"]
-    assert harness.node.fleet.events
+    assert harness.node.replica.fleet.events
 
 
 def test_an_events_story_is_printed(harness: ApiHarness, forewarn: Forewarn) -> None:
@@ -196,7 +196,7 @@ def test_a_story_without_a_fetch_says_what_that_means(harness: ApiHarness, forew
     forewarn("vm", "restart", "web-0")
 
     assert "No fetch is on record." in forewarn("event", "show", "last").out
-    assert harness.node.fleet.events
+    assert harness.node.replica.fleet.events
 
 
 def test_an_approved_event_was_seen_although_no_fetch_is_on_record(harness: ApiHarness, forewarn: Forewarn) -> None:
@@ -229,7 +229,7 @@ def test_groups_are_listed_shown_and_set(harness: ApiHarness, forewarn: Forewarn
     assert "quiet hours          22:00-06:00; Sat,Sun 00:00-24:00\n" in shown.out
     assert "postpone limit       30 min\n" in shown.out
     forewarn("group", "set", "web", "quiet_hours=none")
-    assert harness.node.fleet.groups["web"].terms.policy == Policy(1, True, False, False, 1_800)
+    assert harness.node.replica.fleet.groups["web"].terms.policy == Policy(1, True, False, False, 1_800)
     assert "web-0, web-1\n" in forewarn("group", "show", "web").out
 
 
@@ -249,7 +249,7 @@ def test_wrong_terms_are_refused(harness: ApiHarness, forewarn: Forewarn, term: 
 
     assert ran.code == code
     assert said in ran.err
-    assert harness.node.fleet.groups["web"].terms.terminate_notice is None
+    assert harness.node.replica.fleet.groups["web"].terms.terminate_notice is None
 
 
 def test_vms_are_added_and_removed(harness: ApiHarness, forewarn: Forewarn) -> None:
@@ -258,7 +258,7 @@ def test_vms_are_added_and_removed(harness: ApiHarness, forewarn: Forewarn) -> N
         "vm", "add", "web-2", "--group", "web", "--host", "h1", "--address", "10.0.0.9", "--tag", "a=b=c"
     )
     assert added.out == "web-2 was added to group web\n"
-    assert harness.node.fleet.vms["web-2"].instance.tags == {"a": "b=c"}
+    assert harness.node.replica.fleet.vms["web-2"].instance.tags == {"a": "b=c"}
     assert forewarn("vm", "add", "solo", "--json").json["group"] == "solo"
 
     again = forewarn("vm", "add", "web-2")
@@ -276,7 +276,7 @@ def test_vms_are_added_and_removed(harness: ApiHarness, forewarn: Forewarn) -> N
     ]
 
     assert forewarn("vm", "remove", "solo").out == "solo was removed\n"
-    assert "solo" not in harness.node.fleet.groups
+    assert "solo" not in harness.node.replica.fleet.groups
 
 
 def test_a_vm_with_an_event_is_removed_only_with_it(harness: ApiHarness, forewarn: Forewarn) -> None:
@@ -287,7 +287,7 @@ def test_a_vm_with_an_event_is_removed_only_with_it(harness: ApiHarness, forewar
     assert (
         forewarn("vm", "remove", "web-0", "--cancel-events").out == f"web-0 was removed; event {event} is canceled\n"
     )
-    assert "web-0" not in harness.node.fleet.vms
+    assert "web-0" not in harness.node.replica.fleet.vms
 
 
 def test_vms_are_deallocated_and_started(harness: ApiHarness, forewarn: Forewarn) -> None:
@@ -298,7 +298,7 @@ def test_vms_are_deallocated_and_started(harness: ApiHarness, forewarn: Forewarn
     assert said == f"web-0 is deallocated; event {event} is canceled; start it with 'forewarn vm start web-0'\n"
     assert forewarn("vm", "show", "web-0", "--json").json["deallocated"]
     assert forewarn("vm", "start", "web-0").out == "web-0 is running\n"
-    assert not harness.node.fleet.vms["web-0"].deallocated
+    assert not harness.node.replica.fleet.vms["web-0"].deallocated
 
 
 def test_a_fleet_file_is_applied_whole(harness: ApiHarness, forewarn: Forewarn) -> None:
@@ -314,7 +314,7 @@ def test_a_fleet_file_is_applied_whole(harness: ApiHarness, forewarn: Forewarn) 
     file.write_text('[[vm]]\nname = "new"\n', encoding="utf-8")
     counts = forewarn("fleet", "apply", "fleet.toml", "--json").json
     assert (counts["vms"], counts["removed_vms"], counts["removed_hosts"], counts["canceled"]) == (0, 4, 2, [])
-    assert list(harness.node.fleet.vms) == ["new"]
+    assert list(harness.node.replica.fleet.vms) == ["new"]
 
 
 def test_a_fleet_file_that_takes_a_vm_from_under_its_event_is_refused(
@@ -326,7 +326,7 @@ def test_a_fleet_file_that_takes_a_vm_from_under_its_event_is_refused(
 
     refused = forewarn("fleet", "apply", "fleet.toml")
     assert (refused.code, "--cancel-events" in refused.err) == (1, True)
-    assert "new" not in harness.node.fleet.vms
+    assert "new" not in harness.node.replica.fleet.vms
     applied = forewarn("fleet", "apply", "fleet.toml", "--cancel-events")
     assert applied.out.endswith("; 1 event canceled\n")
 
@@ -339,16 +339,16 @@ def test_a_fleet_file_with_a_mistake_changes_nothing(harness: ApiHarness, forewa
 
     assert ran.code == 2
     assert ran.err == "forewarn: fleet.toml, line 4: [[vm]] 2: there is no key 'nme'; did you mean 'name'?\n"
-    assert "new" not in harness.node.fleet.vms
+    assert "new" not in harness.node.replica.fleet.vms
 
 
 def test_the_fleet_that_is_shown_can_be_applied(harness: ApiHarness, forewarn: Forewarn) -> None:
     """It is a fleet file, and says what is there."""
-    before = dict(harness.node.fleet.vms)
+    before = dict(harness.node.replica.fleet.vms)
     Path("fleet.toml").write_text(forewarn("fleet", "show").out, encoding="utf-8")
 
     assert "nothing was changed" in forewarn("fleet", "apply", "fleet.toml").out
-    assert harness.node.fleet.vms == before
+    assert harness.node.replica.fleet.vms == before
     assert [vm["name"] for vm in forewarn("fleet", "show", "--json").json["vms"]] == sorted(before)
 
 
@@ -378,4 +378,4 @@ def test_unknown_names_are_one(harness: ApiHarness, forewarn: Forewarn) -> None:
     assert ran.code == 1
     assert ran.err == "forewarn: there is no VM 'web-00'; did you mean 'web-0'?\n"
     assert not ran.out
-    assert not harness.node.fleet.events
+    assert not harness.node.replica.fleet.events

@@ -125,7 +125,7 @@ def test_a_running_service_is_asked(forewarn: Forewarn, harness: ApiHarness, mon
         )
     ]
     (said,) = (each["said"] for each in ran.json["findings"] if each["what"] == "service")
-    assert f"knows {len(harness.node.fleet.vms)} VMs" in said
+    assert f"knows {len(harness.node.replica.fleet.vms)} VMs" in said
 
 
 def test_what_the_service_warns_of_is_wrong(forewarn: Forewarn, harness: ApiHarness) -> None:
@@ -391,7 +391,7 @@ def test_the_callbacks_of_a_running_service_are_no_trouble(
         driven_by("webhook", url=f"http://{url}", secret_file=str(secret), callback=callback)
         ran = forewarn("doctor", "--json")
 
-    assert harness.node.fleet.vms
+    assert harness.node.replica.fleet.vms
     assert [what for what, _ in wrong(ran) if what == "driver"] == []
 
 
@@ -410,7 +410,7 @@ def test_what_a_driver_says_of_its_machines_is_told(
     troubles = [said for what, said in wrong(forewarn("doctor", "--json")) if what == "driver"]
 
     assert sorted(troubles) == [
-        f"the monitor of {vm} does not answer; start the VM" for vm in sorted(harness.node.fleet.vms)
+        f"the monitor of {vm} does not answer; start the VM" for vm in sorted(harness.node.replica.fleet.vms)
     ]
 
 
@@ -437,7 +437,7 @@ def test_a_driver_looks_for_machines_on_every_host_of_the_fleet(
     ran = forewarn("doctor", "--json")
 
     hosts = sorted(said for what, said in wrong(ran) if what == "driver")
-    assert hosts == (sorted(harness.node.fleet.hosts) if is_running else ["h8", "h9"])
+    assert hosts == (sorted(harness.node.replica.fleet.hosts) if is_running else ["h8", "h9"])
 
 
 class Unclosable(SimulatedDriver):

@@ -177,7 +177,7 @@ def test_what_happens_is_told_in_sentences() -> None:
     told: list[str] = []
 
     async def story(emulation: Emulation) -> None:
-        emulation.node.feed.subscribe(ActivityLog(lambda line: told.append(line.text)))
+        emulation.node.replica.subscribe(ActivityLog(lambda line: told.append(line.text)))
         controls = Controls(emulation)
         for key in ("r", "a", "J", "p", "J", "s", "c"):
             await controls.press(key)
@@ -217,7 +217,7 @@ def test_a_key_makes_an_event_happen(key: str, announced: str) -> None:
     told: list[str] = []
 
     async def story(emulation: Emulation) -> None:
-        emulation.node.feed.subscribe(ActivityLog(lambda line: told.append(line.text)))
+        emulation.node.replica.subscribe(ActivityLog(lambda line: told.append(line.text)))
         await Controls(emulation).press(key)
 
     emulated(story)
@@ -278,7 +278,7 @@ def test_the_screen_fits_its_terminal(height: int, name: str) -> None:
     async def story(emulation: Emulation) -> None:
         player = ScenarioPlayer(emulation, scenario) if scenario else None
         activity = ActivityLog()
-        emulation.node.feed.subscribe(activity)
+        emulation.node.replica.subscribe(activity)
         screen = Screen(emulation, player, activity, Controls(emulation))
         if player:
             player.begin()
@@ -301,7 +301,7 @@ def test_what_to_type_fits_a_line_and_names_the_event() -> None:
 
     async def story(emulation: Emulation) -> None:
         await Controls(emulation).press("r")
-        (event,) = emulation.node.fleet.events
+        (event,) = emulation.node.replica.fleet.events
         lines = to_try(emulation, "web-0")
 
         assert event.upper() in " ".join(lines)

@@ -50,7 +50,7 @@ def test_no_vm_is_added_to_a_failed_host(harness: ApiHarness, forewarn: Forewarn
 
     assert refused.code == 1
     assert "has failed; choose another host, or tell that it works again: forewarn host repaired h2" in refused.err
-    assert "new" not in harness.node.fleet.vms
+    assert "new" not in harness.node.replica.fleet.vms
 
 
 @pytest.mark.usefixtures("harness")
@@ -120,11 +120,14 @@ def test_a_drain_prints_its_plan_and_its_events(harness: ApiHarness, forewarn: F
     assert planned.out.splitlines()[1].split() == ["pool_0", "pool", "h2", "no", "-", "-"]
     plan = forewarn("host", "drain", "h1", "--dry-run", "--json").json
     assert [(each["vm"], each["host"]) for each in plan["placements"]] == [("pool_0", "h2"), ("web-0", "h2")]
-    assert not harness.node.fleet.cordoned
+    assert not harness.node.replica.fleet.cordoned
 
     drained = forewarn("host", "drain", "h1", "--json").json
     assert [event["resources"] for event in drained] == [["pool_0"], ["web-0"]]
-    assert [event.placements for event in harness.node.fleet.events.values()] == [{"pool_0": "h2"}, {"web-0": "h2"}]
+    assert [event.placements for event in harness.node.replica.fleet.events.values()] == [
+        {"pool_0": "h2"},
+        {"web-0": "h2"},
+    ]
     assert forewarn("host", "list").out.splitlines()[1].split() == ["h1", "up,", "cordoned", "2"]
     assert forewarn("host", "show", "h1", "--json").json["cordoned"] is True
 
@@ -141,7 +144,7 @@ def test_who_cannot_go_is_named_before_anything_moves(harness: ApiHarness, forew
     assert refused.code == 1
     assert "these VMs cannot leave h1: pool_0 (no other host is up and not cordoned), web-0 (" in refused.err
     assert refused.err.rstrip().endswith("free capacity for them, or continue without them: --leave-stuck")
-    assert list(harness.node.fleet.cordoned) == ["h2"]
+    assert list(harness.node.replica.fleet.cordoned) == ["h2"]
     assert "web-0 cannot leave h1: no other host" in forewarn("host", "drain", "h1", "--dry-run").out
 
     drained = forewarn("host", "drain", "h1", "--leave-stuck")
@@ -163,7 +166,7 @@ def test_nothing_comes_to_a_cordoned_host(harness: ApiHarness, forewarn: Forewar
         assert refused.code == 1
         assert refused.err.rstrip().endswith("forewarn host uncordon h1")
     assert forewarn("vm", "move", "db", "h1", "--record").code == 0
-    assert harness.node.fleet.vms["db"].standing_on == "h1"
+    assert harness.node.replica.fleet.vms["db"].standing_on == "h1"
     assert harness.ask("POST", "/v1/hosts/h1/operations", {"operation": "cordon", "leave_stuck": True}).status == 400
 
 
@@ -173,4 +176,4 @@ def test_deallocated_vms_stay_when_their_host_is_drained(harness: ApiHarness, fo
 
     assert "deallocated, and stay recorded on h1: web-0" in forewarn("host", "drain", "h1", "--dry-run").out
     assert "deallocated VMs that stay recorded on h1: 1" in forewarn("host", "drain", "h1").out
-    assert harness.node.fleet.vms["web-0"].standing_on == "h1"
+    assert harness.node.replica.fleet.vms["web-0"].standing_on == "h1"

@@ -48,24 +48,24 @@ def test_the_plan_comes_before_anything_is_written(forewarn: Forewarn, tmp_path:
 
 def test_a_service_takes_it_over(harness: ApiHarness, forewarn: Forewarn) -> None:
     """Beside what its fleet has already; as JSON for programs."""
-    before = set(harness.node.fleet.vms)
+    before = set(harness.node.replica.fleet.vms)
     told = forewarn("import", "libvirt", f"h1={URI}", "--yes", "--json").json
 
     assert [(each["what"], each["kind"], each["name"]) for each in told["changes"]] == [("add", "vm", "test")]
     assert told["written"] is True
-    assert set(harness.node.fleet.vms) == before | {"test"}
-    assert harness.node.fleet.vms["test"].instance.vm_id == TEST
+    assert set(harness.node.replica.fleet.vms) == before | {"test"}
+    assert harness.node.replica.fleet.vms["test"].instance.vm_id == TEST
 
 
 def test_a_vm_that_is_back_is_recorded_there(harness: ApiHarness, forewarn: Forewarn) -> None:
     """It had been moved to h2, and libvirt has it on h1 again."""
     forewarn("import", "libvirt", f"h1={URI}", "--yes")
     harness.do(MoveVm(id=uuid4().hex, by=NODE, vm="test", host="h2", record=True))
-    assert harness.node.fleet.vms["test"].standing_on == "h2"
+    assert harness.node.replica.fleet.vms["test"].standing_on == "h2"
     shown = forewarn("import", "libvirt", f"h1={URI}", "--yes")
 
     assert shown.out.splitlines()[0] == "~ vm test  host h2 → h1"
-    assert harness.node.fleet.vms["test"].standing_on == "h1"
+    assert harness.node.replica.fleet.vms["test"].standing_on == "h1"
 
 
 def test_an_import_of_several_requests_takes_a_key(harness: ApiHarness) -> None:

@@ -12,8 +12,8 @@ def test_a_move_is_recorded(harness: ApiHarness, forewarn: Forewarn) -> None:
     """Where the driver cannot carry it out; a second time it changes nothing."""
     assert forewarn("vm", "move", "web-0", "h2").out == "web-0 is on host h2\n"
     assert forewarn("vm", "move", "web-0", "h2", "--json").json["host"] == "h2"
-    assert harness.node.fleet.vms["web-0"].standing_on == "h2"
-    assert harness.node.fleet.events == {}
+    assert harness.node.replica.fleet.vms["web-0"].standing_on == "h2"
+    assert harness.node.replica.fleet.events == {}
     refused = forewarn("vm", "move", "web-0", "h1", "--duration", "3")
     assert (refused.code, "only recorded" in refused.err) == (1, True)
     assert forewarn("vm", "move", "web-0", "h9").code == 1
@@ -44,4 +44,4 @@ def test_a_driver_moves_the_guest_after_notice(tmp_path: Path, forewarn: Forewar
         assert recorded.out == "db is on host h1\n"
         story = harness.ask("GET", f"/v1/events/{event['id']}").json
         assert (story["target"], story["operation"], story["source"]) == ("h2", "vm move", "Platform")
-        assert harness.node.fleet.vms["web-0"].standing_on == "h1"
+        assert harness.node.replica.fleet.vms["web-0"].standing_on == "h1"

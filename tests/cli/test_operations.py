@@ -30,7 +30,7 @@ def test_a_host_that_failed_is_left_at_once(harness: ApiHarness, forewarn: Forew
     events = forewarn("host", "fail", "h2", "--json").json
 
     assert [each["status"] for each in events] == ["Started"] * 2
-    assert len(harness.node.fleet.events) == 2
+    assert len(harness.node.replica.fleet.events) == 2
 
 
 @pytest.mark.parametrize("within", ["soon", "0s"])
@@ -71,7 +71,7 @@ def test_an_event_is_postponed_as_far_as_its_group_allows(harness: ApiHarness, f
     )
     assert "backup" in forewarn("event", "show", "last").out
     assert forewarn("event", "postpone", "last", "--by", "10m").code == 1
-    assert len(harness.node.fleet.events) == 1
+    assert len(harness.node.replica.fleet.events) == 1
 
 
 def test_subscriptions_are_added_listed_and_removed(harness: ApiHarness, forewarn: Forewarn) -> None:
@@ -84,7 +84,7 @@ def test_subscriptions_are_added_listed_and_removed(harness: ApiHarness, forewar
     assert listed.splitlines()[1].split()[:5] == ["pager", "webhook", "https://example.org/…", "web", "Reboot"]
     assert forewarn("subscription", "add", "ops", "nobody", "--kind", "mail").code == 1
     assert forewarn("subscription", "remove", "pager").out == "subscription pager removed\n"
-    assert not harness.node.fleet.subscriptions
+    assert not harness.node.replica.fleet.subscriptions
 
 
 def test_a_command_whose_outcome_was_unknown_is_repeated_with_its_key(
@@ -96,7 +96,7 @@ def test_a_command_whose_outcome_was_unknown_is_repeated_with_its_key(
     other = forewarn("--idempotency-key", "monday", "vm", "restart", "web-1")
 
     assert (first.code, again.out) == (0, first.out)
-    assert len(harness.node.fleet.events) == 1
+    assert len(harness.node.replica.fleet.events) == 1
     assert (other.code, "used for another request" in other.err) == (1, True)
 
 
@@ -105,7 +105,7 @@ def test_a_vm_is_added_once_under_its_key(harness: ApiHarness, forewarn: Forewar
     add = ("--idempotency-key", "monday", "vm", "add", "web-7", "--group", "web")
 
     assert forewarn(*add).out == forewarn(*add).out == "web-7 was added to group web\n"
-    assert "web-7" in harness.node.fleet.vms
+    assert "web-7" in harness.node.replica.fleet.vms
     assert "there is a VM 'web-7' already" in forewarn(*add, "--spot").err
     assert "there is a VM 'web-7' already" in forewarn(*add[2:]).err
 

@@ -293,13 +293,13 @@ class Story:
     def __init__(self, harness: ApiHarness) -> None:
         self._office = harness
         self._labels = Labels()
-        self._reader = Reader(harness.node.fleet, self._labels)
-        self._reader._count = harness.node.revision  # ids of commands are used once
+        self._reader = Reader(harness.node.replica.fleet, self._labels)
+        self._reader._count = harness.node.replica.revision  # ids of commands are used once
         self._count = 0
 
     @property
     def revision(self) -> int:
-        return self._office.node.revision
+        return self._office.node.replica.revision
 
     def now(self) -> datetime:
         return self._office.clock.now()
@@ -348,7 +348,7 @@ class Story:
     def apply(self, text: str, *, is_start: bool = False, cancel_events: bool = False) -> None:
         """Apply a fleet file: by an operator, or at a start of the service."""
         self.wait(timedelta(seconds=7))
-        fleet = self._office.node.fleet
+        fleet = self._office.node.replica.fleet
         command = ApplyDeclaration(
             id=self.id(),
             by=NODE if is_start else _operator(),
@@ -363,17 +363,17 @@ class Story:
 
     def report_switch(self, vm: str, result: ImpactResult, detail: str) -> None:
         """Let the driver tell whether it started or stopped a VM."""
-        asked = self._office.node.fleet.power_requests[vm].id
+        asked = self._office.node.replica.fleet.power_requests[vm].id
         self.do(ReportPowerSwitch(id=self.id(), by=NODE, vm=vm, asked=asked, result=result, detail=detail))
 
     def unfinished(self, operation: str, vm: str = "") -> list[str]:
         """Return the labels of the unfinished events of an operation."""
-        events = self._office.node.fleet.events.values()
+        events = self._office.node.replica.fleet.events.values()
         return [self._labels.of(e.id) for e in events if e.operation == operation and vm in (*e.vms, "")]
 
     def finish_all(self) -> None:
         """Let the time of every event come, and the driver carry out all of them."""
-        while events := self._office.node.fleet.events:
+        while events := self._office.node.replica.fleet.events:
             self.wait_until_due()
             for event in [event.id for event in events.values() if event.status is EventStatus.STARTED]:
                 self.finish(self._labels.of(event))
@@ -385,7 +385,7 @@ class Story:
 
     def _caller(self, by: Caller) -> Caller:
         if by.kind is CallerKind.VM:
-            vm = self._office.node.fleet.vms[by.name]
+            vm = self._office.node.replica.fleet.vms[by.name]
             return replace(by, origin=vm.address or f"10.9.0.{len(by.name)}")
         return by if by == NODE else replace(by, origin="control.sock")
 

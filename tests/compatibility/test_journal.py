@@ -119,7 +119,7 @@ def test_a_journal_is_verified(data: Path) -> None:
 def test_a_journal_is_verified_after_more_was_written(data: Path, tmp_path: Path) -> None:
     """An append, a snapshot and the index go on where the version stopped."""
     with views.opened(tmp_path, data) as harness:
-        before = harness.node.revision
+        before = harness.node.replica.revision
         harness.enrol("batch", "batch_0")
     take_snapshot(data, None)
 

@@ -33,12 +33,12 @@ def test_what_follows_from_the_entries_is_what_it_was(harness: ApiHarness, recor
 
 def test_vms_are_shown_the_documents_that_they_were_shown(harness: ApiHarness, recorded: Path) -> None:
     """In every api-version."""
-    assert differences(stored(recorded / "documents.json"), views.documents(harness.node.fleet)) == []
+    assert differences(stored(recorded / "documents.json"), views.documents(harness.node.replica.fleet)) == []
 
 
 def test_a_request_is_recognised_by_its_key(harness: ApiHarness, recorded: Path) -> None:
     """A request that the earlier version carried out is answered again, and not carried out twice."""
-    revision = harness.node.revision
+    revision = harness.node.replica.revision
 
     assert differences(stored(recorded / "replayed.json"), views.replayed(harness)) == []
-    assert harness.node.revision == revision
+    assert harness.node.replica.revision == revision

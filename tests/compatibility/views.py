@@ -158,7 +158,7 @@ def replayed(harness: ApiHarness) -> dict[str, Any]:
 def notices(harness: ApiHarness) -> list[dict[str, Any]]:
     """Return what subscribers to everything are sent, from the first entry on: the first of each type and reason."""
     tail = RecentEntries()
-    tail.begin(harness.node.revision)
+    tail.begin(harness.node.replica.revision)
     follower = JournalFollower(harness.node, harness.journal, tail, {}, 0)
 
     async def read() -> list[dict[str, Any]]:
@@ -175,7 +175,7 @@ def metrics(harness: ApiHarness) -> dict[str, float]:
     """Return what a service has counted that saw every entry committed."""
     tally = EventCounters()
     tally.load(Fleet())
-    tally.publish(Commit(tuple(harness.journal.entries()), harness.node.fleet))
+    tally.publish(Commit(tuple(harness.journal.entries()), harness.node.replica.fleet))
     text = Metrics(harness.node, tally, MetricSources()).render().decode()
     return {
         " ".join((sample.name, *(f"{key}={value}" for key, value in sorted(sample.labels.items())))): sample.value

@@ -49,13 +49,13 @@ def _write_views(directory: Path) -> None:
     journal = directory / "journal"
     ((_, taken),) = snapshot_files.list_snapshots(journal)
     with TemporaryDirectory() as place, views.opened(Path(place), journal) as harness:
-        _store(directory / "fleet.json", views.parts(harness.node.fleet))
+        _store(directory / "fleet.json", views.parts(harness.node.replica.fleet))
         _store(directory / "snapshot.json", msgspec.to_builtins(list(snapshot_files.read_chunks(taken))))
         _store(directory / "answers.json", views.answers(harness))
         _store(directory / "changes.json", views.changes(harness))
         _store(directory / "notices.json", views.notices(harness))
         _store(directory / "metrics.json", views.metrics(harness))
-        _store(directory / "documents.json", views.documents(harness.node.fleet))
+        _store(directory / "documents.json", views.documents(harness.node.replica.fleet))
         _store(directory / "replayed.json", views.replayed(harness))
         _store(directory / "lines.json", views.lines(harness))
     for path in list(journal.iterdir()):

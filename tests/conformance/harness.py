@@ -105,7 +105,7 @@ class ServiceHarness:
         self._stopping = asyncio.Event()
         driver = SimulatedDriver.from_settings({}, self.clock, 1.0)
         self.assembly = Assembly(self._settings, self.clock, MemoryJournal(), driver)
-        self.assembly.node.feed.subscribe(self)
+        self.assembly.node.replica.subscribe(self)
         await self.assembly.start()
         self._ready.set()
         await self._stopping.wait()
@@ -148,7 +148,7 @@ class ServiceHarness:
             self.assembly.metadata.tick()
             for _ in range(5):
                 await asyncio.sleep(0)
-            await self.assembly.node.look(lambda fleet: fleet.last_at)
+            await self.assembly.node.writer.confirm()
 
         self.within(move)
 

@@ -43,7 +43,7 @@ def test_approval_by_all(harness: ServiceHarness) -> None:
 
     assert harness.approve(event, vm="pair-9").status == 200
     assert harness.approve(event, vm="pair-0").status == 200
-    recorded = harness.assembly.node.fleet.events[event.lower()]
+    recorded = harness.assembly.node.replica.fleet.events[event.lower()]
     assert (recorded.approvals, recorded.neighbours) == (("pair-0",), ("pair-9",))
     assert status(harness, event, "pair-0") == "Scheduled"
     harness.approve(event, vm="pair-1")

@@ -137,19 +137,19 @@ def test_preempt_leaves_it_deallocated(harness: ServiceHarness) -> None:
     assert [harness.get(vm=vm).status for vm in ("workers_1", "brief_0")] == [403, 403]
     harness.start("workers_1")
     assert harness.get(vm="workers_1").status == 200
-    assert "brief_0" not in harness.assembly.node.fleet.vms
+    assert "brief_0" not in harness.assembly.node.replica.fleet.vms
 
 
 def test_terminate_removes_it(harness: ServiceHarness) -> None:
     """A deleted VM is gone, with five minutes of notice where its scale set says so."""
     event = harness.operate("delete", "workers_0")
     assert statuses(harness, "workers_1") == {event: "Scheduled"}
-    assert harness.assembly.node.fleet.events[event.lower()].not_before == NOON + timedelta(minutes=5)
+    assert harness.assembly.node.replica.fleet.events[event.lower()].not_before == NOON + timedelta(minutes=5)
     harness.approve(event, vm="workers_1")
     harness.let_it_end("vm-removed")
 
     assert harness.get(vm="workers_0").status == 403
-    assert "workers_0" not in harness.assembly.node.fleet.vms
+    assert "workers_0" not in harness.assembly.node.replica.fleet.vms
 
 
 @pytest.mark.parametrize("vm", ["web-0", "solo"])

@@ -246,7 +246,7 @@ def test_a_change_of_any_size_is_sent_in_lines(
     told = client.change_fleet(FleetDiff(vms=vms, removed_vms=("db",)))
 
     assert (told.changed["vms"], told.changed["removed_vms"]) == (5, 1)
-    assert {"new-4", "web-0"} <= harness.node.fleet.vms.keys()
+    assert {"new-4", "web-0"} <= harness.node.replica.fleet.vms.keys()
 
 
 def test_a_change_that_met_another_fleet_is_refused(client: ControlClient) -> None:
@@ -263,7 +263,7 @@ def test_the_same_key_does_it_once(harness: ApiHarness, client: ControlClient) -
     body = VmOperationBody(operation="restart")
 
     assert client.operate_vm("web-0", body, "mine") == client.operate_vm("web-0", body, "mine")
-    assert len(harness.node.fleet.events) == 1
+    assert len(harness.node.replica.fleet.events) == 1
 
 
 def test_a_token_is_created_rotated_and_revoked(harness: ApiHarness, client: ControlClient) -> None:

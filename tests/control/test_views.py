@@ -15,7 +15,7 @@ def test_a_group_that_is_on_says_until_when(tmp_path: Path) -> None:
 
         assert (detail.enrolled, detail.asked_by) == (True, "web-1")
         assert detail.enrolled_at == detail.asked_at == harness.clock.now()
-        assert detail.switches_off_at == harness.clock.now() + harness.node.rules.idle_after
+        assert detail.switches_off_at == harness.clock.now() + harness.node.writer.rules.idle_after
         assert listed["web"].switches_off_at == detail.switches_off_at
 
 

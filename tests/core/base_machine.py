@@ -12,6 +12,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition,
 
 from forewarn.core import decide
 from forewarn.core.commands import ChangeFleet, CheckDeadlines, Command, HostOperation
+from forewarn.core.draft import DraftFleet
 from forewarn.core.errors import Refused
 from forewarn.core.facts import AnyFact
 from forewarn.core.fleet import Fleet
@@ -63,19 +64,26 @@ is_started = has_events(EventStatus.STARTED)
 
 
 class Machine(RuleBasedStateMachine):
-    """A fleet in which time passes and nodes restart; the witness looks on."""
+    """A fleet in which time passes and nodes restart; the witness looks on.
 
-    fleet: Fleet
+    Commands are decided on a draft, which is merged into the committed fleet now and then, or lost with a restart.
+    """
+
+    fleet: DraftFleet
     of_facts: ClassVar = OF_FACTS
     of_steps: ClassVar = OF_STEPS
 
     def __init__(self) -> None:
         super().__init__()
-        self.fleet = Fleet()
+        self._draft_over(Fleet())
         self.has_passed: HasPassed = lambda _: True
         self._clock = MONDAY + timedelta(hours=12)
         self._count = 0
         self._labels = Labels()
+
+    def _draft_over(self, committed: Fleet) -> None:
+        self._committed, self._committed_packed = committed, packed(committed)
+        self.fleet = DraftFleet(committed)
 
     @property
     def now(self) -> datetime:
@@ -112,6 +120,7 @@ class Machine(RuleBasedStateMachine):
             self._labels.give(fact)
             note("    " + say(fact, self._labels))
         self._witness.see(command, now, before, facts, self.fleet)
+        assert packed(self._committed) == self._committed_packed, "a draft leaves the committed fleet as it is"
         return facts
 
     def _outcome(self, fleet: Fleet, command: Command) -> object:
@@ -152,10 +161,19 @@ class Machine(RuleBasedStateMachine):
     def wake_without_reason(self, event: str) -> None:
         self.do(CheckDeadlines(id=self.next_id(), by=NODE, events=(event,)))
 
+    @rule()
+    def commit(self) -> None:
+        """Let the committed fleet be what the draft is."""
+        before, folded = packed(self.fleet), self._witness.refolded()
+        self.fleet.merge()
+        assert packed(self._committed) == before == packed(folded), "a merged draft is the fold of its facts"
+        assert derived(self._committed) == derived(folded), "and so is what is derived"
+        self._draft_over(self._committed)
+
     @rule(from_snapshot=st.booleans())
     def restart(self, *, from_snapshot: bool) -> None:
         """Lose all that is in memory, and go on from a snapshot or from the journal alone."""
         fleet = copy_of(self.fleet) if from_snapshot else self._witness.refolded()
         assert packed(fleet) == packed(self.fleet), "a restart loses nothing"
         assert derived(fleet) == derived(self.fleet), "a restart finds everything again"
-        self.fleet = fleet
+        self._draft_over(fleet)

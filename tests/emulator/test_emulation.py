@@ -97,7 +97,7 @@ def test_a_vm_is_stopped_and_started_through_the_driver() -> None:
         for verb in (Verb.DEALLOCATE, Verb.START):
             await emulation.do(verb, vm="web-0")
             await emulation.settled()
-        facts = [fact for entry in await emulation.node.history("vm:web-0") for fact in entry.facts]
+        facts = [fact for entry in await emulation.node.replica.history("vm:web-0") for fact in entry.facts]
         await emulation.stop()
         return [fact.on for fact in facts if isinstance(fact, VmSwitched)]
 

@@ -163,9 +163,9 @@ class RecorderHarness:
     def __init__(self, node_harness: NodeHarness) -> None:
         clock = node_harness.clock
         self.document_cache = DocumentCache(clock.seconds)
-        self.records = RequestRecords(self.document_cache, node_harness.node.rules, clock.seconds, clock.now)
+        self.records = RequestRecords(self.document_cache, node_harness.node.writer.rules, clock.seconds, clock.now)
         self.recorder = RequestRecorder(node_harness.node, self.records)
-        node_harness.node.feed.subscribe(self.document_cache)
+        node_harness.node.replica.subscribe(self.document_cache)
 
     def show(self, vm: str) -> None:
         vm_entry = self.document_cache.entry_of_vm(vm)

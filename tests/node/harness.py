@@ -51,7 +51,7 @@ class NodeHarness:
         self.entries: list[Entry] = []
         self.loads = 0
         self._watchers: list[tuple[type, asyncio.Future[AnyFact]]] = []
-        self.node.feed.subscribe(self)
+        self.node.replica.subscribe(self)
 
     def load(self, fleet: Fleet) -> None:
         self.loads += 1

@@ -11,14 +11,14 @@ from forewarn.core.model import Caller, CallerKind
 from forewarn.journal.memory import MemoryJournal
 from forewarn.node.deadlines import DeadlineScheduler
 from tests.node.harness import MINUTE, OPERATOR, NodeHarness, run
-from tests.node.test_node import FailingJournal
+from tests.node.test_writer import FailingJournal
 
 
 def test_an_event_starts_when_not_before_has_passed() -> None:
     """Nobody approved: the event starts at NotBefore, and not a moment earlier."""
 
     async def story(harness: NodeHarness) -> None:
-        harness.node.feed.subscribe(DeadlineScheduler(harness.node))
+        harness.node.replica.subscribe(DeadlineScheduler(harness.node))
         await harness.add_fleet()
         event = await harness.operate("restart", "web-0")
         started = harness.next(Started)
@@ -44,7 +44,7 @@ def test_what_fell_due_while_the_service_was_down_starts_at_once() -> None:
     async def after(harness: NodeHarness) -> None:
         harness.clock.advance(60 * MINUTE)
         started = harness.next(Started)
-        DeadlineScheduler(harness.node).load(harness.node.fleet)
+        DeadlineScheduler(harness.node).load(harness.node.replica.fleet)
         harness.clock.advance(0 * MINUTE)
         await started
 
@@ -57,7 +57,7 @@ def test_an_event_that_was_canceled_wakes_nobody() -> None:
     journal = FailingJournal()
 
     async def story(harness: NodeHarness) -> None:
-        harness.node.feed.subscribe(DeadlineScheduler(harness.node))
+        harness.node.replica.subscribe(DeadlineScheduler(harness.node))
         await harness.add_fleet()
         event = await harness.operate("restart", "web-0")
         await harness.node.submit(CancelEvent(id=uuid4().hex, by=OPERATOR, event=event))
@@ -78,7 +78,7 @@ def test_a_wake_that_could_not_be_recorded_is_repeated() -> None:
 
     async def story(harness: NodeHarness) -> None:
         deadlines = DeadlineScheduler(harness.node)
-        harness.node.feed.subscribe(deadlines)
+        harness.node.replica.subscribe(deadlines)
         await harness.add_fleet()
         await harness.operate("restart", "web-0")
         journal.fails = "before"
@@ -98,7 +98,7 @@ def test_a_clock_that_steps_back_loses_no_deadline() -> None:
     """Woken too early by a clock that was then set back, the event still starts when its time comes again."""
 
     async def story(harness: NodeHarness) -> None:
-        harness.node.feed.subscribe(DeadlineScheduler(harness.node))
+        harness.node.replica.subscribe(DeadlineScheduler(harness.node))
         await harness.add_fleet()
         await harness.operate("restart", "web-0")
         harness.clock.advance(15 * MINUTE)
@@ -117,7 +117,7 @@ def test_an_event_that_was_postponed_is_looked_at_once_at_its_first_time() -> No
 
     async def story(harness: NodeHarness) -> None:
         deadlines = DeadlineScheduler(harness.node)
-        harness.node.feed.subscribe(deadlines)
+        harness.node.replica.subscribe(deadlines)
         await harness.add_fleet()
         await harness.node.submit(SetGroup(id=uuid4().hex, by=OPERATOR, group="web", postpone_limit=3600))
         event = await harness.operate("restart", "web-0")
@@ -150,12 +150,12 @@ def test_what_was_approved_in_quiet_hours_starts_when_they_end_also_after_a_rest
         await harness.node.submit(
             OperateVm(id=uuid4().hex, by=OPERATOR, operation=freeze, vm="web-0", not_before=noon)
         )
-        (event,) = harness.node.fleet.events
+        (event,) = harness.node.replica.fleet.events
         await harness.approve(event)
 
     async def after(harness: NodeHarness) -> None:
         deadlines = DeadlineScheduler(harness.node)
-        deadlines.load(harness.node.fleet)
+        deadlines.load(harness.node.replica.fleet)
         started = harness.next(Started)
         harness.clock.advance(0 * MINUTE)
         while not deadlines.is_idle:  # noqa: ASYNC110 - it is idle within a few turns of the loop

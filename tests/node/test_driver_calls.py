@@ -14,23 +14,23 @@ from forewarn.core.facts import Attempted, Completed, Failed
 from forewarn.node import driver_calls
 from forewarn.node.driver import Impact, ImpactDone, ImpactOutcome, ImpactUnderway, ImpactUnknown
 from forewarn.node.driver import ImpactFailed as FailedOutcome
-from forewarn.node.driver_calls import check_driver
+from forewarn.node.driver_calls import DriverCalls, check_driver, close_driver
 from forewarn.node.performer import Performer
 from tests.node.harness import NodeHarness, run
 from tests.node.wrong_drivers import ANSWERS, INCOMPLETE, RELEASED, Hurried, WrongDriver, hang
 
 
 @pytest.mark.parametrize("way", ANSWERS)
-def test_a_wrong_answer_ends_its_event_as_failed(way: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_wrong_answer_ends_its_event_as_failed(way: str) -> None:
     """With the driver's name and place; the next event is carried out, and the service stops when it is told to."""
     answer, said = ANSWERS[way]
     RELEASED.clear()
-    if answer is hang:
-        monkeypatch.setattr(driver_calls, "LONGEST_CALL", 0.05)
 
     async def story(harness: NodeHarness) -> None:
-        performer = Performer(harness.node, WrongDriver(answer), threads=1)
-        harness.node.feed.subscribe(performer)
+        driver = WrongDriver(answer)
+        calls = DriverCalls(driver, 1, longest_call=0.05 if answer is hang else 20.0)
+        performer = Performer(harness.node, driver, calls)
+        harness.node.replica.subscribe(performer)
         await harness.add_fleet(enrolled=False)
         failed, completed = harness.next(Failed), harness.next(Completed)
         await harness.operate("restart", "web-0")
@@ -46,9 +46,8 @@ def test_a_wrong_answer_ends_its_event_as_failed(way: str, monkeypatch: pytest.M
     RELEASED.set()
 
 
-def test_calls_that_never_return_keep_no_other_event_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_calls_that_never_return_keep_no_other_event_waiting() -> None:
     """A call that takes longer than the contract allows gives its place to the next; the end does not wait for it."""
-    monkeypatch.setattr(driver_calls, "EXPECTED_CALL", 0.05)
     hanging, released = threading.Semaphore(0), threading.Event()
 
     class Hanging(WrongDriver):
@@ -61,11 +60,10 @@ def test_calls_that_never_return_keep_no_other_event_waiting(monkeypatch: pytest
         def close(self) -> None:
             released.wait(20)
 
-    monkeypatch.setattr(driver_calls, "LONGEST_CLOSE", 0.05)
-
     async def story(harness: NodeHarness) -> None:
-        performer = Performer(harness.node, Hanging(ImpactDone), threads=2)
-        harness.node.feed.subscribe(performer)
+        driver = Hanging(ImpactDone)
+        performer = Performer(harness.node, driver, DriverCalls(driver, 2, expected_call=0.05))
+        harness.node.replica.subscribe(performer)
         await harness.add_fleet(enrolled=False)
         for vm in ("web-0", "web-1"):
             await harness.operate("restart", vm)
@@ -74,6 +72,7 @@ def test_calls_that_never_return_keep_no_other_event_waiting(monkeypatch: pytest
         await harness.operate("restart", "web-2")
         await completed
         await performer.stop()
+        await close_driver(driver, longest=0.05)
         assert not released.is_set()
 
     run(story)
@@ -108,7 +107,7 @@ def test_an_error_that_cannot_be_shown_is_reported_all_the_same() -> None:
 
     async def story(harness: NodeHarness) -> None:
         performer = Performer(harness.node, WrongDriver(fail))
-        harness.node.feed.subscribe(performer)
+        harness.node.replica.subscribe(performer)
         await harness.add_fleet(enrolled=False)
         failed = harness.next(Failed)
         await harness.operate("restart", "web-0")
@@ -124,7 +123,7 @@ def test_a_driver_that_is_always_in_a_hurry_is_asked_once_a_second() -> None:
     async def story(harness: NodeHarness) -> None:
         driver = Hurried(harness.clock.now)
         performer = Performer(harness.node, driver)
-        harness.node.feed.subscribe(performer)
+        harness.node.replica.subscribe(performer)
         await harness.add_fleet(enrolled=False)
         completed = harness.next(Completed)
         await harness.operate("restart", "web-0")
@@ -148,7 +147,7 @@ def test_a_driver_that_names_a_time_far_ahead_is_asked_within_the_hour() -> None
 
     async def story(harness: NodeHarness) -> None:
         performer = Performer(harness.node, Patient(lambda: ImpactUnderway(datetime.max.replace(tzinfo=UTC))))
-        harness.node.feed.subscribe(performer)
+        harness.node.replica.subscribe(performer)
         await harness.add_fleet(enrolled=False)
         attempted, completed = harness.next(Attempted), harness.next(Completed)
         await harness.operate("restart", "web-0")
@@ -175,7 +174,7 @@ def test_words_are_one_line_that_ends(answer: Callable[[], ImpactOutcome]) -> No
 
     async def story(harness: NodeHarness) -> None:
         performer = Performer(harness.node, WrongDriver(answer))
-        harness.node.feed.subscribe(performer)
+        harness.node.replica.subscribe(performer)
         await harness.add_fleet(enrolled=False)
         failed = harness.next(Failed)
         await harness.operate("restart", "web-0")

@@ -42,15 +42,15 @@ def test_callers_are_answered_whatever_a_listener_raises() -> None:
 
     async def story(harness: NodeHarness) -> None:
         faulty, after = Faulty(publishes=1), Faulty()
-        harness.node.feed.subscribe(faulty)
-        harness.node.feed.subscribe(after)
+        harness.node.replica.subscribe(faulty)
+        harness.node.replica.subscribe(after)
 
         assert await harness.node.submit(add_host("h1"))
         assert await harness.node.submit(add_host("h2"))
 
-        assert faulty.heard == ["load", "publish"]
-        assert after.heard == ["publish", "publish"]
-        assert harness.node.feed.faults["Faulty"] == 1
+        assert faulty.heard == ["load", "load", "publish"]
+        assert after.heard == ["load", "publish", "publish"]
+        assert harness.node.replica.feed.faults["Faulty"] == 1
 
     run(story)
 
@@ -65,11 +65,11 @@ def test_a_listener_that_reads_a_canceled_future_does_not_end_the_writer() -> No
             future.result()
 
     async def story(harness: NodeHarness) -> None:
-        harness.node.feed.subscribe(Canceled())
+        harness.node.replica.subscribe(Canceled())
 
         assert await harness.node.submit(add_host("h1"))
         assert await harness.node.submit(add_host("h2"))
-        assert harness.node.feed.faults["Canceled"] == 2
+        assert harness.node.replica.feed.faults["Canceled"] == 2
 
     run(story)
 

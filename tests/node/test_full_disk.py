@@ -42,7 +42,7 @@ def test_a_full_disk_is_survived(small_disk: Path) -> None:
             except OutcomeUnknown:
                 raise
             except Unavailable:
-                harness.clock.advance(harness.node.retry_after)
+                harness.clock.advance(harness.node.writer.retry_after)
                 return False
             return True
 
@@ -57,7 +57,7 @@ def test_a_full_disk_is_survived(small_disk: Path) -> None:
         ballast.unlink()
 
         assert await add("last")
-        assert {name.partition("-")[0] for name in harness.node.fleet.hosts} == kept | {"last"}
+        assert {name.partition("-")[0] for name in harness.node.replica.fleet.hosts} == kept | {"last"}
 
     journal = SqliteJournal(directory)
     run(story, journal)

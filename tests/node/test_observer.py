@@ -6,7 +6,6 @@ import threading
 from collections.abc import Callable
 from datetime import timedelta
 
-import pytest
 from msgspec.structs import replace
 
 from forewarn.core.facts import Completed, ObservationRecorded, StartedAtOnce
@@ -16,7 +15,7 @@ from forewarn.node.observation_throttle import LIMIT
 from forewarn.node.observer import Observer
 from forewarn.node.performer import Performer
 from tests.node.harness import NodeHarness, run
-from tests.node.test_node import FailingJournal
+from tests.node.test_writer import FailingJournal
 
 
 class WatchingDriver:
@@ -65,7 +64,7 @@ def test_a_sighting_becomes_a_fact() -> None:
         assert (await observed).observation == Observation(
             "web-0", ObservationKind.STOPPED, harness.clock.now(), "x" * 500
         )
-        assert [type(fact) for entry in await harness.node.history("vm:web-0") for fact in entry.facts][
+        assert [type(fact) for entry in await harness.node.replica.history("vm:web-0") for fact in entry.facts][
             -1
         ] is ObservationRecorded
         await observer.stop()
@@ -100,7 +99,7 @@ def test_what_happens_again_and_again_is_not_recorded_for_ever() -> None:
         await asyncio.sleep(0)
         await asyncio.gather(*observer._tasks)
 
-        facts = [fact for entry in await harness.node.history("vm:web-0") for fact in entry.facts]
+        facts = [fact for entry in await harness.node.replica.history("vm:web-0") for fact in entry.facts]
         assert sum(isinstance(fact, ObservationRecorded) for fact in facts) == LIMIT
         await observer.stop()
 
@@ -114,7 +113,7 @@ def test_a_crash_is_a_hardware_failure_of_that_vm() -> None:
         await harness.add_fleet()
         driver, observer = begin(harness)
         performer = Performer(harness.node, driver)
-        harness.node.feed.subscribe(performer)
+        harness.node.replica.subscribe(performer)
         born, completed = harness.next(StartedAtOnce), harness.next(Completed)
         await asyncio.to_thread(driver.see, "web-0", ObservationKind.CRASHED)
 
@@ -135,7 +134,7 @@ def test_what_an_impact_makes_visible_is_not_recorded() -> None:
         await harness.add_fleet()
         driver, observer = begin(harness)
         performer = Performer(harness.node, driver)
-        harness.node.feed.subscribe(performer)
+        harness.node.replica.subscribe(performer)
         for _ in range(20):
             completed = harness.next(Completed)
             await harness.approve(await harness.operate("restart", "web-0"))
@@ -159,7 +158,7 @@ def test_a_sighting_is_kept_until_the_journal_takes_it() -> None:
         journal.fails = "before"
         driver.see("web-0", ObservationKind.STOPPED)
         while harness.clock.next_call() is None:
-            await harness.node.history("event:none")
+            await harness.node.replica.history("event:none")
         journal.fails = ""
         harness.clock.advance(timedelta(seconds=1))
         await observed
@@ -183,9 +182,8 @@ def test_a_driver_that_ends_the_process_where_it_should_watch_ends_nothing() -> 
     run(story)
 
 
-def test_a_driver_that_watches_within_the_call_keeps_nobody_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_driver_that_watches_within_the_call_keeps_nobody_waiting() -> None:
     """The service goes on, and hears of what it reports."""
-    monkeypatch.setattr("forewarn.node.observer.EXPECTED_CALL", 0.01)
     look, end = threading.Event(), threading.Event()
 
     async def story(harness: NodeHarness) -> None:
@@ -198,7 +196,7 @@ def test_a_driver_that_watches_within_the_call_keeps_nobody_waiting(monkeypatch:
             end.wait()
 
         driver.watch = watch  # type: ignore[method-assign]
-        observer = Observer(harness.node, driver)
+        observer = Observer(harness.node, driver, expected_call=0.01)
         observer.start()
         observed = harness.next(ObservationRecorded)
         look.set()
@@ -218,7 +216,7 @@ def test_nothing_is_heard_after_the_end() -> None:
         driver, observer = begin(harness)
         await observer.stop()
         driver.see("web-0", ObservationKind.STOPPED)
-        await harness.node.history("event:none")
+        await harness.node.replica.history("event:none")
 
         assert observer.is_idle
         assert not [fact for fact in harness.facts if isinstance(fact, ObservationRecorded)]
@@ -231,7 +229,7 @@ def test_a_machine_is_known_by_its_uuid() -> None:
 
     async def story(harness: NodeHarness) -> None:
         await harness.add_fleet()
-        vms = harness.node.fleet.vms
+        vms = harness.node.replica.fleet.vms
         vms["web-0"] = replace(vms["web-0"], instance=InstanceFacts(vm_id="u-0"))
         driver, observer = begin(harness)
         observed = harness.next(ObservationRecorded)
@@ -251,7 +249,7 @@ def test_where_a_machine_is_already_is_no_news() -> None:
         await harness.add_fleet()
         driver, observer = begin(harness)
         observed = harness.next(ObservationRecorded)
-        for host in (harness.node.fleet.vms["web-0"].standing_on, "elsewhere"):
+        for host in (harness.node.replica.fleet.vms["web-0"].standing_on, "elsewhere"):
             driver._report(Observation("web-0", ObservationKind.MOVED, harness.clock.now(), host=host))
 
         assert (await observed).observation.host == "elsewhere"

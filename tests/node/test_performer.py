@@ -23,7 +23,7 @@ from forewarn.node import driver
 from forewarn.node.driver import Impact, ImpactDone, ImpactNotBegun, ImpactOutcome, ImpactUnderway, ImpactUnknown
 from forewarn.node.performer import Performer
 from tests.node.harness import OPERATOR, NodeHarness, run
-from tests.node.test_node import FailingJournal
+from tests.node.test_writer import FailingJournal
 
 
 class ScriptedDriver:
@@ -63,7 +63,7 @@ async def begin(
 ) -> tuple[ScriptedDriver, Performer]:
     scripted = ScriptedDriver(*outcomes)
     performer = Performer(harness.node, scripted)
-    harness.node.feed.subscribe(performer)
+    harness.node.replica.subscribe(performer)
     await harness.add_fleet()
     return scripted, performer
 
@@ -96,7 +96,7 @@ def test_an_impact_under_way_is_asked_after_at_the_time_the_driver_named() -> No
         await harness.approve(event)
         await attempted
         while harness.clock.next_call() != later:
-            await harness.node.history("event:none")
+            await harness.node.replica.history("event:none")
         assert harness.node.progress == {event: "half-way"}
         harness.clock.advance(timedelta(seconds=30))
         await completed
@@ -155,7 +155,7 @@ def test_an_event_whose_vms_are_all_gone_completes_without_the_driver() -> None:
         scripted, performer = await begin(harness, [])
         (event, _) = await harness.operate_host("freeze", "h1")
         for fact in (VmDeallocated("web-0", "test"),):
-            harness.node.fleet.evolve(fact)
+            harness.node.replica.fleet.evolve(fact)
         completed = harness.next(Completed)
         await harness.approve(event)
 
@@ -192,7 +192,7 @@ def test_after_a_crash_the_driver_is_asked_before_anything_is_repeated(
         scripted = ScriptedDriver(outcome, ImpactDone())
         performer = Performer(harness.node, scripted)
         ended = harness.next(end)
-        performer.load(harness.node.fleet)
+        performer.load(harness.node.replica.fleet)
         await ended
         await performer.stop()
 
@@ -214,7 +214,7 @@ def test_a_started_event_that_was_never_attempted_is_performed_after_a_crash() -
         scripted = ScriptedDriver(ImpactDone())
         performer = Performer(harness.node, scripted)
         ended = harness.next(Completed)
-        performer.load(harness.node.fleet)
+        performer.load(harness.node.replica.fleet)
         await ended
         await performer.stop()
 
@@ -235,12 +235,12 @@ def test_the_word_of_a_driver_is_repeated_until_it_is_recorded() -> None:
 
     async def story(harness: NodeHarness) -> None:
         performer = Performer(harness.node, Breaking(ImpactDone()))
-        harness.node.feed.subscribe(performer)
+        harness.node.replica.subscribe(performer)
         await harness.add_fleet()
         completed = harness.next(Completed)
         await harness.approve(await harness.operate("restart", "web-0"))
         while harness.clock.next_call() is None:
-            await harness.node.history("event:none")
+            await harness.node.replica.history("event:none")
         journal.fails = ""
         harness.clock.advance(timedelta(seconds=1))
         await completed
@@ -381,6 +381,6 @@ def test_a_move_to_a_named_host_has_that_berth_alone() -> None:
         (impact,) = scripted.impacts
         assert impact.moves
         assert [candidate.host.name for candidate in impact.candidates] == ["h2"]
-        assert harness.node.fleet.vms["web-0"].standing_on == "h2"
+        assert harness.node.replica.fleet.vms["web-0"].standing_on == "h2"
 
     run(story)

@@ -50,8 +50,8 @@ async def ask(harness: NodeHarness, kind: type[StartVm | DeallocateVm], vm: str 
 
 def begin(harness: NodeHarness, driver: SwitchingDriver) -> PowerController:
     power = PowerController(harness.node, driver)
-    harness.node.feed.subscribe(power)
-    power.load(harness.node.fleet)
+    harness.node.replica.subscribe(power)
+    power.load(harness.node.replica.fleet)
     return power
 
 
@@ -67,7 +67,7 @@ def test_the_driver_is_called_and_its_word_recorded() -> None:
             await ask(harness, kind)
             assert ((await ended).on, (await ended).failure) == (on, "")
         assert driver.asked == [("web-0", False), ("web-0", True)]
-        assert not harness.node.fleet.power_requests
+        assert not harness.node.replica.fleet.power_requests
         await power.stop()
 
     run(story)

@@ -17,7 +17,7 @@ def test_quiet_hours_that_the_machine_cannot_read_are_warned_of_until_they_are_s
 
     async def story(harness: NodeHarness) -> None:
         recorded = FleetChanged(groups=(terms, readable), vms=(Vm("web-0", "web"),))
-        harness.node.feed.subscribe(QuietWarnings(harness.node))
+        harness.node.replica.subscribe(QuietWarnings(harness.node.warnings))
         journal.append(0, [Entry(1, harness.clock.now(), "1", OPERATOR, (recorded,))])
         await harness.node.start()
         assert "group web: quiet hours '08:00-09:00 Europe/Atlantis'" in harness.node.warnings[TOPIC]

@@ -44,7 +44,10 @@ def test_it_looks_ten_seconds_after_a_commit_and_then_rests() -> None:
 
     async def story(harness: NodeHarness) -> None:
         snapshots = SnapshotScheduler(harness.node)
-        harness.node.feed.subscribe(snapshots)
+        harness.node.replica.subscribe(snapshots)
+        harness.clock.advance(10 * SECOND)
+        await settled(snapshots)
+        journal.snapshot_due, journal.looks = True, 0
         assert harness.clock.next_call() is None
         await harness.add_fleet()
         harness.clock.advance(9 * SECOND)
@@ -63,7 +66,7 @@ def test_a_snapshot_that_failed_is_tried_again() -> None:
 
     async def story(harness: NodeHarness) -> None:
         snapshots = SnapshotScheduler(harness.node)
-        harness.node.feed.subscribe(snapshots)
+        harness.node.replica.subscribe(snapshots)
         await harness.add_fleet()
         for _ in range(5):
             harness.clock.advance(10 * SECOND)

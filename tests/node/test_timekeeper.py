@@ -17,7 +17,7 @@ from forewarn.node.deadlines import DeadlineScheduler
 from forewarn.node.node import Node
 from forewarn.node.timekeeper import CAUTION
 from tests.node.harness import MINUTE, OPERATOR, NodeHarness, run
-from tests.node.test_node import FailingJournal
+from tests.node.test_writer import FailingJournal
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 HOUR = 60 * MINUTE
@@ -144,7 +144,7 @@ def test_two_steps_in_a_row_are_two_facts() -> None:
         await add_host(harness)
 
         assert steps(harness) == [(NOW, NOW + TEN_YEARS), (NOW + TEN_YEARS, NOW)]
-        assert harness.node.fleet.last_at == NOW
+        assert harness.node.replica.fleet.last_at == NOW
 
     run(story)
 
@@ -172,7 +172,7 @@ def test_an_event_announced_here_starts_only_when_its_notice_has_really_passed()
 
     async def story(harness: NodeHarness) -> None:
         deadlines = DeadlineScheduler(harness.node)
-        harness.node.feed.subscribe(deadlines)
+        harness.node.replica.subscribe(deadlines)
         await harness.add_fleet()
         await harness.operate("restart", "web-0")
         harness.clock.step(TEN_YEARS)
@@ -199,8 +199,8 @@ def test_an_event_from_before_the_start_is_held_as_well() -> None:
 
     async def after(harness: NodeHarness) -> None:
         deadlines = DeadlineScheduler(harness.node)
-        harness.node.feed.subscribe(deadlines)
-        deadlines.load(harness.node.fleet)
+        harness.node.replica.subscribe(deadlines)
+        deadlines.load(harness.node.replica.fleet)
         harness.clock.step(TEN_YEARS)
         await settled(deadlines, harness.node)
         assert not has_started(harness)
@@ -222,13 +222,13 @@ def test_a_start_long_after_the_last_fact_gives_notice_anew() -> None:
 
     async def after(harness: NodeHarness) -> None:
         deadlines = DeadlineScheduler(harness.node)
-        harness.node.feed.subscribe(deadlines)
-        deadlines.load(harness.node.fleet)
+        harness.node.replica.subscribe(deadlines)
+        deadlines.load(harness.node.replica.fleet)
         harness.clock.advance(14 * MINUTE)
         await settled(deadlines, harness.node)
 
         assert not has_started(harness)
-        assert harness.node.timekeeper.is_cautious
+        assert harness.node.writer.timekeeper.is_cautious
 
     run(before, journal)
     run(after, journal, ManualClock(NOW + TEN_YEARS))
@@ -278,9 +278,9 @@ def test_no_group_is_switched_off_within_a_day_after_a_step() -> None:
 
     async def story(harness: NodeHarness) -> None:
         document_cache = DocumentCache(harness.clock.seconds)
-        records = RequestRecords(document_cache, harness.node.rules, harness.clock.seconds, harness.clock.now)
+        records = RequestRecords(document_cache, harness.node.writer.rules, harness.clock.seconds, harness.clock.now)
         recorder = RequestRecorder(harness.node, records)
-        harness.node.feed.subscribe(document_cache)
+        harness.node.replica.subscribe(document_cache)
         await harness.add_fleet()
         recorder.start()
 
@@ -313,8 +313,8 @@ def test_starts_with_a_clock_that_stays_wrong_start_no_event(*, is_running: bool
 
     async def wait(harness: NodeHarness) -> bool:
         deadlines = DeadlineScheduler(harness.node)
-        harness.node.feed.subscribe(deadlines)
-        deadlines.load(harness.node.fleet)
+        harness.node.replica.subscribe(deadlines)
+        deadlines.load(harness.node.replica.fleet)
         harness.clock.advance(0 * MINUTE)
         await settled(deadlines, harness.node)
         return has_started(harness)
@@ -330,7 +330,7 @@ def test_what_is_postponed_after_a_step_counts_from_the_present_clock() -> None:
 
     async def story(harness: NodeHarness) -> None:
         deadlines = DeadlineScheduler(harness.node)
-        harness.node.feed.subscribe(deadlines)
+        harness.node.replica.subscribe(deadlines)
         await harness.add_fleet()
         await harness.node.submit(SetGroup(id=uuid4().hex, by=OPERATOR, group="web", postpone_limit=3600))
         event = await harness.operate("restart", "web-0")

@@ -164,14 +164,12 @@ class Fleet:
                         self.events[fetch.event] = lifecycle.fetched(self.events[fetch.event], fetch)
             case Asked(marks=marks):
                 for mark in marks:
-                    if group := self.groups.get(mark.group):
-                        group.asked_at, group.asked_by = mark.at, mark.by
+                    if mark.group in self.groups:
+                        self._set_group(mark.group, asked_at=mark.at, asked_by=mark.by)
             case Enrolled(group=name, at=at, by=by):
-                group = self.groups[name]
-                group.enrolled_at = group.asked_at = at
-                group.asked_by = by
+                self._set_group(name, enrolled_at=at, asked_at=at, asked_by=by)
             case SwitchedOff(group=name):
-                self.groups[name].enrolled_at = None
+                self._set_group(name, enrolled_at=None)
             case GroupSet(terms=terms):
                 self._set_terms(terms)
                 self.changes += 1
@@ -197,7 +195,7 @@ class Fleet:
                 self._set_cordon(name, is_cordoned=is_cordoned)
             case IncarnationsRaised(groups=groups, retired=retired):
                 for name, incarnation in groups.items():
-                    self.groups[name].incarnation = incarnation
+                    self._set_group(name, incarnation=incarnation)
                 self.retired_incarnation = max(self.retired_incarnation, retired)
             case FleetChanged():
                 self._change(fact)
@@ -232,9 +230,7 @@ class Fleet:
                 self._change_event(fact)
 
     def _add_event(self, event: Event) -> None:
-        group = self.groups[event.group]
-        group.incarnation += 1
-        self.events[event.id] = replace(event, since=group.incarnation)
+        self.events[event.id] = replace(event, since=self._raise_incarnation(event.group))
         self._events_of.setdefault(event.group, {})[event.id] = None
         self.user_operations += _is_user_operation(event)
 
@@ -244,7 +240,7 @@ class Fleet:
         changed = lifecycle.after(event, fact)
         self.user_operations -= _is_user_operation(event)
         if isinstance(fact, lifecycle.VISIBLE):
-            self.groups[event.group].incarnation += 1
+            self._raise_incarnation(event.group)
         if changed.status not in lifecycle.ENDS:
             self.user_operations += _is_user_operation(changed)
             self.events[event.id] = changed
@@ -326,8 +322,8 @@ class Fleet:
 
     def _set_terms(self, terms: GroupTerms) -> None:
         self._note(RecordKind.GROUP, terms.name, self.terms_of(terms.name), terms)
-        if group := self.groups.get(terms.name):
-            group.terms = terms
+        if terms.name in self.groups:
+            self._set_group(terms.name, terms=terms)
         else:
             self.groups[terms.name] = Group(terms, incarnation=self.retired_incarnation + 1)
 
@@ -384,14 +380,23 @@ class Fleet:
 
     def _apply(self, groups: MembershipChange, hosts: MembershipChange) -> None:
         for name in groups.touched():
-            group = self.groups[name]
-            group.vms = groups.members_after(name, group.vms)
+            group = self._set_group(name, vms=groups.members_after(name, self.groups[name].vms))
             if group.terms.kind is GroupKind.STANDALONE and not group.vms:
                 self._remove_group(name)
         for name in hosts.touched():
             self._vms_on[name] = hosts.members_after(name, self.vms_on(name))
             if not self._vms_on[name]:
                 del self._vms_on[name]
+
+    def _set_group(self, name: str, **changed: object) -> Group:
+        self.groups[name] = group = replace(self.groups[name], **changed)
+        return group
+
+    def _raise_incarnation(self, name: str) -> int:
+        group = self.groups[name]
+        incarnation = group.incarnation + 1
+        self.groups[name] = replace(group, incarnation=incarnation)
+        return incarnation
 
     def _remove_group(self, name: str) -> None:
         group = self.groups.pop(name, None)

@@ -302,7 +302,7 @@ class GroupTerms(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     policy: Policy = Policy()
 
 
-class Group(msgspec.Struct, gc=False, omit_defaults=True):
+class Group(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """The VMs that see each other's events, and what they are shown."""
 
     terms: GroupTerms

@@ -74,7 +74,7 @@ class Emulation:
         driver = SimulatedDriver(_driver_settings(setup), self.clock, hurry)
         self.assembly = Assembly(self._settings, self.clock, MemoryJournal(), driver, self._open_vm_ports)
         self.node = self.assembly.node
-        self.node.feed.subscribe(self.event_log)
+        self.node.replica.subscribe(self.event_log)
         self._changed: list[Callable[[], None]] = []
         self._seen: list[Callable[[SentRequest], None]] = []
         self.event_log.changed = self._tell
@@ -114,7 +114,7 @@ class Emulation:
             parts.push_async_callback(self.assembly.stop)
             await self.assembly.declare(fleet, EMULATOR)
             if self.setup.enrolled:
-                for group in list(self.node.fleet.groups.values()):
+                for group in list(self.node.replica.fleet.groups.values()):
                     await self.node.submit(Enrol(id=uuid4().hex, by=EMULATOR, group=group.name, vm=group.vms[0]))
             for number, vm in enumerate(fleet.vms.values()):
                 port = self._port + number if self._port else 0
@@ -141,7 +141,7 @@ class Emulation:
         ``notice``, hurried like everything else, asks for more of it than the least.
         """
         not_before = None if notice is None else self.clock.now() + notice / self.hurry
-        if verb is Verb.EVICT and (known := self.node.fleet.vms.get(vm)) and not known.spot:
+        if verb is Verb.EVICT and (known := self.node.replica.fleet.vms.get(vm)) and not known.spot:
             # Only spot VMs are evicted; whoever emulates an eviction of any other means it as one.
             await self.node.submit(ChangeFleet(id=uuid4().hex, by=EMULATOR, vms=(replace(known, spot=True),)))
         if vm:
@@ -149,7 +149,7 @@ class Emulation:
         else:
             placements = {}
             if verb is Verb.DRAIN:
-                placements = (await DrainPlanner(self.node, None).plan(host, leave_stuck=False)).placements
+                placements = (await DrainPlanner(self.node.replica, None).plan(host, leave_stuck=False)).placements
             command = command_on_host(
                 verb, host, not_before=not_before, duration=duration, description=description, placements=placements
             )
@@ -169,7 +169,7 @@ class Emulation:
         head = f"GET /metadata/scheduledevents?api-version={NEWEST.name} HTTP/1.1\r\nHost: {self.host}\r\n"
         request, _ = self._vm_ports.registry.request_cache.read(f"{head}Metadata: true\r\n\r\n".encode())
         receiver = _PendingRequest()
-        address = self.node.fleet.vms[vm].address if vm in self.node.fleet.vms else ""
+        address = self.node.replica.fleet.vms[vm].address if vm in self.node.replica.fleet.vms else ""
         if self.assembly.metadata.answer(request, b"", address, receiver) is None:
             await receiver.answered
 
@@ -235,7 +235,7 @@ class Emulation:
             limits = msgspec.structs.replace(limits, idle=_FOREVER, arrival=_FOREVER, linger=_FOREVER)
         self._vm_ports = VmPorts(service, limits, self.clock, self.faults, beats=not self._virtual_time)
         self._vm_ports.requests.changed = self._note_request
-        self.node.feed.subscribe(self._vm_ports.incarnations)
+        self.node.replica.subscribe(self._vm_ports.incarnations)
         return self._vm_ports
 
     def _note_request(self, request: SentRequest) -> None:

@@ -11,6 +11,8 @@ import re
 from collections.abc import Callable, Iterator
 from datetime import datetime
 
+from msgspec.structs import replace
+
 from forewarn.clocks import Clock
 from forewarn.core.errors import Unknown
 from forewarn.core.facts import (
@@ -141,10 +143,11 @@ class Replay:
         self._shown = {event.id for event in document.events}
         self._document_cache.body = _NOT_BEFORE.sub(self._respelled, take.body).encode()
         facts = list(self._changes({event.id: event for event in document.events}))
-        # Use the recorded incarnation, not our own count.
-        self._fleet.groups[GROUP].incarnation = document.incarnation - len(facts)
-        self._commit([*facts, GroupSet(self._fleet.groups[GROUP].terms)])
-        self._document_cache.groups[GROUP].rendered = None  # also if the incarnation is the same
+        # The recorded number counts, not the one that our own count would give.
+        group = replace(self._fleet.groups[GROUP], incarnation=document.incarnation - len(facts))
+        self._fleet.groups[GROUP] = group
+        self._commit([*facts, GroupSet(group.terms)])
+        self._document_cache.groups[GROUP].rendered = None  # also where the number stayed the same
 
     def _respelled(self, found: "re.Match[str]") -> str:
         """Return NotBefore moved to the present in its recorded format; a value that is not a time is unchanged."""

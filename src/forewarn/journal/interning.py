@@ -24,8 +24,8 @@ class Interner:
         seen = self._names.setdefault
         for group in groups:
             force_setattr(group.terms, "name", seen(group.name, group.name))
-            group.vms = tuple([seen(name, name) for name in group.vms])
-            group.asked_by = seen(group.asked_by, group.asked_by)
+            force_setattr(group, "vms", tuple([seen(name, name) for name in group.vms]))
+            force_setattr(group, "asked_by", seen(group.asked_by, group.asked_by))
 
     def share_vms(self, vms: Iterable[Vm]) -> None:
         """Give VMs the names and instance facts that were seen before."""

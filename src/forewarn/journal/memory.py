@@ -39,6 +39,10 @@ class MemoryJournal:
             fleet.enter(entry)
         return Recovered(fleet, len(self._entries))
 
+    def reopen(self) -> int:
+        self._is_open = True
+        return len(self._entries)
+
     def append(self, expected_revision: int, entries: Sequence[Entry]) -> None:
         if not self._is_open:
             raise NotWritten("the journal is closed: load it before appending")

@@ -50,6 +50,14 @@ class Recovered(msgspec.Struct, frozen=True):
     """What had to be worked around; the fleet is right nevertheless."""
 
 
+@runtime_checkable
+class SupportsReopening(Protocol):
+    """A journal that can be opened again after a failure without folding its entries."""
+
+    def reopen(self) -> int:
+        """Do what ``load`` does after a failure, without the fold; return the revision of the last durable entry."""
+
+
 class Journal(Protocol):
     """Entries in order, numbered from 1 without a gap.
 

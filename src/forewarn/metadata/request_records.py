@@ -141,8 +141,8 @@ class RequestRecorder:
         self._node = node
         self._records = records
         # With hurry, a group may be idle after seconds: sweep often enough to notice.
-        self._sweep_every = min(_SWEEP_EVERY, node.rules.idle_after / 24)
-        self._marks_every = min(_MARKS_EVERY, node.rules.mark_after / 6)
+        self._sweep_every = min(_SWEEP_EVERY, node.writer.rules.idle_after / 24)
+        self._marks_every = min(_MARKS_EVERY, node.writer.rules.mark_after / 6)
         self._asked: list[Mark] = []
         self._sweep_at = self._marks_at = node.clock.seconds()
         self._timer: Timer | None = None
@@ -171,7 +171,7 @@ class RequestRecorder:
 
     def _expect_more(self) -> None:
         """Schedule a submission soon, so that records of the next moments are submitted together."""
-        soon = self._node.clock.seconds() + max(_FETCHES_EVERY, self._node.retry_after).total_seconds()
+        soon = self._node.clock.seconds() + max(_FETCHES_EVERY, self._node.writer.retry_after).total_seconds()
         if self._recording is None and soon < self._fires_at and not self._is_stopped:
             self._set_timer(soon)
 
@@ -210,7 +210,7 @@ class RequestRecorder:
         self._asked.clear()
         is_over = False
         while not is_over:
-            swept = self._records.sweep(since=self._node.timekeeper.stepped_seconds)
+            swept = self._records.sweep(since=self._node.writer.timekeeper.stepped_seconds)
             is_over = swept.is_over
             self._asked += swept.asked
             if swept.idle:

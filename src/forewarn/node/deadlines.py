@@ -108,7 +108,7 @@ class DeadlineScheduler:
                 self._put_back(due)
                 self._waking = None
                 if self._deadlines:
-                    self._timer = self._node.clock.call_later(self._node.retry_after, self._ring)
+                    self._timer = self._node.clock.call_later(self._node.writer.retry_after, self._ring)
                 return
             self._put_back([(when, id_) for _, id_ in due if (when := self._due_later(id_))])
         self._waking = None
@@ -120,13 +120,13 @@ class DeadlineScheduler:
 
     def _due_later(self, id_: str) -> datetime | None:
         """Return when an event is due that the rules did not find due: the clock was set since it was looked at."""
-        event = self._node.fleet.events.get(id_)
+        event = self._node.replica.fleet.events.get(id_)
         if event is None or event.status is not EventStatus.SCHEDULED:
             return None
         if event.waits_for:
             return None  # it starts when that one ends
         soon = self._node.clock.now() + _AGAIN
-        return max(event.waits_until or self._node.timekeeper.due_at(event), soon)
+        return max(event.waits_until or self._node.writer.timekeeper.due_at(event), soon)
 
     def _take_due(self) -> list[tuple[datetime, str]]:
         now = self._node.clock.now()

@@ -36,10 +36,6 @@ _Value = TypeVar("_Value")
 
 EXPECTED_CALL = 30.0
 """Seconds within which a call returns by the contract; one that takes longer keeps no other call waiting."""
-LONGEST_CALL = 600.0
-"""Seconds after which a call that has not returned ends its event."""
-LONGEST_CLOSE = 30.0
-"""Seconds that the end of the process waits for a driver to be closed."""
 _LONGEST_WORDS = 1000
 """Characters kept of what a driver says; they stand in the journal, in the log and in notifications."""
 _MEMBERS = ("perform", "outcome_of", "close")
@@ -68,8 +64,13 @@ def _member(driver: object, name: str) -> object:
 class DriverCalls:
     """Asks a driver, so many calls at a time."""
 
-    def __init__(self, driver: Driver, at_once: int) -> None:
+    def __init__(
+        self, driver: Driver, at_once: int, *, expected_call: float = EXPECTED_CALL, longest_call: float = 600.0
+    ) -> None:
+        """``longest_call``: seconds after which a call that has not returned ends its event."""
         self._driver = driver
+        self._expected_call = expected_call
+        self._longest_call = longest_call
         self._free = asyncio.Semaphore(at_once)
 
     async def perform(self, impact: Impact) -> ImpactOutcome:
@@ -82,24 +83,6 @@ class DriverCalls:
         """Have a VM started or stopped, by a driver that does that."""
         return await self._run("switch", {"vm": vm.name}, lambda member: member(vm, on=on))
 
-    async def close(self) -> None:
-        """Close the driver; what goes wrong there is logged, and ends nothing else."""
-        fields = {"driver": class_path_of(self._driver)}
-        try:
-            closed = _in_thread(self._close)
-        except RuntimeError:  # no thread can be started
-            self._close()
-            return
-        done, _ = await asyncio.wait([closed], timeout=LONGEST_CLOSE)
-        if not done:
-            log.error("the driver was not closed in time", extra={"fields": fields})
-
-    def _close(self) -> None:
-        try:
-            self._driver.close()
-        except BaseException:
-            log.exception("the driver was not closed well", extra={"fields": {"driver": class_path_of(self._driver)}})
-
     async def _ask(self, name: str, impact: Impact) -> ImpactOutcome:
         return await self._run(name, {"event": show_id(impact.event.id)}, lambda member: member(impact))
 
@@ -110,14 +93,34 @@ class DriverCalls:
                 answered = _in_thread(lambda: _call(self._driver, name, fields, call))
             except RuntimeError as error:
                 return ImpactUnknown(f"{place} cannot be called: {error}; see how many threads the service may have")
-            done, _ = await asyncio.wait([answered], timeout=min(EXPECTED_CALL, LONGEST_CALL))
+            done, _ = await asyncio.wait([answered], timeout=min(self._expected_call, self._longest_call))
         if not done:
             # Its place is free for others meanwhile.
-            done, _ = await asyncio.wait([answered], timeout=max(0.0, LONGEST_CALL - EXPECTED_CALL))
+            done, _ = await asyncio.wait([answered], timeout=max(0.0, self._longest_call - self._expected_call))
         if not done:
             answered.cancel()
-            return ImpactFailed(f"{place} did not return within {LONGEST_CALL:.0f} s")
+            return ImpactFailed(f"{place} did not return within {self._longest_call:.0f} s")
         return answered.result()
+
+
+async def close_driver(driver: Driver, *, longest: float = 30.0) -> None:
+    """Close a driver, and wait for that for ``longest`` seconds; what goes wrong is logged, and ends nothing else."""
+    fields = {"driver": class_path_of(driver)}
+
+    def close() -> None:
+        try:
+            driver.close()
+        except BaseException:
+            log.exception("the driver was not closed well", extra={"fields": fields})
+
+    try:
+        closed = _in_thread(close)
+    except RuntimeError:  # no thread can be started
+        close()
+        return
+    done, _ = await asyncio.wait([closed], timeout=longest)
+    if not done:
+        log.error("the driver was not closed in time", extra={"fields": fields})
 
 
 async def ask_capacity(driver: SupportsCapacity, vms: tuple[Vm, ...], hosts: tuple[Host, ...]) -> Capacity:

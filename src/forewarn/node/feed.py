@@ -50,6 +50,12 @@ class Feed:
         self._labels[id(listener)] = label or type(listener).__name__
         self.faults[self._labels[id(listener)]] += 0
 
+    def unsubscribe(self, listener: CommitListener) -> None:
+        """Remove a listener; how often it failed stays counted."""
+        self._listeners = [each for each in self._listeners if each is not listener]
+        self._unloaded = [each for each in self._unloaded if each is not listener]
+        del self._labels[id(listener)]
+
     def load(self, fleet: Fleet) -> None:
         """Load every listener for the first time; what one of them raises keeps the service from starting."""
         for listener in self._listeners:

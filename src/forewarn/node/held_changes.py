@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from itertools import islice
-from typing import TYPE_CHECKING, assert_never
+from typing import assert_never
 
 from forewarn.core.facts import (
     AccessFact,
@@ -20,9 +20,6 @@ from forewarn.core.fleet import Fleet
 from forewarn.node.feed import Commit
 from forewarn.wire.facts import describe_held
 
-if TYPE_CHECKING:
-    from forewarn.node.node import Node
-
 TOPIC = "held changes"
 _NAMED = 5
 
@@ -30,14 +27,14 @@ _NAMED = 5
 class HeldChangeWarnings:
     """Keeps the node's warning about held changes up to date."""
 
-    def __init__(self, node: "Node") -> None:
-        self._node = node
+    def __init__(self, warnings: dict[str, str]) -> None:
+        self._warnings = warnings
 
     def load(self, fleet: Fleet) -> None:
         if fleet.last_applied.waiting or fleet.last_applied.guarded:
-            self._node.warnings[TOPIC] = "; ".join(_warnings(fleet))
+            self._warnings[TOPIC] = "; ".join(_warnings(fleet))
         else:
-            self._node.warnings.pop(TOPIC, None)
+            self._warnings.pop(TOPIC, None)
 
     def publish(self, commit: Commit) -> None:
         if any(_changes_held(fact) for entry in commit.entries for fact in entry.facts):

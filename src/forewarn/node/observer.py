@@ -18,8 +18,6 @@ from forewarn.node.observation_throttle import ObservationThrottle
 
 log = logging.getLogger(__name__)
 
-EXPECTED_CALL = 1.0
-"""Seconds that a start waits for a driver to begin to watch."""
 _MOST = 10_000
 """Sightings that may wait to be recorded; a whole site that fails at once is as large as that."""
 """Characters of a driver's words that go into the journal."""
@@ -28,7 +26,9 @@ _MOST = 10_000
 class Observer:
     """Turns each sighting into a command, in the order in which they came."""
 
-    def __init__(self, node: Node, driver: Driver) -> None:
+    def __init__(self, node: Node, driver: Driver, *, expected_call: float = 1.0) -> None:
+        """``expected_call``: seconds that a start waits for a driver to begin to watch."""
+        self._expected_call = expected_call
         self._node = node
         self._driver = driver
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -47,7 +47,7 @@ class Observer:
             # A driver that watches within the call never returns from it, so it has a thread.
             thread = Thread(target=self._watch, args=(self._driver,), name="driver-watch", daemon=True)
             thread.start()
-            thread.join(EXPECTED_CALL)
+            thread.join(self._expected_call)
 
     def _watch(self, driver: SupportsObservation) -> None:
         try:
@@ -94,7 +94,7 @@ class Observer:
 
     def _named(self, seen: Observation) -> Vm | None:
         """Return the VM that a sighting is of: by its UUID, where it has one; else by its name."""
-        vms = self._node.fleet.vms
+        vms = self._node.replica.fleet.vms
         vm = vms.get(seen.vm)
         if not seen.vm_id or (vm and vm.instance.vm_id.lower() in ("", seen.vm_id)):
             return vm
@@ -105,7 +105,7 @@ class Observer:
         is_again = False
         while True:
             try:
-                if not is_again or await self._node.recorded(command.id) is None:
+                if not is_again or await self._node.writer.recorded(command.id) is None:
                     await self._node.submit(command)
             except Unavailable as error:
                 log.warning("a sighting waits to be recorded", extra={"fields": _fields(observation, error)})
@@ -119,7 +119,7 @@ class Observer:
 
     async def _pause(self) -> None:
         woken = asyncio.Event()
-        timer = self._node.clock.call_later(self._node.retry_after, woken.set)
+        timer = self._node.clock.call_later(self._node.writer.retry_after, woken.set)
         try:
             await woken.wait()
         finally:

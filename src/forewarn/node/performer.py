@@ -61,9 +61,9 @@ _NOT_REPEATED = "unknown outcome, not repeated"
 class Performer:
     """Calls the driver for every Started event, each in a task of its own, the driver's calls in threads."""
 
-    def __init__(self, node: Node, driver: Driver, threads: int = 32) -> None:
+    def __init__(self, node: Node, driver: Driver, calls: DriverCalls | None = None) -> None:
         self._node = node
-        self._driver = DriverCalls(driver, threads)
+        self._driver = calls or DriverCalls(driver, 32)
         self._locating = driver if isinstance(driver, SupportsLocation) else None
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._asleep: set[Callable[[], None]] = set()
@@ -94,7 +94,7 @@ class Performer:
                             wake()  # the time at which it was to ask the driver means nothing any more
                     case FleetChanged() | FleetDeclared():
                         if self._locating:
-                            self._locating.know_hosts(tuple(self._node.fleet.hosts))
+                            self._locating.know_hosts(tuple(self._node.replica.fleet.hosts))
                     case Announced() | Approved() | Waiting() | Postponed() | BroughtForward() | Attempted():
                         pass
                     case _ if isinstance(fact, (EventEnded, Fetched, NonEventFact)):
@@ -108,7 +108,6 @@ class Performer:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        await self._driver.close()
 
     def _take(self, event: str) -> None:
         if event not in self._tasks:
@@ -203,7 +202,7 @@ class Performer:
 
     def _impacted(self, event: Event) -> list[Vm]:
         """Return the VMs that are still there to be impacted."""
-        vms = [self._node.fleet.vms[name] for name in event.vms]
+        vms = [self._node.replica.fleet.vms[name] for name in event.vms]
         if event.type is EventType.TERMINATE:
             return vms
         is_of_host = event.operation.is_of_host
@@ -217,7 +216,7 @@ class Performer:
 
     def _deletes(self, event: Event) -> bool:
         if event.type is EventType.PREEMPT:
-            return self._node.fleet.groups[event.group].terms.eviction is EvictionPolicy.DELETE
+            return self._node.replica.fleet.groups[event.group].terms.eviction is EvictionPolicy.DELETE
         return event.type is EventType.TERMINATE
 
     def _candidates(self, event: Event) -> Iterator[CandidateHost]:
@@ -225,7 +224,7 @@ class Performer:
 
         None has failed or is cordoned, and none is about to fail where others are not, unless it was named.
         """
-        fleet = self._node.fleet
+        fleet = self._node.replica.fleet
         left = {fleet.vms[name].standing_on for name in event.vms}
         named = event.targets
         hosts = [
@@ -244,11 +243,11 @@ class Performer:
                 yield CandidateHost(host, tuple(standing.get(host.name, ())))
 
     def _event(self, id_: str) -> Event | None:
-        event = self._node.fleet.events.get(id_)
+        event = self._node.replica.fleet.events.get(id_)
         return event if event and event.status is EventStatus.STARTED else None
 
     async def _pause(self) -> None:
-        await self._sleep(lambda wake: self._node.clock.call_later(self._node.retry_after, wake))
+        await self._sleep(lambda wake: self._node.clock.call_later(self._node.writer.retry_after, wake))
 
     async def _sleep_until(self, when: datetime) -> None:
         await self._sleep(lambda wake: self._node.clock.call_at(when, wake))

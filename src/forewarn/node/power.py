@@ -88,14 +88,14 @@ class PowerController:
 
     def _drop(self, vm: str) -> None:
         self._tasks.pop(vm, None)
-        self._take(self._node.fleet.power_requests.get(vm))  # one that came at the last moment
+        self._take(self._node.replica.fleet.power_requests.get(vm))  # one that came at the last moment
 
     async def _carry_out(self, vm: str) -> None:
-        while request := await self._request(vm):
+        while request := self._request(vm):
             if not can_switch(self._driver):
                 await self._report(request, ImpactResult.FAILED, NO_DRIVER)
                 continue
-            declared = self._node.fleet.vms.get(vm)
+            declared = self._node.replica.fleet.vms.get(vm)
             if declared is None:
                 return
             match await self._calls.switch(declared, on=request.on):
@@ -109,15 +109,9 @@ class PowerController:
                 case ImpactNotBegun():
                     await self._report(request, ImpactResult.FAILED, "the driver did not begin")
 
-    async def _request(self, vm: str) -> PowerRequest | None:
-        """Return what is asked for, once that is durable."""
-        while True:
-            try:
-                request = await self._node.look(lambda fleet: fleet.power_requests.get(vm))
-            except Unavailable:
-                await self._sleep(lambda wake: self._node.clock.call_later(self._node.retry_after, wake))
-            else:
-                return request if request and not request.failure else None
+    def _request(self, vm: str) -> PowerRequest | None:
+        request = self._node.replica.fleet.power_requests.get(vm)
+        return request if request and not request.failure else None
 
     async def _report(self, request: PowerRequest, result: ImpactResult, detail: str) -> None:
         command = ReportPowerSwitch(
@@ -130,7 +124,7 @@ class PowerController:
             except Unavailable as error:
                 extra = {"fields": {**fields, "reason": str(error)}}
                 log.warning("the outcome of a power request waits to be recorded", extra=extra)
-                await self._sleep(lambda wake: self._node.clock.call_later(self._node.retry_after, wake))
+                await self._sleep(lambda wake: self._node.clock.call_later(self._node.writer.retry_after, wake))
             except ForewarnError as error:
                 extra = {"fields": {**fields, "reason": str(error)}}
                 log.warning("the outcome of a power request cannot be recorded", extra=extra)

@@ -2,15 +2,11 @@
 
 import logging
 from itertools import islice
-from typing import TYPE_CHECKING
 
 from forewarn.core import quiet_hours
 from forewarn.core.facts import FleetChanged, GroupSet
 from forewarn.core.fleet import Fleet
 from forewarn.node.feed import Commit
-
-if TYPE_CHECKING:
-    from forewarn.node.node import Node
 
 log = logging.getLogger(__name__)
 
@@ -21,8 +17,8 @@ _NAMED = 5
 class QuietWarnings:
     """Warns of groups that are quiet all the time, because the machine does not know their time zone."""
 
-    def __init__(self, node: "Node") -> None:
-        self._node = node
+    def __init__(self, warnings: dict[str, str]) -> None:
+        self._warnings = warnings
 
     def load(self, fleet: Fleet) -> None:
         unreadable = (
@@ -30,17 +26,17 @@ class QuietWarnings:
             for name, group in fleet.groups.items()
             if (reason := quiet_hours.unreadable(group.terms.policy.quiet_hours))
         )
-        self._node.warnings.pop(TOPIC, None)
+        self._warnings.pop(TOPIC, None)
         if told := list(islice(unreadable, _NAMED)):
             said = "; ".join(told)
-            self._node.warnings[TOPIC] = f"no platform maintenance starts where quiet hours cannot be read: {said}"
+            self._warnings[TOPIC] = f"no platform maintenance starts where quiet hours cannot be read: {said}"
             log.warning(
                 "quiet hours cannot be read; no platform maintenance starts", extra={"fields": {"reason": said}}
             )
 
     def publish(self, commit: Commit) -> None:
         # New quiet hours are refused where they cannot be read, so that only recorded ones are to be looked at.
-        if TOPIC in self._node.warnings and any(
+        if TOPIC in self._warnings and any(
             isinstance(fact, (GroupSet, FleetChanged)) for entry in commit.entries for fact in entry.facts
         ):
             self.load(commit.fleet)

@@ -40,7 +40,7 @@ def test_a_first_file_is_said_to_be_recorded_and_its_differences_are_listed(
     harness: ApiHarness, forewarn: Forewarn, tmp_path: Path
 ) -> None:
     """No file was applied before where the journal is from a release that recorded no declaration."""
-    last = harness.node.fleet.last_applied
+    last = harness.node.replica.fleet.last_applied
     last.revision, last.is_missing = 0, True
     file = tmp_path / "fleet.toml"
     file.write_text(FLEET + '[[vm]]\nname = "new"\n', encoding="utf-8")

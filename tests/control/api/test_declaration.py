@@ -57,11 +57,11 @@ def test_a_plan_changes_nothing_and_tells_all(harness: ApiHarness, client: Contr
     harness.ask("POST", "/v1/vms/web-1/operations", {"operation": "freeze"})
     head, _, tail = FLEET.partition('[[vm]]\nname = "web-1"')
     file.write_text(head + tail[tail.index("[[") :] + '[[vm]]\nname = "new"\n', encoding="utf-8")
-    revision = harness.node.revision
+    revision = harness.node.replica.revision
 
     plan = plan_file(client, str(file))
 
-    assert harness.node.revision == revision
+    assert harness.node.replica.revision == revision
     assert {(each.action, each.kind, each.name) for each in plan.changes} >= {
         ("remove", "vm", "web-1"),
         ("add", "vm", "new"),
@@ -90,7 +90,7 @@ def test_the_first_file_after_an_upgrade_is_recorded_and_every_difference_logged
     harness: ApiHarness, client: ControlClient, file: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     """As at a start: what was declared before is not known."""
-    last = harness.node.fleet.last_applied
+    last = harness.node.replica.fleet.last_applied
     last.revision, last.is_missing = 0, True
     file.write_text(FLEET + '[[vm]]\nname = "new"\n', encoding="utf-8")
     told, left, is_first = apply_file(client, str(file), exact=False, cancel_events=False, yes=False)

@@ -44,7 +44,7 @@ def test_a_change_in_lines_is_one_change(harness: ApiHarness) -> None:
     told = harness.ask("PATCH", "/v1/fleet", body, headers=LINES).json
 
     assert (told["changed"]["vms"], told["changed"]["removed_vms"]) == (2, 1)
-    assert harness.node.revision == 2
+    assert harness.node.replica.revision == 2
 
 
 @pytest.mark.parametrize(
@@ -61,7 +61,7 @@ def test_a_line_that_does_not_fit_is_named(harness: ApiHarness, body: bytes, pla
     said = harness.ask("PATCH", "/v1/fleet", body, headers=LINES)
 
     assert (said.status, said.json["errors"][0]["place"]) == (400, place)
-    assert harness.node.revision == 1
+    assert harness.node.replica.revision == 1
 
 
 def test_a_change_is_refused_whole(harness: ApiHarness) -> None:
@@ -70,7 +70,7 @@ def test_a_change_is_refused_whole(harness: ApiHarness) -> None:
     said = harness.ask("PATCH", "/v1/fleet", body)
 
     assert said.status in (404, 409)
-    assert "good" not in harness.node.fleet.vms
+    assert "good" not in harness.node.replica.fleet.vms
 
 
 def test_a_body_that_is_too_large_is_to_be_sent_in_lines(

@@ -45,7 +45,7 @@ def send(
 
 
 def carried_out(harness: ApiHarness) -> int:
-    return len(harness.node.fleet.events)
+    return len(harness.node.replica.fleet.events)
 
 
 def principal(token: str = "", uid: int | None = None) -> Principal:
@@ -118,7 +118,7 @@ def test_without_a_key_every_request_is_another(harness: ApiHarness) -> None:
 def test_another_request_under_a_used_key_is_409(harness: ApiHarness, method: str, path: str, body: object) -> None:
     """Whether method, path or body differs; bodies are compared byte for byte."""
     first = send(harness, "one").json
-    revision = harness.node.revision
+    revision = harness.node.replica.revision
     said = send(harness, "one", path, body, method=method)
 
     assert said.status == 409
@@ -127,7 +127,7 @@ def test_another_request_under_a_used_key_is_409(harness: ApiHarness, method: st
         f" GET /v1/operations/{first['operation']}, or that operation in 'forewarn history --json';"
         " use a new key only for what is to be done besides"
     )
-    assert (harness.node.revision, REPLAYED in said.headers) == (revision, False)
+    assert (harness.node.replica.revision, REPLAYED in said.headers) == (revision, False)
 
 
 @pytest.mark.parametrize(("digest", "statuses"), [("a1", (201, 201, 409)), ("", (201, 409, 409))])
@@ -147,7 +147,7 @@ def test_a_fleet_file_is_the_same_request_by_its_digest(
 def test_a_refused_request_records_nothing_and_may_be_sent_again(harness: ApiHarness) -> None:
     """Under the same key, or as another request under it."""
     refused = send(harness, "one", "/v1/vms/web-9/operations")
-    revision = harness.node.revision
+    revision = harness.node.replica.revision
     done = send(harness, "one")
 
     assert (refused.status, done.status, revision) == (404, 201, 1)
@@ -201,7 +201,7 @@ def test_what_a_request_named_may_be_gone_when_it_is_repeated(harness: ApiHarnes
         send(harness, "e", "/v1/vms/db/operations", {"operation": "delete"}),
     ]
 
-    assert "db" not in harness.node.fleet.groups
+    assert "db" not in harness.node.replica.fleet.groups
     assert [said.status for said in again] == [said.status for said in first] == [201, 200, 200, 201]
     assert (again[0].body, again[3].body) == (first[0].body, first[3].body)
     assert [said.json["approval"] for said in again[1:3]] == ["all", "all"]
@@ -317,7 +317,7 @@ def test_every_route_is_carried_out_once_under_its_key(harness: ApiHarness, name
     harness.ask("POST", "/v1/vms/db/operations", FREEZE)
     path, body = ROWS[name]
     first = send(harness, "k", path, body, method=METHODS[name], token=token)
-    revision = harness.node.revision
+    revision = harness.node.replica.revision
     again = send(harness, "k", path, body, method=METHODS[name], token=token)
     other = send(harness, "k", "/v1/vms/web-1/operations", token=token)
 
@@ -325,7 +325,7 @@ def test_every_route_is_carried_out_once_under_its_key(harness: ApiHarness, name
     assert again.status == (409 if name in SECRET else first.status)
     assert name in SECRET or again.body == first.body or tests.sent == 1
     assert again.headers[REPLAYED] == "true"
-    assert (other.status, harness.node.revision) == (409, revision)
+    assert (other.status, harness.node.replica.revision) == (409, revision)
 
 
 def test_a_repetition_waits_for_the_first_that_is_under_way(harness: ApiHarness) -> None:
@@ -421,7 +421,7 @@ def _compaction(journal: SqliteJournal, harness: ApiHarness) -> None:
     for name in ("h4", "h5"):
         harness.ask("PATCH", "/v1/fleet", {"hosts": [{"name": name}]})
         journal.take_snapshot(now=harness.clock.now())
-    while harness.run(lambda: harness.node._in_writer(journal.compact)):
+    while harness.run(lambda: harness.node.writer.compact(journal)):
         pass
     assert next(journal.entries()).revision > 1
 
@@ -453,7 +453,7 @@ def test_entries_without_facts_are_passed_over(harness: ApiHarness) -> None:
     send(harness, "k")
     lines = harness.ask("GET", "/v1/history?limit=1").json
 
-    assert harness.node.revision == 5
+    assert harness.node.replica.revision == 5
     assert [line["fact"] for line in lines["items"]] == ["announced"]
     older = harness.ask("GET", f"/v1/history?limit=1&cursor={lines['next']}").json
     assert [line["fact"] for line in older["items"]] == ["fleet-declared"]

@@ -79,7 +79,7 @@ def test_events_are_listed_by_announcement_and_filtered(harness: ApiHarness) -> 
     """The newest finished ones first, where asked for."""
     for vm in ("web-0", "web-1", "db", "pool_0"):
         harness.ask("POST", f"/v1/vms/{vm}/operations", {"operation": "freeze"})
-    ids = [event.upper() for event in harness.node.fleet.events]
+    ids = [event.upper() for event in harness.node.replica.fleet.events]
     harness.ask("POST", f"/v1/events/{ids[1]}/cancel")
 
     assert sorted(names(harness, "/v1/events")) == sorted([ids[0], *ids[2:]])
@@ -97,7 +97,7 @@ def test_pages_of_events_announced_together_hold_each_once(harness: ApiHarness) 
     found = names(harness, "/v1/events")
 
     assert len(found) == 11
-    assert set(found) == {event.upper() for event in harness.node.fleet.events}
+    assert set(found) == {event.upper() for event in harness.node.replica.fleet.events}
 
 
 @pytest.mark.parametrize("cursor", ["!", "%ff", "d2Vi=x=", "_w", "garbage", "hello", "d2ViLTA", "AAAA", "a" * 999])

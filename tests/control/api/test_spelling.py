@@ -58,7 +58,7 @@ def test_what_is_read_has_one_spelling(busy: ApiHarness, path: str) -> None:
 def test_changes_have_the_same_spelling(busy: ApiHarness) -> None:
     """From the first fact to the last."""
     with listening(busy, **{"Last-Event-ID": "0"}) as stream:
-        for _ in range(busy.node.revision):
+        for _ in range(busy.node.replica.revision):
             message = str(stream.next()).replace("'", '"')
 
             assert not LOWER_GUID.search(message)

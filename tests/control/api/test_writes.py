@@ -86,7 +86,7 @@ def test_problems_are_those_of_rfc_9457(harness: ApiHarness) -> None:
 
 def test_a_mistake_of_the_service_is_a_problem_too(harness: ApiHarness) -> None:
     """Without its insides; the log has them."""
-    harness.node.look = None  # type: ignore[method-assign, assignment]  # so that it fails
+    harness.node.replica.fleet.vms = None  # type: ignore[assignment]  # so that it fails
     said = harness.ask("GET", "/v1/vms/web-0")
 
     assert (said.status, said.json["type"]) == (500, "urn:forewarn:problem:failed")
@@ -105,7 +105,7 @@ def test_what_announces_nothing_takes_no_announcement(harness: ApiHarness, opera
 def test_a_limit_is_429(harness: ApiHarness) -> None:
     """So that a program can wait and try again."""
     harness.enrol("web", "web-0")
-    harness.node.rules = type(harness.node.rules)(user_operation_limit=1)
+    harness.node.writer.rules = type(harness.node.writer.rules)(user_operation_limit=1)
     restart(harness, "a")
 
     assert restart(harness, "b", "web-1")[0] == 429
@@ -136,7 +136,7 @@ def test_terms_that_contradict_each_other_are_refused_whole(harness: ApiHarness,
     answer = harness.ask("PATCH", "/v1/groups/web", terms)
 
     assert (answer.status, said in answer.json["detail"]) == (409, True)
-    assert harness.node.revision == 1
+    assert harness.node.replica.revision == 1
 
 
 def test_spot_vms_are_reclaimed_with_the_reason(harness: ApiHarness) -> None:
@@ -196,7 +196,7 @@ def test_a_host_degrades_and_fails(harness: ApiHarness) -> None:
 def test_a_token_that_makes_no_sense_is_not_created(harness: ApiHarness, body: object) -> None:
     """Nothing is written."""
     assert harness.ask("POST", "/v1/tokens", body).status in (400, 404, 409)
-    assert harness.node.revision == 1
+    assert harness.node.replica.revision == 1
 
 
 def test_a_token_tells_which_of_its_groups_are_removed(harness: ApiHarness) -> None:

@@ -55,7 +55,7 @@ class NotificationHarness:
         self.node_harness = NodeHarness(journal, clock)
         self.clock = clock
         self.dispatcher = Dispatcher(self.node_harness.node, journal, mail, origin="site", timeout=5.0)
-        self.node_harness.node.feed.subscribe(self.dispatcher)
+        self.node_harness.node.replica.subscribe(self.dispatcher)
 
     async def subscribe(
         self,
@@ -67,7 +67,7 @@ class NotificationHarness:
         groups: tuple[str, ...] = (),
         types: tuple[EventType, ...] = (),
     ) -> Subscription:
-        told = self.node_harness.node.revision
+        told = self.node_harness.node.replica.revision
         wished = Subscription(str(uuid4()), name, kind, target, secret, groups, types, told)
         await self.set(wished)
         return wished
@@ -109,4 +109,4 @@ class NotificationHarness:
 
     def told(self, subscription: Subscription) -> int:
         """How far somebody was told, as the journal has it."""
-        return self.node_harness.node.fleet.subscriptions[subscription.id].told
+        return self.node_harness.node.replica.fleet.subscriptions[subscription.id].told

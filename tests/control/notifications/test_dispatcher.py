@@ -123,7 +123,7 @@ def test_a_receiver_that_is_down_for_an_hour_gets_everything_afterwards() -> Non
         assert "cannot be reached: connection refused" in parked.last_error
         assert parked.next_try_at
         assert parked.next_try_at - harness.clock.now() <= 5 * MINUTE
-        assert harness.told(ops) < harness.node_harness.node.revision - 80
+        assert harness.told(ops) < harness.node_harness.node.replica.revision - 80
 
         receiver.up()
         await harness.advance(5 * MINUTE)
@@ -431,11 +431,11 @@ def test_how_far_they_were_told_is_recorded_seconds_after_a_delivery() -> None:
         ops = await harness.subscribe(receiver.url)
         await harness.whole_life()
         await harness.settled()
-        revision = harness.node_harness.node.revision
+        revision = harness.node_harness.node.replica.revision
         await harness.advance(5 * SECOND)
 
         assert harness.told(ops) == revision
-        assert harness.node_harness.node.revision == revision + 1
+        assert harness.node_harness.node.replica.revision == revision + 1
 
     with Receiver() as receiver:
         play(story)
@@ -454,7 +454,7 @@ def test_an_idle_service_records_nothing() -> None:
         await harness.advance(timedelta(hours=3), 20)
 
         assert sum(isinstance(fact, Delivered) for fact in harness.node_harness.facts) == 1
-        revisions.append(harness.node_harness.node.revision)
+        revisions.append(harness.node_harness.node.replica.revision)
 
     async def later(harness: NotificationHarness) -> None:
         await harness.settled()
@@ -476,7 +476,7 @@ def test_entries_about_no_event_are_recorded_rarely() -> None:
         ops = await harness.subscribe(receiver.url)
         await harness.settled()
         await harness.node_harness.add_fleet()
-        revision = harness.node_harness.node.revision
+        revision = harness.node_harness.node.replica.revision
         await harness.advance(timedelta(minutes=59))
         assert harness.told(ops) < revision
 
@@ -520,7 +520,7 @@ def test_whoever_misses_what_the_journal_no_longer_holds_is_told_so() -> None:
         revisions.append(ops.told + 1)
         await harness.whole_life()
         await harness.settled()
-        journal.first = harness.node_harness.node.revision
+        journal.first = harness.node_harness.node.replica.revision
         await harness.node_harness.operate("freeze", "web-1")
 
     async def second(harness: NotificationHarness) -> None:
@@ -549,7 +549,7 @@ def test_an_event_whose_announcement_is_no_longer_held_is_told_while_it_lives() 
         await harness.subscribe(receiver.url)
         events.append(await harness.node_harness.operate("restart", "web-0"))
         await harness.advance(5 * SECOND)
-        journal.first = harness.node_harness.node.revision
+        journal.first = harness.node_harness.node.replica.revision
 
     async def second(harness: NotificationHarness) -> None:
         await harness.node_harness.approve(events[0])

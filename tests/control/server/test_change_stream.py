@@ -180,7 +180,7 @@ def test_what_takes_a_vm_away_is_told_to_its_owner(harness: ApiHarness) -> None:
     token = harness.token("ada", "owner", "pool")
     with listening(harness, token) as stream:
         harness.ask("POST", "/v1/vms/pool_0/operations", {"operation": "delete"})
-        event = next(iter(harness.node.fleet.events))
+        event = next(iter(harness.node.replica.fleet.events))
         harness.finish(event)
         assert stream.take(4) == ["started-at-once", "attempted", "completed", "vm-removed"]
 
@@ -269,7 +269,7 @@ def test_silence_is_broken_by_a_heartbeat(harness: ApiHarness, monkeypatch: pyte
 def test_after_a_failure_of_the_journal_listeners_come_back_for_what_they_missed(harness: ApiHarness) -> None:
     """What became durable without being told is found behind the last id."""
     with listening(harness) as stream:
-        harness.loop.call_soon_threadsafe(harness.node.feed.load, harness.node.fleet)
+        harness.loop.call_soon_threadsafe(harness.node.replica.feed.load, harness.node.replica.fleet)
         assert stream.answer.read() == b"\n"
 
 

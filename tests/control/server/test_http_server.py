@@ -110,14 +110,14 @@ def test_what_is_being_answered_when_the_service_stops_is_answered(harness: ApiH
     """Others that are connected and silent, or listen to changes, are let go of."""
     release = asyncio.Event()
     begun = threading.Event()
-    plain = harness.node.look
+    plain = harness.context.names.after
 
     async def slow(*arguments: Any) -> Any:
         begun.set()
         await release.wait()
         return await plain(*arguments)
 
-    harness.node.look = slow  # type: ignore[method-assign, assignment]  # it is to take its time
+    harness.context.names.after = slow  # type: ignore[method-assign, assignment]  # it is to take its time
     answers: list[int] = []
     asking = threading.Thread(target=lambda: answers.append(harness.ask("GET", "/v1/hosts").status))
     silent, listening = harness.connect(), harness.connect()

@@ -42,7 +42,7 @@ def read(text: bytes) -> Samples:
 async def sampled(sources: MetricSources) -> Samples:
     """Return the metrics of a node with the small fleet and one subscription."""
     node, event_counters = Node(MemoryJournal(), ManualClock(), Rules()), EventCounters()
-    node.feed.subscribe(event_counters)
+    node.replica.subscribe(event_counters)
     metrics = Metrics(node, event_counters, sources)
     await node.start()
     await node.submit(FLEET)
@@ -100,7 +100,7 @@ def test_metrics_are_served_by_the_control_api(tmp_path: Path) -> None:
     """As text that Prometheus understands, with what has just happened."""
     with open_harness(tmp_path) as harness, ControlClient.local(tmp_path) as client:
         event_counters = EventCounters()
-        harness.node.feed.subscribe(event_counters)
+        harness.node.replica.subscribe(event_counters)
         harness.context.metrics = Metrics(harness.node, event_counters, MetricSources()).render
         client.operate_vm("web-0", VmOperationBody(operation="freeze"))
         transport = UnixTransport(tmp_path)

@@ -55,21 +55,21 @@ def test_a_host_is_drained_and_what_is_off_stays_off(daemons: Daemons) -> None:
         node = assembly.node
         try:
             await node.submit(DeallocateVm(id=uuid4().hex, by=ROOT, vm=idle.name, can_switch=True))
-            await until(lambda: not node.fleet.power_requests)
+            await until(lambda: not node.replica.fleet.power_requests)
             assert idle.state == libvirt.VIR_DOMAIN_SHUTOFF
 
-            plan = await DrainPlanner(node, driver).plan("h1", leave_stuck=False)
+            plan = await DrainPlanner(node.replica, driver).plan("h1", leave_stuck=False)
             assert plan.placements == {running.name: "h2", off.name: "h2"}
             assert plan.deallocated == (idle.name,)
             command = DrainHost(id=str(uuid4()), by=ROOT, host="h1", placements=plan.placements, live=True)
             await node.submit(command)
-            await node.submit(Approve(id=uuid4().hex, by=ROOT, events=tuple(node.fleet.events)))
-            await until(lambda: not node.fleet.events)
-            assert {node.fleet.vms[name].standing_on for name in plan.placements} == {"h2"}
+            await node.submit(Approve(id=uuid4().hex, by=ROOT, events=tuple(node.replica.fleet.events)))
+            await until(lambda: not node.replica.fleet.events)
+            assert {node.replica.fleet.vms[name].standing_on for name in plan.placements} == {"h2"}
 
             await node.submit(MoveVm(id=uuid4().hex, by=ROOT, vm=idle.name, host="h2", can_move=True))
             await node.submit(StartVm(id=uuid4().hex, by=ROOT, vm=idle.name, can_switch=True))
-            await until(lambda: not node.fleet.power_requests)
+            await until(lambda: not node.replica.fleet.power_requests)
         finally:
             await assembly.stop()
 
@@ -90,11 +90,11 @@ def test_who_finds_no_room_is_named_before_anything_moves(daemons: Daemons) -> N
         assembly = await service(driver, guest)
         try:
             with pytest.raises(Refused) as refused:
-                await DrainPlanner(assembly.node, driver).plan("h1", leave_stuck=False)
+                await DrainPlanner(assembly.node.replica, driver).plan("h1", leave_stuck=False)
             assert f"these VMs cannot leave h1: {guest.name} (h2 has 0 MiB left, and it needs 96 MiB)" in str(
                 refused.value
             )
-            assert not assembly.node.fleet.cordoned
+            assert not assembly.node.replica.fleet.cordoned
         finally:
             await assembly.stop()
 

@@ -34,7 +34,7 @@ async def service(daemons: Daemons, guest: Guest, facts: list[AnyFact]) -> Async
     assembly = Assembly(
         Settings(metadata=ListenAddress("127.0.0.1", 0)), SystemClock(), MemoryJournal(), daemons.driver()
     )
-    assembly.node.feed.subscribe(Listener(publish))
+    assembly.node.replica.subscribe(Listener(publish))
     await assembly.start()
     try:
         terms = GroupTerms(guest.name, GroupKind.STANDALONE)
@@ -46,7 +46,7 @@ async def service(daemons: Daemons, guest: Guest, facts: list[AnyFact]) -> Async
 
 
 def place(assembly: Assembly, guest: Guest) -> Callable[[], str]:
-    return lambda: assembly.node.fleet.vms[guest.name].standing_on
+    return lambda: assembly.node.replica.fleet.vms[guest.name].standing_on
 
 
 def test_the_fleet_follows_there_and_back(daemons: Daemons) -> None:

@@ -38,7 +38,7 @@ def test_a_guest_that_died_is_started_anew(hypervisor: Hypervisor) -> None:
         settings = Settings(metadata=ListenAddress("127.0.0.1", 0))
         driver = hypervisor.driver()
         assembly = Assembly(settings, SystemClock(), MemoryJournal(), driver)
-        assembly.node.feed.subscribe(Listener(publish))
+        assembly.node.replica.subscribe(Listener(publish))
         await assembly.start()
         try:
             terms = GroupTerms(guest.name, GroupKind.STANDALONE)

@@ -44,7 +44,7 @@ class Controls:
         await self.emulation.do(verb, vm=self.chosen)
 
     async def on_host(self, verb: Verb) -> None:
-        vm = self.emulation.node.fleet.vms.get(self.chosen)
+        vm = self.emulation.node.replica.fleet.vms.get(self.chosen)
         if vm is None or not vm.standing_on:
             raise Refused(f"{self.chosen} stands on no host")
         await self.emulation.do(verb, host=vm.standing_on)
@@ -68,7 +68,7 @@ class Controls:
 
     def _scheduled(self) -> Event:
         """Return the event to approve or cancel: that of the selected VM before others of its group."""
-        fleet = self.emulation.node.fleet
+        fleet = self.emulation.node.replica.fleet
         group = self.emulation.setup.fleet.vms[self.chosen].group
         events = [event for event in fleet.events_of(group) if event.status is EventStatus.SCHEDULED]
         events.sort(key=lambda event: self.chosen not in event.resources)

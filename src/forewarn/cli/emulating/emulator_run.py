@@ -60,7 +60,7 @@ class EmulatorRun:
             if self._as_json:
                 name = self._player.scenario.name if self._player else ""
                 print_listening({vm: emulation.url(vm) for vm in emulation.vms}, name)
-            emulation.node.feed.subscribe(self._activity)
+            emulation.node.replica.subscribe(self._activity)
             if self._is_interactive:
                 await self._interact()
             else:

@@ -96,7 +96,7 @@ class Screen:
             yield Text(f"  {len(names)} VMs in all", style="dim")
 
     def _state(self, name: str) -> tuple[str, str]:
-        vm = self._emulation.node.fleet.vms.get(name)
+        vm = self._emulation.node.replica.fleet.vms.get(name)
         if vm is None:
             return "deleted", "dim"
         if vm.deallocated:
@@ -112,7 +112,7 @@ class Screen:
 
     def _document(self, room: int) -> list[Text]:
         """Return the document in full if it fits, else a line for each event."""
-        vm = self._emulation.node.fleet.vms.get(self._controls.chosen)
+        vm = self._emulation.node.replica.fleet.vms.get(self._controls.chosen)
         if vm is None or vm.deallocated:
             return [Text(f"403: it is {'deleted' if vm is None else 'deallocated'}", style="dim")]
         shown = self._emulation.document(self._controls.chosen)
@@ -120,8 +120,8 @@ class Screen:
         if len(pretty) <= room:
             return [JSONHighlighter()(Text(line)) for line in pretty]
         group = self._emulation.setup.fleet.vms[self._controls.chosen].group
-        events = self._emulation.node.fleet.events_of(group)
-        incarnation = self._emulation.node.fleet.groups[group].incarnation
+        events = self._emulation.node.replica.fleet.events_of(group)
+        incarnation = self._emulation.node.replica.fleet.groups[group].incarnation
         return [Text(f"incarnation {incarnation}"), *(self._event(event) for event in events[: room - 1])]
 
     def _event(self, event: Event) -> Text:

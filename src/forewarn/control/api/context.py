@@ -78,22 +78,22 @@ class ApiContext:
         self.operations = OperationViews(
             node, last_asked, moves_live=moves_live, moves_to_host=moves_to_host, switches=switches
         )
-        self.drains = DrainPlanner(node, capacity)
+        self.drains = DrainPlanner(node.replica, capacity)
         self.record = EventArchive(node, journal)
         self.locks = KeyLocks()
-        self.names = NameIndex(node)
+        self.names = NameIndex(node.replica)
         self.changes = ChangeStream(node, journal)
         self.authenticator = Authenticator(node.clock.now, node.clock.seconds)
 
-    async def follow(self) -> None:
+    def follow(self) -> None:
         """Start following commits, from the current fleet."""
+        self.node.replica.subscribe(self.names, "Names")
+        self.node.replica.subscribe(self.changes, "Changes")
 
-        def begin(fleet: Fleet) -> None:
-            for listener, label in ((self.names, "Names"), (self.changes, "Changes")):
-                listener.load(fleet)
-                self.node.feed.subscribe(listener, label)
-
-        await self.node.look(begin)
+    @property
+    def fleet(self) -> Fleet:
+        """The committed fleet."""
+        return self.node.replica.fleet
 
     def now(self) -> datetime:
         return self.node.clock.now()
@@ -114,7 +114,7 @@ def authenticate(connection: ASGIConnection[Any, Any, Any, Any]) -> Principal:
     else:
         client = connection.client
         principal = context.authenticator.authenticate(
-            context.node.fleet, connection.headers.get("authorization", ""), client.host if client else ""
+            context.fleet, connection.headers.get("authorization", ""), client.host if client else ""
         )
     connection.scope["state"][_PRINCIPAL] = principal
     return principal

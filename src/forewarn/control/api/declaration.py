@@ -42,21 +42,19 @@ async def read_declaration(
     """Return the declaration last applied, in pages."""
     at, _, key = (read_cursor(cursor) or "hosts/").partition("/")
     if at == _ABSENT and key.isdecimal():
-        return await context.node.look(lambda fleet: _absent_page(fleet, int(key), limit))
+        return _absent_page(context.fleet, int(key), limit)
     kinds: tuple[Part, ...] = ("hosts", "groups", "vms")
     later = [each for number, each in enumerate(kinds) if at in kinds[: number + 1]]
     if not later:
         raise invalid_cursor()
     names = [(each, await context.names.after(each, key if each == at else "")) for each in later]
-    return await context.node.look(
-        lambda fleet: _page(fleet, ((each, name) for each, them in names for name in them), limit)
-    )
+    return _page(context.fleet, ((each, name) for each, them in names for name in them), limit)
 
 
 @reads("/differences", Action.READ_FLEET, summary="What differs from the declaration", tags=_TAGS)
 async def read_differences(context: ContextDependency) -> DifferencesView:
     """Return the differences between fleet and fleet file, and the held changes."""
-    return await context.node.look(view_differences)
+    return view_differences(context.fleet)
 
 
 @writes(
@@ -74,7 +72,7 @@ async def plan_declaration(
     """Compare a fleet file with the fleet and with the declaration last applied; nothing is changed."""
     body = join_parts(DeclarationBody(), await read_streamed_body(request, _decode))
     command = body.command(uuid4().hex, principal.caller)
-    return await context.node.look(lambda fleet: view_plan(fleet, command, context.now()))
+    return view_plan(context.fleet, command, context.now())
 
 
 @writes(
@@ -97,9 +95,9 @@ async def apply_declaration(
     command = body.command(key.id, principal.caller)
 
     async def apply() -> CommandResult:
-        is_first = await context.node.look(lambda fleet: fleet.last_applied.is_missing)
+        is_first = context.fleet.last_applied.is_missing
         told = await context.operations.submit(command, key.fingerprint)
-        await note_applied(context.node, command.source, is_first=is_first)
+        note_applied(context.node, command.source, is_first=is_first)
         return told
 
     return await key.once(context.node, context.locks, apply, context.operations.result_of)

@@ -20,7 +20,7 @@ from forewarn.control.bodies import PostponeBody, ResultPage
 from forewarn.control.server.event_archive import MOST_FINISHED
 from forewarn.core.access import Action
 from forewarn.core.commands import Approve, CancelEvent, Postponement
-from forewarn.core.fleet import EPOCH, Fleet
+from forewarn.core.fleet import EPOCH
 from forewarn.core.model import Event, EventStatus, EventType
 from forewarn.wire.azure_names import STATUSES, TYPES, read_status, read_type
 
@@ -63,17 +63,15 @@ async def list_events(
             and wanted_status in (None, event.status)
         )
 
-    def look(fleet: Fleet) -> ResultPage[EventView]:
-        if group is not None:
-            known: Iterable[Event] = fleet.events_of(principal.group(fleet, group).name)
-        elif vm is not None:
-            known = fleet.events_of(principal.vm(fleet, vm).group)
-        else:
-            known = principal.known_events(fleet)
-        found = ((_key(event), event if fits(event) else None) for event in _after(known, begin))
-        return make_page(found, limit, view_event)
-
-    told = await context.node.look(look)
+    fleet = context.fleet
+    if group is not None:
+        known: Iterable[Event] = fleet.events_of(principal.group(fleet, group).name)
+    elif vm is not None:
+        known = fleet.events_of(principal.vm(fleet, vm).group)
+    else:
+        known = principal.known_events(fleet)
+    found = ((_key(event), event if fits(event) else None) for event in _after(known, begin))
+    told = make_page(found, limit, view_event)
     if not finished or cursor:
         return told
     past = await context.record.finished(principal, finished, group or "")

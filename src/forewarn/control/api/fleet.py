@@ -30,15 +30,13 @@ async def read_fleet(
 ) -> DeclaredPage:
     """Return the declared hosts, groups and VMs; or one VM and its group."""
     if vm is not None:
-        return await context.node.look(lambda fleet: _declared_vm(fleet, vm))
+        return _declared_vm(context.fleet, vm)
     kind, _, key = (read_cursor(cursor) or f"{_KINDS[0]}/").partition("/")
     later = [each for number, each in enumerate(_KINDS) if kind in _KINDS[: number + 1]]
     if not later:
         raise invalid_cursor()
     names = [(each, await context.names.after(each, key if each == kind else "")) for each in later]
-    return await context.node.look(
-        lambda fleet: _page(fleet, ((each, name) for each, them in names for name in them), limit)
-    )
+    return _page(context.fleet, ((each, name) for each, them in names for name in them), limit)
 
 
 def _page(fleet: Fleet, names: Iterable[tuple[str, str]], limit: int) -> DeclaredPage:

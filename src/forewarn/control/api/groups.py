@@ -34,18 +34,14 @@ async def list_groups(
     """List the groups by name; optionally of one kind."""
     key = read_cursor(cursor)
     names = await context.names.after("groups", key) if principal.sees_all else names_after(principal.groups, key)
+    fleet, idle_after = context.fleet, context.node.writer.rules.idle_after
 
-    idle_after = context.node.rules.idle_after
+    def find(name: str) -> Group | None:
+        group = fleet.groups.get(name)
+        return group if group is not None and kind in (None, group.terms.kind) else None
 
-    def look(fleet: Fleet) -> ResultPage[views.GroupView]:
-        def find(name: str) -> Group | None:
-            group = fleet.groups.get(name)
-            return group if group is not None and kind in (None, group.terms.kind) else None
-
-        found = ((name, find(name)) for name in names)
-        return make_page(found, limit, lambda group: views.view_group(fleet, group, context.last_asked, idle_after))
-
-    return await context.node.look(look)
+    found = ((name, find(name)) for name in names)
+    return make_page(found, limit, lambda group: views.view_group(fleet, group, context.last_asked, idle_after))
 
 
 @reads("/{name:str}", Action.READ_VMS, summary="Show a group", tags=_TAGS)
@@ -53,23 +49,19 @@ async def show_group(
     context: ContextDependency, principal: PrincipalDependency, name: FromPath[str]
 ) -> views.GroupDetail:
     """Return a group's terms, enrolment, VMs and upcoming events."""
-    return await _detail(context, principal, name)
+    return _detail(context, principal, name)
 
 
 async def _detail_again(context: ApiContext, given: Mapping[str, Any], entry: Entry) -> views.GroupDetail:
     """Return the current group; a removed one with its last terms."""
     name = given["name"]
-
-    def look(fleet: Fleet) -> Group | None:
-        return fleet.groups.get(name)
-
-    if await context.node.look(look) is not None:
-        return await _detail(context, given["principal"], name)
-    known = await context.node.history(f"group:{name}")
+    if name in context.fleet.groups:
+        return _detail(context, given["principal"], name)
+    known = await context.node.replica.history(f"group:{name}")
     terms = [each for old in known if old.revision <= entry.revision for each in _terms_in(old) if each.name == name]
     if not terms:
         raise Unknown(f"group {name!r} was removed, and the journal no longer contains its terms")
-    return views.detail_group(Fleet(), Group(terms[-1]), context.last_asked, context.node.rules.idle_after)
+    return views.detail_group(Fleet(), Group(terms[-1]), context.last_asked, context.node.writer.rules.idle_after)
 
 
 def _terms_in(entry: Entry) -> Iterator[GroupTerms]:
@@ -98,10 +90,10 @@ async def set_terms(
     key: IdempotencyKey,
 ) -> views.GroupDetail:
     """Set terms of a group: approval rule, automatic approvals, postponement, quiet hours and others."""
-    await context.node.look(lambda fleet: principal.group(fleet, name))
+    principal.group(context.fleet, name)
     given = {term: value for term, value in structs.asdict(data).items() if value is not UNSET}
     await context.operations.record(SetGroup(id=key.id, by=principal.caller, group=name, **given), key.fingerprint)
-    return await _detail(context, principal, name)
+    return _detail(context, principal, name)
 
 
 @writes("/{name:str}/scale-in", Action.DELETE, summary="Scale a group in", tags=_TAGS, body=ScaleInBody)
@@ -113,16 +105,14 @@ async def scale_in(
     key: IdempotencyKey,
 ) -> views.CommandResult:
     """Delete a number of VMs of a scale set, so that the rest stays spread evenly; each has its reason."""
-    await context.node.look(lambda fleet: principal.group(fleet, name))
+    principal.group(context.fleet, name)
     command = ScaleIn(id=key.id, by=principal.caller, group=name, count=data.count)
     return await context.operations.submit(command, key.fingerprint)
 
 
-async def _detail(context: ApiContext, principal: Principal, name: str) -> views.GroupDetail:
-    idle_after = context.node.rules.idle_after
-    return await context.node.look(
-        lambda fleet: views.detail_group(fleet, principal.group(fleet, name), context.last_asked, idle_after)
-    )
+def _detail(context: ApiContext, principal: Principal, name: str) -> views.GroupDetail:
+    idle_after = context.node.writer.rules.idle_after
+    return views.detail_group(context.fleet, principal.group(context.fleet, name), context.last_asked, idle_after)
 
 
 groups = Router("/groups", route_handlers=[list_groups, show_group, set_terms, scale_in])

@@ -23,20 +23,20 @@ async def live() -> Health:
 @reads("/v1/health/ready", None, summary="Readiness", tags=_TAGS)
 async def ready(context: ContextDependency) -> Health:
     """Answer 200 if the journal can be read and written, else 503; needs no token."""
-    await context.node.look(lambda fleet: fleet.changes)
-    if not context.node.is_sound:
-        raise Unavailable(f"cannot write the journal: {context.node.failure}")
-    return Health(status="ready", revision=context.node.revision)
+    await context.node.writer.confirm()
+    if not context.node.writer.is_sound:
+        raise Unavailable(f"the journal cannot be written: {context.node.writer.failure}")
+    return Health(status="ready", revision=context.node.replica.revision)
 
 
 @reads("/v1/health", Action.READ_HEALTH, summary="Warnings for an operator", tags=_TAGS)
 async def detail(context: ContextDependency) -> HealthDetail:
     """Return the status of the journal, and warnings for an operator; always 200."""
     node = context.node
-    status: Literal["ready", "unready"] = "ready" if node.is_sound else "unready"
+    status: Literal["ready", "unready"] = "ready" if node.writer.is_sound else "unready"
     return HealthDetail(
         status=status,
-        revision=node.revision,
+        revision=node.replica.revision,
         warnings=tuple(node.warnings.values()),
         listeners=context.listeners() if context.listeners else None,
     )

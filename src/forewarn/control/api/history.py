@@ -115,10 +115,10 @@ async def _query(
 async def _answer(context: ApiContext, principal: Principal, query: HistoryQuery) -> HistoryPage:
     # In a thread: other readers of the journal do not wait for a long history.
     found = await asyncio.to_thread(
-        read_history_page, context.journal, context.node.fleet, context.node.revision, query, principal
+        read_history_page, context.journal, context.fleet, context.node.replica.revision, query, principal
     )
     if not found.lines and query.behind is None:
-        await context.node.look(lambda fleet: _check_names(fleet, query, principal))
+        _check_names(context.fleet, query, principal)
     return found
 
 

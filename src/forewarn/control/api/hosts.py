@@ -24,17 +24,14 @@ _ATTEMPTS = 3
 async def list_hosts(context: ContextDependency, limit: Limit = 100, cursor: Cursor = None) -> ResultPage[HostView]:
     """List the hosts by name."""
     names = await context.names.after("hosts", read_cursor(cursor))
-    return await context.node.look(
-        lambda fleet: make_page(
-            ((name, fleet.hosts.get(name)) for name in names), limit, lambda host: _view(fleet, host)
-        )
-    )
+    fleet = context.fleet
+    return make_page(((name, fleet.hosts.get(name)) for name in names), limit, lambda host: _view(fleet, host))
 
 
 @reads("/{name:str}", Action.READ_HOSTS, summary="Show a host", tags=_TAGS)
 async def show_host(context: ContextDependency, principal: PrincipalDependency, name: FromPath[str]) -> HostView:
     """Return a host with its state and number of VMs; ``/v1/vms?host=NAME`` lists them."""
-    return await context.node.look(lambda fleet: _view(fleet, principal.host(fleet, name)))
+    return _view(context.fleet, principal.host(context.fleet, name))
 
 
 @reads("/{name:str}/drain", Action.MAINTAIN_HOSTS, summary="Plan the drain of a host", tags=_TAGS)
@@ -45,7 +42,7 @@ async def plan_drain(
 
     Failed and cordoned hosts accept no VMs; the driver reports the capacity of the others, if it can.
     """
-    await context.node.look(lambda fleet: principal.host(fleet, name))
+    principal.host(context.fleet, name)
     return await context.drains.view(name, is_live=context.operations.moves_live)
 
 

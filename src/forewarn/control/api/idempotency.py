@@ -115,7 +115,7 @@ class IdempotentWrite:
 
     async def _recorded(self, node: Node) -> Entry | None:
         try:
-            return await node.recorded(self.id)
+            return await node.writer.recorded(self.id)
         except Unavailable as error:
             raise OutcomeUnknown(
                 f"it is not known whether this was recorded before: {error}; ask again with the same key"

@@ -28,7 +28,8 @@ async def show_operation(
         whole = UUID(id)
     except ValueError:
         raise BadInput(f"{id!r} is not an operation id; use the UUID from the command's response") from None
-    # Commands of the service itself and of VMs are recorded without hyphens.
+    # The service's own commands, and those of VMs, are recorded without hyphens.
+    history = context.node.replica.history
     entries = await context.node.history(f"command:{whole}") or await context.node.history(f"command:{whole.hex}")
     for entry in entries:
         result = await context.operations.current_result_of(entry)

@@ -34,7 +34,7 @@ from forewarn.core.facts import (
 )
 from forewarn.core.fleet import Fleet
 from forewarn.node.feed import Commit
-from forewarn.node.node import Node
+from forewarn.node.replica import Replica
 
 _Record = TypeVar("_Record")
 _View = TypeVar("_View")
@@ -77,8 +77,8 @@ class NameIndex:
     A million names are sorted in chunks, yielding to the event loop in between, and merged as far as a page reaches.
     """
 
-    def __init__(self, node: Node) -> None:
-        self._node = node
+    def __init__(self, replica: Replica) -> None:
+        self._replica = replica
         self._chunks: dict[str, list[list[str]]] = {}
 
     def load(self, fleet: Fleet) -> None:
@@ -95,7 +95,7 @@ class NameIndex:
         if chunks is None:
             # A change during sorting replaces the dictionary, so the result is stored in the old one.
             known = self._chunks
-            names = await self._node.look(lambda fleet: list(getattr(fleet, kind)))
+            names = list(getattr(self._replica.fleet, kind))
             chunks = [chunk async for chunk in _sorted_chunks(names)]
             known[kind] = chunks
         return merge(*(islice(chunk, bisect_right(chunk, key), None) for chunk in chunks))

@@ -35,20 +35,15 @@ async def list_subscriptions(
     context: ContextDependency, limit: Limit = 100, cursor: Cursor = None
 ) -> ResultPage[SubscriptionView]:
     """List the subscriptions with their delivery status."""
-
-    def look(fleet: Fleet) -> ResultPage[SubscriptionView]:
-        ids = names_after(fleet.subscriptions, read_cursor(cursor))
-        return make_page(
-            ((id_, fleet.subscriptions.get(id_)) for id_ in ids), limit, lambda each: _view(context, each)
-        )
-
-    return await context.node.look(look)
+    known = context.fleet.subscriptions
+    ids = names_after(known, read_cursor(cursor))
+    return make_page(((id_, known.get(id_)) for id_ in ids), limit, lambda each: _view(context, each))
 
 
 @reads("/{id:str}", Action.KEEP_SUBSCRIPTIONS, summary="Show a subscription", tags=_TAGS)
 async def show_subscription(context: ContextDependency, id: FromPath[str]) -> SubscriptionView:
     """Return a subscription, by its id or name, with its delivery status."""
-    return await context.node.look(lambda fleet: _view(context, _subscription(fleet, id)))
+    return _view(context, _subscription(context.fleet, id))
 
 
 async def _show_again(context: ApiContext, given: Mapping[str, Any], entry: Entry) -> NewSubscription:
@@ -73,9 +68,8 @@ async def add_subscription(
         key_of(data.secret)  # refused here rather than with the first message
     secret = data.secret or (_generate_secret() if data.kind is SubscriptionKind.WEBHOOK else "")
     types = tuple(known_word(read_type(word), EventType, "body.types") for word in data.types)
-    subscription = Subscription(
-        str(uuid4()), data.name, data.kind, data.target, secret, data.groups, types, told=context.node.revision
-    )
+    told = context.node.replica.revision
+    wished = Subscription(str(uuid4()), data.name, data.kind, data.target, secret, data.groups, types, told=told)
     if context.deliveries is not None:
         context.deliveries.check(subscription)
     command = SetSubscription(id=key.id, by=principal.caller, subscription=subscription)
@@ -95,7 +89,7 @@ async def remove_subscription(
     context: ContextDependency, principal: PrincipalDependency, id: FromPath[str], key: IdempotencyKey
 ) -> None:
     """Remove a subscription."""
-    found = await context.node.look(lambda fleet: _subscription(fleet, id))
+    found = _subscription(context.fleet, id)
     command = RemoveSubscription(id=key.id, by=principal.caller, subscription=found.id)
     await context.operations.record(command, key.fingerprint)
 
@@ -111,7 +105,7 @@ async def test_subscription(
     context: ContextDependency, principal: PrincipalDependency, id: FromPath[str], key: IdempotencyKey
 ) -> DeliveryReceipt:
     """Send a test notification, and report whether it was delivered."""
-    found = await context.node.look(lambda fleet: _subscription(fleet, id))
+    found = _subscription(context.fleet, id)
     if context.deliveries is None:
         raise Unavailable("this service sends no notifications")
     sent = await context.deliveries.send_test(found)

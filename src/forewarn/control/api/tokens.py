@@ -27,12 +27,9 @@ _TAGS = ("Tokens",)
 @reads("/", Action.KEEP_TOKENS, summary="List tokens", tags=_TAGS)
 async def list_tokens(context: ContextDependency, limit: Limit = 100, cursor: Cursor = None) -> ResultPage[TokenView]:
     """List the tokens that are not revoked, without their secrets."""
-
-    def look(fleet: Fleet) -> ResultPage[TokenView]:
-        names = names_after(fleet.tokens, read_cursor(cursor))
-        return make_page(((id_, fleet.tokens.get(id_)) for id_ in names), limit, lambda token: _view(context, token))
-
-    return await context.node.look(look)
+    tokens = context.fleet.tokens
+    names = names_after(tokens, read_cursor(cursor))
+    return make_page(((id_, tokens.get(id_)) for id_ in names), limit, lambda token: _view(context, token))
 
 
 async def _refuse_again(context: ApiContext, given: Mapping[str, Any], entry: Entry) -> NewToken:
@@ -59,7 +56,7 @@ async def rotate_token(
     context: ContextDependency, principal: PrincipalDependency, id: FromPath[str], key: IdempotencyKey
 ) -> NewToken:
     """Replace the secret of a token; the old one becomes invalid. Id, name, role, groups and duration stay."""
-    old = await context.node.look(lambda fleet: _token(fleet, id))
+    old = _token(context.fleet, id)
     lasts = old.expires_at - old.created_at if old.expires_at else None
     token, shown = mint(old.name, old.role, old.groups, context.now(), lasts, old.id)
     return await _create(context, principal, key, token, shown, replaces=old.id)
@@ -70,7 +67,7 @@ async def revoke_token(
     context: ContextDependency, principal: PrincipalDependency, id: FromPath[str], key: IdempotencyKey
 ) -> None:
     """Revoke a token by its id or name; its open change streams are closed."""
-    token = await context.node.look(lambda fleet: _token(fleet, id))
+    token = _token(context.fleet, id)
     await context.operations.record(RevokeToken(id=key.id, by=principal.caller, token=token.id), key.fingerprint)
 
 
@@ -99,7 +96,7 @@ def _view(context: ApiContext, token: Token) -> TokenView:
         created_at=token.created_at,
         expires_at=token.expires_at,
         is_expired=token.expires_at is not None and token.expires_at <= context.now(),
-        missing_groups=tuple(name for name in token.groups if name not in context.node.fleet.groups),
+        missing_groups=tuple(name for name in token.groups if name not in context.fleet.groups),
     )
 
 

@@ -14,7 +14,6 @@ from forewarn.control.bodies import MoveBody, ResultPage, VmOperationBody
 from forewarn.core.access import ACTION_OF_OPERATION, Action, Principal
 from forewarn.core.commands import Command, DeallocateVm, MoveVm, OperateVm, StartVm, VmOperation
 from forewarn.core.errors import BadInput
-from forewarn.core.fleet import Fleet
 from forewarn.core.model import Vm
 
 _TAGS = ("VMs",)
@@ -36,20 +35,11 @@ async def list_vms(
     key = read_cursor(cursor)
     names = await context.names.after("vms", key) if principal.sees_all and group is None and host is None else None
 
-    def look(fleet: Fleet) -> ResultPage[views.VmView]:
-        def find(name: str) -> Vm | None:
-            vm = fleet.vms.get(name)
-            return vm if vm is not None and fits(vm) else None
+    fleet = context.fleet
 
-        few: Iterable[str] = ()
-        if group is not None:
-            few = principal.group(fleet, group).vms
-        elif host is not None and principal.sees_all:
-            few = fleet.vms_on(principal.host(fleet, host).name)
-        elif names is None:
-            few = principal.known_vms(fleet)
-        known = names_after(few, key) if names is None else names
-        return make_page(((name, find(name)) for name in known), limit, lambda vm: views.view_vm(fleet, vm))
+    def find(name: str) -> Vm | None:
+        vm = fleet.vms.get(name)
+        return vm if vm is not None and fits(vm) else None
 
     def fits(vm: Vm) -> bool:
         return (
@@ -60,13 +50,21 @@ async def list_vms(
             and deallocated in (None, vm.deallocated)
         )
 
-    return await context.node.look(look)
+    few: Iterable[str] = ()
+    if group is not None:
+        few = principal.group(fleet, group).vms
+    elif host is not None and principal.sees_all:
+        few = fleet.vms_on(principal.host(fleet, host).name)
+    elif names is None:
+        few = principal.known_vms(fleet)
+    known = names_after(few, key) if names is None else names
+    return make_page(((name, find(name)) for name in known), limit, lambda vm: views.view_vm(fleet, vm))
 
 
 @reads("/{name:str}", Action.READ_VMS, summary="Show a VM", tags=_TAGS)
 async def show_vm(context: ContextDependency, principal: PrincipalDependency, name: FromPath[str]) -> views.VmDetail:
     """Return the details of a VM and its upcoming events."""
-    return await context.node.look(lambda fleet: views.detail_vm(fleet, principal.vm(fleet, name)))
+    return views.detail_vm(context.fleet, principal.vm(context.fleet, name))
 
 
 @writes(
@@ -86,7 +84,7 @@ async def operate_vm(
     """Restart, redeploy, freeze, evict or delete a VM after its notice; or start or deallocate it."""
     word = data.operation
     principal.require(Action.ALLOCATE if word in _PLAIN else ACTION_OF_OPERATION[VmOperation(word)])
-    vm = await context.node.look(lambda fleet: principal.vm(fleet, name))
+    vm = principal.vm(context.fleet, name)
     return await context.operations.submit(_command(key.id, principal, vm.name, data), key.fingerprint)
 
 
@@ -99,7 +97,7 @@ async def move_vm(
     key: IdempotencyKey,
 ) -> views.CommandResult:
     """Move a VM to a host after notice, if the driver can; else record that it is there."""
-    vm = await context.node.look(lambda fleet: principal.vm(fleet, name))
+    vm = principal.vm(context.fleet, name)
     return await context.operations.submit(
         MoveVm(
             id=key.id,

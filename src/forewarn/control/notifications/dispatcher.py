@@ -82,7 +82,7 @@ class Dispatcher:
         return self._recording is None and not self._ending and all(each.is_idle for each in self._workers.values())
 
     def load(self, fleet: Fleet) -> None:
-        self._recent_entries.begin(self._node.revision)
+        self._recent_entries.begin(self._node.replica.revision)
         self._known.clear()
         if fleet.subscriptions:
             self._known.update(fleet.events)

@@ -67,7 +67,7 @@ class JournalFollower:
             entries, end = self._recent_entries.after(begin, _BATCH)
         else:
             head = self._recent_entries.head
-            entries = await self._node.read(lambda: list(self._journal.entries(begin, _BATCH)))
+            entries = await self._node.replica.read(lambda: list(self._journal.entries(begin, _BATCH)))
             first = entries[0].revision if entries else head + 1
             end = entries[-1].revision if entries else head
             if first > begin + 1:
@@ -92,7 +92,7 @@ class JournalFollower:
         def look() -> dict[str, list[Entry]]:
             return {id_: self._journal.history(f"event:{id_}", before=position + 1) for id_ in unknown}
 
-        for id_, history in (await self._node.read(look)).items():
+        for id_, history in (await self._node.replica.read(look)).items():
             event = self._known.get(id_)
             for entry in history:
                 for fact in entry.facts:

@@ -135,7 +135,7 @@ class ChangeStream:
         listener = ChangeListener(principal)
         # Register first: what is committed while the past is read is queued.
         self._listeners.add(listener)
-        now = self._node.revision
+        now = self._node.replica.revision
         if after is not None:
             try:
                 await self._check_kept(after, now)
@@ -156,7 +156,7 @@ class ChangeStream:
             self._listeners.discard(listener)
 
     async def _check_kept(self, after: StreamPosition, now: int) -> None:
-        first = await self._node.read(lambda: next(iter(self._journal.entries(limit=1)), None))
+        first = await self._node.replica.read(lambda: next(iter(self._journal.entries(limit=1)), None))
         oldest = first.revision if first else now + 1
         # It is unknown whether a removed entry had more facts.
         needed = after.revision + 1 if after.fact == _WHOLE else after.revision
@@ -167,17 +167,14 @@ class ChangeStream:
         done = max(after.revision - 1, 0)
         while done < until:
             begin = done
-            entries = await self._node.read(lambda: list(self._journal.entries(begin, _BATCH)))  # noqa: B023
+            entries = await self._node.replica.read(lambda: list(self._journal.entries(begin, _BATCH)))  # noqa: B023
             entries = [entry for entry in entries if entry.revision <= until]
             if not entries:
                 return
             groups = {} if principal.sees_all else await self._groups_of(entries)
-            messages = self._serializer.messages(entries, principal, await self._fleet(), groups)
+            messages = self._serializer.messages(entries, principal, self._node.replica.fleet, groups)
             yield b"".join(message for place, message in messages if StreamPosition(*place) > after)
             done = entries[-1].revision
-
-    async def _fleet(self) -> Fleet:
-        return await self._node.look(lambda fleet: fleet)
 
     async def _groups_of(self, entries: Iterable[Entry]) -> dict[str, str]:
         """Return the groups of past events."""
@@ -191,7 +188,7 @@ class ChangeStream:
                     found[id_] = group
             return found
 
-        return await self._node.read(find)
+        return await self._node.replica.read(find)
 
     def _distribute(self, commit: Commit) -> None:
         encoded: dict[tuple[str, frozenset[str]], bytes] = {}

@@ -52,7 +52,7 @@ class ControlPlane:
             for each in sockets:
                 each.close()
             raise
-        await self._plane.follow()
+        self._plane.follow()
         self._server = ControlServer(make_app(self._plane), sockets, self._tls.context if self._tls else None)
         await self._server.open()
 

@@ -2,13 +2,10 @@
 
 from forewarn.control.views import DrainPlanView, PlacementView
 from forewarn.core.errors import Refused
-from forewarn.core.fleet import Fleet
-from forewarn.core.model import Host, Vm
-from forewarn.core.moves import check_drainable
 from forewarn.core.placement import Capacity, DrainPlan, arriving, candidates, plan_drain, running_on
 from forewarn.node.driver import SupportsCapacity
 from forewarn.node.driver_calls import ask_capacity
-from forewarn.node.node import Node
+from forewarn.node.replica import Replica
 
 _NAMED = 20
 
@@ -16,8 +13,8 @@ _NAMED = 20
 class DrainPlanner:
     """Plans drains; without reported capacity VMs are spread by number."""
 
-    def __init__(self, node: Node, driver: SupportsCapacity | None) -> None:
-        self._node = node
+    def __init__(self, replica: Replica, driver: SupportsCapacity | None) -> None:
+        self._replica = replica
         self._driver = driver
 
     async def plan(self, host: str, *, leave_stuck: bool) -> DrainPlan:
@@ -35,15 +32,13 @@ class DrainPlanner:
     async def view(self, host: str, *, is_live: bool) -> DrainPlanView:
         """Return the plan as a view."""
         plan, capacity = await self._plan(host)
-        groups = await self._node.look(
-            lambda fleet: {vm: fleet.vms[vm].group if vm in fleet.vms else "" for vm in plan.placements}
-        )
+        vms = self._replica.fleet.vms
         return DrainPlanView(
             host=host,
             placements=tuple(
                 PlacementView(
                     vm=vm,
-                    group=groups[vm],
+                    group=vms[vm].group if vm in vms else "",
                     host=target,
                     live=is_live and vm not in plan.cold,
                     memory=capacity.vms[vm].memory if vm in capacity.vms else None,
@@ -56,13 +51,10 @@ class DrainPlanner:
         )
 
     async def _plan(self, host: str) -> tuple[DrainPlan, Capacity]:
-        def collect(fleet: Fleet) -> tuple[tuple[Vm, ...], tuple[Host, ...]]:
-            check_drainable(fleet, host)
-            hosts = tuple(fleet.hosts[name] for name in candidates(fleet, host))
-            names = {each.name for each in hosts}
-            coming = (vm for vm, target in arriving(fleet) if target in names)
-            return (*running_on(fleet, host), *coming), hosts
-
-        vms, hosts = await self._node.look(collect)
+        fleet = self._replica.fleet
+        check_drainable(fleet, host)
+        hosts = tuple(fleet.hosts[name] for name in candidates(fleet, host))
+        names = {each.name for each in hosts}
+        vms = (*running_on(fleet, host), *(vm for vm, target in arriving(fleet) if target in names))
         capacity = await ask_capacity(self._driver, vms, hosts) if self._driver and vms and hosts else Capacity()
-        return await self._node.look(lambda fleet: plan_drain(fleet, host, capacity)), capacity
+        return plan_drain(self._replica.fleet, host, capacity), capacity

@@ -33,12 +33,12 @@ class EventArchive:
     async def timeline(self, principal: Principal, given: str) -> Timeline:
         """Return the timeline of an event; its id may be shortened, and ``last`` is the event announced last."""
         id_ = await self.resolve_id(principal, given)
-        found = build_timeline(id_, await self._node.history(f"event:{id_}"))
-        if found is None or not principal.sees(found.group):
+        told = build_timeline(id_, await self._node.replica.history(f"event:{id_}"))
+        if told is None or not principal.sees(told.group):
             raise _no_event(id_)
-        event = self._node.fleet.events.get(id_)
-        start = turns.earliest_start(self._node.fleet, event, self._node.clock.now()) if event else None
-        return replace(found, progress=self._node.progress.get(id_, ""), earliest_start=start)
+        event = self._node.replica.fleet.events.get(id_)
+        start = turns.earliest_start(self._node.replica.fleet, event, self._node.clock.now()) if event else None
+        return replace(told, progress=self._node.progress.get(id_, ""), earliest_start=start)
 
     async def finished(self, principal: Principal, limit: int, group: str = "") -> list[Event]:
         """Return the events that ended last, of one group or of all it may know of, the latest at the end."""
@@ -50,7 +50,7 @@ class EventArchive:
             ended = [each for each in told if each and each.status in lifecycle.ENDS and principal.sees(each.group)]
             return ended[-limit:]
 
-        return await self._node.read(outcomes)
+        return await self._node.replica.read(outcomes)
 
     async def resolve_id(self, principal: Principal, given: str) -> str:
         """Return the id of a visible event, given in full, shortened, in any case, or as ``last``."""
@@ -65,7 +65,7 @@ class EventArchive:
                     f"{given!r} is not an event id; use the id, or its first four or more characters,"
                     " as 'forewarn event list --all' shows it"
                 ) from None
-        known = await self._node.look(lambda fleet: list(principal.known_events(fleet)))
+        known = list(principal.known_events(self._node.replica.fleet))
         past = await self.finished(principal, _SEARCHED)
         ids = (event.id for event in (*known, *past))
         found = {id_ for id_ in ids if id_.startswith(text)}
@@ -82,9 +82,9 @@ class EventArchive:
     async def _visible(self, principal: Principal, id_: str) -> str:
         if principal.sees_all:
             return id_
-        event = await self._node.look(lambda fleet: fleet.events.get(id_))
+        event = self._node.replica.fleet.events.get(id_)
         if event is None:
-            event = read_event(id_, await self._node.history(f"event:{id_}"))
+            event = read_event(id_, await self._node.replica.history(f"event:{id_}"))
         if event is None or not principal.sees(event.group):
             raise _no_event(id_)
         return id_
@@ -93,13 +93,11 @@ class EventArchive:
         def newest(events: Iterable[Event]) -> Event | None:
             return max(events, key=lambda event: event.announced_at, default=None)
 
-        unfinished = await self._node.look(
-            lambda fleet: (
-                next(reversed(fleet.events.values()), None)
-                if principal.sees_all
-                else newest(principal.known_events(fleet))
-            )
-        )
+        fleet = self._node.replica.fleet
+        if principal.sees_all:
+            unfinished = next(reversed(fleet.events.values()), None)
+        else:
+            unfinished = newest(principal.known_events(fleet))
         finished = await self.finished(principal, 1)
         last = newest([*finished, *([unfinished] if unfinished else [])])
         if last is None:

@@ -60,23 +60,23 @@ class FleetApplier:
         try:
             content = await asyncio.to_thread(_content, path)
             report = await self._apply(content, str(path), by)
-        except ForewarnError as error:
-            if strict or self._node.fleet.is_empty:
+        except ForewarnError as wrong:
+            if strict or self._node.replica.fleet.is_empty:
                 raise
-            report = FleetFileReport(source=str(path), problem=str(error))
-        await note_applied(self._node, report.source, is_first=report.is_first)
-        self._report(report)
+            report = FleetFileReport(source=str(path), problem=str(wrong))
+        note_applied(self._node, report.source, is_first=report.is_first)
+        self._tell(report)
         return report
 
     async def _apply(self, content: bytes, source: str, by: Caller) -> FleetFileReport:
         digest = sha256(content).hexdigest()
-        last = await self._node.look(lambda fleet: fleet.last_applied)
+        last = self._node.replica.fleet.last_applied
         if last.revision and last.digest == digest:
             return FleetFileReport(source=source, is_unchanged=True, held=tuple(last.held))
         desired = await asyncio.to_thread(lambda: parse_fleet(toml.decode(content, source)))
-        is_first = self._node.fleet.last_applied.is_missing
+        is_first = self._node.replica.fleet.last_applied.is_missing
         facts = await apply_desired_fleet(self._node, desired, by, digest=digest, source=source, is_start=True)
-        held = await self._node.look(lambda fleet: tuple(fleet.last_applied.held))
+        held = tuple(self._node.replica.fleet.last_applied.held)
         return msgspec.structs.replace(report_of(facts, source), is_first=is_first, held=held)
 
     def _report(self, report: FleetFileReport) -> None:
@@ -85,11 +85,11 @@ class FleetApplier:
         _log(report)
 
 
-async def note_applied(node: Node, source: str, *, is_first: bool) -> None:
+def note_applied(node: Node, source: str, *, is_first: bool) -> None:
     """Remove the warning about an earlier file; log every difference to the first file, which changed nothing."""
     node.warnings.pop(TOPIC, None)
     if is_first:
-        log_differences(await node.look(lambda fleet: tuple(find_drift(fleet))), source)
+        log_differences(tuple(find_drift(node.replica.fleet)), source)
 
 
 async def apply_desired_fleet(
@@ -97,9 +97,8 @@ async def apply_desired_fleet(
 ) -> tuple[AnyFact, ...]:
     """Apply a declaration; retry if another one is applied meanwhile."""
     for attempt in range(_ATTEMPTS):
-        declared, seen = await node.look(
-            lambda fleet: (CurrentFleet.last_applied(fleet), fleet.last_applied.revision)
-        )
+        fleet = node.replica.fleet
+        declared, seen = CurrentFleet.last_applied(fleet), fleet.last_applied.revision
         change = await asyncio.to_thread(diff_fleet, desired, declared)
         command = ApplyDeclaration(
             id=uuid4().hex,
@@ -113,7 +112,7 @@ async def apply_desired_fleet(
         try:
             return await node.submit(command)
         except Refused:
-            is_stale = seen != await node.look(lambda fleet: fleet.last_applied.revision)
+            is_stale = seen != node.replica.fleet.last_applied.revision
             if not is_stale or attempt == _ATTEMPTS - 1:
                 raise
     raise AssertionError("the last attempt returns or raises")

@@ -84,7 +84,7 @@ class Metrics(Collector):
         yield from self._control()
 
     def _fleet(self) -> Iterator[Metric]:
-        fleet = self._node.fleet
+        fleet = self._node.replica.fleet
         yield _gauge("vms", "VMs in the fleet.", _one(len(fleet.vms)))
         yield _gauge("hosts", "Hosts in the fleet.", _one(len(fleet.hosts)))
         states = Counter(list(fleet.host_states.values()))
@@ -121,15 +121,15 @@ class Metrics(Collector):
 
     def _journal(self) -> Iterator[Metric]:
         node = self._node
-        yield _gauge("journal_writable", "Whether the journal can be written.", _one(int(node.is_sound)))
-        yield _counter("journal_entries", "Entries in the journal since its beginning.", _one(node.revision))
+        yield _gauge("journal_writable", "Whether the journal can be written.", _one(int(node.writer.is_sound)))
+        yield _counter("journal_entries", "Entries in the journal since its beginning.", _one(node.replica.revision))
         yield _counter(
             "listener_faults",
             "How often a part of the service failed on a commit and was loaded again.",
-            [([listener], count) for listener, count in node.feed.faults.items()],
+            [([listener], count) for listener, count in node.replica.feed.faults.items()],
             "listener",
         )
-        yield _histogram("journal_append_seconds", "How long it took to make entries durable.", node.appends)
+        yield _histogram("journal_append_seconds", "How long it took to make entries durable.", node.writer.appends)
 
     def _metadata(self) -> Iterator[Metric]:
         documents = [([version, str(status)], count) for version, status, count in self._sources.documents()]
@@ -150,7 +150,7 @@ class Metrics(Collector):
             _one(self._sources.control_refusals()),
         )
         deliveries = self._sources.outbox.deliveries() if self._sources.outbox else {}
-        subscriptions = self._node.fleet.subscriptions
+        subscriptions = self._node.replica.fleet.subscriptions
         known = [(subscriptions[id_].name, each) for id_, each in deliveries.items() if id_ in subscriptions]
         waiting = [([name], each.waiting) for name, each in known]
         up = [([name], int(each.state is DeliveryState.HEALTHY)) for name, each in known]

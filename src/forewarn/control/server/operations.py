@@ -63,10 +63,10 @@ class OperationViews:
 
     async def record(self, command: Command, fingerprint: str) -> Entry:
         """Submit a command and return its entry, even if it changes nothing."""
-        request = RecordedRequest(fingerprint, _named(command, self._node.fleet))
+        request = RecordedRequest(fingerprint, _named(command, self._node.replica.fleet))
         command = replace(self._completed(command), request=request)
         facts = await self._node.submit(command)
-        return Entry(self._node.revision, self._node.clock.now(), command.id, command.by, facts, request)
+        return Entry(self._node.replica.revision, self._node.clock.now(), command.id, command.by, facts, request)
 
     async def result_of(self, entry: Entry) -> views.CommandResult:
         """Return what a command did, with the status that its events had then."""
@@ -105,16 +105,16 @@ class OperationViews:
         )
 
     def _announcement(self, event: Event) -> views.AnnouncementView:
-        start = turns.earliest_start(self._node.fleet, event, self._node.clock.now())
-        return views.view_announcement(event, self._node.fleet, self._last_asked, start)
+        start = turns.earliest_start(self._node.replica.fleet, event, self._node.clock.now())
+        return views.view_announcement(event, self._node.replica.fleet, self._last_asked, start)
 
     async def _outcome(self, id_: str, until: int | None = None) -> Event | None:
         """Return how an event stands, or stood at a revision; None where the journal no longer tells."""
         if until is None:
-            event = await self._node.look(lambda fleet: fleet.events.get(id_))
+            event = self._node.replica.fleet.events.get(id_)
             if event is not None:
                 return event
-        entries = await self._node.history(f"event:{id_}")
+        entries = await self._node.replica.history(f"event:{id_}")
         return timeline.read_event(id_, (entry for entry in entries if until is None or entry.revision <= until))
 
 

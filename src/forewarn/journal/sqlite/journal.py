@@ -10,10 +10,11 @@ Everything but the first can be made from it again, as long as no entry was dele
 """
 
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from datetime import datetime, timedelta
 from pathlib import Path
+from typing import TypeVar
 
 from forewarn.core.facts import Entry
 from forewarn.files import FileLock, private_directory, restrict_files
@@ -28,6 +29,7 @@ from forewarn.journal.sqlite.recovery import recover
 from forewarn.journal.sqlite.restore import finish as finish_restore
 from forewarn.journal.sqlite.snapshot_process import SnapshotRunner
 
+_Value = TypeVar("_Value")
 DEFAULT_HISTORY = timedelta(days=400)
 _POLL_INTERVAL = 0.5
 """Seconds after which a follower in another process than the writer notices an append."""
@@ -77,6 +79,20 @@ class SqliteJournal:
         return cls(directory, history=history)
 
     def load(self) -> Recovered:
+        return self._open(self._recover)
+
+    def reopen(self) -> int:
+        return self._open(lambda connection: database.bounds(connection)[1])
+
+    def _recover(self, connection: sqlite3.Connection) -> Recovered:
+        recovered = recover(connection, self._directory)
+        self._count_new(connection)
+        if recovered.warnings:
+            self._new_entries = self._snapshot_entries  # a damaged snapshot is to be replaced soon
+        return recovered
+
+    def _open(self, read: Callable[[sqlite3.Connection], _Value]) -> _Value:
+        """Open everything anew, find out what became of the last append, and return what was read meanwhile."""
         self._close_writer()
         self._history.forget()
         with translate_errors(self._directory):
@@ -98,10 +114,7 @@ class SqliteJournal:
                 behind = write_ahead_log.check(self._path, page_size)
                 database.sync_log(self._path)
                 self._check_last(connection)
-                recovered = recover(connection, self._directory)
-                self._count_new(connection)
-                if recovered.warnings:
-                    self._new_entries = self._snapshot_entries  # a damaged snapshot is to be replaced soon
+                found = read(connection)
                 # Opened before the reader closes: with none open, SQLite would read the WAL's end anew, and might
                 # find there what was written, but never acknowledged, before a crash.
                 self._writer = database.open_writer(self._path)
@@ -113,7 +126,7 @@ class SqliteJournal:
         except BaseException:
             self._release()
             raise
-        return recovered
+        return found
 
     def append(self, expected_revision: int, entries: Sequence[Entry]) -> None:
         check_revisions(expected_revision, entries)

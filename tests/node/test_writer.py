@@ -1,4 +1,4 @@
-"""The node: one way in, nothing told before it is durable, and recovery after a failed append."""
+"""The writer: nothing is told before it is durable, every caller is answered, and it recovers from failed appends."""
 
 import asyncio
 import threading
@@ -8,17 +8,21 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from forewarn.core import decide
-from forewarn.core.commands import CancelEvent, ChangeFleet, Command
+from forewarn.core.commands import Approve, CancelEvent, ChangeFleet, Command, Enrol, OperateVm, VmOperation
+from forewarn.core.draft import DraftFleet
 from forewarn.core.errors import ForewarnError, OutcomeUnknown, Refused, Unavailable
 from forewarn.core.facts import Announced, AnyFact, Entry, FleetChanged, RecordedRequest
 from forewarn.core.fleet import Fleet
-from forewarn.core.model import Host
+from forewarn.core.model import Caller, CallerKind, Host, Vm
 from forewarn.journal.memory import MemoryJournal
 from forewarn.journal.port import AppendUnknown, JournalFailed, NotWritten, Recovered
-from forewarn.node import node as node_module
+from forewarn.node import writer as writer_module
+from tests.core.invariant_checker import derived, packed
 from tests.node.harness import MINUTE, OPERATOR, NodeHarness, run
 
 
@@ -29,7 +33,7 @@ class FailingJournal(MemoryJournal):
         super().__init__()
         self.fails: str = ""
         self.batches: list[int] = []
-        self.loads = 0
+        self.opened = 0
 
     def append(self, expected_revision: int, entries: Sequence[Entry]) -> None:
         self.batches.append(len(entries))
@@ -44,10 +48,23 @@ class FailingJournal(MemoryJournal):
             raise ZeroDivisionError
 
     def load(self) -> Recovered:
-        self.loads += 1
+        self._open()
+        return super().load()
+
+    def reopen(self) -> int:
+        self._open()
+        return super().reopen()
+
+    def _open(self) -> None:
+        self.opened += 1
         if self.fails == "gone":
             raise JournalFailed("the disk is gone")
-        return super().load()
+
+
+class FoldingJournal(FailingJournal):
+    """Can only be opened again by folding all its entries."""
+
+    reopen = None  # type: ignore[assignment]
 
 
 def add_host(name: str) -> ChangeFleet:
@@ -77,7 +94,7 @@ def test_commands_that_wait_together_are_committed_together() -> None:
 
         assert sum(journal.batches) == 20
         assert len(journal.batches) < 20
-        assert set(harness.node.fleet.hosts) == {f"h{number}" for number in range(20)}
+        assert set(harness.node.replica.fleet.hosts) == {f"h{number}" for number in range(20)}
 
     run(story, journal)
 
@@ -92,7 +109,7 @@ def test_callers_that_ask_again_at_once_share_the_next_commit_with_those_who_wai
                 await harness.node.submit(add_host(f"{caller}-{number}"))
 
         first = asyncio.create_task(ask("early"))
-        while not harness.node.fleet.hosts:  # noqa: ASYNC110 - nobody tells that it is on its way to the journal
+        while not journal.batches:  # noqa: ASYNC110 - nobody tells that it is on its way to the journal
             await asyncio.sleep(0)
         await asyncio.gather(first, ask("late"))
 
@@ -113,10 +130,11 @@ def test_a_refused_command_leaves_no_entry() -> None:
     run(story)
 
 
+@pytest.mark.parametrize("journal_type", [FailingJournal, FoldingJournal])
 @pytest.mark.parametrize("fails", ["before", "unsure"])
-def test_what_is_known_not_to_be_written_is_answered_so(fails: str) -> None:
+def test_what_is_known_not_to_be_written_is_answered_so(fails: str, journal_type: type[FailingJournal]) -> None:
     """The journal says that nothing was written, or it is found out at once; listeners hear nothing of it."""
-    journal = FailingJournal()
+    journal = journal_type()
 
     async def story(harness: NodeHarness) -> None:
         await harness.node.submit(add_host("h1"))
@@ -129,24 +147,25 @@ def test_what_is_known_not_to_be_written_is_answered_so(fails: str) -> None:
 
         await harness.node.submit(add_host("h3"))
 
-        assert harness.loads == 2
-        assert set(harness.node.fleet.hosts) == {"h1", "h3"}
+        assert [entry.revision for entry in harness.entries] == [1, 2]
+        assert set(harness.node.replica.fleet.hosts) == {"h1", "h3"}
 
     run(story, journal)
 
 
+@pytest.mark.parametrize("journal_type", [FailingJournal, FoldingJournal])
 @pytest.mark.parametrize("fails", ["after", "oddly"])
-def test_what_turns_out_to_be_written_is_answered_as_done(fails: str) -> None:
+def test_what_turns_out_to_be_written_is_answered_as_done(fails: str, journal_type: type[FailingJournal]) -> None:
     """An append that failed and is durable all the same is a success for its caller, whatever the journal raised."""
-    journal = FailingJournal()
+    journal = journal_type()
 
     async def story(harness: NodeHarness) -> None:
         journal.fails = fails
 
         assert await harness.node.submit(add_host("h1")) == (FleetChanged(hosts=(Host("h1"),), at_run_time=True),)
 
-        assert (harness.loads, harness.node.revision) == (2, 1)
-        assert set(harness.node.fleet.hosts) == {"h1"}
+        assert harness.node.replica.revision == 1
+        assert set(harness.node.replica.fleet.hosts) == {"h1"}
 
     run(story, journal)
 
@@ -159,7 +178,7 @@ def test_what_cannot_be_found_out_is_answered_as_unknown() -> None:
         journal.fails = "gone"
         with pytest.raises(OutcomeUnknown, match=r"not known .* the disk is tired; ask again with the same key"):
             await harness.node.submit(add_host("h1"))
-        assert not harness.node.is_sound
+        assert not harness.node.writer.is_sound
 
         with pytest.raises(Unavailable, match="nothing was changed: the disk is gone") as refused:
             await harness.node.submit(add_host("h2"))
@@ -179,14 +198,14 @@ def test_while_the_journal_fails_it_is_tried_less_and_less_often() -> None:
                 await harness.node.submit(add_host("h1"))
             harness.clock.advance(timedelta(seconds=1))
         assert len(journal.batches) < 30
-        assert journal.loads == len(journal.batches) + 1
+        assert journal.opened == len(journal.batches) + 1
         journal.fails = ""
-        harness.clock.advance(harness.node.retry_after)
+        harness.clock.advance(harness.node.writer.retry_after)
 
         await harness.node.submit(add_host("h1"))
 
-        assert harness.node.is_sound
-        assert harness.node.retry_after == timedelta(seconds=1)
+        assert harness.node.writer.is_sound
+        assert harness.node.writer.retry_after == timedelta(seconds=1)
 
     run(story, journal)
 
@@ -200,7 +219,7 @@ def test_a_mistake_in_a_rule_is_answered_and_harms_no_other_command(monkeypatch:
             raise ZeroDivisionError
         return facts
 
-    monkeypatch.setattr(node_module, "enact", enact)
+    monkeypatch.setattr(writer_module, "enact", enact)
 
     async def story(harness: NodeHarness) -> None:
         said = await asyncio.gather(
@@ -209,7 +228,7 @@ def test_a_mistake_in_a_rule_is_answered_and_harms_no_other_command(monkeypatch:
 
         assert isinstance(said[1], ForewarnError)
         assert "nothing was changed: the service made a mistake" in str(said[1])
-        assert set(harness.node.fleet.hosts) == {"h1", "h3"}
+        assert set(harness.node.replica.fleet.hosts) == {"h1", "h3"}
         assert [entry.revision for entry in harness.entries] == [1, 2]
 
     run(story)
@@ -226,7 +245,7 @@ def test_a_request_is_recorded_even_if_it_changed_nothing() -> None:
 
         assert await harness.node.submit(asked) == ()
         assert [(entry.facts, entry.request) for entry in harness.entries[1:]] == [((), RecordedRequest("f"))]
-        assert harness.node.revision == 2
+        assert harness.node.replica.revision == 2
 
     run(story, journal)
     assert [entry.request for entry in journal.entries()] == [None, RecordedRequest("f")]
@@ -255,7 +274,7 @@ def test_a_restarted_node_continues_where_the_journal_ends() -> None:
         await harness.operate("restart", "web-0")
 
     async def go_on(harness: NodeHarness) -> None:
-        assert len(harness.node.fleet.events) == 1
+        assert len(harness.node.replica.fleet.events) == 1
         harness.clock.advance(MINUTE)
         await harness.operate("redeploy", "web-1")
 
@@ -272,7 +291,7 @@ def test_history_finds_an_event_by_its_id() -> None:
         await harness.add_fleet()
         event = await harness.operate("restart", "web-0")
 
-        (entry,) = await harness.node.history(f"event:{event}")
+        (entry,) = await harness.node.replica.history(f"event:{event}")
 
         assert isinstance(entry.facts[0], Announced)
 
@@ -304,10 +323,10 @@ def test_how_long_an_append_takes_is_known_while_it_does() -> None:
     async def story(harness: NodeHarness) -> None:
         adding = asyncio.create_task(harness.node.submit(add_host("h1")))
         assert await asyncio.to_thread(began.wait, 20)
-        assert harness.node.append_age > 0
+        assert harness.node.writer.append_age > 0
         go_on.set()
         await adding
-        assert harness.node.append_age == 0
+        assert harness.node.writer.append_age == 0
 
     run(story, Hanging())
 
@@ -319,7 +338,7 @@ WRONG_LOADS: list[object] = [None, "fleet", Recovered(None, 1), Recovered(Fleet(
 def test_a_wrong_load_is_a_failure_of_the_journal(number: int) -> None:
     """A start says so, and a running node answers and goes on when the journal is right again."""
 
-    class Wrong(FailingJournal):
+    class Wrong(FoldingJournal):
         def load(self) -> Recovered:
             return WRONG_LOADS[number] if self.fails else super().load()  # type: ignore[return-value]
 
@@ -334,12 +353,83 @@ def test_a_wrong_load_is_a_failure_of_the_journal(number: int) -> None:
         journal.fails = ""
         harness.clock.advance(MINUTE)
         await harness.node.submit(add_host("h2"))
-        assert set(harness.node.fleet.hosts) == {"h2"}
+        assert set(harness.node.replica.fleet.hosts) == {"h2"}
 
     run(story, journal)
     journal.fails = "unsure"
     with pytest.raises(JournalFailed, match="mend the journal"):
         run(story, journal)
+
+
+def test_after_a_failed_append_the_journal_is_not_folded_again() -> None:
+    """Its revision is confirmed, and what the replica lacks is read; listeners are not loaded anew."""
+    journal = FailingJournal()
+
+    async def story(harness: NodeHarness) -> None:
+        fleet = harness.node.replica.fleet
+        for fails in ("before", "unsure", "after", ""):
+            journal.fails = fails
+            await asyncio.gather(harness.node.submit(add_host(fails or "last")), return_exceptions=True)
+            harness.clock.advance(MINUTE)
+
+        assert harness.node.replica.fleet is fleet
+        assert harness.loads == 1
+        assert [entry.revision for entry in harness.entries] == [1, 2]
+        assert list(fleet.hosts) == ["after", "last"]
+
+    run(story, journal)
+
+
+def test_a_stale_writer_takes_in_what_another_one_appended() -> None:
+    """The command that it lost by that changed nothing; the next one follows what is recorded now."""
+    journal = MemoryJournal()
+
+    async def story(harness: NodeHarness) -> None:
+        other = FleetChanged(hosts=(Host("other"),), at_run_time=True)
+        journal.append(0, [Entry(1, harness.clock.now(), "theirs", OPERATOR, (other,))])
+        with pytest.raises(Unavailable, match="nothing was changed"):
+            await harness.node.submit(add_host("h1"))
+        assert list(harness.node.replica.fleet.hosts) == ["other"]
+
+        await harness.node.submit(add_host("h1"))
+
+        assert [entry.revision for entry in harness.entries] == [1, 2]
+
+    run(story, journal)
+
+
+def test_a_wrong_revision_is_a_failure_of_the_journal() -> None:
+    """It is third-party code: what reopen returns is checked."""
+
+    class Wrong(FailingJournal):
+        def reopen(self) -> int:
+            return None if self.fails else super().reopen()  # type: ignore[return-value]
+
+    journal = Wrong()
+
+    async def story(harness: NodeHarness) -> None:
+        journal.fails = "unsure"
+        with pytest.raises(OutcomeUnknown):
+            await harness.node.submit(add_host("h1"))
+        assert "reopen returned no revision" in harness.node.writer.failure
+
+    run(story, journal)
+
+
+def test_a_commit_that_the_replica_cannot_take_in_is_loaded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its caller is answered, and the fleet is what the journal holds before the next command is decided."""
+    journal = FailingJournal()
+
+    async def story(harness: NodeHarness) -> None:
+        with monkeypatch.context() as patched:
+            patched.setattr(DraftFleet, "merge", lambda _: 1 / 0)
+            assert await harness.node.submit(add_host("h1"))
+        await harness.node.submit(add_host("h2"))
+
+        assert list(harness.node.replica.fleet.hosts) == ["h1", "h2"]
+        assert journal.opened == 2
+
+    run(story, journal)
 
 
 @pytest.mark.parametrize("error", [SystemExit(3), StopIteration(), KeyboardInterrupt(), KeyError()])
@@ -367,9 +457,68 @@ def test_whatever_a_journal_raises_is_answered(error: BaseException) -> None:
         with pytest.raises(OutcomeUnknown):
             await harness.node.submit(add_host("h1"))
         with pytest.raises(JournalFailed, match="no list of entries"):
-            await harness.node.history("host:h1")
+            await harness.node.replica.history("host:h1")
         journal.fails = ""
         harness.clock.advance(MINUTE)
         await harness.node.submit(add_host("h2"))
+
+    run(story, journal)
+
+
+FAILURES = ["", "", "before", "after", "unsure", "oddly", "gone"]
+BATCHES = st.lists(
+    st.tuples(st.sampled_from(FAILURES), st.lists(st.integers(0, 9), min_size=1, max_size=6)), min_size=1, max_size=8
+)
+
+
+def made_by(number: int, events: list[str]) -> Command:
+    """Return one of the commands of the story: some are refused, some change what the ones before them made."""
+    by = Caller(CallerKind.VM, f"web-{number % 3}")
+    match number:
+        case 0 | 1 | 2:
+            return OperateVm(id=uuid4().hex, by=OPERATOR, operation=VmOperation.RESTART, vm=f"web-{number}")
+        case 3 | 4 if events:
+            return Approve(id=uuid4().hex, by=by, events=(events[-1],))
+        case 5 if events:
+            return CancelEvent(id=uuid4().hex, by=OPERATOR, event=events[0])
+        case 6:
+            return ChangeFleet(id=uuid4().hex, by=OPERATOR, vms=(Vm("web-3", "web", host="h2"),))
+        case 7:
+            return ChangeFleet(id=uuid4().hex, by=OPERATOR, removed_vms=("web-3",))
+        case 8:
+            return Enrol(id=uuid4().hex, by=by, group="web", vm=by.name)
+        case _:
+            return add_host(f"h{number}")
+
+
+@given(batches=BATCHES)
+def test_the_replica_is_the_fold_of_the_journal_whatever_appends_fail(batches: list[tuple[str, list[int]]]) -> None:
+    """At every moment: nothing that is not durable shows in it, and nothing durable that was confirmed is missing."""
+    journal = FailingJournal()
+
+    def check(harness: NodeHarness) -> None:
+        replica = harness.node.replica
+        folded = Fleet()
+        for entry in journal.entries(limit=replica.revision):
+            folded.enter(entry)
+        assert packed(replica.fleet) == packed(folded)
+        assert derived(replica.fleet) == derived(folded)
+        assert [entry.revision for entry in harness.entries] == list(range(1, replica.revision + 1))
+
+    async def story(harness: NodeHarness) -> None:
+        await harness.add_fleet()
+        for fails, numbers in batches:
+            journal.fails = fails
+            events = list(harness.node.replica.fleet.events)
+            submitted = [asyncio.create_task(harness.node.submit(made_by(each, events))) for each in numbers]
+            while not all(task.done() for task in submitted):
+                check(harness)
+                await asyncio.sleep(0)
+            await asyncio.gather(*submitted, return_exceptions=True)
+            journal.fails = ""
+            harness.clock.advance(MINUTE)
+            await harness.node.writer.confirm()
+            check(harness)
+            assert harness.node.replica.revision == len(list(journal.entries()))
 
     run(story, journal)

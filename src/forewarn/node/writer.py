@@ -1,0 +1,346 @@
+"""The writer: decides commands, appends their entries to the journal, and hands them to its replica.
+
+    submit ──▶ decide on a draft ──▶ append ──▶ replica.apply ──▶ reply
+                                       │ failed
+                                       ▼
+                     confirm the journal's revision ──▶ reply: nothing changed | done | unknown
+
+Commands that wait together are decided one after another on one draft of the fleet, and committed together.
+"""
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from datetime import datetime, timedelta
+from time import perf_counter
+from typing import TypeVar
+from uuid import uuid4
+
+from forewarn.clocks import Clock
+from forewarn.core.commands import Command, RecordClockStep
+from forewarn.core.decide import enact
+from forewarn.core.draft import DraftFleet
+from forewarn.core.errors import ForewarnError, OutcomeUnknown, Unavailable
+from forewarn.core.facts import AnyFact, Entry
+from forewarn.core.fleet import Fleet
+from forewarn.core.model import NODE
+from forewarn.core.notice import Rules
+from forewarn.journal.port import Journal, JournalFailed, MaintainedJournal, NotWritten, Recovered, SupportsReopening
+from forewarn.node.backoff import Backoff
+from forewarn.node.histogram import Histogram
+from forewarn.node.replica import Replica, call_journal
+from forewarn.node.timekeeper import Timekeeper
+
+log = logging.getLogger(__name__)
+
+_Value = TypeVar("_Value")
+_Reply = asyncio.Future[tuple[AnyFact, ...]]
+_Decision = tuple[AnyFact, ...] | ForewarnError
+
+
+class Writer:
+    """Takes commands in and makes them durable. There is one for each journal.
+
+    - It decides on a draft over the replica's fleet. The draft exists from the first decision of a batch until the
+      batch is committed or has failed, so that while the writer is idle its fleet is the replica's.
+    - Replies and listeners come after the append. Every caller is answered, whatever fails.
+    - After a failed append nothing more is written before the journal has confirmed its revision, which tells what
+      became of the append. The next draft lies over the replica, which never held what was lost.
+    """
+
+    def __init__(
+        self,
+        replica: Replica,
+        journal: Journal,
+        clock: Clock,
+        rules: Rules,
+        warnings: dict[str, str],
+        *,
+        longest_decision: float = 0.004,
+        shortest_retry: float = 1.0,
+    ) -> None:
+        """``longest_decision``: seconds of deciding in one go, so that requests are answered in between."""
+        self.rules = rules
+        self.timekeeper = Timekeeper(clock)
+        self.appends = Histogram(0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5)
+        """How long it took to make entries durable, each time."""
+        self._replica = replica
+        self._journal = journal
+        self._warnings = warnings
+        self._longest_decision = longest_decision
+        self._shortest_retry = shortest_retry
+        self._is_confirmed = False
+        """Whether the replica's revision is the journal's."""
+        self._backoff = Backoff(clock.seconds)
+        self._append_began: float | None = None
+        self._waiting: deque[tuple[Command, _Reply]] = deque()
+        self._confirming: deque[asyncio.Future[None]] = deque()
+        self._writing: asyncio.Task[None] | None = None
+        self._is_closed = False
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="journal-writer")
+
+    @property
+    def is_idle(self) -> bool:
+        """Tell whether nothing is being decided or committed, and no caller waits for it."""
+        return self._writing is None
+
+    @property
+    def is_sound(self) -> bool:
+        """Tell whether the replica is what the journal holds, and nothing is known to keep it from being written."""
+        return self._is_confirmed and not self._backoff.remaining
+
+    @property
+    def failure(self) -> str:
+        """What last kept the journal from being written or read."""
+        return self._backoff.reason
+
+    @property
+    def retry_after(self) -> timedelta:
+        """How long to wait before a command that was not recorded is submitted again."""
+        return timedelta(seconds=max(self._shortest_retry, self._backoff.remaining))
+
+    @property
+    def append_age(self) -> float:
+        """Seconds since the append that is under way began; 0 while there is none."""
+        began = self._append_began
+        return 0.0 if began is None else perf_counter() - began
+
+    async def start(self) -> None:
+        """Load the journal into the replica."""
+        recovered = await self._load()
+        self.timekeeper.start(recovered.fleet)
+        self._replica.load(recovered)
+        self._is_confirmed = True
+
+    async def stop(self) -> None:
+        """Finish what was submitted, then take nothing more in."""
+        self._is_closed = True
+        if self._writing:
+            await self._writing
+        await asyncio.to_thread(self._thread.shutdown)  # it may take long: signals are still to be heard meanwhile
+
+    async def submit(self, command: Command) -> tuple[AnyFact, ...]:
+        """Return what the command made happen, once that is durable; raise what it was refused for."""
+        if self._is_closed:
+            raise Unavailable("the service is stopping; send it again when it is back")
+        reply: _Reply = asyncio.get_running_loop().create_future()
+        self._waiting.append((command, reply))
+        self._begin_writing()
+        return await reply
+
+    async def confirm(self) -> None:
+        """Return once the replica holds all that is durable; raise Unavailable where that cannot be found out.
+
+        It waits for an append that is under way, and after one that failed it asks the journal what became of it.
+        """
+        if self._writing is None and self._is_confirmed:
+            return
+        if self._is_closed:
+            raise Unavailable("the service is stopping; ask again when it is back")
+        reply: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._confirming.append(reply)
+        self._begin_writing()
+        await reply
+
+    async def recorded(self, command: str) -> Entry | None:
+        """Return the entry of a command that was submitted before, also where its outcome was unknown."""
+        await self.confirm()
+        return next(iter(await self._replica.history(f"command:{command}")), None)
+
+    async def compact(self, journal: MaintainedJournal) -> bool:
+        """Delete a few old entries; return whether there are more to delete."""
+        if not self._is_confirmed:
+            return False
+        try:
+            return await self._in_thread(journal.compact)
+        except Exception:
+            self._is_confirmed = False  # the journal takes nothing until it is opened again
+            raise
+
+    def _begin_writing(self) -> None:
+        if self._writing is None:
+            self._writing = asyncio.create_task(self._write())
+
+    async def _write(self) -> None:
+        try:
+            while self._waiting or self._confirming:
+                if not self._is_confirmed and not await self._recover():
+                    continue
+                while self._confirming:
+                    _resolve(self._confirming.popleft(), None)
+                if self._backoff.remaining:
+                    self._refuse_waiting()
+                    continue
+                await self._commit(*self._decide())
+                # Those who were just answered may ask again at once: let them, so that they share the next commit
+                # with those who waited meanwhile. Else the callers fall into two halves that never meet.
+                await asyncio.sleep(0)
+        finally:
+            self._writing = None
+
+    def _decide(self) -> tuple[DraftFleet, list[Entry], list[tuple[_Reply, _Decision]]]:
+        """Decide what waits, until it has taken long enough; return the draft, what to append, and the answers."""
+        entries: list[Entry] = []
+        answers: list[tuple[_Reply, _Decision]] = []
+        decided: list[tuple[Command, _Reply]] = []
+        began = perf_counter()
+        draft = DraftFleet(self._replica.fleet)
+        now = self.timekeeper.read(draft.last_at)
+        if expected := self.timekeeper.unrecorded:
+            step = RecordClockStep(id=uuid4().hex, by=NODE, expected=expected)
+            entries.append(self._entry(draft, 1, now, step, enact(draft, step, now, self.rules)))
+        while self._waiting and perf_counter() - began < self._longest_decision:
+            command, reply = self._waiting.popleft()
+            try:
+                facts = enact(draft, command, now, self.rules, self.timekeeper.has_passed)
+            except ForewarnError as error:
+                answers.append((reply, error))
+                continue
+            except Exception:
+                log.exception("a command was not decided", extra={"fields": {"command": type(command).__name__}})
+                _resolve(reply, ForewarnError("nothing was changed: the service made a mistake; its log says more"))
+                # The draft may hold half of it. Those before it are decided again, on a new one.
+                self._waiting.extendleft(reversed(decided))
+                self.timekeeper.reload(self._replica.fleet)
+                return draft, [], []
+            decided.append((command, reply))
+            answers.append((reply, facts))
+            if facts or command.request:
+                entries.append(self._entry(draft, len(entries) + 1, now, command, facts))
+        return draft, entries, answers
+
+    def _entry(
+        self, draft: DraftFleet, number: int, now: datetime, command: Command, facts: tuple[AnyFact, ...]
+    ) -> Entry:
+        draft.last_at = now
+        self.timekeeper.follow(facts)
+        return Entry(self._replica.revision + number, now, command.id, command.by, facts, command.request)
+
+    async def _commit(self, draft: DraftFleet, entries: list[Entry], answers: list[tuple[_Reply, _Decision]]) -> None:
+        failure = await self._append(entries, draft) if entries else None
+        for reply, word in answers:
+            if failure and isinstance(word, ForewarnError):  # it was refused because of what may not be recorded
+                _resolve(reply, Unavailable("nothing was changed: the journal cannot be written; ask again"))
+            else:
+                _resolve(reply, failure or word)
+
+    async def _append(self, entries: list[Entry], draft: DraftFleet) -> ForewarnError | None:
+        """Make entries durable and hand them to the replica; return what the callers are to be told instead."""
+        began = perf_counter()
+        self._append_began = began
+        try:
+            await self._in_thread(lambda: self._journal.append(self._replica.revision, entries))
+        except Exception as error:  # noqa: BLE001 - a journal may be third-party code
+            self._note_failure("the journal was not written", error)
+            return await self._find_out(entries, error)
+        finally:
+            self._append_began = None
+        self.appends.add(perf_counter() - began)
+        self._backoff.succeed()
+        self._warnings.pop("journal", None)
+        self.timekeeper.note_recorded(entries)
+        self._apply(entries, draft)
+        return None
+
+    def _apply(self, entries: list[Entry], draft: DraftFleet) -> None:
+        try:
+            self._replica.apply(entries, draft)
+        except Exception:  # the callers are answered all the same
+            log.exception("the replica did not take in a commit; it is loaded again")
+            self._is_confirmed = False
+
+    async def _find_out(self, entries: list[Entry], error: Exception) -> ForewarnError | None:
+        """Ask the journal what became of a failed append; return None if it succeeded, else what to answer."""
+        after = self._replica.revision
+        self._is_confirmed = False
+        is_confirmed = await self._try_confirm()
+        if isinstance(error, NotWritten):
+            return Unavailable(f"nothing was changed: {error}")
+        try:
+            if is_confirmed and await self._entries_after(after, len(entries)) == entries:
+                self.timekeeper.note_recorded(entries)
+                return None
+        except Exception as unread:  # noqa: BLE001 - a journal may be third-party code
+            self._note_failure("the journal was not read", unread)
+            is_confirmed = False
+        if is_confirmed:
+            return Unavailable(f"nothing was changed: {error}")
+        return OutcomeUnknown(f"it is not known whether this was recorded: {error}; ask again with the same key")
+
+    async def _recover(self) -> bool:
+        """Confirm the journal's revision after a failure; tell those who wait when that fails too."""
+        if not self._backoff.remaining and await self._try_confirm():
+            return True
+        self._refuse_waiting()
+        while self._confirming:
+            _resolve(self._confirming.popleft(), Unavailable(self._backoff.reason))
+        return False
+
+    def _refuse_waiting(self) -> None:
+        """Answer the commands that wait while the journal cannot be written."""
+        while self._waiting:
+            _resolve(self._waiting.popleft()[1], Unavailable(f"nothing was changed: {self._backoff.reason}"))
+
+    async def _try_confirm(self) -> bool:
+        try:
+            await self._confirm_revision()
+        except Exception as error:  # noqa: BLE001 - a journal may be third-party code
+            self._note_failure("the journal was not read", error)
+            return False
+        self.timekeeper.reload(self._replica.fleet)
+        return True
+
+    async def _confirm_revision(self) -> None:
+        """Open the journal anew, and hand the replica what is durable and it does not hold."""
+        revision: object = -1
+        if self._replica.is_loaded and isinstance(self._journal, SupportsReopening):
+            revision = await self._in_thread(self._journal.reopen)
+            if not isinstance(revision, int):
+                raise JournalFailed("the journal's reopen returned no revision: mend the journal")
+            held = self._replica.revision
+            missing = await self._entries_after(held, revision - held) if revision > held else []
+            if missing and len(missing) == revision - held:
+                self._replica.apply(missing)
+        if revision != self._replica.revision:
+            self._replica.load(await self._load())
+        self._is_confirmed = True
+
+    async def _load(self) -> Recovered:
+        recovered = _checked(await self._in_thread(self._journal.load))
+        for warning in recovered.warnings:
+            log.warning("journal loaded with a warning", extra={"fields": {"warning": warning}})
+        return recovered
+
+    async def _entries_after(self, revision: int, limit: int) -> list[Entry]:
+        return await self._replica.read(lambda: list(self._journal.entries(revision, limit)))
+
+    def _note_failure(self, what: str, error: Exception) -> None:
+        self._backoff.fail(str(error) or type(error).__name__)
+        self._warnings["journal"] = f"{what}: {self._backoff.reason}"
+        log.error(
+            what,
+            exc_info=None if isinstance(error, ForewarnError) else error,
+            extra={"fields": {"reason": self._backoff.reason, "retry_seconds": round(self._backoff.remaining)}},
+        )
+
+    async def _in_thread(self, work: Callable[[], _Value]) -> _Value:
+        return await asyncio.get_running_loop().run_in_executor(self._thread, call_journal, work)
+
+
+def _checked(recovered: object) -> Recovered:
+    """Return what a journal holds; raise JournalFailed where the journal returned anything else."""
+    match recovered:
+        case Recovered(fleet=Fleet(), revision=int(revision), warnings=tuple()) if revision >= 0:
+            return recovered
+    raise JournalFailed(f"the journal's load returned a {type(recovered).__name__} that is wrong: mend the journal")
+
+
+def _resolve(reply: "asyncio.Future[_Value]", word: _Value | ForewarnError) -> None:
+    if reply.done():
+        return  # the caller has gone
+    if isinstance(word, ForewarnError):
+        reply.set_exception(word)
+    else:
+        reply.set_result(word)

@@ -1,0 +1,83 @@
+"""A draft behaves as a copy of its fleet would, and leaves the fleet as it is."""
+
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from forewarn.core.draft import DraftFleet, Overlay
+from forewarn.core.fleet import Fleet
+
+Step = tuple[str, str, Any]
+KEYS = st.sampled_from("abcde")
+STEPS = st.lists(
+    st.tuples(st.just("set"), KEYS, st.integers(0, 9))
+    | st.tuples(st.sampled_from(["del", "pop", "get", "setdefault"]), KEYS, st.none() | st.integers(0, 9))
+    | st.tuples(st.sampled_from(["clear", "popitem"]), st.just(""), st.none()),
+    max_size=12,
+)
+
+
+def carry_out(target: dict[str, Any], step: Step) -> object:
+    """Do one thing to a dictionary; return what came of it."""
+    verb, key, value = step
+    try:
+        match verb:
+            case "set":
+                target[key] = value
+            case "del":
+                del target[key]
+            case "get":
+                return target.get(key, value), key in target, target[key]
+            case "pop":
+                return target.pop(key) if value is None else target.pop(key, value)
+            case "clear":
+                target.clear()
+            case "popitem":
+                return target.popitem()
+            case _:
+                return target.setdefault(key, value)
+    except KeyError:
+        return KeyError
+    return None
+
+
+def all_of(target: dict[str, Any]) -> tuple[object, ...]:
+    """Return everything that can be read of a dictionary, in its order."""
+    return (
+        len(target),
+        bool(target),
+        list(target),
+        list(reversed(target)),
+        list(target.keys()),
+        list(target.values()),
+        list(target.items()),
+        target.copy(),
+        {**target},
+    )
+
+
+@given(base=st.dictionaries(KEYS, st.integers(0, 9)), steps=STEPS)
+def test_an_overlay_is_like_a_copy_until_it_is_merged(
+    base: dict[str, Any], steps: list[tuple[str, str, Any]]
+) -> None:
+    """Order included; what lies below changes by the merge only, and is then what the copy is."""
+    before, copied, overlay = dict(base), dict(base), Overlay(base)
+    for step in steps:
+        assert carry_out(overlay, step) == carry_out(copied, step)
+        assert all_of(overlay) == all_of(copied)
+        assert overlay == copied
+        assert list(base.items()) == list(before.items())
+
+    overlay.merge()
+
+    assert list(base.items()) == list(copied.items())
+
+
+def test_a_draft_has_every_attribute_of_a_fleet() -> None:
+    """One that is added to the fleet is added to the draft: else the rules could not read it there."""
+    fleet, draft = Fleet(), DraftFleet(Fleet())
+
+    assert vars(fleet).keys() <= vars(draft).keys()
+    for part in ("last_applied", "addresses"):
+        assert vars(getattr(fleet, part)).keys() == vars(getattr(draft, part)).keys()
