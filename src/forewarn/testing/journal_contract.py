@@ -22,7 +22,7 @@ from forewarn.core.errors import ForewarnError
 from forewarn.core.facts import AnyFact, Entry, FleetChanged, RecordedRequest
 from forewarn.core.fleet import Fleet
 from forewarn.core.model import Caller, CallerKind, GroupKind, GroupTerms, Host, InstanceFacts, Vm
-from forewarn.journal.port import AppendUnknown, Journal, MaintainedJournal, NotWritten, StaleWriter
+from forewarn.journal.port import AppendUnknown, Journal, MaintainedJournal, NotWritten, StaleWriter, SupportsReopening
 from forewarn.testing.calls import begin, in_time
 
 NOON = datetime(2026, 3, 1, 12, 0, 0, 123456, tzinfo=UTC)
@@ -174,6 +174,10 @@ class JournalContract:
                 loaded.append(2, hosts(3, 5))
 
         last = 5 if is_written else 2
+        if isinstance(loaded, SupportsReopening):
+            assert loaded.reopen() == last
+            assert list(loaded.entries(2)) == hosts(3, last)
+            loaded.append(last, ())  # it can be written again
         assert loaded.load().revision == last
         assert list(loaded.entries()) == loaded.history("caller:ada") == hosts(1, last)
         loaded.append(last, hosts(last + 1, last + 1))
