@@ -140,10 +140,10 @@ def test_a_service_that_cannot_read_its_journal_is_not_said_to_be_down(
 ) -> None:
     """It runs, and says why it cannot answer: to start another one is no remedy."""
 
-    async def look(_: object) -> object:
+    async def after(*_: object) -> object:
         raise Unavailable("the disk is full: free some space")
 
-    monkeypatch.setattr(harness.node, "look", look)
+    monkeypatch.setattr(harness.context.names, "after", after)
 
     place, said = wrong(forewarn("doctor", "--json"))[0]
     assert place == "service"

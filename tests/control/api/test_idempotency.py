@@ -21,6 +21,7 @@ from forewarn.core.access import Principal
 from forewarn.core.commands import OperateVm, VmOperation
 from forewarn.core.credentials import Role, Subscription
 from forewarn.core.model import Caller, CallerKind
+from forewarn.journal.memory import MemoryJournal
 from forewarn.journal.port import JournalFailed
 from forewarn.journal.sqlite.journal import SqliteJournal
 from tests.control.api.document import DOCUMENT
@@ -368,7 +369,9 @@ def test_a_repetition_waits_for_the_first_that_is_under_way(harness: ApiHarness)
 
 def test_what_may_have_been_recorded_is_found_out_by_asking_again(harness: ApiHarness) -> None:
     """Not carried out twice, and never called unchanged, while the journal cannot tell and afterwards."""
-    journal, append, load = harness.journal, harness.journal.append, harness.journal.load
+    journal = harness.journal
+    assert isinstance(journal, MemoryJournal)
+    append, reopen = journal.append, journal.reopen
 
     def fail(*_: Any) -> Any:
         raise JournalFailed("the disk is gone")
@@ -377,9 +380,9 @@ def test_what_may_have_been_recorded_is_found_out_by_asking_again(harness: ApiHa
         append(*given)
         fail()
 
-    journal.append, journal.load = append_and_fail, fail  # type: ignore[method-assign, assignment]
+    journal.append, journal.reopen = append_and_fail, fail  # type: ignore[method-assign, assignment]
     unknown = [send(harness, "k"), send(harness, "k")]
-    journal.append, journal.load = append, load  # type: ignore[method-assign]
+    journal.append, journal.reopen = append, reopen  # type: ignore[method-assign]
     harness.clock.advance(timedelta(minutes=1))
     told = send(harness, "k")
 

@@ -27,6 +27,10 @@ class Reader:
 
     clock = ManualClock()
 
+    @property
+    def replica(self) -> "Reader":
+        return self
+
     async def read(self, question: Callable[[], _Answer]) -> _Answer:
         return question()
 
