@@ -26,7 +26,7 @@ from forewarn.drivers.simulated import SimulatedDriver
 from forewarn.fleetfile.diff import FleetDiff
 from forewarn.journal.port import Journal, MaintainedJournal, NotWritten
 from forewarn.journal.sqlite.journal import SqliteJournal
-from forewarn.node.held_changes import TOPIC as HELD
+from forewarn.node.fleet_warnings import HELD_TOPIC as HELD
 from forewarn.wiring import Assembly
 
 ANN = Caller(CallerKind.OPERATOR, "ann")

@@ -36,10 +36,9 @@ from forewarn.metadata.service import MetadataService
 from forewarn.node.driver import Driver
 from forewarn.node.driver_calls import close_driver
 from forewarn.node.fact_log import FactLog
-from forewarn.node.held_changes import HeldChangeWarnings
+from forewarn.node.fleet_warnings import HeldChangeWarnings, QuietWarnings
 from forewarn.node.leader import Leader
 from forewarn.node.node import Node
-from forewarn.node.quiet_warnings import QuietWarnings
 from forewarn.wire.approval import Approval
 
 log = logging.getLogger(__name__)

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+from datetime import datetime, timedelta
 from threading import Thread
 from uuid import uuid4
 
@@ -14,10 +15,13 @@ from forewarn.core.model import NODE, Observation, ObservationKind, Vm
 from forewarn.core.terms import LONGEST_LINE
 from forewarn.node.driver import Driver, SupportsObservation
 from forewarn.node.node import Node
-from forewarn.node.observation_throttle import ObservationThrottle
 
 log = logging.getLogger(__name__)
 
+LIMIT = 10
+"""Sightings of one VM that are recorded within a while."""
+WINDOW = timedelta(minutes=1)
+_REMEMBERED = 10_000
 _MOST = 10_000
 """Sightings that may wait to be recorded; a whole site that fails at once is as large as that."""
 """Characters of a driver's words that go into the journal."""
@@ -129,3 +133,37 @@ class Observer:
 def _fields(observation: Observation, error: ForewarnError | None = None) -> dict[str, str]:
     fields = {"vm": observation.vm, "seen": str(observation.what)}
     return {**fields, "reason": str(error)} if error else fields
+
+
+class _RecentObservations(msgspec.Struct):
+    since: datetime
+    count: int = 0
+
+
+class ObservationThrottle:
+    """Counts what is seen of each VM: a guest that reboots itself in a loop must not fill the journal."""
+
+    def __init__(self) -> None:
+        self._recent: dict[str, _RecentObservations] = {}
+
+    def admit(self, observation: Observation) -> Observation | None:
+        """Return what is to be recorded; None for what happens too often. A crash calls for a deed, and always is."""
+        if observation.what is ObservationKind.CRASHED:
+            return observation
+        recent = self._recent.get(observation.vm)
+        if recent is None or not recent.since <= observation.at < recent.since + WINDOW:
+            self._make_room(observation.at)
+            recent = self._recent[observation.vm] = _RecentObservations(observation.at)
+        recent.count += 1
+        if recent.count < LIMIT:
+            return observation
+        if recent.count > LIMIT:
+            return None
+        detail = f"{observation.detail}; it goes on like this, and is recorded again after a minute".removeprefix(
+            "; "
+        )
+        return replace(observation, detail=detail)
+
+    def _make_room(self, now: datetime) -> None:
+        if len(self._recent) >= _REMEMBERED:
+            self._recent = {vm: each for vm, each in self._recent.items() if now < each.since + WINDOW}

@@ -6,7 +6,7 @@ from forewarn.core.commands import SetGroup
 from forewarn.core.facts import Entry, FleetChanged
 from forewarn.core.model import GroupKind, GroupTerms, Policy, Vm
 from forewarn.journal.memory import MemoryJournal
-from forewarn.node.quiet_warnings import TOPIC, QuietWarnings
+from forewarn.node.fleet_warnings import QUIET_TOPIC, QuietWarnings
 from tests.node.harness import OPERATOR, NodeHarness, run
 
 
@@ -20,11 +20,11 @@ def test_quiet_hours_that_the_machine_cannot_read_are_warned_of_until_they_are_s
         harness.node.replica.subscribe(QuietWarnings(harness.node.warnings))
         journal.append(0, [Entry(1, harness.clock.now(), "1", OPERATOR, (recorded,))])
         await harness.node.start()
-        assert "group web: quiet hours '08:00-09:00 Europe/Atlantis'" in harness.node.warnings[TOPIC]
-        assert "db" not in harness.node.warnings[TOPIC]
+        assert "group web: quiet hours '08:00-09:00 Europe/Atlantis'" in harness.node.warnings[QUIET_TOPIC]
+        assert "db" not in harness.node.warnings[QUIET_TOPIC]
 
         await harness.node.submit(SetGroup(id="2", by=OPERATOR, group="web", quiet_hours=()))
-        assert TOPIC not in harness.node.warnings
+        assert QUIET_TOPIC not in harness.node.warnings
 
     journal = MemoryJournal()
     run(story, journal)

@@ -1,9 +1,11 @@
-"""The warning about held changes of the fleet file; health and ``forewarn doctor`` show it until none is held."""
+"""Warnings about the committed fleet; health and ``forewarn doctor`` show each until its cause is gone."""
 
+import logging
 from collections.abc import Iterator
 from itertools import islice
 from typing import assert_never
 
+from forewarn.core import quiet_hours
 from forewarn.core.facts import (
     AccessFact,
     AnyFact,
@@ -12,6 +14,8 @@ from forewarn.core.facts import (
     EnrolmentFact,
     EventFact,
     Fetched,
+    FleetChanged,
+    GroupSet,
     ObservationRecorded,
     RecordChanged,
     RecordSetChanged,
@@ -20,7 +24,10 @@ from forewarn.core.fleet import Fleet
 from forewarn.node.feed import Commit
 from forewarn.wire.facts import describe_held
 
-TOPIC = "held changes"
+log = logging.getLogger(__name__)
+
+HELD_TOPIC = "held changes"
+QUIET_TOPIC = "quiet hours"
 _NAMED = 5
 
 
@@ -32,9 +39,9 @@ class HeldChangeWarnings:
 
     def load(self, fleet: Fleet) -> None:
         if fleet.last_applied.waiting or fleet.last_applied.guarded:
-            self._warnings[TOPIC] = "; ".join(_warnings(fleet))
+            self._warnings[HELD_TOPIC] = "; ".join(_warnings(fleet))
         else:
-            self._warnings.pop(TOPIC, None)
+            self._warnings.pop(HELD_TOPIC, None)
 
     def publish(self, commit: Commit) -> None:
         if any(_changes_held(fact) for entry in commit.entries for fact in entry.facts):
@@ -74,3 +81,31 @@ def _counted(count: int) -> str:
 def _listed(told: list[str], count: int) -> str:
     more = f" and {count - len(told)} more" if count > len(told) else ""
     return ", ".join(told) + more
+
+
+class QuietWarnings:
+    """Warns of groups that are quiet all the time, because the machine does not know their time zone."""
+
+    def __init__(self, warnings: dict[str, str]) -> None:
+        self._warnings = warnings
+
+    def load(self, fleet: Fleet) -> None:
+        unreadable = (
+            f"group {name}: {reason}"
+            for name, group in fleet.groups.items()
+            if (reason := quiet_hours.unreadable(group.terms.policy.quiet_hours))
+        )
+        self._warnings.pop(QUIET_TOPIC, None)
+        if told := list(islice(unreadable, _NAMED)):
+            said = "; ".join(told)
+            self._warnings[QUIET_TOPIC] = f"no platform maintenance starts where quiet hours cannot be read: {said}"
+            log.warning(
+                "quiet hours cannot be read; no platform maintenance starts", extra={"fields": {"reason": said}}
+            )
+
+    def publish(self, commit: Commit) -> None:
+        # New quiet hours are refused where they cannot be read, so that only recorded ones are to be looked at.
+        if QUIET_TOPIC in self._warnings and any(
+            isinstance(fact, (GroupSet, FleetChanged)) for entry in commit.entries for fact in entry.facts
+        ):
+            self.load(commit.fleet)
