@@ -81,8 +81,8 @@ def test_an_import_of_several_requests_takes_a_key(harness: ApiHarness) -> None:
     hosts = {**fleet.hosts, "h5": Host("h5")}
     target.write(DesiredFleet(hosts, fleet.groups, fleet.vms), {"web-0": "h2", "web-1": "h1"})
 
-    assert "h5" in harness.node.fleet.hosts
-    assert [harness.node.fleet.vms[name].standing_on for name in ("web-0", "web-1")] == ["h2", "h1"]
+    assert "h5" in harness.node.replica.fleet.hosts
+    assert [harness.node.replica.fleet.vms[name].standing_on for name in ("web-0", "web-1")] == ["h2", "h1"]
 
 
 def test_a_doubt_is_refused(forewarn: Forewarn, tmp_path: Path) -> None:

@@ -149,11 +149,11 @@ def test_a_relative_time_is_the_same_when_a_command_is_repeated_with_its_key(
     """It counts from when the key was drawn: the command is recognised, and nothing is announced again."""
     harness.clock.advance_to(datetime.now(UTC))
     key = lost(*command)
-    revision, events = harness.node.revision, dict(harness.node.fleet.events)
+    revision, events = harness.node.replica.revision, dict(harness.node.replica.fleet.events)
     again = forewarn("--idempotency-key", key, *command, "--json")
 
     assert (again.code, again.err) == (0, "")
-    assert (harness.node.revision, harness.node.fleet.events) == (revision, events)
+    assert (harness.node.replica.revision, harness.node.replica.fleet.events) == (revision, events)
 
 
 @pytest.mark.parametrize("flags", [(), ("--exact",)])
@@ -164,13 +164,13 @@ def test_a_fleet_file_is_applied_once_under_its_key(
     Path("one.toml").write_text(FLEET + '[[vm]]\nname = "new"\n', encoding="utf-8")
     Path("two.toml").write_text(FLEET, encoding="utf-8")
     key = lost("fleet", "apply", "one.toml", *flags)
-    assert "new" in harness.node.fleet.vms
+    assert "new" in harness.node.replica.fleet.vms
     again = forewarn("--idempotency-key", key, "fleet", "apply", "one.toml", *flags)
     assert (again.code, again.err) == (0, "")
     forewarn("fleet", "apply", "two.toml")
     assert forewarn("--idempotency-key", key, "fleet", "apply", "one.toml", *flags, "--json").json["vms"] == 1
 
-    assert "new" not in harness.node.fleet.vms
+    assert "new" not in harness.node.replica.fleet.vms
     assert "was used for another request" in forewarn("--idempotency-key", key, "fleet", "apply", "two.toml").err
 
 
@@ -185,5 +185,5 @@ def test_a_key_of_ones_own_that_was_used_is_refused_with_the_operation_that_stan
     operation = again.err.partition("GET /v1/operations/")[2].split(",")[0]
     told = harness.ask("GET", f"/v1/operations/{operation}").json
 
-    assert (again.code, len(harness.node.fleet.events)) == (1, 1)
+    assert (again.code, len(harness.node.replica.fleet.events)) == (1, 1)
     assert [each["event"]["resources"] for each in told["announcements"]] == [["web-0"]]

@@ -22,7 +22,14 @@ from forewarn.core.errors import ForewarnError
 from forewarn.core.facts import AnyFact, Entry, FleetChanged, RecordedRequest
 from forewarn.core.fleet import Fleet
 from forewarn.core.model import Caller, CallerKind, GroupKind, GroupTerms, Host, InstanceFacts, Vm
-from forewarn.journal.port import AppendUnknown, Journal, MaintainedJournal, NotWritten, StaleWriter, SupportsReopening
+from forewarn.journal.port import (
+    AppendUnknown,
+    Journal,
+    MaintainedJournal,
+    NotWritten,
+    StaleWriter,
+    SupportsReopening,
+)
 from forewarn.testing.calls import begin, in_time
 
 NOON = datetime(2026, 3, 1, 12, 0, 0, 123456, tzinfo=UTC)
