@@ -9,8 +9,8 @@ from datetime import datetime
 from typing import Any, TypeVar
 
 from forewarn.core.fleet import EVICTIONS_KEPT, Fleet
+from forewarn.core.fleet_index import ReverseIndex
 from forewarn.core.last_applied import LastApplied
-from forewarn.core.reverse_index import ReverseIndex
 
 _Key = TypeVar("_Key")
 _Value = TypeVar("_Value")

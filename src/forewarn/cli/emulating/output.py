@@ -25,7 +25,9 @@ def to_try(emulation: Emulation, vm: str) -> tuple[str, ...]:
     """Return two complete commands in short lines: fetch the document, approve an event."""
     url = f"'{emulation.url(vm)}{DOCUMENT}'"
     group = emulation.setup.fleet.vms[vm].group
-    scheduled = (event for event in emulation.node.replica.fleet.events_of(group) if event.status is EventStatus.SCHEDULED)
+    scheduled = (
+        event for event in emulation.node.replica.fleet.events_of(group) if event.status is EventStatus.SCHEDULED
+    )
     event = next(scheduled, None)
     id_ = show_id(event.id) if event else "EVENT-ID"
     body = f'{{"StartRequests":[{{"EventId":"{id_}"}}]}}'

@@ -30,7 +30,7 @@ async def show_operation(
         raise BadInput(f"{id!r} is not an operation id; use the UUID from the command's response") from None
     # The service's own commands, and those of VMs, are recorded without hyphens.
     history = context.node.replica.history
-    entries = await context.node.history(f"command:{whole}") or await context.node.history(f"command:{whole.hex}")
+    entries = await history(f"command:{whole}") or await history(f"command:{whole.hex}")
     for entry in entries:
         result = await context.operations.current_result_of(entry)
         if principal.sees_all or _is_own(result, entry, principal):

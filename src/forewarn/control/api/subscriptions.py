@@ -69,7 +69,9 @@ async def add_subscription(
     secret = data.secret or (_generate_secret() if data.kind is SubscriptionKind.WEBHOOK else "")
     types = tuple(known_word(read_type(word), EventType, "body.types") for word in data.types)
     told = context.node.replica.revision
-    wished = Subscription(str(uuid4()), data.name, data.kind, data.target, secret, data.groups, types, told=told)
+    subscription = Subscription(
+        str(uuid4()), data.name, data.kind, data.target, secret, data.groups, types, told=told
+    )
     if context.deliveries is not None:
         context.deliveries.check(subscription)
     command = SetSubscription(id=key.id, by=principal.caller, subscription=subscription)

@@ -2,6 +2,7 @@
 
 from forewarn.control.views import DrainPlanView, PlacementView
 from forewarn.core.errors import Refused
+from forewarn.core.moves import check_drainable
 from forewarn.core.placement import Capacity, DrainPlan, arriving, candidates, plan_drain, running_on
 from forewarn.node.driver import SupportsCapacity
 from forewarn.node.driver_calls import ask_capacity

@@ -65,7 +65,7 @@ class FleetApplier:
                 raise
             report = FleetFileReport(source=str(path), problem=str(wrong))
         note_applied(self._node, report.source, is_first=report.is_first)
-        self._tell(report)
+        self._report(report)
         return report
 
     async def _apply(self, content: bytes, source: str, by: Caller) -> FleetFileReport:
