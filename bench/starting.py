@@ -21,11 +21,11 @@ _STANDARD = "import argparse, http.client, json"
 _REQUEST = """
 import sys, time
 import forewarn.client.client
-from forewarn.cli.vm_commands import name_of, service
+from forewarn.cli.vm_commands import name_of, open_client
 began = time.perf_counter()
-with service(sys.argv[1], None) as client:
-    client.document()
-    name_of(client)
+with open_client(sys.argv[1], None) as client:
+    document = client.document()
+    name_of(client, document)
 print(time.perf_counter() - began)
 """
 

@@ -40,8 +40,8 @@ def test_the_lock_of_a_killed_process_is_free(tmp_path: Path) -> None:
     script = (
         "import sys\n"
         "from pathlib import Path\n"
-        "from forewarn.files import Lock\n"
-        "lock = Lock(Path(sys.argv[1])); lock.acquire(); print('held', flush=True); sys.stdin.read()\n"
+        "from forewarn.files import FileLock\n"
+        "lock = FileLock(Path(sys.argv[1])); lock.acquire(); print('held', flush=True); sys.stdin.read()\n"
     )
     with subprocess.Popen(
         [sys.executable, "-c", script, str(tmp_path / "lock")],

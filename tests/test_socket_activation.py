@@ -81,7 +81,7 @@ def test_what_was_not_passed_to_this_process_is_left_alone(environment: dict[str
         (("", socket.AF_INET, True), "has no name; set FileDescriptorName="),
         (("metadata", socket.AF_UNIX, True), "(metadata) is AF_UNIX, SOCK_STREAM"),
         (("control-socket", socket.AF_INET, True), "(control-socket) is AF_INET, SOCK_STREAM"),
-        (("metadata", socket.AF_INET, False), "(metadata) is not listening; set Accept=no"),
+        (("metadata", socket.AF_INET, False), "(metadata) does not listen; set Accept=no"),
     ],
 )
 def test_a_socket_that_is_not_what_its_name_says_is_refused(

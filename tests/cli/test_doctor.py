@@ -594,7 +594,7 @@ def test_rules_of_the_older_packet_filter_are_seen(tmp_path: Path, monkeypatch: 
         for program in ("ip", "nft", "sysctl", "unshare", "sh", "true"):
             (bare / program).symlink_to(str(shutil.which(program)))
         program = (
-            f"from forewarn.network import machine; machine._path = lambda: {str(bare)!r}; "
-            "print(machine.legacy_filter('ip'))"
+            f"from forewarn.network import system; system._path = lambda: {str(bare)!r}; "
+            "print(system.legacy_filter('ip'))"
         )
         assert machine.run(sys.executable, "-c", program) == "(['filter'], None)\n"

@@ -216,7 +216,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def journal_directory(self) -> Path:
         """The location of the journal, where it is a directory; ``data`` where it is empty."""
-        return self.data / Path(self.journal_location).expanduser()
+        return Path(os.path.normpath(self.data / Path(self.journal_location).expanduser()))
 
     @property
     def driver_directory(self) -> Path:

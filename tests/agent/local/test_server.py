@@ -478,7 +478,7 @@ def test_a_second_agent_is_told_of_the_first(tmp_path: Path) -> None:
     """And takes nothing from it; after the first has closed, its file is gone."""
 
     async def check(agent: FakeAgent) -> None:
-        with pytest.raises(Unavailable, match="another agent answers"):
+        with pytest.raises(Unavailable, match="another agent listens"):
             await FakeAgent(tmp_path).listeners.open()
         assert await (await agent.program()).asks({"subscribe": True}) == {"ok": True}
         await agent.listeners.close()

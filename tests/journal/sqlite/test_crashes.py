@@ -109,10 +109,10 @@ def test_a_killed_beginning_can_be_begun_again(tmp_path: Path) -> None:
     script = (
         "import sys\n"
         "from pathlib import Path\n"
-        "from forewarn.journal import file\n"
+        "from forewarn.journal.sqlite import database\n"
         "print(flush=True)\n"
         "while True:\n"
-        "    file.create(Path(sys.argv[1]))\n"
+        "    database.create(Path(sys.argv[1]))\n"
     )
     chance = random.Random(3)
     for number in range(8):
