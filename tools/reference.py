@@ -233,8 +233,7 @@ def _settings_table(usual: msgspec.Struct, before: str = "") -> str:
 
 def facts_page() -> str:
     tree = ast.parse(inspect.getsource(facts))
-    kinds = {each.__name__: each for each in get_args(facts.AnyFact)}
-    told = "\n\n".join(_told_fact(kind, _field_docs(tree, name)) for name, kind in kinds.items())
+    told = "\n\n".join(_told_fact(kind, tree) for kind in get_args(facts.AnyFact))
     records = "\n\n".join(_told_record(kind) for kind in (*_PARTS, *_NESTED))
     return f"""\
 # Facts
@@ -312,7 +311,8 @@ A scenario without VMs has one, `{scenario.USUAL_VM}`.
 """
 
 
-def _told_fact(kind: type[msgspec.Struct], docs: dict[str, str]) -> str:
+def _told_fact(kind: type[msgspec.Struct], tree: ast.Module) -> str:
+    docs = {key: text for each in _records_of(kind) for key, text in _field_docs(tree, each.__name__).items()}
     return f"## {kind.__struct_config__.tag}\n\n{_first(kind)}\n\n{_fields(kind, docs)}"
 
 
@@ -354,11 +354,11 @@ def _plainly(hint: str) -> str:
 
 def ast_hints(kind: type[msgspec.Struct]) -> dict[str, str]:
     """Return the annotations of a record as they are written."""
-    (tree,) = ast.parse(inspect.getsource(kind)).body
-    if not isinstance(tree, ast.ClassDef):
-        raise TypeError(kind)
     return {
         each.target.id: ast.unparse(each.annotation)
+        for owner in reversed(_records_of(kind))
+        for tree in ast.parse(inspect.getsource(owner)).body
+        if isinstance(tree, ast.ClassDef)
         for each in tree.body
         if isinstance(each, ast.AnnAssign) and isinstance(each.target, ast.Name)
     }
@@ -379,6 +379,11 @@ def _driver_table(module: ModuleType, kind: type[msgspec.Struct]) -> str:
 
 def _usual(field: msgspec.structs.FieldInfo) -> object:
     return field.default if field.default_factory is msgspec.NODEFAULT else field.default_factory()
+
+
+def _records_of(kind: type[msgspec.Struct]) -> list[type[msgspec.Struct]]:
+    """Return a record and those that it inherits fields from."""
+    return [each for each in kind.__mro__ if issubclass(each, msgspec.Struct) and each is not msgspec.Struct]
 
 
 def _field_docs(tree: ast.Module, name: str) -> dict[str, str]:

@@ -144,3 +144,21 @@ def test_only_what_is_scheduled_is_canceled() -> None:
     """What has started runs to its end."""
     with pytest.raises(Refused, match="can no longer be canceled"):
         lifecycle.cancel(started(), NOON, "why")
+
+
+def test_every_fact_about_an_event_names_its_group() -> None:
+    """Whoever reads the fact need not know the event."""
+    running = started()
+    facts: list[EventChanged] = [
+        lifecycle.start(SCHEDULED, NOON, "due"),
+        lifecycle.wait(SCHEDULED, NOON, behind=SCHEDULED),
+        lifecycle.keep_quiet(SCHEDULED, NOON, NOON),
+        lifecycle.stop_waiting(SCHEDULED, NOON),
+        lifecycle.bring_forward(SCHEDULED, NOON, NOON),
+        lifecycle.cancel(SCHEDULED, NOON, "taken back"),
+        lifecycle.attempt(running, NOON),
+        lifecycle.complete(running, NOON),
+        lifecycle.fail(running, NOON, "no power"),
+    ]
+
+    assert {(fact.event, fact.group) for fact in facts} == {("e", "web")}

@@ -3,7 +3,7 @@
 from datetime import UTC, datetime
 
 from forewarn.core.credentials import Role, Subscription, SubscriptionKind, Token
-from forewarn.core.facts import SubscriptionSet, TokenCreated, VmStarted
+from forewarn.core.facts import Attempted, SubscriptionSet, TokenCreated, VmStarted
 from forewarn.core.public_facts import public_fields
 
 
@@ -21,6 +21,17 @@ def test_secrets_are_left_out() -> None:
         "subscription": {"id": "s1", "name": "ops", "kind": "slack", "target": "https://hooks.slack.com/…"},
     }
     assert public_fields(VmStarted("web-0")) == {"fact": "vm-started", "vm": "web-0"}
+
+
+def test_the_group_of_an_event_is_shown_with_the_event_alone() -> None:
+    """A later fact about the event holds it for the service itself."""
+    at = datetime(2026, 1, 1, tzinfo=UTC)
+
+    assert public_fields(Attempted("e1", at, group="web")) == {
+        "fact": "attempted",
+        "event": "e1",
+        "at": "2026-01-01T00:00:00Z",
+    }
 
 
 def test_a_mail_address_is_shown() -> None:

@@ -1,10 +1,11 @@
 """Under which keys history finds an entry again."""
 
 import pytest
+from msgspec.structs import replace
 
-from forewarn.core.facts import Entry
+from forewarn.core.facts import AnyFact, Entry, EventStep
 from forewarn.core.model import NODE, Caller, CallerKind
-from forewarn.core.subjects import subjects_of
+from forewarn.core.subjects import event_groups, groups_of, subjects_of, with_groups
 from tests.core.harness import ANN, NOON, FleetHarness
 
 FLEET = "ann declares: host h1; host h2; group web availability-set; vm web-0 in web on h1; vm web-1 in web on h1"
@@ -60,3 +61,43 @@ def test_an_entry_is_found_by_its_command_and_its_caller() -> None:
     assert subjects_of(Entry(1, NOON, "c", ANN, ())) == {"command:c", "caller:ann"}
     assert subjects_of(Entry(1, NOON, "c", Caller(CallerKind.VM, "web-0"), ())) == {"command:c", "caller:web-0"}
     assert subjects_of(Entry(1, NOON, "c", NODE, ())) == {"command:c"}
+
+
+@pytest.mark.parametrize(
+    ("sentence", "found"),
+    [
+        ("ann restarts web-1", {"web"}),
+        ("web-0 approves E1", {"web"}),
+        ("ann cancels E1", {"web"}),
+        ("web-0 asks", {"web"}),
+        ("ann sets web approval=all", {"web"}),
+        ("ann declares: group db availability-set; vm web-2 in web on h1", {"db", "web"}),
+        ("ann deallocates web-1", set()),
+    ],
+)
+def test_a_fact_names_the_groups_that_it_concerns(sentence: str, found: set[str]) -> None:
+    """Facts about events do; those about VMs alone do not."""
+    facts = FleetHarness(FLEET, "ann freezes host h1").say(sentence)
+
+    assert {name for fact in facts for name in groups_of(fact)} == found
+
+
+def without_groups(facts: tuple[AnyFact, ...]) -> tuple[AnyFact, ...]:
+    return tuple(replace(fact, group="") if isinstance(fact, EventStep) else fact for fact in facts)
+
+
+def test_facts_of_earlier_releases_get_their_groups() -> None:
+    """From the fleet before the entry, or from the announcement in the entry itself."""
+    harness = FleetHarness(FLEET)
+    announced = harness.say("ann freezes host h1")
+    before = FleetHarness(FLEET).fleet
+    canceled = harness.say("ann cancels E1")
+    entry = Entry(1, NOON, "c", NODE, (*announced, *canceled))
+    assert event_groups(canceled) == event_groups(announced) != {}
+
+    assert with_groups(replace(entry, facts=(*announced, *without_groups(canceled))), before) == entry
+    for fact in announced:
+        before.evolve(fact)
+    alone = replace(entry, facts=canceled)
+    assert with_groups(replace(alone, facts=without_groups(canceled)), before) == alone
+    assert with_groups(alone, before) is alone

@@ -10,9 +10,19 @@ import pytest
 
 from forewarn.core.commands import ChangeFleet
 from forewarn.core.errors import Unavailable
-from forewarn.core.facts import Entry, FleetChanged
+from forewarn.core.facts import Announced, AnyFact, Canceled, Entry, FleetChanged
 from forewarn.core.fleet import Fleet
-from forewarn.core.model import Host
+from forewarn.core.model import (
+    Event,
+    EventSource,
+    EventStatus,
+    EventType,
+    GroupKind,
+    GroupTerms,
+    Host,
+    Operation,
+    Vm,
+)
 from forewarn.journal.memory import MemoryJournal
 from forewarn.journal.port import JournalFailed, Recovered
 from forewarn.node.feed import Commit
@@ -43,16 +53,18 @@ class SlowJournal(MemoryJournal):
 
 
 class Listener:
-    """Notes which hosts the fleet had, each time it was told."""
+    """Notes which hosts the fleet had, each time it was told, and the facts."""
 
     def __init__(self) -> None:
         self.heard: list[tuple[str, list[str]]] = []
+        self.facts: list[AnyFact] = []
 
     def load(self, fleet: Fleet) -> None:
         self.heard.append(("load", list(fleet.hosts)))
 
     def publish(self, commit: Commit) -> None:
         self.heard.append(("publish", list(commit.fleet.hosts)))
+        self.facts.extend(fact for entry in commit.entries for fact in entry.facts)
 
 
 def add_host(name: str) -> ChangeFleet:
@@ -116,6 +128,30 @@ def test_entries_of_another_writer_are_taken_in_like_its_own() -> None:
 
     assert (replica.revision, replica.fleet.last_at) == (2, OTHER_AT)
     assert listener.heard == [("load", []), ("publish", ["h1"]), ("publish", ["h1", "h2"])]
+
+
+def test_entries_of_an_earlier_release_are_published_with_the_groups_of_their_events() -> None:
+    """A listener needs no memory of which event belongs to which group."""
+    replica, listener = Replica(MemoryJournal()), Listener()
+    replica.load(Recovered(Fleet(), 0))
+    replica.subscribe(listener)
+    terms, vm = GroupTerms("web", GroupKind.AVAILABILITY_SET), Vm("web-0", "web", "")
+    event = Event(
+        id="e",
+        type=EventType.FREEZE,
+        source=EventSource.USER,
+        group="web",
+        resources=("web-0",),
+        status=EventStatus.SCHEDULED,
+        not_before=OTHER_AT,
+        announced_at=OTHER_AT,
+        operation=Operation.VM_FREEZE,
+    )
+
+    replica.apply([Entry(1, OTHER_AT, "a", OPERATOR, (FleetChanged(groups=(terms,), vms=(vm,)), Announced(event)))])
+    replica.apply([Entry(2, OTHER_AT, "b", OPERATOR, (Canceled("e", OTHER_AT, "taken back"),))])
+
+    assert listener.facts[-1] == Canceled("e", OTHER_AT, "taken back", group="web")
 
 
 def test_a_listener_is_loaded_once_there_is_a_fleet() -> None:

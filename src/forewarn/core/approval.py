@@ -36,13 +36,13 @@ def _approve(fleet: Fleet, command: Approve, events: Iterable[Event], now: datet
         if event.status is EventStatus.STARTED or is_enough(fleet, event):
             continue  # Azure: answers 200 here too
         if command.by.kind is not CallerKind.VM:
-            yield Approved(event.id, now, command.by)
+            yield Approved(event.id, now, command.by, group=event.group)
             continue
         counts = rule is not ApprovalRule.ALL or command.by.name in event.vms
         # A word that did not count may be given again once the rule has changed so that it does.
         given = event.approvals if counts else (*event.approvals, *event.neighbours)
         if command.by.name not in given:
-            yield Approved(event.id, now, command.by, counts)
+            yield Approved(event.id, now, command.by, counts, group=event.group)
 
 
 def is_enough(fleet: Fleet, event: Event) -> bool:
@@ -79,7 +79,7 @@ def _postpone(fleet: Fleet, command: Approve, now: datetime) -> Iterator[Postpon
         _refuse_postponement(fleet, event, wish, is_twice=event.id in wished or event.id in command.events)
         wished.add(event.id)
         not_before = whole_second(max(event.not_before, now)) + timedelta(seconds=wish.seconds)
-        yield Postponed(event.id, now, command.by, wish.seconds, not_before, wish.reason)
+        yield Postponed(event.id, now, command.by, wish.seconds, not_before, wish.reason, group=event.group)
 
 
 def _refuse_postponement(fleet: Fleet, event: Event, wish: Postponement, *, is_twice: bool) -> None:

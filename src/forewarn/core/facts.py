@@ -16,6 +16,13 @@ class Fact(msgspec.Struct, frozen=True, gc=False, omit_defaults=True, tag_field=
     """One thing that happened."""
 
 
+class EventStep(Fact, frozen=True, kw_only=True):
+    """One thing that happened to an event that exists; the fact holds the event's id."""
+
+    group: str = ""
+    """The event's group, in the journal alone; earlier releases did not record it."""
+
+
 class FleetChanged(Fact, frozen=True, tag="fleet-changed"):
     """The operator declared another fleet: what is new or different, and the names that left it."""
 
@@ -133,7 +140,7 @@ class StartedAtOnce(Fact, frozen=True, tag="started-at-once"):
     event: Event
 
 
-class Approved(Fact, frozen=True, tag="approved"):
+class Approved(EventStep, frozen=True, tag="approved"):
     """A VM, or an operator in the VMs' place, said that the event may start."""
 
     event: str
@@ -142,7 +149,7 @@ class Approved(Fact, frozen=True, tag="approved"):
     counts: bool = True
 
 
-class Waiting(Fact, frozen=True, tag="waiting"):
+class Waiting(EventStep, frozen=True, tag="waiting"):
     """An event may start, but must wait until another one has ended."""
 
     event: str
@@ -153,7 +160,7 @@ class Waiting(Fact, frozen=True, tag="waiting"):
     """The end of the group's quiet hours, where it waits for that instead."""
 
 
-class Postponed(Fact, frozen=True, tag="postponed"):
+class Postponed(EventStep, frozen=True, tag="postponed"):
     """A VM or an owner asked for more time, and the group's policy allowed it."""
 
     event: str
@@ -164,7 +171,7 @@ class Postponed(Fact, frozen=True, tag="postponed"):
     reason: str = ""
 
 
-class BroughtForward(Fact, frozen=True, tag="brought-forward"):
+class BroughtForward(EventStep, frozen=True, tag="brought-forward"):
     """Hardware is expected to fail earlier than was announced."""
 
     event: str
@@ -172,7 +179,7 @@ class BroughtForward(Fact, frozen=True, tag="brought-forward"):
     not_before: datetime
 
 
-class Started(Fact, frozen=True, tag="started"):
+class Started(EventStep, frozen=True, tag="started"):
     """An event began; its VMs may be impacted at any moment from now on."""
 
     event: str
@@ -184,14 +191,14 @@ class Started(Fact, frozen=True, tag="started"):
         return StartCause(self.because)
 
 
-class Attempted(Fact, frozen=True, tag="attempted"):
+class Attempted(EventStep, frozen=True, tag="attempted"):
     """The driver is about to be called."""
 
     event: str
     at: datetime
 
 
-class Completed(Fact, frozen=True, tag="completed"):
+class Completed(EventStep, frozen=True, tag="completed"):
     """The impact is over."""
 
     event: str
@@ -199,7 +206,7 @@ class Completed(Fact, frozen=True, tag="completed"):
     detail: str = ""
 
 
-class Failed(Fact, frozen=True, tag="failed"):
+class Failed(EventStep, frozen=True, tag="failed"):
     """The impact did not come about as announced."""
 
     event: str
@@ -207,7 +214,7 @@ class Failed(Fact, frozen=True, tag="failed"):
     reason: str
 
 
-class Canceled(Fact, frozen=True, tag="canceled"):
+class Canceled(EventStep, frozen=True, tag="canceled"):
     """The event will not happen."""
 
     event: str

@@ -161,48 +161,48 @@ def start_at_once(event: Event, now: "datetime") -> StartedAtOnce:
 
 def start(event: Event, now: "datetime", because: str) -> Started:
     """Start a Scheduled event."""
-    return Started(event.id, now, because)
+    return Started(event.id, now, because, group=event.group)
 
 
 def wait(event: Event, now: "datetime", behind: Event) -> Waiting:
     """Let an event that may start wait for its turn."""
-    return Waiting(event.id, now, behind.id)
+    return Waiting(event.id, now, behind.id, group=event.group)
 
 
 def bring_forward(event: Event, now: "datetime", not_before: "datetime") -> BroughtForward:
     """Let a Scheduled event come earlier than announced."""
-    return BroughtForward(event.id, now, not_before)
+    return BroughtForward(event.id, now, not_before, group=event.group)
 
 
 def keep_quiet(event: Event, now: "datetime", until: "datetime") -> Waiting:
     """Let an event that may start wait for the end of its group's quiet hours."""
-    return Waiting(event.id, now, behind="", until=until)
+    return Waiting(event.id, now, behind="", until=until, group=event.group)
 
 
 def stop_waiting(event: Event, now: "datetime") -> Waiting:
     """Let an event that may no longer start wait for nothing but its time."""
-    return Waiting(event.id, now, behind="")
+    return Waiting(event.id, now, behind="", group=event.group)
 
 
 def attempt(event: Event, now: "datetime") -> Attempted:
     """Note that the driver is about to be called."""
     if not allows(event.status, Attempted):
         raise Refused(f"event {event.id} has not started")
-    return Attempted(event.id, now)
+    return Attempted(event.id, now, group=event.group)
 
 
 def complete(event: Event, now: "datetime", detail: str = "") -> Completed:
     """End a Started event well."""
-    return Completed(event.id, now, detail)
+    return Completed(event.id, now, detail, group=event.group)
 
 
 def fail(event: Event, now: "datetime", reason: str) -> Failed:
     """End a Started event badly."""
-    return Failed(event.id, now, reason)
+    return Failed(event.id, now, reason, group=event.group)
 
 
 def cancel(event: Event, now: "datetime", because: str) -> Canceled:
     """Take a Scheduled event back."""
     if not allows(event.status, Canceled):
         raise Refused(f"event {event.id} has started and can no longer be canceled; wait until it ends")
-    return Canceled(event.id, now, because)
+    return Canceled(event.id, now, because, group=event.group)

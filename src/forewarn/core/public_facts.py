@@ -15,7 +15,8 @@ from forewarn.core.facts import (
     ClockStepped,
     Delivered,
     EnrolmentFact,
-    EventFact,
+    EventChanged,
+    EventCreated,
     Fetched,
     FleetFact,
     ObservationRecorded,
@@ -51,7 +52,11 @@ def _public_fact(fact: AnyFact) -> dict[str, object]:
             return {"fact": "token-created", "token": public_fields(token)}
         case SubscriptionSet(subscription=subscription):
             return {"fact": "subscription-set", "subscription": public_fields(subscription)}
-        case _ if isinstance(fact, (EventFact, FleetFact, EnrolmentFact)):
+        case _ if isinstance(fact, EventChanged):
+            fields = _all_fields(fact)
+            fields.pop("group", None)  # the journal's alone: readers are told the group with the event
+            return fields
+        case _ if isinstance(fact, (EventCreated, FleetFact, EnrolmentFact)):
             return _all_fields(fact)
         case (
             TokenRevoked() | SubscriptionRemoved() | Delivered() | Fetched() | ObservationRecorded() | ClockStepped()

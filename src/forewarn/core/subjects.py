@@ -1,9 +1,11 @@
-"""What an entry of the journal is about: the keys under which history finds it again."""
+"""Whom a fact concerns: its groups, and the keys under which history finds the entry of the journal again."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
-from forewarn.core import lifecycle
+from msgspec.structs import replace
+
 from forewarn.core.credentials import Subscription, Token
+from forewarn.core.declared_keys import RecordKind
 from forewarn.core.facts import (
     Announced,
     AnyFact,
@@ -13,7 +15,10 @@ from forewarn.core.facts import (
     Delivered,
     Enrolled,
     Entry,
+    EventChanged,
+    EventCreated,
     EventEnded,
+    EventStep,
     Fetched,
     FleetChanged,
     FleetDeclared,
@@ -34,12 +39,64 @@ from forewarn.core.facts import (
     VmStarted,
     VmSwitched,
 )
-from forewarn.core.model import CallerKind, Event, Observation
+from forewarn.core.fleet import Fleet
+from forewarn.core.model import CallerKind, Observation
 
 FINISHED = "finished"
 """The subject of every entry that ends an event."""
 CLOCK = "clock"
 """The subject of every entry that tells of a step of the clock."""
+
+
+def groups_of(fact: AnyFact) -> Iterator[str]:
+    """Yield the groups that a fact names; none where it names events, VMs or hosts alone."""
+    match fact:
+        case Announced(event=event) | StartedAtOnce(event=event):
+            yield event.group
+        case EventStep(group=group) | VmRemoved(group=group) | Enrolled(group=group) | SwitchedOff(group=group) if (
+            group
+        ):
+            yield group
+        case GroupSet(terms=terms):
+            yield terms.name
+        case IncarnationsRaised(groups=groups):
+            yield from groups
+        case Asked(marks=marks):
+            yield from (mark.group for mark in marks)
+        case ChangesHeld(changes=changes, ended=ended):
+            yield from (held.name for held in changes if held.kind is RecordKind.GROUP)
+            yield from (each.name for each in ended if each.kind is RecordKind.GROUP)
+        case FleetChanged() | FleetDeclared():
+            yield from (terms.name for terms in fact.groups)
+            yield from fact.removed_groups
+            if isinstance(fact, FleetChanged):  # who joined, and who left
+                yield from dict.fromkeys(vm.group for vms in (fact.vms, fact.before_vms) for vm in vms)
+
+
+def event_groups(facts: Iterable[AnyFact]) -> dict[str, str]:
+    """Return the groups of events by their ids, as far as the facts name both."""
+    found: dict[str, str] = {}
+    for fact in facts:
+        if isinstance(fact, EventCreated):
+            found[fact.event.id] = fact.event.group
+        elif isinstance(fact, EventChanged) and fact.group:
+            found[fact.event] = fact.group
+    return found
+
+
+def with_groups(entry: Entry, fleet: Fleet) -> Entry:
+    """Return an entry with the groups that earlier releases did not record; the fleet is the one before the entry."""
+    if all(fact.group for fact in entry.facts if isinstance(fact, EventStep)):
+        return entry
+    announced = event_groups(entry.facts)
+
+    def named(fact: AnyFact) -> AnyFact:
+        if not isinstance(fact, EventChanged) or fact.group:
+            return fact
+        event = fleet.events.get(fact.event)
+        return replace(fact, group=event.group if event else announced.get(fact.event, ""))
+
+    return replace(entry, facts=tuple(named(fact) for fact in entry.facts))
 
 
 def subjects_of(entry: Entry) -> set[str]:
@@ -48,20 +105,24 @@ def subjects_of(entry: Entry) -> set[str]:
     if entry.by.kind is not CallerKind.NODE:
         subjects.add(f"caller:{entry.by.name}")
     for fact in entry.facts:
-        subjects.update(_subjects(fact))
+        if isinstance(fact, Asked | Delivered):
+            continue  # these say less than the requests and messages themselves, and come in thousands
+        if not isinstance(fact, EventStep):
+            subjects.update(f"group:{name}" for name in groups_of(fact))
+        subjects.update(_other_subjects(fact))
     return subjects
 
 
-def _subjects(fact: AnyFact) -> Iterator[str]:
+def _other_subjects(fact: AnyFact) -> Iterator[str]:
     match fact:
         case Announced(event=event) | StartedAtOnce(event=event):
-            yield from _event_subjects(event)
-        case VmRemoved(vm=vm, group=group):
-            yield f"vm:{vm}"
-            if group:
-                yield f"group:{group}"
+            yield f"event:{event.id}"
+            if event.host:
+                yield f"host:{event.host}"
+            yield from (f"vm:{name}" for name in event.resources)
         case (
-            VmDeallocated(vm=vm)
+            VmRemoved(vm=vm)
+            | VmDeallocated(vm=vm)
             | VmStarted(vm=vm)
             | VmSwitched(vm=vm)
             | ObservationRecorded(observation=Observation(vm=vm))
@@ -75,44 +136,25 @@ def _subjects(fact: AnyFact) -> Iterator[str]:
         case HostCordonSet(host=host, left=left):
             yield f"host:{host}"
             yield from (f"vm:{vm}" for vm in left)
-        case IncarnationsRaised(groups=groups):
-            yield from (f"group:{name}" for name in groups)
         case FleetChanged() | FleetDeclared():
             yield from (f"host:{host.name}" for host in fact.hosts)
             yield from (f"host:{name}" for name in fact.removed_hosts)
-            yield from (f"group:{terms.name}" for terms in fact.groups)
-            yield from (f"group:{name}" for name in fact.removed_groups)
             yield from (f"vm:{vm.name}" for vm in fact.vms)
             yield from (f"vm:{name}" for name in fact.removed_vms)
-            if isinstance(fact, FleetChanged):  # who joined, and who left
-                yield from {f"group:{vm.group}" for vm in (*fact.vms, *fact.before_vms)}
         case ChangesHeld(changes=changes, ended=ended):
             yield from (f"{held.kind}:{held.name}" for held in changes)
             yield from (f"{each.kind}:{each.name}" for each in ended)
-        case GroupSet(terms=terms):
-            yield f"group:{terms.name}"
-        case Enrolled(group=group) | SwitchedOff(group=group):
-            yield f"group:{group}"
         case Fetched(fetches=fetches):
             yield from (f"event:{fetch.event}" for fetch in fetches)
         case ClockStepped():
             yield CLOCK
-        case Asked() | Delivered():
-            return  # these say less than the requests and messages themselves, and come in thousands
+        case GroupSet() | Enrolled() | SwitchedOff() | IncarnationsRaised() | Asked() | Delivered():
+            return  # they concern groups alone, or are not found again
         case TokenCreated(token=Token(id=id_)) | TokenRevoked(token=id_):
             yield f"token:{id_}"
         case SubscriptionSet(subscription=Subscription(id=id_)) | SubscriptionRemoved(subscription=id_):
             yield f"subscription:{id_}"
-        case _ if isinstance(fact, EventEnded):
-            yield f"event:{fact.event}"
-            yield FINISHED
         case _:
-            yield f"event:{lifecycle.event_of(fact)}"
-
-
-def _event_subjects(event: Event) -> Iterator[str]:
-    yield f"event:{event.id}"
-    yield f"group:{event.group}"
-    if event.host:
-        yield f"host:{event.host}"
-    yield from (f"vm:{name}" for name in event.resources)
+            yield f"event:{fact.event}"
+            if isinstance(fact, EventEnded):
+                yield FINISHED

@@ -14,18 +14,16 @@ from datetime import datetime
 from msgspec.structs import replace
 
 from forewarn.clocks import Clock
+from forewarn.core import lifecycle
 from forewarn.core.errors import Unknown
 from forewarn.core.facts import (
     Announced,
     AnyFact,
-    Canceled,
-    Completed,
     Enrolled,
     Entry,
     FleetChanged,
     GroupSet,
     Postponed,
-    Started,
     StartedAtOnce,
 )
 from forewarn.core.fleet import Fleet
@@ -170,13 +168,13 @@ class Replay:
         for event in self._fleet.events_of(GROUP):
             later = shown.pop(event.id, None)
             if later is None and event.status is EventStatus.STARTED:
-                yield Completed(event.id, now)
+                yield lifecycle.complete(event, now)
             elif later is None:
-                yield Canceled(event.id, now, "gone from the recording")
+                yield lifecycle.cancel(event, now, "gone from the recording")
             elif later.status == EventStatus.STARTED and event.status is EventStatus.SCHEDULED:
-                yield Started(event.id, now, "recorded")
+                yield lifecycle.start(event, now, "recorded")
             elif later.not_before and (moved := self._not_before(later.not_before)) != event.not_before:
-                yield Postponed(event.id, now, NODE, 0, moved)
+                yield Postponed(event.id, now, NODE, 0, moved, group=GROUP)
         for new in shown.values():
             if isinstance(new.type, EventType):
                 event = self._event(new)

@@ -8,6 +8,7 @@ from typing import TypeVar
 from forewarn.core.draft import DraftFleet
 from forewarn.core.facts import Entry
 from forewarn.core.fleet import Fleet
+from forewarn.core.subjects import with_groups
 from forewarn.journal.port import Journal, JournalFailed, Recovered
 from forewarn.node.feed import Commit, CommitListener, Feed
 
@@ -54,14 +55,17 @@ class Replica:
         A draft of this fleet, where there is one, already holds what exactly these entries make of it.
         """
         self.is_loaded = False  # where a fact cannot be taken in, the fleet is to be loaded again
+        committed: list[Entry] = []
         if draft is not None:
             draft.merge()
+            committed.extend(entries)
         else:
             for entry in entries:
+                committed.append(with_groups(entry, self.fleet))
                 self.fleet.enter(entry)
         self.revision += len(entries)
         self.is_loaded = True
-        self.feed.publish(Commit(tuple(entries), self.fleet))
+        self.feed.publish(Commit(tuple(committed), self.fleet))
 
     async def history(self, subject: str) -> list[Entry]:
         """Return the entries about a subject, oldest first."""
