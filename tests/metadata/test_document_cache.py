@@ -69,7 +69,7 @@ def test_a_document_is_rendered_once_for_each_version() -> None:
     assert old != new
     assert harness.show("web", 0) is old
     assert harness.show("web", 6) is new
-    harness.commit(Started("e1", NOW, "due"))
+    harness.commit(Started("e1", NOW, "due", group="web"))
     assert b'"Started"' in harness.show("web", 6)
 
 
@@ -113,10 +113,10 @@ def test_what_shows_nothing_new_renders_nothing_anew() -> None:
 
 
 def test_an_event_that_ends_leaves_the_document() -> None:
-    """The fact that ends an event names the event alone, and still its group's document changes."""
+    """The event is no longer in the fleet; the fact that ended it names the group whose document changes."""
     harness = DocumentCacheHarness(WEB, Announced(event("e1")))
     harness.show("web")
-    harness.commit(Canceled("e1", NOW, "taken back"))
+    harness.commit(Canceled("e1", NOW, "taken back", group="web"))
     assert b'"Events":[]' in harness.show("web")
 
 

@@ -10,27 +10,20 @@ from urllib.parse import quote
 
 import msgspec
 
-from forewarn.core import lifecycle
 from forewarn.core.facts import (
-    Announced,
     AnyFact,
     Asked,
     ChangesHeld,
     ClockStepped,
     Delivered,
-    Enrolled,
     Fetched,
     FleetChanged,
     FleetDeclared,
-    GroupSet,
     HostCordonSet,
     HostStateSet,
-    IncarnationsRaised,
     ObservationRecorded,
-    StartedAtOnce,
     SubscriptionRemoved,
     SubscriptionSet,
-    SwitchedOff,
     TokenCreated,
     TokenRevoked,
     VmDeallocated,
@@ -41,6 +34,7 @@ from forewarn.core.facts import (
 )
 from forewarn.core.fleet import Fleet
 from forewarn.core.model import Event, GroupKind, GroupTerms, Vm
+from forewarn.core.subjects import groups_of
 from forewarn.metadata.identity import CALLER_LOOKUPS, Identity
 from forewarn.node.feed import Commit
 from forewarn.wire.document import render
@@ -98,8 +92,6 @@ class DocumentCache:
         self.left: Callable[[str], None] = lambda _: None
         """Called with the name of a group that VMs may have left."""
         self._entries_by_vm: dict[str, VmEntry] = {}
-        self._groups_of: dict[str, str] = {}
-        """Groups of unfinished events, by event id: a fact that ends an event names only the event."""
         self._empty: dict[int, _RenderedByVersion] = {}
         self._seconds = seconds
         self._keys = CALLER_LOOKUPS[identity]
@@ -121,7 +113,6 @@ class DocumentCache:
     def load(self, fleet: Fleet) -> None:
         """Replace the content with this fleet; request times are kept."""
         now = self._seconds()
-        self._groups_of = {event.id: event.group for event in fleet.events.values()}
         before = tuple(self.groups)
         groups = [*(self.groups.keys() - fleet.groups.keys()), *fleet.groups]
         changed = [name for name in groups if self._refresh_group(fleet, name, now, is_load=True)]
@@ -140,7 +131,7 @@ class DocumentCache:
         vms: dict[str, None] = {}
         for entry in commit.entries:
             for fact in entry.facts:
-                self._collect(fact, groups, vms, now)
+                self._collect(fact, commit.fleet, groups, vms, now)
         changed = [name for name in groups if self._refresh_group(commit.fleet, name, now)]
         # First remove the keys of all changed VMs, so that two VMs can exchange keys.
         keys = {self._keys.of(vm_entry.vm) for name in vms if (vm_entry := self._entries_by_vm.get(name))}
@@ -161,34 +152,24 @@ class DocumentCache:
         for name in changed:
             self.changed(name)
 
-    def _collect(self, fact: AnyFact, groups: dict[str, None], vms: dict[str, None], now: float) -> None:
+    def _collect(
+        self, fact: AnyFact, fleet: Fleet, groups: dict[str, None], vms: dict[str, None], now: float
+    ) -> None:
         """Collect the groups and VMs that the fact affects."""
         match fact:
-            case Announced(event=event) | StartedAtOnce(event=event):
-                self._groups_of[event.id] = event.group
-                groups[event.group] = None
-            case Enrolled(group=name) | SwitchedOff(group=name):
-                groups[name] = None
-            case GroupSet(terms=terms):
-                groups[terms.name] = None
             case Asked(marks=marks):
                 for mark in marks:
                     if documents := self.groups.get(mark.group):
                         documents.marked = now
             case Fetched(fetches=fetches):
-                groups.update(
-                    (self._groups_of[fetch.event], None) for fetch in fetches if fetch.event in self._groups_of
-                )
+                found = (fleet.events.get(fetch.event) for fetch in fetches)
+                groups.update((event.group, None) for event in found if event)
             case FleetChanged():
-                groups.update((terms.name, None) for terms in fact.groups)
-                groups.update((vm.group, None) for vm in fact.vms)
-                groups.update((name, None) for name in fact.removed_groups)
+                groups.update(dict.fromkeys(groups_of(fact)))
                 for name in (*(vm.name for vm in fact.vms), *fact.removed_vms):
                     self._collect_vm(name, groups, vms)
             case VmRemoved(vm=name) | VmDeallocated(vm=name) | VmStarted(vm=name) | VmMoved(vm=name):
                 self._collect_vm(name, groups, vms)
-            case IncarnationsRaised(groups=raised):
-                groups.update(dict.fromkeys(raised))
             case (
                 FleetDeclared()
                 | ChangesHeld()
@@ -205,8 +186,7 @@ class DocumentCache:
             ):
                 pass  # for operators only; VMs are shown none of it
             case _:
-                if group := self._groups_of.get(lifecycle.event_of(fact)):
-                    groups[group] = None
+                groups.update(dict.fromkeys(groups_of(fact)))
 
     def _collect_vm(self, name: str, groups: dict[str, None], vms: dict[str, None]) -> None:
         vms[name] = None
@@ -221,7 +201,6 @@ class DocumentCache:
             if documents is not None:
                 del self.groups[name]
                 documents.is_enrolled = False
-                self._forget_events(documents.events, ())
             return documents is not None
         events = tuple(fleet.events_of(name))
         if documents is None:
@@ -230,7 +209,6 @@ class DocumentCache:
             )
             self.groups[name] = documents
         has_changed = documents.incarnation != group.incarnation or documents.terms.kind is not group.terms.kind
-        self._forget_events(documents.events, events)
         documents.terms = group.terms
         documents.incarnation = group.incarnation
         documents.events = events
@@ -250,12 +228,6 @@ class DocumentCache:
                 documents.is_listed = True
                 self.enrolled.append(documents)
         documents.is_enrolled = is_enrolled
-
-    def _forget_events(self, before: tuple[Event, ...], after: tuple[Event, ...]) -> None:
-        if not before:
-            return
-        for ended in {event.id for event in before} - {event.id for event in after}:
-            self._groups_of.pop(ended, None)
 
     def _refresh_vm(self, fleet: Fleet, name: str) -> None:
         vm = fleet.vms.get(name)
