@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from forewarn.control.server import change_stream
 from tests.compatibility import views
 from tests.compatibility.comparing import differences, stored
 from tests.harness import ApiHarness
@@ -22,6 +23,15 @@ def test_each_role_reads_its_part_of_the_record(harness: ApiHarness, recorded: P
 
 def test_the_stream_of_changes_is_what_it_was(harness: ApiHarness, recorded: Path) -> None:
     """Whoever reads from the beginning gets the same ids, names of facts and data, by role."""
+    assert differences(stored(recorded / "changes.json"), views.changes(harness)) == []
+
+
+def test_the_stream_of_changes_does_not_depend_on_how_much_is_read_at_a_time(
+    harness: ApiHarness, recorded: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Facts that do not name the group of their event reach its owner without the announcement beside them."""
+    monkeypatch.setattr(change_stream, "_BATCH", 1)
+
     assert differences(stored(recorded / "changes.json"), views.changes(harness)) == []
 
 

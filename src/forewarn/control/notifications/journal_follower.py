@@ -1,8 +1,8 @@
 """Follows the journal from one revision on, and makes messages of what it reads.
 
-A fact names its event by the id alone, and a finished event has left the fleet. What it was is remembered from its
-announcement while it lives; for an event that was announced before, or was forgotten because too many live at once,
-its history is read up to here.
+A fact names its event by id and group alone, and a finished event has left the fleet. What it was is remembered from
+its announcement while it lives; for an event that was announced before, or was forgotten because too many live at
+once, its history is read up to here.
 """
 
 import logging

@@ -15,11 +15,12 @@ from collections.abc import AsyncIterator, Iterable
 
 import msgspec
 
-from forewarn.audit.serialization import FactSerializer
+from forewarn.audit.serialization import make_messages
 from forewarn.core.access import Principal
 from forewarn.core.errors import BadInput
-from forewarn.core.facts import Entry, TokenRevoked
+from forewarn.core.facts import Entry, EventChanged, Fetched, TokenRevoked
 from forewarn.core.fleet import Fleet
+from forewarn.core.subjects import event_groups
 from forewarn.journal.port import Journal
 from forewarn.node.feed import Commit
 from forewarn.node.node import Node
@@ -106,7 +107,6 @@ class ChangeStream:
     def __init__(self, node: Node, journal: Journal) -> None:
         self._node = node
         self._journal = journal
-        self._serializer = FactSerializer()
         self._listeners: set[ChangeListener] = set()
 
     @property
@@ -116,13 +116,11 @@ class ChangeStream:
 
     def load(self, fleet: Fleet) -> None:
         """Start again; listeners reconnect and read from the journal what became durable without a commit."""
-        self._serializer.load(fleet)
         self.close()
 
     def publish(self, commit: Commit) -> None:
         if self._listeners:
             self._distribute(commit)
-        self._serializer.follow(commit.entries)
 
     def close(self) -> None:
         """Disconnect all listeners."""
@@ -172,21 +170,22 @@ class ChangeStream:
             if not entries:
                 return
             groups = {} if principal.sees_all else await self._groups_of(entries)
-            messages = self._serializer.messages(entries, principal, self._node.replica.fleet, groups)
+            messages = make_messages(entries, principal, self._node.replica.fleet, groups)
             yield b"".join(message for place, message in messages if StreamPosition(*place) > after)
             done = entries[-1].revision
 
     async def _groups_of(self, entries: Iterable[Entry]) -> dict[str, str]:
-        """Return the groups of past events."""
-        ids = {id_ for entry in entries for fact in entry.facts if (id_ := FactSerializer.event_of(fact))}
+        """Return the groups of past events whose facts do not name them."""
+        facts = [fact for entry in entries for fact in entry.facts]
+        ids = {fact.event for fact in facts if isinstance(fact, EventChanged) and not fact.group}
+        ids |= {fetch.event for fact in facts if isinstance(fact, Fetched) for fetch in fact.fetches}
+        ids -= event_groups(facts).keys()
+        if not ids:
+            return {}
 
         def find() -> dict[str, str]:
-            found = {}
-            for id_ in ids:
-                group = FactSerializer.group_in(id_, self._journal.history(f"event:{id_}"))
-                if group:
-                    found[id_] = group
-            return found
+            lives = (self._journal.history(f"event:{id_}") for id_ in ids)
+            return event_groups(fact for life in lives for entry in life for fact in entry.facts)
 
         return await self._node.replica.read(find)
 
@@ -197,7 +196,7 @@ class ChangeStream:
             principal = listener.principal
             rights = principal.role, principal.groups
             if rights not in encoded:
-                messages = self._serializer.messages(commit.entries, principal, commit.fleet)
+                messages = make_messages(commit.entries, principal, commit.fleet)
                 encoded[rights] = b"".join(message for _, message in messages)
             if encoded[rights]:
                 listener.put(encoded[rights])
