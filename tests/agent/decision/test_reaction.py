@@ -349,6 +349,74 @@ def test_a_shared_handler_is_done_once_and_undone_after_the_last() -> None:
     assert harness.running["e2", "drain"].kept == {"was": "ready"}
 
 
+def undo_failed_and_another_event_is_ready(*earlier: str) -> DecisionHarness:
+    """Return an agent whose undo for e1 failed, and that has done the same shared handler for e2 since."""
+    harness = DecisionHarness(
+        decision_settings(*earlier, "drain", terms={"drain": HandlerTerms(retries=1)}, traits=SHARED)
+    )
+    harness.show(event())
+    for handler in earlier:
+        harness.end(handler)
+    harness.end("drain", HandlerDone(kept={"was": "ready"}))
+    harness.show(event("e2"))
+    for handler in earlier:
+        harness.end(handler, event="e2")
+    harness.fail("drain")
+    harness.said()
+    harness.end("drain", HandlerDone(kept={"was": "drained"}), "e2")
+    assert "approve e2" in harness.said()
+    return harness
+
+
+def test_an_undo_that_failed_is_repeated_after_the_last_event_that_needs_the_handler() -> None:
+    """A server that was drained for another event meanwhile stays drained, and what was kept is used in the end."""
+    harness = undo_failed_and_another_event_is_ready()
+    harness.pass_time(minutes=5)
+    assert harness.said() == []
+    harness.crash(reboot=True)
+    assert "undo drain" not in harness.said()
+    harness.show()
+    assert list(harness.running) == [("e2", "drain")]
+    harness.end("drain", event="e2")
+    assert harness.running["e1", "drain"].kept == {"was": "ready"}
+    assert harness.running["e1", "drain"].attempt == 2
+    harness.end("drain")
+
+    assert harness.memory.events == {}
+
+
+def test_an_undo_that_waits_for_another_event_delays_no_other_undo() -> None:
+    """Handlers that only the event that is gone needed are undone at once."""
+    harness = undo_failed_and_another_event_is_ready("tell")
+    assert list(harness.running) == [("e1", "tell")]
+    harness.end("tell")
+
+    assert list(harness.memory.events) == ["e1", "e2"]
+
+
+def test_an_interrupted_undo_is_dropped_when_its_event_and_another_need_the_handler() -> None:
+    """The server is drained for the other event, so it is for this one too, until both are gone."""
+    harness = DecisionHarness(decision_settings("drain", terms={"drain": HandlerTerms(retries=1)}, traits=SHARED))
+    harness.show(event("e2"), event())
+    harness.fail("drain", event="e2")
+    harness.end("drain", HandlerDone(kept={"was": "ready"}))
+    harness.show(event("e2"))
+    assert list(harness.running) == [("e1", "drain")]
+    harness.show(event("e2"), event())
+    harness.pass_time(minutes=1)
+    harness.crash()
+    assert list(harness.running) == [("e2", "drain")]
+    harness.said()
+    harness.end("drain", event="e2")
+    assert sorted(harness.said()) == ["approve e1", "approve e2"]
+    harness.show(event())
+    assert harness.said() == []
+    harness.show()
+
+    assert harness.said() == ["undo drain"]
+    assert harness.running["e1", "drain"].kept == {"was": "ready"}
+
+
 def test_a_handler_is_called_for_one_event_at_a_time() -> None:
     """The second event waits until the first call has returned."""
     harness = DecisionHarness(decision_settings("tell"))

@@ -3,6 +3,7 @@
 An event is considered again when
 
 - a fact about it was stored, or one of its handlers is being called or asked (at most one event per handler);
+- the undo of one of its shared handlers is to be repeated, which other events can prevent;
 - its wake-up time has come;
 - a handler it waits for is free: the first event that waits, then the next, until one of them takes the handler.
 
@@ -69,8 +70,8 @@ class Decider:
         self._numbers: dict[str, int] = {}
         """By event: its position in the memory."""
         self._counter = count()
-        self._asked: set[str] = set()
-        """Events for which a handler is asked what came of a call."""
+        self._always: set[str] = set()
+        """Events for which a handler is asked what came of a call, or whose undo other events can prevent."""
         self._waiting: dict[str, list[tuple[int, str]]] = {}
         """By handler: heap of the events that wait for it, by number."""
         self._queues: dict[str, set[str]] = {}
@@ -91,10 +92,10 @@ class Decider:
                 self._numbers.pop(event, None)
                 self._queues.pop(event, None)
                 self._wakes.pop(event, None)
-                self._asked.discard(event)
+                self._always.discard(event)
 
     def _pass(self, memory: AgentMemory, deciding: DecisionPass) -> Reaction:
-        events = self._asked.union(self._touched, self._due(), *self._index.running.values())
+        events = self._always.union(self._touched, self._due(), *self._index.running.values())
         self._touched = {}
         order = [(self._numbers[event], event) for event in events if event in self._numbers]
         heapify(order)
@@ -125,9 +126,9 @@ class Decider:
         acts = len(reaction.acts)
         deciding.forget_waits()
         deciding.consider(known)
-        self._asked.discard(event)
-        if any(isinstance(act, AskHandler) for act in reaction.acts[acts:]):
-            self._asked.add(event)
+        self._always.discard(event)
+        if deciding.depends_on_others or any(isinstance(act, AskHandler) for act in reaction.acts[acts:]):
+            self._always.add(event)
         queues = self._queues.setdefault(event, set())
         for handler in deciding.waits_for - queues:
             queues.add(handler)

@@ -38,7 +38,7 @@ class CallEnded(msgspec.Struct, frozen=True, tag="ended"):
 
 
 class CallWithdrawn(msgspec.Struct, frozen=True, tag="withdrawn"):
-    """A call recorded as begun had no effect."""
+    """A call recorded as begun had no effect, or its effect no longer holds."""
 
     event: str
     handler: str

@@ -8,7 +8,7 @@
 - A handler that has succeeded is never called again for that event.
 - An interrupted call is repeated if the handler repeats; else the handler is asked for its outcome.
 - A handler is called for one event at a time. The effect of a shared handler holds for all events: it is undone
-  after the last of them.
+  after the last of them. An undo that must be repeated waits for that too.
 - Facts come first: the agent stores them before it acts, and calls ``react`` again until there are none.
 """
 
@@ -23,6 +23,7 @@ from forewarn.agent.decision.facts import (
     CallBegun,
     CallEnded,
     CallShared,
+    CallWithdrawn,
     DocumentShown,
     EventForgotten,
     HandlerSkipped,
@@ -189,6 +190,8 @@ class DecisionPass:
         self._demands: dict[int, tuple[timedelta, bool]] = {}
         self.waits_for: set[str] = set()
         """The busy handlers that the events considered so far wait for."""
+        self.depends_on_others = False
+        """Whether what follows for the events considered so far changes with facts about other events."""
         self.reaction = Reaction()
 
     def consider(self, known: KnownEvent) -> None:
@@ -201,8 +204,9 @@ class DecisionPass:
                 self._approve(known, rule)
 
     def forget_waits(self) -> None:
-        """Reset the handlers and times that the events considered so far wait for."""
+        """Reset what the events considered so far wait for."""
         self.waits_for = set()
+        self.depends_on_others = False
         self.reaction.wake_at = None
 
     def _prepare(self, known: KnownEvent, rule: EventRule) -> bool:
@@ -227,7 +231,12 @@ class DecisionPass:
         self._hurry(known, [name for name in open_stages[0] if name not in waiting], stages[1:])
         reason = self._reason_to_stop(known, rule)
         for name in waiting:
-            if (step := known.steps.get(name)) and step.undo:
+            if (step := known.steps.get(name)) and step.undo and self._is_undo_premature(known, name):
+                # The event was shown again during undo, and the effect was restored for another event.
+                if step.do and step.do.is_done:
+                    self._in_force[name][event.id] = known
+                self.reaction.facts.append(CallWithdrawn(event.id, name, Direction.UNDO))
+            elif step and step.undo:
                 # The event was shown again during undo: undo is completed first, then do is called again.
                 self._begin(known, name, Direction.UNDO, self._now + terms[name].timeout)
             elif reason or name not in chosen:
@@ -317,6 +326,7 @@ class DecisionPass:
         if running := [name for name, step in known.steps.items() if step.do and step.do.is_running]:
             self.reaction.acts += [StopHandler(event, name) for name in running]
             return
+        has_to_wait = False
         for name, step in reversed(known.steps.items()):
             terms = self._decision_settings.terms.get(name)
             if step.do is None or _is_over(step.undo, terms or HandlerTerms()):
@@ -325,8 +335,13 @@ class DecisionPass:
                 missing = f"{name} is no longer in the configuration; undo its changes by hand"
                 failed = CallEnded(event, name, Direction.UNDO, HandlerFailed(missing, final=True), self._now)
                 self.reaction.facts.append(failed)
+            elif self._is_undo_premature(known, name):
+                has_to_wait = True
+                continue
             elif not _is_running(step):
                 self._begin(known, name, Direction.UNDO, self._now + terms.timeout)
+            return
+        if has_to_wait:
             return
         undone = {name: step.undo.is_done for name, step in known.steps.items() if step.undo}
         done, not_done = (tuple(name for name, each in undone.items() if each is wanted) for wanted in (True, False))
@@ -371,6 +386,14 @@ class DecisionPass:
             self._in_force.get(name, {}).pop(known.event.id, None)
             self.reaction.facts.append(CallBegun(known.event.id, name, direction, run.attempt, self._now))
             self.reaction.acts.append(run)
+
+    def _is_undo_premature(self, known: KnownEvent, name: str) -> bool:
+        """Tell whether the repetition of an undo must wait: the handler was done for another event since."""
+        undo, traits = known.steps[name].undo, self._decision_settings.traits[name]
+        if not traits.shared or undo is None or undo.is_running or (undo.is_cut_off and not traits.repeats):
+            return False
+        self.depends_on_others = True
+        return self._other_in_force(known, name) is not None
 
     def _other_in_force(self, known: KnownEvent, name: str) -> KnownEvent | None:
         """Return another event for which the handler's effect holds."""
