@@ -243,7 +243,7 @@ def test_floods_on_both_ports_keep_no_local_operator_out(service: ServingHarness
         with ControlClient.local(service.directory / "forewarn-data") as client:
             assert [vm.name for vm in client.vms()] == ["web-0"]
         assert service.reload().endswith("; reloaded")
-    assert "counts as 100" in service.log
+    assert "is reduced to 100" in service.log
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])

@@ -98,10 +98,10 @@ def test_the_port_speaks_nothing_but_tls(site: tuple[Path, str]) -> None:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["--control", "0.0.0.0:0"], "where others can read tokens on the way"),
+        (["--control", "0.0.0.0:0"], "where tokens can be read on the network"),
         (
             ["--control", "127.0.0.1:0", "--control-key", "key.pem"],
-            "control_key is given without control_certificate",
+            "control_key needs control_certificate",
         ),
         (["--control", "127.0.0.1:0", "--control-certificate", "fleet.toml"], "both in PEM"),
     ],

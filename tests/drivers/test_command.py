@@ -264,7 +264,7 @@ def test_a_runner_that_dies_at_once_has_failed(machine: CommandHarness, monkeypa
     outcome = machine.driver().perform(impact())
 
     assert isinstance(outcome, ImpactFailed)
-    assert f"see that {machine.records} is writable" in outcome.reason
+    assert f"make {machine.records} writable" in outcome.reason
 
 
 def test_nothing_recorded_is_not_begun(machine: CommandHarness) -> None:

@@ -99,13 +99,13 @@ def send(
 
     Errors do not tell the address.
     """
-    exchange = _Exchange(message, max(seconds, _POLL_INTERVAL), tls)
+    exchange = _Exchange(message, seconds, tls)
     end = monotonic() + seconds
     while not exchange.is_over.wait(min(_POLL_INTERVAL, max(end - monotonic(), 0.0))):
         if is_unwanted():
             raise exchange.cut("it is no longer wanted")
         if monotonic() >= end:
-            raise exchange.cut(f"no answer within {seconds:.3g} s")
+            raise exchange.cut(_too_late(seconds))
     return exchange.reply()
 
 
@@ -135,7 +135,7 @@ class _Exchange:
         try:
             self._reply = self._exchange(secrets)
         except (OSError, MalformedResponse, ValueError) as error:
-            self._why = scrubbed(_why(error), secrets)
+            self._why = scrubbed(_why(error, self._seconds), secrets)
         finally:
             self._connection.close()
             self.is_over.set()
@@ -151,7 +151,8 @@ class _Exchange:
             body=self._message.body,
         )
         connection = self._connection
-        connection.start(request, TimeLimits(connect=self._seconds, total=self._seconds))
+        limit = max(self._seconds, _POLL_INTERVAL)
+        connection.start(request, TimeLimits(connect=limit, total=limit))
         body = b""
         with suppress(ConnectionEnded):  # a receiver that closes early has answered, in fewer words
             while len(body) < LARGEST_RESPONSE and (data := connection.read()):
@@ -185,9 +186,13 @@ def _authorization(parts: SplitResult) -> dict[str, str]:
     return {"Authorization": f"Basic {b64encode(user.encode()).decode()}"}
 
 
-def _why(error: Exception) -> str:
+def _too_late(seconds: float) -> str:
+    return f"no answer within {seconds:.3g} s"
+
+
+def _why(error: Exception, seconds: float) -> str:
     if isinstance(error, TimeoutError):
-        return "it takes too long"
+        return _too_late(seconds)
     if isinstance(error, (MalformedResponse, ConnectionEnded)):
         return f"it {error}"
     if verify := getattr(error, "verify_message", ""):

@@ -72,7 +72,7 @@ class LibvirtWork:
                 continue
             self.moved[guest.name] = guest.host
             if self.impact.event.operation.is_of_host:
-                self.remarks.append(f"{guest.name} is on {guest.host}, and was left alone")
+                self.remarks.append(f"{guest.name} is on {guest.host} and was not changed")
                 self.guests.remove(guest)
 
     def _find(self, guest: LibvirtGuest) -> None:
