@@ -8,10 +8,7 @@ mount -t sysfs sys /sys
 mount -t devtmpfs dev /dev 2>/dev/null
 exec </dev/ttyS0 >/dev/ttyS0 2>&1
 stty -echo
-# Which of virtio and virtio_ring depends on the other differs between kernels: what fails at first is loaded afterwards.
-later=""
-for module in /modules/*.ko; do insmod "$module" 2>/dev/null || later="$later $module"; done
-for module in $later; do insmod "$module"; done
+for module in /modules/*.ko; do insmod "$module"; done
 
 name=guest
 address=10.0.0.2/24

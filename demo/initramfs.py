@@ -20,7 +20,7 @@ _MODULES = (
     "drivers/acpi/button.ko",
     "drivers/input/evdev.ko",
 )
-"""In the order in which the guest loads them; newer kernels have the first ones built in."""
+"""Newer kernels have some built in."""
 
 
 class NoInitramfs(Exception):
@@ -31,11 +31,7 @@ def initramfs(kernel: Kernel) -> Path:
     """Return the packed system; it is built anew when anything in it has changed."""
     if not _BUSYBOX.exists():
         raise NoInitramfs(f"there is no {_BUSYBOX}; on Debian: apt-get install busybox-static")
-    parts = {
-        f"modules/{number:02}.ko": module
-        for number, name in enumerate(_MODULES)
-        if (module := kernel.module(name)) is not None
-    }
+    parts = {f"modules/{number:02}.ko": module for number, module in enumerate(kernel.load_order(_MODULES))}
     parts |= {"bin/busybox": _BUSYBOX, "init": _INIT}
     kept = cache() / f"initramfs-{_digest(parts)}.cpio"
     if not kept.exists():

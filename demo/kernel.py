@@ -5,12 +5,14 @@
 
 import lzma
 import os
+import re
 import shutil
 import struct
 import subprocess
 import sys
 import tempfile
 from dataclasses import dataclass
+from graphlib import TopologicalSorter
 from pathlib import Path
 
 _META_PACKAGE = "linux-image-cloud-amd64"
@@ -19,6 +21,8 @@ _PAYLOAD_AT = 0x248
 _SETUP_SECTORS_AT = 0x1F1
 _PROGRAMS = {b"\x02\x21\x4c\x18": "lz4", b"\x28\xb5\x2f\xfd": "zstd", b"\xfd7zX": "xz"}
 """What unpacks a kernel, by how what is packed in it begins; each release of Debian has its own."""
+_DEPENDS = re.compile(rb"\0depends=([^\0]*)\0")
+"""Where a module tells which others it needs."""
 
 
 class NoKernel(Exception):
@@ -41,6 +45,22 @@ class Kernel:
             unpacked.write_bytes(lzma.decompress(packed.read_bytes()))
             unpacked.rename(plain)
         return plain if plain.exists() else None
+
+    def load_order(self, names: tuple[str, ...]) -> list[Path]:
+        """Return those of the modules that are not built in, each after the ones that it depends on.
+
+        The dependencies are read from the modules: they differ between kernels.
+        """
+        found = {path.stem.replace("-", "_"): path for name in names if (path := self.module(name)) is not None}
+        return [found[name] for name in TopologicalSorter(_dependencies(found)).static_order() if name in found]
+
+
+def _dependencies(modules: dict[str, Path]) -> dict[str, list[str]]:
+    depends = {}
+    for name, path in modules.items():
+        told = _DEPENDS.search(path.read_bytes())
+        depends[name] = [each for each in (told[1].decode() if told else "").split(",") if each]
+    return depends
 
 
 def cache() -> Path:

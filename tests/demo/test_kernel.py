@@ -63,6 +63,19 @@ def test_a_module_is_there_plain_or_packed_or_built_in(tmp_path: Path) -> None:
     assert sorted(path.name for path in tmp_path.iterdir()) == ["packed.ko", "packed.ko.xz", "plain.ko"]
 
 
+@pytest.mark.parametrize(("virtio", "ring"), [(b"virtio_ring", b""), (b"", b"virtio")])
+def test_modules_are_loaded_after_the_ones_that_they_depend_on(tmp_path: Path, virtio: bytes, ring: bytes) -> None:
+    """Which of the two depends on the other differs between kernels; what is built in is not waited for."""
+    depends = {"virtio.ko": virtio, "virtio_ring.ko": ring, "virtio-net.ko": b"virtio,built_in"}
+    for name, others in depends.items():
+        (tmp_path / name).write_bytes(b"\x7fELF\0depends=" + others + b"\0name=x\0")
+    order = [path.name for path in Kernel(tmp_path / "vmlinux", tmp_path).load_order(("built_in.ko", *depends))]
+
+    both = ["virtio_ring.ko", "virtio.ko"] if virtio else ["virtio.ko", "virtio_ring.ko"]
+    assert [name for name in order if name != "virtio-net.ko"] == both
+    assert order.index("virtio-net.ko") > order.index("virtio.ko")
+
+
 def test_a_kernel_is_fetched_before_it_is_needed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

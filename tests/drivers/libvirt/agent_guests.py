@@ -27,7 +27,7 @@ _MODULES = (
     "drivers/net/net_failover.ko",
     "drivers/net/virtio_net.ko",
 )
-"""In the order in which the guest loads them; newer kernels have some built in."""
+"""Newer kernels have some built in."""
 _INIT = """\
 #!/bin/busybox sh
 # Load what the agent and the network need, start the agent where its port is, and go on as every guest does.
@@ -47,11 +47,7 @@ def with_agent(kernel: Kernel) -> Path:
     """Return the guests' system with the agent in it: two archives, one behind the other; the kernel reads both."""
     assert AGENT.exists(), f"there is no {AGENT}; on Debian: apt-get install qemu-guest-agent"
     plain = initramfs(kernel)
-    parts = {
-        f"agent-modules/{number:02}.ko": module
-        for number, name in enumerate(_MODULES)
-        if (module := kernel.module(name)) is not None
-    }
+    parts = {f"agent-modules/{number:02}.ko": module for number, module in enumerate(kernel.load_order(_MODULES))}
     parts |= {str(path).removeprefix("/"): path for path in (AGENT, *_libraries())}
     digest = hashlib.sha256(_INIT.encode() + plain.name.encode())
     for path in parts.values():
