@@ -11,7 +11,6 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 from socket import socket
 from typing import Protocol
-from uuid import uuid4
 
 from forewarn.clocks import Clock
 from forewarn.config.settings import Settings
@@ -39,6 +38,7 @@ from forewarn.node.fact_log import FactLog
 from forewarn.node.fleet_warnings import HeldChangeWarnings, QuietWarnings
 from forewarn.node.leader import Leader
 from forewarn.node.node import Node
+from forewarn.randomness import new_id
 from forewarn.wire.approval import Approval
 
 log = logging.getLogger(__name__)
@@ -204,12 +204,12 @@ class Assembly:
 
     async def _enrol(self, group: str, vm: str) -> None:
         by = Caller(CallerKind.VM, vm)
-        await self.node.submit(Enrol(id=uuid4().hex, by=by, group=group, vm=vm))
+        await self.node.submit(Enrol(id=new_id(), by=by, group=group, vm=vm))
 
     async def _approve(self, vm: str, said: Approval) -> None:
         known = self.node.replica.fleet.vms.get(vm)
         by = Caller(CallerKind.VM, vm, known.address if known else "")
-        await self.node.submit(Approve(id=uuid4().hex, by=by, events=said.events, postponements=said.postponements))
+        await self.node.submit(Approve(id=new_id(), by=by, events=said.events, postponements=said.postponements))
 
 
 def rules_of(settings: Settings) -> Rules:

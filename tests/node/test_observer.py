@@ -46,10 +46,10 @@ class WatchingDriver:
         pass
 
 
-def begin(harness: NodeHarness) -> tuple[WatchingDriver, Observer]:
+async def begin(harness: NodeHarness) -> tuple[WatchingDriver, Observer]:
     driver = WatchingDriver(harness)
     observer = Observer(harness.node, driver)
-    observer.start()
+    await observer.start()
     return driver, observer
 
 
@@ -58,7 +58,7 @@ def test_a_sighting_becomes_a_fact() -> None:
 
     async def story(harness: NodeHarness) -> None:
         await harness.add_fleet()
-        driver, observer = begin(harness)
+        driver, observer = await begin(harness)
         observed = harness.next(ObservationRecorded)
         await asyncio.to_thread(driver.see, "web-0", ObservationKind.STOPPED, "x" * 1000)
 
@@ -78,7 +78,7 @@ def test_a_sighting_that_the_journal_cannot_hold_is_left_out() -> None:
 
     async def story(harness: NodeHarness) -> None:
         await harness.add_fleet()
-        driver, observer = begin(harness)
+        driver, observer = await begin(harness)
         observed = harness.next(ObservationRecorded)
         driver.see("web-0", ObservationKind.STOPPED, "\ud800")
         driver.see("web-0", ObservationKind.STOPPED, "by hand")
@@ -94,7 +94,7 @@ def test_what_happens_again_and_again_is_not_recorded_for_ever() -> None:
 
     async def story(harness: NodeHarness) -> None:
         await harness.add_fleet()
-        driver, observer = begin(harness)
+        driver, observer = await begin(harness)
         for _ in range(50):
             driver.see("web-0", ObservationKind.REBOOTED)
         await asyncio.sleep(0)
@@ -112,7 +112,7 @@ def test_a_crash_is_a_hardware_failure_of_that_vm() -> None:
 
     async def story(harness: NodeHarness) -> None:
         await harness.add_fleet()
-        driver, observer = begin(harness)
+        driver, observer = await begin(harness)
         performer = Performer(harness.node, driver)
         harness.node.replica.subscribe(performer)
         born, completed = harness.next(StartedAtOnce), harness.next(Completed)
@@ -133,7 +133,7 @@ def test_what_an_impact_makes_visible_is_not_recorded() -> None:
 
     async def story(harness: NodeHarness) -> None:
         await harness.add_fleet()
-        driver, observer = begin(harness)
+        driver, observer = await begin(harness)
         performer = Performer(harness.node, driver)
         harness.node.replica.subscribe(performer)
         for _ in range(20):
@@ -154,7 +154,7 @@ def test_a_sighting_is_kept_until_the_journal_takes_it() -> None:
 
     async def story(harness: NodeHarness) -> None:
         await harness.add_fleet()
-        driver, observer = begin(harness)
+        driver, observer = await begin(harness)
         observed = harness.next(ObservationRecorded)
         journal.fails = "before"
         driver.see("web-0", ObservationKind.STOPPED)
@@ -176,7 +176,7 @@ def test_a_driver_that_ends_the_process_where_it_should_watch_ends_nothing() -> 
     async def story(harness: NodeHarness) -> None:
         driver = WatchingDriver(harness)
         driver.watch = sys.exit  # type: ignore[assignment]
-        Observer(harness.node, driver).start()
+        await Observer(harness.node, driver).start()
 
         assert "cannot watch" in harness.node.warnings["driver"]
 
@@ -198,7 +198,7 @@ def test_a_driver_that_watches_within_the_call_keeps_nobody_waiting() -> None:
 
         driver.watch = watch  # type: ignore[method-assign]
         observer = Observer(harness.node, driver, expected_call=0.01)
-        observer.start()
+        await observer.start()
         observed = harness.next(ObservationRecorded)
         look.set()
 
@@ -214,7 +214,7 @@ def test_nothing_is_heard_after_the_end() -> None:
 
     async def story(harness: NodeHarness) -> None:
         await harness.add_fleet()
-        driver, observer = begin(harness)
+        driver, observer = await begin(harness)
         await observer.stop()
         driver.see("web-0", ObservationKind.STOPPED)
         await harness.node.replica.history("event:none")
@@ -232,7 +232,7 @@ def test_a_machine_is_known_by_its_uuid() -> None:
         await harness.add_fleet()
         vms = harness.node.replica.fleet.vms
         vms["web-0"] = replace(vms["web-0"], instance=InstanceFacts(vm_id="u-0"))
-        driver, observer = begin(harness)
+        driver, observer = await begin(harness)
         observed = harness.next(ObservationRecorded)
         driver._report(Observation("web-0", ObservationKind.STOPPED, harness.clock.now(), vm_id="u-9"))
         driver._report(Observation("domain-7", ObservationKind.REBOOTED, harness.clock.now(), vm_id="u-0"))
@@ -248,7 +248,7 @@ def test_where_a_machine_is_already_is_no_news() -> None:
 
     async def story(harness: NodeHarness) -> None:
         await harness.add_fleet()
-        driver, observer = begin(harness)
+        driver, observer = await begin(harness)
         observed = harness.next(ObservationRecorded)
         for host in (harness.node.replica.fleet.vms["web-0"].standing_on, "elsewhere"):
             driver._report(Observation("web-0", ObservationKind.MOVED, harness.clock.now(), host=host))

@@ -1,15 +1,8 @@
 """How long to wait before asking again: growing pauses, none of them the same for two VMs."""
 
-import os
-
 _FIRST, _LONGEST = 1.0, 15.0
 """Seconds. A Preempt leaves thirty, so nobody sleeps longer than half of that unless he is told to."""
 _JITTER = 0.2
-
-
-def draw_fraction() -> float:
-    """Return a number from 0 to 1 by chance."""
-    return int.from_bytes(os.urandom(4), "big") / 2**32
 
 
 def add_jitter(seconds: float, chance: float) -> float:

@@ -15,7 +15,7 @@ from typing import TypeVar
 
 import msgspec
 
-from forewarn.client.backoff import backoff_seconds, draw_fraction
+from forewarn.client.backoff import backoff_seconds
 from forewarn.client.discovery import GIVEN, FoundEndpoint, find_endpoint
 from forewarn.client.endpoint_problem import (
     EndpointProblem,
@@ -39,6 +39,7 @@ from forewarn.client.steps import CallBlocking, NoResponse, Pause, SendRequest, 
 from forewarn.client.versions import VersionNegotiation
 from forewarn.core.errors import BadInput, Refused
 from forewarn.http.codec import HttpResponse
+from forewarn.randomness import random_fraction
 from forewarn.wire.azure_names import read_id
 from forewarn.wire.bodies import BadBody
 from forewarn.wire.document import Document, ScheduledEvent, parse
@@ -81,7 +82,7 @@ class ClientSession:
         environment: Mapping[str, str],
         *,
         seconds: Callable[[], float] = monotonic,
-        chance: Callable[[], float] = draw_fraction,
+        chance: Callable[[], float] = random_fraction,
     ) -> None:
         self.seconds = seconds
         self.chance = chance

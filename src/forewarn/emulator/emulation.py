@@ -4,7 +4,6 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from contextlib import AsyncExitStack
 from datetime import UTC, datetime, timedelta
-from uuid import uuid4
 
 import msgspec
 from msgspec.structs import replace
@@ -27,6 +26,7 @@ from forewarn.emulator.verbs import EMULATOR, Verb, command_on_host, command_on_
 from forewarn.emulator.vm_ports import VmPorts
 from forewarn.journal.memory import MemoryJournal
 from forewarn.metadata.service import MetadataService
+from forewarn.randomness import new_id
 from forewarn.wire.document import render
 from forewarn.wire.versions import BY_NAME, NEWEST
 from forewarn.wiring import Assembly, limits_of
@@ -115,7 +115,7 @@ class Emulation:
             await self.assembly.declare(fleet, EMULATOR)
             if self.setup.enrolled:
                 for group in list(self.node.replica.fleet.groups.values()):
-                    await self.node.submit(Enrol(id=uuid4().hex, by=EMULATOR, group=group.name, vm=group.vms[0]))
+                    await self.node.submit(Enrol(id=new_id(), by=EMULATOR, group=group.name, vm=group.vms[0]))
             for number, vm in enumerate(fleet.vms.values()):
                 port = self._port + number if self._port else 0
                 await self._vm_ports.open(vm.name, vm.address, self.host, port)
@@ -143,7 +143,7 @@ class Emulation:
         not_before = None if notice is None else self.clock.now() + notice / self.hurry
         if verb is Verb.EVICT and (known := self.node.replica.fleet.vms.get(vm)) and not known.spot:
             # Only spot VMs are evicted; whoever emulates an eviction of any other means it as one.
-            await self.node.submit(ChangeFleet(id=uuid4().hex, by=EMULATOR, vms=(replace(known, spot=True),)))
+            await self.node.submit(ChangeFleet(id=new_id(), by=EMULATOR, vms=(replace(known, spot=True),)))
         if vm:
             command = command_on_vm(verb, vm, not_before=not_before, duration=duration, description=description)
         else:
@@ -158,11 +158,11 @@ class Emulation:
     async def approve(self, event: str, by: str = "") -> None:
         """Approve an event in the name of a VM; of the operator when none is named."""
         caller = Caller(CallerKind.VM, self._known(by)) if by else EMULATOR
-        await self.node.submit(Approve(id=uuid4().hex, by=caller, events=(event.lower(),)))
+        await self.node.submit(Approve(id=new_id(), by=caller, events=(event.lower(),)))
 
     async def cancel(self, event: str) -> None:
         """Take back an event that has not started."""
-        await self.node.submit(CancelEvent(id=uuid4().hex, by=EMULATOR, event=event.lower()))
+        await self.node.submit(CancelEvent(id=new_id(), by=EMULATOR, event=event.lower()))
 
     async def ask(self, vm: str) -> None:
         """Let a VM ask for its document, past its door: nothing is recorded as sent, and nothing goes wrong."""

@@ -2,7 +2,6 @@
 
 from datetime import datetime
 from enum import StrEnum
-from uuid import uuid4
 
 from forewarn.core.commands import (
     Command,
@@ -17,6 +16,7 @@ from forewarn.core.commands import (
 from forewarn.core.errors import BadInput
 from forewarn.core.event_types import LIVE_MIGRATION
 from forewarn.core.model import Caller, CallerKind
+from forewarn.randomness import new_id, new_uuid
 
 EMULATOR = Caller(CallerKind.OPERATOR, "emulator")
 
@@ -67,9 +67,9 @@ def command_on_vm(
 ) -> Command:
     """Return the command for an operation on a VM."""
     if verb is Verb.DEALLOCATE:
-        return DeallocateVm(id=uuid4().hex, by=EMULATOR, vm=vm, can_switch=True)
+        return DeallocateVm(id=new_id(), by=EMULATOR, vm=vm, can_switch=True)
     if verb is Verb.START:
-        return StartVm(id=uuid4().hex, by=EMULATOR, vm=vm, can_switch=True)
+        return StartVm(id=new_id(), by=EMULATOR, vm=vm, can_switch=True)
     if verb not in _ON_VM:
         raise BadInput(
             f"{verb} is an operation on a host, not on a VM; give a host, or use one of {', '.join(VM_VERBS)}"
@@ -79,7 +79,7 @@ def command_on_vm(
         description = LIVE_MIGRATION.description if description is None else description
         duration = LIVE_MIGRATION.duration if duration is None else duration
     return OperateVm(
-        id=uuid4().hex,
+        id=new_id(),
         by=EMULATOR,
         operation=_ON_VM[verb],
         vm=vm,
@@ -101,7 +101,7 @@ def command_on_host(
     """Return the command for an operation on all VMs of a host; a drain moves them to the hosts in ``placements``."""
     if verb is Verb.DRAIN:
         return DrainHost(
-            id=str(uuid4()),
+            id=new_uuid(),
             by=EMULATOR,
             host=host,
             placements=placements or {},
@@ -115,7 +115,7 @@ def command_on_host(
             f"{verb} is an operation on a VM, not on a host; give a VM, or use one of {', '.join(HOST_VERBS)}"
         )
     return OperateHost(
-        id=uuid4().hex,
+        id=new_id(),
         by=EMULATOR,
         operation=_ON_HOST[verb],
         host=host,

@@ -4,7 +4,6 @@ import asyncio
 import logging
 from collections.abc import Callable
 from datetime import datetime, timedelta
-from uuid import uuid4
 
 import msgspec
 
@@ -16,6 +15,7 @@ from forewarn.core.model import NODE
 from forewarn.core.notice import Rules
 from forewarn.metadata.document_cache import DocumentCache, GroupDocuments, VmEntry
 from forewarn.node.node import Node
+from forewarn.randomness import new_id
 from forewarn.wire.versions import API_VERSIONS
 
 log = logging.getLogger(__name__)
@@ -202,7 +202,7 @@ class RequestRecorder:
     async def record_fetches(self) -> None:
         """Submit the recorded fetches now."""
         fetches = self._records.take_fetches()
-        if fetches and not await self._submit(RecordFetched(id=uuid4().hex, by=NODE, fetches=fetches)):
+        if fetches and not await self._submit(RecordFetched(id=new_id(), by=NODE, fetches=fetches)):
             self._records.put_back(fetches)
 
     async def _sweep(self, now: float) -> None:
@@ -214,11 +214,11 @@ class RequestRecorder:
             is_over = swept.is_over
             self._asked += swept.asked
             if swept.idle:
-                await self._submit(SwitchOff(id=uuid4().hex, by=NODE, marks=tuple(swept.idle)))
+                await self._submit(SwitchOff(id=new_id(), by=NODE, marks=tuple(swept.idle)))
             await asyncio.sleep(0)
         if self._asked and now >= self._marks_at - _EXACT:
             self._marks_at = now + self._marks_every.total_seconds()
-            await self._submit(RecordAsked(id=uuid4().hex, by=NODE, marks=tuple(self._asked)))
+            await self._submit(RecordAsked(id=new_id(), by=NODE, marks=tuple(self._asked)))
 
     async def _submit(self, command: Command) -> bool:
         """Submit a command; return whether it was committed."""

@@ -5,7 +5,6 @@ import heapq
 import logging
 from datetime import datetime, timedelta
 from typing import assert_never
-from uuid import uuid4
 
 from forewarn.clocks import Timer
 from forewarn.core.commands import CheckDeadlines
@@ -28,6 +27,7 @@ from forewarn.core.fleet import Fleet
 from forewarn.core.model import NODE, EventStatus
 from forewarn.node.feed import Commit
 from forewarn.node.node import Node
+from forewarn.randomness import new_id
 
 log = logging.getLogger(__name__)
 
@@ -102,7 +102,7 @@ class DeadlineScheduler:
     async def _wake(self) -> None:
         while due := self._take_due():
             try:
-                await self._node.submit(CheckDeadlines(id=uuid4().hex, by=NODE, events=tuple(id_ for _, id_ in due)))
+                await self._node.submit(CheckDeadlines(id=new_id(), by=NODE, events=tuple(id_ for _, id_ in due)))
             except ForewarnError as error:
                 log.warning("events that are due wait", extra={"fields": {"events": len(due), "reason": str(error)}})
                 self._put_back(due)

@@ -7,9 +7,7 @@ process waiting.
 import asyncio
 import logging
 from collections.abc import Callable
-from contextlib import suppress
 from inspect import iscoroutine
-from threading import Thread
 from traceback import walk_tb
 from typing import Any, TypeVar
 
@@ -29,6 +27,7 @@ from forewarn.node.driver import (
     ImpactUnknown,
     SupportsCapacity,
 )
+from forewarn.threads import THREADS
 from forewarn.wire.azure_names import show_id
 
 log = logging.getLogger(__name__)
@@ -147,20 +146,7 @@ async def ask_capacity(driver: SupportsCapacity, vms: tuple[Vm, ...], hosts: tup
 
 
 def _in_thread(call: Callable[[], _Value]) -> "asyncio.Future[_Value]":
-    loop = asyncio.get_running_loop()
-    answered: asyncio.Future[_Value] = loop.create_future()
-
-    def settle(answer: _Value) -> None:
-        if not answered.done():
-            answered.set_result(answer)
-
-    def run() -> None:
-        answer = call()
-        with suppress(RuntimeError):  # the loop may have ended meanwhile
-            loop.call_soon_threadsafe(settle, answer)
-
-    Thread(target=run, name="driver", daemon=True).start()
-    return answered
+    return asyncio.get_running_loop().run_in_executor(THREADS, call)
 
 
 def _call(driver: Driver, name: str, fields: dict[str, str], call: Callable[[Any], object]) -> ImpactOutcome:

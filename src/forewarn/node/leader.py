@@ -72,7 +72,7 @@ class Leader:
                 started.push_async_callback(part.stop)
                 node.replica.subscribe(part)
                 started.callback(node.replica.feed.unsubscribe, part)
-            observer.start()
+            await observer.start()
             started.push_async_callback(observer.stop)
             self._parts = (*following, observer)
             self._started = started.pop_all()

@@ -2,7 +2,6 @@
 
 import asyncio
 from contextlib import suppress
-from uuid import uuid4
 
 from forewarn.clocks import Clock
 from forewarn.core.commands import CheckDeadlines, Command
@@ -14,6 +13,7 @@ from forewarn.journal.port import Journal, MaintainedJournal
 from forewarn.node.replica import Replica
 from forewarn.node.timekeeper import warning_of
 from forewarn.node.writer import Writer
+from forewarn.randomness import new_id
 
 
 class Node:
@@ -54,7 +54,7 @@ class Node:
         timekeeper.read(self.replica.fleet.last_at)
         if timekeeper.unrecorded:
             with suppress(Unavailable):  # it is recorded with the next command
-                await self.submit(CheckDeadlines(id=uuid4().hex, by=NODE, events=()))
+                await self.submit(CheckDeadlines(id=new_id(), by=NODE, events=()))
         if timekeeper.is_cautious and (step := self.replica.fleet.clock_step):
             self.warnings["clock"] = warning_of(step)
         else:

@@ -3,8 +3,6 @@
 import asyncio
 import logging
 from datetime import datetime, timedelta
-from threading import Thread
-from uuid import uuid4
 
 import msgspec
 from msgspec.structs import replace
@@ -15,6 +13,8 @@ from forewarn.core.model import NODE, Observation, ObservationKind, Vm
 from forewarn.core.terms import LONGEST_LINE
 from forewarn.node.driver import Driver, SupportsObservation
 from forewarn.node.node import Node
+from forewarn.randomness import new_id
+from forewarn.threads import THREADS
 
 log = logging.getLogger(__name__)
 
@@ -44,14 +44,13 @@ class Observer:
         """Tell whether no sighting waits to be recorded."""
         return not self._tasks
 
-    def start(self) -> None:
+    async def start(self) -> None:
         """Begin to listen, where the driver has something to tell."""
-        self._loop = asyncio.get_running_loop()
+        self._loop = loop = asyncio.get_running_loop()
         if isinstance(self._driver, SupportsObservation):
             # A driver that watches within the call never returns from it, so it has a thread.
-            thread = Thread(target=self._watch, args=(self._driver,), name="driver-watch", daemon=True)
-            thread.start()
-            thread.join(self._expected_call)
+            watching = loop.run_in_executor(THREADS, self._watch, self._driver)
+            await asyncio.wait([watching], timeout=self._expected_call)
 
     def _watch(self, driver: SupportsObservation) -> None:
         try:
@@ -105,7 +104,7 @@ class Observer:
         return next((each for each in vms.values() if each.instance.vm_id.lower() == seen.vm_id), None)
 
     async def _record(self, observation: Observation) -> None:
-        command = RecordObservation(id=uuid4().hex, by=NODE, observation=observation)
+        command = RecordObservation(id=new_id(), by=NODE, observation=observation)
         is_again = False
         while True:
             try:

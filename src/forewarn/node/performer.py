@@ -9,7 +9,6 @@ import logging
 from collections.abc import Awaitable, Callable, Iterator
 from datetime import datetime, timedelta
 from typing import assert_never
-from uuid import uuid4
 
 from forewarn.clocks import Timer
 from forewarn.core.commands import ImpactResult, RecordAttempt, ReportImpact
@@ -48,6 +47,7 @@ from forewarn.node.driver import (
 from forewarn.node.driver_calls import DriverCalls
 from forewarn.node.feed import Commit
 from forewarn.node.node import Node
+from forewarn.randomness import new_id
 from forewarn.wire.azure_names import show_id
 
 log = logging.getLogger(__name__)
@@ -153,7 +153,7 @@ class Performer:
         """Make durable that the driver will be called; False when the event has ended meanwhile."""
         while True:
             try:
-                await self._node.submit(RecordAttempt(id=uuid4().hex, by=NODE, event=event.id))
+                await self._node.submit(RecordAttempt(id=new_id(), by=NODE, event=event.id))
             except Unavailable as error:
                 fields = {"event": show_id(event.id), "reason": str(error)}
                 log.warning("an event waits to be carried out", extra={"fields": fields})
@@ -168,7 +168,7 @@ class Performer:
     async def _report(
         self, event: str, result: ImpactResult, detail: str = "", hosts: dict[str, str] | None = None
     ) -> None:
-        command = ReportImpact(id=uuid4().hex, by=NODE, event=event, result=result, detail=detail, hosts=hosts or {})
+        command = ReportImpact(id=new_id(), by=NODE, event=event, result=result, detail=detail, hosts=hosts or {})
         while True:
             try:
                 await self._node.submit(command)

@@ -12,7 +12,6 @@ import logging
 from collections.abc import Callable
 from datetime import timedelta
 from itertools import islice
-from uuid import uuid4
 
 from forewarn.clocks import Timer
 from forewarn.core.commands import ImpactResult, ReportPowerSwitch
@@ -33,6 +32,7 @@ from forewarn.node.driver import (
 from forewarn.node.driver_calls import DriverCalls
 from forewarn.node.feed import Commit
 from forewarn.node.node import Node
+from forewarn.randomness import new_id
 
 log = logging.getLogger(__name__)
 
@@ -115,7 +115,12 @@ class PowerController:
 
     async def _report(self, request: PowerRequest, result: ImpactResult, detail: str) -> None:
         command = ReportPowerSwitch(
-            id=uuid4().hex, by=NODE, vm=request.vm, asked=request.id, result=result, detail=detail[:LONGEST_LINE]
+            id=new_id(),
+            by=NODE,
+            vm=request.vm,
+            asked=request.id,
+            result=result,
+            detail=detail[:LONGEST_LINE],
         )
         fields = {"vm": request.vm, "power": "on" if request.on else "off"}
         while True:

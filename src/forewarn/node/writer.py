@@ -16,7 +16,6 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timedelta
 from time import perf_counter
 from typing import TypeVar
-from uuid import uuid4
 
 from forewarn.clocks import Clock
 from forewarn.core.commands import Command, RecordClockStep
@@ -32,6 +31,7 @@ from forewarn.node.backoff import Backoff
 from forewarn.node.histogram import Histogram
 from forewarn.node.replica import Replica, call_journal
 from forewarn.node.timekeeper import Timekeeper
+from forewarn.randomness import new_id
 
 log = logging.getLogger(__name__)
 
@@ -189,7 +189,7 @@ class Writer:
         draft = DraftFleet(self._replica.fleet)
         now = self.timekeeper.read(draft.last_at)
         if expected := self.timekeeper.unrecorded:
-            step = RecordClockStep(id=uuid4().hex, by=NODE, expected=expected)
+            step = RecordClockStep(id=new_id(), by=NODE, expected=expected)
             entries.append(self._entry(draft, 1, now, step, enact(draft, step, now, self.rules)))
         while self._waiting and perf_counter() - began < self._longest_decision:
             command, reply = self._waiting.popleft()

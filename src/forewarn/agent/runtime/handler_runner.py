@@ -27,6 +27,7 @@ from forewarn.agent.handler import (
 )
 from forewarn.agent.runtime.clock_check import EndpointClock
 from forewarn.clocks import SystemClock
+from forewarn.threads import THREADS
 from forewarn.wire.azure_names import show_id
 
 log = logging.getLogger("forewarn.agent")
@@ -138,8 +139,9 @@ class HandlerRunner:
                     await self._returned_one.wait()
         for running in self._running.values():
             running.timer.cancel()
+        loop = asyncio.get_running_loop()
         closing = [
-            _in_thread(partial(close_handler, name, handler), f"close {name}")
+            loop.run_in_executor(THREADS, close_handler, name, handler)
             for name, handler in self._handlers.items()
             if name not in self._running
         ]
@@ -167,17 +169,12 @@ class HandlerRunner:
         timer = loop.call_at(due, self._overdue, run)
         self._running[run.handler] = _RunningCall(run, stopping, late, due, timer)
 
-        def work() -> None:
-            outcome = do(task)
-            try:
-                loop.call_soon_threadsafe(self._returned, run, outcome)
-            except RuntimeError:
-                log.debug("the agent ended before a handler did", extra={"fields": {"handler": run.handler}})
-
         try:
-            threading.Thread(target=work, name=f"handler {run.handler}", daemon=True).start()
+            calling = loop.run_in_executor(THREADS, do, task)
         except RuntimeError as error:  # the system has no thread left
             loop.call_soon(self._returned, run, HandlerFailed(describe_error(error)))
+        else:
+            calling.add_done_callback(lambda done: self._returned(run, done.result()))
 
     def _due(self, deadline: datetime) -> float:
         left = (deadline - self._clock.now()) / timedelta(seconds=1)
@@ -215,22 +212,6 @@ def close_handler(name: str, handler: Handler) -> None:
         log.warning(
             "a handler could not be closed", extra={"fields": {"handler": name, "reason": describe_error(error)}}
         )
-
-
-def _in_thread(call: Callable[[], None], name: str) -> "asyncio.Future[None]":
-    """Call in a daemon thread, which does not delay the end of the process as a pool would."""
-    loop = asyncio.get_running_loop()
-    ended: asyncio.Future[None] = loop.create_future()
-
-    def work() -> None:
-        try:
-            call()
-        finally:
-            with suppress(RuntimeError):  # the loop is closed
-                loop.call_soon_threadsafe(ended.cancel)
-
-    threading.Thread(target=work, name=name, daemon=True).start()
-    return ended
 
 
 def _result_of(handler: Handler, direction: Direction, task: Task) -> HandlerOutcome:

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Iterator
 from typing import Annotated, Any
-from uuid import uuid4
 
 import msgspec
 from litestar import Request, Router
@@ -26,6 +25,7 @@ from forewarn.control.views import CommandResult
 from forewarn.core.access import Action
 from forewarn.core.declared_keys import RecordKind
 from forewarn.core.fleet import Fleet
+from forewarn.randomness import new_id
 
 _TAGS = ("Fleet",)
 _KINDS = {"hosts": RecordKind.HOST, "groups": RecordKind.GROUP, "vms": RecordKind.VM}
@@ -71,7 +71,7 @@ async def plan_declaration(
 ) -> PlanView:
     """Compare a fleet file with the fleet and with the declaration last applied; nothing is changed."""
     body = join_parts(DeclarationBody(), await read_streamed_body(request, _decode))
-    command = body.command(uuid4().hex, principal.caller)
+    command = body.command(new_id(), principal.caller)
     return view_plan(context.fleet, command, context.now())
 
 

@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from hashlib import blake2b
 from typing import Annotated, Any, TypeVar
-from uuid import UUID, uuid4
+from uuid import UUID
 from weakref import WeakValueDictionary
 
 from litestar import Request
@@ -23,6 +23,7 @@ from forewarn.core.access import Principal
 from forewarn.core.errors import OutcomeUnknown, Refused, Unavailable
 from forewarn.core.facts import Entry
 from forewarn.node.node import Node
+from forewarn.randomness import new_uuid
 from forewarn.wire.azure_names import show_id
 
 STREAMED = "streamed"
@@ -77,7 +78,7 @@ class IdempotentWrite:
         if key is not None and not (key and key.isascii() and key.isprintable()):
             raise InvalidRequest(FieldError("header.Idempotency-Key", "is empty or not printable ASCII; send a UUID"))
         self.has_key = key is not None
-        self.id = str(uuid4()) if key is None else command_id(principal, key)
+        self.id = new_uuid() if key is None else command_id(principal, key)
         """The id of its command."""
         self._fingerprint = _hash(method, path)
         self.is_replayed = False

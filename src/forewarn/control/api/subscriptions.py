@@ -1,10 +1,8 @@
 """Subscriptions: list, show, add, remove and test."""
 
-import secrets
 from base64 import b64encode
 from collections.abc import Mapping
 from typing import Any
-from uuid import uuid4
 
 from litestar import Router, delete
 from litestar.params import FromPath, JSONBody
@@ -24,6 +22,7 @@ from forewarn.core.facts import Entry, SubscriptionSet
 from forewarn.core.fleet import Fleet
 from forewarn.core.model import EventType
 from forewarn.core.public_facts import shown_target
+from forewarn.randomness import new_uuid, secret_bytes
 from forewarn.signature import key_of
 from forewarn.wire.azure_names import TYPES, read_id, read_type, show_id
 
@@ -69,9 +68,7 @@ async def add_subscription(
     secret = data.secret or (_generate_secret() if data.kind is SubscriptionKind.WEBHOOK else "")
     types = tuple(known_word(read_type(word), EventType, "body.types") for word in data.types)
     told = context.node.replica.revision
-    subscription = Subscription(
-        str(uuid4()), data.name, data.kind, data.target, secret, data.groups, types, told=told
-    )
+    subscription = Subscription(new_uuid(), data.name, data.kind, data.target, secret, data.groups, types, told=told)
     if context.deliveries is not None:
         context.deliveries.check(subscription)
     command = SetSubscription(id=key.id, by=principal.caller, subscription=subscription)
@@ -118,7 +115,7 @@ async def test_subscription(
 
 def _generate_secret() -> str:
     """Generate a secret in the format of Standard Webhooks."""
-    return "whsec_" + b64encode(secrets.token_bytes(32)).decode()
+    return "whsec_" + b64encode(secret_bytes()).decode()
 
 
 def _subscription(fleet: Fleet, given: str) -> Subscription:

@@ -13,7 +13,6 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from random import Random
 from typing import assert_never
-from uuid import uuid4
 
 from forewarn.clocks import Timer
 from forewarn.config.settings import MailSettings
@@ -47,6 +46,7 @@ from forewarn.core.model import NODE, Event
 from forewarn.journal.port import Journal
 from forewarn.node.feed import Commit
 from forewarn.node.node import Node
+from forewarn.randomness import new_id
 
 log = logging.getLogger(__name__)
 
@@ -137,7 +137,7 @@ class Dispatcher:
 
         If it was delivered, pending notifications are retried immediately.
         """
-        message = make_test_notification(uuid4().hex, self._node.clock.now(), subscription.name)
+        message = make_test_notification(new_id(), self._node.clock.now(), subscription.name)
         deliver = self._channels.channel_for(subscription).deliver
         try:
             said = await asyncio.get_running_loop().run_in_executor(self._threads, deliver, message)
@@ -219,7 +219,7 @@ class Dispatcher:
             worker.has_news = False
         try:
             if told:
-                await self._node.submit(RecordDelivered(id=uuid4().hex, by=NODE, revisions=told))
+                await self._node.submit(RecordDelivered(id=new_id(), by=NODE, revisions=told))
         except ForewarnError as error:
             log.warning("delivery progress was not recorded", extra={"fields": {"reason": str(error)}})
             self._recording = None

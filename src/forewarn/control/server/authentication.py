@@ -9,7 +9,6 @@ with each one. Other tokens from the same address are not affected.
 import hashlib
 import hmac
 import re
-import secrets
 from collections import OrderedDict
 from collections.abc import Callable
 from datetime import datetime, timedelta
@@ -21,6 +20,7 @@ from forewarn.core.access import Principal
 from forewarn.core.credentials import Role, Token
 from forewarn.core.fleet import Fleet
 from forewarn.core.model import Caller, CallerKind
+from forewarn.randomness import secret_bytes, secret_text
 
 _WRITTEN = re.compile(r"fw_([0-9a-f]{16})_([A-Za-z0-9_-]{43})")
 _FREE_FAILURES = 5
@@ -38,7 +38,7 @@ def mint(
     name: str, role: Role, groups: tuple[str, ...], now: datetime, lasts: timedelta | None, id_: str = ""
 ) -> tuple[Token, str]:
     """Create a token, or a new secret for one; return the record to store, and the token text."""
-    id_, secret = id_ or secrets.token_hex(8), secrets.token_urlsafe(32)
+    id_, secret = id_ or secret_bytes(8).hex(), secret_text()
     expires_at = now + lasts if lasts else None
     return Token(id_, name, role, _hash(secret), now, expires_at, groups), f"fw_{id_}_{secret}"
 

@@ -5,7 +5,6 @@ import logging
 from collections.abc import Iterable, Iterator
 from hashlib import sha256
 from pathlib import Path
-from uuid import uuid4
 
 import msgspec
 
@@ -19,6 +18,7 @@ from forewarn.core.model import Caller
 from forewarn.fleetfile.diff import CurrentFleet, diff_fleet
 from forewarn.fleetfile.parser import DesiredFleet, parse_fleet
 from forewarn.node.node import Node
+from forewarn.randomness import new_id
 from forewarn.wire.facts import describe_held
 
 log = logging.getLogger(__name__)
@@ -101,7 +101,7 @@ async def apply_desired_fleet(
         declared, seen = CurrentFleet.last_applied(fleet), fleet.last_applied.revision
         change = await asyncio.to_thread(diff_fleet, desired, declared)
         command = ApplyDeclaration(
-            id=uuid4().hex,
+            id=new_id(),
             by=by,
             seen=seen,
             digest=digest,
