@@ -27,7 +27,7 @@ def test_what_a_call_raises_is_raised_where_it_is_awaited() -> None:
     """So is the end of the process that it asks for."""
 
     async def ask() -> None:
-        await asyncio.get_running_loop().run_in_executor(THREADS, lambda: [].pop())
+        await asyncio.get_running_loop().run_in_executor(THREADS, [].pop)
 
     with pytest.raises(IndexError):
         asyncio.run(ask())
