@@ -162,7 +162,7 @@ class MetadataListener:
             try:
                 self._loop.add_reader(listening, self._accept, listening)
             except NotImplementedError:
-                server = await self._loop.create_server(lambda: _Acceptor(self._registry), sock=listening)
+                server = await self._loop.create_server(lambda: Acceptor(self._registry), sock=listening)
                 self._servers.append(server)
 
     def set_ttl(self, ttl: int) -> None:
@@ -250,7 +250,7 @@ class MetadataListener:
             self._loop.add_reader(listening, self._accept, listening)
 
 
-class _Acceptor(asyncio.Protocol):
+class Acceptor(asyncio.Protocol):
     """Creates the HttpConnection of a connection that asyncio accepted."""
 
     def __init__(self, registry: ConnectionRegistry) -> None:

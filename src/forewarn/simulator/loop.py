@@ -1,0 +1,235 @@
+"""An event loop on simulated time: the same calls in the same order for the same seed.
+
+Real code runs on it unchanged. Time passes only when nothing is left to do now; calls in threads are made on the loop,
+at a moment that the seed chooses; connections go through the simulated network. Each callback belongs to a simulated
+process, and a process can be killed between any two callbacks: nothing of it runs afterwards, not even ``finally``.
+"""
+
+import asyncio
+import contextvars
+import heapq
+from collections.abc import Callable
+from concurrent.futures import Executor
+from random import Random
+from typing import Any, Protocol, TypeVar
+from weakref import WeakSet
+
+_Value = TypeVar("_Value")
+
+
+class SimulatedProcess:
+    """One program on one simulated computer."""
+
+    def __init__(self, name: str, address: str = "") -> None:
+        self.name = name
+        self.address = address
+        """The address that its connections come from."""
+        self.is_alive = True
+        self.kill_after: int | None = None
+        """Callbacks that may still run before it is killed; None while nothing is planned."""
+        self.on_kill: dict[object, Callable[[], None]] = {}
+        """What the rest of the world does when it is killed, such as to break its connections."""
+        self.tasks: WeakSet[asyncio.Task[Any]] = WeakSet()
+        self.remains: list[asyncio.Task[Any]] = []
+        """Its unfinished tasks, kept so that their ``finally`` does not run before the simulation is over."""
+        self.context = contextvars.copy_context()
+        self.context.run(_PROCESS.set, self)
+
+
+_PROCESS: contextvars.ContextVar[SimulatedProcess | None] = contextvars.ContextVar("process", default=None)
+
+
+def current_process() -> SimulatedProcess | None:
+    """Return the process that the running callback belongs to."""
+    return _PROCESS.get()
+
+
+class Stalled(Exception):
+    """Nothing is left to do, now or later."""
+
+
+class Connector(Protocol):
+    """Opens simulated connections."""
+
+    async def connect(
+        self, protocol: asyncio.BaseProtocol, source: str, target: tuple[str, int]
+    ) -> asyncio.BaseTransport:
+        """Connect a protocol to a listener; raise OSError where nobody listens."""
+
+
+class _Clockwork:
+    """Stands where an event loop has its selector: instead of waiting, it lets time pass."""
+
+    def __init__(self, loop: "SimulatedLoop") -> None:
+        self._loop = loop
+
+    def select(self, timeout: float | None) -> list[Any]:
+        if timeout is None:
+            raise Stalled
+        if timeout > 0:
+            self._loop.pass_time()
+        return []
+
+
+class SimulatedLoop(asyncio.BaseEventLoop):
+    """Runs callbacks in order of their time, and in the order in which they were scheduled."""
+
+    def __init__(self, random: Random) -> None:
+        super().__init__()
+        self._selector = _Clockwork(self)
+        self._clock_resolution = 1e-9
+        self._seconds = 0.0
+        self._random = random
+        self._free_at: dict[int, float] = {}
+        """When the single thread of an executor has done all that it was given."""
+        self.network: Connector | None = None
+        self.slowest_call = 0.02
+        """Seconds that a call in a thread takes at most."""
+        self._extra = 0.0
+        self.callbacks = 0
+        self.failures: list[str] = []
+        """What reached the loop's exception handler: code that failed where nobody awaits it."""
+        self.set_exception_handler(self._note_failure)
+        self.set_task_factory(_make_task)
+
+    def time(self) -> float:
+        return self._seconds
+
+    def pass_time(self) -> None:
+        """Go to the next scheduled call."""
+        self._seconds = max(self._seconds, self._scheduled[0]._when)  # type: ignore[attr-defined]
+
+    def call_soon(  # type: ignore[override]
+        self, callback: Callable[..., object], *args: Any, context: contextvars.Context | None = None
+    ) -> asyncio.Handle:
+        context = context or contextvars.copy_context()
+        if not _may_run(context):
+            return _dropped(self)
+        handle = asyncio.Handle(self._counted, (context, callback, args), self, context)
+        self._ready.append(handle)  # type: ignore[attr-defined]
+        return handle
+
+    call_soon_threadsafe = call_soon  # type: ignore[assignment]
+
+    def call_at(  # type: ignore[override]
+        self, when: float, callback: Callable[..., object], *args: Any, context: contextvars.Context | None = None
+    ) -> asyncio.TimerHandle:
+        context = context or contextvars.copy_context()
+        handle = asyncio.TimerHandle(when, self._counted, (context, callback, args), self, context)
+        if _may_run(context):
+            heapq.heappush(self._scheduled, handle)  # type: ignore[attr-defined]
+            handle._scheduled = True  # type: ignore[attr-defined]  # noqa: SLF001 - as the loops of asyncio do
+        return handle
+
+    def call_later(  # type: ignore[override]
+        self, delay: float, callback: Callable[..., object], *args: Any, context: contextvars.Context | None = None
+    ) -> asyncio.TimerHandle:
+        return self.call_at(self._seconds + max(delay, 0.0), callback, *args, context=context)
+
+    def run_in_executor(  # type: ignore[override]
+        self, executor: Executor | None, func: Callable[..., _Value], *args: Any
+    ) -> "asyncio.Future[_Value]":
+        """Make the call at a moment of its own; the result arrives at another. Single threads keep their order."""
+        answered: asyncio.Future[_Value] = self.create_future()
+        begins = self._seconds
+        is_single = getattr(executor, "_max_workers", 0) == 1
+        if is_single:
+            begins = max(begins, self._free_at.get(id(executor), 0.0))
+        takes = self._random.random() ** 3 * self.slowest_call
+        made = begins + takes * self._random.random()
+        if is_single:
+            self._free_at[id(executor)] = begins + takes
+
+        def call() -> None:
+            self._extra = 0.0
+            try:
+                value, error = func(*args), None
+            except BaseException as raised:  # noqa: BLE001 - it is raised again where the result is awaited
+                value, error = None, raised
+            ends = begins + takes + self._extra
+            if is_single and self._extra:
+                self._free_at[id(executor)] = ends
+            self.call_at(ends, settle, value, error)
+
+        def settle(value: Any, error: BaseException | None) -> None:
+            if answered.done():
+                return
+            if error is None:
+                answered.set_result(value)
+            else:
+                answered.set_exception(error)
+
+        self.call_at(made, call)
+        return answered
+
+    def delay_result(self, seconds: float) -> None:
+        """Let the call in a thread that is being made return so much later."""
+        self._extra += seconds
+
+    async def create_connection(  # type: ignore[override]
+        self, protocol_factory: Callable[[], asyncio.BaseProtocol], host: str, port: int, **_: Any
+    ) -> tuple[asyncio.BaseTransport, asyncio.BaseProtocol]:
+        process, network = _PROCESS.get(), self.network
+        if process is None or network is None:
+            raise OSError("there is no network")
+        protocol = protocol_factory()
+        return await network.connect(protocol, process.address, (host, port)), protocol
+
+    def spawn(self, process: SimulatedProcess, coroutine: Any) -> "asyncio.Task[Any]":
+        """Start a coroutine as a part of a process."""
+        return self.create_task(coroutine, context=process.context)
+
+    def kill(self, process: SimulatedProcess) -> None:
+        """End a process at once, as SIGKILL or a power failure does."""
+        if not process.is_alive:
+            return
+        process.is_alive = False
+        process.remains = [task for task in process.tasks if not task.done()]
+        process.remains.sort(key=lambda task: task.get_name())
+        for react in tuple(process.on_kill.values()):
+            react()
+        for handle in [*self._ready, *self._scheduled]:  # type: ignore[attr-defined]
+            if handle._context.get(_PROCESS) is process:  # noqa: SLF001 - there is no other way to ask
+                handle.cancel()
+
+    def _counted(self, context: contextvars.Context, callback: Callable[..., object], args: Any) -> None:
+        self.callbacks += 1
+        process = context.get(_PROCESS)
+        if process is not None:
+            if process.kill_after is not None:
+                process.kill_after -= 1
+                if process.kill_after < 0:
+                    self.kill(process)
+            if not process.is_alive:
+                return
+        callback(*args)
+
+    def _note_failure(self, _: asyncio.AbstractEventLoop, told: dict[str, Any]) -> None:
+        error = told.get("exception")
+        self.failures.append(f"{told.get('message')}: {type(error).__name__}: {error}")
+
+    def _process_events(self, _: list[Any]) -> None:
+        pass
+
+    def _write_to_self(self) -> None:
+        pass
+
+
+def _may_run(context: contextvars.Context) -> bool:
+    process = context.get(_PROCESS)
+    return process is None or process.is_alive
+
+
+def _dropped(loop: asyncio.AbstractEventLoop) -> asyncio.Handle:
+    handle = asyncio.Handle(lambda: None, (), loop)
+    handle.cancel()
+    return handle
+
+
+def _make_task(loop: asyncio.AbstractEventLoop, coroutine: Any, **options: Any) -> "asyncio.Task[Any]":
+    context = options.get("context")
+    process = context.get(_PROCESS) if context is not None else _PROCESS.get()
+    task: asyncio.Task[Any] = asyncio.Task(coroutine, loop=loop, **options)
+    if process is not None:
+        process.tasks.add(task)
+    return task

@@ -1,0 +1,246 @@
+"""The service as one simulated process: the real node, metadata plane and control API on simulated parts."""
+
+import asyncio
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from random import Random
+from typing import TYPE_CHECKING, Any
+
+from forewarn.config.settings import Settings
+from forewarn.config.values import ListenAddress
+from forewarn.control.api.app import make_app
+from forewarn.control.api.context import PEER, ApiContext, Peer
+from forewarn.core.errors import ForewarnError
+from forewarn.core.model import Caller, CallerKind
+from forewarn.journal.port import Journal
+from forewarn.metadata.connections import ConnectionRegistry
+from forewarn.metadata.listener import Acceptor
+from forewarn.metadata.service import MetadataService
+from forewarn.node.driver import can_switch, moves_to_host
+from forewarn.simulator.clock import SimulatedClock
+from forewarn.simulator.loop import SimulatedLoop, SimulatedProcess
+from forewarn.simulator.machines import DriverBehaviour, Machines, MachinesDriver
+from forewarn.simulator.network import Network
+from forewarn.wiring import Assembly, hosts_of, limits_of
+
+if TYPE_CHECKING:
+    from litestar import Litestar
+
+ENDPOINT = ("169.254.169.254", 80)
+
+
+class SimulatedServer:
+    """Accepts the connections of VMs from the simulated network."""
+
+    port = ENDPOINT[1]
+
+    def __init__(
+        self, service: MetadataService, settings: Settings, network: Network, process: SimulatedProcess
+    ) -> None:
+        self._registry = ConnectionRegistry(service, limits_of(settings), hosts_of(settings))
+        self._network = network
+        self._process = process
+
+    async def start(self) -> None:
+        self._registry.start()
+        self._network.listen(ENDPOINT, self._process, lambda: Acceptor(self._registry))
+
+    async def stop(self) -> None:
+        self._network.ignore(ENDPOINT, self._process)
+        await self._registry.stop(5.0)
+
+
+class ControlResponse:
+    """A response of the control API."""
+
+    def __init__(self, status: int, body: bytes, headers: dict[str, str]) -> None:
+        self.status = status
+        self.body = body
+        self.headers = headers
+
+
+class Service:
+    """Starts, stops and kills the service; what survives is handed in: disk, clock, machines and fleet file."""
+
+    def __init__(
+        self,
+        loop: SimulatedLoop,
+        network: Network,
+        clock: SimulatedClock,
+        machines: Machines,
+        behaviour: DriverBehaviour,
+        make_journal: Callable[[], Journal],
+        settings: Settings,
+        random: Random,
+    ) -> None:
+        self._loop = loop
+        self._network = network
+        self._clock = clock
+        self._machines = machines
+        self._behaviour = behaviour
+        self._make_journal = make_journal
+        self.settings = settings
+        self._random = random
+        self.process: SimulatedProcess | None = None
+        self.assembly: Assembly | None = None
+        self.start_failure = ""
+        """Why the last start failed; empty if it did not."""
+        self.is_serving = False
+        self._starts = 0
+        self._app: Litestar | None = None
+        self._stopping: asyncio.Event | None = None
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether there is a process: one that starts, serves or stops."""
+        return self.process is not None and self.process.is_alive
+
+    def start(self) -> None:
+        """Start a new process, where none is alive."""
+        if self.is_alive:
+            return
+        self._starts += 1
+        self.start_failure = ""
+        self.process = process = SimulatedProcess(f"service-{self._starts}")
+        self._loop.spawn(process, self._run(process))
+
+    def kill(self) -> None:
+        """End the process at once."""
+        if self.process is not None and self.process.is_alive:
+            self.is_serving = False
+            self._loop.kill(self.process)
+
+    def stop(self) -> None:
+        """Ask the process to end, as SIGTERM does."""
+        if self._stopping is not None and self.is_serving:
+            self.is_serving = False
+            self._stopping.set()
+
+    async def request(
+        self, method: str, path: str, body: bytes = b"", *, token: str = "", key: str = "", user: str = "operator"
+    ) -> ControlResponse | None:
+        """Send a request to the control API; None where no response came. Call it from a process of its own."""
+        await asyncio.sleep(self._network.travel_time())
+        process = self.process
+        if process is None or not process.is_alive or not self.is_serving or self._app is None:
+            return None
+        answered: asyncio.Future[ControlResponse | None] = self._loop.create_future()
+        process.on_kill[answered] = partial(self._break, answered)
+        self._loop.spawn(process, self._respond(answered, method, path, body, token, key, user))
+        response = await answered
+        process.on_kill.pop(answered, None)
+        await asyncio.sleep(self._network.travel_time())
+        return response
+
+    def _break(self, answered: "asyncio.Future[ControlResponse | None]") -> None:
+        if not answered.done():
+            answered.set_result(None)
+
+    async def _respond(
+        self,
+        answered: "asyncio.Future[ControlResponse | None]",
+        method: str,
+        path: str,
+        body: bytes,
+        token: str,
+        key: str,
+        user: str,
+    ) -> None:
+        path, _, query = path.partition("?")
+        headers = [(b"host", b"control"), (b"content-type", b"application/json")]
+        headers += [(b"authorization", f"Bearer {token}".encode())] if token else []
+        headers += [(b"idempotency-key", key.encode())] if key else []
+        headers += [(b"content-length", str(len(body)).encode())] if body else []
+        state: dict[str, Any] = {}
+        if not token:
+            state[PEER] = Peer(Caller(CallerKind.OPERATOR, user, "control.sock"), 0)
+        scope: dict[str, Any] = {
+            "type": "http",
+            "asgi": {"version": "3.0", "spec_version": "2.3"},
+            "http_version": "1.1",
+            "method": method,
+            "scheme": "http",
+            "path": path,
+            "raw_path": path.encode(),
+            "query_string": query.encode(),
+            "root_path": "",
+            "headers": headers,
+            "client": ("10.9.9.9", 50000),
+            "server": ("control", 80),
+            "state": state,
+            "extensions": {},
+        }
+        sent: list[bytes] = []
+        status = 0
+        told: dict[str, str] = {}
+        is_given = False
+
+        async def receive() -> dict[str, Any]:
+            nonlocal is_given
+            if is_given:
+                await self._loop.create_future()  # the caller stays connected
+            is_given = True
+            return {"type": "http.request", "body": body, "more_body": False}
+
+        async def send(message: Any) -> None:
+            nonlocal status, told
+            if message["type"] == "http.response.start":
+                status = message["status"]
+                told = {name.decode().lower(): value.decode() for name, value in message["headers"]}
+            elif message["type"] == "http.response.body":
+                sent.append(message.get("body", b""))
+
+        assert self._app is not None  # noqa: S101 - the caller looked
+        await self._app(scope, receive, send)  # type: ignore[arg-type]
+        if not answered.done():
+            answered.set_result(ControlResponse(status, b"".join(sent), told))
+
+    async def _run(self, process: SimulatedProcess) -> None:
+        stopping = self._stopping = asyncio.Event()
+        settings = self.settings
+        driver = MachinesDriver(
+            self._machines, self._behaviour, self._clock, self._loop, process, settings.data / "driver", self._random
+        )
+        assembly = self.assembly = Assembly(
+            settings,
+            self._clock,
+            self._make_journal(),
+            driver,
+            server=lambda metadata: SimulatedServer(metadata, settings, self._network, process),
+        )
+        try:
+            await assembly.start()
+        except ForewarnError as error:
+            self.start_failure = str(error)
+            process.is_alive = False
+            return
+        context = ApiContext(
+            assembly.node,
+            assembly.journal,
+            assembly.records.last_asked,
+            moves_live=driver.moves_live,
+            moves_to_host=moves_to_host(driver),
+            switches=can_switch(driver),
+        )
+        context.follow()
+        if self._app is None:
+            self._app = make_app(context)
+        else:
+            self._app.state.context = context
+        self.is_serving = True
+        await stopping.wait()
+        await assembly.stop()
+        process.is_alive = False
+
+
+def settings_of(directory: Path, *, hurry: float, fleet: Path | None, user_operation_limit: int = 0) -> Settings:
+    """Return the settings of a simulated service."""
+    return Settings(
+        data=directory,
+        metadata=ListenAddress(*ENDPOINT),
+        fleet=fleet,
+        hurry=hurry,
+        rate_limit=0.0,
+        user_operation_limit=user_operation_limit,
+    )
