@@ -1,0 +1,80 @@
+"""What passes between the service and the world around it: all that the promises are checked by."""
+
+import msgspec
+
+
+class VmExchange(msgspec.Struct, frozen=True):
+    """A request of a VM to the metadata service, and the response, if one came."""
+
+    vm: str
+    method: str
+    target: str
+    """Path and query."""
+    body: bytes
+    sent_at: float
+    """Seconds of true time since the beginning."""
+    ended_at: float
+    status: int
+    """0 where no response came."""
+    response: bytes
+    headers: dict[str, str]
+    guest: str = ""
+    """The kind of guest that asked."""
+
+
+class ControlExchange(msgspec.Struct, frozen=True):
+    """A request to the control API, and the response, if one came."""
+
+    who: str
+    method: str
+    path: str
+    body: bytes
+    key: str
+    """Idempotency key; empty where none was sent."""
+    sent_at: float
+    ended_at: float
+    status: int
+    """0 where no response came."""
+    response: bytes
+    groups: tuple[str, ...] | None = None
+    """The groups of the owner who asked; None for an operator."""
+
+
+class MachineOperation(msgspec.Struct, frozen=True):
+    """Something done to a machine by the driver."""
+
+    vm: str
+    what: str
+    """An event type, ``start`` or ``stop``."""
+    event: str
+    """The id of the event; empty where it is none's."""
+    at: float
+
+
+class ServiceState(msgspec.Struct, frozen=True):
+    """A change of the service's process: starting, serving, failed to start, stopped or killed."""
+
+    state: str
+    at: float
+    reason: str = ""
+
+
+class ClockChange(msgspec.Struct, frozen=True):
+    """The wall clock of the service was set or began to drift."""
+
+    at: float
+    error: float
+    """Seconds that it is ahead of the true time now."""
+    drift: float
+
+
+class AgentStep(msgspec.Struct, frozen=True):
+    """Something that an agent did: ``prepared`` and ``undone`` (a handler returned), ``approved`` (it sent it)."""
+
+    vm: str
+    what: str
+    event: str
+    at: float
+
+
+Exchange = VmExchange | ControlExchange | MachineOperation | ServiceState | ClockChange | AgentStep
