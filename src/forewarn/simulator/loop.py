@@ -7,7 +7,10 @@ process, and a process can be killed between any two callbacks: nothing of it ru
 
 import asyncio
 import contextvars
+import gc
 import heapq
+import sys
+import warnings
 from collections.abc import Callable
 from concurrent.futures import Executor
 from random import Random
@@ -46,6 +49,25 @@ def current_process() -> SimulatedProcess | None:
 
 class Stalled(Exception):
     """Nothing is left to do, now or later."""
+
+
+class Livelock(Exception):
+    """Callbacks call each other again and again, and no time passes."""
+
+
+_MOST_AT_ONCE = 50_000
+"""Callbacks within a second beyond which a simulation is given up."""
+
+
+class _OrderedTimer(asyncio.TimerHandle):
+    """A timer that goes off after those of the same time that were set before it."""
+
+    __slots__ = ("number",)
+    number: int
+
+    def __lt__(self, other: object) -> bool:
+        assert isinstance(other, _OrderedTimer)  # noqa: S101 - a simulated loop has no others
+        return (self._when, self.number) < (other._when, other.number)  # type: ignore[attr-defined]  # noqa: SLF001
 
 
 class Connector(Protocol):
@@ -87,6 +109,10 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         """Seconds that a call in a thread takes at most."""
         self._extra = 0.0
         self.callbacks = 0
+        self._timers = 0
+        self._killed: list[SimulatedProcess] = []
+        self._counted_from = 0
+        """Number of callbacks when the present second began."""
         self.failures: list[str] = []
         """What reached the loop's exception handler: code that failed where nobody awaits it."""
         self.set_exception_handler(self._note_failure)
@@ -97,12 +123,15 @@ class SimulatedLoop(asyncio.BaseEventLoop):
 
     def pass_time(self) -> None:
         """Go to the next scheduled call."""
-        self._seconds = max(self._seconds, self._scheduled[0]._when)  # type: ignore[attr-defined]
+        before = self._seconds
+        self._seconds = max(before, self._scheduled[0]._when)  # type: ignore[attr-defined]  # noqa: SLF001
+        if int(self._seconds) != int(before):
+            self._counted_from = self.callbacks
 
     def call_soon(  # type: ignore[override]
         self, callback: Callable[..., object], *args: Any, context: contextvars.Context | None = None
     ) -> asyncio.Handle:
-        context = context or contextvars.copy_context()
+        context = contextvars.copy_context() if context is None else context
         if not _may_run(context):
             return _dropped(self)
         handle = asyncio.Handle(self._counted, (context, callback, args), self, context)
@@ -114,8 +143,10 @@ class SimulatedLoop(asyncio.BaseEventLoop):
     def call_at(  # type: ignore[override]
         self, when: float, callback: Callable[..., object], *args: Any, context: contextvars.Context | None = None
     ) -> asyncio.TimerHandle:
-        context = context or contextvars.copy_context()
-        handle = asyncio.TimerHandle(when, self._counted, (context, callback, args), self, context)
+        context = contextvars.copy_context() if context is None else context
+        handle = _OrderedTimer(when, self._counted, (context, callback, args), self, context)
+        self._timers += 1
+        handle.number = self._timers
         if _may_run(context):
             heapq.heappush(self._scheduled, handle)  # type: ignore[attr-defined]
             handle._scheduled = True  # type: ignore[attr-defined]  # noqa: SLF001 - as the loops of asyncio do
@@ -185,15 +216,37 @@ class SimulatedLoop(asyncio.BaseEventLoop):
             return
         process.is_alive = False
         process.remains = [task for task in process.tasks if not task.done()]
-        process.remains.sort(key=lambda task: task.get_name())
+        self._killed.append(process)
         for react in tuple(process.on_kill.values()):
             react()
         for handle in [*self._ready, *self._scheduled]:  # type: ignore[attr-defined]
             if handle._context.get(_PROCESS) is process:  # noqa: SLF001 - there is no other way to ask
                 handle.cancel()
 
+    def dispose(self) -> None:
+        """End the simulation: what is left of all processes is thrown away, and what it says on its way is ignored.
+
+        Code of unfinished tasks may run its ``finally`` now; it reaches nothing any more.
+        """
+        for task in asyncio.all_tasks(self):
+            task._log_destroy_pending = False  # type: ignore[attr-defined]  # noqa: SLF001 - no other way to end them
+        self.set_exception_handler(lambda *_: None)
+        hook, sys.unraisablehook = sys.unraisablehook, lambda _: None
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # coroutines that were never awaited
+                self.close()
+                self._ready.clear()  # type: ignore[attr-defined]
+                self._scheduled.clear()  # type: ignore[attr-defined]
+                self._killed.clear()
+                gc.collect()
+        finally:
+            sys.unraisablehook = hook
+
     def _counted(self, context: contextvars.Context, callback: Callable[..., object], args: Any) -> None:
         self.callbacks += 1
+        if self.callbacks - self._counted_from > _MOST_AT_ONCE:
+            raise_livelock(self._seconds, callback, args)
         process = context.get(_PROCESS)
         if process is not None:
             if process.kill_after is not None:
@@ -213,6 +266,11 @@ class SimulatedLoop(asyncio.BaseEventLoop):
 
     def _write_to_self(self) -> None:
         pass
+
+
+def raise_livelock(at: float, callback: Callable[..., object], args: tuple[object, ...]) -> None:
+    owner = getattr(callback, "__self__", None)
+    raise SystemExit(f"no time passes at second {at:.3f}: {owner!r} {callback!r} {args!r}"[:600])
 
 
 def _may_run(context: contextvars.Context) -> bool:

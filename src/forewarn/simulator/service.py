@@ -2,30 +2,31 @@
 
 import asyncio
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from random import Random
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from forewarn.config.settings import Settings
 from forewarn.config.values import ListenAddress
 from forewarn.control.api.app import make_app
 from forewarn.control.api.context import PEER, ApiContext, Peer
 from forewarn.core.errors import ForewarnError
+from forewarn.core.facts import Entry
+from forewarn.core.fleet import Fleet
 from forewarn.core.model import Caller, CallerKind
 from forewarn.journal.port import Journal
 from forewarn.metadata.connections import ConnectionRegistry
 from forewarn.metadata.listener import Acceptor
 from forewarn.metadata.service import MetadataService
 from forewarn.node.driver import can_switch, moves_to_host
+from forewarn.node.feed import Commit
 from forewarn.simulator.clock import SimulatedClock
 from forewarn.simulator.loop import SimulatedLoop, SimulatedProcess
 from forewarn.simulator.machines import DriverBehaviour, Machines, MachinesDriver
 from forewarn.simulator.network import Network
 from forewarn.wiring import Assembly, hosts_of, limits_of
-
-if TYPE_CHECKING:
-    from litestar import Litestar
 
 ENDPOINT = ("169.254.169.254", 80)
 
@@ -88,7 +89,10 @@ class Service:
         """Why the last start failed; empty if it did not."""
         self.is_serving = False
         self._starts = 0
-        self._app: Litestar | None = None
+        self.app: Any = None
+        """The application of the control API; made once, and given the context of each start."""
+        self.on_commit: Callable[[float, Entry, Fleet], None] = lambda *_: None
+        """Told of every committed entry, for the transcript."""
         self._stopping: asyncio.Event | None = None
 
     @property
@@ -117,13 +121,26 @@ class Service:
             self.is_serving = False
             self._stopping.set()
 
+    def apply_fleet_file(self) -> None:
+        """Have the fleet file applied by the running service, as a reload does."""
+        if self.process is not None and self.is_serving and self.assembly is not None and self.settings.fleet:
+            self._loop.spawn(self.process, self._apply_fleet_file(self.assembly, self.settings.fleet))
+
+    def forget(self) -> None:
+        """Let go of the last process, at the end of a simulation."""
+        self.process = self.assembly = None
+
+    async def _apply_fleet_file(self, assembly: Assembly, path: Path) -> None:
+        with suppress(ForewarnError):
+            await assembly.apply_fleet_file(path, "reload")
+
     async def request(
         self, method: str, path: str, body: bytes = b"", *, token: str = "", key: str = "", user: str = "operator"
     ) -> ControlResponse | None:
         """Send a request to the control API; None where no response came. Call it from a process of its own."""
         await asyncio.sleep(self._network.travel_time())
         process = self.process
-        if process is None or not process.is_alive or not self.is_serving or self._app is None:
+        if process is None or not process.is_alive or not self.is_serving or self.app is None:
             return None
         answered: asyncio.Future[ControlResponse | None] = self._loop.create_future()
         process.on_kill[answered] = partial(self._break, answered)
@@ -191,8 +208,8 @@ class Service:
             elif message["type"] == "http.response.body":
                 sent.append(message.get("body", b""))
 
-        assert self._app is not None  # noqa: S101 - the caller looked
-        await self._app(scope, receive, send)  # type: ignore[arg-type]
+        assert self.app is not None  # noqa: S101 - the caller looked
+        await self.app(scope, receive, send)  # type: ignore[arg-type]
         if not answered.done():
             answered.set_result(ControlResponse(status, b"".join(sent), told))
 
@@ -213,7 +230,7 @@ class Service:
             await assembly.start()
         except ForewarnError as error:
             self.start_failure = str(error)
-            process.is_alive = False
+            self._loop.kill(process)
             return
         context = ApiContext(
             assembly.node,
@@ -224,14 +241,30 @@ class Service:
             switches=can_switch(driver),
         )
         context.follow()
-        if self._app is None:
-            self._app = make_app(context)
+        assembly.node.replica.subscribe(_CommitReporter(self._loop, self.on_commit))
+        if self.app is None:
+            self.app = make_app(context)
         else:
-            self._app.state.context = context
+            self.app.state.context = context
         self.is_serving = True
         await stopping.wait()
         await assembly.stop()
-        process.is_alive = False
+        self._loop.kill(process)
+
+
+class _CommitReporter:
+    """Passes committed entries on."""
+
+    def __init__(self, loop: SimulatedLoop, report: Callable[[float, Entry, Fleet], None]) -> None:
+        self._loop = loop
+        self._report = report
+
+    def load(self, fleet: Fleet) -> None:
+        pass
+
+    def publish(self, commit: Commit) -> None:
+        for entry in commit.entries:
+            self._report(self._loop.time(), entry, commit.fleet)
 
 
 def settings_of(directory: Path, *, hurry: float, fleet: Path | None, user_operation_limit: int = 0) -> Settings:
