@@ -19,11 +19,11 @@ from forewarn.core.fleet import Fleet
 from forewarn.core.model import NODE, EventStatus
 from forewarn.core.notice import Rules
 from forewarn.core.turns import HasPassed
+from forewarn.simulator.words import MONDAY, Labels, say
 from tests.core.fleets import STRANGE_ID, VMS, fleets
 from tests.core.invariant_checker import InvariantChecker, copy_of, derived, packed
 from tests.core.invariants_of_facts import OF_FACTS
 from tests.core.invariants_of_steps import OF_STEPS
-from tests.core.words import MONDAY, Labels, say
 
 
 def now_in(look: Callable[["Machine"], list[str]], *, or_else: str) -> st.SearchStrategy[str]:

@@ -9,8 +9,8 @@ from forewarn.core.facts import AnyFact
 from forewarn.core.fleet import Fleet
 from forewarn.core.model import Caller, CallerKind
 from forewarn.core.notice import Rules
+from forewarn.simulator.words import Labels, read_time
 from tests.core.sentences import Reader
-from tests.core.words import Labels, read_time
 
 NOON = read_time("12:00:00")
 ANN = Caller(CallerKind.OPERATOR, "ann")

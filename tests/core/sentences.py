@@ -80,7 +80,7 @@ from forewarn.core.model import (
 from forewarn.core.placement import Capacity, DrainPlan, plan_drain
 from forewarn.fleetfile.diff import CurrentFleet, diff_fleet
 from forewarn.fleetfile.parser import DesiredFleet
-from tests.core.words import Labels, read_time
+from forewarn.simulator.words import Labels, read_time
 
 _TIME = r"(?:(?:[A-Z][a-z]{2}|\d{4}-\d\d-\d\d) )?[\d:.]+"
 _NOT_BEFORE = rf"(?: not before (?P<not_before>{_TIME}))?"

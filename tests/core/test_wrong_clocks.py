@@ -12,10 +12,10 @@ from forewarn.core.commands import ChangeFleet, Command, RecordClockStep
 from forewarn.core.facts import Announced, AnyFact, BroughtForward, ClockStepped, Entry, Postponed, Started
 from forewarn.core.model import NODE, Event, EventStatus, StartCause
 from forewarn.node.timekeeper import Timekeeper
+from forewarn.simulator.words import MONDAY
 from tests.core import invariants_of_facts, invariants_of_steps
 from tests.core.fleet_machine import FleetMachine
 from tests.core.fleets import fleets
-from tests.core.words import MONDAY
 
 TEN_YEARS = timedelta(days=3652)
 _BY_THE_WALL = {

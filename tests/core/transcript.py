@@ -28,8 +28,8 @@ from forewarn.core.fleet import Fleet
 from forewarn.core.model import NODE
 from forewarn.core.notice import Rules
 from forewarn.node.timekeeper import Timekeeper
+from forewarn.simulator.words import MONDAY, Labels, read_time, say, show
 from tests.core.sentences import Reader
-from tests.core.words import MONDAY, Labels, read_time, say, show
 
 SCENARIOS = Path(__file__).parents[1] / "scenarios"
 _RULES = re.compile(r"rules(?: hurry=([\d.]+))?(?: limit=(\d+))?")

@@ -10,19 +10,25 @@ from typing import Any, ClassVar, Self, get_type_hints
 
 import msgspec
 
+from forewarn.simulator.journal import AppendFault
+
+_FIELD = re.compile(r"\{(\w+)\}")
+
 
 class Action(msgspec.Struct, frozen=True, kw_only=True):
     """Something that happens in a simulation."""
 
     sentence: ClassVar[str] = ""
-    """Its words, with its fields in braces; a field that may be empty stands last, after a blank."""
+    """Its words, with its fields in braces. No field is empty or has a blank in it."""
+    chosen: ClassVar[str] = ""
+    """The field that has one of ``choices``; empty where there is none."""
+    choices: ClassVar[tuple[str, ...]] = ()
 
     at: float
     """Seconds after the beginning."""
 
     def __str__(self) -> str:
-        words = re.sub(r"\{(\w+)\}", lambda found: str(getattr(self, found[1])), self.sentence)
-        return words.strip()
+        return _FIELD.sub(lambda found: str(getattr(self, found[1])), self.sentence)
 
     @classmethod
     def parse(cls, at: float, words: str) -> Self | None:
@@ -31,25 +37,21 @@ class Action(msgspec.Struct, frozen=True, kw_only=True):
         if found is None:
             return None
         types = get_type_hints(cls)
-        fields: dict[str, Any] = {name: types[name](value or "") for name, value in found.groupdict().items()}
+        fields: dict[str, Any] = {name: types[name](value) for name, value in found.groupdict().items()}
         return cls(at=at, **fields)
 
 
 @cache
 def _pattern(kind: type[Action]) -> re.Pattern[str]:
-    def group(found: re.Match[str]) -> str:
-        lead, name = found[1], found[2]
-        if name == "rest":
-            return rf"(?:{lead}(?P<{name}>.*))?"
-        return rf"{lead}(?P<{name}>\S+)"
-
-    return re.compile(re.sub(r"( ?)\{(\w+)\}", group, kind.sentence))
+    return re.compile(_FIELD.sub(r"(?P<\1>\\S+)", kind.sentence))
 
 
 class OperateVm(Action, frozen=True, kw_only=True):
-    """Operation: restart, redeploy, freeze, evict, delete, start or deallocate. ``key``: its idempotency key."""
+    """An operation on one VM. ``key``: its idempotency key."""
 
     sentence = "{who} asks for {operation} of {vm} with key {key}"
+    chosen = "operation"
+    choices = ("restart", "redeploy", "freeze", "evict", "delete", "start", "deallocate")
     who: str
     operation: str
     vm: str
@@ -57,6 +59,8 @@ class OperateVm(Action, frozen=True, kw_only=True):
 
 
 class MoveVm(Action, frozen=True, kw_only=True):
+    """Move a VM to a named host."""
+
     sentence = "{who} moves {vm} to {host} with key {key}"
     who: str
     vm: str
@@ -65,9 +69,11 @@ class MoveVm(Action, frozen=True, kw_only=True):
 
 
 class OperateHost(Action, frozen=True, kw_only=True):
-    """Operation: freeze, reboot, redeploy, drain, degrade, fail, repaired, cordon or uncordon."""
+    """An operation on all VMs of a host, or on the host itself."""
 
     sentence = "{who} asks for {operation} of host {host} with key {key}"
+    chosen = "operation"
+    choices = ("freeze", "reboot", "redeploy", "drain", "degrade", "fail", "repaired", "cordon", "uncordon")
     who: str
     operation: str
     host: str
@@ -75,9 +81,11 @@ class OperateHost(Action, frozen=True, kw_only=True):
 
 
 class ChangeEvent(Action, frozen=True, kw_only=True):
-    """Verb: approve, cancel or postpone. ``event`` is a label such as E2, by the order in which events were seen."""
+    """``event`` is a label such as E2, by the order in which events were seen."""
 
     sentence = "{who} asks to {verb} {event} with key {key}"
+    chosen = "verb"
+    choices = ("approve", "cancel", "postpone")
     who: str
     verb: str
     event: str
@@ -95,6 +103,8 @@ class SetTerms(Action, frozen=True, kw_only=True):
 
 
 class ReclaimSpot(Action, frozen=True, kw_only=True):
+    """Take back so many spot VMs, chosen by the service."""
+
     sentence = "{who} reclaims {count} spot VMs with key {key}"
     who: str
     count: int
@@ -102,6 +112,8 @@ class ReclaimSpot(Action, frozen=True, kw_only=True):
 
 
 class ScaleIn(Action, frozen=True, kw_only=True):
+    """Delete so many VMs of a scale set, chosen by the service."""
+
     sentence = "{who} scales in {group} by {count} with key {key}"
     who: str
     group: str
@@ -119,9 +131,21 @@ class PatchFleet(Action, frozen=True, kw_only=True):
 
 
 class EditFleetFile(Action, frozen=True, kw_only=True):
-    """Edit: see ``fleet_files.edit``. The service reads the file at its next start."""
+    """What an editor does to the fleet file. The service reads it at its next start."""
 
     sentence = "the fleet file is edited: {edit} {subject} {value}"
+    chosen = "edit"
+    choices = (
+        "add-vm",
+        "remove-vm",
+        "rehost-vm",
+        "regroup-vm",
+        "set-spot",
+        "add-host",
+        "remove-host",
+        "spoil",
+        "mend",
+    )
     edit: str
     subject: str
     value: str
@@ -143,6 +167,8 @@ class CreateToken(Action, frozen=True, kw_only=True):
 
 
 class RevokeToken(Action, frozen=True, kw_only=True):
+    """Take the newest token of an owner back."""
+
     sentence = "ann revokes the token of {owner} with key {key}"
     owner: str
     key: str
@@ -169,19 +195,25 @@ class RestartService(Action, frozen=True, kw_only=True):
 
 
 class FailAppends(Action, frozen=True, kw_only=True):
-    """The next appends; ``fault`` is an ``AppendFault`` with hyphens."""
+    """What becomes of the next appends: an ``AppendFault`` with hyphens."""
 
     sentence = "the next {count} appends are {fault}"
+    chosen = "fault"
+    choices = tuple(fault.replace(", ", "-").replace(" ", "-") for fault in AppendFault)
     count: int
     fault: str
 
 
 class FillDisk(Action, frozen=True, kw_only=True):
+    """Refuse every append for a while."""
+
     sentence = "the disk is full for {seconds} s"
     seconds: float
 
 
 class HideDisk(Action, frozen=True, kw_only=True):
+    """Let nothing be read from the disk for a while."""
+
     sentence = "the disk is unreadable for {seconds} s"
     seconds: float
 
@@ -193,39 +225,51 @@ class DamageDriverRecord(Action, frozen=True, kw_only=True):
 
 
 class FailDriver(Action, frozen=True, kw_only=True):
-    """Fault: fails, raises, hangs or late."""
+    """What becomes of the next calls of the driver."""
 
     sentence = "the next {count} driver calls: {fault}"
+    chosen = "fault"
+    choices = ("fails", "raises", "hangs", "late")
     count: int
     fault: str
 
 
 class BefallMachine(Action, frozen=True, kw_only=True):
-    """What: crashed, rebooted, stopped, started, gone or moved; ``host`` is where it was moved, or ``-``."""
+    """Something happens to a machine that the service did not ask for; ``host`` is where it was moved, or ``-``."""
 
     sentence = "machine {vm} {what} by itself, host {host}"
+    chosen = "what"
+    choices = ("crashed", "rebooted", "stopped", "started", "gone", "moved")
     vm: str
     what: str
     host: str
 
 
 class StepClock(Action, frozen=True, kw_only=True):
+    """Set the wall clock of the service ahead, or back where it is negative."""
+
     sentence = "the clock of the service steps by {seconds} s"
     seconds: float
 
 
 class DriftClock(Action, frozen=True, kw_only=True):
+    """Let the wall clock of the service run too fast by this rate, or too slow where it is negative."""
+
     sentence = "the clock of the service drifts by {rate}"
     rate: float
 
 
 class LoseRequests(Action, frozen=True, kw_only=True):
+    """Lose this share of what is sent, for a while."""
+
     sentence = "the network loses {chance} of what is sent for {seconds} s"
     chance: float
     seconds: float
 
 
 class DelayRequests(Action, frozen=True, kw_only=True):
+    """Let what is sent travel longer, for a while."""
+
     sentence = "the network delays by up to {delay} s for {seconds} s"
     delay: float
     seconds: float
@@ -240,14 +284,16 @@ class RebootGuest(Action, frozen=True, kw_only=True):
 
 
 class DamageMemory(Action, frozen=True, kw_only=True):
-    """How: torn (half a line more at the end) or flipped (one byte in the middle)."""
+    """Torn: half a line more at the end. Flipped: one byte in the middle."""
 
     sentence = "the memory of the agent in {vm} is {how}, and the agent restarts"
+    chosen = "how"
+    choices = ("torn", "flipped")
     vm: str
     how: str
 
 
-KINDS: tuple[type[Action], ...] = (
+COMMANDS: tuple[type[Action], ...] = (
     OperateVm,
     MoveVm,
     OperateHost,
@@ -261,6 +307,10 @@ KINDS: tuple[type[Action], ...] = (
     CreateToken,
     RevokeToken,
     ReadEverything,
+)
+"""What operators, owners and editors of the fleet file do."""
+
+FAULTS: tuple[type[Action], ...] = (
     KillService,
     RestartService,
     FailAppends,
@@ -276,6 +326,9 @@ KINDS: tuple[type[Action], ...] = (
     RebootGuest,
     DamageMemory,
 )
+"""What happens to the service and to what it stands on."""
+
+KINDS = (*COMMANDS, *FAULTS)
 
 
 def parse_action(at: float, words: str) -> Action:

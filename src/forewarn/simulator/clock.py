@@ -6,8 +6,8 @@ from datetime import UTC, datetime, timedelta
 
 from forewarn.clocks import Timer
 
-EPOCH = datetime(2026, 3, 2, 8, 0, tzinfo=UTC)
-"""The true time when a simulation begins."""
+EPOCH = datetime(2024, 1, 1, 8, 0, tzinfo=UTC)
+"""The true time when a simulation begins: on the Monday of ``words.MONDAY``, so that a transcript needs no dates."""
 
 
 class SimulatedClock:

@@ -1,4 +1,4 @@
-"""Facts, refusals and times in words, as the transcripts tell them."""
+"""Facts, refusals and times in words, as the transcripts of scenarios and of simulations tell them."""
 
 import re
 from collections.abc import Iterator

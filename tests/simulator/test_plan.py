@@ -1,0 +1,99 @@
+"""The text of a plan: all of it is written, and read back."""
+
+from typing import Any, get_type_hints
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from forewarn.simulator import plan as plans
+from forewarn.simulator.actions import KINDS, Action, parse_action
+from forewarn.simulator.plan import Plan, PlannedGroup, PlannedVm, format_plan, parse_plan
+
+words = st.from_regex(r"[a-z][a-z0-9/{}\":,.\[\]-]{0,12}", fullmatch=True)
+names = st.from_regex(r"[a-z][a-z0-9-]{0,8}", fullmatch=True)
+seconds = st.floats(min_value=0, max_value=1e9)
+VALUES: dict[type, st.SearchStrategy[Any]] = {
+    str: words,
+    int: st.integers(),
+    float: st.floats(allow_nan=False, allow_infinity=False),
+}
+
+
+def actions_of(kind: type[Action]) -> st.SearchStrategy[Action]:
+    fields = {name: VALUES[type_] for name, type_ in get_type_hints(kind).items() if type_ in VALUES}
+    if kind.chosen:
+        fields[kind.chosen] = st.sampled_from(kind.choices)
+    return st.builds(kind, **(fields | {"at": seconds}))
+
+
+any_action = st.sampled_from(KINDS).flatmap(actions_of)
+any_plan = st.builds(
+    Plan,
+    seed=st.integers(min_value=0),
+    hurry=st.floats(min_value=0.1, max_value=1000),
+    hosts=st.lists(names, max_size=3).map(tuple),
+    groups=st.lists(
+        st.builds(PlannedGroup, names, names, st.sampled_from(("{}", '{"approval":"all"}', '{"a": "b  c"}'))),
+        max_size=3,
+    ).map(tuple),
+    vms=st.lists(
+        st.builds(
+            PlannedVm, names, names, names | st.just(""), st.integers(0), st.integers(0), words, st.booleans(), names
+        ),
+        max_size=3,
+    ).map(tuple),
+    owners=st.dictionaries(names, st.lists(names, max_size=2).map(tuple), max_size=2),
+    actions=st.lists(any_action, max_size=5).map(tuple),
+    ends_at=seconds,
+    has_sqlite=st.booleans(),
+)
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
+def test_every_kind_of_action_is_read_from_its_sentence(kind: type[Action]) -> None:
+    """The sentence holds all fields, and is that of no other kind."""
+
+    @given(actions_of(kind))
+    def holds(action: Action) -> None:
+        assert parse_action(action.at, str(action)) == action
+
+    holds()
+
+
+@given(any_plan)
+def test_a_plan_is_read_from_its_text(plan: Plan) -> None:
+    """What is printed is all that a run depends on."""
+    assert parse_plan(format_plan(plan)) == plan
+
+
+def test_the_form_in_the_docstring_is_read() -> None:
+    """The example that readers copy is a plan."""
+    example = (plans.__doc__ or "").partition("read from:\n")[2].partition("\nThe terms")[0]
+
+    plan = parse_plan(example)
+
+    assert (plan.seed, plan.hosts, plan.owners, plan.has_sqlite) == (4711, ("h1",), {"bob": ("web",)}, True)
+    assert (plan.vms[0].spot, plan.vms[0].guest, str(plan.actions[0])[:16]) == (True, "prompt", "ann asks for res")
+
+
+@pytest.mark.parametrize(
+    ("line", "reason"),
+    [
+        ("12 ann sings", "describes no action"),
+        ("ann sings", "could not convert"),
+        ("vm web-0", "a VM is written as"),
+        ("group web", "Missing required argument"),
+        ("12 the next x appends are refused", "invalid literal"),
+    ],
+)
+def test_a_line_that_is_none_of_a_plan_is_named(line: str, reason: str) -> None:
+    """Whoever edits a plan by hand is told the line."""
+    with pytest.raises(ValueError, match=rf"line 2 of the plan cannot be read.*{reason}"):
+        parse_plan(f"seed 1\n{line}\n")
+
+
+def test_a_plan_without_a_seed_is_refused() -> None:
+    """The seed decides what is drawn during the run."""
+    with pytest.raises(ValueError, match="names no seed"):
+        parse_plan("hurry 60\n")
