@@ -32,8 +32,8 @@ from forewarn.core.facts import Announced, RecordedRequest, StartedAtOnce
 from forewarn.core.model import NODE, Caller, CallerKind, EventStatus, EventType, Observation, ObservationKind
 from forewarn.fleetfile.diff import CurrentFleet, diff_fleet
 from forewarn.fleetfile.parser import parse_fleet
+from forewarn.simulator.words import Labels
 from tests.core.sentences import Reader
-from tests.core.words import Labels
 from tests.harness import ApiHarness, ApiResponse
 
 FLEET = """

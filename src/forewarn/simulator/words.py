@@ -82,7 +82,11 @@ class Labels:
     def give(self, fact: AnyFact) -> None:
         """Name the event that this fact announces."""
         if isinstance(fact, Announced | StartedAtOnce):
-            self._labels[fact.event.id] = f"E{len(self._labels) + 1}"
+            self.give_event(fact.event.id)
+
+    def give_event(self, id_: str) -> None:
+        """Name an event, if it has no name yet."""
+        self._labels.setdefault(id_, f"E{len(self._labels) + 1}")
 
     def of(self, id_: str) -> str:
         return self._labels.get(id_, id_)
