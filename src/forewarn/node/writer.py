@@ -73,6 +73,7 @@ class Writer:
         self._shortest_retry = shortest_retry
         self._is_confirmed = False
         """Whether the replica's revision is the journal's."""
+        self._seconds = clock.seconds
         self._backoff = Backoff(clock.seconds)
         self._append_began: float | None = None
         self._waiting: deque[tuple[Command, _Reply]] = deque()
@@ -185,13 +186,13 @@ class Writer:
         entries: list[Entry] = []
         answers: list[tuple[_Reply, _Decision]] = []
         decided: list[tuple[Command, _Reply]] = []
-        began = perf_counter()
+        began = self._seconds()
         draft = DraftFleet(self._replica.fleet)
         now = self.timekeeper.read(draft.last_at)
         if expected := self.timekeeper.unrecorded:
             step = RecordClockStep(id=new_id(), by=NODE, expected=expected)
             entries.append(self._entry(draft, 1, now, step, enact(draft, step, now, self.rules)))
-        while self._waiting and perf_counter() - began < self._longest_decision:
+        while self._waiting and self._seconds() - began < self._longest_decision:
             command, reply = self._waiting.popleft()
             try:
                 facts = enact(draft, command, now, self.rules, self.timekeeper.has_passed)
