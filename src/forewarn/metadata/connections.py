@@ -38,7 +38,7 @@ class ConnectionRegistry:
         self.answer = service.answer
         self.read_single = self.request_cache.read_single
         self.is_closing = False
-        self._connections: set[RegisteredConnection] = set()
+        self._connections: dict[RegisteredConnection, None] = {}
         self._open_of: dict[str, int] = {}
         self._of_unknown_callers: set[RegisteredConnection] = set()
         """Connections of callers that matched no VM when they connected; together they have one share."""
@@ -61,7 +61,7 @@ class ConnectionRegistry:
 
     def enter(self, connection: RegisteredConnection) -> None:
         """Register a connection."""
-        self._connections.add(connection)
+        self._connections[connection] = None
         if connection.address not in self.service.vm_entries:
             self._of_unknown_callers.add(connection)
         self._open_of[connection.address] = self._open_of.get(connection.address, 0) + 1
@@ -71,7 +71,7 @@ class ConnectionRegistry:
         """Deregister a connection; repeating it does nothing."""
         if connection not in self._connections:
             return
-        self._connections.discard(connection)
+        del self._connections[connection]
         self._of_unknown_callers.discard(connection)
         address = connection.address
         self._open_of[address] -= 1

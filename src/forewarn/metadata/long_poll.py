@@ -67,7 +67,7 @@ class LongPolls:
     def __init__(self, timer_wheel: TimerWheel, answer: Callable[[LongPoll], bytes]) -> None:
         self._timer_wheel = timer_wheel
         self._answer = answer
-        self._by_group: dict[str, set[LongPoll]] = {}
+        self._by_group: dict[str, dict[LongPoll, None]] = {}
 
     def __len__(self) -> int:
         return sum(map(len, self._by_group.values()))
@@ -77,7 +77,7 @@ class LongPolls:
         # The current second has begun already, so it does not count: the wait is never shorter than requested.
         expires = self._timer_wheel.now + request.wait + 1
         long_poll = LongPoll(self, group, request, address, receiver, expires)
-        self._by_group.setdefault(group, set()).add(long_poll)
+        self._by_group.setdefault(group, {})[long_poll] = None
         self._timer_wheel.put(long_poll)
         return long_poll
 
@@ -85,7 +85,7 @@ class LongPolls:
         self._timer_wheel.remove(long_poll)
         long_polls = self._by_group.get(long_poll.group)
         if long_polls is not None:
-            long_polls.discard(long_poll)
+            long_polls.pop(long_poll, None)
             if not long_polls:
                 del self._by_group[long_poll.group]
 

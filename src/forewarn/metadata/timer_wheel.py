@@ -21,7 +21,7 @@ class TimerWheel:
 
     def __init__(self, now: float) -> None:
         self.now = int(now)
-        self._buckets: defaultdict[int, set[TimerEntry]] = defaultdict(set)
+        self._buckets: defaultdict[int, dict[TimerEntry, None]] = defaultdict(dict)
 
     def __len__(self) -> int:
         return sum(map(len, self._buckets.values()))
@@ -32,13 +32,13 @@ class TimerWheel:
             self.remove(due)
             # At least one whole second from now: the current second has begun already.
             due.bucket = max(due.expires, self.now + 1)
-            self._buckets[due.bucket].add(due)
+            self._buckets[due.bucket][due] = None
 
     def remove(self, due: TimerEntry) -> None:
         """Remove an entry; nothing happens if it is not there."""
         bucket = self._buckets.get(due.bucket)
         if bucket is not None:
-            bucket.discard(due)
+            bucket.pop(due, None)
             if not bucket:
                 del self._buckets[due.bucket]
         due.bucket = 0
