@@ -35,7 +35,7 @@ class AsyncClient:
         unreachable_patience: timedelta | None = None,
     ) -> None:
         self.session = ClientSession(url, api_version, patience, unreachable_patience, os.environ)
-        self._connections: set[AsyncConnection] = set()
+        self._connections: dict[AsyncConnection, None] = {}
         self._closing = asyncio.Event()
         self._turn = asyncio.Lock()
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -116,7 +116,7 @@ class AsyncClient:
             return
         finally:
             wire.end()
-            self._connections.discard(wire)
+            self._connections.pop(wire, None)
 
     async def watch(self) -> AsyncGenerator[Change, None]:
         """Yield what becomes of events, beginning with those that are there, until the client is closed."""
@@ -133,9 +133,12 @@ class AsyncClient:
         for wire in tuple(self._connections):
             wire.end()
 
+    def _make_connection(self) -> AsyncConnection:
+        return AsyncConnection()
+
     def _open(self) -> AsyncConnection:
-        wire = AsyncConnection()
-        self._connections.add(wire)
+        wire = self._make_connection()
+        self._connections[wire] = None
         return wire
 
     async def _run(self, steps: Steps[_Result], wire: AsyncConnection) -> _Result:

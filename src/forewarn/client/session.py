@@ -83,6 +83,7 @@ class ClientSession:
         *,
         seconds: Callable[[], float] = monotonic,
         chance: Callable[[], float] = random_fraction,
+        host_name: Callable[[], str] | None = None,
     ) -> None:
         self.seconds = seconds
         self.chance = chance
@@ -92,6 +93,7 @@ class ClientSession:
         self.heard_date: Callable[[str], None] = lambda _: None
         """Called with the Date of every answer, as the service spells it; empty if it does not tell."""
         self._environment = environment
+        self._host_name = host_name or gethostname
         self._patience = seconds_of(patience, "patience")
         self._unreachable = self._patience
         if unreachable_patience is not None:
@@ -221,7 +223,7 @@ class ClientSession:
     def _guessed_name(self) -> Steps[str]:
         from forewarn.client.names import find_name  # noqa: PLC0415 - most services tell the name
 
-        host_name = str((yield CallBlocking(gethostname)))
+        host_name = str((yield CallBlocking(self._host_name)))
         document = yield from self.document()
         resources = [name for event in document.events for name in event.resources]
         return find_name(host_name, resources) or host_name.partition(".")[0]

@@ -13,11 +13,11 @@ class BackgroundTasks:
     def __init__(self, failed: Callable[[], None]) -> None:
         self.failure: BaseException | None = None
         self._failed = failed
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks: dict[asyncio.Task[None], None] = {}
 
     def start(self, coroutine: Coroutine[object, object, None]) -> None:
         task = asyncio.get_running_loop().create_task(coroutine)
-        self._tasks.add(task)
+        self._tasks[task] = None
         task.add_done_callback(self._returned)
 
     async def cancel(self) -> None:
@@ -27,7 +27,7 @@ class BackgroundTasks:
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
     def _returned(self, task: "asyncio.Task[None]") -> None:
-        self._tasks.discard(task)
+        del self._tasks[task]
         if not task.cancelled() and (error := task.exception()):
             log.error("a background task of the agent failed", exc_info=error)
             self.failure = error

@@ -82,6 +82,7 @@ class Agent:
         *,
         coordinator: Sequence[str] = (),
         dry_run: bool = False,
+        boot: str | None = None,
     ) -> None:
         self.on_change: Callable[[Change], None] = log_change
         """Called with every change, before the agent acts on it."""
@@ -98,7 +99,7 @@ class Agent:
         self._coordinator = coordinator
         self._dry_run = dry_run
         self._runner = HandlerRunner(handlers, self._on_call_ended, dry_run=dry_run, clock=self.clock)
-        self._boot = boot_id()
+        self._boot = boot_id() if boot is None else boot
         self._began_at = clock.now()
         self._document: Document | None = None
         self._limited: Document | None = None
