@@ -115,6 +115,8 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         """Number of callbacks when the present second began."""
         self.failures: list[str] = []
         """What reached the loop's exception handler: code that failed where nobody awaits it."""
+        self._killed: list[SimulatedProcess] = []
+        """Killed processes, so that nothing of them is collected, and runs its ``finally``, before the end."""
         self.set_exception_handler(self._note_failure)
         self.set_task_factory(_make_task)
 
@@ -215,6 +217,7 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         if not process.is_alive:
             return
         process.is_alive = False
+        self._killed.append(process)
         process.remains = [task for task in process.tasks if not task.done()]
         self._killed.append(process)
         for react in tuple(process.on_kill.values()):
