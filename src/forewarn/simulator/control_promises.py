@@ -1,0 +1,374 @@
+"""The promises about the control API: nothing acknowledged is lost, no tenant learns of another, every wait ends."""
+
+import re
+from collections.abc import Iterator
+from datetime import datetime
+
+import msgspec
+
+from forewarn.simulator.document_promises import DocumentPromises
+from forewarn.simulator.event_promises import EventPromises, Sighting
+from forewarn.simulator.exchanges import ControlExchange
+from forewarn.simulator.promise_memory import Approval, TimelineView, World, wall_second, words_of
+
+LONGEST_REQUEST = 60.0
+"""Seconds in which a request to the control API ends."""
+_ID = r"[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}"
+_EVENT = re.compile(rf"/v1/events/({_ID})(?:/(\w+))?")
+_GROUP = re.compile(r"/v1/groups/([^/?]+)")
+_VM_OPERATION = re.compile(r"/v1/vms/([^/?]+)/operations")
+_IDS = re.compile(_ID)
+_ANY_ANSWER = (0, 401, 403, 429, 503)
+"""The responses that tell nothing of what was done."""
+
+
+class _Event(msgspec.Struct):
+    id: str
+    type: str
+    status: str
+    resources: tuple[str, ...]
+    not_before: datetime | None = None
+
+
+class _Announcement(msgspec.Struct):
+    event: _Event
+    group: str
+    without_notice: str = ""
+
+
+class _Result(msgspec.Struct):
+    operation: str = ""
+    announcements: tuple[_Announcement, ...] = ()
+    canceled: tuple[str, ...] = ()
+    changed: dict[str, int] = {}
+
+
+class _Vm(msgspec.Struct):
+    name: str
+    group: str
+    update_domain: int
+    fault_domain: int
+
+
+class _Vms(msgspec.Struct):
+    items: tuple[_Vm, ...] = ()
+    vms: tuple[_Vm, ...] = ()
+
+
+class _Events(msgspec.Struct):
+    items: tuple[_Event, ...]
+    next: str | None = None
+
+
+class _Group(msgspec.Struct):
+    name: str
+    incarnation: int
+    members: tuple[str, ...]
+    upcoming: tuple[_Event, ...]
+
+
+class _Problem(msgspec.Struct):
+    type: str
+    title: str
+    status: int
+    detail: str
+
+
+_read_result = msgspec.json.Decoder(_Result).decode
+_read_problem = msgspec.json.Decoder(_Problem).decode
+_UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError)
+
+
+class _Acknowledged(msgspec.Struct, frozen=True):
+    """A request with its key, and the result that it was given."""
+
+    exchange: ControlExchange
+    result: tuple[object, ...]
+
+
+class ControlPromises:
+    """Checks the exchanges of operators and owners."""
+
+    def __init__(self, world: World, events: EventPromises, documents: DocumentPromises) -> None:
+        self._world = world
+        self._report = world.report
+        self._events = events
+        self._documents = documents
+        self._by_key: dict[tuple[str, int, str], _Acknowledged] = {}
+        self._first_sent: dict[tuple[str, int, str], float] = {}
+        self._operations: dict[str, tuple[str, str]] = {}
+        self._tokens: dict[str, int] = {}
+        """How often each principal was given another token, which is another principal."""
+        self._unexplained: list[tuple[float, float, str]] = []
+        self._announced_by: dict[str, tuple[str, int, str]] = {}
+
+    @property
+    def acknowledged(self) -> list[ControlExchange]:
+        """The requests with a key that were acknowledged; a repetition is answered in the same way."""
+        return [each.exchange for each in self._by_key.values()]
+
+    def see(self, exchange: ControlExchange) -> None:
+        self._ends_in_time(exchange)
+        if exchange.status >= 400:
+            self._is_refused_properly(exchange)
+        if exchange.groups is not None:
+            self._tells_an_owner_nothing_of_others(exchange, exchange.groups)
+        if exchange.method == "GET":
+            self._see_read(exchange)
+        else:
+            self._see_write(exchange)
+
+    # No tenant learns of another: no VM, group or event of others is named to an owner.
+
+    def _tells_an_owner_nothing_of_others(self, exchange: ControlExchange, groups: tuple[str, ...]) -> None:
+        if not exchange.response:
+            return
+        members, text = self._world.members, exchange.response.decode(errors="replace")
+        asked = f"{exchange.path} {exchange.body.decode(errors='replace')}"
+        said = set(_strings(exchange.response)) - set(words_of(asked))
+        for name in sorted(said & {*members.vms(), *members.all_groups}):
+            is_own = name in groups or (name in members.vms() and members.may_be_of(name, groups))
+            if not is_own:
+                self._report(
+                    exchange.ended_at, f"{exchange.who} of {', '.join(groups)} was told of {name} by {exchange.path}"
+                )
+        for id_ in _IDS.findall(text):
+            event = self._world.events.get(id_.lower())
+            if event and event.group and event.group not in groups and id_.lower() not in asked.lower():
+                self._report(exchange.ended_at, f"{exchange.who} of {', '.join(groups)} was told of {event}")
+        named = _EVENT.match(exchange.path)
+        event = self._world.events.get(named[1].lower()) if named else None
+        if event and event.group and event.group not in groups and 200 <= exchange.status < 300:
+            self._report(exchange.ended_at, f"{exchange.who} of {', '.join(groups)} was let at {event}")
+
+    # What is read: every event that was acknowledged or shown is found ever after.
+
+    def _see_read(self, exchange: ControlExchange) -> None:
+        path, _, query = exchange.path.partition("?")
+        path = path.rstrip("/")
+        named = _EVENT.fullmatch(path)
+        if named and exchange.status == 404:
+            self._is_found(exchange, named[1].lower())
+        if exchange.status != 200:
+            return
+        try:
+            if named:
+                told = msgspec.json.decode(exchange.response, type=TimelineView)
+                self._events.see_timeline(told, exchange.sent_at, exchange.ended_at)
+            elif path == "/v1/events":
+                self._see_events(exchange, query)
+            elif path in ("/v1/vms", "/v1/fleet") and exchange.groups is None:
+                told_vms = msgspec.json.decode(exchange.response, type=_Vms)
+                for vm in (*told_vms.items, *told_vms.vms):
+                    self._world.members.learn(vm.name, vm.group, (vm.update_domain, vm.fault_domain))
+            elif found := _GROUP.fullmatch(path):
+                self._see_group(exchange, found[1])
+        except _UNREADABLE as error:
+            self._report(exchange.ended_at, f"GET {exchange.path} of {exchange.who} cannot be read: {error}")
+
+    def _is_found(self, exchange: ControlExchange, id_: str) -> None:
+        event = self._world.events.get(id_)
+        if event is None or not event.fields or event.first_seen_at > exchange.sent_at:
+            return
+        if exchange.groups is None or event.group in exchange.groups:
+            self._report(exchange.ended_at, f"{event} was shown at {event.first_seen_at:.3f} s, and is not found")
+
+    def _see_events(self, exchange: ControlExchange, query: str) -> None:
+        page = msgspec.json.decode(exchange.response, type=_Events)
+        words = {part.partition("=")[0] for part in query.split("&") if part}
+        shown: set[str] = set()
+        for event in page.items:
+            shown.add(event.id.lower())
+            if event.status in ("Scheduled", "Started"):
+                self._events.see(_sighting(event, exchange))
+        if page.next or not words <= {"limit", "finished"}:
+            return
+        for group, events in self._world.unfinished.items():
+            if exchange.groups is not None and group not in exchange.groups:
+                continue
+            for known in list(events.values()):
+                if known.id not in shown and known.first_seen_at <= exchange.sent_at:
+                    self._events.see_gone(known, exchange.ended_at)
+
+    def _see_group(self, exchange: ControlExchange, name: str) -> None:
+        told = msgspec.json.decode(exchange.response, type=_Group)
+        where = f"GET {exchange.path} of {exchange.who}"
+        self._documents.see_incarnation(name, told.incarnation, exchange.sent_at, exchange.ended_at, where)
+        if exchange.groups is None:
+            for vm in told.members:
+                self._world.members.learn(vm, name)
+        for event in told.upcoming:
+            self._events.see(_sighting(event, exchange, name))
+
+    # What is asked for: a key stands for one request, and its result is the same ever after.
+
+    def _see_write(self, exchange: ControlExchange) -> None:
+        is_done = 200 <= exchange.status < 300
+        may_be_done = is_done or exchange.status == 0 or exchange.status >= 500
+        principal = (exchange.who, self._tokens.get(exchange.who, 0), exchange.key)
+        if exchange.key:
+            sent = self._first_sent.get(principal, exchange.sent_at)
+            self._first_sent[principal] = min(sent, exchange.sent_at)
+        if may_be_done:
+            self._foresee(exchange, is_done=is_done)
+        if not is_done:
+            if exchange.key:
+                self._is_not_forgotten(exchange, principal)
+            return
+        if exchange.key:
+            self._world.disk.saw_write(exchange.sent_at, exchange.ended_at)
+        result = _Result()
+        if exchange.response:
+            try:
+                result = _read_result(exchange.response)
+            except _UNREADABLE as error:
+                self._report(exchange.ended_at, f"{exchange.method} {exchange.path} cannot be read: {error}")
+                return
+        self._see_result(exchange, result, principal)
+
+    def _see_result(self, exchange: ControlExchange, result: _Result, principal: tuple[str, int, str]) -> None:
+        for each in result.announcements:
+            is_own = exchange.groups is None or each.group in exchange.groups
+            event = self._events.see(_sighting(each.event, exchange, each.group if is_own else "", is_past=True))
+            event.without_notice = each.without_notice
+            if not (
+                _EVENT.match(exchange.path) or b"degrade" in exchange.body
+            ):  # these name events that exist already
+                self._announced_by.setdefault(event.id, principal if exchange.key else (exchange.who, -1, ""))
+                event.asked_at = self._first_sent[principal] if exchange.key else exchange.sent_at
+        for id_ in result.canceled:
+            self._events.see(
+                Sighting(id_, "Canceled", {}, exchange.sent_at, exchange.ended_at, exchange.path, is_past=True)
+            )
+        if result.operation:
+            asker = ("the operators" if exchange.groups is None else exchange.who, exchange.key)
+            known = self._operations.setdefault(result.operation, asker)
+            if known != asker:
+                text = f"{exchange.who} (key {exchange.key!r}) was given the result of {known[0]} (key {known[1]!r})"
+                self._report(exchange.ended_at, text)
+        if exchange.key:
+            self._is_answered_alike(exchange, principal, _essence(exchange, result))
+
+    def _is_answered_alike(
+        self, exchange: ControlExchange, principal: tuple[str, int, str], result: tuple[object, ...]
+    ) -> None:
+        known = self._by_key.setdefault(principal, _Acknowledged(exchange, result))
+        first = known.exchange
+        where = f"{exchange.method} {exchange.path} of {exchange.who} with key {exchange.key}"
+        if _request(first) != _request(exchange):
+            self._report(exchange.ended_at, f"{where} was done, although the key was used for {first.path}")
+        elif known.result != result:
+            self._report(exchange.ended_at, f"{where} had the result {known.result}, and when repeated {result}")
+
+    def _is_not_forgotten(self, exchange: ControlExchange, principal: tuple[str, int, str]) -> None:
+        known = self._by_key.get(principal)
+        if known is None or exchange.status in _ANY_ANSWER or exchange.sent_at < known.exchange.ended_at:
+            return
+        is_token = exchange.path.startswith("/v1/tokens") and exchange.status == 409
+        if _request(known.exchange) == _request(exchange) and not is_token:
+            where = f"{exchange.method} {exchange.path} of {exchange.who} with key {exchange.key}"
+            self._report(exchange.ended_at, f"{where} was done, and when repeated answered {exchange.status}")
+
+    def _foresee(self, exchange: ControlExchange, *, is_done: bool) -> None:
+        """Note what a request may have brought about."""
+        members, path = self._world.members, exchange.path.partition("?")[0].rstrip("/")
+        if named := _EVENT.fullmatch(path):
+            event = self._world.event(named[1], exchange.ended_at)
+            approval = Approval(exchange.who, exchange.sent_at, is_done, of_vm=False)
+            if named[2] == "approve":
+                event.approvals.append(approval)
+            elif named[2] == "postpone":
+                event.postponements.append(approval)
+        elif named := _VM_OPERATION.fullmatch(path):
+            if b"evict" in exchange.body or b"deallocate" in exchange.body:
+                members.maybe_down.add(named[1])
+            if b"evict" in exchange.body or b"delete" in exchange.body:
+                members.maybe_gone.add(named[1])
+        elif path == "/v1/spot/reclaim":
+            evicted = {vm.name for vm in self._world.plan.vms if vm.spot}
+            members.maybe_down |= evicted
+            members.maybe_gone |= evicted
+        elif named := _GROUP.match(path):
+            members.maybe_gone.update(members.vms_of(named[1]))
+        elif path.startswith("/v1/tokens"):
+            for who in (exchange.who, *self._world.plan.owners):
+                self._tokens[who] = self._tokens.get(who, 0) + (who.encode() in exchange.body)
+
+    # Every refusal is problem details; the service fails only while its disk does or it stops, and never by mistake.
+
+    def _is_refused_properly(self, exchange: ControlExchange) -> None:
+        where = f"{exchange.method} {exchange.path} of {exchange.who}"
+        try:
+            problem = _read_problem(exchange.response)
+        except _UNREADABLE:
+            shown = exchange.response[:80].decode(errors="replace")
+            self._report(
+                exchange.ended_at, f"{where} was answered {exchange.status} without problem details: {shown!r}"
+            )
+            return
+        if problem.status != exchange.status or not problem.detail:
+            self._report(exchange.ended_at, f"{where} was answered {exchange.status} with {problem}")
+        if exchange.status == 500 or "internal error" in problem.detail:
+            self._report(exchange.ended_at, f"{where} was answered {exchange.status}: {problem.detail}")
+        elif exchange.status >= 500 and not self._world.disk.may_fail(exchange.sent_at, exchange.ended_at):
+            text = f"{where} was answered {exchange.status} although the disk worked: {problem.detail}"
+            self._unexplained.append((exchange.sent_at - 30.0, exchange.ended_at + 30.0, text))
+
+    # Every wait has an end.
+
+    def _ends_in_time(self, exchange: ControlExchange) -> None:
+        where = f"{exchange.method} {exchange.path} of {exchange.who}"
+        lasted = exchange.ended_at - exchange.sent_at - self._world.network_delay
+        if lasted > LONGEST_REQUEST and self._world.service.is_unchanged(exchange.sent_at, exchange.ended_at):
+            self._report(exchange.ended_at, f"{where} took {lasted:.0f} s")
+        if exchange.status == 0 and self._world.service.state == "serving":
+            text = f"{where} had no response although the service was there"
+            self._unexplained.append((exchange.sent_at - 1.0, exchange.ended_at + 1.0, text))
+
+    def settle(self, now: float) -> None:
+        for begin, end, text in self._unexplained:
+            if self._world.service.is_unchanged(begin, end):
+                self._report(end, text)
+        for id_, principal in self._announced_by.items():
+            if principal[2]:
+                self._world.events[id_].asked_at = self._first_sent.get(principal)
+
+
+def _request(exchange: ControlExchange) -> tuple[str, str, bytes]:
+    return exchange.method, exchange.path.partition("?")[0], exchange.body
+
+
+def _essence(exchange: ControlExchange, result: _Result) -> tuple[object, ...]:
+    """Return what a repetition repeats: the operation and its events, not how these stand."""
+    ids = tuple(each.event.id for each in result.announcements)
+    return exchange.status, result.operation, ids, result.canceled, tuple(sorted(result.changed.items()))
+
+
+def _sighting(event: _Event, exchange: ControlExchange, group: str = "", *, is_past: bool = False) -> Sighting:
+    return Sighting(
+        id=event.id,
+        status=event.status,
+        fields={"type": event.type, "resources": event.resources},
+        sent_at=exchange.sent_at,
+        ended_at=exchange.ended_at,
+        where=f"{exchange.method} {exchange.path} of {exchange.who}",
+        group=group,
+        not_before=wall_second(event.not_before) if event.not_before and event.status == "Scheduled" else None,
+        is_past=is_past,
+    )
+
+
+def _strings(body: bytes) -> Iterator[str]:
+    """Yield the words of all values of a response, without the keys."""
+    try:
+        waiting = [msgspec.json.decode(body)]
+    except _UNREADABLE:
+        return
+    while waiting:
+        match waiting.pop():
+            case dict() as mapping:
+                waiting.extend(mapping.values())
+            case list() as values:
+                waiting.extend(values)
+            case str() as text:
+                yield from words_of(text)

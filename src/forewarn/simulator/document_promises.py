@@ -1,0 +1,283 @@
+"""The promises about what VMs are shown, and about what VMs may do."""
+
+import re
+from functools import lru_cache
+
+import msgspec
+
+from forewarn.simulator.event_promises import EventPromises, Sighting, takes_turns
+from forewarn.simulator.exchanges import VmExchange
+from forewarn.simulator.promise_memory import Approval, HighWater, KnownEvent, World, read_not_before
+
+LONGEST_POLL = 330.0
+"""Seconds in which a GET ends; one with ``Prefer: wait`` waits for up to 300 s."""
+LONGEST_POST = 60.0
+"""Seconds in which any other request of a VM ends."""
+_ROUTE = "/metadata/scheduledevents"
+_VERSION = re.compile(r"api-version=([0-9-]+)", re.IGNORECASE)
+_TAG = re.compile(r'(?:W/)?"?(.+)-([0-9]+)"?')
+_SHOWN_SINCE = {"Preempt": "2017-11-01", "Terminate": "2019-01-01"}
+_UNDERSCORES = "2017-03-01"
+
+
+class _WireEvent(msgspec.Struct, rename="pascal"):
+    event_id: str
+    event_status: str
+    event_type: str
+    resources: tuple[str, ...]
+    not_before: str = ""
+    description: str | None = None
+    event_source: str | None = None
+    duration_in_seconds: int | None = None
+
+
+class _WireDocument(msgspec.Struct, rename="pascal"):
+    document_incarnation: int
+    events: tuple[_WireEvent, ...]
+
+
+class _ById(msgspec.Struct, rename="pascal"):
+    event_id: str
+
+
+class _Approvals(msgspec.Struct, rename="pascal"):
+    start_requests: tuple[_ById, ...] = ()
+    postpone_requests: tuple[_ById, ...] = ()
+
+
+_read_document = lru_cache(maxsize=512)(msgspec.json.Decoder(_WireDocument).decode)
+_read_approvals = msgspec.json.Decoder(_Approvals).decode
+
+
+@lru_cache(maxsize=256)
+def _version_of(target: str) -> str:
+    """Return the api-version of a request for the document; empty where it is none."""
+    path, _, query = target.partition("?")
+    found = _VERSION.search(query)
+    return found[1] if found and path.lower().rstrip("/") == _ROUTE else ""
+
+
+class DocumentPromises:
+    """Checks the exchanges of VMs."""
+
+    def __init__(self, world: World, events: EventPromises) -> None:
+        self._world = world
+        self._report = world.report
+        self._events = events
+        self._incarnations: dict[str, HighWater] = {}
+        self._incarnations_of_vm: dict[str, HighWater] = {}
+        self._shown: dict[tuple[str, int, str], bytes] = {}
+        self._stood: dict[tuple[str, int], dict[str, tuple[str, str]]] = {}
+        self._last_sent: dict[tuple[str, str], float] = {}
+        self._sighted: set[str] = set()
+        self._foreign: list[tuple[VmExchange, str]] = []
+        self._failed: list[VmExchange] = []
+
+    def see(self, exchange: VmExchange) -> None:
+        self._ends_in_time(exchange)
+        version = _version_of(exchange.target)
+        if exchange.status >= 500 or (exchange.status >= 400 and exchange.method != "HEAD"):
+            self._is_refused_properly(exchange)
+        if not version:
+            return
+        if exchange.method == "POST":
+            self._see_approval(exchange)
+        elif exchange.status in (200, 304):
+            self._see_document(exchange, version)
+
+    def see_incarnation(self, group: str, incarnation: int, sent_at: float, ended_at: float, where: str) -> None:
+        """Check that a group's incarnation never falls."""
+        seen = self._incarnations.setdefault(group, HighWater())
+        if incarnation < (known := seen.before(sent_at)):
+            self._report(ended_at, f"incarnation of {group} fell from {known} to {incarnation}, seen by {where}")
+        seen.add(ended_at, incarnation)
+
+    def _see_document(self, exchange: VmExchange, version: str) -> None:
+        vm, sent_at, ended_at = exchange.vm, exchange.sent_at, exchange.ended_at
+        tag = _TAG.fullmatch(exchange.headers.get("etag") or exchange.headers.get("ETag") or "")
+        group = tag[1] if tag else self._world.members.group_of(vm)
+        document = None
+        if exchange.status == 200 and exchange.method == "GET":
+            try:
+                document = _read_document(exchange.response)
+            except (msgspec.DecodeError, UnicodeDecodeError) as error:
+                self._report(ended_at, f"{vm} was shown a document that cannot be read: {error}")
+                return
+        incarnation = document.document_incarnation if document else int(tag[2]) if tag else None
+        if incarnation is None:
+            return
+        if document and tag and incarnation != int(tag[2]):
+            self._report(ended_at, f"{vm} was shown incarnation {incarnation} with the tag {tag[0]}")
+        self._never_falls_for_a_vm(vm, incarnation, sent_at, ended_at)
+        if not group:
+            return
+        if not self._world.members.may_be_in(vm, group):
+            self._report(ended_at, f"{vm} was shown the document of {group}, to which it never belonged")
+        self.see_incarnation(group, incarnation, sent_at, ended_at, vm)
+        self._world.asked.setdefault(group, []).append(ended_at)
+        if document is None:
+            return
+        self._shows_the_same(exchange, group, document, version)
+        self._see_events(exchange, group, document, version)
+
+    # What a VM sees never falls, whichever group it joins.
+
+    def _never_falls_for_a_vm(self, vm: str, incarnation: int, sent_at: float, ended_at: float) -> None:
+        seen = self._incarnations_of_vm.setdefault(vm, HighWater())
+        if incarnation < (known := seen.before(sent_at)):
+            self._report(ended_at, f"the incarnation that {vm} is shown fell from {known} to {incarnation}")
+        seen.add(ended_at, incarnation)
+
+    # The same incarnation shows the same events; every api-version shows the same of those that it shows.
+
+    def _shows_the_same(self, exchange: VmExchange, group: str, document: _WireDocument, version: str) -> None:
+        incarnation = document.document_incarnation
+        known = self._shown.setdefault((group, incarnation, version), exchange.response)
+        if known is exchange.response:
+            stood = self._stood.setdefault((group, incarnation), {})
+            for event in document.events:
+                shown = (event.event_status, event.not_before)
+                if stood.setdefault(event.event_id, shown) != shown:
+                    text = f"{group} shows {event.event_id} as {shown} and {stood[event.event_id]}"
+                    self._report(exchange.ended_at, f"{text} in incarnation {incarnation}")
+        elif known != exchange.response:
+            text = f"{group} has two documents of incarnation {incarnation} in {version}"
+            self._report(exchange.ended_at, f"{text}: {known.decode()} and {exchange.response.decode()}")
+
+    def _see_events(self, exchange: VmExchange, group: str, document: _WireDocument, version: str) -> None:
+        vm, sent_at, ended_at = exchange.vm, exchange.sent_at, exchange.ended_at
+        started: list[KnownEvent] = []
+        shown: set[str] = set()
+        for wire in document.events:
+            id_ = wire.event_id.lower()
+            shown.add(id_)
+            fields = _fields_of(wire, version)
+            self._is_of_the_group(exchange, group, wire, fields)
+            is_scheduled = wire.event_status == "Scheduled"
+            event = self._events.see(
+                Sighting(
+                    id_, wire.event_status, fields, sent_at, ended_at, f"the document of {vm}", group,
+                    read_not_before(wire.not_before) if is_scheduled and wire.not_before else None,
+                )
+            )  # fmt: skip
+            if is_scheduled != bool(wire.not_before):
+                self._report(ended_at, f"{event} is {wire.event_status} with NotBefore {wire.not_before!r}")
+            if wire.event_status not in ("Scheduled", "Started"):
+                self._report(ended_at, f"{vm} was shown {event} with the status {wire.event_status}")
+            if id_ not in self._sighted:
+                self._sighted.add(id_)
+                event.absent_at = self._absent_at(group, wire.event_type)
+            if wire.event_status == "Started":
+                started.append(event)
+        for id_, event in list(self._world.unfinished.get(group, {}).items()):
+            is_visible = _SHOWN_SINCE.get(event.type, "") <= version
+            if id_ not in shown and event.type and is_visible and event.first_seen_at <= sent_at:
+                self._events.see_gone(event, ended_at)
+        key = (group, version)
+        self._last_sent[key] = max(self._last_sent.get(key, 0.0), sent_at)
+        if len(started) > 1:
+            self._goes_in_turns(group, started, ended_at)
+
+    def _absent_at(self, group: str, type_: str) -> float:
+        """Return the last second at which a document that shows such events was asked for, and lacked the event."""
+        since = _SHOWN_SINCE.get(type_, "")
+        return max(
+            (at for (each, version), at in self._last_sent.items() if each == group and version >= since), default=0.0
+        )
+
+    # Maintenance of a group is not Started together, unless it shares its domains; no VM is under two Started events.
+
+    def _goes_in_turns(self, group: str, started: list[KnownEvent], at: float) -> None:
+        members = self._world.members
+        for number, one in enumerate(started):
+            for other in started[:number]:
+                both = set(one.resources) & set(other.resources) - members.maybe_gone
+                if both:
+                    self._report(at, f"{', '.join(sorted(both))} of {group} is under {one} and {other} at once")
+                if not (takes_turns(one) and takes_turns(other)):
+                    continue
+                domains = members.domains_of((*one.resources, *other.resources))
+                if domains is not None and len(domains) > 1:
+                    self._report(at, f"{one} and {other} are Started together, in the domains {sorted(domains)}")
+
+    # A VM is shown events of its own group only, about VMs of that group, and can approve no others.
+
+    def _is_of_the_group(self, exchange: VmExchange, group: str, wire: _WireEvent, fields: dict[str, object]) -> None:
+        resources = fields["resources"]
+        assert isinstance(resources, tuple)  # noqa: S101 - as read
+        strangers = [vm for vm in resources if not self._world.members.may_be_in(vm, group)]
+        if strangers:
+            text = f"{exchange.vm} of {group} was shown {wire.event_id[:8]} about {', '.join(strangers)}"
+            self._report(exchange.ended_at, f"{text}, which never belonged to that group")
+        if not resources or list(resources) != sorted(set(resources)):
+            self._report(
+                exchange.ended_at, f"{wire.event_id[:8]} of {group} has the resources {resources}, not sorted names"
+            )
+
+    def _see_approval(self, exchange: VmExchange) -> None:
+        try:
+            said = _read_approvals(exchange.body)
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            if 200 <= exchange.status < 300:
+                self._report(exchange.ended_at, f"an approval of {exchange.vm} that cannot be read was accepted")
+            return
+        is_taken = 200 <= exchange.status < 300
+        approval = Approval(exchange.vm, exchange.sent_at, is_taken, of_vm=True)
+        if is_taken or exchange.status == 0 or exchange.status >= 500:
+            for each in said.start_requests:
+                self._world.event(each.event_id, exchange.ended_at).approvals.append(approval)
+            for each in said.postpone_requests:
+                self._world.event(each.event_id, exchange.ended_at).postponements.append(approval)
+        if is_taken:
+            for each in (*said.start_requests, *said.postpone_requests):
+                self._foreign.append((exchange, each.event_id.lower()))
+
+    # Every refusal is JSON with an error; the service fails only while its disk does or it stops.
+
+    def _is_refused_properly(self, exchange: VmExchange) -> None:
+        try:
+            error = msgspec.json.decode(exchange.response, type=dict[str, object]).get("error")
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            error = None
+        if not error:
+            shown = exchange.response[:80].decode(errors="replace")
+            self._report(
+                exchange.ended_at, f"{exchange.vm} was answered {exchange.status} without an error: {shown!r}"
+            )
+        if exchange.status >= 500 and not self._world.disk.may_fail(exchange.sent_at, exchange.ended_at):
+            self._failed.append(exchange)
+
+    # Every wait has an end.
+
+    def _ends_in_time(self, exchange: VmExchange) -> None:
+        limit = LONGEST_POLL if exchange.method == "GET" else LONGEST_POST
+        lasted = exchange.ended_at - exchange.sent_at - self._world.network_delay
+        if lasted > limit and self._world.service.is_unchanged(exchange.sent_at, exchange.ended_at):
+            self._report(exchange.ended_at, f"{exchange.method} of {exchange.vm} took {lasted:.0f} s")
+
+    def settle(self, now: float) -> None:
+        for exchange, id_ in self._foreign:
+            event = self._world.events[id_]
+            if event.group and not self._world.members.may_be_in(exchange.vm, event.group):
+                self._report(exchange.ended_at, f"{exchange.vm} approved {event}, which is not of its group")
+            elif not event.group and event.timeline is None and not event.fields:
+                self._report(exchange.ended_at, f"{exchange.vm} approved {id_}, which nothing else tells of")
+        for exchange in self._failed:
+            if self._world.service.is_unchanged(exchange.sent_at - 30.0, exchange.ended_at + 30.0):
+                what = f"{exchange.method} of {exchange.vm}"
+                self._report(exchange.ended_at, f"{what} was answered {exchange.status} although the disk worked")
+
+
+def _fields_of(wire: _WireEvent, version: str) -> dict[str, object]:
+    """Return what an event keeps for life, as far as the api-version shows it."""
+    resources = wire.resources
+    if version == _UNDERSCORES:
+        resources = tuple(name.removeprefix("_") for name in resources)
+    fields: dict[str, object] = {"type": wire.event_type, "resources": resources}
+    if wire.description is not None:
+        fields["description"] = wire.description
+    if wire.event_source is not None:
+        fields["source"] = wire.event_source
+    if wire.duration_in_seconds is not None:
+        fields["duration"] = wire.duration_in_seconds
+    return fields

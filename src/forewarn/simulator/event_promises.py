@@ -1,0 +1,312 @@
+"""The promises about one event: one id for life, a status that only moves forward, notice, turns, one impact.
+
+What other requests under way may explain is judged at the end, when those requests are known too.
+"""
+
+import msgspec
+
+from forewarn.simulator.actions import FailDriver
+from forewarn.simulator.exchanges import MachineOperation
+from forewarn.simulator.promise_memory import KnownEvent, TimelineView, World, wall_second, words_of
+
+NOTICE = {"Freeze": 900.0, "Reboot": 900.0, "Redeploy": 600.0, "Preempt": 30.0, "Terminate": 300.0}
+"""The least seconds of notice; Terminate has its group's, from 300 s."""
+IDLE = 24 * 3600.0
+"""Seconds without a request after which a group is off."""
+MAINTENANCE = ("Freeze", "Reboot", "Redeploy")
+SCHEDULED, STARTED, GONE = 0, 1, 2
+_RANKS = {"Scheduled": SCHEDULED, "Started": STARTED}
+_WORDS = ("Scheduled", "Started", "gone")
+_MAY_LACK_NOTICE = {
+    "vm restart": "Reboot",
+    "vm redeploy": "Redeploy",
+    "vm delete": "Terminate",
+    "host fail": "Redeploy",
+    "vm fail": "Redeploy",
+}
+"""The operations that may owe no notice, and the type of their events."""
+_IS_OFF = "the group is off"
+_ALL_DOWN = "all VMs of the group are down"
+_EXACT = 0.01
+RECENT = 60.0
+"""Seconds before the end from which on a timeline tells how an event ended."""
+SETTLING = 120.0
+"""Seconds in which an event that may start starts, and one that has started ends, if no driver hangs."""
+HANGING = 1100.0
+"""The same where the plan has a driver that hangs, for 1,000 s."""
+
+
+class Sighting(msgspec.Struct):
+    """How a response shows an event."""
+
+    id: str
+    status: str
+    fields: dict[str, object]
+    sent_at: float
+    ended_at: float
+    where: str
+    group: str = ""
+    not_before: float | None = None
+    is_past: bool = False
+    """The response may be a repetition, which tells how the event stood then."""
+
+
+class EventPromises:
+    """Checks what is shown of each event, and what is done for it."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._report = world.report
+
+    def see(self, seen: Sighting) -> KnownEvent:
+        event = self._world.event(seen.id, seen.ended_at)
+        self._keeps_its_fields(event, seen)
+        self._stays_in_its_group(event, seen.group, seen.ended_at, seen.where)
+        rank = _RANKS.get(seen.status, GONE)
+        if not seen.is_past:
+            self._only_moves_forward(event, rank, seen.sent_at, seen.ended_at, seen.where)
+            if rank == SCHEDULED:
+                event.scheduled_at = max(event.scheduled_at, seen.sent_at)
+                if seen.not_before is not None:
+                    self._moves_only_as_asked(event, seen.not_before, seen)
+        if seen.not_before is not None:
+            least = event.least_not_before
+            event.least_not_before = seen.not_before if least is None else min(seen.not_before, least)
+        if rank == GONE:
+            self._ends_once(event, seen.status, seen.ended_at)
+        self._note(event, rank, seen.ended_at)
+        if event.group and event.ranks.highest < GONE:
+            self._world.unfinished.setdefault(event.group, {})[event.id] = event
+        return event
+
+    def see_gone(self, event: KnownEvent, ended_at: float) -> None:
+        """Note that a response that shows all unfinished events of its group did not show it any more."""
+        self._note(event, GONE, ended_at)
+        self._world.unfinished.get(event.group, {}).pop(event.id, None)
+
+    def see_timeline(self, told: TimelineView, sent_at: float, ended_at: float) -> None:
+        """Check the record of an event against what was shown, and against itself."""
+        event = self._world.event(told.id, ended_at)
+        fields = {key: getattr(told, key) for key in ("type", "source", "resources", "description", "duration")}
+        self._keeps_its_fields(event, Sighting(told.id, told.status, fields, sent_at, ended_at, "its timeline"))
+        self._stays_in_its_group(event, told.group, ended_at, "its timeline")
+        rank = _RANKS.get(told.status, GONE)
+        self._only_moves_forward(event, rank, sent_at, ended_at, "its timeline")
+        if rank < event.recorded_ranks.before(sent_at):
+            self._report(ended_at, f"the record of {event} went back to {told.status}")
+        event.recorded_ranks.add(ended_at, rank)
+        if rank == GONE:
+            self._ends_once(event, told.status, ended_at)
+        if ended_at >= event.timeline_at:
+            event.timeline, event.timeline_at = told, ended_at
+        event.without_notice = _without_notice(told)
+        self._is_recorded_in_order(event, told, ended_at)
+
+    def see_operation(self, done: MachineOperation) -> None:
+        """No machine is operated on twice for one event, nor for one that was canceled."""
+        self._world.members.maybe_killed.add(done.vm)
+        if not done.event:
+            return
+        event = self._world.event(done.event, done.at)
+        if done.vm in event.operated:
+            first = event.operated[done.vm]
+            self._report(done.at, f"machine {done.vm} was operated on twice for {event}, first at {first:.3f} s")
+        event.operated[done.vm] = done.at
+        if event.end == "Canceled":
+            self._report(done.at, f"machine {done.vm} was operated on for {event}, which was canceled")
+
+    # One event has one id for life, and stays in one group; its type, source, resources and description keep.
+
+    def _keeps_its_fields(self, event: KnownEvent, seen: Sighting) -> None:
+        for key, value in seen.fields.items():
+            if event.fields.setdefault(key, value) != value:
+                known = event.fields[key]
+                self._report(seen.ended_at, f"{event}: its {key} was {known!r} and is {value!r} in {seen.where}")
+
+    def _stays_in_its_group(self, event: KnownEvent, group: str, at: float, where: str) -> None:
+        if group and event.group and group != event.group:
+            self._report(at, f"{event} is told to be of group {group} in {where}")
+        event.group = event.group or group
+
+    # Its status only moves from Scheduled to Started to gone; what was gone does not come back; it ends once.
+
+    def _only_moves_forward(self, event: KnownEvent, rank: int, sent_at: float, ended_at: float, where: str) -> None:
+        known = event.ranks.before(sent_at)
+        if rank < known:
+            self._report(ended_at, f"{event} is {_WORDS[rank]} in {where}, but was {_WORDS[known]} before")
+
+    def _ends_once(self, event: KnownEvent, end: str, at: float) -> None:
+        if end not in ("Completed", "Failed", "Canceled"):
+            self._report(at, f"{event} has the unknown status {end!r}")
+        if event.end and event.end != end:
+            self._report(at, f"{event} ended {event.end}, and later {end}")
+        if end == "Canceled" and event.started_at is not None:
+            self._report(at, f"{event} was Started at {event.started_at:.3f} s, and was canceled")
+        if end == "Canceled" and event.operated:
+            self._report(at, f"{event} was canceled, but {', '.join(event.operated)} was operated on for it")
+        event.end = end
+
+    def _note(self, event: KnownEvent, rank: int, ended_at: float) -> None:
+        event.ranks.add(ended_at, rank)
+        if rank == STARTED and (event.started_at is None or ended_at < event.started_at):
+            event.started_at = ended_at
+
+    # NotBefore moves later only by a postponement, and earlier only because a host degrades.
+
+    def _moves_only_as_asked(self, event: KnownEvent, not_before: float, seen: Sighting) -> None:
+        known = event.not_before
+        if known is not None and seen.sent_at < event.not_before_ended_at:
+            return
+        event.not_before, event.not_before_ended_at = not_before, seen.ended_at
+        if known is None or known == not_before:
+            return
+        if not_before > known:
+            event.moved_later_at = seen.ended_at
+        elif self._world.members.degrades_from > seen.ended_at:
+            moved = known - not_before
+            self._report(seen.ended_at, f"NotBefore of {event} moved {moved:.0f} s earlier, and no host degraded")
+
+    def settle(self, event: KnownEvent, now: float) -> None:
+        """Judge an event when all requests are known."""
+        self._moved_later_by_postponement(event, now)
+        self._has_its_notice(event, now)
+        self._lacks_notice_for_a_reason(event, now)
+        self._starts_in_time_or_with_approval(event, now)
+        self._is_operated_on_while_started(event, now)
+        self._ends(event, now)
+
+    def _moved_later_by_postponement(self, event: KnownEvent, now: float) -> None:
+        moved = event.moved_later_at
+        if moved is None or any(each.sent_at <= moved for each in event.postponements):
+            return
+        if not self._record_names(event, "postponed"):
+            self._report(moved, f"NotBefore of {event} moved later, and nobody had postponed it")
+
+    # Notice is never below the minimum of the type, counted from the moment of announcement.
+
+    def _has_its_notice(self, event: KnownEvent, now: float) -> None:
+        if event.least_not_before is None or event.without_notice is None or event.without_notice:
+            return
+        begin, clock = event.announced_after, self._world.clock
+        if not begin or not clock.is_steady(begin, event.first_seen_at):
+            return
+        notice, least = event.least_not_before - clock.at(begin), self._minimum(event)
+        if notice < least - _EXACT:
+            text = f"{event} was announced after {begin:.3f} s with at most {notice:.1f} s of notice"
+            self._report(now, f"{text}, not {least:.1f} s")
+
+    def _minimum(self, event: KnownEvent) -> float:
+        return NOTICE.get(event.type, 0.0) / self._world.plan.hurry
+
+    def _lacks_notice_for_a_reason(self, event: KnownEvent, now: float) -> None:
+        """No notice is owed by user operations on a group that is off, bare deletes, failures, and by policy."""
+        if not event.without_notice:
+            return
+        operation = event.timeline.operation if event.timeline else ""
+        if operation and _MAY_LACK_NOTICE.get(operation) != event.type:
+            self._report(now, f"{event} had no notice, although {operation} owes it: {event.without_notice}")
+        if not event.without_notice.startswith(_IS_OFF) or event.asked_at is None or not event.group:
+            return
+        if event.group in self._world.members.unsettled_groups:
+            return
+        asked = [at for at in self._world.asked.get(event.group, ()) if at <= event.asked_at]
+        if asked and event.asked_at - asked[-1] < IDLE / self._world.plan.hurry - 1.0:
+            self._report(now, f"{event} had no notice, although a VM of its group asked at {asked[-1]:.3f} s")
+
+    # An event is not Started before NotBefore, nor before its notice has really passed, unless it is approved.
+
+    def _starts_in_time_or_with_approval(self, event: KnownEvent, now: float) -> None:
+        started = event.started_at
+        if started is None or event.without_notice or self._may_be_approved(event, started):
+            return
+        if event.without_notice is None and (event.fields.get("source") != "Platform" or event.is_failure):
+            return
+        members, clock = self._world.members, self._world.clock
+        if event.group and all(vm in members.maybe_down for vm in members.vms_of(event.group)):
+            return
+        begin = event.announced_after
+        is_steady = clock.is_steady(begin or event.first_seen_at, started)
+        if is_steady and event.least_not_before is not None and clock.at(started) < event.least_not_before - _EXACT:
+            early = event.least_not_before - clock.at(started)
+            self._report(started, f"{event} was Started {early:.1f} s before NotBefore, and nobody had approved it")
+        is_measured = is_steady or self._world.service.is_unchanged(begin, started)
+        if begin and is_measured and started - begin < self._minimum(event) - _EXACT:
+            notice = started - begin
+            self._report(
+                started, f"{event} was Started {notice:.1f} s after {begin:.3f} s, before its notice had passed"
+            )
+
+    def _may_be_approved(self, event: KnownEvent, started: float) -> bool:
+        return any(each.sent_at <= started for each in event.approvals) or self._record_names(event, "approved")
+
+    def _record_names(self, event: KnownEvent, what: str) -> bool:
+        """Tell whether the record names a VM whose request is not known, because its guest may have been killed."""
+        members = self._world.members
+        named = [step.by for step in event.timeline.steps if step.what == what] if event.timeline else ()
+        vms = (vm for by in named for vm in words_of(by))
+        return any(vm in members.maybe_killed and members.may_be_in(vm, event.group) for vm in vms)
+
+    # No machine is operated on for an event that was not Started, or of which it is no VM.
+
+    def _is_operated_on_while_started(self, event: KnownEvent, now: float) -> None:
+        told = event.timeline
+        for vm, at in event.operated.items():
+            if event.resources and vm not in event.resources:
+                self._report(at, f"machine {vm} was operated on for {event}, which is not about it")
+            if event.scheduled_at > at:
+                self._report(at, f"machine {vm} was operated on for {event}, which was still Scheduled afterwards")
+            if told is None:
+                continue
+            started = next((step.at for step in told.steps if step.what == "Started"), None)
+            if started is None:
+                self._report(at, f"machine {vm} was operated on for {event}, which has not started by its record")
+            elif (
+                self._world.clock.is_steady(at - 600.0, at)
+                and wall_second(started) > self._world.clock.at(at) + _EXACT
+            ):
+                self._report(at, f"machine {vm} was operated on for {event} before it started by its record")
+
+    def _is_recorded_in_order(self, event: KnownEvent, told: TimelineView, at: float) -> None:
+        """Check that the record begins Scheduled, and has one start and one end at most, which comes last."""
+        statuses = [step.what for step in told.steps if step.what in (*_RANKS, "Completed", "Failed", "Canceled")]
+        expected = ["Scheduled"]
+        if told.status in ("Started", "Completed", "Failed"):
+            expected.append("Started")
+        if told.status not in expected:
+            expected.append(told.status)
+        if statuses != expected:
+            self._report(at, f"the record of {event} is {told.status}, with the steps {', '.join(statuses)}")
+
+    # Every event ends: what is due starts, what has started ends.
+
+    def patience(self, group: str) -> float:
+        """Return the seconds in which everything that is due in a group ends: its events may wait for each other."""
+        hangs = any(isinstance(action, FailDriver) and action.fault == "hangs" for action in self._world.plan.actions)
+        events = sum(event.group == group for event in self._world.events.values())
+        return (HANGING if hangs else SETTLING) + events * 20.0
+
+    def _ends(self, event: KnownEvent, now: float) -> None:
+        told, clock = event.timeline, self._world.clock
+        if told is None or event.timeline_at < now - RECENT or told.status not in _RANKS:
+            return
+        patience = self.patience(event.group)
+        if not clock.is_steady(now - patience, now) or any("quiet hours" in step.detail for step in told.steps):
+            return
+        since = clock.at(now) - wall_second(told.steps[-1].at if told.not_before is None else told.not_before)
+        if since > patience:
+            what = "Started and does not end" if told.status == "Started" else "due and does not start"
+            self._report(now, f"{event} is {what}, for {since:.0f} s")
+        given = [each for each in event.approvals if each.is_acknowledged and not each.of_vm]
+        if told.status == "Scheduled" and given and now - given[0].sent_at > patience:
+            self._report(now, f"{event} was approved by {given[0].by} at {given[0].sent_at:.3f} s and does not start")
+
+
+def _without_notice(told: TimelineView) -> str:
+    """Return why the record says that no notice was owed; empty where it was."""
+    _, mark, reason = told.steps[0].detail.partition("no notice is owed: ") if told.steps else ("", "", "")
+    return reason if mark else ""
+
+
+def takes_turns(event: KnownEvent) -> bool:
+    """Tell whether it is known to be platform maintenance, which goes one update domain at a time."""
+    return event.fields.get("source") == "Platform" and event.type in MAINTENANCE and not event.is_failure

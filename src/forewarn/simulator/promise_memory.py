@@ -1,0 +1,387 @@
+"""What the checker of promises remembers of the world: clock, disk, service, membership and events.
+
+Everything here comes from the plan and from exchanges. A response tells how things stood at some moment between its
+request and its end, so two responses are compared only if one request was sent after the other response had ended.
+"""
+
+import re
+from bisect import bisect_right, insort
+from collections.abc import Iterable
+from datetime import datetime
+from functools import cache
+from math import inf
+
+import msgspec
+
+from forewarn.simulator.actions import (
+    BefallMachine,
+    DamageMemory,
+    DelayRequests,
+    EditFleetFile,
+    FailAppends,
+    FillDisk,
+    HideDisk,
+    OperateHost,
+    PatchFleet,
+    RebootGuest,
+)
+from forewarn.simulator.clock import EPOCH
+from forewarn.simulator.exchanges import ClockChange, ServiceState
+from forewarn.simulator.plan import Plan
+
+ACTION_DELAY = 10.0
+"""Seconds by which an action of the plan may be performed late."""
+CLOCK_TOLERANCE = 70.0
+"""Seconds after a change of the clock in which the service may go by the time of its last record."""
+_NAME = re.compile(r"[A-Za-z0-9_](?:[A-Za-z0-9._-]*[A-Za-z0-9_])?")
+
+
+def words_of(text: str) -> list[str]:
+    """Return all that may be a name of a VM, a group or a host."""
+    return _NAME.findall(text)
+
+
+class HighWater:
+    """The highest value that responses have shown, by the time when each had ended."""
+
+    __slots__ = ("_marks",)
+
+    def __init__(self) -> None:
+        self._marks: list[tuple[float, int]] = []
+
+    def add(self, ended_at: float, value: int) -> None:
+        marks = self._marks
+        if not marks or (value > marks[-1][1] and ended_at >= marks[-1][0]):
+            marks.append((ended_at, value))
+        elif ended_at < marks[-1][0] and value > self.before(ended_at):
+            insort(marks, (ended_at, value))
+            kept = self._marks = [marks[0]]
+            kept.extend(mark for number, mark in enumerate(marks) if number and mark[1] > kept[-1][1])
+
+    def before(self, sent_at: float) -> int:
+        """Return the highest value of the responses that had ended then; -1 where there is none."""
+        place = bisect_right(self._marks, sent_at, key=lambda mark: mark[0])
+        return self._marks[place - 1][1] if place else -1
+
+    @property
+    def highest(self) -> int:
+        return self._marks[-1][1] if self._marks else -1
+
+    @property
+    def reached_at(self) -> float:
+        """When the first response with the highest value had ended."""
+        return self._marks[-1][0] if self._marks else 0.0
+
+
+class WallClock:
+    """The wall clock of the service, in seconds since the beginning."""
+
+    def __init__(self) -> None:
+        self._changes: list[ClockChange] = []
+
+    def change(self, change: ClockChange) -> None:
+        self._changes.append(change)
+
+    def at(self, when: float) -> float:
+        """Return what it shows at a true second."""
+        last = next((change for change in reversed(self._changes) if change.at <= when), None)
+        return when if last is None else when + last.error + last.drift * (when - last.at)
+
+    def is_steady(self, begin: float, end: float) -> bool:
+        """Tell whether the service went by this clock, and it was not touched, from one second to another."""
+        return not any(begin - CLOCK_TOLERANCE <= change.at <= end for change in self._changes)
+
+
+@cache
+def read_not_before(text: str) -> float:
+    """Return the second since the beginning that a document's NotBefore names."""
+    return wall_second(datetime.strptime(f"{text[:-3]}+0000", "%a, %d %b %Y %H:%M:%S %z"))
+
+
+def wall_second(time: datetime) -> float:
+    """Return the second since the beginning that a time names."""
+    return (time - EPOCH).total_seconds()
+
+
+class DiskFaults:
+    """When the disk may refuse to write: from a fault of the plan until a later write succeeds."""
+
+    def __init__(self, plan: Plan) -> None:
+        self._faults = [
+            (action.at, action.at + (0.0 if isinstance(action, FailAppends) else action.seconds))
+            for action in plan.actions
+            if isinstance(action, FailAppends | FillDisk | HideDisk)
+        ]
+        self._written: list[tuple[float, float]] = []
+
+    def saw_write(self, sent_at: float, ended_at: float) -> None:
+        self._written.append((ended_at, sent_at))
+
+    def may_fail(self, sent_at: float, ended_at: float) -> bool:
+        if not self._faults:
+            return False
+        written = max((sent for ended, sent in self._written if ended <= sent_at), default=-1.0)
+        return any(begin <= ended_at and written < end + ACTION_DELAY for begin, end in self._faults)
+
+
+class ServiceLife:
+    """When the service served, and when it changed."""
+
+    def __init__(self) -> None:
+        self.has_served = False
+        self.state = ""
+        self._changes: list[float] = []
+
+    def change(self, state: ServiceState) -> None:
+        self.state = state.state
+        self.has_served = self.has_served or state.state == "serving"
+        self._changes.append(state.at)
+
+    def is_unchanged(self, begin: float, end: float) -> bool:
+        """Tell whether one process served without a change from one second to another."""
+        return not any(begin <= at <= end for at in self._changes)
+
+
+class Membership:
+    """The groups and domains that each VM may have had: those of the plan, of its changes, and of what was told."""
+
+    def __init__(self, plan: Plan) -> None:
+        self._groups: dict[str, set[str]] = {}
+        self._domains: dict[str, set[tuple[int, int]]] = {}
+        self.all_groups = {group.name for group in plan.groups} | {vm.group for vm in plan.vms}
+        self.unsettled_groups: set[str] = set()
+        """Groups that a change of the fleet may have removed."""
+        self.maybe_down: set[str] = set()
+        """VMs that may have been deallocated."""
+        self.maybe_gone: set[str] = set()
+        """VMs that may have been removed."""
+        self.maybe_killed: set[str] = set()
+        """VMs with guests that may have been killed in the middle of a request."""
+        for planned in plan.vms:
+            self.learn(planned.name, planned.group, (planned.update_domain, planned.fault_domain))
+        for action in plan.actions:
+            match action:
+                case PatchFleet(change=change):
+                    self._foresee_patch(change)
+                case EditFleetFile(subject=subject, value=value):
+                    self._foresee_edit(f"{subject} {value}")
+                case BefallMachine(vm=vm, what="gone"):
+                    self.maybe_gone.add(vm)
+                    self.maybe_killed.add(vm)
+                case BefallMachine(vm=vm) | RebootGuest(vm=vm) | DamageMemory(vm=vm):
+                    self.maybe_killed.add(vm)
+        degrades = (each for each in plan.actions if isinstance(each, OperateHost) and each.operation == "degrade")
+        self.degrades_from = min((action.at for action in degrades), default=inf)
+        """When a host may first have been said to degrade, which brings events forward."""
+
+    def learn(self, vm: str, group: str, domains: tuple[int, int] | None = None) -> None:
+        self._groups.setdefault(vm, set()).add(group)
+        self.all_groups.add(group)
+        if domains is not None:
+            self._domains.setdefault(vm, set()).add(domains)
+
+    def may_be_in(self, vm: str, group: str) -> bool:
+        return group in self._groups.get(vm, (group,))
+
+    def may_be_of(self, vm: str, groups: Iterable[str]) -> bool:
+        return vm not in self._groups or not self._groups[vm].isdisjoint(groups)
+
+    def group_of(self, vm: str) -> str:
+        """Return the group of a VM that can have been in only one; empty otherwise."""
+        groups = self._groups.get(vm, ())
+        return next(iter(groups)) if len(groups) == 1 else ""
+
+    def vms(self) -> Iterable[str]:
+        return self._groups
+
+    def vms_of(self, group: str) -> list[str]:
+        return [vm for vm, groups in self._groups.items() if group in groups]
+
+    def domains_of(self, vms: Iterable[str]) -> set[tuple[int, int]] | None:
+        """Return the update and fault domains of VMs; None where they may have changed."""
+        found: set[tuple[int, int]] = set()
+        for vm in vms:
+            domains = self._domains.get(vm, ())
+            if len(domains) != 1:
+                return None
+            found |= set(domains)
+        return found
+
+    def _foresee_patch(self, change: str) -> None:
+        try:
+            told = msgspec.json.decode(change, type=_FleetChange)
+        except msgspec.DecodeError:
+            return
+        for vm in told.vms:
+            self.learn(vm.name, vm.group or vm.name)
+            self.learn(vm.name, vm.name)
+            self._domains.setdefault(vm.name, set()).add((vm.update_domain, vm.fault_domain))
+        self.unsettled_groups.update(told.removed_groups)
+        self.maybe_gone.update(told.removed_vms)
+
+    def _foresee_edit(self, words: str) -> None:
+        """Expect that an edit of the fleet file removes, moves or adds whatever it names."""
+        named = words_of(words)
+        groups = [name for name in named if name in self.all_groups]
+        self.unsettled_groups.update(groups)
+        for name in named:
+            if name in groups:
+                continue
+            if name in self._groups:
+                self.maybe_gone.add(name)
+                self._domains[name] = set()
+            for group in (*groups, name):
+                if name in self._groups or groups:
+                    self.learn(name, group)
+
+
+class _ChangedVm(msgspec.Struct):
+    name: str
+    group: str = ""
+    update_domain: int = 0
+    fault_domain: int = 0
+
+
+class _FleetChange(msgspec.Struct):
+    vms: tuple[_ChangedVm, ...] = ()
+    removed_groups: tuple[str, ...] = ()
+    removed_vms: tuple[str, ...] = ()
+
+
+class Approval(msgspec.Struct, frozen=True):
+    """An approval, or a wish for postponement, that may have been taken."""
+
+    by: str
+    sent_at: float
+    is_acknowledged: bool
+    of_vm: bool
+
+
+class KnownEvent:
+    """All that was shown of one event. Its statuses count 0 (Scheduled), 1 (Started) and 2 (gone)."""
+
+    def __init__(self, id_: str, at: float) -> None:
+        self.id = id_
+        self.first_seen_at = at
+        self.fields: dict[str, object] = {}
+        """Type, source, resources, description and duration, as far as shown; they keep for life."""
+        self.group = ""
+        self.ranks = HighWater()
+        """By documents, lists and replies, which show what the service goes by."""
+        self.recorded_ranks = HighWater()
+        """By its timeline, which is read from the journal and may be ahead."""
+        self.end = ""
+        self.not_before: float | None = None
+        self.not_before_ended_at = 0.0
+        """When the response with that NotBefore had ended."""
+        self.moved_later_at: float | None = None
+        self.least_not_before: float | None = None
+        self.scheduled_at = -1.0
+        """The latest second from which on a response showed it Scheduled."""
+        self.started_at: float | None = None
+        """When the first response that showed it Started had ended."""
+        self.absent_at = 0.0
+        """A second at which a document of its group did not have it yet."""
+        self.asked_at: float | None = None
+        """When the command that announced it was first sent."""
+        self.without_notice: str | None = None
+        """Why no notice was owed; empty where it was; None where nothing tells."""
+        self.approvals: list[Approval] = []
+        self.postponements: list[Approval] = []
+        self.operated: dict[str, float] = {}
+        """When each machine was operated on for it."""
+        self.timeline: TimelineView | None = None
+        self.timeline_at = -1.0
+
+    def __str__(self) -> str:
+        type_ = self.fields.get("type", "event")
+        return f"{type_} {self.id[:8].upper()} of {self.group or 'an unknown group'}"
+
+    @property
+    def type(self) -> str:
+        return str(self.fields.get("type", ""))
+
+    @property
+    def resources(self) -> tuple[str, ...]:
+        found = self.fields.get("resources", ())
+        return found if isinstance(found, tuple) else ()
+
+    @property
+    def is_failure(self) -> bool:
+        """Tell whether it is a hardware failure, which takes no turn."""
+        operation = self.timeline.operation if self.timeline else ""
+        return operation.endswith(" fail") or self.fields.get("description") == FAILURE
+
+    @property
+    def announced_after(self) -> float:
+        """The latest true second of which it is known that the event was not announced before it."""
+        return max(self.absent_at, self.asked_at or 0.0)
+
+
+FAILURE = "Virtual machine has encountered a failure."
+
+
+class StepView(msgspec.Struct):
+    """One step of a timeline."""
+
+    at: datetime
+    what: str
+    by: str = ""
+    detail: str = ""
+
+
+class TimelineView(msgspec.Struct):
+    """The record of an event, as the control API returns it."""
+
+    id: str
+    type: str
+    status: str
+    resources: tuple[str, ...]
+    source: str
+    group: str
+    operation: str
+    description: str
+    duration: int
+    announced_at: datetime
+    steps: tuple[StepView, ...]
+    not_before: datetime | None = None
+
+
+class Report:
+    """The broken promises, one readable line each; a promise that stays broken is reported once."""
+
+    def __init__(self) -> None:
+        self.problems: list[str] = []
+        self._told: set[str] = set()
+
+    def __call__(self, at: float, problem: str) -> None:
+        if problem not in self._told:
+            self._told.add(problem)
+            self.problems.append(f"{at:.3f} s: {problem}")
+
+
+class World:
+    """All that the checker remembers."""
+
+    def __init__(self, plan: Plan) -> None:
+        self.plan = plan
+        self.report = Report()
+        self.clock = WallClock()
+        self.disk = DiskFaults(plan)
+        self.service = ServiceLife()
+        self.members = Membership(plan)
+        self.network_delay = 4 * max(
+            (each.delay for each in plan.actions if isinstance(each, DelayRequests)), default=0.0
+        )
+        """Seconds by which the network may prolong an exchange."""
+        self.events: dict[str, KnownEvent] = {}
+        self.unfinished: dict[str, dict[str, KnownEvent]] = {}
+        """By group, the events that were shown and not seen to be gone."""
+        self.asked: dict[str, list[float]] = {}
+        """When responses to GETs of each group's VMs had ended."""
+
+    def event(self, id_: str, at: float) -> KnownEvent:
+        id_ = id_.lower()
+        if id_ not in self.events:
+            self.events[id_] = KnownEvent(id_, at)
+        return self.events[id_]

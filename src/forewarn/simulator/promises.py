@@ -1,0 +1,127 @@
+"""The promises of Forewarn, stated from outside and checked after every exchange.
+
+This model knows the plan and the bytes that VMs and operators exchange with the service, and nothing of how the
+service keeps its promises. The parts: what VMs are shown (``document_promises``), the control API
+(``control_promises``), single events (``event_promises``); here the service itself and the agents.
+
+A promise that requests under way may explain is judged by ``settle``. Before that the simulation asks what
+``questions`` lists: the record of every event that was shown, and every request that was acknowledged with a key.
+"""
+
+from forewarn.simulator.actions import DamageMemory, HideDisk
+from forewarn.simulator.control_promises import ControlPromises
+from forewarn.simulator.document_promises import DocumentPromises
+from forewarn.simulator.event_promises import GONE, EventPromises
+from forewarn.simulator.exchanges import (
+    AgentStep,
+    ClockChange,
+    ControlExchange,
+    Exchange,
+    MachineOperation,
+    ServiceState,
+    VmExchange,
+)
+from forewarn.simulator.plan import Plan
+from forewarn.simulator.promise_memory import ACTION_DELAY, Approval, World
+
+UNDO_SECONDS = 120.0
+"""An agent undoes its preparations within so many seconds of the end of the event."""
+
+
+class Promises:
+    """Checks every exchange; ``problems`` holds the broken promises, one line each."""
+
+    def __init__(self, plan: Plan) -> None:
+        self._world = World(plan)
+        self._events = EventPromises(self._world)
+        self._documents = DocumentPromises(self._world, self._events)
+        self._control = ControlPromises(self._world, self._events, self._documents)
+        self._steps: dict[tuple[str, str], list[AgentStep]] = {}
+        self.checked = 0
+        """Number of exchanges that were checked."""
+
+    @property
+    def problems(self) -> list[str]:
+        return self._world.report.problems
+
+    def see(self, exchange: Exchange) -> None:
+        """Check an exchange; they come in the order in which they ended."""
+        self.checked += 1
+        match exchange:
+            case VmExchange():
+                self._documents.see(exchange)
+            case ControlExchange():
+                self._control.see(exchange)
+            case MachineOperation():
+                self._events.see_operation(exchange)
+            case ServiceState():
+                self._starts_always(exchange)
+            case ClockChange():
+                self._world.clock.change(exchange)
+            case AgentStep():
+                self._prepares_before_it_approves(exchange)
+
+    def questions(self) -> list[str]:
+        """Return the paths to GET before the end: the record of every event that was shown or acknowledged."""
+        shown = (event for event in self._world.events.values() if event.fields or event.operated)
+        return [f"/v1/events/{event.id}" for event in shown]
+
+    def repetitions(self) -> list[ControlExchange]:
+        """Return the requests that were acknowledged with a key: when repeated, each must be answered alike."""
+        return self._control.acknowledged
+
+    def seconds_to_settle(self) -> float:
+        """Return how long the simulation must go on without faults before ``settle`` may expect all to be done."""
+        groups = {event.group for event in self._world.events.values()} | {""}
+        return max(self._events.patience(group) for group in groups) + 10.0
+
+    def settle(self, now: float) -> None:
+        """Judge what could not be judged before: faults have stopped, and everything due had its time."""
+        self._control.settle(now)
+        self._documents.settle(now)
+        for event in list(self._world.events.values()):
+            if event.fields or event.operated:
+                self._events.settle(event, now)
+        self._undoes_after_the_event(now)
+
+    # A start always succeeds, unless the disk cannot be read, or nothing is recorded and the fleet file is wrong.
+
+    def _starts_always(self, state: ServiceState) -> None:
+        self._world.service.change(state)
+        if state.state != "failed to start":
+            return
+        is_hidden = any(
+            isinstance(action, HideDisk) and action.at <= state.at <= action.at + action.seconds + ACTION_DELAY
+            for action in self._world.plan.actions
+        )
+        is_first = not self._world.service.has_served and "fleet" in state.reason
+        if not (is_hidden or is_first or self._world.disk.may_fail(state.at, state.at)):
+            self._world.report(state.at, f"the service did not start: {state.reason}")
+
+    # An agent that approves has prepared, and undoes its preparations after the event is gone.
+
+    def _prepares_before_it_approves(self, step: AgentStep) -> None:
+        event = self._world.event(step.event, step.at)
+        steps = self._steps.setdefault((step.vm, event.id), [])
+        if step.what == "approved":
+            event.approvals.append(Approval(step.vm, step.at, is_acknowledged=False, of_vm=True))
+            is_prepared = any(each.what == "prepared" for each in steps)
+            if not is_prepared and step.vm in event.resources:
+                self._world.report(step.at, f"the agent of {step.vm} approved {event} before it had prepared")
+        steps.append(step)
+
+    def _undoes_after_the_event(self, now: float) -> None:
+        members = self._world.members
+        forgetful = {action.vm for action in self._world.plan.actions if isinstance(action, DamageMemory)}
+        excused = forgetful | members.maybe_gone | members.maybe_down
+        for (vm, id_), steps in self._steps.items():
+            event = self._world.events[id_]
+            prepared = [step.at for step in steps if step.what == "prepared"]
+            undone = [step.at for step in steps if step.what == "undone"]
+            if prepared and undone and undone[-1] < event.scheduled_at and undone[-1] > prepared[-1]:
+                self._world.report(
+                    undone[-1], f"the agent of {vm} undid its preparations for {event}, which was shown after"
+                )
+            is_over = event.ranks.highest == GONE and event.ranks.reached_at < now - UNDO_SECONDS
+            if prepared and is_over and vm not in excused and (not undone or undone[-1] < prepared[-1]):
+                self._world.report(now, f"the agent of {vm} did not undo its preparations for {event}, which is gone")
