@@ -1,0 +1,601 @@
+"""Each promise: exchanges that keep it are accepted, and exchanges that break it are reported."""
+
+from datetime import timedelta
+from functools import partial
+from typing import Any
+
+import msgspec
+import pytest
+
+from forewarn.simulator.actions import Action, DelayRequests, FailAppends, HideDisk, OperateHost, PatchFleet
+from forewarn.simulator.clock import EPOCH
+from forewarn.simulator.exchanges import (
+    AgentStep,
+    ClockChange,
+    ControlExchange,
+    Exchange,
+    MachineOperation,
+    ServiceState,
+    VmExchange,
+)
+from forewarn.simulator.plan import Plan, PlannedGroup, PlannedVm
+from forewarn.simulator.promises import Promises
+
+E1 = "11111111-1111-4111-8111-111111111111"
+E2 = "22222222-2222-4222-8222-222222222222"
+NEWEST = "2020-07-01"
+SERVING = ServiceState("serving", 0.0)
+
+
+def plan_of(*actions: Action) -> Plan:
+    """Two groups; hurry 60, so that a Reboot has 15 s of notice, a Redeploy 10 s and a Preempt half a second."""
+    vms = (
+        PlannedVm("web-0", "web", "h1", 0, 0, "10.0.0.1"),
+        PlannedVm("web-1", "web", "h2", 1, 1, "10.0.0.2"),
+        PlannedVm("web-2", "web", "h1", 0, 0, "10.0.0.3"),
+        PlannedVm("db-0", "db", "h1", 0, 0, "10.0.0.4"),
+    )
+    groups = (PlannedGroup("web", "availability-set"), PlannedGroup("db", "standalone"))
+    return Plan(1, 60.0, ("h1", "h2"), groups, vms, {"olga": ("web",)}, actions, 100.0)
+
+
+def problems_of(*exchanges: Exchange, actions: tuple[Action, ...] = (), now: float = 1000.0) -> list[str]:
+    promises = Promises(plan_of(*actions))
+    for exchange in exchanges:
+        promises.see(exchange)
+    promises.settle(now)
+    return promises.problems
+
+
+def wire_event(
+    id_: str = E1,
+    status: str = "Scheduled",
+    not_before: float = 20.0,
+    *,
+    type_: str = "Reboot",
+    vms: tuple[str, ...] = ("web-0",),
+    source: str = "User",
+    **more: object,
+) -> dict[str, Any]:
+    shown = f"{EPOCH + timedelta(seconds=not_before):%a, %d %b %Y %H:%M:%S} GMT" if status == "Scheduled" else ""
+    return {
+        "EventId": id_.upper(),
+        "EventStatus": status,
+        "EventType": type_,
+        "ResourceType": "VirtualMachine",
+        "Resources": list(vms),
+        "NotBefore": shown,
+        "Description": "",
+        "EventSource": source,
+        "DurationInSeconds": -1,
+        **more,
+    }
+
+
+def document(
+    incarnation: int, *events: dict[str, Any], at: float, vm: str = "web-0", group: str = "web", sent: float = 0.0
+) -> VmExchange:
+    body = msgspec.json.encode({"DocumentIncarnation": incarnation, "Events": events})
+    target = f"/metadata/scheduledevents?api-version={NEWEST}"
+    tag = {"etag": f'"{group}-{incarnation}"'}
+    return VmExchange(vm, "GET", target, b"", sent or at - 0.1, at, 200, body, tag)
+
+
+def approval(vm: str, at: float, id_: str = E1, status: int = 200, key: str = "StartRequests") -> VmExchange:
+    body = msgspec.json.encode({key: [{"EventId": id_}]})
+    target = f"/metadata/scheduledevents?api-version={NEWEST}"
+    response = b'{ "error": "Bad request" }' if status >= 400 else b""
+    return VmExchange(vm, "POST", target, body, at - 0.1, at, status, response, {})
+
+
+def asked(
+    method: str,
+    path: str,
+    body: object = None,
+    answer: object = None,
+    *,
+    at: float,
+    who: str = "ann",
+    key: str = "",
+    status: int = 200,
+    groups: tuple[str, ...] | None = None,
+    sent: float = 0.0,
+) -> ControlExchange:
+    sends = b"" if body is None else msgspec.json.encode(body)
+    answers = b"" if answer is None else msgspec.json.encode(answer)
+    return ControlExchange(who, method, path, sends, key, sent or at - 0.1, at, status, answers, groups)
+
+
+def refused(status: int, detail: str = "the rules do not allow this") -> dict[str, object]:
+    return {"type": "urn:forewarn:problem:refused", "title": "Refused", "status": status, "detail": detail}
+
+
+def view(id_: str = E1, status: str = "Scheduled", not_before: float = 20.0, **more: object) -> dict[str, object]:
+    when = EPOCH + timedelta(seconds=not_before) if status == "Scheduled" else None
+    return {"id": id_.upper(), "type": "Reboot", "status": status, "not_before": when, "resources": ["web-0"], **more}
+
+
+def announced(id_: str = E1, operation: str = "OP-1", without_notice: str = "", **more: Any) -> dict[str, object]:
+    each = {"event": view(id_, **more), "group": "web", "without_notice": without_notice}
+    return {"operation": operation, "announcements": [each]}
+
+
+def restart(at: float = 2.0, **more: Any) -> ControlExchange:
+    more.setdefault("answer", announced())
+    return asked("POST", "/v1/vms/web-0/operations", {"operation": "restart"}, at=at, **{"key": "k1", **more})
+
+
+def timeline(
+    status: str,
+    *steps: tuple[float, str] | tuple[float, str, str],
+    at: float,
+    id_: str = E1,
+    notice: str = "",
+    operation: str = "vm restart",
+    by: str = "",
+    **more: Any,
+) -> ControlExchange:
+    """Return a response with the record of an event that was announced at second 2."""
+    told = [
+        {"at": EPOCH + timedelta(seconds=step[0]), "what": step[1], "by": by, "detail": "".join(step[2:])}
+        for step in ((2.0, "Scheduled", notice), *steps)
+    ]
+    answer = {
+        **view(id_, status),
+        "source": "User",
+        "group": "web",
+        "operation": operation,
+        "description": "",
+        "duration": -1,
+        "announced_at": EPOCH + timedelta(seconds=2),
+        "steps": told,
+        **more,
+    }
+    return asked("GET", f"/v1/events/{id_}", answer=answer, at=at)
+
+
+first = partial(document, 1)
+scheduled = wire_event()
+started = wire_event(status="Started")
+
+Story = tuple[Exchange, ...]
+COMPLETED = timeline("Completed", (21.0, "Started"), (25.0, "Completed"), at=990.0)
+LIFE: Story = (
+    SERVING,
+    first(at=1.0),
+    restart(),
+    document(2, scheduled, at=3.0),
+    document(2, scheduled, at=19.0, vm="web-1"),
+    document(3, started, at=21.5),
+    MachineOperation("web-0", "reboot", E1, 22.0),
+    document(4, at=26.0),
+    COMPLETED,
+)
+
+
+def test_a_whole_life_keeps_all_promises() -> None:
+    assert problems_of(*LIFE) == []
+
+
+KEPT_AND_BROKEN: dict[str, tuple[Story, Story, str]] = {
+    "a group's incarnation never falls": (
+        (document(3, at=1.0), document(2, at=1.05, vm="web-1", sent=0.5)),
+        (document(3, at=1.0), document(2, at=2.0, vm="web-1")),
+        "incarnation of web fell from 3 to 2",
+    ),
+    "a group's incarnation never falls in the control API either": (
+        (
+            document(2, at=1.0),
+            asked(
+                "GET",
+                "/v1/groups/web",
+                at=2.0,
+                answer={"name": "web", "incarnation": 3, "members": ["web-0"], "upcoming": []},
+            ),
+        ),
+        (
+            document(2, at=1.0),
+            asked(
+                "GET",
+                "/v1/groups/web",
+                at=2.0,
+                answer={"name": "web", "incarnation": 1, "members": ["web-0"], "upcoming": []},
+            ),
+        ),
+        "fell from 2 to 1",
+    ),
+    "the incarnation that a VM is shown does not fall when it changes groups": (
+        (document(3, at=1.0, vm="web-3"), document(4, at=2.0, group="db", vm="web-3")),
+        (document(3, at=1.0, vm="web-3"), document(1, at=2.0, group="db", vm="web-3")),
+        "web-3 is shown fell from 3 to 1",
+    ),
+    "an incarnation shows the same events": (
+        (document(2, scheduled, at=3.0), document(2, scheduled, at=4.0, vm="web-1")),
+        (document(2, scheduled, at=3.0), document(2, wire_event(not_before=25.0), at=4.0, vm="web-1")),
+        "two documents of incarnation 2",
+    ),
+    "a status does not go back": (
+        (document(2, scheduled, at=3.0), approval("web-0", 3.5), document(3, started, at=4.0)),
+        (approval("web-0", 2.0), document(2, started, at=3.0), document(3, scheduled, at=4.0)),
+        "is Scheduled in the document of web-0, but was Started",
+    ),
+    "what is gone does not come back": (
+        (document(2, scheduled, at=3.0), document(3, at=4.0)),
+        (document(2, scheduled, at=3.0), document(3, at=4.0), document(4, scheduled, at=5.0)),
+        "but was gone before",
+    ),
+    "what is acknowledged as canceled is not shown": (
+        (document(2, scheduled, at=3.0), asked("POST", f"/v1/events/{E1}/cancel", at=4.0, answer={"canceled": [E1]})),
+        (asked("POST", f"/v1/events/{E1}/cancel", at=4.0, answer={"canceled": [E1]}), document(2, scheduled, at=5.0)),
+        "but was gone before",
+    ),
+    "an event keeps its fields": (
+        (document(2, scheduled, at=3.0), approval("web-0", 3.5), document(3, started, at=4.0)),
+        (document(2, scheduled, at=3.0), document(3, wire_event(vms=("web-0", "web-2")), at=4.0)),
+        "its resources was ('web-0',)",
+    ),
+    "an event stays in one group": (
+        (restart(), document(2, scheduled, at=3.0)),
+        (restart(), timeline("Scheduled", at=3.0, group="db")),
+        "is told to be of group db",
+    ),
+    "an event that started is not canceled": (
+        (document(2, scheduled, at=3.0), timeline("Canceled", (4.0, "Canceled"), at=5.0)),
+        (approval("web-0", 2.0), document(2, started, at=3.0), timeline("Canceled", (4.0, "Canceled"), at=5.0)),
+        "and was canceled",
+    ),
+    "NotBefore moves later by a postponement only": (
+        (
+            document(2, scheduled, at=3.0),
+            approval("web-0", 3.5, key="PostponeRequests"),
+            document(3, wire_event(not_before=40.0), at=4.0),
+        ),
+        (document(2, scheduled, at=3.0), document(3, wire_event(not_before=40.0), at=4.0)),
+        "nobody had postponed it",
+    ),
+    "NotBefore does not move earlier by itself": (
+        (document(2, scheduled, at=3.0), document(2, scheduled, at=4.0)),
+        (document(2, scheduled, at=3.0), document(3, wire_event(not_before=18.0), at=4.0)),
+        "moved 2 s earlier",
+    ),
+    "notice is not below the minimum": (
+        (restart(), timeline("Scheduled", at=3.0)),
+        (restart(at=8.0), timeline("Scheduled", at=9.0)),
+        "with at most 12.1 s of notice, not 15.0 s",
+    ),
+    "notice counts from a document without the event": (
+        (first(at=1.0), document(2, scheduled, at=3.0), timeline("Scheduled", at=4.0)),
+        (first(at=7.0), document(2, scheduled, at=8.0), timeline("Scheduled", at=9.0)),
+        "of notice, not 15.0 s",
+    ),
+    "a user operation on a group that was asked for has notice": (
+        (restart(answer=announced(without_notice="the group is off: none of its VMs asks", status="Started")),),
+        (first(at=1.0), restart(answer=announced(without_notice="the group is off: none asks", status="Started"))),
+        "although a VM of its group asked at 1.000 s",
+    ),
+    "only some operations owe no notice": (
+        (timeline("Started", (2.0, "Started"), at=3.0, notice="vm restart; no notice is owed: the group is off"),),
+        (
+            timeline(
+                "Started",
+                (2.0, "Started"),
+                at=3.0,
+                operation="vm freeze",
+                notice="vm freeze; no notice is owed: the group is off",
+            ),
+        ),
+        "although vm freeze owes it",
+    ),
+    "no start before NotBefore without an approval": (
+        (restart(), document(2, scheduled, at=3.0), approval("web-1", 5.0, status=0), document(3, started, at=6.0)),
+        (restart(), document(2, scheduled, at=3.0), document(3, started, at=6.0)),
+        "was Started 14.0 s before NotBefore",
+    ),
+    "no start before the notice has really passed": (
+        (restart(), document(3, started, at=20.5)),
+        (
+            ClockChange(1.9, 100.0, 0.0),
+            restart(answer=announced(not_before=120.0)),
+            ClockChange(3.0, 200.0, 0.0),
+            document(3, started, at=6.0),
+        ),
+        "before its notice had passed",
+    ),
+    "an approval that is refused does not count": (
+        (restart(), document(2, scheduled, at=3.0), approval("web-1", 5.0), document(3, started, at=6.0)),
+        (restart(), document(2, scheduled, at=3.0), approval("web-1", 5.0, status=400), document(3, started, at=6.0)),
+        "nobody had approved it",
+    ),
+    "maintenance goes one domain at a time": (
+        (
+            document(
+                2,
+                wire_event(E1, "Started", source="Platform", vms=("web-0",)),
+                wire_event(E2, "Started", source="Platform", vms=("web-2",)),
+                at=3.0,
+            ),
+        ),
+        (
+            document(
+                2,
+                wire_event(E1, "Started", source="Platform", vms=("web-0",)),
+                wire_event(E2, "Started", source="Platform", vms=("web-1",)),
+                at=3.0,
+            ),
+        ),
+        "are Started together",
+    ),
+    "no VM is under two Started events": (
+        (document(2, wire_event(E1, "Started"), wire_event(E2, "Started", vms=("web-1",)), at=3.0),),
+        (document(2, wire_event(E1, "Started"), wire_event(E2, "Started", type_="Redeploy"), at=3.0),),
+        "web-0 of web is under",
+    ),
+    "a VM is shown no other group": (
+        (document(2, scheduled, at=3.0, vm="web-1"),),
+        (document(2, wire_event(vms=("db-0",)), at=3.0, vm="web-1"),),
+        "about db-0, which never belonged",
+    ),
+    "a VM cannot approve an event of another group": (
+        (document(2, scheduled, at=3.0), approval("db-0", 4.0, status=400)),
+        (document(2, scheduled, at=3.0), approval("db-0", 4.0)),
+        "db-0 approved Reboot 11111111 of web, which is not of its group",
+    ),
+    "an owner is told no names of others": (
+        (
+            asked("GET", "/v1/vms", at=3.0, who="olga", groups=("web",), answer={"items": []}),
+            asked(
+                "GET",
+                "/v1/vms/db-0",
+                at=3.0,
+                who="olga",
+                groups=("web",),
+                status=404,
+                answer=refused(404, "there is no VM 'db-0'"),
+            ),
+        ),
+        (asked("GET", "/v1/history", at=3.0, who="olga", groups=("web",), answer={"items": ["moved db-0."]}),),
+        "olga of web was told of db-0",
+    ),
+    "an owner does not learn of events of others": (
+        (
+            document(2, wire_event(vms=("db-0",)), at=3.0, vm="db-0", group="db"),
+            asked(
+                "POST",
+                f"/v1/events/{E1}/approve",
+                at=4.0,
+                who="olga",
+                groups=("web",),
+                status=404,
+                answer=refused(404),
+            ),
+        ),
+        (
+            document(2, wire_event(vms=("db-0",)), at=3.0, vm="db-0", group="db"),
+            asked("POST", f"/v1/events/{E1}/approve", at=4.0, who="olga", groups=("web",), answer={}),
+        ),
+        "was let at Reboot 11111111 of db",
+    ),
+    "what was shown is found": (
+        (document(2, scheduled, at=3.0), asked("GET", f"/v1/events/{E2}", at=4.0, status=404, answer=refused(404))),
+        (document(2, scheduled, at=3.0), asked("GET", f"/v1/events/{E1}", at=4.0, status=404, answer=refused(404))),
+        "was shown at 3.000 s, and is not found",
+    ),
+    "what was acknowledged is listed": (
+        (restart(), asked("GET", "/v1/events", at=3.0, answer={"items": [view()]}), document(2, scheduled, at=4.0)),
+        (restart(), asked("GET", "/v1/events", at=3.0, answer={"items": []}), document(2, scheduled, at=4.0)),
+        "but was gone before",
+    ),
+    "a key has one result": (
+        (restart(), restart(at=5.0)),
+        (restart(), restart(at=5.0, answer=announced(E2))),
+        "and when repeated",
+    ),
+    "a key that was acknowledged is not forgotten": (
+        (restart(), restart(at=5.0, status=503, answer=refused(503)), ServiceState("killed", 6.0), restart(at=9.0)),
+        (restart(), restart(at=5.0, status=409, answer=refused(409))),
+        "was done, and when repeated answered 409",
+    ),
+    "a key stands for one request": (
+        (
+            restart(),
+            asked(
+                "POST",
+                "/v1/vms/web-1/operations",
+                {"operation": "restart"},
+                refused(409),
+                at=5.0,
+                key="k1",
+                status=409,
+            ),
+        ),
+        (
+            restart(),
+            asked("POST", "/v1/vms/web-1/operations", {"operation": "restart"}, announced(), at=5.0, key="k1"),
+        ),
+        "although the key was used for /v1/vms/web-0/operations",
+    ),
+    "a key belongs to one principal": (
+        (restart(), restart(at=5.0, who="olga", groups=("web",), answer=announced(E2, "OP-2"))),
+        (restart(), restart(at=5.0, who="olga", groups=("web",))),
+        "olga (key 'k1') was given the result of the operators",
+    ),
+    "no machine is operated on twice for an event": (
+        LIFE,
+        (*LIFE, MachineOperation("web-0", "reboot", E1, 40.0)),
+        "machine web-0 was operated on twice for Reboot 11111111 of web, first at 22.000 s",
+    ),
+    "no machine is operated on for a Scheduled event": (
+        LIFE,
+        (restart(), MachineOperation("web-0", "reboot", E1, 2.5), document(2, scheduled, at=4.0)),
+        "which was still Scheduled afterwards",
+    ),
+    "no machine is operated on for an event that did not start": (
+        LIFE,
+        (MachineOperation("web-0", "reboot", E1, 2.5), timeline("Scheduled", at=3.0)),
+        "has not started by its record",
+    ),
+    "no machine is operated on for a canceled event": (
+        LIFE,
+        (timeline("Canceled", (3.0, "Canceled"), at=4.0), MachineOperation("web-0", "reboot", E1, 5.0)),
+        "which was canceled",
+    ),
+    "no machine is operated on for an event of others": (
+        LIFE,
+        (*LIFE[:-3], MachineOperation("web-1", "reboot", E1, 22.0), *LIFE[-2:]),
+        "which is not about it",
+    ),
+    "a start succeeds": (
+        (ServiceState("failed to start", 0.5, "the fleet file is wrong"), ServiceState("serving", 1.0)),
+        (SERVING, ServiceState("failed to start", 5.0, "the fleet file is wrong")),
+        "the service did not start: the fleet file is wrong",
+    ),
+    "the control API makes no mistakes": (
+        (asked("GET", "/v1/vms/x", at=3.0, status=404, answer=refused(404)),),
+        (asked("GET", "/v1/vms", at=3.0, status=500, answer=refused(500, "internal error; see the log")),),
+        "answered 500: internal error",
+    ),
+    "the control API refuses with problem details": (
+        (asked("GET", "/v1/vms/x", at=3.0, status=404, answer=refused(404)),),
+        (asked("GET", "/v1/vms/x", at=3.0, status=404, answer="no"),),
+        "without problem details",
+    ),
+    "the service is available while its disk works": (
+        (SERVING, restart(at=40.0, status=503, answer=refused(503)), ServiceState("stopped", 41.0)),
+        (SERVING, restart(at=40.0, status=503, answer=refused(503))),
+        "answered 503 although the disk worked",
+    ),
+    "every request ends": (
+        (SERVING, restart(at=50.0, sent=1.0), ServiceState("killed", 51.0)),
+        (SERVING, restart(at=70.0, sent=1.0)),
+        "of ann took 69 s",
+    ),
+    "a service that is there responds": (
+        (SERVING, ServiceState("killed", 39.95), restart(at=40.0, status=0, answer=None)),
+        (SERVING, restart(at=40.0, status=0, answer=None)),
+        "had no response although the service was there",
+    ),
+    "every event ends": (
+        (*LIFE[:-1], COMPLETED),
+        (*LIFE[:-2], timeline("Started", (21.0, "Started"), at=990.0)),
+        "is Started and does not end",
+    ),
+    "every event that is due starts": (
+        (
+            restart(answer=announced(not_before=995.0)),
+            timeline("Scheduled", at=990.0, not_before=EPOCH + timedelta(seconds=995)),
+        ),
+        (restart(), timeline("Scheduled", at=990.0)),
+        "is due and does not start",
+    ),
+    "an agent that approves has prepared": (
+        (
+            document(2, scheduled, at=3.0),
+            AgentStep("web-0", "prepared", E1, 4.0),
+            AgentStep("web-0", "approved", E1, 5.0),
+        ),
+        (
+            document(2, scheduled, at=3.0),
+            AgentStep("web-0", "approved", E1, 4.0),
+            AgentStep("web-0", "prepared", E1, 5.0),
+        ),
+        "approved Reboot 11111111 of web before it had prepared",
+    ),
+    "an agent undoes what it prepared": (
+        (*LIFE, AgentStep("web-0", "prepared", E1, 5.0), AgentStep("web-0", "undone", E1, 27.0)),
+        (*LIFE, AgentStep("web-0", "prepared", E1, 5.0)),
+        "did not undo its preparations",
+    ),
+    "an agent does not undo too early": (
+        (document(2, scheduled, at=3.0), AgentStep("web-0", "prepared", E1, 4.0)),
+        (
+            AgentStep("web-0", "prepared", E1, 1.0),
+            AgentStep("web-0", "undone", E1, 2.0),
+            document(2, scheduled, at=3.0),
+        ),
+        "undid its preparations",
+    ),
+}
+
+
+KEPT_UNTIL = {"every event ends": 1000.0, "every event that is due starts": 1000.0}
+"""When a story is settled, where it is not soon after its last exchange."""
+
+
+@pytest.mark.parametrize("promise", KEPT_AND_BROKEN)
+def test_a_promise_that_is_kept_is_not_reported(promise: str) -> None:
+    kept, _, _ = KEPT_AND_BROKEN[promise]
+    assert problems_of(*kept, now=KEPT_UNTIL.get(promise, 60.0)) == []
+
+
+@pytest.mark.parametrize("promise", KEPT_AND_BROKEN)
+def test_a_promise_that_is_broken_is_reported(promise: str) -> None:
+    _, broken, report = KEPT_AND_BROKEN[promise]
+    assert [problem for problem in problems_of(*broken) if report in problem]
+
+
+BUSY = (SERVING, restart(at=40.0, status=503, answer=refused(503)))
+FORWARD = (document(2, scheduled, at=3.0), document(3, wire_event(not_before=18.0), at=4.0))
+JOINED = (document(2, wire_event(vms=("db-0",)), at=3.0),)
+SLOW = (SERVING, restart(at=70.0, sent=1.0))
+NOT_STARTED = (SERVING, ServiceState("failed to start", 5.0, "the journal cannot be read"))
+EXCUSED: dict[str, tuple[Story, Action]] = {
+    "a disk that refuses to write": (BUSY, FailAppends(at=30.0, count=2, fault="refused")),
+    "a disk that cannot be read": (NOT_STARTED, HideDisk(at=1.0, seconds=10.0)),
+    "a host that degrades": (FORWARD, OperateHost(at=3.0, who="ann", operation="degrade", host="h1", key="k9")),
+    "a VM that joins": (
+        JOINED,
+        PatchFleet(at=1.0, who="ann", change='{"vms":[{"name":"db-0","group":"web"}]}', key="k"),
+    ),
+    "a network that is slow": (SLOW, DelayRequests(at=0.0, delay=5.0, seconds=100.0)),
+}
+
+
+@pytest.mark.parametrize("excuse", EXCUSED)
+def test_the_plan_explains(excuse: str) -> None:
+    story, action = EXCUSED[excuse]
+    assert problems_of(*story)
+    assert problems_of(*story, actions=(action,), now=60.0) == []
+
+
+def test_a_disk_is_no_excuse_after_a_later_write_succeeded() -> None:
+    fault = FailAppends(at=10.0, count=1, fault="refused")
+    story = (SERVING, restart(at=25.0), restart(at=60.0, status=503, answer=refused(503)))
+    assert any("although the disk worked" in problem for problem in problems_of(*story, actions=(fault,)))
+
+
+def test_a_repetition_may_tell_how_an_event_stood_then() -> None:
+    assert problems_of(*LIFE, restart(at=995.0), now=1000.0) == []
+
+
+def test_a_lost_response_does_not_shorten_the_notice() -> None:
+    lost = restart(at=3.0, status=0, answer=None)
+    repeated = restart(at=15.0, answer=announced(not_before=18.0))
+    story = (SERVING, lost, ServiceState("killed", 3.0), repeated, timeline("Scheduled", at=16.0))
+    assert problems_of(*story, now=20.0) == []
+
+
+def test_a_step_of_the_clock_leaves_the_start_unjudged() -> None:
+    story = (restart(), document(2, scheduled, at=3.0), ServiceState("killed", 4.0), ClockChange(5.0, 50.0, 0.0))
+    assert problems_of(*story, document(3, started, at=6.0), now=7.0) == []
+
+
+def test_the_questions_are_about_every_event_that_was_shown() -> None:
+    promises = Promises(plan_of())
+    promises.see(document(2, scheduled, at=3.0))
+    promises.see(approval("web-0", 4.0, E2, status=0))
+    assert promises.questions() == [f"/v1/events/{E1}"]
+
+
+def test_the_repetitions_are_all_that_was_acknowledged_with_a_key() -> None:
+    promises = Promises(plan_of())
+    for each in (restart(), restart(at=5.0), restart(at=6.0, key="k2", status=409, answer=refused(409))):
+        promises.see(each)
+    assert promises.repetitions() == [restart()]
+
+
+def test_a_broken_promise_is_reported_once() -> None:
+    falling = [document(3 + second % 2, at=float(second)) for second in range(1, 5)]
+    assert problems_of(*falling) == [
+        "2.000 s: the incarnation that web-0 is shown fell from 4 to 3",
+        "2.000 s: incarnation of web fell from 4 to 3, seen by web-0",
+    ]
