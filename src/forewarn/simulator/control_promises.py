@@ -1,15 +1,15 @@
 """The promises about the control API: nothing acknowledged is lost, no tenant learns of another, every wait ends."""
 
 import re
-from collections.abc import Iterator
 from datetime import datetime
+from functools import lru_cache
 
 import msgspec
 
 from forewarn.simulator.document_promises import DocumentPromises
-from forewarn.simulator.event_promises import EventPromises, Sighting
+from forewarn.simulator.event_promises import EventPromises, ShownEvent
 from forewarn.simulator.exchanges import ControlExchange
-from forewarn.simulator.promise_memory import Approval, TimelineView, World, wall_second, words_of
+from forewarn.simulator.promise_memory import CheckerMemory, GivenApproval, RecordedTimeline, wall_second, words_of
 
 LONGEST_REQUEST = 60.0
 """Seconds in which a request to the control API ends."""
@@ -89,9 +89,9 @@ class _Acknowledged(msgspec.Struct, frozen=True):
 class ControlPromises:
     """Checks the exchanges of operators and owners."""
 
-    def __init__(self, world: World, events: EventPromises, documents: DocumentPromises) -> None:
-        self._world = world
-        self._report = world.report
+    def __init__(self, memory: CheckerMemory, events: EventPromises, documents: DocumentPromises) -> None:
+        self._memory = memory
+        self._report = memory.report
         self._events = events
         self._documents = documents
         self._by_key: dict[tuple[str, int, str], _Acknowledged] = {}
@@ -123,23 +123,19 @@ class ControlPromises:
     def _tells_an_owner_nothing_of_others(self, exchange: ControlExchange, groups: tuple[str, ...]) -> None:
         if not exchange.response:
             return
-        members, text = self._world.members, exchange.response.decode(errors="replace")
+        members, events = self._memory.members, self._memory.events
+        text = exchange.response.decode(errors="replace")
         asked = f"{exchange.path} {exchange.body.decode(errors='replace')}"
-        said = set(_strings(exchange.response)) - set(words_of(asked))
-        for name in sorted(said & {*members.vms(), *members.all_groups}):
-            is_own = name in groups or (name in members.vms() and members.may_be_of(name, groups))
-            if not is_own:
-                self._report(
-                    exchange.ended_at, f"{exchange.who} of {', '.join(groups)} was told of {name} by {exchange.path}"
-                )
-        for id_ in _IDS.findall(text):
-            event = self._world.events.get(id_.lower())
-            if event and event.group and event.group not in groups and id_.lower() not in asked.lower():
-                self._report(exchange.ended_at, f"{exchange.who} of {', '.join(groups)} was told of {event}")
+        told = sorted({*_names_in(text, tuple(members.names_hidden_from(groups)))}.difference(words_of(asked)))
+        ids = (id_.lower() for id_ in set(_IDS.findall(text)) - set(_IDS.findall(asked)))
+        told += [str(events[id_]) for id_ in sorted(ids) if id_ in events and events[id_].is_hidden_from(groups)]
+        owner = f"{exchange.who} of {', '.join(groups)}"
+        for name in told:
+            self._report(exchange.ended_at, f"{owner} was told of {name} by {exchange.method} {exchange.path}")
         named = _EVENT.match(exchange.path)
-        event = self._world.events.get(named[1].lower()) if named else None
-        if event and event.group and event.group not in groups and 200 <= exchange.status < 300:
-            self._report(exchange.ended_at, f"{exchange.who} of {', '.join(groups)} was let at {event}")
+        event = events.get(named[1].lower()) if named else None
+        if event and event.is_hidden_from(groups) and 200 <= exchange.status < 300:
+            self._report(exchange.ended_at, f"{owner} was let at {event}")
 
     # What is read: every event that was acknowledged or shown is found ever after.
 
@@ -153,21 +149,21 @@ class ControlPromises:
             return
         try:
             if named:
-                told = msgspec.json.decode(exchange.response, type=TimelineView)
+                told = msgspec.json.decode(exchange.response, type=RecordedTimeline)
                 self._events.see_timeline(told, exchange.sent_at, exchange.ended_at)
             elif path == "/v1/events":
                 self._see_events(exchange, query)
             elif path in ("/v1/vms", "/v1/fleet") and exchange.groups is None:
                 told_vms = msgspec.json.decode(exchange.response, type=_Vms)
                 for vm in (*told_vms.items, *told_vms.vms):
-                    self._world.members.learn(vm.name, vm.group, (vm.update_domain, vm.fault_domain))
+                    self._memory.members.learn(vm.name, vm.group, (vm.update_domain, vm.fault_domain))
             elif found := _GROUP.fullmatch(path):
                 self._see_group(exchange, found[1])
         except _UNREADABLE as error:
             self._report(exchange.ended_at, f"GET {exchange.path} of {exchange.who} cannot be read: {error}")
 
     def _is_found(self, exchange: ControlExchange, id_: str) -> None:
-        event = self._world.events.get(id_)
+        event = self._memory.events.get(id_)
         if event is None or not event.fields or event.first_seen_at > exchange.sent_at:
             return
         if exchange.groups is None or event.group in exchange.groups:
@@ -180,10 +176,10 @@ class ControlPromises:
         for event in page.items:
             shown.add(event.id.lower())
             if event.status in ("Scheduled", "Started"):
-                self._events.see(_sighting(event, exchange))
+                self._events.see(_shown_event(event, exchange))
         if page.next or not words <= {"limit", "finished"}:
             return
-        for group, events in self._world.unfinished.items():
+        for group, events in self._memory.unfinished.items():
             if exchange.groups is not None and group not in exchange.groups:
                 continue
             for known in list(events.values()):
@@ -196,9 +192,9 @@ class ControlPromises:
         self._documents.see_incarnation(name, told.incarnation, exchange.sent_at, exchange.ended_at, where)
         if exchange.groups is None:
             for vm in told.members:
-                self._world.members.learn(vm, name)
+                self._memory.members.learn(vm, name)
         for event in told.upcoming:
-            self._events.see(_sighting(event, exchange, name))
+            self._events.see(_shown_event(event, exchange, name))
 
     # What is asked for: a key stands for one request, and its result is the same ever after.
 
@@ -216,7 +212,7 @@ class ControlPromises:
                 self._is_not_forgotten(exchange, principal)
             return
         if exchange.key:
-            self._world.disk.saw_write(exchange.sent_at, exchange.ended_at)
+            self._memory.disk.saw_write(exchange.sent_at, exchange.ended_at)
         result = _Result()
         if exchange.response:
             try:
@@ -229,7 +225,7 @@ class ControlPromises:
     def _see_result(self, exchange: ControlExchange, result: _Result, principal: tuple[str, int, str]) -> None:
         for each in result.announcements:
             is_own = exchange.groups is None or each.group in exchange.groups
-            event = self._events.see(_sighting(each.event, exchange, each.group if is_own else "", is_past=True))
+            event = self._events.see(_shown_event(each.event, exchange, each.group if is_own else "", is_past=True))
             event.without_notice = each.without_notice
             if not (
                 _EVENT.match(exchange.path) or b"degrade" in exchange.body
@@ -238,7 +234,7 @@ class ControlPromises:
                 event.asked_at = self._first_sent[principal] if exchange.key else exchange.sent_at
         for id_ in result.canceled:
             self._events.see(
-                Sighting(id_, "Canceled", {}, exchange.sent_at, exchange.ended_at, exchange.path, is_past=True)
+                ShownEvent(id_, "Canceled", {}, exchange.sent_at, exchange.ended_at, exchange.path, is_past=True)
             )
         if result.operation:
             asker = ("the operators" if exchange.groups is None else exchange.who, exchange.key)
@@ -271,10 +267,10 @@ class ControlPromises:
 
     def _foresee(self, exchange: ControlExchange, *, is_done: bool) -> None:
         """Note what a request may have brought about."""
-        members, path = self._world.members, exchange.path.partition("?")[0].rstrip("/")
+        members, path = self._memory.members, exchange.path.partition("?")[0].rstrip("/")
         if named := _EVENT.fullmatch(path):
-            event = self._world.event(named[1], exchange.ended_at)
-            approval = Approval(exchange.who, exchange.sent_at, is_done, of_vm=False)
+            event = self._memory.event(named[1], exchange.ended_at)
+            approval = GivenApproval(exchange.who, exchange.sent_at, is_done, of_vm=False)
             if named[2] == "approve":
                 event.approvals.append(approval)
             elif named[2] == "postpone":
@@ -285,13 +281,13 @@ class ControlPromises:
             if b"evict" in exchange.body or b"delete" in exchange.body:
                 members.maybe_gone.add(named[1])
         elif path == "/v1/spot/reclaim":
-            evicted = {vm.name for vm in self._world.plan.vms if vm.spot}
+            evicted = {vm.name for vm in self._memory.plan.vms if vm.spot}
             members.maybe_down |= evicted
             members.maybe_gone |= evicted
         elif named := _GROUP.match(path):
             members.maybe_gone.update(members.vms_of(named[1]))
         elif path.startswith("/v1/tokens"):
-            for who in (exchange.who, *self._world.plan.owners):
+            for who in (exchange.who, *self._memory.plan.owners):
                 self._tokens[who] = self._tokens.get(who, 0) + (who.encode() in exchange.body)
 
     # Every refusal is problem details; the service fails only while its disk does or it stops, and never by mistake.
@@ -310,7 +306,7 @@ class ControlPromises:
             self._report(exchange.ended_at, f"{where} was answered {exchange.status} with {problem}")
         if exchange.status == 500 or "internal error" in problem.detail:
             self._report(exchange.ended_at, f"{where} was answered {exchange.status}: {problem.detail}")
-        elif exchange.status >= 500 and not self._world.disk.may_fail(exchange.sent_at, exchange.ended_at):
+        elif exchange.status >= 500 and not self._memory.disk.may_fail(exchange.sent_at, exchange.ended_at):
             text = f"{where} was answered {exchange.status} although the disk worked: {problem.detail}"
             self._unexplained.append((exchange.sent_at - 30.0, exchange.ended_at + 30.0, text))
 
@@ -318,20 +314,20 @@ class ControlPromises:
 
     def _ends_in_time(self, exchange: ControlExchange) -> None:
         where = f"{exchange.method} {exchange.path} of {exchange.who}"
-        lasted = exchange.ended_at - exchange.sent_at - self._world.network_delay
-        if lasted > LONGEST_REQUEST and self._world.service.is_unchanged(exchange.sent_at, exchange.ended_at):
+        lasted = exchange.ended_at - exchange.sent_at - self._memory.network_delay
+        if lasted > LONGEST_REQUEST and self._memory.service.is_unchanged(exchange.sent_at, exchange.ended_at):
             self._report(exchange.ended_at, f"{where} took {lasted:.0f} s")
-        if exchange.status == 0 and self._world.service.state == "serving":
+        if exchange.status == 0 and self._memory.service.state == "serving":
             text = f"{where} had no response although the service was there"
             self._unexplained.append((exchange.sent_at - 1.0, exchange.ended_at + 1.0, text))
 
     def settle(self, now: float) -> None:
         for begin, end, text in self._unexplained:
-            if self._world.service.is_unchanged(begin, end):
+            if self._memory.service.is_unchanged(begin, end):
                 self._report(end, text)
         for id_, principal in self._announced_by.items():
             if principal[2]:
-                self._world.events[id_].asked_at = self._first_sent.get(principal)
+                self._memory.events[id_].asked_at = self._first_sent.get(principal)
 
 
 def _request(exchange: ControlExchange) -> tuple[str, str, bytes]:
@@ -344,8 +340,8 @@ def _essence(exchange: ControlExchange, result: _Result) -> tuple[object, ...]:
     return exchange.status, result.operation, ids, result.canceled, tuple(sorted(result.changed.items()))
 
 
-def _sighting(event: _Event, exchange: ControlExchange, group: str = "", *, is_past: bool = False) -> Sighting:
-    return Sighting(
+def _shown_event(event: _Event, exchange: ControlExchange, group: str = "", *, is_past: bool = False) -> ShownEvent:
+    return ShownEvent(
         id=event.id,
         status=event.status,
         fields={"type": event.type, "resources": event.resources},
@@ -358,17 +354,12 @@ def _sighting(event: _Event, exchange: ControlExchange, group: str = "", *, is_p
     )
 
 
-def _strings(body: bytes) -> Iterator[str]:
-    """Yield the words of all values of a response, without the keys."""
-    try:
-        waiting = [msgspec.json.decode(body)]
-    except _UNREADABLE:
-        return
-    while waiting:
-        match waiting.pop():
-            case dict() as mapping:
-                waiting.extend(mapping.values())
-            case list() as values:
-                waiting.extend(values)
-            case str() as text:
-                yield from words_of(text)
+def _names_in(text: str, names: tuple[str, ...]) -> list[str]:
+    """Return which names stand in a response, as whole words and not as keys."""
+    return _pattern_of(names).findall(text) if names else []
+
+
+@lru_cache(maxsize=64)
+def _pattern_of(names: tuple[str, ...]) -> re.Pattern[str]:
+    any_name = "|".join(map(re.escape, names))
+    return re.compile(rf'(?<![A-Za-z0-9._-])(?:{any_name})(?![A-Za-z0-9_-]|\.[A-Za-z0-9]|":)')

@@ -5,9 +5,9 @@ from functools import lru_cache
 
 import msgspec
 
-from forewarn.simulator.event_promises import EventPromises, Sighting, takes_turns
+from forewarn.simulator.event_promises import EventPromises, ShownEvent, takes_turns
 from forewarn.simulator.exchanges import VmExchange
-from forewarn.simulator.promise_memory import Approval, HighWater, KnownEvent, World, read_not_before
+from forewarn.simulator.promise_memory import CheckerMemory, EventMemory, GivenApproval, HighWater, read_not_before
 
 LONGEST_POLL = 330.0
 """Seconds in which a GET ends; one with ``Prefer: wait`` waits for up to 300 s."""
@@ -20,7 +20,7 @@ _SHOWN_SINCE = {"Preempt": "2017-11-01", "Terminate": "2019-01-01"}
 _UNDERSCORES = "2017-03-01"
 
 
-class _WireEvent(msgspec.Struct, rename="pascal"):
+class _DocumentEvent(msgspec.Struct, rename="pascal"):
     event_id: str
     event_status: str
     event_type: str
@@ -31,9 +31,9 @@ class _WireEvent(msgspec.Struct, rename="pascal"):
     duration_in_seconds: int | None = None
 
 
-class _WireDocument(msgspec.Struct, rename="pascal"):
+class _ShownDocument(msgspec.Struct, rename="pascal"):
     document_incarnation: int
-    events: tuple[_WireEvent, ...]
+    events: tuple[_DocumentEvent, ...]
 
 
 class _ById(msgspec.Struct, rename="pascal"):
@@ -45,7 +45,7 @@ class _Approvals(msgspec.Struct, rename="pascal"):
     postpone_requests: tuple[_ById, ...] = ()
 
 
-_read_document = lru_cache(maxsize=512)(msgspec.json.Decoder(_WireDocument).decode)
+_read_document = lru_cache(maxsize=512)(msgspec.json.Decoder(_ShownDocument).decode)
 _read_approvals = msgspec.json.Decoder(_Approvals).decode
 
 
@@ -60,16 +60,16 @@ def _version_of(target: str) -> str:
 class DocumentPromises:
     """Checks the exchanges of VMs."""
 
-    def __init__(self, world: World, events: EventPromises) -> None:
-        self._world = world
-        self._report = world.report
+    def __init__(self, memory: CheckerMemory, events: EventPromises) -> None:
+        self._memory = memory
+        self._report = memory.report
         self._events = events
         self._incarnations: dict[str, HighWater] = {}
         self._incarnations_of_vm: dict[str, HighWater] = {}
         self._shown: dict[tuple[str, int, str], bytes] = {}
         self._stood: dict[tuple[str, int], dict[str, tuple[str, str]]] = {}
         self._last_sent: dict[tuple[str, str], float] = {}
-        self._sighted: set[str] = set()
+        self._displayed: set[str] = set()
         self._foreign: list[tuple[VmExchange, str]] = []
         self._failed: list[VmExchange] = []
 
@@ -95,7 +95,7 @@ class DocumentPromises:
     def _see_document(self, exchange: VmExchange, version: str) -> None:
         vm, sent_at, ended_at = exchange.vm, exchange.sent_at, exchange.ended_at
         tag = _TAG.fullmatch(exchange.headers.get("etag") or exchange.headers.get("ETag") or "")
-        group = tag[1] if tag else self._world.members.group_of(vm)
+        group = tag[1] if tag else self._memory.members.group_of(vm)
         document = None
         if exchange.status == 200 and exchange.method == "GET":
             try:
@@ -111,10 +111,10 @@ class DocumentPromises:
         self._never_falls_for_a_vm(vm, incarnation, sent_at, ended_at)
         if not group:
             return
-        if not self._world.members.may_be_in(vm, group):
+        if not self._memory.members.may_be_in(vm, group):
             self._report(ended_at, f"{vm} was shown the document of {group}, to which it never belonged")
         self.see_incarnation(group, incarnation, sent_at, ended_at, vm)
-        self._world.asked.setdefault(group, []).append(ended_at)
+        self._memory.asked.setdefault(group, []).append(ended_at)
         if document is None:
             return
         self._shows_the_same(exchange, group, document, version)
@@ -130,7 +130,7 @@ class DocumentPromises:
 
     # The same incarnation shows the same events; every api-version shows the same of those that it shows.
 
-    def _shows_the_same(self, exchange: VmExchange, group: str, document: _WireDocument, version: str) -> None:
+    def _shows_the_same(self, exchange: VmExchange, group: str, document: _ShownDocument, version: str) -> None:
         incarnation = document.document_incarnation
         known = self._shown.setdefault((group, incarnation, version), exchange.response)
         if known is exchange.response:
@@ -144,9 +144,9 @@ class DocumentPromises:
             text = f"{group} has two documents of incarnation {incarnation} in {version}"
             self._report(exchange.ended_at, f"{text}: {known.decode()} and {exchange.response.decode()}")
 
-    def _see_events(self, exchange: VmExchange, group: str, document: _WireDocument, version: str) -> None:
+    def _see_events(self, exchange: VmExchange, group: str, document: _ShownDocument, version: str) -> None:
         vm, sent_at, ended_at = exchange.vm, exchange.sent_at, exchange.ended_at
-        started: list[KnownEvent] = []
+        started: list[EventMemory] = []
         shown: set[str] = set()
         for wire in document.events:
             id_ = wire.event_id.lower()
@@ -155,7 +155,7 @@ class DocumentPromises:
             self._is_of_the_group(exchange, group, wire, fields)
             is_scheduled = wire.event_status == "Scheduled"
             event = self._events.see(
-                Sighting(
+                ShownEvent(
                     id_, wire.event_status, fields, sent_at, ended_at, f"the document of {vm}", group,
                     read_not_before(wire.not_before) if is_scheduled and wire.not_before else None,
                 )
@@ -164,12 +164,12 @@ class DocumentPromises:
                 self._report(ended_at, f"{event} is {wire.event_status} with NotBefore {wire.not_before!r}")
             if wire.event_status not in ("Scheduled", "Started"):
                 self._report(ended_at, f"{vm} was shown {event} with the status {wire.event_status}")
-            if id_ not in self._sighted:
-                self._sighted.add(id_)
+            if id_ not in self._displayed:
+                self._displayed.add(id_)
                 event.absent_at = self._absent_at(group, wire.event_type)
             if wire.event_status == "Started":
                 started.append(event)
-        for id_, event in list(self._world.unfinished.get(group, {}).items()):
+        for id_, event in list(self._memory.unfinished.get(group, {}).items()):
             is_visible = _SHOWN_SINCE.get(event.type, "") <= version
             if id_ not in shown and event.type and is_visible and event.first_seen_at <= sent_at:
                 self._events.see_gone(event, ended_at)
@@ -187,8 +187,8 @@ class DocumentPromises:
 
     # Maintenance of a group is not Started together, unless it shares its domains; no VM is under two Started events.
 
-    def _goes_in_turns(self, group: str, started: list[KnownEvent], at: float) -> None:
-        members = self._world.members
+    def _goes_in_turns(self, group: str, started: list[EventMemory], at: float) -> None:
+        members = self._memory.members
         for number, one in enumerate(started):
             for other in started[:number]:
                 both = set(one.resources) & set(other.resources) - members.maybe_gone
@@ -202,10 +202,12 @@ class DocumentPromises:
 
     # A VM is shown events of its own group only, about VMs of that group, and can approve no others.
 
-    def _is_of_the_group(self, exchange: VmExchange, group: str, wire: _WireEvent, fields: dict[str, object]) -> None:
+    def _is_of_the_group(
+        self, exchange: VmExchange, group: str, wire: _DocumentEvent, fields: dict[str, object]
+    ) -> None:
         resources = fields["resources"]
         assert isinstance(resources, tuple)  # noqa: S101 - as read
-        strangers = [vm for vm in resources if not self._world.members.may_be_in(vm, group)]
+        strangers = [vm for vm in resources if not self._memory.members.may_be_in(vm, group)]
         if strangers:
             text = f"{exchange.vm} of {group} was shown {wire.event_id[:8]} about {', '.join(strangers)}"
             self._report(exchange.ended_at, f"{text}, which never belonged to that group")
@@ -222,12 +224,12 @@ class DocumentPromises:
                 self._report(exchange.ended_at, f"an approval of {exchange.vm} that cannot be read was accepted")
             return
         is_taken = 200 <= exchange.status < 300
-        approval = Approval(exchange.vm, exchange.sent_at, is_taken, of_vm=True)
+        approval = GivenApproval(exchange.vm, exchange.sent_at, is_taken, of_vm=True)
         if is_taken or exchange.status == 0 or exchange.status >= 500:
             for each in said.start_requests:
-                self._world.event(each.event_id, exchange.ended_at).approvals.append(approval)
+                self._memory.event(each.event_id, exchange.ended_at).approvals.append(approval)
             for each in said.postpone_requests:
-                self._world.event(each.event_id, exchange.ended_at).postponements.append(approval)
+                self._memory.event(each.event_id, exchange.ended_at).postponements.append(approval)
         if is_taken:
             for each in (*said.start_requests, *said.postpone_requests):
                 self._foreign.append((exchange, each.event_id.lower()))
@@ -244,31 +246,31 @@ class DocumentPromises:
             self._report(
                 exchange.ended_at, f"{exchange.vm} was answered {exchange.status} without an error: {shown!r}"
             )
-        if exchange.status >= 500 and not self._world.disk.may_fail(exchange.sent_at, exchange.ended_at):
+        if exchange.status >= 500 and not self._memory.disk.may_fail(exchange.sent_at, exchange.ended_at):
             self._failed.append(exchange)
 
     # Every wait has an end.
 
     def _ends_in_time(self, exchange: VmExchange) -> None:
         limit = LONGEST_POLL if exchange.method == "GET" else LONGEST_POST
-        lasted = exchange.ended_at - exchange.sent_at - self._world.network_delay
-        if lasted > limit and self._world.service.is_unchanged(exchange.sent_at, exchange.ended_at):
+        lasted = exchange.ended_at - exchange.sent_at - self._memory.network_delay
+        if lasted > limit and self._memory.service.is_unchanged(exchange.sent_at, exchange.ended_at):
             self._report(exchange.ended_at, f"{exchange.method} of {exchange.vm} took {lasted:.0f} s")
 
     def settle(self, now: float) -> None:
         for exchange, id_ in self._foreign:
-            event = self._world.events[id_]
-            if event.group and not self._world.members.may_be_in(exchange.vm, event.group):
+            event = self._memory.events[id_]
+            if event.group and not self._memory.members.may_be_in(exchange.vm, event.group):
                 self._report(exchange.ended_at, f"{exchange.vm} approved {event}, which is not of its group")
             elif not event.group and event.timeline is None and not event.fields:
                 self._report(exchange.ended_at, f"{exchange.vm} approved {id_}, which nothing else tells of")
         for exchange in self._failed:
-            if self._world.service.is_unchanged(exchange.sent_at - 30.0, exchange.ended_at + 30.0):
+            if self._memory.service.is_unchanged(exchange.sent_at - 30.0, exchange.ended_at + 30.0):
                 what = f"{exchange.method} of {exchange.vm}"
                 self._report(exchange.ended_at, f"{what} was answered {exchange.status} although the disk worked")
 
 
-def _fields_of(wire: _WireEvent, version: str) -> dict[str, object]:
+def _fields_of(wire: _DocumentEvent, version: str) -> dict[str, object]:
     """Return what an event keeps for life, as far as the api-version shows it."""
     resources = wire.resources
     if version == _UNDERSCORES:

@@ -7,7 +7,7 @@ import msgspec
 
 from forewarn.simulator.actions import FailDriver
 from forewarn.simulator.exchanges import MachineOperation
-from forewarn.simulator.promise_memory import KnownEvent, TimelineView, World, wall_second, words_of
+from forewarn.simulator.promise_memory import CheckerMemory, EventMemory, RecordedTimeline, wall_second, words_of
 
 NOTICE = {"Freeze": 900.0, "Reboot": 900.0, "Redeploy": 600.0, "Preempt": 30.0, "Terminate": 300.0}
 """The least seconds of notice; Terminate has its group's, from 300 s."""
@@ -36,7 +36,7 @@ HANGING = 1100.0
 """The same where the plan has a driver that hangs, for 1,000 s."""
 
 
-class Sighting(msgspec.Struct):
+class ShownEvent(msgspec.Struct):
     """How a response shows an event."""
 
     id: str
@@ -54,12 +54,12 @@ class Sighting(msgspec.Struct):
 class EventPromises:
     """Checks what is shown of each event, and what is done for it."""
 
-    def __init__(self, world: World) -> None:
-        self._world = world
-        self._report = world.report
+    def __init__(self, memory: CheckerMemory) -> None:
+        self._memory = memory
+        self._report = memory.report
 
-    def see(self, seen: Sighting) -> KnownEvent:
-        event = self._world.event(seen.id, seen.ended_at)
+    def see(self, seen: ShownEvent) -> EventMemory:
+        event = self._memory.event(seen.id, seen.ended_at)
         self._keeps_its_fields(event, seen)
         self._stays_in_its_group(event, seen.group, seen.ended_at, seen.where)
         rank = _RANKS.get(seen.status, GONE)
@@ -76,19 +76,19 @@ class EventPromises:
             self._ends_once(event, seen.status, seen.ended_at)
         self._note(event, rank, seen.ended_at)
         if event.group and event.ranks.highest < GONE:
-            self._world.unfinished.setdefault(event.group, {})[event.id] = event
+            self._memory.unfinished.setdefault(event.group, {})[event.id] = event
         return event
 
-    def see_gone(self, event: KnownEvent, ended_at: float) -> None:
+    def see_gone(self, event: EventMemory, ended_at: float) -> None:
         """Note that a response that shows all unfinished events of its group did not show it any more."""
         self._note(event, GONE, ended_at)
-        self._world.unfinished.get(event.group, {}).pop(event.id, None)
+        self._memory.unfinished.get(event.group, {}).pop(event.id, None)
 
-    def see_timeline(self, told: TimelineView, sent_at: float, ended_at: float) -> None:
+    def see_timeline(self, told: RecordedTimeline, sent_at: float, ended_at: float) -> None:
         """Check the record of an event against what was shown, and against itself."""
-        event = self._world.event(told.id, ended_at)
+        event = self._memory.event(told.id, ended_at)
         fields = {key: getattr(told, key) for key in ("type", "source", "resources", "description", "duration")}
-        self._keeps_its_fields(event, Sighting(told.id, told.status, fields, sent_at, ended_at, "its timeline"))
+        self._keeps_its_fields(event, ShownEvent(told.id, told.status, fields, sent_at, ended_at, "its timeline"))
         self._stays_in_its_group(event, told.group, ended_at, "its timeline")
         rank = _RANKS.get(told.status, GONE)
         self._only_moves_forward(event, rank, sent_at, ended_at, "its timeline")
@@ -104,10 +104,10 @@ class EventPromises:
 
     def see_operation(self, done: MachineOperation) -> None:
         """No machine is operated on twice for one event, nor for one that was canceled."""
-        self._world.members.maybe_killed.add(done.vm)
+        self._memory.members.maybe_killed.add(done.vm)
         if not done.event:
             return
-        event = self._world.event(done.event, done.at)
+        event = self._memory.event(done.event, done.at)
         if done.vm in event.operated:
             first = event.operated[done.vm]
             self._report(done.at, f"machine {done.vm} was operated on twice for {event}, first at {first:.3f} s")
@@ -117,25 +117,25 @@ class EventPromises:
 
     # One event has one id for life, and stays in one group; its type, source, resources and description keep.
 
-    def _keeps_its_fields(self, event: KnownEvent, seen: Sighting) -> None:
+    def _keeps_its_fields(self, event: EventMemory, seen: ShownEvent) -> None:
         for key, value in seen.fields.items():
             if event.fields.setdefault(key, value) != value:
                 known = event.fields[key]
                 self._report(seen.ended_at, f"{event}: its {key} was {known!r} and is {value!r} in {seen.where}")
 
-    def _stays_in_its_group(self, event: KnownEvent, group: str, at: float, where: str) -> None:
+    def _stays_in_its_group(self, event: EventMemory, group: str, at: float, where: str) -> None:
         if group and event.group and group != event.group:
             self._report(at, f"{event} is told to be of group {group} in {where}")
         event.group = event.group or group
 
     # Its status only moves from Scheduled to Started to gone; what was gone does not come back; it ends once.
 
-    def _only_moves_forward(self, event: KnownEvent, rank: int, sent_at: float, ended_at: float, where: str) -> None:
+    def _only_moves_forward(self, event: EventMemory, rank: int, sent_at: float, ended_at: float, where: str) -> None:
         known = event.ranks.before(sent_at)
         if rank < known:
             self._report(ended_at, f"{event} is {_WORDS[rank]} in {where}, but was {_WORDS[known]} before")
 
-    def _ends_once(self, event: KnownEvent, end: str, at: float) -> None:
+    def _ends_once(self, event: EventMemory, end: str, at: float) -> None:
         if end not in ("Completed", "Failed", "Canceled"):
             self._report(at, f"{event} has the unknown status {end!r}")
         if event.end and event.end != end:
@@ -146,14 +146,14 @@ class EventPromises:
             self._report(at, f"{event} was canceled, but {', '.join(event.operated)} was operated on for it")
         event.end = end
 
-    def _note(self, event: KnownEvent, rank: int, ended_at: float) -> None:
+    def _note(self, event: EventMemory, rank: int, ended_at: float) -> None:
         event.ranks.add(ended_at, rank)
         if rank == STARTED and (event.started_at is None or ended_at < event.started_at):
             event.started_at = ended_at
 
     # NotBefore moves later only by a postponement, and earlier only because a host degrades.
 
-    def _moves_only_as_asked(self, event: KnownEvent, not_before: float, seen: Sighting) -> None:
+    def _moves_only_as_asked(self, event: EventMemory, not_before: float, seen: ShownEvent) -> None:
         known = event.not_before
         if known is not None and seen.sent_at < event.not_before_ended_at:
             return
@@ -162,11 +162,11 @@ class EventPromises:
             return
         if not_before > known:
             event.moved_later_at = seen.ended_at
-        elif self._world.members.degrades_from > seen.ended_at:
+        elif self._memory.members.degrades_from > seen.ended_at:
             moved = known - not_before
             self._report(seen.ended_at, f"NotBefore of {event} moved {moved:.0f} s earlier, and no host degraded")
 
-    def settle(self, event: KnownEvent, now: float) -> None:
+    def settle(self, event: EventMemory, now: float) -> None:
         """Judge an event when all requests are known."""
         self._moved_later_by_postponement(event, now)
         self._has_its_notice(event, now)
@@ -175,7 +175,7 @@ class EventPromises:
         self._is_operated_on_while_started(event, now)
         self._ends(event, now)
 
-    def _moved_later_by_postponement(self, event: KnownEvent, now: float) -> None:
+    def _moved_later_by_postponement(self, event: EventMemory, now: float) -> None:
         moved = event.moved_later_at
         if moved is None or any(each.sent_at <= moved for each in event.postponements):
             return
@@ -184,10 +184,10 @@ class EventPromises:
 
     # Notice is never below the minimum of the type, counted from the moment of announcement.
 
-    def _has_its_notice(self, event: KnownEvent, now: float) -> None:
+    def _has_its_notice(self, event: EventMemory, now: float) -> None:
         if event.least_not_before is None or event.without_notice is None or event.without_notice:
             return
-        begin, clock = event.announced_after, self._world.clock
+        begin, clock = event.announced_after, self._memory.clock
         if not begin or not clock.is_steady(begin, event.first_seen_at):
             return
         notice, least = event.least_not_before - clock.at(begin), self._minimum(event)
@@ -195,10 +195,10 @@ class EventPromises:
             text = f"{event} was announced after {begin:.3f} s with at most {notice:.1f} s of notice"
             self._report(now, f"{text}, not {least:.1f} s")
 
-    def _minimum(self, event: KnownEvent) -> float:
-        return NOTICE.get(event.type, 0.0) / self._world.plan.hurry
+    def _minimum(self, event: EventMemory) -> float:
+        return NOTICE.get(event.type, 0.0) / self._memory.plan.hurry
 
-    def _lacks_notice_for_a_reason(self, event: KnownEvent, now: float) -> None:
+    def _lacks_notice_for_a_reason(self, event: EventMemory, now: float) -> None:
         """No notice is owed by user operations on a group that is off, bare deletes, failures, and by policy."""
         if not event.without_notice:
             return
@@ -207,21 +207,21 @@ class EventPromises:
             self._report(now, f"{event} had no notice, although {operation} owes it: {event.without_notice}")
         if not event.without_notice.startswith(_IS_OFF) or event.asked_at is None or not event.group:
             return
-        if event.group in self._world.members.unsettled_groups:
+        if event.group in self._memory.members.unsettled_groups:
             return
-        asked = [at for at in self._world.asked.get(event.group, ()) if at <= event.asked_at]
-        if asked and event.asked_at - asked[-1] < IDLE / self._world.plan.hurry - 1.0:
+        asked = [at for at in self._memory.asked.get(event.group, ()) if at <= event.asked_at]
+        if asked and event.asked_at - asked[-1] < IDLE / self._memory.plan.hurry - 1.0:
             self._report(now, f"{event} had no notice, although a VM of its group asked at {asked[-1]:.3f} s")
 
     # An event is not Started before NotBefore, nor before its notice has really passed, unless it is approved.
 
-    def _starts_in_time_or_with_approval(self, event: KnownEvent, now: float) -> None:
+    def _starts_in_time_or_with_approval(self, event: EventMemory, now: float) -> None:
         started = event.started_at
         if started is None or event.without_notice or self._may_be_approved(event, started):
             return
         if event.without_notice is None and (event.fields.get("source") != "Platform" or event.is_failure):
             return
-        members, clock = self._world.members, self._world.clock
+        members, clock = self._memory.members, self._memory.clock
         if event.group and all(vm in members.maybe_down for vm in members.vms_of(event.group)):
             return
         begin = event.announced_after
@@ -229,26 +229,26 @@ class EventPromises:
         if is_steady and event.least_not_before is not None and clock.at(started) < event.least_not_before - _EXACT:
             early = event.least_not_before - clock.at(started)
             self._report(started, f"{event} was Started {early:.1f} s before NotBefore, and nobody had approved it")
-        is_measured = is_steady or self._world.service.is_unchanged(begin, started)
+        is_measured = is_steady or self._memory.service.is_unchanged(begin, started)
         if begin and is_measured and started - begin < self._minimum(event) - _EXACT:
             notice = started - begin
             self._report(
                 started, f"{event} was Started {notice:.1f} s after {begin:.3f} s, before its notice had passed"
             )
 
-    def _may_be_approved(self, event: KnownEvent, started: float) -> bool:
+    def _may_be_approved(self, event: EventMemory, started: float) -> bool:
         return any(each.sent_at <= started for each in event.approvals) or self._record_names(event, "approved")
 
-    def _record_names(self, event: KnownEvent, what: str) -> bool:
+    def _record_names(self, event: EventMemory, what: str) -> bool:
         """Tell whether the record names a VM whose request is not known, because its guest may have been killed."""
-        members = self._world.members
+        members = self._memory.members
         named = [step.by for step in event.timeline.steps if step.what == what] if event.timeline else ()
         vms = (vm for by in named for vm in words_of(by))
         return any(vm in members.maybe_killed and members.may_be_in(vm, event.group) for vm in vms)
 
     # No machine is operated on for an event that was not Started, or of which it is no VM.
 
-    def _is_operated_on_while_started(self, event: KnownEvent, now: float) -> None:
+    def _is_operated_on_while_started(self, event: EventMemory, now: float) -> None:
         told = event.timeline
         for vm, at in event.operated.items():
             if event.resources and vm not in event.resources:
@@ -261,12 +261,12 @@ class EventPromises:
             if started is None:
                 self._report(at, f"machine {vm} was operated on for {event}, which has not started by its record")
             elif (
-                self._world.clock.is_steady(at - 600.0, at)
-                and wall_second(started) > self._world.clock.at(at) + _EXACT
+                self._memory.clock.is_steady(at - 600.0, at)
+                and wall_second(started) > self._memory.clock.at(at) + _EXACT
             ):
                 self._report(at, f"machine {vm} was operated on for {event} before it started by its record")
 
-    def _is_recorded_in_order(self, event: KnownEvent, told: TimelineView, at: float) -> None:
+    def _is_recorded_in_order(self, event: EventMemory, told: RecordedTimeline, at: float) -> None:
         """Check that the record begins Scheduled, and has one start and one end at most, which comes last."""
         statuses = [step.what for step in told.steps if step.what in (*_RANKS, "Completed", "Failed", "Canceled")]
         expected = ["Scheduled"]
@@ -281,12 +281,14 @@ class EventPromises:
 
     def patience(self, group: str) -> float:
         """Return the seconds in which everything that is due in a group ends: its events may wait for each other."""
-        hangs = any(isinstance(action, FailDriver) and action.fault == "hangs" for action in self._world.plan.actions)
-        events = sum(event.group == group for event in self._world.events.values())
+        hangs = any(
+            isinstance(action, FailDriver) and action.fault == "hangs" for action in self._memory.plan.actions
+        )
+        events = sum(event.group == group for event in self._memory.events.values())
         return (HANGING if hangs else SETTLING) + events * 20.0
 
-    def _ends(self, event: KnownEvent, now: float) -> None:
-        told, clock = event.timeline, self._world.clock
+    def _ends(self, event: EventMemory, now: float) -> None:
+        told, clock = event.timeline, self._memory.clock
         if told is None or event.timeline_at < now - RECENT or told.status not in _RANKS:
             return
         patience = self.patience(event.group)
@@ -301,12 +303,12 @@ class EventPromises:
             self._report(now, f"{event} was approved by {given[0].by} at {given[0].sent_at:.3f} s and does not start")
 
 
-def _without_notice(told: TimelineView) -> str:
+def _without_notice(told: RecordedTimeline) -> str:
     """Return why the record says that no notice was owed; empty where it was."""
     _, mark, reason = told.steps[0].detail.partition("no notice is owed: ") if told.steps else ("", "", "")
     return reason if mark else ""
 
 
-def takes_turns(event: KnownEvent) -> bool:
+def takes_turns(event: EventMemory) -> bool:
     """Tell whether it is known to be platform maintenance, which goes one update domain at a time."""
     return event.fields.get("source") == "Platform" and event.type in MAINTENANCE and not event.is_failure

@@ -1,4 +1,4 @@
-"""What the checker of promises remembers of the world: clock, disk, service, membership and events.
+"""What the checker of promises remembers: clock, disk, service, membership and events.
 
 Everything here comes from the plan and from exchanges. A response tells how things stood at some moment between its
 request and its end, so two responses are compared only if one request was sent after the other response had ended.
@@ -6,7 +6,7 @@ request and its end, so two responses are compared only if one request was sent 
 
 import re
 from bisect import bisect_right, insort
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from functools import cache
 from math import inf
@@ -183,16 +183,15 @@ class Membership:
     def may_be_in(self, vm: str, group: str) -> bool:
         return group in self._groups.get(vm, (group,))
 
-    def may_be_of(self, vm: str, groups: Iterable[str]) -> bool:
-        return vm not in self._groups or not self._groups[vm].isdisjoint(groups)
+    def names_hidden_from(self, groups: Sequence[str]) -> list[str]:
+        """Return the groups, and the VMs that were never in one of these groups."""
+        hidden = [vm for vm, its in self._groups.items() if vm not in groups and its.isdisjoint(groups)]
+        return sorted({*hidden, *self.all_groups.difference(groups, self._groups)})
 
     def group_of(self, vm: str) -> str:
         """Return the group of a VM that can have been in only one; empty otherwise."""
         groups = self._groups.get(vm, ())
         return next(iter(groups)) if len(groups) == 1 else ""
-
-    def vms(self) -> Iterable[str]:
-        return self._groups
 
     def vms_of(self, group: str) -> list[str]:
         return [vm for vm, groups in self._groups.items() if group in groups]
@@ -248,7 +247,7 @@ class _FleetChange(msgspec.Struct):
     removed_vms: tuple[str, ...] = ()
 
 
-class Approval(msgspec.Struct, frozen=True):
+class GivenApproval(msgspec.Struct, frozen=True):
     """An approval, or a wish for postponement, that may have been taken."""
 
     by: str
@@ -257,7 +256,7 @@ class Approval(msgspec.Struct, frozen=True):
     of_vm: bool
 
 
-class KnownEvent:
+class EventMemory:
     """All that was shown of one event. Its statuses count 0 (Scheduled), 1 (Started) and 2 (gone)."""
 
     def __init__(self, id_: str, at: float) -> None:
@@ -286,11 +285,11 @@ class KnownEvent:
         """When the command that announced it was first sent."""
         self.without_notice: str | None = None
         """Why no notice was owed; empty where it was; None where nothing tells."""
-        self.approvals: list[Approval] = []
-        self.postponements: list[Approval] = []
+        self.approvals: list[GivenApproval] = []
+        self.postponements: list[GivenApproval] = []
         self.operated: dict[str, float] = {}
         """When each machine was operated on for it."""
-        self.timeline: TimelineView | None = None
+        self.timeline: RecordedTimeline | None = None
         self.timeline_at = -1.0
 
     def __str__(self) -> str:
@@ -312,6 +311,9 @@ class KnownEvent:
         operation = self.timeline.operation if self.timeline else ""
         return operation.endswith(" fail") or self.fields.get("description") == FAILURE
 
+    def is_hidden_from(self, groups: Sequence[str]) -> bool:
+        return bool(self.group) and self.group not in groups
+
     @property
     def announced_after(self) -> float:
         """The latest true second of which it is known that the event was not announced before it."""
@@ -321,7 +323,7 @@ class KnownEvent:
 FAILURE = "Virtual machine has encountered a failure."
 
 
-class StepView(msgspec.Struct):
+class RecordedStep(msgspec.Struct):
     """One step of a timeline."""
 
     at: datetime
@@ -330,7 +332,7 @@ class StepView(msgspec.Struct):
     detail: str = ""
 
 
-class TimelineView(msgspec.Struct):
+class RecordedTimeline(msgspec.Struct):
     """The record of an event, as the control API returns it."""
 
     id: str
@@ -343,7 +345,7 @@ class TimelineView(msgspec.Struct):
     description: str
     duration: int
     announced_at: datetime
-    steps: tuple[StepView, ...]
+    steps: tuple[RecordedStep, ...]
     not_before: datetime | None = None
 
 
@@ -360,7 +362,7 @@ class Report:
             self.problems.append(f"{at:.3f} s: {problem}")
 
 
-class World:
+class CheckerMemory:
     """All that the checker remembers."""
 
     def __init__(self, plan: Plan) -> None:
@@ -374,14 +376,14 @@ class World:
             (each.delay for each in plan.actions if isinstance(each, DelayRequests)), default=0.0
         )
         """Seconds by which the network may prolong an exchange."""
-        self.events: dict[str, KnownEvent] = {}
-        self.unfinished: dict[str, dict[str, KnownEvent]] = {}
+        self.events: dict[str, EventMemory] = {}
+        self.unfinished: dict[str, dict[str, EventMemory]] = {}
         """By group, the events that were shown and not seen to be gone."""
         self.asked: dict[str, list[float]] = {}
         """When responses to GETs of each group's VMs had ended."""
 
-    def event(self, id_: str, at: float) -> KnownEvent:
+    def event(self, id_: str, at: float) -> EventMemory:
         id_ = id_.lower()
         if id_ not in self.events:
-            self.events[id_] = KnownEvent(id_, at)
+            self.events[id_] = EventMemory(id_, at)
         return self.events[id_]

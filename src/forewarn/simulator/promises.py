@@ -22,7 +22,7 @@ from forewarn.simulator.exchanges import (
     VmExchange,
 )
 from forewarn.simulator.plan import Plan
-from forewarn.simulator.promise_memory import ACTION_DELAY, Approval, World
+from forewarn.simulator.promise_memory import ACTION_DELAY, CheckerMemory, GivenApproval
 
 UNDO_SECONDS = 120.0
 """An agent undoes its preparations within so many seconds of the end of the event."""
@@ -32,17 +32,17 @@ class Promises:
     """Checks every exchange; ``problems`` holds the broken promises, one line each."""
 
     def __init__(self, plan: Plan) -> None:
-        self._world = World(plan)
-        self._events = EventPromises(self._world)
-        self._documents = DocumentPromises(self._world, self._events)
-        self._control = ControlPromises(self._world, self._events, self._documents)
+        self._memory = CheckerMemory(plan)
+        self._events = EventPromises(self._memory)
+        self._documents = DocumentPromises(self._memory, self._events)
+        self._control = ControlPromises(self._memory, self._events, self._documents)
         self._steps: dict[tuple[str, str], list[AgentStep]] = {}
         self.checked = 0
         """Number of exchanges that were checked."""
 
     @property
     def problems(self) -> list[str]:
-        return self._world.report.problems
+        return self._memory.report.problems
 
     def see(self, exchange: Exchange) -> None:
         """Check an exchange; they come in the order in which they ended."""
@@ -57,13 +57,13 @@ class Promises:
             case ServiceState():
                 self._starts_always(exchange)
             case ClockChange():
-                self._world.clock.change(exchange)
+                self._memory.clock.change(exchange)
             case AgentStep():
                 self._prepares_before_it_approves(exchange)
 
     def questions(self) -> list[str]:
         """Return the paths to GET before the end: the record of every event that was shown or acknowledged."""
-        shown = (event for event in self._world.events.values() if event.fields or event.operated)
+        shown = (event for event in self._memory.events.values() if event.fields or event.operated)
         return [f"/v1/events/{event.id}" for event in shown]
 
     def repetitions(self) -> list[ControlExchange]:
@@ -72,14 +72,14 @@ class Promises:
 
     def seconds_to_settle(self) -> float:
         """Return how long the simulation must go on without faults before ``settle`` may expect all to be done."""
-        groups = {event.group for event in self._world.events.values()} | {""}
+        groups = {event.group for event in self._memory.events.values()} | {""}
         return max(self._events.patience(group) for group in groups) + 10.0
 
     def settle(self, now: float) -> None:
         """Judge what could not be judged before: faults have stopped, and everything due had its time."""
         self._control.settle(now)
         self._documents.settle(now)
-        for event in list(self._world.events.values()):
+        for event in list(self._memory.events.values()):
             if event.fields or event.operated:
                 self._events.settle(event, now)
         self._undoes_after_the_event(now)
@@ -87,41 +87,43 @@ class Promises:
     # A start always succeeds, unless the disk cannot be read, or nothing is recorded and the fleet file is wrong.
 
     def _starts_always(self, state: ServiceState) -> None:
-        self._world.service.change(state)
+        self._memory.service.change(state)
         if state.state != "failed to start":
             return
         is_hidden = any(
             isinstance(action, HideDisk) and action.at <= state.at <= action.at + action.seconds + ACTION_DELAY
-            for action in self._world.plan.actions
+            for action in self._memory.plan.actions
         )
-        is_first = not self._world.service.has_served and "fleet" in state.reason
-        if not (is_hidden or is_first or self._world.disk.may_fail(state.at, state.at)):
-            self._world.report(state.at, f"the service did not start: {state.reason}")
+        is_first = not self._memory.service.has_served and "fleet" in state.reason
+        if not (is_hidden or is_first or self._memory.disk.may_fail(state.at, state.at)):
+            self._memory.report(state.at, f"the service did not start: {state.reason}")
 
     # An agent that approves has prepared, and undoes its preparations after the event is gone.
 
     def _prepares_before_it_approves(self, step: AgentStep) -> None:
-        event = self._world.event(step.event, step.at)
+        event = self._memory.event(step.event, step.at)
         steps = self._steps.setdefault((step.vm, event.id), [])
         if step.what == "approved":
-            event.approvals.append(Approval(step.vm, step.at, is_acknowledged=False, of_vm=True))
+            event.approvals.append(GivenApproval(step.vm, step.at, is_acknowledged=False, of_vm=True))
             is_prepared = any(each.what == "prepared" for each in steps)
             if not is_prepared and step.vm in event.resources:
-                self._world.report(step.at, f"the agent of {step.vm} approved {event} before it had prepared")
+                self._memory.report(step.at, f"the agent of {step.vm} approved {event} before it had prepared")
         steps.append(step)
 
     def _undoes_after_the_event(self, now: float) -> None:
-        members = self._world.members
-        forgetful = {action.vm for action in self._world.plan.actions if isinstance(action, DamageMemory)}
+        members = self._memory.members
+        forgetful = {action.vm for action in self._memory.plan.actions if isinstance(action, DamageMemory)}
         excused = forgetful | members.maybe_gone | members.maybe_down
         for (vm, id_), steps in self._steps.items():
-            event = self._world.events[id_]
+            event = self._memory.events[id_]
             prepared = [step.at for step in steps if step.what == "prepared"]
             undone = [step.at for step in steps if step.what == "undone"]
             if prepared and undone and undone[-1] < event.scheduled_at and undone[-1] > prepared[-1]:
-                self._world.report(
+                self._memory.report(
                     undone[-1], f"the agent of {vm} undid its preparations for {event}, which was shown after"
                 )
             is_over = event.ranks.highest == GONE and event.ranks.reached_at < now - UNDO_SECONDS
             if prepared and is_over and vm not in excused and (not undone or undone[-1] < prepared[-1]):
-                self._world.report(now, f"the agent of {vm} did not undo its preparations for {event}, which is gone")
+                self._memory.report(
+                    now, f"the agent of {vm} did not undo its preparations for {event}, which is gone"
+                )
