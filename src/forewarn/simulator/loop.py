@@ -67,7 +67,7 @@ class _OrderedTimer(asyncio.TimerHandle):
 
     def __lt__(self, other: object) -> bool:
         assert isinstance(other, _OrderedTimer)  # noqa: S101 - a simulated loop has no others
-        return (self._when, self.number) < (other._when, other.number)  # type: ignore[attr-defined]  # noqa: SLF001
+        return (self._when, self.number) < (other._when, other.number)  # type: ignore[attr-defined]
 
 
 class Connector(Protocol):
@@ -110,7 +110,6 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         self._extra = 0.0
         self.callbacks = 0
         self._timers = 0
-        self._killed: list[SimulatedProcess] = []
         self._counted_from = 0
         """Number of callbacks when the present second began."""
         self.failures: list[str] = []
@@ -217,7 +216,6 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         if not process.is_alive:
             return
         process.is_alive = False
-        self._killed.append(process)
         process.remains = [task for task in process.tasks if not task.done()]
         self._killed.append(process)
         for react in tuple(process.on_kill.values()):

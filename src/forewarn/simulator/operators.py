@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import re
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -29,21 +28,16 @@ from forewarn.simulator.service import Service
 READS = ("/v1/vms", "/v1/groups", "/v1/hosts", "/v1/events", "/v1/fleet", "/v1/health", "/v1/tokens", "/v1/history")
 _ATTEMPTS = 3
 _PAUSE = 2.0
-_EVENT_ID = re.compile(rb'"(?:id|EventId)":"([0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12})"')
 
 
 class EventLabels:
-    """Labels of events, E1 being the first that anybody outside saw."""
+    """Labels of events, E1 being the first that was announced."""
 
     def __init__(self) -> None:
         self._ids: list[str] = []
 
-    def see(self, body: bytes) -> None:
-        """Label the events in a body that were not seen before."""
-        for found in _EVENT_ID.findall(body):
-            id_ = found.decode().upper()
-            if id_ not in self._ids:
-                self._ids.append(id_)
+    def give(self, id_: str) -> None:
+        self._ids.append(id_.upper())
 
     def id_of(self, label: str) -> str:
         """Return the id of an event; one that nobody has where the label is not given yet."""
@@ -112,8 +106,6 @@ class Operators:
                 answer.body if answer else b"",
                 groups,
             )
-            if answer and path.startswith(("/v1/events", "/v1/vms", "/v1/hosts", "/v1/groups", "/v1/spot")):
-                self.labels.see(answer.body)
             self._see(exchange)
             if answer is not None and answer.status != 503:
                 break

@@ -14,6 +14,8 @@ import msgspec
 
 from forewarn import randomness
 from forewarn.core.errors import ForewarnError
+from forewarn.core.facts import Announced, Entry, StartedAtOnce
+from forewarn.core.fleet import Fleet
 from forewarn.core.model import ObservationKind
 from forewarn.journal.port import Journal
 from forewarn.simulator import actions as act
@@ -42,8 +44,6 @@ from forewarn.simulator.transcript import Transcript
 _RESTART_PAUSE = 2.0
 """Seconds after which a supervisor starts a service that has ended."""
 _SETTLE_STEP = 30.0
-_SETTLE_LIMIT = 7200.0
-"""Seconds after the last fault within which everything that is due completes."""
 _FAULTS = {fault.replace(", ", "-").replace(" ", "-"): fault for fault in AppendFault}
 
 
@@ -88,7 +88,7 @@ class Simulation:
             loop, self._network, self._clock, self._machines, self._behaviour, self._journal, settings, random
         )
         self._service.app = app
-        self._service.on_commit = self.transcript.facts
+        self._service.on_commit = self._on_commit
         self._operators = Operators(plan, loop, self._service, self._see)
         self._guests = Guests(plan, loop, self._network, self._clock, directory, random, self._see)
         self._machines.on_operation = self._on_operation
@@ -114,7 +114,13 @@ class Simulation:
                 self._loop.run_until_complete(self._story())
             finally:
                 self._end()
-        problems = [*self._promises.problems, *self._machines.wrong, *self._loop.failures, *self._logged]
+        problems = [
+            *self._promises.problems,
+            *self._machines.wrong,
+            *self._guests.wrong,
+            *self._loop.failures,
+            *self._logged,
+        ]
         return SimulationResult(
             self._plan,
             list(dict.fromkeys(problems)),
@@ -152,18 +158,24 @@ class Simulation:
         self._fleet_file.edit("mend", "-", "-")
         self._guests.quieten()
         self.transcript.note(self._loop.time(), "all faults stop")
-        ends = self._loop.time() + _SETTLE_LIMIT
+        await self._wait_for_the_end_of_events()
+        await asyncio.sleep(_SETTLE_STEP)
+        ask = self._operators.ask
+        await self._operators.read_everything("ann")
+        for path in self._promises.questions():
+            await ask("ann", "GET", path)
+        for asked in tuple(self._promises.repetitions()):
+            await ask(asked.who, asked.method, asked.path, asked.body.decode(), asked.key)
+        self._promises.settle(self._loop.time())
+
+    async def _wait_for_the_end_of_events(self) -> None:
+        ends = self._loop.time() + self._promises.seconds_to_settle()
         while self._loop.time() < ends:
             await asyncio.sleep(_SETTLE_STEP)
-            if not self._service.is_serving or not self._operators.is_idle:
-                continue
-            listed = await self._operators.ask("ann", "GET", "/v1/events")
-            if listed.status == 200 and b'"items":[]' in listed.response:
-                break
-        self._guests.wait_until_undone = True
-        await asyncio.sleep(_SETTLE_STEP)
-        await self._operators.read_everything("ann")
-        await self._promises.settle(self._loop.time(), self._operators.ask)
+            if self._service.is_serving and self._operators.is_idle:
+                listed = await self._operators.ask("ann", "GET", "/v1/events")
+                if listed.status == 200 and b'"items":[]' in listed.response:
+                    break
 
     def _do(self, action: Action) -> None:
         self._steps += 1
@@ -242,7 +254,6 @@ class Simulation:
             state = "failed to start" if service.start_failure else "ended"
         if state != self._last_state:
             self._last_state = state
-            self.transcript.note(self._loop.time(), f"the service is {state} {service.start_failure}".strip())
             self._see(ServiceState(state, self._loop.time(), self._reason()))
 
     def _reason(self) -> str:
@@ -254,19 +265,24 @@ class Simulation:
 
     def _on_operation(self, vm: str, what: str, event: str) -> None:
         self._reached[f"machine {what}"] += 1
-        self.transcript.note(self._loop.time(), f"machine {vm}: {what} {event.upper()}".strip())
         self._see(MachineOperation(vm, what, event, self._loop.time()))
         machine = self._machines.all[vm]
         self._guests.set_running(vm, machine.is_running and machine.exists)
 
+    def _on_commit(self, at: float, entry: Entry, fleet: Fleet) -> None:
+        for fact in entry.facts:
+            self._reached[f"fact {type(fact).__name__}"] += 1
+            if isinstance(fact, Announced | StartedAtOnce):
+                self._operators.labels.give(fact.event.id)
+        self.transcript.facts(at, entry, fleet)
+
     def _see(self, exchange: Exchange) -> None:
         self._steps += 1
+        self.transcript.see(exchange)
         if isinstance(exchange, VmExchange):
-            self._operators.labels.see(exchange.response)
             self._reached[f"vm {exchange.guest} {exchange.method} {exchange.status}"] += 1
         elif isinstance(exchange, ControlExchange):
             self._reached[f"control {exchange.method} {_route(exchange.path)} {exchange.status}"] += 1
-            self.transcript.control(exchange)
         self._hash.update(repr(exchange).replace(str(self._directory), "/simulation").encode())
         self._promises.see(exchange)
 
