@@ -19,10 +19,9 @@ from bench.figures import Figure, percentile, spread_of
 from forewarn.audit.history import HistoryQuery, read_history_page
 from forewarn.audit.history_lines import as_json_lines
 from forewarn.core.access import Principal
-from forewarn.core.credentials import Role
 from forewarn.core.facts import Announced, AnyFact, Approved, Attempted, Completed, Entry, Started
 from forewarn.core.fleet import Fleet
-from forewarn.core.model import NODE, Caller, CallerKind, Event, EventSource, EventStatus, EventType, Operation
+from forewarn.core.model import NODE, Caller, CallerKind, Event, EventSource, EventStatus, EventType, Operation, Role
 from forewarn.journal.codec import Row, pack
 from forewarn.journal.sqlite import database, index
 from forewarn.journal.sqlite.journal import SqliteJournal

@@ -21,7 +21,7 @@ import pytest
 from forewarn.control.bodies import SubscriptionBody, TokenBody
 from forewarn.control.client import ControlClient
 from forewarn.control.server.http_server import ARRIVAL
-from forewarn.core.credentials import Role, SubscriptionKind
+from forewarn.core.model import Role, SubscriptionKind
 from tests.harness import FLEET
 from tests.ports import free_port
 

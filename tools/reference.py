@@ -21,7 +21,7 @@ from forewarn.config import settings
 from forewarn.config.durations import show_duration
 from forewarn.config.setting_keys import SettingKey
 from forewarn.conformance import openapi
-from forewarn.core import credentials, facts, model
+from forewarn.core import facts, model
 from forewarn.drivers import command, simulated
 from forewarn.emulator import faults, scenario, scenario_tables
 from tools.azure import azure_page
@@ -38,8 +38,8 @@ _NESTED = (
     model.GroupTerms,
     model.Policy,
     model.Caller,
-    credentials.Token,
-    credentials.Subscription,
+    model.Token,
+    model.Subscription,
 )
 _WORDS = {
     "str": "a text",

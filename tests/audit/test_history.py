@@ -11,9 +11,8 @@ from msgspec.structs import replace
 from forewarn.audit.history import HistoryQuery, first_revision_since, read_history_page
 from forewarn.audit.history_lines import HistoryLine
 from forewarn.core.commands import ChangeFleet, CreateToken, DeallocateVm, RecordFetched, SetGroup
-from forewarn.core.credentials import Role, Token
 from forewarn.core.facts import Fetch
-from forewarn.core.model import NODE, ApprovalRule, Vm
+from forewarn.core.model import NODE, ApprovalRule, Role, Token, Vm
 from forewarn.journal.sqlite.journal import SqliteJournal
 from forewarn.testing.journal_contract import NOON, hosts
 from tests.control.history_harness import ADA, OPERATOR, START, VIEWER, HistoryHarness, owner

@@ -24,11 +24,10 @@ from forewarn.cli.emulating.controls import KEYS, Controls
 from forewarn.cli.emulating.output import to_try
 from forewarn.cli.emulating.screen import Screen
 from forewarn.emulator.emulation import Emulation
-from forewarn.emulator.fleets import fleet_of
 from forewarn.emulator.player import ScenarioPlayer
 from forewarn.emulator.requests import SentRequest
 from forewarn.emulator.scenario import load, shipped
-from forewarn.emulator.setup import EmulationSetup
+from forewarn.emulator.setup import EmulationSetup, fleet_of
 from tests.cli.conftest import Forewarn
 from tests.ports import free_port
 

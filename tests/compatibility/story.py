@@ -27,9 +27,20 @@ from forewarn.core.commands import (
     RevokeToken,
     SetSubscription,
 )
-from forewarn.core.credentials import Role, Subscription, SubscriptionKind, Token
 from forewarn.core.facts import Announced, RecordedRequest, StartedAtOnce
-from forewarn.core.model import NODE, Caller, CallerKind, EventStatus, EventType, Observation, ObservationKind
+from forewarn.core.model import (
+    NODE,
+    Caller,
+    CallerKind,
+    EventStatus,
+    EventType,
+    Observation,
+    ObservationKind,
+    Role,
+    Subscription,
+    SubscriptionKind,
+    Token,
+)
 from forewarn.fleetfile.diff import CurrentFleet, diff_fleet
 from forewarn.fleetfile.parser import parse_fleet
 from forewarn.simulator.words import Labels

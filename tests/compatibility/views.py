@@ -13,9 +13,8 @@ from typing import Any
 import msgspec
 from prometheus_client.parser import text_string_to_metric_families
 
-from forewarn.control.notifications.journal_follower import JournalFollower
+from forewarn.control.notifications.journal_follower import JournalFollower, RecentEntries
 from forewarn.control.notifications.notification import cloud_event
-from forewarn.control.notifications.recent_entries import RecentEntries
 from forewarn.control.server.event_counters import EventCounters
 from forewarn.control.server.metrics import Metrics, MetricSources
 from forewarn.core.facts import Announced, Canceled, StartedAtOnce

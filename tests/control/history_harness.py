@@ -15,10 +15,9 @@ from forewarn.core.commands import (
     ReportImpact,
     VmOperation,
 )
-from forewarn.core.credentials import Role
 from forewarn.core.decide import enact
 from forewarn.core.facts import Announced, AnyFact, Entry, StartedAtOnce
-from forewarn.core.model import NODE, Caller, CallerKind, GroupKind, GroupTerms, Host, Vm
+from forewarn.core.model import NODE, Caller, CallerKind, GroupKind, GroupTerms, Host, Role, Vm
 from forewarn.core.notice import Rules
 from forewarn.journal.memory import MemoryJournal
 

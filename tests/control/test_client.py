@@ -22,9 +22,8 @@ from forewarn.control.bodies import (
 )
 from forewarn.control.client import ControlClient
 from forewarn.control.problems import KINDS, TooManyFailures, Unauthenticated, error_of, problem_of
-from forewarn.core.credentials import Role, SubscriptionKind
 from forewarn.core.errors import BadInput, ForewarnError, NotAllowed, OutcomeUnknown, Refused, Unavailable, Unknown
-from forewarn.core.model import Vm
+from forewarn.core.model import Role, SubscriptionKind, Vm
 from forewarn.fleetfile.diff import FleetDiff
 from tests.harness import ApiHarness
 

@@ -4,11 +4,10 @@ import pytest
 
 from forewarn.core.access import ACTION_OF_OPERATION, PERMITTED, Action, Principal
 from forewarn.core.commands import VmOperation
-from forewarn.core.credentials import Role
 from forewarn.core.errors import NotAllowed, Unknown
 from forewarn.core.facts import FleetChanged
 from forewarn.core.fleet import Fleet
-from forewarn.core.model import Caller, CallerKind, GroupKind, GroupTerms, Host, Vm
+from forewarn.core.model import Caller, CallerKind, GroupKind, GroupTerms, Host, Role, Vm
 
 
 @pytest.fixture

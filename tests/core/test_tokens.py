@@ -11,7 +11,6 @@ from forewarn.core.commands import (
     RevokeToken,
     SetSubscription,
 )
-from forewarn.core.credentials import Role, Subscription, SubscriptionKind, Token
 from forewarn.core.errors import Refused, Unknown
 from forewarn.core.facts import (
     AnyFact,
@@ -21,6 +20,7 @@ from forewarn.core.facts import (
     TokenCreated,
     TokenRevoked,
 )
+from forewarn.core.model import Role, Subscription, SubscriptionKind, Token
 from tests.core.harness import ANN, NOON, FleetHarness
 
 FLEET = "ann declares: group web availability-set; vm web-0 in web"

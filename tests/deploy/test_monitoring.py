@@ -22,8 +22,8 @@ from forewarn.control.bodies import SubscriptionBody, TokenBody, VmOperationBody
 from forewarn.control.client import ControlClient
 from forewarn.control.server.event_counters import EventCounters
 from forewarn.control.server.metrics import Metrics, MetricSources
-from forewarn.core.credentials import Role, SubscriptionKind
 from forewarn.core.errors import Unavailable
+from forewarn.core.model import Role, SubscriptionKind
 from forewarn.core.notice import Rules
 from forewarn.journal.memory import MemoryJournal
 from forewarn.node.node import Node

@@ -8,8 +8,7 @@ import pytest
 from forewarn.core.errors import Unavailable
 from forewarn.core.facts import VmSwitched
 from forewarn.emulator.emulation import Emulation
-from forewarn.emulator.fleets import fleet_of
-from forewarn.emulator.setup import EmulationSetup
+from forewarn.emulator.setup import EmulationSetup, fleet_of
 from forewarn.emulator.verbs import Verb
 
 

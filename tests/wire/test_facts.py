@@ -6,22 +6,36 @@ from uuid import uuid4
 
 import msgspec
 
-from forewarn.core.credentials import Subscription, SubscriptionKind
 from forewarn.core.facts import (
     Announced,
+    Attempted,
     Canceled,
     Delivered,
     Fetch,
     Fetched,
     SubscriptionRemoved,
     SubscriptionSet,
+    TokenCreated,
     TokenRevoked,
     VmMoved,
+    VmStarted,
     VmSwitched,
     Waiting,
 )
-from forewarn.core.model import Event, EventSource, EventStatus, EventType, InstanceFacts, Operation, Vm
-from forewarn.wire.facts import show_ids, show_record
+from forewarn.core.model import (
+    Event,
+    EventSource,
+    EventStatus,
+    EventType,
+    InstanceFacts,
+    Operation,
+    Role,
+    Subscription,
+    SubscriptionKind,
+    Token,
+    Vm,
+)
+from forewarn.wire.facts import public_fields, show_ids, show_record
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 ID, OTHER = str(uuid4()), str(uuid4())
@@ -77,3 +91,42 @@ def test_what_is_no_id_of_ours_stays_as_it_was_given() -> None:
 def test_a_sentence_shows_the_ids_in_it_in_one_case() -> None:
     """The rules write them as the journal keeps them."""
     assert show_ids(f"event {ID} has started") == f"event {ID.upper()} has started"
+
+
+def test_secrets_are_left_out() -> None:
+    """Every other field is there, as JSON has it."""
+    token = Token("t1", "ci", Role.VIEWER, "5ec7e7", datetime(2026, 1, 1, tzinfo=UTC))
+    hook = Subscription("s1", "ops", SubscriptionKind.SLACK, "https://hooks.slack.com/services/key", "whsec_key")
+
+    assert public_fields(TokenCreated(token)) == {
+        "fact": "token-created",
+        "token": {"id": "t1", "name": "ci", "role": "viewer", "created_at": "2026-01-01T00:00:00Z"},
+    }
+    assert public_fields(SubscriptionSet(hook)) == {
+        "fact": "subscription-set",
+        "subscription": {"id": "s1", "name": "ops", "kind": "slack", "target": "https://hooks.slack.com/…"},
+    }
+    assert public_fields(VmStarted("web-0")) == {"fact": "vm-started", "vm": "web-0"}
+
+
+def test_the_group_of_an_event_is_shown_with_the_event_alone() -> None:
+    """A later fact about the event holds it for the service itself."""
+    at = datetime(2026, 1, 1, tzinfo=UTC)
+
+    assert public_fields(Attempted("e1", at, group="web")) == {
+        "fact": "attempted",
+        "event": "e1",
+        "at": "2026-01-01T00:00:00Z",
+    }
+
+
+def test_a_mail_address_is_shown() -> None:
+    """It opens nothing."""
+    mail = Subscription("s1", "ops", SubscriptionKind.MAIL, "ops@example.org")
+
+    assert public_fields(SubscriptionSet(mail))["subscription"] == {
+        "id": "s1",
+        "name": "ops",
+        "kind": "mail",
+        "target": "ops@example.org",
+    }

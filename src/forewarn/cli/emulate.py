@@ -138,9 +138,9 @@ def emulate(
                 print_json_line("stopped")
             return
         if junit:
-            from forewarn.emulator.junit import write
+            from forewarn.cli.emulating.output import write_junit
 
-            write(junit, played, result.verdicts, result.seconds)
+            write_junit(junit, played, result.verdicts, result.seconds)
         if as_json:
             from forewarn.cli.emulating.output import print_json_line
 
@@ -159,9 +159,8 @@ def _scenario(name: str, vms: tuple[str, ...]) -> "Scenario":
 def _stage(played: "Scenario | None", vms: tuple[str, ...], faults: tuple[str, ...]) -> "EmulationSetup":
     """Return the setup of the scenario, or one of these VMs, with the faults of the flags."""
     from forewarn.cli.emulating.fault_flags import read_faults
-    from forewarn.emulator.fleets import fleet_of
     from forewarn.emulator.scenario import USUAL_VM
-    from forewarn.emulator.setup import EmulationSetup
+    from forewarn.emulator.setup import EmulationSetup, fleet_of
 
     setup = played.setup if played else EmulationSetup(fleet=fleet_of(vms or (USUAL_VM,)))
     return msgspec.structs.replace(setup, faults=(*setup.faults, *read_faults(faults, setup.fleet.vms)))

@@ -10,9 +10,7 @@ from forewarn.cli.output import json_option, print_json
 from forewarn.cli.root import ControlCommandGroup
 
 if TYPE_CHECKING:
-    from forewarn.control.bodies import DeclaredPage
     from forewarn.control.views import CommandResult
-    from forewarn.fleetfile.diff import CurrentFleet
 
 _WORDS = {"hosts": ("host", "hosts"), "groups": ("group", "groups"), "vms": ("VM", "VMs")}
 
@@ -44,8 +42,7 @@ def apply(
     What FILE did not change since it was last applied stays as it is: terms that were set, VMs that were added,
     deleted, moved or deallocated. A VM whose entry is removed from FILE is removed.
     """
-    from forewarn.cli.fleets.output import applied, planned
-    from forewarn.cli.fleets.requests import apply_file, plan_file
+    from forewarn.cli.fleet_plans import applied, apply_file, plan_file, planned
 
     with connect(context) as client:
         if dry_run:
@@ -76,8 +73,7 @@ def diff(context: click.Context, file: str, exact: bool, as_json: bool) -> None:
 
     It also shows the events that block a change, and what differs from FILE and would stay so. Changes nothing.
     """
-    from forewarn.cli.fleets.output import planned
-    from forewarn.cli.fleets.requests import plan_file
+    from forewarn.cli.fleet_plans import plan_file, planned
 
     with connect(context) as client:
         plan = plan_file(client, file, exact=exact)
@@ -112,15 +108,16 @@ def show(context: click.Context, as_json: bool) -> None:
 
     Comments mark what differs from the fleet file that was applied last.
     """
+    from forewarn.cli.fleet_plans import fleet_of_pages, marks
+
     with connect(context) as client:
-        declared = _whole(list(client.declared()))
+        declared = fleet_of_pages(list(client.declared()))
         left = client.differences()
     if as_json:
         print_json(
             {**{key: list(getattr(declared, key).values()) for key in _WORDS}, "differences": left.differences}
         )
         return
-    from forewarn.cli.fleets.output import marks
     from forewarn.fleetfile.formatter import format_fleet
 
     notes = marks(left)
@@ -133,13 +130,3 @@ def _chunks(lines: Iterator[str], size: int = 1_000) -> Iterator[str]:
 
     while part := list(islice(lines, size)):
         yield "\n".join(part)
-
-
-def _whole(pages: "list[DeclaredPage]") -> "CurrentFleet":
-    from forewarn.fleetfile.diff import CurrentFleet
-
-    return CurrentFleet(
-        hosts={host.name: host for part in pages for host in part.hosts},
-        groups={terms.name: terms for part in pages for terms in part.groups},
-        vms={vm.name: vm for part in pages for vm in part.vms},
-    )

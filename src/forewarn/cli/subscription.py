@@ -57,7 +57,7 @@ def add(
     A webhook's messages are signed with a secret that is shown only this once.
     """
     from forewarn.control.bodies import SubscriptionBody
-    from forewarn.core.credentials import SubscriptionKind
+    from forewarn.core.model import SubscriptionKind
 
     body = SubscriptionBody(
         name=name,

@@ -42,7 +42,7 @@ def create(
     redeploys, deletes, approves and reads its own groups, a viewer reads.
     """
     from forewarn.control.bodies import TokenBody
-    from forewarn.core.credentials import Role
+    from forewarn.core.model import Role
 
     if (role == "owner") != bool(groups):
         raise click.UsageError("--role owner needs --group NAME, and no other role has groups", context)

@@ -10,9 +10,8 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from forewarn.core.commands import ApplyDeclaration
-from forewarn.core.credentials import Role, SubscriptionKind
 from forewarn.core.declared_keys import DeclarationConflict, RecordDifference, RecordKind, ReplacedValue
-from forewarn.core.model import ApprovalRule, Caller, EvictionPolicy, GroupTerms, Host, Vm
+from forewarn.core.model import ApprovalRule, Caller, EvictionPolicy, GroupTerms, Host, Role, SubscriptionKind, Vm
 from forewarn.core.terms import LONGEST_IMPACT, LONGEST_LINE
 from forewarn.wire.azure_names import TYPES
 

@@ -13,10 +13,9 @@ from enum import StrEnum
 import msgspec
 
 from forewarn.core.commands import VmOperation
-from forewarn.core.credentials import Role
 from forewarn.core.errors import NotAllowed, unknown
 from forewarn.core.fleet import Fleet
-from forewarn.core.model import Caller, Event, Group, Host, Vm
+from forewarn.core.model import Caller, Event, Group, Host, Role, Vm
 
 
 class Action(StrEnum):

@@ -7,10 +7,20 @@ from typing import TypeVar
 
 import msgspec
 
-from forewarn.core.credentials import Subscription, Token
 from forewarn.core.declared_keys import HeldChange, RecordName
 from forewarn.core.facts import ClockStepped
-from forewarn.core.model import Event, Eviction, Group, GroupTerms, Host, HostState, PowerRequest, Vm
+from forewarn.core.model import (
+    Event,
+    Eviction,
+    Group,
+    GroupTerms,
+    Host,
+    HostState,
+    PowerRequest,
+    Subscription,
+    Token,
+    Vm,
+)
 
 _CHUNK_SIZE = 10_000
 _Record = TypeVar("_Record")

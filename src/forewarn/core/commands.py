@@ -10,9 +10,18 @@ from typing import Annotated
 
 import msgspec
 
-from forewarn.core.credentials import Subscription, Token
 from forewarn.core.facts import Fetch, Mark, RecordedRequest
-from forewarn.core.model import ApprovalRule, Caller, EvictionPolicy, GroupTerms, Host, Observation, Vm
+from forewarn.core.model import (
+    ApprovalRule,
+    Caller,
+    EvictionPolicy,
+    GroupTerms,
+    Host,
+    Observation,
+    Subscription,
+    Token,
+    Vm,
+)
 
 Instant = Annotated[datetime, msgspec.Meta(tz=True)]
 

@@ -7,9 +7,19 @@ from datetime import datetime
 
 import msgspec
 
-from forewarn.core.credentials import Subscription, Token
 from forewarn.core.declared_keys import DeclarationConflict, HeldChange, RecordName, ReplacedValue
-from forewarn.core.model import Caller, Event, GroupTerms, Host, HostState, Observation, StartCause, Vm
+from forewarn.core.model import (
+    Caller,
+    Event,
+    GroupTerms,
+    Host,
+    HostState,
+    Observation,
+    StartCause,
+    Subscription,
+    Token,
+    Vm,
+)
 
 
 class Fact(msgspec.Struct, frozen=True, gc=False, omit_defaults=True, tag_field="fact"):

@@ -12,7 +12,6 @@ from msgspec.structs import replace
 
 from forewarn.core import lifecycle
 from forewarn.core.chunks import FleetChunk, chunks_of
-from forewarn.core.credentials import Subscription, Token
 from forewarn.core.declared_keys import DeclaredRecord, RecordKind
 from forewarn.core.facts import (
     Announced,
@@ -59,6 +58,8 @@ from forewarn.core.model import (
     HostState,
     ObservationKind,
     PowerRequest,
+    Subscription,
+    Token,
     Vm,
 )
 

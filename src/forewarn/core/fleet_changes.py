@@ -7,11 +7,11 @@ from typing import TypeVar
 import msgspec
 from msgspec.structs import replace
 
+from forewarn.core import lifecycle
 from forewarn.core.addresses import check_addresses
-from forewarn.core.cancellation import cancel_abandoned
 from forewarn.core.commands import ChangeFleet, SetGroup
 from forewarn.core.errors import Refused, unknown
-from forewarn.core.facts import AnyFact, GroupSet
+from forewarn.core.facts import AnyFact, Canceled, GroupSet
 from forewarn.core.fleet import LOCATION_KEYS, Fleet
 from forewarn.core.model import ApprovalRule, EventStatus, GroupTerms, Host, Policy, Vm
 from forewarn.core.proposal import Proposal
@@ -114,3 +114,15 @@ def _refuse_unfinished(fleet: Fleet, leaving: Iterable[str], *, cancel_events: b
                 raise Refused(f"VM {name!r} is under event {event.id}, which has started; wait until it ends")
             if not cancel_events:
                 raise Refused(f"VM {name!r} has the unfinished event {event.id}; cancel it, or pass --cancel-events")
+
+
+def cancel_abandoned(fleet: Fleet, leaving: Collection[str], now: datetime, because: str) -> Iterator[Canceled]:
+    """Cancel the Scheduled events that nobody is left in; the others stay for those who are."""
+    seen: set[str] = set()
+    for name in leaving:
+        for event in fleet.events_on(name):
+            if event.id in seen or event.status is EventStatus.STARTED:
+                continue
+            seen.add(event.id)
+            if all(other in leaving or fleet.vms[other].deallocated for other in event.vms):
+                yield lifecycle.cancel(event, now, because)

@@ -5,7 +5,6 @@ from datetime import datetime
 from itertools import chain
 
 from forewarn.core.addresses import check_addresses
-from forewarn.core.cancellation import cancel_abandoned
 from forewarn.core.commands import ApplyDeclaration
 from forewarn.core.declared_keys import (
     DeclaredRecord,
@@ -19,7 +18,7 @@ from forewarn.core.declared_keys import (
 from forewarn.core.errors import Refused
 from forewarn.core.facts import AnyFact, ChangesHeld, FleetDeclared
 from forewarn.core.fleet import Fleet
-from forewarn.core.fleet_changes import index_by_name
+from forewarn.core.fleet_changes import cancel_abandoned, index_by_name
 from forewarn.core.model import EventStatus, GroupTerms, Host, Vm
 from forewarn.core.reconcile import ApplyMode, DeclarationPlan, DesiredRecords, plan
 

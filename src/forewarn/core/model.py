@@ -1,4 +1,4 @@
-"""The things the rules speak of: VMs, hosts, groups and events.
+"""The records of the rules: VMs, hosts, groups and events; tokens of the control plane, and subscriptions.
 
 Records hold no cycles, so they are kept out of the garbage collector's sight: a million VMs cost memory only.
 ``Vm``, ``Host`` and ``Event`` never change; a change replaces the record. ``Group`` is changed in place by
@@ -379,3 +379,52 @@ class Event(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     def vms(self) -> tuple[str, ...]:
         """The VMs in Resources that are still there."""
         return tuple(name for name in self.resources if name not in self.gone) if self.gone else self.resources
+
+
+class Role(StrEnum):
+    """What the bearer of a token may do."""
+
+    OPERATOR = "operator"
+    OWNER = "owner"
+    VIEWER = "viewer"
+
+
+class Token(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
+    """A key to the control plane. The secret itself is known to its bearer alone."""
+
+    id: str
+    name: str
+    role: Role
+    hash: str
+    """The SHA-256 of the secret, in hexadecimal."""
+    created_at: datetime
+    expires_at: datetime | None = None
+    groups: tuple[str, ...] = ()
+    """The groups of an owner."""
+
+
+class SubscriptionKind(StrEnum):
+    """How somebody outside is told."""
+
+    WEBHOOK = "webhook"
+    SLACK = "slack"
+    TEAMS = "teams"
+    MAIL = "mail"
+
+
+class Subscription(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
+    """Somebody outside who is told what happens to events."""
+
+    id: str
+    name: str
+    kind: SubscriptionKind
+    target: str
+    """The address: a URL, or for mail an address of a person."""
+    secret: str = ""
+    """What a webhook's messages are signed with."""
+    groups: tuple[str, ...] = ()
+    """Only events of these groups; all when empty."""
+    types: tuple[EventType, ...] = ()
+    """Only events of these types; all when empty."""
+    told: int = 0
+    """The last revision that was told of, as recorded."""

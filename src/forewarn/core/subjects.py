@@ -4,7 +4,6 @@ from collections.abc import Iterable, Iterator
 
 from msgspec.structs import replace
 
-from forewarn.core.credentials import Subscription, Token
 from forewarn.core.declared_keys import RecordKind
 from forewarn.core.facts import (
     Announced,
@@ -40,7 +39,7 @@ from forewarn.core.facts import (
     VmSwitched,
 )
 from forewarn.core.fleet import Fleet
-from forewarn.core.model import CallerKind, Observation
+from forewarn.core.model import CallerKind, Observation, Subscription, Token
 
 FINISHED = "finished"
 """The subject of every entry that ends an event."""

@@ -11,7 +11,6 @@ from forewarn.core.commands import (
     RevokeToken,
     SetSubscription,
 )
-from forewarn.core.credentials import Role, Subscription, SubscriptionKind
 from forewarn.core.errors import Refused, unknown
 from forewarn.core.facts import (
     Delivered,
@@ -21,6 +20,7 @@ from forewarn.core.facts import (
     TokenRevoked,
 )
 from forewarn.core.fleet import Fleet
+from forewarn.core.model import Role, Subscription, SubscriptionKind
 from forewarn.core.notice import check_line
 
 

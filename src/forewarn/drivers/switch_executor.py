@@ -8,6 +8,7 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import Future
 from datetime import timedelta
+from time import monotonic, sleep
 
 from forewarn.clocks import Clock
 from forewarn.core.errors import ForewarnError
@@ -17,6 +18,7 @@ from forewarn.node.driver import ImpactDone, ImpactFailed, ImpactOutcome, Impact
 WORTH_WAITING = 1.0
 """Seconds that a call waits for the result."""
 _ASK_AGAIN = timedelta(milliseconds=200)
+_POLL_EVERY = 0.1
 
 
 class SwitchFailed(ForewarnError):
@@ -64,3 +66,13 @@ class SwitchExecutor:
 
     def _later(self) -> ImpactUnderway:
         return ImpactUnderway(self._clock.now() + _ASK_AGAIN)
+
+
+def wait_until(is_so: Callable[[], bool], seconds: float) -> bool:
+    """Poll until a claim holds; return False if it does not within so many seconds."""
+    until = monotonic() + seconds
+    while not is_so():
+        if monotonic() >= until:
+            return False
+        sleep(_POLL_EVERY)
+    return True

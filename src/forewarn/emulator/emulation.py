@@ -19,9 +19,8 @@ from forewarn.drivers.simulated import SimulatedDriver, SimulatedSettings
 from forewarn.emulator.clock import RunningClock
 from forewarn.emulator.event_log import EventLife, EventLog
 from forewarn.emulator.faults import Faults
-from forewarn.emulator.fleets import with_addresses
 from forewarn.emulator.requests import RequestLog, SentRequest
-from forewarn.emulator.setup import EmulationSetup
+from forewarn.emulator.setup import EmulationSetup, with_addresses
 from forewarn.emulator.verbs import EMULATOR, Verb, command_on_host, command_on_vm
 from forewarn.emulator.vm_ports import VmPorts
 from forewarn.journal.memory import MemoryJournal

@@ -28,12 +28,11 @@ from forewarn.emulator.emulation import Emulation
 from forewarn.emulator.event_log import EventLife
 from forewarn.emulator.expectations import Verdict
 from forewarn.emulator.faults import Fault, fault_kind
-from forewarn.emulator.fleets import fleet_of
 from forewarn.emulator.handles import EventHandle, HostHandle, VmHandle, copied
 from forewarn.emulator.player import ScenarioPlayer
 from forewarn.emulator.requests import SentRequest
 from forewarn.emulator.scenario import USUAL_VM, Scenario, load
-from forewarn.emulator.setup import EmulationSetup
+from forewarn.emulator.setup import EmulationSetup, fleet_of
 from forewarn.emulator.thread import LoopThread
 from forewarn.emulator.verbs import Verb
 from forewarn.fleetfile import parser

@@ -16,7 +16,6 @@ from forewarn.config.settings import NoticeSettings
 from forewarn.core.errors import BadInput, nearest
 from forewarn.core.model import Vm
 from forewarn.emulator.faults import Fault
-from forewarn.emulator.fleets import fleet_of
 from forewarn.emulator.scenario_tables import (
     EXPECT_KEYS,
     FAULT_KEYS,
@@ -28,7 +27,7 @@ from forewarn.emulator.scenario_tables import (
     ScenarioAction,
     read_keys,
 )
-from forewarn.emulator.setup import EmulationSetup, ImpactDurations
+from forewarn.emulator.setup import EmulationSetup, ImpactDurations, fleet_of
 from forewarn.emulator.verbs import HOST_VERBS, VM_VERBS, Verb
 from forewarn.fleetfile import parser
 from forewarn.fleetfile.parser import DesiredFleet

@@ -1,14 +1,35 @@
-"""Facts as they are shown outside: with ids, types, statuses and sources as Azure spells them."""
+"""Facts as they are shown outside: without secrets, with ids, types, statuses and sources as Azure spells them.
+
+token           all but the hash of its secret
+subscription    all but its signing secret, and of a URL the host alone
+"""
 
 import re
 from collections.abc import Callable, Mapping
 from enum import StrEnum
-from typing import TypeVar
+from typing import TypeVar, assert_never
 
 import msgspec
+from msgspec.structs import replace
 
 from forewarn.core.declared_keys import HeldChange, HoldReason, RecordKind
-from forewarn.core.public_facts import public_fields
+from forewarn.core.facts import (
+    AnyFact,
+    ClockStepped,
+    Delivered,
+    EnrolmentFact,
+    EventChanged,
+    EventCreated,
+    Fetched,
+    FleetFact,
+    ObservationRecorded,
+    SubscriptionRemoved,
+    SubscriptionSet,
+    TokenCreated,
+    TokenRevoked,
+)
+from forewarn.core.model import Subscription, SubscriptionKind, Token
+from forewarn.core.redaction import shown_url
 from forewarn.wire.azure_names import SOURCES, STATUSES, TYPES, show_id
 
 _Member = TypeVar("_Member", bound=StrEnum)
@@ -83,3 +104,46 @@ _SPELLED: dict[str, Callable[[object], object]] = {
     "fetches": _first_ids,
     "revisions": _ids_of_keys,
 }
+
+
+def shown_target(subscription: Subscription) -> str:
+    """Return what may be shown of a subscription's address."""
+    is_mail = subscription.kind is SubscriptionKind.MAIL
+    return subscription.target if is_mail else shown_url(subscription.target)
+
+
+def public_fields(record: msgspec.Struct) -> dict[str, object]:
+    """Return the fields of a fact, or of a record in one, as JSON has them, without secrets."""
+    if isinstance(record, AnyFact):
+        return _public_fact(record)
+    if isinstance(record, Subscription):
+        record = replace(record, secret="", target=shown_target(record))
+    fields = _all_fields(record)
+    if isinstance(record, Token):
+        del fields["hash"]
+    return fields
+
+
+def _public_fact(fact: AnyFact) -> dict[str, object]:
+    match fact:
+        case TokenCreated(token=token):
+            return {"fact": "token-created", "token": public_fields(token)}
+        case SubscriptionSet(subscription=subscription):
+            return {"fact": "subscription-set", "subscription": public_fields(subscription)}
+        case _ if isinstance(fact, EventChanged):
+            fields = _all_fields(fact)
+            fields.pop("group", None)  # the journal's alone: readers are told the group with the event
+            return fields
+        case _ if isinstance(fact, (EventCreated, FleetFact, EnrolmentFact)):
+            return _all_fields(fact)
+        case (
+            TokenRevoked() | SubscriptionRemoved() | Delivered() | Fetched() | ObservationRecorded() | ClockStepped()
+        ):
+            return _all_fields(fact)
+        case _:
+            assert_never(fact)
+
+
+def _all_fields(record: msgspec.Struct) -> dict[str, object]:
+    fields: dict[str, object] = msgspec.to_builtins(record)
+    return fields

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from forewarn.cli.fleets.requests import apply_file, plan_file
+from forewarn.cli.fleet_plans import apply_file, plan_file
 from forewarn.control.bodies import DeclarationBody
 from forewarn.control.client import ControlClient
 from forewarn.control.server.fleet_applier import TOPIC

@@ -16,11 +16,10 @@ import pytest
 from forewarn.config.settings import LEAST_HISTORY
 from forewarn.control.api.idempotency import KeyLocks, command_id
 from forewarn.control.bodies import DeliveryReceipt
-from forewarn.control.notifications.delivery_status import DeliveryStatus
+from forewarn.control.notifications.worker import DeliveryStatus
 from forewarn.core.access import Principal
 from forewarn.core.commands import OperateVm, VmOperation
-from forewarn.core.credentials import Role, Subscription
-from forewarn.core.model import Caller, CallerKind
+from forewarn.core.model import Caller, CallerKind, Role, Subscription
 from forewarn.journal.memory import MemoryJournal
 from forewarn.journal.port import JournalFailed
 from forewarn.journal.sqlite.journal import SqliteJournal

@@ -12,7 +12,7 @@ import pytest
 from forewarn.control.api.app import make_app
 from forewarn.control.api.openapi import operations_of
 from forewarn.control.api.routing import ACTION, PUBLIC
-from forewarn.core.credentials import Role
+from forewarn.core.model import Role
 from tests.control.api.document import DOCUMENT
 from tests.harness import FLEET, ApiHarness, ApiResponse, open_harness
 

@@ -7,11 +7,10 @@ from uuid import uuid4
 
 from forewarn.clocks import ManualClock
 from forewarn.config.settings import MailSettings
-from forewarn.control.notifications.delivery_status import DeliveryStatus
 from forewarn.control.notifications.dispatcher import Dispatcher
+from forewarn.control.notifications.worker import DeliveryStatus
 from forewarn.core.commands import ImpactResult, RecordAttempt, RemoveSubscription, ReportImpact, SetSubscription
-from forewarn.core.credentials import Subscription, SubscriptionKind
-from forewarn.core.model import NODE, EventType
+from forewarn.core.model import NODE, EventType, Subscription, SubscriptionKind
 from forewarn.journal.memory import MemoryJournal
 from forewarn.journal.port import Journal
 from tests.node.harness import OPERATOR, NodeHarness

@@ -15,12 +15,11 @@ from forewarn.clocks import ManualClock
 from forewarn.config.settings import MailSettings
 from forewarn.control.notifications import worker as workers
 from forewarn.control.notifications.delivery_queue import DeliveryQueue
-from forewarn.control.notifications.delivery_status import DeliveryState, DeliveryStatus
+from forewarn.control.notifications.worker import DeliveryState, DeliveryStatus
 from forewarn.core.commands import ChangeFleet
-from forewarn.core.credentials import Subscription, SubscriptionKind
 from forewarn.core.errors import Refused, Unavailable
 from forewarn.core.facts import Delivered, Entry
-from forewarn.core.model import EventType
+from forewarn.core.model import EventType, Subscription, SubscriptionKind
 from forewarn.journal.memory import MemoryJournal
 from forewarn.journal.port import JournalFailed
 from forewarn.journal.sqlite.journal import SqliteJournal

@@ -11,9 +11,8 @@ from hypothesis import strategies as st
 
 from forewarn.clocks import ManualClock
 from forewarn.control.notifications import journal_follower as followers
-from forewarn.control.notifications.journal_follower import JournalFollower
+from forewarn.control.notifications.journal_follower import JournalFollower, RecentEntries
 from forewarn.control.notifications.notification import Notification
-from forewarn.control.notifications.recent_entries import RecentEntries
 from forewarn.core.facts import Entry
 from forewarn.journal.memory import MemoryJournal
 from forewarn.node.node import Node

@@ -13,7 +13,7 @@ from forewarn.control.notifications.channels import Channels
 from forewarn.control.notifications.http_post import NotDelivered
 from forewarn.control.notifications.mail import mail_of
 from forewarn.control.notifications.notification import make_test_notification
-from forewarn.core.credentials import Subscription, SubscriptionKind
+from forewarn.core.model import Subscription, SubscriptionKind
 from tests.control.notifications.receivers import mail_sink
 from tests.control.notifications.samples import AT, message
 

@@ -17,7 +17,6 @@ from forewarn.control.notifications.notification import (
     matches_subscription,
     notification_of,
 )
-from forewarn.core.credentials import Subscription, SubscriptionKind
 from forewarn.core.facts import (
     Announced,
     AnyFact,
@@ -33,7 +32,7 @@ from forewarn.core.facts import (
     StartedAtOnce,
     Waiting,
 )
-from forewarn.core.model import Caller, CallerKind, EventStatus, EventType
+from forewarn.core.model import Caller, CallerKind, EventStatus, EventType, Subscription, SubscriptionKind
 from tests.control.notifications.samples import AT, message
 from tests.wire.samples import event
 

@@ -8,10 +8,9 @@ import pytest
 from forewarn.clocks import ManualClock
 from forewarn.control.problems import TooManyFailures, Unauthenticated
 from forewarn.control.server.authentication import Authenticator, mint
-from forewarn.core.credentials import Role
 from forewarn.core.facts import TokenCreated, TokenRevoked
 from forewarn.core.fleet import Fleet
-from forewarn.core.model import CallerKind
+from forewarn.core.model import CallerKind, Role
 
 
 class AuthenticatorHarness:

@@ -161,7 +161,7 @@ def test_too_many_connections_over_tcp_keep_no_local_operator_out(
     harness: ApiHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Those beyond the limit are closed at once."""
-    monkeypatch.setattr("forewarn.control.server.sockets.MOST_CONNECTIONS", 1)
+    monkeypatch.setattr("forewarn.control.server.http_server.MOST_CONNECTIONS", 1)
     first, second = (harness.connect("") for _ in range(2))
     first.request("GET", "/v1/health/live")
     assert first.getresponse().read()

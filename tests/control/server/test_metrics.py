@@ -8,12 +8,12 @@ from prometheus_client.parser import text_string_to_metric_families
 from forewarn.clocks import ManualClock
 from forewarn.control.bodies import VmOperationBody
 from forewarn.control.client import ControlClient
-from forewarn.control.notifications.delivery_status import DeliveryState, DeliveryStatus
+from forewarn.control.notifications.worker import DeliveryState, DeliveryStatus
 from forewarn.control.server.event_counters import EventCounters
 from forewarn.control.server.metrics import Metrics, MetricSources
 from forewarn.control.transport import UnixTransport
 from forewarn.core.commands import SetSubscription
-from forewarn.core.credentials import Subscription, SubscriptionKind
+from forewarn.core.model import Subscription, SubscriptionKind
 from forewarn.core.notice import Rules
 from forewarn.journal.memory import MemoryJournal
 from forewarn.node.node import Node

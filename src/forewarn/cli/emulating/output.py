@@ -7,15 +7,20 @@ Plain: one line per activity. JSON: one object per line: ``listening``, then ``a
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from pathlib import Path
+from xml.etree import ElementTree as ET
 
 import click
 import msgspec
 
 from forewarn.cli.emulating.activity import ActivityLine
 from forewarn.cli.output import print_live
+from forewarn.core.errors import BadInput
 from forewarn.core.model import EventStatus
 from forewarn.emulator.emulation import Emulation
+from forewarn.emulator.expectations import ExpectationState, Verdict
 from forewarn.emulator.player import ScenarioPlayer
+from forewarn.emulator.scenario import Scenario
 from forewarn.wire.azure_names import show_id
 
 DOCUMENT = "/metadata/scheduledevents?api-version=2020-07-01"
@@ -78,3 +83,25 @@ def last_line(*, as_json: bool) -> Iterator[None]:
             said = error.format_message() if isinstance(error, click.ClickException) else str(error)
             print_json_line("error", error=said or type(error).__name__)
         raise
+
+
+def junit_report(scenario: Scenario, verdicts: list[Verdict], seconds: float) -> bytes:
+    """Return a report with one test case for each verdict; an open verdict counts as failed."""
+    missed = [verdict for verdict in verdicts if verdict.outcome is not ExpectationState.MET]
+    counts = {"tests": str(len(verdicts)), "failures": str(len(missed)), "errors": "0", "time": f"{seconds:.3f}"}
+    suites = ET.Element("testsuites", counts)
+    suite = ET.SubElement(suites, "testsuite", {"name": scenario.title, **counts})
+    for verdict in verdicts:
+        case = ET.SubElement(suite, "testcase", {"classname": scenario.name, "name": verdict.claim})
+        if verdict.outcome is not ExpectationState.MET:
+            ET.SubElement(case, "failure", {"message": verdict.told})
+    ET.indent(suites)
+    return b'<?xml version="1.0" encoding="utf-8"?>\n' + ET.tostring(suites, encoding="unicode").encode() + b"\n"
+
+
+def write_junit(path: Path, scenario: Scenario, verdicts: list[Verdict], seconds: float) -> None:
+    """Write the report to a file."""
+    try:
+        path.write_bytes(junit_report(scenario, verdicts, seconds))
+    except OSError as error:
+        raise BadInput(f"{path} cannot be written: {error.strerror or error}") from None

@@ -12,7 +12,7 @@ from litestar.types import Scope
 from forewarn.control.api.idempotency import KeyLocks
 from forewarn.control.api.paging import NameIndex
 from forewarn.control.bodies import DeliveryReceipt, ListenerView
-from forewarn.control.notifications.delivery_status import DeliveryStatus
+from forewarn.control.notifications.worker import DeliveryStatus
 from forewarn.control.server.authentication import Authenticator
 from forewarn.control.server.change_stream import ChangeStream
 from forewarn.control.server.drain_planner import DrainPlanner
@@ -20,9 +20,8 @@ from forewarn.control.server.event_archive import EventArchive
 from forewarn.control.server.operations import OperationViews
 from forewarn.control.views import LastAsked
 from forewarn.core.access import Principal
-from forewarn.core.credentials import Role, Subscription
 from forewarn.core.fleet import Fleet
-from forewarn.core.model import Caller
+from forewarn.core.model import Caller, Role, Subscription
 from forewarn.journal.port import Journal
 from forewarn.node.driver import SupportsCapacity
 from forewarn.node.node import Node

@@ -16,15 +16,14 @@ from forewarn.control.api.routing import reads, replay_empty, writes
 from forewarn.control.bodies import DeliveryReceipt, NewSubscription, ResultPage, SubscriptionBody, SubscriptionView
 from forewarn.core.access import Action
 from forewarn.core.commands import RecordTest, RemoveSubscription, SetSubscription
-from forewarn.core.credentials import Subscription, SubscriptionKind
 from forewarn.core.errors import Unavailable, unknown
 from forewarn.core.facts import Entry, SubscriptionSet
 from forewarn.core.fleet import Fleet
-from forewarn.core.model import EventType
-from forewarn.core.public_facts import shown_target
+from forewarn.core.model import EventType, Subscription, SubscriptionKind
 from forewarn.randomness import new_uuid, secret_bytes
 from forewarn.signature import key_of
 from forewarn.wire.azure_names import TYPES, read_id, read_type, show_id
+from forewarn.wire.facts import shown_target
 
 _TAGS = ("Subscriptions",)
 

@@ -16,10 +16,10 @@ from forewarn.control.bodies import NewToken, ResultPage, TokenBody, TokenView
 from forewarn.control.server.authentication import mint
 from forewarn.core.access import Action, Principal
 from forewarn.core.commands import CreateToken, RevokeToken
-from forewarn.core.credentials import Token
 from forewarn.core.errors import Refused, unknown
 from forewarn.core.facts import Entry, TokenCreated
 from forewarn.core.fleet import Fleet
+from forewarn.core.model import Token
 
 _TAGS = ("Tokens",)
 

@@ -12,8 +12,8 @@ from forewarn.control.notifications.formats import slack_body, teams_body
 from forewarn.control.notifications.http_post import NotDelivered, post
 from forewarn.control.notifications.mail import MailServer, mail_of
 from forewarn.control.notifications.notification import CLOUD_EVENTS, Notification, cloud_event
-from forewarn.core.credentials import Subscription, SubscriptionKind
 from forewarn.core.errors import ForewarnError
+from forewarn.core.model import Subscription, SubscriptionKind
 from forewarn.signature import sign
 
 _JSON = "application/json; charset=utf-8"

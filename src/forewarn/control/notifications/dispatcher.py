@@ -18,14 +18,11 @@ from forewarn.clocks import Timer
 from forewarn.config.settings import MailSettings
 from forewarn.control.bodies import DeliveryReceipt
 from forewarn.control.notifications.channels import Channels
-from forewarn.control.notifications.delivery_status import DeliveryStatus
 from forewarn.control.notifications.http_post import NotDelivered
-from forewarn.control.notifications.journal_follower import JournalFollower
+from forewarn.control.notifications.journal_follower import JournalFollower, RecentEntries
 from forewarn.control.notifications.notification import make_test_notification
-from forewarn.control.notifications.recent_entries import RecentEntries
-from forewarn.control.notifications.worker import DeliveryWorker
+from forewarn.control.notifications.worker import DeliveryStatus, DeliveryWorker
 from forewarn.core.commands import RecordDelivered
-from forewarn.core.credentials import Subscription, SubscriptionKind
 from forewarn.core.errors import ForewarnError, Refused, Unavailable
 from forewarn.core.facts import (
     ClockStepped,
@@ -42,7 +39,7 @@ from forewarn.core.facts import (
     TokenRevoked,
 )
 from forewarn.core.fleet import Fleet
-from forewarn.core.model import NODE, Event
+from forewarn.core.model import NODE, Event, Subscription, SubscriptionKind
 from forewarn.journal.port import Journal
 from forewarn.node.feed import Commit
 from forewarn.node.node import Node

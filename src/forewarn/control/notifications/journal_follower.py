@@ -6,18 +6,19 @@ once, its history is read up to here.
 """
 
 import logging
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from collections.abc import Iterable, Mapping
+from itertools import islice
 
 from forewarn.control.notifications.notification import (
     Notification,
     event_after,
     event_id,
     gap_notification,
+    is_notified,
     notification_of,
     removal_notifications,
 )
-from forewarn.control.notifications.recent_entries import RecentEntries
 from forewarn.core.facts import Entry, EventCreated, EventEnded, EventFact
 from forewarn.core.model import Event
 from forewarn.journal.port import Journal
@@ -28,6 +29,43 @@ log = logging.getLogger(__name__)
 
 _BATCH = 100
 _REMEMBERED = 5_000
+
+
+class RecentEntries:
+    """Cache of the newest entries, so that followers that keep up need not read the journal.
+
+    Entries without notifications are only counted.
+    """
+
+    def __init__(self, size: int = 1_000) -> None:
+        self._entries: deque[Entry | None] = deque(maxlen=size)
+        self.head = 0
+        """The last durable revision."""
+
+    def begin(self, revision: int) -> None:
+        """Clear the cache: the next entry is the one after this revision."""
+        self._entries.clear()
+        self.head = revision
+
+    def extend(self, entries: Iterable[Entry]) -> bool:
+        """Add entries; return whether any of them causes notifications."""
+        is_any = False
+        for entry in entries:
+            is_news = any(map(is_notified, entry.facts))
+            is_any |= is_news
+            self._entries.append(entry if is_news else None)
+            self.head = entry.revision
+        return is_any
+
+    def reaches(self, after: int) -> bool:
+        """Return whether the cache holds everything after a revision."""
+        return after >= self.head - len(self._entries)
+
+    def after(self, revision: int, limit: int) -> tuple[list[Entry], int]:
+        """Return entries with notifications after a revision, of at most ``limit``, and the last revision read."""
+        begin = revision - (self.head - len(self._entries))
+        taken = list(islice(self._entries, begin, begin + limit))
+        return [entry for entry in taken if entry], revision + len(taken)
 
 
 class JournalFollower:

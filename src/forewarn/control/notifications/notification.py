@@ -22,7 +22,6 @@ from typing import assert_never
 import msgspec
 
 from forewarn.core import lifecycle
-from forewarn.core.credentials import Subscription
 from forewarn.core.facts import (
     Announced,
     AnyFact,
@@ -43,7 +42,7 @@ from forewarn.core.facts import (
     Started,
     StartedAtOnce,
 )
-from forewarn.core.model import Event
+from forewarn.core.model import Event, Subscription
 from forewarn.wire.azure_names import show_id
 from forewarn.wire.event_json import make_notification_event
 

@@ -13,23 +13,51 @@ import logging
 from collections.abc import Callable
 from concurrent.futures import Executor
 from datetime import datetime, timedelta
+from enum import StrEnum
 from random import Random
+
+import msgspec
 
 from forewarn.clocks import Clock
 from forewarn.control.notifications.channels import Channel
 from forewarn.control.notifications.delivery_queue import DeliveryQueue, PendingNotification, retry_delay
-from forewarn.control.notifications.delivery_status import DeliveryState, DeliveryStatus
 from forewarn.control.notifications.http_post import NotDelivered
 from forewarn.control.notifications.journal_follower import JournalFollower
 from forewarn.control.notifications.notification import Notification, NotificationType, matches_subscription
-from forewarn.core.credentials import Subscription, SubscriptionKind
 from forewarn.core.errors import ForewarnError
+from forewarn.core.model import Subscription, SubscriptionKind
 
 log = logging.getLogger(__name__)
 
 _SIDE_BY_SIDE = 4
 """Concurrent deliveries to a webhook; chat and mail get one after the other."""
 _JOURNAL_RETRY = timedelta(seconds=5)
+
+
+class DeliveryState(StrEnum):
+    """Delivery state of a subscription."""
+
+    HEALTHY = "healthy"
+    PARKED = "parked"
+    """The receiver is down or refuses; deliveries are retried, and nothing is lost."""
+    GONE = "gone"
+    """The receiver answered 410 Gone; it is not tried again until a test notification is delivered."""
+
+
+class DeliveryStatus(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Delivery status of one subscription."""
+
+    state: DeliveryState = DeliveryState.HEALTHY
+    waiting: int = 0
+    """Number of pending notifications."""
+    since: datetime | None = None
+    """Since when deliveries fail."""
+    next_try_at: datetime | None = None
+    last_error: str = ""
+    refused: int = 0
+    """Number of pending notifications that the receiver refuses, while it accepts others."""
+    missed: int = 0
+    """Number of revisions that were never delivered: no longer in the journal, or refused for long."""
 
 
 class DeliveryWorker:

@@ -17,9 +17,8 @@ import msgspec
 
 from forewarn.control.problems import TooManyFailures, Unauthenticated
 from forewarn.core.access import Principal
-from forewarn.core.credentials import Role, Token
 from forewarn.core.fleet import Fleet
-from forewarn.core.model import Caller, CallerKind
+from forewarn.core.model import Caller, CallerKind, Role, Token
 from forewarn.randomness import secret_bytes, secret_text
 
 _WRITTEN = re.compile(r"fw_([0-9a-f]{16})_([A-Za-z0-9_-]{43})")

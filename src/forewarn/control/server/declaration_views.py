@@ -5,11 +5,11 @@ from datetime import datetime
 from itertools import chain, islice
 
 from forewarn.control.bodies import BlockedView, DifferencesView, HeldView, PlanView, RecordChange
-from forewarn.core.cancellation import cancel_abandoned
 from forewarn.core.commands import ApplyDeclaration
 from forewarn.core.declared_keys import DeclaredRecord, HeldChange, RecordKind, kind_of
 from forewarn.core.drift import compare_records, find_drift
 from forewarn.core.fleet import Fleet
+from forewarn.core.fleet_changes import cancel_abandoned
 from forewarn.core.fleet_declaration import plan_declaration
 from forewarn.core.proposal import Proposal
 from forewarn.wire.azure_names import STATUSES, show_id

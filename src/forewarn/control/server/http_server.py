@@ -25,12 +25,15 @@ from litestar.types.asgi_types import HTTPReceiveMessage, HTTPSendMessage
 from forewarn.control.api.context import PEER, Peer
 from forewarn.control.bodies import ProblemDetails
 from forewarn.control.problems import MEDIA_TYPE, PREFIX
-from forewarn.control.server.sockets import MOST_PER_ADDRESS, most_connections
 from forewarn.core.model import Caller, CallerKind
 from forewarn.socket_files import KEEP_SOCKET_FILE
 
 log = logging.getLogger(__name__)
 
+MOST_CONNECTIONS = 4_096
+"""Limit of TCP connections; the unix socket has none."""
+MOST_PER_ADDRESS = 1_024
+"""Limit per address, so that one address cannot use all connections."""
 _STOP_TIMEOUT = 5
 """Seconds that answers may still take when the service stops."""
 ARRIVAL = 20.0
@@ -47,6 +50,16 @@ _UNREAD = 64 * 1024 * 1024
 _CONNECTION = "forewarn-connection"
 _LOG_INTERVAL = 60.0
 """Seconds between log lines about invalid requests: callers without a token must not fill the log."""
+
+
+def most_connections() -> int:
+    """Return the limit of TCP connections: at most a quarter of the file descriptors of the process."""
+    try:
+        import resource  # noqa: PLC0415 - Windows has none, and no such limit
+    except ImportError:
+        return MOST_CONNECTIONS
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return MOST_CONNECTIONS if hard == resource.RLIM_INFINITY else min(MOST_CONNECTIONS, hard // 4)
 
 
 class _InvalidRequestLog:

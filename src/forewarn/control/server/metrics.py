@@ -10,7 +10,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Histo
 from prometheus_client.registry import Collector
 
 from forewarn import __version__
-from forewarn.control.notifications.delivery_status import DeliveryState, DeliveryStatus
+from forewarn.control.notifications.worker import DeliveryState, DeliveryStatus
 from forewarn.control.server.event_counters import EventCounters
 from forewarn.core.lifecycle import ENDS
 from forewarn.core.model import EventStatus, EventType, HostState

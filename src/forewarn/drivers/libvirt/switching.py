@@ -1,8 +1,6 @@
 """Starts and stops one machine on an operator's request; does nothing if it is in that state already."""
 
-from collections.abc import Callable
 from datetime import timedelta
-from time import monotonic, sleep
 from typing import Any
 
 import libvirt
@@ -11,8 +9,8 @@ from forewarn.core.model import Vm
 from forewarn.drivers.libvirt.guests import LibvirtGuest
 from forewarn.drivers.libvirt.hosts import LibvirtHosts
 from forewarn.drivers.libvirt.problems import LibvirtProblem, LibvirtUnreachable, problem_of
+from forewarn.drivers.switch_executor import wait_until
 
-_POLL_EVERY = 0.1
 _DEFINITION = libvirt.VIR_MIGRATE_OFFLINE | libvirt.VIR_MIGRATE_PERSIST_DEST | libvirt.VIR_MIGRATE_UNDEFINE_SOURCE
 """Migration flags that move the definition of a machine that is off."""
 
@@ -49,7 +47,7 @@ def stop(hosts: LibvirtHosts, vm: Vm, grace: timedelta) -> str:
     except LibvirtProblem as error:
         guest.destroy()
         return f"{error}; it was destroyed"
-    if _wait_until(lambda: guest.state().id == -1, grace.total_seconds()):
+    if wait_until(lambda: guest.state().id == -1, grace.total_seconds()):
         others = [copy.host for copy in guest.survey().active]
         if others:
             raise LibvirtProblem(f"{vm.name} was moved to {others[0]} before it was stopped, and is active there")
@@ -74,12 +72,3 @@ def _move_definition(hosts: LibvirtHosts, guest: LibvirtGuest, host: str) -> Lib
     except libvirt.libvirtError as error:
         raise problem_of(guest.host, error, f"{guest.name}: its definition to {host}") from None
     return guest.on(host)
-
-
-def _wait_until(state: Callable[[], bool], seconds: float) -> bool:
-    until = monotonic() + seconds
-    while not state():
-        if monotonic() >= until:
-            return False
-        sleep(_POLL_EVERY)
-    return True

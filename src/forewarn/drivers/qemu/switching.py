@@ -1,13 +1,10 @@
 """Starts and stops one machine on an operator's request; does nothing if it is in that state already."""
 
-from collections.abc import Callable
-from time import monotonic, sleep
-
 from forewarn.drivers.qemu.machines import GONE, QemuMachine
 from forewarn.drivers.qemu.monitors import MonitorProblem
 from forewarn.drivers.qemu.settings import QemuSettings
+from forewarn.drivers.switch_executor import wait_until
 
-_POLL_EVERY = 0.1
 _STILL = {"paused", "prelaunch"}
 
 
@@ -22,7 +19,7 @@ def start(machine: QemuMachine, settings: QemuSettings) -> str:
         machine.quit()  # its guest shut down, and its process is still there
     _must_be_startable(machine, settings)
     machine.run("start", settings.start)
-    if not _wait_until(lambda: machine.status() == "running", settings.timeout):
+    if not wait_until(lambda: machine.status() == "running", settings.timeout):
         raise MonitorProblem(f"'start' succeeded for {machine.vm}, but it is {machine.status()} at {machine.path}")
     return ""
 
@@ -35,7 +32,7 @@ def stop(machine: QemuMachine, settings: QemuSettings) -> str:
     _must_be_startable(machine, settings)
     if machine.status() == "running" and settings.grace:
         machine.press_power_button()
-    went_down = _wait_until(lambda: machine.status() in {"shutdown", GONE, *_STILL}, settings.grace)
+    went_down = wait_until(lambda: machine.status() in {"shutdown", GONE, *_STILL}, settings.grace)
     machine.quit()
     return "" if went_down else f"it did not shut down within {settings.grace:g} s and was ended"
 
@@ -43,12 +40,3 @@ def stop(machine: QemuMachine, settings: QemuSettings) -> str:
 def _must_be_startable(machine: QemuMachine, settings: QemuSettings) -> None:
     if not settings.start:
         raise MonitorProblem(f"there is no command to start {machine.vm}; set 'start' of driver 'qemu'")
-
-
-def _wait_until(is_so: Callable[[], bool], seconds: float) -> bool:
-    until = monotonic() + seconds
-    while not is_so():
-        if monotonic() >= until:
-            return False
-        sleep(_POLL_EVERY)
-    return True

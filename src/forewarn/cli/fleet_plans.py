@@ -1,14 +1,30 @@
-"""Output of ``forewarn fleet``: applied or planned changes, held changes, and differences from the file."""
+"""Sends a fleet file to the service as the diff to the declaration last applied, and shows what comes of it."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from hashlib import sha256
+from pathlib import Path
 
 import msgspec
 
 from forewarn.cli.output import wrapped
-from forewarn.control.bodies import DifferencesView, PlanView, RecordChange
+from forewarn.config import toml
+from forewarn.control.bodies import (
+    DeclarationBody,
+    DeclarationPage,
+    DeclaredPage,
+    DifferencesView,
+    PlanView,
+    RecordChange,
+)
+from forewarn.control.client import ControlClient
 from forewarn.control.views import CommandResult
 from forewarn.core.declared_keys import RecordDifference, ReplacedValue
+from forewarn.core.errors import BadInput, Unavailable
+from forewarn.fleetfile.diff import CurrentFleet, FleetDiff, diff_fleet
 from forewarn.fleetfile.formatter import format_value
+from forewarn.fleetfile.parser import parse_fleet
+
+_ATTEMPTS = 5
 
 _SIGNS = {"add": "+", "change": "~", "remove": "-"}
 _PLACE = "host"
@@ -143,3 +159,50 @@ def _value(key: str, value: object) -> str:
 
 def _replaced(replaced: ReplacedValue) -> str:
     return _value(replaced.key, msgspec.json.decode(replaced.value))
+
+
+def apply_file(
+    client: ControlClient, file: str, *, exact: bool, cancel_events: bool, yes: bool
+) -> tuple[CommandResult, DifferencesView, bool]:
+    """Have a file applied; return what was done, what differs from it then, and whether it was recorded first.
+
+    It is, and nothing is changed, where the fleet is from a release that recorded no declaration.
+    """
+    body, change, is_missing = _compared(client, file)
+    body = msgspec.structs.replace(body, exact=exact, cancel_events=cancel_events, yes=yes)
+    return client.apply_declaration(body, change), client.differences(), is_missing and not exact
+
+
+def plan_file(
+    client: ControlClient, file: str, *, exact: bool = False, cancel_events: bool = False, yes: bool = False
+) -> PlanView:
+    """Ask what applying a file would do."""
+    body, change, _ = _compared(client, file)
+    return client.plan_declaration(
+        msgspec.structs.replace(body, exact=exact, cancel_events=cancel_events, yes=yes), change
+    )
+
+
+def _compared(client: ControlClient, file: str) -> tuple[DeclarationBody, FleetDiff, bool]:
+    try:
+        content = Path(file).read_bytes()
+    except OSError as error:
+        raise BadInput(f"{file} cannot be read: {error.strerror or error}") from None
+    desired = parse_fleet(toml.decode(content, file))
+    digest = sha256(content).hexdigest()
+    for _ in range(_ATTEMPTS):
+        pages = list(client.declaration())
+        # A change between two pages may be in neither of them.
+        if len({(page.revision, page.changes) for page in pages}) == 1:
+            change = diff_fleet(desired, fleet_of_pages(pages))
+            first = pages[0]
+            return DeclarationBody(seen=first.revision, digest=digest, source=file), change, first.is_missing
+    raise Unavailable("the fleet cannot be read completely because it keeps changing; try again")
+
+
+def fleet_of_pages(pages: Sequence[DeclarationPage | DeclaredPage]) -> CurrentFleet:
+    return CurrentFleet(
+        hosts={host.name: host for page in pages for host in page.hosts},
+        groups={terms.name: terms for page in pages for terms in page.groups},
+        vms={vm.name: vm for page in pages for vm in page.vms},
+    )

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from forewarn.cli.fleets.output import planned
+from forewarn.cli.fleet_plans import planned
 from forewarn.control.bodies import PlanView
 from forewarn.core.declared_keys import RecordDifference, RecordKind
 from tests.cli.conftest import Forewarn

@@ -5,9 +5,9 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
+from forewarn.cli.emulating.output import junit_report, write_junit
 from forewarn.core.errors import BadInput
 from forewarn.emulator.expectations import ExpectationState, Verdict
-from forewarn.emulator.junit import report, write
 from forewarn.emulator.scenario import parse
 
 SCENARIO = parse('title = "Odd <&> things"', "odd.toml", "odd")
@@ -20,7 +20,7 @@ VERDICTS = [
 
 def test_every_verdict_is_a_test_case() -> None:
     """What is missed or still open has failed, and says why."""
-    root = ET.fromstring(report(SCENARIO, VERDICTS, 1.5))  # noqa: S314 - we wrote it
+    root = ET.fromstring(junit_report(SCENARIO, VERDICTS, 1.5))  # noqa: S314 - we wrote it
     suite = root[0]
     failures = {case.get("name"): failure.get("message") for case in suite for failure in case}
 
@@ -32,4 +32,4 @@ def test_every_verdict_is_a_test_case() -> None:
 def test_a_file_that_cannot_be_written_is_told(tmp_path: Path) -> None:
     """In one sentence that names it."""
     with pytest.raises(BadInput, match="cannot be written"):
-        write(tmp_path / "nowhere" / "report.xml", SCENARIO, VERDICTS, 1.5)
+        write_junit(tmp_path / "nowhere" / "report.xml", SCENARIO, VERDICTS, 1.5)

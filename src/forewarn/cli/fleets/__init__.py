@@ -1,1 +1,0 @@
-"""Requests and output of ``forewarn fleet``."""
