@@ -5,7 +5,6 @@ import sys
 
 
 def main() -> None:
-    """Run the command line."""
     try:
         if "serve" in sys.argv and hasattr(signal, "SIGHUP"):
             signal.signal(signal.SIGHUP, signal.SIG_IGN)  # it means "reload", also while imports are under way

@@ -125,7 +125,6 @@ class ManualClock:
         self._move(self._now + by, self._passed)
 
     def next_call(self) -> datetime | None:
-        """Return the time of the next call."""
         while self._timers and self._timers[0][2].is_canceled:
             heapq.heappop(self._timers)
         while self._delays and self._delays[0][2].is_canceled:

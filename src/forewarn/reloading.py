@@ -145,7 +145,6 @@ def fit_connections(settings: Settings, known: int | None = None) -> Settings:
 
 
 def compare(running: Settings, wanted: Settings) -> SettingChanges:
-    """Compare the running settings with the wanted ones."""
     applied: list[str] = []
     waiting: list[str] = []
     for name, is_reloadable in _differences(running, wanted):

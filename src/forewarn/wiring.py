@@ -161,12 +161,10 @@ class Assembly:
 
     @property
     def connections(self) -> int:
-        """How many connections VMs have open."""
         return 0 if self._registry is None else len(self._registry)
 
     @property
     def listening(self) -> Sequence[socket]:
-        """The sockets that VMs arrive on."""
         return () if self._listener is None else self._listener.listening
 
     async def settled(self) -> None:
@@ -213,7 +211,6 @@ class Assembly:
 
 
 def rules_of(settings: Settings) -> Rules:
-    """Return the rules that the settings ask for."""
     return Rules(
         notices={type_: getattr(settings.notice, type_) for type_ in DEFAULT_NOTICES},
         user_operation_limit=settings.user_operation_limit,
@@ -226,7 +223,6 @@ def hosts_of(settings: Settings) -> AllowedHosts:
 
 
 def limits_of(settings: Settings) -> Limits:
-    """Return the limits of the metadata plane that the settings ask for."""
     return Limits(
         rate=settings.rate_limit,
         burst=settings.rate_burst,

@@ -81,7 +81,6 @@ class AgentSocket:
         return bool(self._ask(LocalRequest(ready=event_id, name=name or self._holder)))
 
     def status(self) -> AgentStatus:
-        """Return the agent's status."""
         return _read(self._answer(LocalRequest(status=True)), StatusReply).status
 
     def close(self) -> None:

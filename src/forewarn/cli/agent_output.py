@@ -16,7 +16,6 @@ _GUESS = " (a guess from the host name; set name in the configuration if it is w
 
 
 def show_status(status: AgentStatus) -> None:
-    """Print the agent's status."""
     print_fields(
         {
             "vm": (status.vm or "not known yet") + (_GUESS if status.vm_is_guess else ""),
@@ -43,7 +42,6 @@ def _ignored(status: AgentStatus) -> str:
 
 
 def describe_change(line: ChangeLine) -> str:
-    """Return a change as one line."""
     event, now = line.event, datetime.now(UTC)
     id_ = printable(event.event_id)
     head = f"{now.astimezone():%H:%M:%S}  {id_}  {line.change:<7}  {_what(event, line.concerns_me)}"

@@ -195,7 +195,6 @@ def _announce(vm: "VmHandle", event: str) -> "EventHandle":
 
 
 def _is_prepared(result: SimulationResult) -> bool:
-    """Tell whether the preparation is complete."""
     if not result.rule:
         return result.is_seen
     is_awaited = result.approval is ApprovalState.WAITING and not (
@@ -205,7 +204,6 @@ def _is_prepared(result: SimulationResult) -> bool:
 
 
 def print_result(result: SimulationResult, *, as_json: bool) -> None:
-    """Print the result of a simulation."""
     if as_json:
         print_json(result)
         return

@@ -43,7 +43,6 @@ def connect(context: click.Context) -> "Iterator[ControlClient]":
 
 
 def announcing_options(command: _Command) -> _Command:
-    """Add the options of commands that announce an event."""
     for option in (
         description_option,
         click.option(
@@ -64,7 +63,6 @@ def announcing_options(command: _Command) -> _Command:
 
 
 def print_announcement(told: "AnnouncementView", *, as_json: bool) -> None:
-    """Print one event that an operation announced."""
     if as_json:
         print_json(told.event)
         return

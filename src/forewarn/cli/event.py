@@ -66,7 +66,6 @@ def show(context: click.Context, id: str, as_json: bool) -> None:
 
 
 def print_timeline(story: "Timeline", now: datetime) -> None:
-    """Print a timeline: the event, its steps and their durations."""
     not_before = f"{clock(story.not_before, now)} ({relative(story.not_before, now)})" if story.not_before else ""
     print_fields(
         {

@@ -35,7 +35,6 @@ _SHOWN = 200
 def applied(
     file: str, told: CommandResult, left: DifferencesView, summary: str, *, is_first: bool = False
 ) -> Iterator[str]:
-    """Yield the lines for an applied file."""
     if summary:
         yield summary
     elif is_first:
@@ -59,7 +58,6 @@ def applied(
 
 
 def planned(plan: PlanView, file: str) -> Iterator[str]:
-    """Yield the lines for a planned application."""
     if plan.is_first:
         yield wrapped(
             f"the fleet is from a release that recorded no declaration: applying {file} records it and changes "
@@ -176,7 +174,6 @@ def apply_file(
 def plan_file(
     client: ControlClient, file: str, *, exact: bool = False, cancel_events: bool = False, yes: bool = False
 ) -> PlanView:
-    """Ask what applying a file would do."""
     body, change, _ = _compared(client, file)
     return client.plan_declaration(
         msgspec.structs.replace(body, exact=exact, cancel_events=cancel_events, yes=yes), change

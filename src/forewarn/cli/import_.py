@@ -78,7 +78,6 @@ def libvirt(
 
 
 def show(plan: "ImportPlan", target: str) -> None:
-    """Print a plan."""
     for change in plan.changes:
         detail = f"  {change.detail}" if change.detail else ""
         click.echo(f"{_SIGNS[change.what]} {change.kind} {change.name}{detail}")

@@ -44,7 +44,6 @@ class Logins(msgspec.Struct, frozen=True):
 
 
 def logins_path() -> Path:
-    """Return the file of the saved logins."""
     if sys.platform == "win32":
         base = Path(os.environ.get("APPDATA") or Path.home() / "AppData" / "Roaming")
     else:

@@ -52,7 +52,6 @@ def json_log_option(command: _Command) -> _Command:
 
 
 def json_option(command: _Command) -> _Command:
-    """Add the flag --json to a command."""
     return click.option("--json", "as_json", is_flag=True, help="Print JSON.")(command)
 
 
@@ -82,8 +81,6 @@ def print_json_list(values: Iterable[object]) -> None:
 
 
 def wide_option(command: _Command) -> _Command:
-    """Add the flag --wide to a command that prints a table."""
-
     def keep(context: click.Context, _: click.Parameter, is_given: bool) -> None:
         context.meta[_WIDE] = is_given
 

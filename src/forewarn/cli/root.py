@@ -168,7 +168,6 @@ def refuse_empty(command: click.Command) -> click.Command:
 
 
 def data_option(command: _Command) -> _Command:
-    """Add the option --data to a command."""
     told = "As 'forewarn --data'."
     return click.option("--data", metavar="DIR", expose_value=False, callback=_choose, help=told)(command)
 

@@ -50,7 +50,6 @@ def command_time(key: str | None) -> datetime:
 
 
 def not_before_option(context: click.Context, parameter: click.Parameter, given: str | None) -> datetime | None:
-    """Read the time that was given on the command line."""
     try:
         return None if given is None else read_time(given, context.find_root().obj.at)
     except (ValueError, OverflowError):
@@ -138,7 +137,6 @@ def read_past(text: str, now: datetime) -> datetime:
 
 
 def past_option(context: click.Context, parameter: click.Parameter, given: str | None) -> datetime | None:
-    """Read the past time that was given on the command line."""
     try:
         return None if given is None else read_past(given, datetime.now(UTC))
     except (ValueError, OverflowError):

@@ -156,12 +156,10 @@ def id_of(event: "ScheduledEvent") -> str:
 
 
 def vm_names(event: "ScheduledEvent") -> str:
-    """Return the VMs of the event."""
     return printable(", ".join(event.resources))
 
 
 def describe_impact(event: "ScheduledEvent", name: str) -> str:
-    """Return the impact on this VM."""
     if not name:
         return "not known"
     if not is_mine(event, name):
@@ -171,7 +169,6 @@ def describe_impact(event: "ScheduledEvent", name: str) -> str:
 
 
 def time_until(event: "ScheduledEvent", now: datetime) -> str:
-    """Return the time until the event may start."""
     if event.not_before is None:
         return "at any moment"
     return countdown(event.not_before, now)

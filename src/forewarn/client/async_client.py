@@ -60,7 +60,6 @@ class AsyncClient:
 
     @property
     def api_version(self) -> str:
-        """The api-version that is asked in."""
         return self.session.versions.version
 
     @property

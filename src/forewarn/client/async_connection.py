@@ -21,7 +21,6 @@ class AsyncConnection:
         self._is_ended = False
 
     async def exchange(self, request: SendRequest) -> HttpResponse | NoResponse:
-        """Send a request and wait for its whole answer."""
         reused = self._streams is not None and self._endpoint == request.endpoint and self._codec.is_open
         reply = await self._exchange(request)
         if reused and isinstance(reply, NoResponse) and reply.in_time and not self._codec.has_received:
@@ -34,7 +33,6 @@ class AsyncConnection:
         self.close()
 
     def close(self) -> None:
-        """Let go of the connection."""
         streams, self._streams = self._streams, None
         if streams is not None:
             streams[1].close()

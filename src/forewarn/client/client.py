@@ -65,7 +65,6 @@ class Client:
 
     @property
     def api_version(self) -> str:
-        """The api-version that is asked in."""
         return self.session.versions.version
 
     @property

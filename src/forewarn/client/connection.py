@@ -18,7 +18,6 @@ class BlockingConnection:
         self._is_ended = False
 
     def exchange(self, request: SendRequest) -> HttpResponse | NoResponse:
-        """Send a request and wait for its whole answer."""
         connection = self._connection_to(request.endpoint)
         try:
             return connection.exchange(
@@ -54,7 +53,6 @@ class BlockingConnection:
 
 
 def timed_out(request: SendRequest, codec: HttpCodec) -> NoResponse:
-    """Say that time ran out."""
     if codec.has_received:
         return NoResponse(f"has not finished its answer within {min(REST, request.seconds):g} s", in_time=False)
     return NoResponse(f"has not answered within {request.seconds:g} s", in_time=False)

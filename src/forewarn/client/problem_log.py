@@ -54,7 +54,6 @@ class ProblemLog:
             _logger().warning("%s; asking again", sentence)
 
     def over(self) -> None:
-        """Hear that all is well."""
         if not self.present:
             return
         self._last = self._seconds()

@@ -40,7 +40,6 @@ class VersionNegotiation:
         return known is not None and known.underscore_names
 
     def accepted(self) -> None:
-        """Hear that the version was answered."""
         if self._chosen < len(API_VERSIONS) - 1 and self._settled_at is None:
             self._settled_at = self._seconds()
 

@@ -27,7 +27,6 @@ class SettingKey(msgspec.Struct, frozen=True):
 
 
 def keys_of(record: type[msgspec.Struct]) -> dict[str, SettingKey]:
-    """Return the settings of a record by name."""
     hints = get_type_hints(record, include_extras=True)
     return {name: key for name, hint in hints.items() for key in get_args(hint) if isinstance(key, SettingKey)}
 

@@ -151,8 +151,6 @@ BOOLEAN = ValueType("true or false", _read_boolean, "true|false")
 
 
 def choice(*words: str) -> ValueType:
-    """Return a value type with these choices."""
-
     def read(given: object) -> str:
         if given not in words:
             raise ValueError

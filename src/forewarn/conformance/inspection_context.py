@@ -22,7 +22,6 @@ class Inspection:
 
     @property
     def events(self) -> list[WireEvent]:
-        """All events of all documents."""
         return list(self.evidence.events) or _none()
 
     @property

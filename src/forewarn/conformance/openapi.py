@@ -56,7 +56,6 @@ _REFUSALS_OF_ALL = (
 
 
 def describe() -> Part:
-    """Return the document."""
     return {
         "openapi": "3.1.0",
         "info": {

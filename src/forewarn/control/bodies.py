@@ -317,7 +317,6 @@ class DeclarationBody(ApiBody, frozen=True, kw_only=True):
         )
 
     def command(self, id_: str, by: Caller) -> ApplyDeclaration:
-        """Return the command."""
         return ApplyDeclaration(id=id_, by=by, **msgspec.structs.asdict(self))
 
 

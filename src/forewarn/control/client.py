@@ -71,11 +71,9 @@ class ControlClient:
         self._transport.close()
 
     def me(self) -> bodies.CallerView:
-        """Return the caller's identity."""
         return self.get("/v1/me", bodies.CallerView)
 
     def health(self) -> bodies.HealthDetail:
-        """Return the health of the service, with warnings."""
         return self.get("/v1/health", bodies.HealthDetail)
 
     def vms(self, **filters: object) -> Iterator[VmView]:
@@ -100,7 +98,6 @@ class ControlClient:
         return self.send("POST", f"/v1/hosts/{_path_segment(name)}/operations", CommandResult, body, key)
 
     def plan_drain(self, name: str) -> DrainPlanView:
-        """Return the plan of a drain."""
         return self.get(f"/v1/hosts/{_path_segment(name)}/drain", DrainPlanView)
 
     def reclaim_spot(self, body: bodies.ReclaimBody, key: str = "") -> CommandResult:
@@ -139,7 +136,6 @@ class ControlClient:
         return self.send("POST", f"/v1/events/{_path_segment(id)}/postpone", CommandResult, body, key)
 
     def operation(self, id: str) -> CommandResult:
-        """Return the result of a command."""
         return self.get(f"/v1/operations/{_path_segment(id)}", CommandResult)
 
     def declared(self, vm: str = "") -> Iterator[bodies.DeclaredPage]:
@@ -226,7 +222,6 @@ class ControlClient:
         return _path_segment(id) if "/" not in id else _id_of(id, "subscription", self.subscriptions())
 
     def get(self, path: str, view: type[_View]) -> _View:
-        """Return what is at a path."""
         return self._decoded(self._transport.request("GET", path, None, {}).body, view)
 
     def pages(self, path: str, view: type[_View], **query: object) -> Iterator[_View]:
@@ -277,7 +272,6 @@ class ControlClient:
 
 
 def _path_segment(name: str) -> str:
-    """Return a name as a path segment."""
     if "/" in name or name in (".", ".."):
         raise Unknown(f"there is nothing with the name {name!r}; names do not contain '/'")
     return quote(name, safe="") or "%20"

@@ -45,13 +45,11 @@ KINDS: dict[type[ForewarnError], tuple[str, int, str]] = {
 
 
 def problem_of(error: ForewarnError) -> ProblemDetails:
-    """Convert an error to problem details."""
     name, status, title = next(kind for family, kind in KINDS.items() if isinstance(error, family))
     return ProblemDetails(type=PREFIX + name, title=title, status=status, detail=show_ids(str(error)))
 
 
 def error_of(problem: ProblemDetails) -> ForewarnError:
-    """Convert problem details to an error."""
     name = problem.type.removeprefix(PREFIX)
     places = (f"{each.place}: {each.detail}" for each in problem.errors)
     detail = "; ".join([problem.detail, *(place for place in places if place not in problem.detail)])

@@ -99,14 +99,12 @@ class Principal(msgspec.Struct, frozen=True):
         return self.role is not Role.OWNER
 
     def sees(self, group: str) -> bool:
-        """Tell whether it may know of the group."""
         return self.sees_all or group in self.groups
 
     def may(self, action: Action) -> bool:
         return action in PERMITTED[self.role]
 
     def require(self, action: Action) -> None:
-        """Refuse what its role does not permit."""
         if not self.may(action):
             raise NotAllowed(f"{_ARTICLES[self.role]} {self.role} may not {action}; use a token of another role")
 
@@ -132,13 +130,11 @@ class Principal(msgspec.Struct, frozen=True):
         raise unknown("host", name, fleet.hosts)
 
     def known_vms(self, fleet: Fleet) -> Iterable[str]:
-        """Return the names of the VMs it may know of."""
         if self.sees_all:
             return fleet.vms
         return (name for group in self.known_groups(fleet) for name in fleet.groups[group].vms)
 
     def known_groups(self, fleet: Fleet) -> Iterable[str]:
-        """Return the names of the groups it may know of."""
         return fleet.groups if self.sees_all else sorted(self.groups & fleet.groups.keys())
 
     def known_events(self, fleet: Fleet) -> Iterable[Event]:

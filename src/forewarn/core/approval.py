@@ -68,7 +68,6 @@ def is_unneeded(fleet: Fleet, event: Event) -> bool:
 
 
 def describe_approvers(event: Event) -> str:
-    """Say who approved."""
     return event.approved_by or ", ".join(event.approvals)
 
 

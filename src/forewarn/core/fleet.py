@@ -114,12 +114,10 @@ class Fleet:
         return not (self.vms or self.groups or self.hosts)
 
     def terms_of(self, group: str) -> GroupTerms | None:
-        """Return what is said of a group; None when there is none."""
         found = self.groups.get(group)
         return found.terms if found else None
 
     def record_of(self, kind: RecordKind, name: str) -> DeclaredRecord | None:
-        """Return what the fleet holds of a name."""
         match kind:
             case RecordKind.HOST:
                 return self.hosts.get(name)
@@ -137,19 +135,15 @@ class Fleet:
         return [self.events[id_] for id_ in self._events_of.get(group, ())]
 
     def events_on(self, vm: str) -> list[Event]:
-        """Return the events that concern one VM."""
         return [event for event in self.events_of(self.vms[vm].group) if vm in event.vms]
 
     def vms_on(self, host: str) -> tuple[str, ...]:
-        """Return the names of the VMs that stand on the host."""
         return self._vms_on.get(host, ())
 
     def state_of(self, host: str) -> HostState:
-        """Return how it stands with a host."""
         return self.host_states.get(host, HostState.UP)
 
     def enter(self, entry: Entry) -> None:
-        """Take in a whole entry of the journal."""
         for fact in entry.facts:
             self.evolve(fact)
         self.last_at = entry.at
@@ -436,7 +430,6 @@ class Fleet:
 
     @classmethod
     def restore(cls, parts: Iterable[FleetChunk]) -> "Fleet":
-        """Make a fleet from its pieces."""
         fleet = cls()
         standing: dict[str, list[str]] = {}
         is_missing = True

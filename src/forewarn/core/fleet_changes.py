@@ -45,7 +45,6 @@ def change_fleet(fleet: Fleet, command: ChangeFleet, now: datetime) -> Iterator[
 
 
 def set_group(fleet: Fleet, command: SetGroup) -> Iterator[GroupSet]:
-    """Give a group other terms."""
     if command.group not in fleet.groups:
         raise unknown("group", command.group, fleet.groups)
     old = fleet.groups[command.group].terms

@@ -77,13 +77,11 @@ def check_host(fleet: Fleet, host: str) -> None:
 
 
 def refuse_failed(fleet: Fleet, host: str, what: str = "has failed") -> None:
-    """Refuse to use a host that has failed."""
     if fleet.state_of(host) is HostState.FAILED:
         raise Refused(f"host {host} {what}; when it works again, say so first: forewarn host repaired {host}")
 
 
 def refuse_cordoned(fleet: Fleet, host: str) -> None:
-    """Refuse to send a VM to a host that receives none."""
     if host in fleet.cordoned:
         raise Refused(
             f"host {host} is cordoned and receives no VMs; choose another host, "
@@ -92,7 +90,6 @@ def refuse_cordoned(fleet: Fleet, host: str) -> None:
 
 
 def unfinished(fleet: Fleet, host: str, operation: Operation) -> list[Event]:
-    """Return the unfinished events of an operation on a host."""
     groups = dict.fromkeys(fleet.vms[name].group for name in sorted(fleet.vms_on(host)))
     events = (event for group in groups for event in fleet.events_of(group))
     return [event for event in events if event.operation is operation and event.host == host]

@@ -76,17 +76,14 @@ class LastApplied:
             held[change.key] = change
 
     def let_go(self, key: tuple[RecordKind, str]) -> None:
-        """Hold no change of a record any more."""
         self.waiting.pop(key, None)
         self.guarded.pop(key, None)
 
     @property
     def held(self) -> list[HeldChange]:
-        """All changes that are held."""
         return [*self.waiting.values(), *self.guarded.values()]
 
     def held_change(self, kind: RecordKind, name: str) -> HeldChange | None:
-        """Return the change of a record that is held."""
         return self.waiting.get((kind, name)) or self.guarded.get((kind, name))
 
     def holds_removal(self, vm: str) -> bool:
@@ -104,7 +101,6 @@ class LastApplied:
         return None if self.is_missing else DeclarationHead(self.revision, self.digest, self.source)
 
     def parts(self) -> Iterator[FleetChunk]:
-        """Yield what differs and what is held in pieces."""
         for kind, differing in self.differing.items():
             # By name: a fleet that was read from a snapshot came by them in another order.
             ordered = sorted(differing.items(), key=itemgetter(0))
@@ -120,7 +116,6 @@ class LastApplied:
             yield FleetChunk(held=held)
 
     def take_in(self, part: FleetChunk) -> None:
-        """Take in one piece."""
         if part.declaration:
             self.revision, self.digest, self.source = msgspec.structs.astuple(part.declaration)
         for each in part.undeclared:

@@ -87,7 +87,6 @@ def status_after(status: EventStatus | None, fact: EventFact) -> EventStatus:
 
 
 def begin(fact: EventCreated) -> Event:
-    """Return the event that a fact begins."""
     if fact.event.status is not status_after(None, fact):
         raise IllegalTransition(f"event {fact.event.id} cannot begin as {fact.event.status} by {type(fact).__name__}")
     return fact.event
@@ -132,12 +131,10 @@ def event_of(fact: EventChanged) -> str:
 
 
 def fetched(event: Event, fetch: Fetch) -> Event:
-    """Return the event with the note that a VM was shown it."""
     return replace(event, fetched_by=(*event.fetched_by, fetch.vm))
 
 
 def after_step(event: Event, step: ClockStepped) -> Event:
-    """Return the event after the wall clock was set."""
     shift = event.clock_shift + ceil((step.at - step.expected).total_seconds())
     if step.at < step.expected and 0 < shift < LONGEST_ABSENCE.total_seconds():
         shift = 0  # the clock is right again; what is left is time in which no service ran
@@ -145,22 +142,18 @@ def after_step(event: Event, step: ClockStepped) -> Event:
 
 
 def without(event: Event, vm: str) -> Event:
-    """Return the event after one of its VMs is gone for good."""
     return replace(event, gone=(*event.gone, vm))
 
 
 def announce(event: Event) -> Announced:
-    """Let the event be Scheduled."""
     return Announced(event)
 
 
 def start_at_once(event: Event, now: "datetime") -> StartedAtOnce:
-    """Let the event be born Started."""
     return StartedAtOnce(replace(event, status=LEADS_TO[StartedAtOnce], started_at=now))
 
 
 def start(event: Event, now: "datetime", because: str) -> Started:
-    """Start a Scheduled event."""
     return Started(event.id, now, because, group=event.group)
 
 
@@ -192,17 +185,14 @@ def attempt(event: Event, now: "datetime") -> Attempted:
 
 
 def complete(event: Event, now: "datetime", detail: str = "") -> Completed:
-    """End a Started event well."""
     return Completed(event.id, now, detail, group=event.group)
 
 
 def fail(event: Event, now: "datetime", reason: str) -> Failed:
-    """End a Started event badly."""
     return Failed(event.id, now, reason, group=event.group)
 
 
 def cancel(event: Event, now: "datetime", because: str) -> Canceled:
-    """Take a Scheduled event back."""
     if not allows(event.status, Canceled):
         raise Refused(f"event {event.id} has started and can no longer be canceled; wait until it ends")
     return Canceled(event.id, now, because, group=event.group)

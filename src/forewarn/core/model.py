@@ -204,7 +204,6 @@ class Vm(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
 
     @property
     def standing_on(self) -> str:
-        """The host it stands on now."""
         return self.moved_to or self.host
 
 

@@ -69,7 +69,6 @@ def operate_vm(fleet: Fleet, command: OperateVm, now: datetime, rules: Rules) ->
 
 
 def reclaim_spot(fleet: Fleet, command: ReclaimSpot, now: datetime, rules: Rules) -> Iterator[AnyFact]:
-    """Evict spot VMs, chosen fairly."""
     yield from _end_vms(
         fleet, command, VmOperation.EVICT, selection.spot_victims(fleet, command, now, rules), now, rules
     )
@@ -254,7 +253,6 @@ def _refuse_above_limit(fleet: Fleet, rules: Rules, also: int = 0) -> None:
 
 
 def started_on(fleet: Fleet, vm: Vm) -> Event | None:
-    """Return the Started event that a VM is under."""
     events = fleet.events_on(vm.name)
     return next((event for event in events if event.status is EventStatus.STARTED), None)
 

@@ -66,11 +66,9 @@ class Proposal(msgspec.Struct):
                 return None if name in self.gone_vms else self.vms.get(name) or fleet.vms.get(name)
 
     def copy(self) -> "Proposal":
-        """Return an equal change that can be changed by itself."""
         return Proposal(*map(dict, msgspec.structs.astuple(self)))
 
     def drop(self, kind: RecordKind, name: str) -> None:
-        """Propose nothing for a record any more."""
         match kind:
             case RecordKind.HOST:
                 self.hosts.pop(name, None)
@@ -83,7 +81,6 @@ class Proposal(msgspec.Struct):
                 self.gone_vms.pop(name, None)
 
     def conflicts(self, fleet: Fleet) -> Iterator[DeclarationConflict]:
-        """Yield what the fleet has no room for."""
         for terms in self.groups.values():
             yield from _group_conflicts(fleet, terms)
         for vm in self.vms.values():

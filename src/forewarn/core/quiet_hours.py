@@ -133,7 +133,6 @@ def _check_days(written: str) -> None:
 
 @lru_cache(maxsize=10_000)
 def read(written: str) -> QuietPeriod:
-    """Read one period."""
     found = _WRITTEN.fullmatch(written.strip())
     if not found:
         raise Refused(

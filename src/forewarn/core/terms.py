@@ -32,7 +32,6 @@ def check_name(kind: str, name: str) -> None:
 
 
 def check_terms(terms: GroupTerms) -> None:
-    """Refuse terms that contradict each other."""
     check_name("group", terms.name)
     _check_policy(terms)
     if terms.terminate_notice is None:

@@ -49,14 +49,12 @@ def create_token(fleet: Fleet, command: CreateToken) -> Iterator[TokenRevoked | 
 
 
 def revoke_token(fleet: Fleet, command: RevokeToken) -> Iterator[TokenRevoked]:
-    """Take a token out of force."""
     if command.token not in fleet.tokens:
         raise unknown("token", command.token, fleet.tokens)
     yield TokenRevoked(command.token)
 
 
 def set_subscription(fleet: Fleet, command: SetSubscription) -> Iterator[SubscriptionSet]:
-    """Begin to tell somebody, or change how."""
     subscription = command.subscription
     if subscription.id not in fleet.subscriptions:
         _check_name("a subscription's name", subscription.name)
@@ -72,7 +70,6 @@ def set_subscription(fleet: Fleet, command: SetSubscription) -> Iterator[Subscri
 
 
 def remove_subscription(fleet: Fleet, command: RemoveSubscription) -> Iterator[SubscriptionRemoved]:
-    """Tell somebody nothing more."""
     if command.subscription not in fleet.subscriptions:
         raise unknown("subscription", command.subscription, fleet.subscriptions)
     yield SubscriptionRemoved(command.subscription)

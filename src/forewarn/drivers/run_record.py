@@ -111,7 +111,6 @@ def hold_lock(descriptor: int) -> Iterator[None]:
 
 
 def content_of(descriptor: int) -> bytes:
-    """Return the content of an open file."""
     with os.fdopen(descriptor, "rb", closefd=False) as file:
         return file.read()
 

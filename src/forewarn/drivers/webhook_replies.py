@@ -68,7 +68,6 @@ def read_outcome_reply(reply: WebResponse, vms: Collection[str], now: datetime) 
 
 
 def outcome_of(answer: WebhookReply, vms: Collection[str], now: datetime) -> ImpactOutcome:
-    """Convert a reply to an outcome."""
     detail = _plain(answer.detail)
     hosts = {vm: host for vm, host in answer.hosts.items() if vm in vms}
     match answer.outcome:

@@ -122,7 +122,6 @@ class Emulation:
             self._parts = parts.pop_all()
 
     async def stop(self) -> None:
-        """Let go of everything."""
         await self._parts.aclose()
 
     async def do(

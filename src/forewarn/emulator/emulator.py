@@ -109,7 +109,6 @@ class Emulator:
         self._change = threading.Condition()
 
     def start(self) -> Self:
-        """Start the emulator."""
         self._thread = thread = LoopThread()
 
         async def start() -> Emulation:
@@ -232,7 +231,6 @@ class Emulator:
         return msgspec.json.decode(shown, type=dict[str, object])
 
     def life_of(self, event: str) -> EventLife:
-        """Return the life of an event."""
         emulation = self._running
         lives = emulation.event_log.lives
         if event.lower() not in lives:
@@ -261,7 +259,6 @@ class Emulator:
         self.add_fault(str(status), times=times, vm=vm)
 
     def clear_faults(self) -> None:
-        """Remove all faults."""
         emulation = self._running
         self._ask(emulation.faults.clear)
 

@@ -37,7 +37,6 @@ class Verdict(msgspec.Struct, frozen=True):
 
 
 def claim_of(expectation: Expectation) -> str:
-    """Return an expectation as text."""
     words = [f"{expectation.event} {expectation.that}".strip()]
     if expectation.never:
         words[0] = f"{expectation.event} never {expectation.that}".strip()
@@ -64,7 +63,6 @@ def judge(expectation: Expectation, lives: Sequence[EventLife] | None, now: date
 def judge_requests(
     expectation: Expectation, requests: Iterable[SentRequest], began_at: datetime, now: datetime, hurry: float
 ) -> Verdict:
-    """Judge an expectation of requests."""
     by = expectation.by
     # A request before the start counts as one at the start.
     happened = next((max(sent.at, began_at) for sent in requests if by in ("", sent.vm)), None)

@@ -127,7 +127,6 @@ class Faults:
         self._numbers += 1
 
     def clear(self) -> None:
-        """Remove all faults."""
         self._drawn.clear()
 
     def befalling(self, context: FaultContext) -> list[Fault]:

@@ -29,7 +29,6 @@ class EventHandle:
 
     @property
     def life(self) -> EventLife:
-        """Its life so far."""
         return self._emulator.life_of(self.id)
 
     @property

@@ -99,7 +99,6 @@ def parse(text: str, file: str, name: str) -> Scenario:
 
 
 def scenario_of(file: toml.TomlFile, name: str) -> Scenario:
-    """Return the scenario in a file."""
     known = (*SCENARIO_KEYS, *TABLES, *FLEET_TABLES)
     for key in file.tables:
         if key not in known:
@@ -175,7 +174,6 @@ def _fault(file: toml.TomlFile, number: int, table: object, fleet: DesiredFleet)
 
 
 def fault_of(values: dict[str, object]) -> Fault:
-    """Return the fault that these values of the keys describe."""
     fields = {"since" if key == "from" else key: value for key, value in values.items()}
     return msgspec.convert(fields, Fault)
 

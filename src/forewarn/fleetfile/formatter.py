@@ -71,7 +71,6 @@ def _vm(vm: Vm) -> Iterator[str]:
 
 
 def format_value(key: str, value: object) -> str:
-    """Format the value of a key."""
     return _value(show_iso_duration(value) if key in _DURATIONS and isinstance(value, int) else value)
 
 

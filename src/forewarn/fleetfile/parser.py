@@ -32,7 +32,6 @@ def read_fleet_file(path: Path) -> DesiredFleet:
 
 
 def parse_fleet(file: toml.TomlFile) -> DesiredFleet:
-    """Return the desired fleet."""
     for key in file.tables:
         if key not in _TABLES:
             raise BadInput(

@@ -54,7 +54,6 @@ class HttpClientConnection:
         self._is_ended = False
 
     def exchange(self, request: HttpRequest, limits: TimeLimits) -> HttpResponse:
-        """Send a request and return its whole response."""
         self.start(request, limits)
         while self._response is None:
             self._receive()
@@ -153,7 +152,6 @@ def open_tcp(host: str, port: int, seconds: float, tls: "ssl.SSLContext | None" 
 
 
 def open_unix(path: str, seconds: float) -> socket.socket:
-    """Return a connection to a unix socket."""
     opened = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
         opened.settimeout(seconds)

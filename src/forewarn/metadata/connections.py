@@ -60,7 +60,6 @@ class ConnectionRegistry:
         return None
 
     def enter(self, connection: RegisteredConnection) -> None:
-        """Register a connection."""
         self._connections[connection] = None
         if connection.address not in self.service.vm_entries:
             self._of_unknown_callers.add(connection)

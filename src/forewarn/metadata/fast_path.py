@@ -50,7 +50,6 @@ class FastPath:
         self._answer = registry.answer
 
     def accept(self, file: int, address: str) -> None:
-        """Serve a new connection."""
         handoff = self.answer(file, address)
         if handoff is None:
             os.close(file)

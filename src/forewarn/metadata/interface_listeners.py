@@ -137,7 +137,6 @@ class TapListener(MetadataListener):
 
 
 def _read_socket_option(file: int, option: int, length: int) -> bytes:
-    """Read a socket option of a connection."""
     borrowed = socket.socket(socket.AF_INET, socket.SOCK_STREAM, 0, file)
     try:
         return borrowed.getsockopt(socket.SOL_SOCKET, option, length)

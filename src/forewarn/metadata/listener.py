@@ -150,7 +150,6 @@ class MetadataListener:
         return self._sockets
 
     async def start(self) -> None:
-        """Start accepting connections."""
         for listening in self._sockets:
             try:
                 listening.listen(_BACKLOG)

@@ -95,7 +95,6 @@ class LongPolls:
         long_poll.deliver(self._answer(long_poll))
 
     def of(self, group: str) -> tuple[LongPoll, ...]:
-        """Return the long polls for this group's document."""
         return tuple(self._by_group.get(group, ()))
 
     def release_group(self, group: str) -> None:

@@ -157,7 +157,6 @@ _shared_request = lru_cache(maxsize=4096)(MetadataRequest)
 
 @lru_cache(maxsize=4096)
 def read_target(target: bytes) -> RequestTarget:
-    """Parse the request target."""
     found = _TARGET.fullmatch(target)
     if not found:
         raise Refusal(error_responses.MALFORMED)

@@ -60,7 +60,6 @@ class CommonHeaders:
         )
 
     def refusal(self, problem: ErrorResponse, ending: int, extra: bytes = b"") -> bytes:
-        """Render an error response."""
         self.refusals[problem.status] = self.refusals.get(problem.status, 0) + 1
         return self.answer(problem.status, problem.body, ending, JSON, extra)
 

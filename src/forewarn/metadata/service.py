@@ -73,7 +73,6 @@ class MetadataService:
         self._unchanged = [0] * len(API_VERSIONS)
 
     def set_limits(self, limits: Limits) -> None:
-        """Apply other rate limits from now on."""
         self._rate = RateLimiter(limits.rate, limits.burst)
 
     @property

@@ -58,7 +58,6 @@ _COMPUTE = (
 
 
 def instance_document(vm: Vm, group: Group, version: str) -> dict[str, JsonNode]:
-    """Return the whole document as the api-version shows it."""
     compute = {field.name: field.of(vm, group) for field in _COMPUTE if field.since <= version}
     return {"compute": compute, "network": {"interface": interfaces_of(vm, version)}}
 

@@ -12,7 +12,6 @@ from forewarn.wire.azure_names import TYPES_SHOWN
 
 
 def types_shown(version: str) -> frozenset[EventType]:
-    """Return the types that an api-version shows."""
     return frozenset(type_ for type_, (_, since) in TYPES_SHOWN.items() if since <= version)
 
 

@@ -101,5 +101,4 @@ class Holds:
             )
 
     def forget(self, event_id: str) -> None:
-        """Remove an event that is gone."""
         self._until.pop(event_id, None)

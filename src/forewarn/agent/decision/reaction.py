@@ -59,7 +59,6 @@ class DecisionSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Cache of ``rule_of``, by event."""
 
     def rule_of(self, event: ScheduledEvent) -> EventRule | None:
-        """Return the rule that fits an event."""
         found = self.chosen.get(event.id)
         if found is None or found[0] is not event:
             if len(self.chosen) > _MOST_CHOSEN:

@@ -29,19 +29,16 @@ class RunCounters(msgspec.Struct):
     """By result: sent, refused, failed."""
 
     def count_event(self, type_: EventType | str) -> None:
-        """Count an event that is new."""
         word = TYPES[type_] if isinstance(type_, EventType) else OTHER
         self.events[word] = self.events.get(word, 0) + 1
 
     def count_run(
         self, handler: str, direction: Direction, result: HandlerDone | HandlerFailed, seconds: float
     ) -> None:
-        """Count a call of a handler that ended."""
         runs = self.runs.setdefault(handler, {}).setdefault(direction, HandlerRunCounts())
         runs.done += isinstance(result, HandlerDone)
         runs.failed += isinstance(result, HandlerFailed)
         runs.seconds += max(seconds, 0.0)
 
     def count_approval(self, result: str) -> None:
-        """Count an approval by its result."""
         self.approvals[result] = self.approvals.get(result, 0) + 1

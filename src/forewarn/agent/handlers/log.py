@@ -160,7 +160,6 @@ def send(place: str, message: bytes, seconds: float) -> None:
 
 
 def sentence(record: EventLogRecord) -> str:
-    """Return a record as a sentence."""
     event = record.event
     if record.direction is Direction.UNDO:
         return f"{event.event_type} of {', '.join(event.resources)} is over ({event.event_id})"

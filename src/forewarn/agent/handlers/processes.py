@@ -88,7 +88,6 @@ def with_command_line(pattern: str) -> list[Process]:
 
 
 def boot_id() -> str:
-    """Return the kernel's boot id."""
     try:
         return (_PROC / "sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
     except FileNotFoundError:

@@ -25,7 +25,6 @@ NAMES = (
 
 
 def words_of(task: Task) -> dict[str, str]:
-    """Return the value of each name."""
     event: dict[str, object] = msgspec.to_builtins(make_event_json(task.event))
     event["Resources"] = ", ".join(task.event.resources)
     more = {"Vm": task.vm, "Direction": task.direction.value, "Deadline": task.deadline.isoformat(timespec="seconds")}

@@ -104,7 +104,6 @@ class LocalServer:
         return int(self._server.sockets[0].getsockname()[1]) if self._server and is_port else 0
 
     async def close(self) -> None:
-        """Stop listening and close all connections."""
         if self._server is None:
             return
         self._is_closed = True

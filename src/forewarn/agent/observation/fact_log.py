@@ -32,7 +32,6 @@ _CHANGES = {
 
 
 def log_change(change: Change) -> None:
-    """Log a change of an event."""
     event = change.event
     fields: dict[str, object] = {"event": show_id(event.id), "type": show_type(event.type)}
     if change.kind is ChangeKind.GONE:
@@ -71,7 +70,6 @@ def _answer(fact: CoordinatorConsulted | ApprovalFailed) -> tuple[object, ...]:
 
 
 def log_fact(fact: AgentFact) -> None:
-    """Log one fact."""
     fields: dict[str, object] = {
         key: getattr(fact, key) for key in ("event", "handler", "holder") if hasattr(fact, key)
     }

@@ -81,7 +81,6 @@ class StatusServer:
         return int(self._server.sockets[0].getsockname()[1]) if self._server else self._endpoint.port
 
     async def close(self) -> None:
-        """Stop listening and close open connections."""
         if self._server is not None:
             self._server.close()
             tasks = [*self._connections]

@@ -107,7 +107,6 @@ def holding_by_default(settings: AgentSettings, handlers: Mapping[str, Handler])
 
 
 def decision_settings_of(settings: AgentSettings, handlers: dict[str, Handler]) -> DecisionSettings:
-    """Return the settings for decisions."""
     return DecisionSettings(
         vm=settings.name,
         rules=settings.rules,

@@ -21,7 +21,6 @@ class BackgroundTasks:
         task.add_done_callback(self._returned)
 
     async def cancel(self) -> None:
-        """Cancel all tasks."""
         for task in [*self._tasks]:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)

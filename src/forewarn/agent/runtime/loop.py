@@ -147,11 +147,9 @@ class Agent:
         self._wakeup.set()
 
     def hold(self, event: str, holder: str, until: datetime) -> None:
-        """Place a program's hold on an event's approval."""
         self._queue_fact(HoldPlaced(event, holder, until))
 
     def release(self, event: str, holder: str) -> None:
-        """Release a program's hold."""
         self._queue_fact(HoldReleased(event, holder))
 
     def present(self) -> tuple[ScheduledEvent, ...]:
@@ -167,7 +165,6 @@ class Agent:
         return concerns(event, self._decision_settings.vm)
 
     def status(self) -> AgentStatus:
-        """Return the agent's status."""
         document = self._memory.memory.document
         found = self._client.session.found
         return AgentStatus(
@@ -274,7 +271,6 @@ class Agent:
                 self._background_tasks.start(self._consult(event))
 
     def _on_call_ended(self, run: CallHandler, outcome: HandlerOutcome) -> None:
-        """Record the outcome of a call."""
         if self._stopping.is_set() and not isinstance(outcome, HandlerDone):
             return  # it was stopped; the next agent resumes it
         now = self.clock.now()

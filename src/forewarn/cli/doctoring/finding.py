@@ -34,7 +34,6 @@ class DoctorReport:
 
     @property
     def is_well(self) -> bool:
-        """Tell whether nothing is wrong."""
         return all(each.state is not FindingState.WRONG for each in self.all)
 
     def ok(self, what: str, said: str) -> None:

@@ -51,7 +51,6 @@ class EmulatorRun:
         self._began = monotonic()
 
     async def run(self) -> ScenarioResult:
-        """Run until it is over; return the scenario's result."""
         emulation = self._emulation
         emulation.watch(self._changed.set)
         emulation.watch_requests(self._activity.note)

@@ -100,7 +100,6 @@ def junit_report(scenario: Scenario, verdicts: list[Verdict], seconds: float) ->
 
 
 def write_junit(path: Path, scenario: Scenario, verdicts: list[Verdict], seconds: float) -> None:
-    """Write the report to a file."""
     try:
         path.write_bytes(junit_report(scenario, verdicts, seconds))
     except OSError as error:

@@ -29,7 +29,6 @@ class LibvirtImport:
         """UUIDs of VMs in the fleet, and of VMs that were in it during --follow and still exist in libvirt."""
 
     def plan(self) -> ImportPlan:
-        """Read both sides and return the plan."""
         # Read the fleet first: a later deletion makes the plan outdated, and it is refused.
         declared = self._target.read()
         found = self._sources.look()

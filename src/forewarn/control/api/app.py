@@ -46,7 +46,6 @@ RESOURCES = (
 
 
 def make_app(context: ApiContext) -> Litestar:
-    """Return the ASGI application of the control API."""
     app = Litestar(
         RESOURCES,
         dependencies={

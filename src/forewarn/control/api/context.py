@@ -124,15 +124,12 @@ def context_of(scope: Scope) -> ApiContext:
 
 
 def principal_of(scope: Scope) -> Principal:
-    """Return the principal of an authenticated request."""
     return cast("Principal", scope["state"][_PRINCIPAL])
 
 
 def provide_context(scope: Scope) -> ApiContext:
-    """Provide the context to a route."""
     return context_of(scope)
 
 
 def provide_principal(scope: Scope) -> Principal:
-    """Provide the principal to a route."""
     return principal_of(scope)

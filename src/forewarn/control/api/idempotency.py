@@ -43,7 +43,6 @@ _Header = Annotated[
 
 
 def command_id(principal: Principal, key: str) -> str:
-    """Return the command id for a principal's key."""
     kind, id_ = principal.identity
     return str(UUID(bytes=_hash(kind, id_, key).digest()))
 
@@ -130,7 +129,6 @@ IdempotencyKey = NamedDependency[IdempotentWrite]
 async def provide_write(
     request: Request[Any, Any, Any], principal: NamedDependency[Principal], idempotency_key: _Header = None
 ) -> IdempotentWrite:
-    """Provide the write request to a route."""
     write = IdempotentWrite(principal, idempotency_key, request.method, request.scope["path"])
     if not request.route_handler.opt.get(STREAMED):
         write.take(await request.body())
@@ -139,7 +137,6 @@ async def provide_write(
 
 
 async def mark_replayed(message: Message, scope: Scope) -> None:
-    """Mark a replayed response with a header."""
     write = scope.get("state", {}).get(_STATE)
     if message["type"] == "http.response.start" and write is not None and write.is_replayed:
         message["headers"] = [*message["headers"], _REPLAYED]

@@ -94,7 +94,6 @@ class RecordSchemas(OpenAPISchemaPlugin):
 
 @cache
 def describe(app: Litestar) -> Document:
-    """Return the OpenAPI document of the application."""
     records = app.plugins.get(RecordSchemas)
     document = app.openapi_schema.to_schema()
     roles = _roles(app)

@@ -67,7 +67,6 @@ def read_cursor(cursor: str | None) -> str:
 
 
 def invalid_cursor() -> InvalidRequest:
-    """Return the error for an invalid cursor."""
     return InvalidRequest(FieldError("query.cursor", "is not a cursor; use `next` of the previous page"))
 
 

@@ -22,7 +22,6 @@ curl -N -H "Authorization: Bearer $TOKEN" https://forewarn.example.org:8255/v1/c
 
 
 def render(document: _Document) -> str:
-    """Return the page."""
     style = (files("forewarn.control.api") / "reference_page.css").read_text(encoding="utf-8")
     return "".join(_page(document, style))
 

@@ -121,7 +121,6 @@ class Dispatcher:
             )
 
     def delivery_of(self, subscription: str) -> DeliveryStatus:
-        """Return the delivery status of a subscription."""
         worker = self._workers.get(subscription)
         return worker.delivery if worker else DeliveryStatus()
 

@@ -24,7 +24,6 @@ _SENTENCES = {
 
 
 def headline(message: Notification) -> str:
-    """Return the headline: one line that says what happened."""
     event = message.event
     if message.group:
         return f"{_names(message.vms)} of {message.group} left the fleet"
@@ -35,7 +34,6 @@ def headline(message: Notification) -> str:
 
 
 def particulars(message: Notification) -> Iterator[tuple[str, str]]:
-    """Yield the details as name and text."""
     event = message.event
     if message.group:
         yield "Group", message.group

@@ -170,7 +170,6 @@ def gap_notification(first: int, last: int, at: datetime) -> Notification:
 
 
 def make_test_notification(id: str, at: datetime, subscription: str) -> Notification:
-    """Return a message that says it is a test."""
     reason = f"this is a test of the subscription {subscription!r}; nothing has happened"
     return Notification(f"test-{id}", NotificationType.TEST, 0, at, reason=reason)
 

@@ -122,12 +122,10 @@ class DeliveryWorker:
         )
 
     def wake(self) -> None:
-        """Check for work."""
         self.is_idle = False
         self._woken.set()
 
     def skip_entries(self, before: int, after: int) -> None:
-        """Skip entries without notifications."""
         self._follower.skip_entries(before, after)
 
     def resume(self) -> None:

@@ -111,7 +111,6 @@ class ChangeStream:
 
     @property
     def listeners(self) -> int:
-        """Number of listeners."""
         return len(self._listeners)
 
     def load(self, fleet: Fleet) -> None:
@@ -123,7 +122,6 @@ class ChangeStream:
             self._distribute(commit)
 
     def close(self) -> None:
-        """Disconnect all listeners."""
         for listener in self._listeners:
             listener.end()
 

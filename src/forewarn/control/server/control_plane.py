@@ -154,7 +154,6 @@ class ControlPlane:
         """The TCP sockets, once open."""
 
     async def open(self) -> None:
-        """Start serving; raise if that is not possible."""
         if context := load_certificate(self._certificate, self._key):
             self._tls = Certificate(context)
         sockets = [*self._passed.control] or ([listen(self._endpoint)] if self._endpoint else [])

@@ -31,7 +31,6 @@ class DrainPlanner:
         return plan
 
     async def view(self, host: str, *, is_live: bool) -> DrainPlanView:
-        """Return the plan as a view."""
         plan, capacity = await self._plan(host)
         vms = self._replica.fleet.vms
         return DrainPlanView(

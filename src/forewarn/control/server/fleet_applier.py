@@ -119,7 +119,6 @@ async def apply_desired_fleet(
 
 
 def report_of(facts: tuple[AnyFact, ...], source: str) -> FleetFileReport:
-    """Build the report from the facts."""
     changed: dict[str, int] = {}
     left_out: tuple[DeclarationConflict, ...] = ()
     replaced: tuple[ReplacedValue, ...] = ()

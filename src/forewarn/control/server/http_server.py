@@ -274,7 +274,6 @@ class ControlServer:
         self._state = uvicorn.Server(self._config).server_state
 
     async def open(self) -> None:
-        """Begin to answer."""
         self._config.load()
         loop = asyncio.get_running_loop()
         for listening in self._sockets:

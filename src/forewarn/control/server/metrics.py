@@ -62,7 +62,6 @@ class Metrics(Collector):
         ProcessCollector(registry=self._registry)
 
     def render(self) -> bytes:
-        """Return all metrics in the text format."""
         return generate_latest(self._registry)
 
     def describe(self) -> Iterator[Metric]:

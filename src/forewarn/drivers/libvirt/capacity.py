@@ -232,7 +232,6 @@ def choose_host(vm: Vm, needed: int, options: Iterable[HostOption], cpus: int = 
 
 
 def explain_no_host(vm: Vm, needed: int, options: Iterable[HostOption], cpus: int = 0) -> str:
-    """Return why no host has room for a machine."""
     options = list(options)
     if any(option.free >= needed for option in options):
         looked = [f"{option.host} has room for {max(0, option.cpus)} more" for option in options]

@@ -59,7 +59,6 @@ class LibvirtGuest:
         self.host, self._uuid, self._is_known = host, uuid or self._uuid, bool(uuid)
 
     def survey(self) -> LocationSurvey:
-        """Query every host for it."""
         return location.survey_hosts(self._hosts, self.name, self._uuid, self.host)
 
     def state(self) -> DomainState:
@@ -208,7 +207,6 @@ class LibvirtGuest:
 
     @property
     def cpus(self) -> int:
-        """Number of its virtual CPUs."""
         domain = self.domain()
         with self._heard("look"):
             return int(domain.info()[3])
@@ -219,7 +217,6 @@ class LibvirtGuest:
             self.domain().migrateStartPostCopy(0)
 
     def has_job(self) -> bool:
-        """Return whether a libvirt job is active on it."""
         if not self.state().is_defined:
             return False
         try:
@@ -228,7 +225,6 @@ class LibvirtGuest:
             return False
 
     def abort_job(self) -> None:
-        """Abort its libvirt job."""
         with suppress(libvirt.libvirtError, LibvirtProblem):
             self.domain().abortJob()
 

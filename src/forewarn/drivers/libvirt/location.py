@@ -224,7 +224,6 @@ def _list(hosts: LibvirtHosts, host: str) -> dict[str, DomainCopy]:
 
 
 def _ask(hosts: LibvirtHosts, names: Iterable[str], name: str, uuid: str) -> LocationSurvey:
-    """Query hosts for a machine."""
     asked = _query_concurrently(names, lambda host: _copy(hosts, host, name, uuid))
     copies = tuple(answer for answer in asked.values() if isinstance(answer, DomainCopy))
     return LocationSurvey(name, copies, {host: answer for host, answer in asked.items() if isinstance(answer, str)})

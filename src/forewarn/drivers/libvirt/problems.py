@@ -61,7 +61,6 @@ def message_of(error: libvirt.libvirtError) -> str:
 
 
 def connection_remedy(said: str) -> str:
-    """Return the remedy for an unreachable libvirt."""
     if "Host key verification failed" in said:
         return "log in there once with ssh as the user that runs Forewarn, to accept the host's key"
     if "Permission denied (" in said:

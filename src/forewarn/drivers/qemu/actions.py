@@ -47,7 +47,6 @@ class MachineAction:
         return QemuMachine(self.settings, self._monitors, self.vm.name, host)
 
     def tell(self, words: str) -> None:
-        """Set the progress of this VM."""
         self._job.tell(words, self.vm.name)
 
     def note(self, step: str, **seen: str) -> None:

@@ -91,7 +91,6 @@ class QemuMachine:
         self._monitors.execute(self.path, "migrate", uri=uri)
 
     def sending(self) -> "MigrationProgress":
-        """Return the progress of the migration."""
         reply = self._monitors.execute(self.path, "query-migrate")
         memory = reply.get("ram", {})
         return MigrationProgress(

@@ -39,7 +39,6 @@ class QemuSettings(msgspec.Struct, frozen=True):
     """Bandwidth limit of each migration in MiB per second; QEMU's default when 0."""
 
     def path(self, vm: str, host: str) -> Path:
-        """Return the path of a machine's monitor."""
         return Path(self.filled(self.qmp, vm, host))
 
     def filled(self, pattern: str, vm: str, host: str) -> str:

@@ -61,7 +61,6 @@ class KubernetesAccess(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def read_service_account(environment: Mapping[str, str], directory: Path = SERVICE_ACCOUNT) -> KubernetesAccess:
-    """Return the access of the pod's service account."""
     host, port = environment.get("KUBERNETES_SERVICE_HOST", ""), environment.get("KUBERNETES_SERVICE_PORT", "443")
     if not host:
         raise BadInput(

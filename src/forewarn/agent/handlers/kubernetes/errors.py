@@ -62,7 +62,6 @@ class _ApiStatus(msgspec.Struct, frozen=True):
 
 
 def error_of_response(status: int, body: bytes, url: str) -> ForewarnError:
-    """Return the error of a response without success."""
     told = _read(body)
     # Only the details name the disruption budget.
     budget = next((each.message for each in told.details.causes if each.reason == "DisruptionBudget"), "")
@@ -93,7 +92,6 @@ def error_of_response(status: int, body: bytes, url: str) -> ForewarnError:
 
 
 def error_of_failure(error: Exception, url: str) -> ForewarnError:
-    """Return the error of a failed connection."""
     # Compare the class by name, so that connections without TLS do not import ssl.
     if type(error).__name__ == "SSLCertVerificationError":
         reason = getattr(error, "verify_message", "") or str(error)

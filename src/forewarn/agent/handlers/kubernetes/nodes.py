@@ -82,7 +82,6 @@ class KubernetesNode(msgspec.Struct, frozen=True):
         return [each for each in self.metadata.annotations.get(CORDONED_BY, "").split(",") if each]
 
     def has(self, condition: str) -> bool:
-        """Tell whether a condition holds."""
         return any(each.type == condition and each.status == "True" for each in self.status.conditions)
 
 
