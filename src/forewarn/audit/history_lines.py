@@ -300,12 +300,7 @@ def _of_event(line: HistoryLine, id_: str, event: Event | None) -> HistoryLine:
     if event is None:
         return replace(line, event=show_id(id_))
     return replace(
-        line,
-        event=show_id(id_),
-        type=TYPES[event.type],
-        vms=event.resources,
-        group=event.group,
-        host=event.host,
+        line, event=show_id(id_), type=TYPES[event.type], vms=event.resources, group=event.group, host=event.host
     )
 
 

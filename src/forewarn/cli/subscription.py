@@ -59,13 +59,7 @@ def add(
     from forewarn.control.bodies import SubscriptionBody
     from forewarn.core.model import SubscriptionKind
 
-    body = SubscriptionBody(
-        name=name,
-        kind=SubscriptionKind(kind),
-        target=target,
-        groups=groups,
-        types=types,
-    )
+    body = SubscriptionBody(name=name, kind=SubscriptionKind(kind), target=target, groups=groups, types=types)
     with connect(context) as client:
         made = client.add_subscription(body)
     if as_json:

@@ -59,9 +59,7 @@ class MailSettings(msgspec.Struct, frozen=True, kw_only=True):
     tls: Annotated[
         str,
         SettingKey(
-            choice("starttls", "tls", "none"),
-            "Encryption: STARTTLS, TLS from the start, or none.",
-            reloadable=True,
+            choice("starttls", "tls", "none"), "Encryption: STARTTLS, TLS from the start, or none.", reloadable=True
         ),
     ] = "starttls"
     sender: Annotated[str, SettingKey(TEXT, "The sender's address.", reloadable=True)] = ""
@@ -83,8 +81,7 @@ class NetworkSettings(msgspec.Struct, frozen=True, kw_only=True):
         str, SettingKey(TEXT, "The bridge that guests are on; created where its name begins with forewarn.")
     ] = "forewarn0"
     uplink: Annotated[
-        str,
-        SettingKey(TEXT, "The port of the bridge that leads out of this machine; no guest is behind it."),
+        str, SettingKey(TEXT, "The port of the bridge that leads out of this machine; no guest is behind it.")
     ] = ""
     host: Annotated[str, SettingKey(TEXT, "Only VMs on this host; if not set, all VMs that have a tap.")] = ""
 
@@ -122,9 +119,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     strict: Annotated[
         bool,
         SettingKey(
-            BOOLEAN,
-            "Refuse to start with an invalid fleet file, even if a fleet is recorded.",
-            reloadable=True,
+            BOOLEAN, "Refuse to start with an invalid fleet file, even if a fleet is recorded.", reloadable=True
         ),
     ] = False
     hurry: Annotated[
@@ -189,8 +184,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         "human"
     )
     driver: Annotated[
-        str,
-        SettingKey(TEXT, "The driver of the machines: simulated, command, webhook, qemu, libvirt, or your own."),
+        str, SettingKey(TEXT, "The driver of the machines: simulated, command, webhook, qemu, libvirt, or your own.")
     ] = "simulated"
     driver_settings: dict[str, object] = {}
     """The driver's settings: the table [drivers.NAME]."""

@@ -110,7 +110,7 @@ def _post_events() -> Part:
         "operationId": "approveScheduledEvents",
         "summary": "Say that events may start before their time",
         "parameters": [
-            _METADATA | {"required": False, "description": f"Required except with {', '.join(optional)}."},
+            _METADATA | {"required": False, "description": f"Required except with {', '.join(optional)}."}
         ],
         "requestBody": {"required": True, "content": {JSON: {"schema": _ref("Approval")}}},
         "responses": {"200": {"description": "They may start, as far as the caller is concerned."}}
@@ -190,10 +190,7 @@ def _told(rules: list[ProtocolRule]) -> Part:
     return {
         "description": f"{reason}: {'; or '.join(rule.promise for rule in rules)}.",
         "content": {
-            JSON: {
-                "schema": _ref("Refusal"),
-                "examples": {rule.name: {"value": _decoded(rule)} for rule in rules},
-            }
+            JSON: {"schema": _ref("Refusal"), "examples": {rule.name: {"value": _decoded(rule)} for rule in rules}}
         },
     }
 

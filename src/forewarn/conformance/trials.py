@@ -231,11 +231,7 @@ def _tried(name: str, command: str, patience: float, *, does_approve: bool) -> R
         why = "the command has no {prepared}: the file that the client makes when it has prepared"
         return RuleFinding(name, RuleOutcome.NOT_SEEN, trial.promise, why)
     with ClientProcess(
-        command,
-        patience=patience,
-        faults=trial.faults,
-        has_proxy=trial.has_proxy,
-        does_approve=does_approve,
+        command, patience=patience, faults=trial.faults, has_proxy=trial.has_proxy, does_approve=does_approve
     ) as client:
         finding = conclude(name, trial.promise, trial.play(client))
         if finding.outcome is RuleOutcome.NOT_SEEN and (not client.polls or client.exit_code is not None):

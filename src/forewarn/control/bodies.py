@@ -309,11 +309,7 @@ class DeclarationBody(ApiBody, frozen=True, kw_only=True):
         if not self.digest:
             return self
         return DeclarationBody(
-            digest=self.digest,
-            source=self.source,
-            exact=self.exact,
-            cancel_events=self.cancel_events,
-            yes=self.yes,
+            digest=self.digest, source=self.source, exact=self.exact, cancel_events=self.cancel_events, yes=self.yes
         )
 
     def command(self, id_: str, by: Caller) -> ApplyDeclaration:

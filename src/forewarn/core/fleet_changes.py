@@ -49,8 +49,7 @@ def set_group(fleet: Fleet, command: SetGroup) -> Iterator[GroupSet]:
         raise unknown("group", command.group, fleet.groups)
     old = fleet.groups[command.group].terms
     policy = replace(
-        old.policy,
-        **{key: value for key in Policy.__struct_fields__ if (value := getattr(command, key)) is not None},
+        old.policy, **{key: value for key in Policy.__struct_fields__ if (value := getattr(command, key)) is not None}
     )
     if command.approval not in (None, ApprovalRule.QUORUM) and command.quorum is None:
         policy = replace(policy, quorum=0)

@@ -23,15 +23,7 @@ from forewarn.core.event_types import ANNOUNCEMENTS, EVENT_TYPES
 from forewarn.core.facts import AnyFact, ObservationRecorded, VmMoved
 from forewarn.core.fleet import Fleet
 from forewarn.core.impact_results import cancel_events_of_hosts
-from forewarn.core.model import (
-    EventStatus,
-    HostState,
-    Observation,
-    ObservationKind,
-    Operation,
-    StartCause,
-    Vm,
-)
+from forewarn.core.model import EventStatus, HostState, Observation, ObservationKind, Operation, StartCause, Vm
 from forewarn.core.notice import Rules
 from forewarn.core.operations import event_for
 

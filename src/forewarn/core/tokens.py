@@ -12,13 +12,7 @@ from forewarn.core.commands import (
     SetSubscription,
 )
 from forewarn.core.errors import Refused, unknown
-from forewarn.core.facts import (
-    Delivered,
-    SubscriptionRemoved,
-    SubscriptionSet,
-    TokenCreated,
-    TokenRevoked,
-)
+from forewarn.core.facts import Delivered, SubscriptionRemoved, SubscriptionSet, TokenCreated, TokenRevoked
 from forewarn.core.fleet import Fleet
 from forewarn.core.model import Role, Subscription, SubscriptionKind
 from forewarn.core.notice import check_line

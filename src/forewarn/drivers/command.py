@@ -89,11 +89,7 @@ class CommandDriver:
 
     @classmethod
     def from_settings(
-        cls,
-        settings: dict[str, object],
-        clock: Clock,
-        hurry: float,
-        directory: Path | None = None,
+        cls, settings: dict[str, object], clock: Clock, hurry: float, directory: Path | None = None
     ) -> Self:
         return cls(read_table("driver 'command'", settings, CommandDriverSettings), clock, directory)
 

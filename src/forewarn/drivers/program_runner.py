@@ -38,11 +38,7 @@ class CompletedRun(NamedTuple):
 
 
 def run(
-    argv: Sequence[str],
-    said: bytes,
-    timeout: float,
-    grace: float,
-    environment: Mapping[str, str] | None = None,
+    argv: Sequence[str], said: bytes, timeout: float, grace: float, environment: Mapping[str, str] | None = None
 ) -> CompletedRun:
     """Run a program with ``said`` on its stdin; stop its whole process group when it takes too long."""
     try:

@@ -53,11 +53,7 @@ class SimulatedDriver:
 
     @classmethod
     def from_settings(
-        cls,
-        settings: dict[str, object],
-        clock: Clock,
-        hurry: float,
-        directory: Path | None = None,
+        cls, settings: dict[str, object], clock: Clock, hurry: float, directory: Path | None = None
     ) -> Self:
         if hurry <= 0:
             raise BadInput(f"hurry is {hurry}; it divides durations and must be more than 0")

@@ -115,11 +115,7 @@ class WebhookDriver:
 
     @classmethod
     def from_settings(
-        cls,
-        settings: dict[str, object],
-        clock: Clock,
-        hurry: float,
-        directory: Path | None = None,
+        cls, settings: dict[str, object], clock: Clock, hurry: float, directory: Path | None = None
     ) -> Self:
         return cls(read_table("driver 'webhook'", settings, WebhookDriverSettings), clock, directory)
 

@@ -130,11 +130,7 @@ class VmHandle:
         self._emulator.do(Verb.START, vm=self.name)
 
     def _announce(
-        self,
-        verb: Verb,
-        notice: Duration | None = None,
-        description: str | None = None,
-        duration: int | None = None,
+        self, verb: Verb, notice: Duration | None = None, description: str | None = None, duration: int | None = None
     ) -> EventHandle:
         return self._emulator.do(verb, vm=self.name, notice=notice, description=description, duration=duration)[0]
 
@@ -177,11 +173,7 @@ class HostHandle:
         return self._announce(Verb.FAIL)
 
     def _announce(
-        self,
-        verb: Verb,
-        notice: Duration | None = None,
-        description: str | None = None,
-        duration: int | None = None,
+        self, verb: Verb, notice: Duration | None = None, description: str | None = None, duration: int | None = None
     ) -> list[EventHandle]:
         return self._emulator.do(verb, host=self.name, notice=notice, description=description, duration=duration)
 

@@ -16,28 +16,9 @@ from msgspec.structs import replace
 from forewarn.clocks import Clock
 from forewarn.core import lifecycle
 from forewarn.core.errors import Unknown
-from forewarn.core.facts import (
-    Announced,
-    AnyFact,
-    Enrolled,
-    Entry,
-    FleetChanged,
-    GroupSet,
-    Postponed,
-    StartedAtOnce,
-)
+from forewarn.core.facts import Announced, AnyFact, Enrolled, Entry, FleetChanged, GroupSet, Postponed, StartedAtOnce
 from forewarn.core.fleet import Fleet
-from forewarn.core.model import (
-    NODE,
-    Event,
-    EventSource,
-    EventStatus,
-    EventType,
-    GroupKind,
-    GroupTerms,
-    Operation,
-    Vm,
-)
+from forewarn.core.model import NODE, Event, EventSource, EventStatus, EventType, GroupKind, GroupTerms, Operation, Vm
 from forewarn.core.notice import Rules, whole_second
 from forewarn.emulator.faults import Faults
 from forewarn.emulator.recording import RecordedDocument, Recording

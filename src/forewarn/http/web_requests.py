@@ -90,10 +90,7 @@ class NoWebResponse(ForewarnError):
 
 
 def send(
-    message: WebRequest,
-    seconds: float,
-    tls: "ssl.SSLContext | None" = None,
-    is_unwanted: Callable[[], bool] = bool,
+    message: WebRequest, seconds: float, tls: "ssl.SSLContext | None" = None, is_unwanted: Callable[[], bool] = bool
 ) -> WebResponse:
     """Return the answer, within so many seconds in all; raise NoReply when there is none, or nobody wants it more.
 

@@ -9,16 +9,7 @@ from msgspec import UNSET, UnsetType
 from msgspec.structs import force_setattr
 
 from forewarn.core.model import Event, EventStatus, GroupKind
-from forewarn.wire.azure_names import (
-    SOURCES,
-    STATUSES,
-    TYPES,
-    read_id,
-    read_source,
-    read_status,
-    read_type,
-    show_id,
-)
+from forewarn.wire.azure_names import SOURCES, STATUSES, TYPES, read_id, read_source, read_status, read_type, show_id
 from forewarn.wire.bodies import BadBody, read_body
 from forewarn.wire.dates import read_time, show_time
 from forewarn.wire.versions import ApiVersion

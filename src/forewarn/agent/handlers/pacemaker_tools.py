@@ -54,10 +54,7 @@ def is_standby(node: str, task: Task) -> bool:
 
 def set_standby(node: str, task: Task) -> None:
     """Make the cluster move all resources off a node; the setting survives restarts."""
-    _run(
-        ["crm_attribute", "--node", node, "--name", "standby", "--update", "on", "--lifetime", "forever"],
-        task,
-    )
+    _run(["crm_attribute", "--node", node, "--name", "standby", "--update", "on", "--lifetime", "forever"], task)
 
 
 def end_standby(node: str, task: Task) -> None:

@@ -15,12 +15,7 @@ from forewarn.wire.event_json import EventJson, make_event_json
 JSON = "application/json"
 FORM = "application/x-www-form-urlencoded"
 
-NAMES = (
-    *(field.encode_name for field in msgspec.structs.fields(EventJson)),
-    "Vm",
-    "Direction",
-    "Deadline",
-)
+NAMES = (*(field.encode_name for field in msgspec.structs.fields(EventJson)), "Vm", "Direction", "Deadline")
 """The names that a template may contain."""
 
 

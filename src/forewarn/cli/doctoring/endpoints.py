@@ -103,13 +103,7 @@ def _owners(endpoint: ListenAddress) -> dict[int, str]:
     for file in _TABLES:
         if file.exists():
             for line in file.read_text("ascii").splitlines()[1:]:
-                (
-                    _,
-                    local,
-                    _,
-                    state,
-                    *_,
-                ) = (fields := line.split())
+                _, local, _, state, *_ = fields = line.split()
                 address, _, port = local.partition(":")
                 if state == _LISTEN and int(port, 16) == endpoint.port and _address(address) in _heard(endpoint.host):
                     found[int(fields[9])] = ""

@@ -31,12 +31,7 @@ _After = Annotated[
 
 
 @reads(
-    "/",
-    Action.READ_VMS,
-    summary="Listen to changes",
-    tags=("Changes",),
-    media_type=_MEDIA_TYPE,
-    also={410: _GONE},
+    "/", Action.READ_VMS, summary="Listen to changes", tags=("Changes",), media_type=_MEDIA_TYPE, also={410: _GONE}
 )
 async def listen(
     context: ContextDependency,

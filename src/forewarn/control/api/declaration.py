@@ -13,12 +13,7 @@ from forewarn.control.api.paging import Cursor, invalid_cursor, read_cursor, wri
 from forewarn.control.api.paging import FleetCollection as Part
 from forewarn.control.api.routing import reads, writes
 from forewarn.control.api.streamed_bodies import LARGEST_CHANGE, join_parts, read_streamed_body
-from forewarn.control.bodies import (
-    DeclarationBody,
-    DeclarationPage,
-    DifferencesView,
-    PlanView,
-)
+from forewarn.control.bodies import DeclarationBody, DeclarationPage, DifferencesView, PlanView
 from forewarn.control.server.declaration_views import view_differences, view_plan
 from forewarn.control.server.fleet_applier import note_applied
 from forewarn.control.views import CommandResult
@@ -75,14 +70,7 @@ async def plan_declaration(
     return view_plan(context.fleet, command, context.now())
 
 
-@writes(
-    "/",
-    Action.CHANGE_FLEET,
-    summary="Apply a fleet file",
-    tags=_TAGS,
-    largest=LARGEST_CHANGE,
-    is_streamed=True,
-)
+@writes("/", Action.CHANGE_FLEET, summary="Apply a fleet file", tags=_TAGS, largest=LARGEST_CHANGE, is_streamed=True)
 async def apply_declaration(
     context: ContextDependency, principal: PrincipalDependency, request: Request[Any, Any, Any], key: IdempotencyKey
 ) -> CommandResult:

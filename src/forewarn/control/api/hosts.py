@@ -47,11 +47,7 @@ async def plan_drain(
 
 
 @writes(
-    "/{name:str}/operations",
-    Action.MAINTAIN_HOSTS,
-    summary="Maintain a host",
-    tags=_TAGS,
-    body=HostOperationBody,
+    "/{name:str}/operations", Action.MAINTAIN_HOSTS, summary="Maintain a host", tags=_TAGS, body=HostOperationBody
 )
 async def operate_host(
     context: ContextDependency,

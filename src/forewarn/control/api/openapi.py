@@ -84,9 +84,7 @@ class RecordSchemas(OpenAPISchemaPlugin):
     def reference(self, kind: Any) -> str:
         """Add the schema of a record, and return its reference."""
         (schema,), schemas = msgspec.json.schema_components(
-            [kind],
-            ref_template="#/components/schemas/{name}",
-            schema_hook=lambda _: {"description": "Anything."},
+            [kind], ref_template="#/components/schemas/{name}", schema_hook=lambda _: {"description": "Anything."}
         )
         self.schemas.update(schemas)
         return str(schema["$ref"])

@@ -67,13 +67,7 @@ async def show_vm(context: ContextDependency, principal: PrincipalDependency, na
     return views.detail_vm(context.fleet, principal.vm(context.fleet, name))
 
 
-@writes(
-    "/{name:str}/operations",
-    Action.OPERATE_VMS,
-    summary="Operate on a VM",
-    tags=_TAGS,
-    body=VmOperationBody,
-)
+@writes("/{name:str}/operations", Action.OPERATE_VMS, summary="Operate on a VM", tags=_TAGS, body=VmOperationBody)
 async def operate_vm(
     context: ContextDependency,
     principal: PrincipalDependency,

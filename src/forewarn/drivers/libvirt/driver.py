@@ -68,11 +68,7 @@ class LibvirtDriver:
 
     @classmethod
     def from_settings(
-        cls,
-        settings: dict[str, object],
-        clock: Clock,
-        hurry: float,
-        directory: Path | None = None,
+        cls, settings: dict[str, object], clock: Clock, hurry: float, directory: Path | None = None
     ) -> Self:
         return cls(read_table("driver 'libvirt'", settings, LibvirtSettings), clock, directory)
 

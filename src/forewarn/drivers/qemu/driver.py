@@ -48,11 +48,7 @@ class QemuDriver:
 
     @classmethod
     def from_settings(
-        cls,
-        settings: dict[str, object],
-        clock: Clock,
-        hurry: float,
-        directory: Path | None = None,
+        cls, settings: dict[str, object], clock: Clock, hurry: float, directory: Path | None = None
     ) -> Self:
         return cls(read(settings), clock, directory)
 

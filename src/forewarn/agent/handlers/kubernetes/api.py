@@ -53,12 +53,7 @@ class KubernetesApi:
         self._connection.close()
 
     def ask(
-        self,
-        method: Method,
-        path: str,
-        into: type[Decoded],
-        body: object = None,
-        content: str = "application/json",
+        self, method: Method, path: str, into: type[Decoded], body: object = None, content: str = "application/json"
     ) -> Decoded:
         """Return the answer's body as a record; raise what ``troubles`` tells where it is no success."""
         encoded = None if body is None else msgspec.json.encode(body)
