@@ -8,37 +8,9 @@ from datetime import datetime
 import msgspec
 from msgspec.structs import replace
 
-from forewarn.core import lifecycle
+from forewarn.core import facts, lifecycle
 from forewarn.core.declared_keys import RecordKind
-from forewarn.core.facts import (
-    Announced,
-    AnyFact,
-    Asked,
-    ChangesHeld,
-    ClockStepped,
-    Delivered,
-    Enrolled,
-    Entry,
-    Fetched,
-    FleetChanged,
-    FleetDeclared,
-    GroupSet,
-    HostCordonSet,
-    HostStateSet,
-    IncarnationsRaised,
-    ObservationRecorded,
-    StartedAtOnce,
-    SubscriptionRemoved,
-    SubscriptionSet,
-    SwitchedOff,
-    TokenCreated,
-    TokenRevoked,
-    VmDeallocated,
-    VmMoved,
-    VmRemoved,
-    VmStarted,
-    VmSwitched,
-)
+from forewarn.core.facts import AnyFact, Entry
 from forewarn.core.model import CallerKind, Event
 from forewarn.core.record_changes import (
     GroupChanges,
@@ -168,52 +140,52 @@ class HistoryFormatter:
 
     def _told(self, line: HistoryLine, fact: AnyFact, entry: Entry) -> Iterator[HistoryLine]:
         match fact:
-            case Announced(event=event) | StartedAtOnce(event=event):
+            case facts.Announced(event=event) | facts.StartedAtOnce(event=event):
                 yield replace(_of_event(line, event.id, event), detail=_chosen(event))
-            case Fetched(fetches=fetches):
+            case facts.Fetched(fetches=fetches):
                 for fetch in fetches:
                     told = _of_event(line, fetch.event, self._event_of(fetch.event))
                     yield replace(told, vms=(fetch.vm,), detail={"fetched_at": msgspec.to_builtins(fetch.at)})
-            case VmRemoved(vm=vm, because=because) | VmDeallocated(vm=vm, because=because):
+            case facts.VmRemoved(vm=vm, because=because) | facts.VmDeallocated(vm=vm, because=because):
                 group = getattr(fact, "group", "") or self._group_now_or_then(vm, entry)
                 yield replace(line, vms=(vm,), group=group, detail={"because": because})
-            case VmStarted(vm=vm):
+            case facts.VmStarted(vm=vm):
                 yield replace(line, vms=(vm,), group=self._group_now_or_then(vm, entry))
-            case VmMoved(vm=vm, host=host):
+            case facts.VmMoved(vm=vm, host=host):
                 yield replace(line, vms=(vm,), group=self._group_now_or_then(vm, entry), host=host)
-            case ObservationRecorded(observation=observation):
+            case facts.ObservationRecorded(observation=observation):
                 seen = {key: value for key, value in show_record(observation).items() if key != "vm"}
                 yield replace(line, vms=(observation.vm,), group=self._group_of(observation.vm), detail=seen)
-            case Enrolled(group=group) | SwitchedOff(group=group):
+            case facts.Enrolled(group=group) | facts.SwitchedOff(group=group):
                 yield replace(line, group=group)
-            case GroupSet(terms=terms):
+            case facts.GroupSet(terms=terms):
                 changed = changes_of_terms(fact)
                 detail = {"changed": _plain(changed)} if changed else show_record(terms)
                 yield replace(line, group=terms.name, detail=detail)
-            case FleetChanged() | FleetDeclared():
+            case facts.FleetChanged() | facts.FleetDeclared():
                 yield from _declared(line, fact, self._focus)
-            case ChangesHeld():
+            case facts.ChangesHeld():
                 yield from _held(line, fact, self._focus)
-            case HostStateSet(host=host, state=state):
+            case facts.HostStateSet(host=host, state=state):
                 yield replace(line, host=host, detail={"state": str(state)})
-            case HostCordonSet(host=host, is_cordoned=is_cordoned, left=left):
+            case facts.HostCordonSet(host=host, is_cordoned=is_cordoned, left=left):
                 detail = {"cordoned": is_cordoned, **({"left": left} if left else {})}
                 yield replace(line, host=host, vms=tuple(left), detail=detail)
-            case VmSwitched(vm=vm):
+            case facts.VmSwitched(vm=vm):
                 rest = {key: value for key, value in _rest(fact).items() if key != "request"}
                 yield replace(line, vms=(vm,), group=self._group_now_or_then(vm, entry), detail=rest)
-            case IncarnationsRaised(groups=groups):
+            case facts.IncarnationsRaised(groups=groups):
                 for group, incarnation in groups.items():
                     yield replace(line, group=group, detail={"incarnation": incarnation})
-            case Asked(marks=marks):
+            case facts.Asked(marks=marks):
                 yield replace(line, detail={"groups": len(marks)})
-            case Delivered(revisions=revisions):
+            case facts.Delivered(revisions=revisions):
                 yield replace(line, detail={"subscriptions": len(revisions)})
-            case TokenCreated(token=token):
+            case facts.TokenCreated(token=token):
                 yield replace(line, detail=show_record(token))
-            case SubscriptionSet(subscription=subscription):
+            case facts.SubscriptionSet(subscription=subscription):
                 yield replace(line, detail=show_record(subscription))
-            case TokenRevoked() | SubscriptionRemoved() | ClockStepped():
+            case facts.TokenRevoked() | facts.SubscriptionRemoved() | facts.ClockStepped():
                 yield replace(line, detail=_rest(fact))
             case _:
                 id_ = lifecycle.event_of(fact)
@@ -227,7 +199,7 @@ class HistoryFormatter:
         return next((event.group for event in events if event and vm in event.resources), "")
 
 
-def _held(line: HistoryLine, fact: ChangesHeld, focus: HistoryFocus) -> Iterator[HistoryLine]:
+def _held(line: HistoryLine, fact: facts.ChangesHeld, focus: HistoryFocus) -> Iterator[HistoryLine]:
     """Tell each change that is held, or no longer, of what is in question."""
     told: dict[tuple[RecordKind, str], dict[str, object]] = {
         (each.kind, each.name): {"held": False} for each in fact.ended
@@ -244,9 +216,11 @@ def _held(line: HistoryLine, fact: ChangesHeld, focus: HistoryFocus) -> Iterator
                 yield replace(line, host=name, detail=detail)
 
 
-def _declared(line: HistoryLine, fact: FleetChanged | FleetDeclared, focus: HistoryFocus) -> Iterator[HistoryLine]:
+def _declared(
+    line: HistoryLine, fact: facts.FleetChanged | facts.FleetDeclared, focus: HistoryFocus
+) -> Iterator[HistoryLine]:
     """Tell what is declared of the VM, the groups or the host in question; else how much of everything."""
-    before = {vm.name: vm for vm in fact.before_vms} if isinstance(fact, FleetChanged) else {}
+    before = {vm.name: vm for vm in fact.before_vms} if isinstance(fact, facts.FleetChanged) else {}
     if focus.vm:
         for vm in fact.vms:
             if vm.name == focus.vm:
@@ -266,11 +240,11 @@ def _declared(line: HistoryLine, fact: FleetChanged | FleetDeclared, focus: Hist
             yield replace(line, host=focus.host, detail={"declared": {"name": focus.host}})
     else:
         detail = {key: count for key, count in fact.counts().items() if count}
-        if isinstance(fact, FleetChanged):
+        if isinstance(fact, facts.FleetChanged):
             changed = changes_of_fleet(fact, lambda _: True, _MOST_CHANGES)
             detail |= {"changed": _plain(changed)} if changed else {}
             detail |= {"removed": list(fact.removed_vms[:_MOST_CHANGES])} if fact.removed_vms else {}
-        if isinstance(fact, FleetDeclared):
+        if isinstance(fact, facts.FleetDeclared):
             detail |= {"revision": fact.revision, "source": fact.source}
             detail |= {
                 key: [show_record(each) for each in getattr(fact, key)] for key in _FILE_NOTES if getattr(fact, key)
@@ -278,11 +252,11 @@ def _declared(line: HistoryLine, fact: FleetChanged | FleetDeclared, focus: Hist
         yield replace(line, detail=detail)
 
 
-def _of_group(line: HistoryLine, fact: FleetChanged | FleetDeclared, group: str) -> Iterator[HistoryLine]:
+def _of_group(line: HistoryLine, fact: facts.FleetChanged | facts.FleetDeclared, group: str) -> Iterator[HistoryLine]:
     """Tell what a declaration made of a group: its terms, and which VMs joined, left or changed."""
-    told = changes_of_group(fact, group) if isinstance(fact, FleetChanged) else GroupChanges()
+    told = changes_of_group(fact, group) if isinstance(fact, facts.FleetChanged) else GroupChanges()
     detail: dict[str, object] = {"removed": True} if group in fact.removed_groups else {}
-    is_new = not isinstance(fact, FleetChanged) or all(terms.name != group for terms in fact.before_groups)
+    is_new = not isinstance(fact, facts.FleetChanged) or all(terms.name != group for terms in fact.before_groups)
     for terms in fact.groups if is_new else ():
         if terms.name == group:
             detail["declared"] = show_record(terms)

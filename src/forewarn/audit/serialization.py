@@ -4,28 +4,10 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
 
+from forewarn.core import facts
 from forewarn.core.access import Action, Principal
 from forewarn.core.declared_keys import HeldChange, RecordKind
-from forewarn.core.facts import (
-    AnyFact,
-    Asked,
-    ChangesHeld,
-    Delivered,
-    Entry,
-    EventChanged,
-    EventEnded,
-    Fetched,
-    FleetChanged,
-    FleetDeclared,
-    GroupSet,
-    IncarnationsRaised,
-    ObservationRecorded,
-    SubscriptionRemoved,
-    SubscriptionSet,
-    TokenCreated,
-    TokenRevoked,
-    VmFact,
-)
+from forewarn.core.facts import AnyFact, Entry
 from forewarn.core.fleet import Fleet
 from forewarn.core.model import Vm
 from forewarn.core.record_changes import changes_of_fleet, changes_of_terms
@@ -56,26 +38,28 @@ def make_messages(
 
 def _told(fact: AnyFact, entry: Entry, principal: Principal, fleet: Fleet, known: Mapping[str, str]) -> object | None:
     match fact:
-        case TokenCreated() | TokenRevoked() if not principal.may(Action.KEEP_TOKENS):
+        case facts.TokenCreated() | facts.TokenRevoked() if not principal.may(Action.KEEP_TOKENS):
             return None
-        case SubscriptionSet() | SubscriptionRemoved() | Delivered() if not principal.may(Action.KEEP_SUBSCRIPTIONS):
+        case facts.SubscriptionSet() | facts.SubscriptionRemoved() | facts.Delivered() if not principal.may(
+            Action.KEEP_SUBSCRIPTIONS
+        ):
             return None
-        case FleetChanged() | FleetDeclared():
+        case facts.FleetChanged() | facts.FleetDeclared():
             return _counted(fact, principal)
-        case ChangesHeld(changes=changes):
+        case facts.ChangesHeld(changes=changes):
             shown = tuple(each for each in changes if principal.sees(_group_of_held(each, fleet)))
-            return fact if principal.sees_all else ChangesHeld(shown) if shown else None
+            return fact if principal.sees_all else facts.ChangesHeld(shown) if shown else None
         case _ if principal.sees_all:
             return fact
-        case Asked(marks=marks):
+        case facts.Asked(marks=marks):
             seen = tuple(mark for mark in marks if principal.sees(mark.group))
-            return Asked(seen) if seen else None
-        case IncarnationsRaised(groups=groups):
+            return facts.Asked(seen) if seen else None
+        case facts.IncarnationsRaised(groups=groups):
             raised = {name: incarnation for name, incarnation in groups.items() if principal.sees(name)}
-            return IncarnationsRaised(raised) if raised else None
-        case Fetched(fetches=fetches):
+            return facts.IncarnationsRaised(raised) if raised else None
+        case facts.Fetched(fetches=fetches):
             own = tuple(each for each in fetches if principal.sees(_group_of_event(each.event, fleet, known)))
-            return Fetched(own) if own else None
+            return facts.Fetched(own) if own else None
         case _:
             return fact if principal.sees(_group_of(fact, entry, fleet, known)) else None
 
@@ -85,15 +69,15 @@ def _group_of(fact: AnyFact, entry: Entry, fleet: Fleet, known: Mapping[str, str
     if group := next(groups_of(fact), ""):
         return group
     match fact:
-        case ObservationRecorded(observation=observation):
+        case facts.ObservationRecorded(observation=observation):
             return fleet.vms[observation.vm].group if observation.vm in fleet.vms else ""
-        case _ if isinstance(fact, VmFact):
+        case _ if isinstance(fact, facts.VmFact):
             if vm := fleet.vms.get(fact.vm):
                 return vm.group
             # A VM goes in the entry that completes what took it away.
-            ends = (each.event for each in entry.facts if isinstance(each, EventEnded))
+            ends = (each.event for each in entry.facts if isinstance(each, facts.EventEnded))
             return next((_group_of_event(id_, fleet, known) for id_ in ends), "")
-        case _ if isinstance(fact, EventChanged):
+        case _ if isinstance(fact, facts.EventChanged):
             return _group_of_event(fact.event, fleet, known)
         case _:
             return ""
@@ -115,7 +99,7 @@ def _group_of_held(change: HeldChange, fleet: Fleet) -> str:
             return ""
 
 
-def _counted(fact: FleetChanged | FleetDeclared, principal: Principal) -> object | None:
+def _counted(fact: facts.FleetChanged | facts.FleetDeclared, principal: Principal) -> object | None:
     """Say how much was declared and removed, and some of what changed: all of it may be a million VMs."""
     removed = [vm.name for vm in _removed(fact) if principal.sees(vm.group)]
     if principal.sees_all:
@@ -133,21 +117,21 @@ def _counted(fact: FleetChanged | FleetDeclared, principal: Principal) -> object
     told: dict[str, object] = {"fact": fact.__struct_config__.tag, **counts}
     if removed:
         told["removed"] = removed[:_MOST_NAMED]
-    if isinstance(fact, FleetChanged) and (changed := changes_of_fleet(fact, principal.sees, _MOST_NAMED)):
+    if isinstance(fact, facts.FleetChanged) and (changed := changes_of_fleet(fact, principal.sees, _MOST_NAMED)):
         told["changed"] = changed
     return told
 
 
-def _removed(fact: FleetChanged | FleetDeclared) -> Iterator[Vm]:
+def _removed(fact: facts.FleetChanged | facts.FleetDeclared) -> Iterator[Vm]:
     """Yield the VMs that left the fleet, as they were."""
-    if isinstance(fact, FleetChanged):
+    if isinstance(fact, facts.FleetChanged):
         gone = frozenset(fact.removed_vms)
         yield from (vm for vm in fact.before_vms if vm.name in gone)
 
 
 def _message(entry: Entry, number: int, fact: AnyFact, told: object) -> bytes:
     shown = show_record(told) if isinstance(told, msgspec.Struct) else told
-    if isinstance(fact, GroupSet) and isinstance(shown, dict):
+    if isinstance(fact, facts.GroupSet) and isinstance(shown, dict):
         shown["changed"] = changes_of_terms(fact)
     data = {
         "revision": entry.revision,

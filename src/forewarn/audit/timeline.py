@@ -11,23 +11,8 @@ import msgspec
 from msgspec.structs import asdict
 
 from forewarn.config.durations import show_duration
-from forewarn.core import lifecycle
-from forewarn.core.facts import (
-    Approved,
-    Attempted,
-    BroughtForward,
-    Canceled,
-    Completed,
-    Entry,
-    EventChanged,
-    EventCreated,
-    Failed,
-    Fetched,
-    Postponed,
-    Started,
-    StartedAtOnce,
-    Waiting,
-)
+from forewarn.core import facts, lifecycle
+from forewarn.core.facts import Entry
 from forewarn.core.model import Event, EventStatus
 from forewarn.wire.azure_names import SOURCES, STATUSES, TYPES, show_id
 
@@ -82,9 +67,9 @@ def read_event(id: str, entries: Iterable[Entry]) -> Event | None:
     event: Event | None = None
     for entry in entries:
         for fact in entry.facts:
-            if isinstance(fact, EventCreated) and fact.event.id == id:
+            if isinstance(fact, facts.EventCreated) and fact.event.id == id:
                 event = lifecycle.begin(fact)
-            elif isinstance(fact, EventChanged) and fact.event == id and event:
+            elif isinstance(fact, facts.EventChanged) and fact.event == id and event:
                 event = lifecycle.after(event, fact)
     return event
 
@@ -127,19 +112,19 @@ def _steps(id: str, entries: Iterable[Entry]) -> Iterator[TimelineStep]:
     attempts = 0
     for entry in entries:
         for fact in entry.facts:
-            if isinstance(fact, Fetched):
+            if isinstance(fact, facts.Fetched):
                 for fetch in fact.fetches:
                     if fetch.event == id:
                         yield TimelineStep(at=fetch.at, what=_FETCHED, by=fetch.vm)
-            elif isinstance(fact, EventCreated):
+            elif isinstance(fact, facts.EventCreated):
                 if fact.event.id == id:
                     yield from _announcement_steps(entry, fact)
-            elif isinstance(fact, EventChanged) and fact.event == id:
-                attempts += isinstance(fact, Attempted)
+            elif isinstance(fact, facts.EventChanged) and fact.event == id:
+                attempts += isinstance(fact, facts.Attempted)
                 yield _step(fact, attempts)
 
 
-def _announcement_steps(entry: Entry, fact: EventCreated) -> Iterator[TimelineStep]:
+def _announcement_steps(entry: Entry, fact: facts.EventCreated) -> Iterator[TimelineStep]:
     event = fact.event
     if event.without_notice:
         detail = f"{event.operation}; no notice is owed: {event.without_notice}"
@@ -148,7 +133,7 @@ def _announcement_steps(entry: Entry, fact: EventCreated) -> Iterator[TimelineSt
         detail = f"{event.operation}, not before {_shown(event.not_before)} ({notice} of notice)"
     detail += f"; {event.reason}" if event.reason else ""
     yield TimelineStep(at=event.announced_at, what=STATUSES[EventStatus.SCHEDULED], by=str(entry.by), detail=detail)
-    if isinstance(fact, StartedAtOnce):
+    if isinstance(fact, facts.StartedAtOnce):
         yield TimelineStep(
             at=event.started_at or entry.at,
             what=STATUSES[EventStatus.STARTED],
@@ -160,32 +145,32 @@ def _shown(when: datetime) -> str:
     return f"{when:%Y-%m-%dT%H:%M:%SZ}"
 
 
-def _step(fact: EventChanged, attempts: int) -> TimelineStep:
+def _step(fact: facts.EventChanged, attempts: int) -> TimelineStep:
     match fact:
-        case Approved(at=at, by=by, counts=counts):
+        case facts.Approved(at=at, by=by, counts=counts):
             detail = "" if counts else "recorded, but it does not count: each VM of the event must approve for itself"
             return TimelineStep(at=at, what="approved", by=str(by), detail=detail)
-        case Waiting(at=at, until=datetime() as until):
+        case facts.Waiting(at=at, until=datetime() as until):
             detail = f"until {_shown(until)}, when the group's quiet hours are over"
             return TimelineStep(at=at, what="waiting", detail=detail)
-        case Waiting(at=at, behind=behind):
+        case facts.Waiting(at=at, behind=behind):
             detail = f"until event {show_id(behind)} has ended" if behind else "for its time: no longer approved"
             return TimelineStep(at=at, what="waiting", detail=detail)
-        case Postponed(at=at, by=by, not_before=not_before, reason=reason):
+        case facts.Postponed(at=at, by=by, not_before=not_before, reason=reason):
             why = f": {reason}" if reason else ""
             return TimelineStep(
                 at=at, what="postponed", by=str(by), detail=f"now not before {_shown(not_before)}{why}"
             )
-        case BroughtForward(at=at, not_before=not_before):
+        case facts.BroughtForward(at=at, not_before=not_before):
             return TimelineStep(at=at, what="advanced", detail=f"now not before {_shown(not_before)}")
-        case Attempted(at=at):
+        case facts.Attempted(at=at):
             again = f", attempt {attempts}" if attempts > 1 else ""
             return TimelineStep(at=at, what="attempted", detail=f"the driver was called{again}")
         case (
-            Started(at=at, because=detail)
-            | Completed(at=at, detail=detail)
-            | Failed(at=at, reason=detail)
-            | Canceled(at=at, because=detail)
+            facts.Started(at=at, because=detail)
+            | facts.Completed(at=at, detail=detail)
+            | facts.Failed(at=at, reason=detail)
+            | facts.Canceled(at=at, because=detail)
         ):
             return TimelineStep(at=at, what=STATUSES[lifecycle.LEADS_TO[type(fact)]], detail=detail)
 

@@ -12,22 +12,9 @@ from typing import TypeVar, assert_never
 import msgspec
 from msgspec.structs import replace
 
+from forewarn.core import facts
 from forewarn.core.declared_keys import HeldChange, HoldReason, RecordKind
-from forewarn.core.facts import (
-    AnyFact,
-    ClockStepped,
-    Delivered,
-    EnrolmentFact,
-    EventChanged,
-    EventCreated,
-    Fetched,
-    FleetFact,
-    ObservationRecorded,
-    SubscriptionRemoved,
-    SubscriptionSet,
-    TokenCreated,
-    TokenRevoked,
-)
+from forewarn.core.facts import AnyFact
 from forewarn.core.model import Subscription, SubscriptionKind, Token
 from forewarn.core.redaction import shown_url
 from forewarn.wire.azure_names import SOURCES, STATUSES, TYPES, show_id
@@ -126,18 +113,23 @@ def public_fields(record: msgspec.Struct) -> dict[str, object]:
 
 def _public_fact(fact: AnyFact) -> dict[str, object]:
     match fact:
-        case TokenCreated(token=token):
+        case facts.TokenCreated(token=token):
             return {"fact": "token-created", "token": public_fields(token)}
-        case SubscriptionSet(subscription=subscription):
+        case facts.SubscriptionSet(subscription=subscription):
             return {"fact": "subscription-set", "subscription": public_fields(subscription)}
-        case _ if isinstance(fact, EventChanged):
+        case _ if isinstance(fact, facts.EventChanged):
             fields = _all_fields(fact)
             fields.pop("group", None)  # the journal's alone: readers are told the group with the event
             return fields
-        case _ if isinstance(fact, (EventCreated, FleetFact, EnrolmentFact)):
+        case _ if isinstance(fact, (facts.EventCreated, facts.FleetFact, facts.EnrolmentFact)):
             return _all_fields(fact)
         case (
-            TokenRevoked() | SubscriptionRemoved() | Delivered() | Fetched() | ObservationRecorded() | ClockStepped()
+            facts.TokenRevoked()
+            | facts.SubscriptionRemoved()
+            | facts.Delivered()
+            | facts.Fetched()
+            | facts.ObservationRecorded()
+            | facts.ClockStepped()
         ):
             return _all_fields(fact)
         case _:

@@ -8,39 +8,8 @@ from typing import assert_never
 import msgspec
 
 from forewarn.cli.times import span
-from forewarn.core.facts import (
-    AccessFact,
-    Announced,
-    AnyFact,
-    Approved,
-    Asked,
-    Attempted,
-    BroughtForward,
-    Canceled,
-    ChangesHeld,
-    ClockStepped,
-    Completed,
-    Enrolled,
-    Failed,
-    Fetched,
-    FleetChanged,
-    FleetDeclared,
-    GroupSet,
-    HostCordonSet,
-    HostStateSet,
-    IncarnationsRaised,
-    ObservationRecorded,
-    Postponed,
-    Started,
-    StartedAtOnce,
-    SwitchedOff,
-    VmDeallocated,
-    VmMoved,
-    VmRemoved,
-    VmStarted,
-    VmSwitched,
-    Waiting,
-)
+from forewarn.core import facts
+from forewarn.core.facts import AnyFact
 from forewarn.core.fleet import Fleet
 from forewarn.core.model import CallerKind, Event, HostState
 from forewarn.emulator.faults import FaultKind
@@ -105,47 +74,60 @@ class ActivityLog:
 
     def _sentences(self, fact: AnyFact) -> Iterator[tuple[str, str]]:
         match fact:
-            case Announced(event=event):
+            case facts.Announced(event=event):
                 self._events[event.id] = event
                 notice = span((event.not_before - event.announced_at).total_seconds())
                 yield f"{self._name(event.id)} is announced, {notice} ahead", "yellow"
-            case StartedAtOnce(event=event):
+            case facts.StartedAtOnce(event=event):
                 self._events[event.id] = event
                 yield f"{self._name(event.id)} starts at once: {event.without_notice}", "magenta"
-            case Approved(event=id_, by=by):
+            case facts.Approved(event=id_, by=by):
                 who = by.name if by.kind is CallerKind.VM else "the operator"
                 yield f"{who} approves the {self._name(id_)}", "cyan"
-            case Waiting(event=id_, behind=behind) if behind:
+            case facts.Waiting(event=id_, behind=behind) if behind:
                 yield f"{self._name(id_)} waits its turn behind the {self._name(behind)}", "yellow"
-            case Started(event=id_, because=because):
+            case facts.Started(event=id_, because=because):
                 yield f"{self._name(id_)} starts: {because}", "magenta"
-            case Completed(event=id_):
+            case facts.Completed(event=id_):
                 yield f"{self._name(id_)} is over", "green"
-            case Failed(event=id_, reason=reason):
+            case facts.Failed(event=id_, reason=reason):
                 yield f"{self._name(id_)} failed: {reason}", "red"
-            case Canceled(event=id_, because=because):
+            case facts.Canceled(event=id_, because=because):
                 yield f"{self._name(id_)} is canceled: {because}", "green"
-            case Enrolled(group=group, by=by):
+            case facts.Enrolled(group=group, by=by):
                 yield f"group {group} is on: {by} asked", "dim"
-            case SwitchedOff(group=group):
+            case facts.SwitchedOff(group=group):
                 yield f"group {group} is off: nobody asked for a day", "yellow"
-            case HostStateSet(host=host, state=state):
+            case facts.HostStateSet(host=host, state=state):
                 yield f"host {host} is {state}", "dim" if state is HostState.UP else "red"
-            case HostCordonSet(host=host, is_cordoned=is_cordoned):
+            case facts.HostCordonSet(host=host, is_cordoned=is_cordoned):
                 yield f"host {host} receives {'no VMs any more' if is_cordoned else 'VMs again'}", "dim"
-            case VmRemoved(vm=vm):
+            case facts.VmRemoved(vm=vm):
                 yield f"{vm} is gone", "dim"
-            case VmDeallocated(vm=vm):
+            case facts.VmDeallocated(vm=vm):
                 yield f"{vm} is deallocated", "dim"
-            case VmStarted(vm=vm):
+            case facts.VmStarted(vm=vm):
                 yield f"{vm} runs again", "dim"
-            case FleetChanged() | FleetDeclared() | ChangesHeld() | GroupSet() | IncarnationsRaised():
+            case (
+                facts.FleetChanged()
+                | facts.FleetDeclared()
+                | facts.ChangesHeld()
+                | facts.GroupSet()
+                | facts.IncarnationsRaised()
+            ):
                 pass
-            case Waiting() | Postponed() | BroughtForward() | Attempted():
+            case facts.Waiting() | facts.Postponed() | facts.BroughtForward() | facts.Attempted():
                 pass
-            case VmSwitched() | VmMoved() | Asked() | Fetched() | ObservationRecorded() | ClockStepped():
+            case (
+                facts.VmSwitched()
+                | facts.VmMoved()
+                | facts.Asked()
+                | facts.Fetched()
+                | facts.ObservationRecorded()
+                | facts.ClockStepped()
+            ):
                 pass
-            case _ if isinstance(fact, AccessFact):
+            case _ if isinstance(fact, facts.AccessFact):
                 pass
             case _:
                 assert_never(fact)

@@ -21,27 +21,8 @@ from typing import assert_never
 
 import msgspec
 
-from forewarn.core import lifecycle
-from forewarn.core.facts import (
-    Announced,
-    AnyFact,
-    Approved,
-    BroughtForward,
-    Canceled,
-    ClockStepped,
-    Completed,
-    Entry,
-    EventChanged,
-    EventCreated,
-    EventFact,
-    Failed,
-    Fetched,
-    FleetChanged,
-    NonEventFact,
-    Postponed,
-    Started,
-    StartedAtOnce,
-)
+from forewarn.core import facts, lifecycle
+from forewarn.core.facts import AnyFact, Entry, EventFact
 from forewarn.core.model import Event, Subscription
 from forewarn.wire.azure_names import show_id
 from forewarn.wire.event_json import make_notification_event
@@ -66,15 +47,15 @@ class NotificationType(StrEnum):
 
 
 _TYPES = {
-    Announced: NotificationType.SCHEDULED,
-    StartedAtOnce: NotificationType.STARTED,
-    Approved: NotificationType.APPROVED,
-    Postponed: NotificationType.POSTPONED,
-    BroughtForward: NotificationType.ADVANCED,
-    Started: NotificationType.STARTED,
-    Completed: NotificationType.COMPLETED,
-    Failed: NotificationType.FAILED,
-    Canceled: NotificationType.CANCELED,
+    facts.Announced: NotificationType.SCHEDULED,
+    facts.StartedAtOnce: NotificationType.STARTED,
+    facts.Approved: NotificationType.APPROVED,
+    facts.Postponed: NotificationType.POSTPONED,
+    facts.BroughtForward: NotificationType.ADVANCED,
+    facts.Started: NotificationType.STARTED,
+    facts.Completed: NotificationType.COMPLETED,
+    facts.Failed: NotificationType.FAILED,
+    facts.Canceled: NotificationType.CANCELED,
 }
 
 
@@ -101,7 +82,7 @@ class Notification(msgspec.Struct, frozen=True):
 
 def event_after(event: Event | None, fact: EventFact) -> Event | None:
     """Return the event as the fact left it, with how it ended; None when it is not known."""
-    if isinstance(fact, EventCreated):
+    if isinstance(fact, facts.EventCreated):
         return lifecycle.begin(fact)
     # An event that was taken from a later fleet has gone beyond the fact.
     return lifecycle.after(event, fact) if event and lifecycle.allows(event.status, type(fact)) else event
@@ -110,11 +91,11 @@ def event_after(event: Event | None, fact: EventFact) -> Event | None:
 def event_id(fact: AnyFact) -> str:
     """Return the id of the event that a fact is about; nothing when it is about none, or about many."""
     match fact:
-        case Announced(event=Event(id=id_)) | StartedAtOnce(event=Event(id=id_)):
+        case facts.Announced(event=Event(id=id_)) | facts.StartedAtOnce(event=Event(id=id_)):
             return id_
-        case _ if isinstance(fact, EventChanged):
+        case _ if isinstance(fact, facts.EventChanged):
             return fact.event
-        case _ if isinstance(fact, (Fetched, ClockStepped, NonEventFact)):
+        case _ if isinstance(fact, (facts.Fetched, facts.ClockStepped, facts.NonEventFact)):
             return ""
         case _:
             assert_never(fact)
@@ -126,19 +107,19 @@ def notification_of(entry: Entry, number: int, event: Event) -> Notification | N
     type_ = _TYPES.get(type(fact))
     if type_ is None:
         return None
-    by = fact.by if isinstance(fact, Approved | Postponed) else entry.by
+    by = fact.by if isinstance(fact, facts.Approved | facts.Postponed) else entry.by
     return Notification(f"{entry.revision}-{number}", type_, entry.revision, entry.at, str(by), _reason(fact), event)
 
 
 def is_notified(fact: AnyFact) -> bool:
     """Tell whether a fact may be something to tell."""
-    return bool(event_id(fact)) or (isinstance(fact, FleetChanged) and bool(fact.removed_vms))
+    return bool(event_id(fact)) or (isinstance(fact, facts.FleetChanged) and bool(fact.removed_vms))
 
 
 def removal_notifications(entry: Entry, number: int) -> Iterator[Notification]:
     """Yield what is told of a change that removed VMs: one message for each group that lost some."""
     fact = entry.facts[number]
-    if not isinstance(fact, FleetChanged):
+    if not isinstance(fact, facts.FleetChanged):
         return
     lost: dict[str, list[str]] = {}
     gone = frozenset(fact.removed_vms)
@@ -209,21 +190,21 @@ def _data(message: Notification) -> dict[str, object]:
 
 def _reason(fact: AnyFact) -> str:
     match fact:
-        case Announced(event=event):
+        case facts.Announced(event=event):
             return event.reason
-        case StartedAtOnce(event=event):
+        case facts.StartedAtOnce(event=event):
             return "; ".join(filter(None, (event.without_notice, event.reason)))
-        case Approved(counts=False):
+        case facts.Approved(counts=False):
             return "recorded, but it does not count: each VM of the event must approve for itself"
-        case Postponed(seconds=seconds, reason=reason):
+        case facts.Postponed(seconds=seconds, reason=reason):
             return f"by {seconds} s: {reason}" if reason else f"by {seconds} s"
-        case BroughtForward():
+        case facts.BroughtForward():
             return "the hardware is expected to fail earlier than was announced"
-        case Started(because=because) | Canceled(because=because):
+        case facts.Started(because=because) | facts.Canceled(because=because):
             return because
-        case Completed(detail=detail):
+        case facts.Completed(detail=detail):
             return detail
-        case Failed(reason=reason):
+        case facts.Failed(reason=reason):
             return reason
         case _:
             return ""

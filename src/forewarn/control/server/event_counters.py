@@ -6,25 +6,8 @@ from typing import assert_never
 
 import msgspec
 
-from forewarn.core import lifecycle
-from forewarn.core.facts import (
-    Announced,
-    AnyFact,
-    Approved,
-    Attempted,
-    BroughtForward,
-    Canceled,
-    ClockStepped,
-    Completed,
-    EventEnded,
-    Failed,
-    Fetched,
-    NonEventFact,
-    Postponed,
-    Started,
-    StartedAtOnce,
-    Waiting,
-)
+from forewarn.core import facts, lifecycle
+from forewarn.core.facts import AnyFact
 from forewarn.core.fleet import Fleet
 from forewarn.core.model import Event, EventStatus, EventType, StartCause
 from forewarn.node.feed import Commit
@@ -74,45 +57,45 @@ class EventCounters:
 
     def _count(self, fact: AnyFact) -> None:
         match fact:
-            case Announced(event=event) | StartedAtOnce(event=event):
+            case facts.Announced(event=event) | facts.StartedAtOnce(event=event):
                 self._lives[event.id] = _unfinished(event)
                 self.announced[event.type] += 1
                 self.unfinished[event.type, event.status] += 1
-                if isinstance(fact, StartedAtOnce):
+                if isinstance(fact, facts.StartedAtOnce):
                     self.started["at_once"] += 1
-            case Fetched(fetches=fetches):
+            case facts.Fetched(fetches=fetches):
                 for fetch in fetches:
                     life = self._lives.get(fetch.event)
                     if life and not life.is_fetched:
                         life.is_fetched = True
                         self.until_fetched.add((fetch.at - life.announced_at).total_seconds())
-            case Postponed():
+            case facts.Postponed():
                 self.postponements += 1
-            case Approved() | Started() | Completed() | Failed() | Canceled():
+            case facts.Approved() | facts.Started() | facts.Completed() | facts.Failed() | facts.Canceled():
                 if life := self._lives.get(fact.event):
                     self._follow(life, fact)
-            case Waiting() | BroughtForward() | Attempted() | ClockStepped():
+            case facts.Waiting() | facts.BroughtForward() | facts.Attempted() | facts.ClockStepped():
                 pass
-            case _ if isinstance(fact, NonEventFact):
+            case _ if isinstance(fact, facts.NonEventFact):
                 pass
             case _:
                 assert_never(fact)
 
-    def _follow(self, life: _UnfinishedEvent, fact: Approved | Started | EventEnded) -> None:
+    def _follow(self, life: _UnfinishedEvent, fact: facts.Approved | facts.Started | facts.EventEnded) -> None:
         match fact:
-            case Approved(at=at, counts=counts):
+            case facts.Approved(at=at, counts=counts):
                 self.approvals[counts] += 1
                 if counts and not life.is_approved:
                     life.is_approved = True
                     self.until_approved.add((at - life.announced_at).total_seconds())
-            case Started(cause=cause):
+            case facts.Started(cause=cause):
                 self._move(life, fact)
                 self.started[_CAUSES.get(cause, "other")] += 1
-            case Completed() | Failed() | Canceled():
+            case facts.Completed() | facts.Failed() | facts.Canceled():
                 self._move(life, fact)
                 del self._lives[fact.event]
 
-    def _move(self, life: _UnfinishedEvent, fact: Started | EventEnded) -> None:
+    def _move(self, life: _UnfinishedEvent, fact: facts.Started | facts.EventEnded) -> None:
         self.unfinished[life.type, life.status] -= 1
         life.status = lifecycle.status_after(life.status, fact)
         (self.ended if life.status in lifecycle.ENDS else self.unfinished)[life.type, life.status] += 1
