@@ -232,7 +232,7 @@ def _read_field(line: bytes) -> tuple[str, str]:
     value = value.strip(_BLANK)
     # What is sent back, as a tag is, must not become a line of its own.
     if any((letter < 32 and letter not in _BLANK) or letter == 127 for letter in value):
-        raise _no_http("a header has signs that are not to be seen")
+        raise _no_http("a header has control characters")
     return name.decode("ascii"), value.decode("latin-1")
 
 
