@@ -22,6 +22,7 @@ from forewarn.control.bodies import (
 )
 from forewarn.control.client import ControlClient
 from forewarn.control.problems import KINDS, TooManyFailures, Unauthenticated, error_of, problem_of
+from forewarn.control.transport import UnixTransport
 from forewarn.core.errors import BadInput, ForewarnError, NotAllowed, OutcomeUnknown, Refused, Unavailable, Unknown
 from forewarn.core.model import Role, SubscriptionKind, Vm
 from forewarn.fleetfile.diff import FleetDiff
@@ -104,26 +105,23 @@ def test_a_stream_of_changes_that_is_refused_is_raised(tmp_path: Path) -> None:
         next(client.change_kinds())
 
 
-def test_what_became_of_a_request_is_asked_again_under_the_same_key(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_became_of_a_request_is_asked_again_under_the_same_key(tmp_path: Path) -> None:
     """A service that does not know whether it recorded something is asked until it does."""
-    monkeypatch.setattr("forewarn.control.client._ASK_AGAIN", (0.0, 0.0))
     unsure = answer(UNSURE, "503 Service Unavailable")
-    with answering(tmp_path, unsure, unsure, answer(b"")), ControlClient.local(tmp_path) as client:
+    client = ControlClient(UnixTransport(tmp_path), pauses=(0.0, 0.0))
+    with answering(tmp_path, unsure, unsure, answer(b"")), client:
         client.revoke_token("ada")
 
 
-def test_a_request_that_stays_unknown_names_its_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_request_that_stays_unknown_names_its_key(tmp_path: Path) -> None:
     """After that it is for the user to ask again, with the key that is named."""
-    monkeypatch.setattr("forewarn.control.client._ASK_AGAIN", (0.0,))
     unsure = answer(UNSURE, "503 Service Unavailable")
     with (
         answering(tmp_path, unsure, unsure),
         pytest.raises(
             OutcomeUnknown, match=r"same key \(monday; on the command line: forewarn --idempotency-key monday"
         ),
-        ControlClient.local(tmp_path) as client,
+        ControlClient(UnixTransport(tmp_path), pauses=(0.0,)) as client,
     ):
         client.revoke_token("ada", key="monday")
 
@@ -224,25 +222,21 @@ def test_names_are_sent_as_they_are(client: ControlClient) -> None:
             client.vm(name)
 
 
-def test_lists_are_read_page_by_page(
-    harness: ApiHarness, client: ControlClient, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_lists_are_read_page_by_page(harness: ApiHarness) -> None:
     """Everything comes once, in order."""
-    monkeypatch.setattr("forewarn.control.client._PAGE", 7)
     text = "".join(f'[[vm]]\nname = "vm-{number:03}"\n' for number in range(50))
     harness.declare(text)
 
-    assert [vm.name for vm in client.vms()] == [f"vm-{number:03}" for number in range(50)]
-    assert sum(len(page.vms) for page in client.declared()) == 50
+    with ControlClient(UnixTransport(harness.directory), page=7) as client:
+        assert [vm.name for vm in client.vms()] == [f"vm-{number:03}" for number in range(50)]
+        assert sum(len(page.vms) for page in client.declared()) == 50
 
 
-def test_a_change_of_any_size_is_sent_in_lines(
-    harness: ApiHarness, client: ControlClient, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_change_of_any_size_is_sent_in_lines(harness: ApiHarness) -> None:
     """And happens as one."""
-    monkeypatch.setattr("forewarn.control.client._SLICE", 2)
     vms = tuple(Vm(f"new-{number}", "web") for number in range(5))
-    told = client.change_fleet(FleetDiff(vms=vms, removed_vms=("db",)))
+    with ControlClient(UnixTransport(harness.directory), slice_=2) as client:
+        told = client.change_fleet(FleetDiff(vms=vms, removed_vms=("db",)))
 
     assert (told.changed["vms"], told.changed["removed_vms"]) == (5, 1)
     assert {"new-4", "web-0"} <= harness.node.replica.fleet.vms.keys()

@@ -26,10 +26,9 @@ def test_work_that_does_not_end_is_named() -> None:
     thread.stop()
 
 
-def test_a_loop_that_never_comes_back_does_not_keep_its_caller(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_loop_that_never_comes_back_does_not_keep_its_caller() -> None:
     """Work that does not yield blocks the loop; whoever called is told, and stopping ends too."""
-    monkeypatch.setattr("forewarn.emulator.thread._LONGEST_END", 0.05)
-    thread = LoopThread()
+    thread = LoopThread(longest_end=0.05)
     may_end = threading.Event()
 
     async def block() -> None:

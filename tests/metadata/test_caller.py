@@ -7,7 +7,6 @@ import pytest
 from forewarn.core.facts import AnyFact, Entry, FleetChanged, VmDeallocated, VmStarted
 from forewarn.core.fleet import Fleet
 from forewarn.core.model import NODE, GroupKind, GroupTerms, Vm
-from forewarn.metadata import caller
 from forewarn.metadata.caller import CallerResolver, is_loopback, plain_address
 from forewarn.metadata.document_cache import DocumentCache
 from forewarn.node.feed import Commit
@@ -135,13 +134,10 @@ async def test_a_stranger_is_logged_once(caplog: pytest.LogCaptureFixture) -> No
 
 
 @on_both_loops
-async def test_strangers_fill_neither_log_nor_memory(
-    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_strangers_fill_neither_log_nor_memory(caplog: pytest.LogCaptureFixture) -> None:
     """After so many unknown addresses no more are logged or remembered."""
-    monkeypatch.setattr(caller, "_REMEMBERED", 3)
     async with harness() as service:
-        callers = CallerResolver(service.document_cache)
+        callers = CallerResolver(service.document_cache, remembered=3)
         with caplog.at_level(logging.WARNING):
             for number in range(100):
                 callers.entry_of(f"10.0.0.{number}")

@@ -25,7 +25,6 @@ OLDER = API_VERSIONS[-2].name
 _FORM = "application/x-www-form-urlencoded"
 _USER = SOURCES[EventSource.USER]
 _PERIOD = 0.3
-_PATIENCE = 10.0
 
 WireEvent = dict[str, Any]
 
@@ -63,6 +62,8 @@ class InspectionPlan(msgspec.Struct, frozen=True):
     """Seconds to wait for an event to appear, and to be gone."""
     approves: bool = False
     """Whether Scheduled events may be approved."""
+    patience: float = 10.0
+    """Seconds to wait for approved events to start."""
 
 
 class Evidence(msgspec.Struct):
@@ -128,20 +129,24 @@ def collect_evidence(server: Server, plan: InspectionPlan) -> Evidence:
         shown = _until(look, lambda shown: len(shown.scheduled) >= max(1, len(plan.triggers)), plan.wait)
     evidence.views = {each.name: ShownDocument(server.get(version=each.name)) for each in API_VERSIONS}
     if shown.scheduled and plan.approves:
-        _approve(server, evidence, look, shown)
+        _approve(server, evidence, look, shown, plan.patience)
     if any(shown.events for shown in evidence.documents):
         _until(look, lambda shown: not shown.events, plan.wait)
     return evidence
 
 
-def _approve(server: Server, evidence: Evidence, look: Callable[[], ShownDocument], shown: ShownDocument) -> None:
+def _approve(
+    server: Server, evidence: Evidence, look: Callable[[], ShownDocument], shown: ShownDocument, patience: float
+) -> None:
     evidence.approved = shown.scheduled
     ids = [str(each.get("EventId")) for each in evidence.approved]
     answers = evidence.answers
     answers["with an unknown id"] = server.post(_body(ids[0], str(uuid4())))
     answers["with no id"] = server.post(b'{"StartRequests":[{"EventId":"%b"},{}]}' % ids[0].encode())
     evidence.after_partial = look()
-    waiter = threading.Thread(target=_wait_for_change, args=(server, evidence, evidence.after_partial.reply))
+    waiter = threading.Thread(
+        target=_wait_for_change, args=(server, evidence, evidence.after_partial.reply, patience)
+    )
     waiter.start()
     evidence.approved_at = len(evidence.documents)
     others = [each.upper() if each.islower() else each.lower() for each in ids]
@@ -153,10 +158,10 @@ def _approve(server: Server, evidence: Evidence, look: Callable[[], ShownDocumen
     def has_started(shown: ShownDocument) -> bool:
         return not any(shown.event(each) in shown.scheduled for each in ids)
 
-    after = _until(look, has_started, _PATIENCE)
+    after = _until(look, has_started, patience)
     if "as shown" not in answers and all(after.event(each) in after.scheduled for each in ids):
         answers["as shown"] = server.post(_body(*ids))
-        after = _until(look, has_started, _PATIENCE)
+        after = _until(look, has_started, patience)
         evidence.is_other_case_ignored = has_started(after)
     evidence.after_approval = after
     waiter.join()
@@ -181,11 +186,11 @@ def _approve(server: Server, evidence: Evidence, look: Callable[[], ShownDocumen
     answers |= {name: reply for name, reply in again.items() if not (is_over and reply.status == 400)}
 
 
-def _wait_for_change(server: Server, evidence: Evidence, reply: ServerReply) -> None:
+def _wait_for_change(server: Server, evidence: Evidence, reply: ServerReply, patience: float) -> None:
     """Wait as the service's own clients can; a server that knows nothing of it answers at once."""
     if tag := reply.header("ETag"):
-        headers = METADATA | {"If-None-Match": tag, "Prefer": f"wait={_PATIENCE:.0f}"}
-        evidence.waited = server.ask("GET", with_version(EVENTS, NEWEST.name), headers, wait=_PATIENCE)
+        headers = METADATA | {"If-None-Match": tag, "Prefer": f"wait={patience:.0f}"}
+        evidence.waited = server.ask("GET", with_version(EVENTS, NEWEST.name), headers, wait=patience)
 
 
 def _body(*ids: str) -> bytes:

@@ -13,7 +13,7 @@ from itertools import islice
 from pathlib import Path
 from time import sleep
 from types import TracebackType
-from typing import Self, TypeVar
+from typing import Any, Self, TypeVar
 from urllib.parse import quote, urlencode
 from uuid import uuid4
 
@@ -29,7 +29,7 @@ from forewarn.core.errors import OutcomeUnknown, Unavailable, Unknown
 from forewarn.fleetfile.diff import FleetDiff
 
 _View = TypeVar("_View")
-_Record = TypeVar("_Record")
+_Page = TypeVar("_Page", bodies.DeclaredPage, DeclarationPage, ResultPage[Any])
 _PAGE = 1_000
 _SLICE = 500
 """Number of records per line of a change."""
@@ -42,8 +42,13 @@ _ASK_AGAIN = (1.0, 2.0, 4.0)
 class ControlClient:
     """Client of one service."""
 
-    def __init__(self, transport: Transport) -> None:
+    def __init__(
+        self, transport: Transport, *, page: int = _PAGE, slice_: int = _SLICE, pauses: tuple[float, ...] = _ASK_AGAIN
+    ) -> None:
         self._transport = transport
+        self._page = page
+        self._slice = slice_
+        self._pauses = pauses
         self.key = ""
         """The Idempotency-Key of requests that name none; where it is empty, each of them gets one of its own."""
         self.key_prefix = ""
@@ -140,32 +145,18 @@ class ControlClient:
 
     def declared(self, vm: str = "") -> Iterator[bodies.DeclaredPage]:
         """Yield the declared fleet in pages; only one VM if it is named."""
-        cursor: str | None = None
-        while True:
-            query = _query({"vm": vm} if vm else {"limit": _PAGE, "cursor": cursor})
-            page = self.get(f"/v1/fleet{query}", bodies.DeclaredPage)
-            yield page
-            cursor = page.next
-            if cursor is None:
-                return
+        return self._pages("/v1/fleet", bodies.DeclaredPage, {"vm": vm} if vm else {"limit": self._page})
 
     def change_fleet(
         self, change: FleetDiff, *, cancel_events: bool = False, seen: int | None = None, key: str = ""
     ) -> CommandResult:
         """Apply a change of any size, as a whole or not at all."""
         terms = FleetBody(cancel_events=cancel_events, seen=seen)
-        return self._send("PATCH", "/v1/fleet", CommandResult, _in_lines(terms, change), _LINES, key)
+        return self._send("PATCH", "/v1/fleet", CommandResult, self._in_lines(terms, change), _LINES, key)
 
-    def declaration(self, limit: int = _PAGE) -> Iterator[DeclarationPage]:
+    def declaration(self, limit: int | None = None) -> Iterator[DeclarationPage]:
         """Yield the declaration last applied, in pages."""
-        cursor: str | None = None
-        while True:
-            query = _query({"limit": limit, "cursor": cursor})
-            page = self.get(f"/v1/fleet/declaration{query}", DeclarationPage)
-            yield page
-            cursor = page.next
-            if cursor is None:
-                return
+        return self._pages("/v1/fleet/declaration", DeclarationPage, {"limit": limit or self._page})
 
     def differences(self) -> DifferencesView:
         """Return the differences between fleet and fleet file, and the held changes."""
@@ -173,11 +164,11 @@ class ControlClient:
 
     def plan_declaration(self, terms: DeclarationBody, change: FleetDiff) -> PlanView:
         """Return what applying a fleet file would change."""
-        return self._send("POST", "/v1/fleet/declaration/plan", PlanView, _in_lines(terms, change), _LINES, "")
+        return self._send("POST", "/v1/fleet/declaration/plan", PlanView, self._in_lines(terms, change), _LINES, "")
 
     def apply_declaration(self, terms: DeclarationBody, change: FleetDiff, key: str = "") -> CommandResult:
         """Apply a fleet file of any size, as a whole or not at all."""
-        return self._send("POST", "/v1/fleet/declaration", CommandResult, _in_lines(terms, change), _LINES, key)
+        return self._send("POST", "/v1/fleet/declaration", CommandResult, self._in_lines(terms, change), _LINES, key)
 
     def change_kinds(self) -> Iterator[str]:
         """Yield the kind of every fact as it is committed, until the connection ends.
@@ -226,10 +217,14 @@ class ControlClient:
 
     def pages(self, path: str, view: type[_View], **query: object) -> Iterator[_View]:
         """Yield the items of a list, page by page."""
+        for page in self._pages(path, ResultPage[view], {"limit": self._page, **query}):  # type: ignore[valid-type]
+            yield from page.items
+
+    def _pages(self, path: str, view: type[_Page], query: dict[str, object]) -> Iterator[_Page]:
         cursor: str | None = None
         while True:
-            page = self.get(path + _query({"limit": _PAGE, "cursor": cursor, **query}), ResultPage[view])  # type: ignore[valid-type]
-            yield from page.items
+            page = self.get(path + _query({**query, "cursor": cursor}), view)
+            yield page
             cursor = page.next
             if cursor is None:
                 return
@@ -251,7 +246,7 @@ class ControlClient:
         headers = {"Idempotency-Key": key}
         if body is not None:
             headers["Content-Type"] = kind
-        for pause in (*_ASK_AGAIN, None):
+        for pause in (*self._pauses, None):
             try:
                 said = self._transport.request(method, path, body, headers).body
                 break
@@ -263,6 +258,9 @@ class ControlClient:
             except AnswerLost as error:
                 raise AnswerLost(f"{error}, or repeat it: forewarn --idempotency-key {key} ...") from None
         return self._decoded(said, view) if view is not None else None  # type: ignore[return-value]
+
+    def _in_lines(self, terms: msgspec.Struct, change: FleetDiff) -> bytes:
+        return b"\n".join(msgspec.json.encode(part) for part in (terms, *_parts(change, self._slice)))
 
     def _decoded(self, response: bytes, view: type[_View]) -> _View:
         try:
@@ -293,17 +291,8 @@ def _query(given: dict[str, object]) -> str:
     return f"?{urlencode(found)}" if found else ""
 
 
-def _in_lines(terms: msgspec.Struct, change: FleetDiff) -> bytes:
-    return b"\n".join(msgspec.json.encode(part) for part in (terms, *_parts(change)))
-
-
-def _parts(change: FleetDiff) -> Iterator[FleetDiff]:
+def _parts(change: FleetDiff, size: int) -> Iterator[FleetDiff]:
     for key in FleetDiff.__struct_fields__:
-        for part in _slices(getattr(change, key)):
+        rest = iter(getattr(change, key))
+        while part := tuple(islice(rest, size)):
             yield msgspec.structs.replace(FleetDiff(), **{key: part})
-
-
-def _slices(records: Iterable[_Record]) -> Iterator[tuple[_Record, ...]]:
-    rest = iter(records)
-    while part := tuple(islice(rest, _SLICE)):
-        yield part

@@ -15,7 +15,8 @@ _LONGEST_END = 5.0
 class LoopThread:
     """Runs coroutines on one event loop in a background thread."""
 
-    def __init__(self) -> None:
+    def __init__(self, longest_end: float = _LONGEST_END) -> None:
+        self._longest_end = longest_end
         self._loop = asyncio.new_event_loop()
         # A daemon: a test that does not stop it must not keep the process alive.
         self._thread = threading.Thread(target=self._loop.run_forever, name="forewarn-emulator", daemon=True)
@@ -38,6 +39,6 @@ class LoopThread:
     def stop(self) -> None:
         """Stop the loop and the thread; a thread that does not stop in time is abandoned."""
         self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join(_LONGEST_END)
+        self._thread.join(self._longest_end)
         if not self._thread.is_alive():
             self._loop.close()

@@ -29,12 +29,17 @@ class CallerResolver:
     """Finds the VM entry of a caller; logs each unknown caller once."""
 
     def __init__(
-        self, document_cache: DocumentCache, default_vm: str = "", identity: Identity = Identity.ADDRESS
+        self,
+        document_cache: DocumentCache,
+        default_vm: str = "",
+        identity: Identity = Identity.ADDRESS,
+        remembered: int = _REMEMBERED,
     ) -> None:
         self._document_cache = document_cache
         self.default_vm = default_vm
         """VM that answers for loopback callers that match no VM."""
         self._identity = identity
+        self._remembered = remembered
         self._unknown: set[tuple[str, str]] = set()
         """Refused callers that were logged, each with the name of its deallocated VM, if any."""
 
@@ -60,12 +65,12 @@ class CallerResolver:
 
     def _log_once(self, address: str) -> None:
         name = self._deallocated(address)
-        if (address, name) in self._unknown or len(self._unknown) >= _REMEMBERED:
+        if (address, name) in self._unknown or len(self._unknown) >= self._remembered:
             return
         self._unknown.add((address, name))
         log.warning("refused a caller", extra={"fields": self._fields(address, name)})
-        if len(self._unknown) == _REMEMBERED:
-            fields = {"callers": _REMEMBERED}
+        if len(self._unknown) == self._remembered:
+            fields = {"callers": self._remembered}
             log.warning("too many different callers refused; further ones are not logged", extra={"fields": fields})
 
     def _fields(self, key: str, deallocated: str) -> dict[str, str]:

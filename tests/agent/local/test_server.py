@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from forewarn.agent.local import server as subject
 from forewarn.agent.local.address import LocalAddress
 from forewarn.agent.local.connection import MOST_WAITING
 from forewarn.agent.local.protocol import LONGEST_LINE
@@ -58,7 +57,7 @@ class Program:
 class FakeAgent:
     """The agent's part, as far as its listeners see it."""
 
-    def __init__(self, directory: Path, place: LocalAddress | None = None) -> None:
+    def __init__(self, directory: Path, place: LocalAddress | None = None, **limits: Any) -> None:
         self.events: tuple[ScheduledEvent, ...] = ()
         self.approval = ApprovalState.WAITING
         self.held: list[tuple[str, str, datetime]] = []
@@ -77,6 +76,7 @@ class FakeAgent:
             held=lambda *hold: self.held.append(hold),
             ready=lambda *word: self.released.append(word),
             clock=self.clock,
+            **limits,
         )
 
     def status(self) -> AgentStatus:
@@ -104,11 +104,11 @@ async def until(is_so: Callable[[], bool]) -> None:
 Check = Callable[[FakeAgent], Awaitable[None]]
 
 
-def run(directory: Path, check: Check, place: LocalAddress | None = None) -> None:
+def run(directory: Path, check: Check, place: LocalAddress | None = None, **limits: Any) -> None:
     """Let an agent listen for as long as the check takes."""
 
     async def whole() -> None:
-        agent = FakeAgent(directory, place)
+        agent = FakeAgent(directory, place, **limits)
         await agent.listeners.open()
         try:
             async with asyncio.timeout(60):
@@ -422,9 +422,8 @@ def test_holders_are_bounded(tmp_path: Path) -> None:
     run(tmp_path, check)
 
 
-def test_connections_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_connections_are_bounded(tmp_path: Path) -> None:
     """One too many is told so; when one has left, the next may come."""
-    monkeypatch.setattr(subject, "MOST_CONNECTIONS", 3)
 
     async def check(agent: FakeAgent) -> None:
         programs = [await agent.program() for _ in range(3)]
@@ -437,7 +436,7 @@ def test_connections_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
         assert await (await agent.program()).asks({"subscribe": True}) == {"ok": True}
 
-    run(tmp_path, check)
+    run(tmp_path, check, most_connections=3)
 
 
 def test_who_leaves_without_hearing_the_answers_is_not_answered_on(
@@ -522,11 +521,10 @@ def test_without_the_token_nothing_is_told(tmp_path: Path, line: bytes) -> None:
     run(tmp_path, check, LOOPBACK)
 
 
-def test_who_shows_no_token_in_time_is_let_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_who_shows_no_token_in_time_is_let_go(tmp_path: Path) -> None:
     """Strangers do not take the places of programs."""
-    monkeypatch.setattr(subject, "PATIENCE", 0.0)
 
     async def check(agent: FakeAgent) -> None:
         assert "no token within" in (await (await agent.program()).hears())["error"]
 
-    run(tmp_path, check, LOOPBACK)
+    run(tmp_path, check, LOOPBACK, patience=0.0)

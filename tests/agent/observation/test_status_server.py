@@ -20,12 +20,14 @@ LOOPBACK = ListenAddress("127.0.0.1", 0)
 
 
 def visit(
-    check: Callable[[StatusServer], Awaitable[None]], told: Callable[[], AgentStatus] = lambda: status(view())
+    check: Callable[[StatusServer], Awaitable[None]],
+    told: Callable[[], AgentStatus] = lambda: status(view()),
+    patience: float = status_server.PATIENCE,
 ) -> None:
     """Run a front for as long as the check takes."""
 
     async def run() -> None:
-        opened = StatusServer(LOOPBACK, told, RunCounters())
+        opened = StatusServer(LOOPBACK, told, RunCounters(), patience=patience)
         await opened.open()
         try:
             async with asyncio.timeout(60):
@@ -149,14 +151,13 @@ def test_nonsense_is_answered_and_survived(request_: bytes, code: bytes) -> None
     visit(check)
 
 
-def test_who_stays_silent_is_let_go(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_who_stays_silent_is_let_go() -> None:
     """A request that never ends costs its connection, and nothing else."""
-    monkeypatch.setattr(status_server, "PATIENCE", 0.05)
 
     async def check(opened: StatusServer) -> None:
         assert await said(opened, b"GET /metrics HT") == b""
 
-    visit(check)
+    visit(check, patience=0.05)
 
 
 def test_connections_are_bounded() -> None:

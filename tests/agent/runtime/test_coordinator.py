@@ -8,13 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from forewarn.agent.runtime import coordinator
 from forewarn.agent.runtime.coordinator import CoordinatorReply, consult
 from tests.agent.harness import event
 
 
-def asked(command: list[str]) -> CoordinatorReply:
-    return consult(command, event(), "web-0", threading.Event())
+def asked(command: list[str], longest: timedelta = timedelta(minutes=1)) -> CoordinatorReply:
+    return consult(command, event(), "web-0", threading.Event(), longest)
 
 
 def is_alive(pid: str) -> bool:
@@ -56,10 +55,9 @@ def test_a_program_that_is_not_there_does_not_agree() -> None:
     )
 
 
-def test_a_program_that_takes_too_long_does_not_agree(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_program_that_takes_too_long_does_not_agree() -> None:
     """It is ended."""
-    monkeypatch.setattr(coordinator, "_LONGEST", timedelta(seconds=0.5))
-    answer = asked(program("input(); import threading; threading.Event().wait()"))
+    answer = asked(program("input(); import threading; threading.Event().wait()"), timedelta(seconds=0.5))
 
     assert not answer.agreed
     assert "took too long" in answer.detail

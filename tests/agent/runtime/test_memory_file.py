@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from forewarn.agent.decision.facts import AgentFact, ApprovalGiven, CallBegun, CallEnded, DocumentShown, HoldPlaced
 from forewarn.agent.decision.memory import AgentMemory
 from forewarn.agent.handler import Direction, HandlerDone, HandlerFailed
-from forewarn.agent.runtime import memory_file
 from forewarn.agent.runtime.memory_file import MemoryFile
 from forewarn.core.errors import Unavailable
 from forewarn.wire.document import Document
@@ -27,8 +26,8 @@ FACTS: tuple[AgentFact, ...] = (
 )
 
 
-def opened(path: Path) -> MemoryFile:
-    file = MemoryFile(path)
+def opened(path: Path, grown: int = 1 << 20) -> MemoryFile:
+    file = MemoryFile(path, grown=grown)
     file.open()
     return file
 
@@ -139,10 +138,9 @@ def test_a_torn_end_is_dropped(tmp_path: Path, end: bytes) -> None:
     assert not (tmp_path / "memory.damaged").exists()
 
 
-def test_the_file_is_begun_anew_when_it_has_grown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_file_is_begun_anew_when_it_has_grown(tmp_path: Path) -> None:
     """What is known stays, and what led to it goes."""
-    monkeypatch.setattr(memory_file, "_GROWN", 2_000)
-    file = opened(tmp_path / "memory")
+    file = opened(tmp_path / "memory", grown=2_000)
     file.append(FACTS)
     for _ in range(200):
         file.append([HoldPlaced("e1", "database", START)])
@@ -198,10 +196,9 @@ def test_a_memory_of_another_format_is_left_alone(tmp_path: Path) -> None:
     assert (tmp_path / "memory").read_bytes() == content
 
 
-def test_a_large_memory_is_not_written_whole_with_every_fact(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_large_memory_is_not_written_whole_with_every_fact(tmp_path: Path) -> None:
     """It is begun anew when the facts outgrow it, however large it is."""
-    monkeypatch.setattr(memory_file, "_GROWN", 100)
-    file = opened(tmp_path / "memory")
+    file = opened(tmp_path / "memory", grown=100)
     file.append(FACTS)
     file.append([ApprovalGiven("e1", START)])
     before = (tmp_path / "memory").stat().st_ino

@@ -79,12 +79,11 @@ def test_an_id_is_sent_in_another_case_than_it_is_shown_in() -> None:
     assert finding.expected == "200 to an id in another case than it is shown in"
 
 
-def test_an_id_in_another_case_that_is_ignored_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_id_in_another_case_that_is_ignored_is_found() -> None:
     """A 200 alone proves nothing; the ids as shown then start the event."""
-    monkeypatch.setattr(evidence, "_PATIENCE", 1.0)
     with Mock(is_silent=True) as mock:
         rules = ["approval-id-in-any-case", "approval-starts-the-event"]
-        found = by_rule(inspect(Server(mock.url), InspectionPlan(approves=True), only=rules))
+        found = by_rule(inspect(Server(mock.url), InspectionPlan(approves=True, patience=1.0), only=rules))
 
     assert found["approval-starts-the-event"].outcome is RuleOutcome.KEPT
     assert found["approval-id-in-any-case"].outcome is RuleOutcome.BREACH
@@ -95,13 +94,11 @@ def test_an_id_in_another_case_that_is_ignored_is_found(monkeypatch: pytest.Monk
     ("source", "outcome"),
     [("User", RuleOutcome.BREACH), ("Platform", RuleOutcome.NOT_SEEN)],
 )
-def test_a_second_request_that_is_not_read_is_found(
-    source: str, outcome: RuleOutcome, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_second_request_that_is_not_read_is_found(source: str, outcome: RuleOutcome) -> None:
     """What a user asked for waits for nobody; maintenance may wait for its turn while another goes on."""
-    monkeypatch.setattr(evidence, "_PATIENCE", 1.0)
     with Mock(number=2, source=source) as mock:
-        (finding,) = inspect(Server(mock.url), InspectionPlan(approves=True), only=["approval-of-several"])
+        plan = InspectionPlan(approves=True, patience=1.0)
+        (finding,) = inspect(Server(mock.url), plan, only=["approval-of-several"])
 
     assert finding.outcome is outcome
     assert outcome is RuleOutcome.NOT_SEEN or finding.seen == "request 2 of 2 did not"

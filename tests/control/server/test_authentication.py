@@ -16,9 +16,9 @@ from forewarn.core.model import CallerKind, Role
 class AuthenticatorHarness:
     """A doorkeeper, and a fleet with one token of an owner."""
 
-    def __init__(self, lasts: timedelta | None = None) -> None:
+    def __init__(self, lasts: timedelta | None = None, most_remembered: int = 10_000) -> None:
         self.clock = ManualClock()
-        self.keeper = Authenticator(self.clock.now, self.clock.seconds)
+        self.keeper = Authenticator(self.clock.now, self.clock.seconds, most_remembered)
         self.fleet = Fleet()
         self.token, self.shown = mint("ada", Role.OWNER, ("web",), self.clock.now(), lasts)
         self.fleet.evolve(TokenCreated(self.token))
@@ -134,10 +134,9 @@ def test_old_mistakes_are_forgotten() -> None:
     door.guess(4)
 
 
-def test_the_memory_of_guessers_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_memory_of_guessers_is_bounded() -> None:
     """However many addresses they come from; those of long ago are forgotten first."""
-    monkeypatch.setattr("forewarn.control.server.authentication._MOST_REMEMBERED", 10)
-    door = AuthenticatorHarness()
+    door = AuthenticatorHarness(most_remembered=10)
     for number in range(50):
         door.guess(1, address=f"192.0.2.{number}")
 

@@ -236,10 +236,9 @@ def test_a_token_that_is_revoked_hears_no_more(harness: ApiHarness) -> None:
         assert stream.answer.read() == b"\n"
 
 
-def test_who_reads_too_slowly_is_let_go_of(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_who_reads_too_slowly_is_let_go_of() -> None:
     """And is remembered no longer than that; it can come back with its last id."""
-    monkeypatch.setattr("forewarn.control.server.change_stream._MOST_WAITING", 1_000)
-    slow = ChangeListener(None)  # type: ignore[arg-type]  # nobody asks who it is
+    slow = ChangeListener(None, most_waiting=1_000)  # type: ignore[arg-type]  # nobody asks who it is
     for _ in range(10):
         slow.put(b"x" * 101)
 

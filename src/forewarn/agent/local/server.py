@@ -58,6 +58,8 @@ class LocalServer:
         held: OnHold,
         ready: OnReady,
         clock: Clock,
+        most_connections: int = MOST_CONNECTIONS,
+        patience: float = PATIENCE,
     ) -> None:
         self._place = place
         self._token_file = token_file
@@ -68,6 +70,8 @@ class LocalServer:
         self._held = held
         self._ready = ready
         self._clock = clock
+        self._most_connections = most_connections
+        self._patience = patience
         self._holds = Holds()
         self._connections: set[LocalConnection] = set()
         self._server: asyncio.Server | None = None
@@ -146,17 +150,17 @@ class LocalServer:
         connection.is_trusted = not self._token
         if self._is_closed:
             connection.abort()
-        elif len(self._connections) > MOST_CONNECTIONS:
+        elif len(self._connections) > self._most_connections:
             connection.close_with_error(
-                f"{MOST_CONNECTIONS} programs are connected already; disconnect one of them first"
+                f"{self._most_connections} programs are connected already; disconnect one of them first"
             )
         elif not connection.is_trusted:
-            asyncio.get_running_loop().call_later(PATIENCE, self._expect_token, connection)
+            asyncio.get_running_loop().call_later(self._patience, self._expect_token, connection)
 
     def _expect_token(self, connection: LocalConnection) -> None:
         if not connection.is_trusted:
             connection.close_with_error(
-                f"no token within {PATIENCE:.0f} seconds; send the token from {self._token_file}"
+                f"no token within {self._patience:.0f} seconds; send the token from {self._token_file}"
             )
 
     def _on_disconnect(self, connection: LocalConnection) -> None:

@@ -45,11 +45,13 @@ class StatusServer:
         status: Callable[[], AgentStatus],
         counters: RunCounters,
         handlers: Iterable[str] = (),
+        patience: float = PATIENCE,
     ) -> None:
         self._endpoint = endpoint
         self._status = status
         self._counters = counters
         self._handlers = tuple(handlers)
+        self._patience = patience
         self._server: asyncio.Server | None = None
         self._connections: set[asyncio.Task[None]] = set()
         self._answers: dict[str, Callable[[], _StatusResponse]] = {
@@ -95,7 +97,7 @@ class StatusServer:
         self._connections.add(task)
         try:
             if len(self._connections) <= MOST_CONNECTIONS:
-                async with asyncio.timeout(PATIENCE):
+                async with asyncio.timeout(self._patience):
                     await self._serve(reader, writer)
         except (TimeoutError, OSError, asyncio.IncompleteReadError, asyncio.CancelledError):
             writer.transport.abort()

@@ -21,12 +21,14 @@ class CoordinatorReply(msgspec.Struct, frozen=True):
     detail: str = ""
 
 
-def consult(command: Sequence[str], event: ScheduledEvent, vm: str, stopping: Stopping) -> CoordinatorReply:
+def consult(
+    command: Sequence[str], event: ScheduledEvent, vm: str, stopping: Stopping, longest: timedelta = _LONGEST
+) -> CoordinatorReply:
     """Ask with the event as JSON on stdin: exit code 0 agrees, any other does not yet.
 
-    Blocks for a minute at most, and not when the agent stops; what cannot be run, or takes longer, does not agree.
+    Blocks for ``longest`` at most, and not when the agent stops; what cannot be run, or takes longer, does not agree.
     """
-    deadline = datetime.now(UTC) + _LONGEST
+    deadline = datetime.now(UTC) + longest
     task = Task(event=event, vm=vm, direction=Direction.DO, deadline=deadline, stopping=stopping)
     try:
         ended = run_program(command, task, said=msgspec.json.encode(make_event_json(event)))

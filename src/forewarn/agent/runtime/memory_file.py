@@ -49,7 +49,7 @@ _encode = msgspec.json.Encoder().encode
 class MemoryFile:
     """A memory with its file: facts are durable when ``append`` returns."""
 
-    def __init__(self, path: Path, *, is_kept: bool = True) -> None:
+    def __init__(self, path: Path, *, is_kept: bool = True, grown: int = _GROWN) -> None:
         self.memory = AgentMemory()
         self.torn = ""
         """What ``open`` dropped from the end of the file, in one sentence; empty if nothing."""
@@ -57,6 +57,7 @@ class MemoryFile:
         """What ``open`` could not read inside the file, and the remedy; empty if nothing."""
         self._path = path
         self._is_kept = is_kept
+        self._grown = grown
         self._file: BinaryIO | None = None
         self._length = 0
         self._began_with = 0
@@ -89,7 +90,7 @@ class MemoryFile:
 
     def _write(self, lines: bytes) -> None:
         # A large memory is not rewritten for every few facts.
-        if self._file is None or self._length > max(_GROWN, 2 * self._began_with):
+        if self._file is None or self._length > max(self._grown, 2 * self._began_with):
             self._rewrite()
         assert self._file is not None  # noqa: S101 opened above
         try:

@@ -55,8 +55,11 @@ class _FailedAttempts(msgspec.Struct):
 class Authenticator:
     """Authenticates tokens, and throttles failed attempts."""
 
-    def __init__(self, now: Callable[[], datetime], seconds: Callable[[], float]) -> None:
+    def __init__(
+        self, now: Callable[[], datetime], seconds: Callable[[], float], most_remembered: int = _MOST_REMEMBERED
+    ) -> None:
         self._now = now
+        self._most_remembered = most_remembered
         self._seconds = seconds
         self._failures: OrderedDict[tuple[str, str], _FailedAttempts] = OrderedDict()
         self.refused = 0
@@ -108,5 +111,5 @@ class Authenticator:
         if failures.count >= _FREE_FAILURES:
             wait = min(_FIRST_WAIT * 2 ** min(failures.count - _FREE_FAILURES, 10), _LONGEST_WAIT)
             failures.wait_until = now + wait
-        while len(self._failures) > _MOST_REMEMBERED:
+        while len(self._failures) > self._most_remembered:
             self._failures.popitem(last=False)

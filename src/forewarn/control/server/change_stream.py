@@ -67,8 +67,9 @@ class PositionTooOld(Exception):
 class ChangeListener:
     """One listener and its pending messages."""
 
-    def __init__(self, principal: Principal) -> None:
+    def __init__(self, principal: Principal, most_waiting: int = _MOST_WAITING) -> None:
         self.principal = principal
+        self._most_waiting = most_waiting
         self._waiting: deque[bytes] = deque()
         self._size = 0
         self._something = asyncio.Event()
@@ -77,7 +78,7 @@ class ChangeListener:
     def put(self, message: bytes) -> None:
         self._waiting.append(message)
         self._size += len(message)
-        if self._size > _MOST_WAITING:
+        if self._size > self._most_waiting:
             self.end()
         self._something.set()
 
