@@ -23,6 +23,7 @@ from forewarn.config.values import ListenAddress
 from forewarn.control.api.app import make_app
 from forewarn.control.api.context import ApiContext
 from forewarn.control.server.control_plane import ControlPlane
+from forewarn.control.server.http_server import LIMITS, ServerLimits
 from forewarn.core.commands import (
     ApplyDeclaration,
     Command,
@@ -115,6 +116,7 @@ class ApiHarness:
         switches: bool = False,
         limit: int = 0,
         journal: Journal | None = None,
+        limits: ServerLimits = LIMITS,
     ) -> None:
         self.directory = directory
         self.clock = ManualClock()
@@ -130,7 +132,7 @@ class ApiHarness:
             switches=switches,
             metrics=lambda: b"",
         )
-        self.control_plane = ControlPlane(self.context, directory, ListenAddress("127.0.0.1", 0))
+        self.control_plane = ControlPlane(self.context, directory, ListenAddress("127.0.0.1", 0), limits=limits)
         self.loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self.loop.run_forever)
         self._app: Litestar | None = None
@@ -233,9 +235,12 @@ def open_harness(
     moves_to_host: bool = False,
     limit: int = 0,
     journal: Journal | None = None,
+    limits: ServerLimits = LIMITS,
 ) -> Iterator[ApiHarness]:
     """Open an office in a directory, with the small fleet declared; on a memory journal unless one is given."""
-    harness = ApiHarness(directory, moves_live=moves_live, moves_to_host=moves_to_host, limit=limit, journal=journal)
+    harness = ApiHarness(
+        directory, moves_live=moves_live, moves_to_host=moves_to_host, limit=limit, journal=journal, limits=limits
+    )
     harness.start()
     try:
         harness.open()

@@ -20,7 +20,7 @@ import pytest
 
 from forewarn.control.bodies import SubscriptionBody, TokenBody
 from forewarn.control.client import ControlClient
-from forewarn.control.server.http_server import ARRIVAL
+from forewarn.control.server.http_server import LIMITS
 from forewarn.core.model import Role, SubscriptionKind
 from tests.harness import FLEET
 from tests.ports import free_port
@@ -265,7 +265,7 @@ def test_no_planted_secret_is_seen(tmp_path: Path, receiver: str, log_format: st
     finally:
         harness.client.close()
         harness.service.send_signal(signal.SIGTERM)
-        harness.service.wait(PATIENCE + ARRIVAL)
+        harness.service.wait(PATIENCE + LIMITS.arrival)
     harness.printed["the log"] = harness.log
     assert "subscription-set" in harness.log
     assert "token-created" in harness.printed["forewarn history --json"]

@@ -8,6 +8,7 @@ import json
 import logging
 import socket
 import threading
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,8 +16,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from forewarn.control.server import http_server
-from forewarn.control.server.http_server import LARGEST_HEAD
-from tests.harness import ApiHarness
+from forewarn.control.server.http_server import LARGEST_HEAD, ServerLimits
+from tests.harness import ApiHarness, open_harness
 
 
 def test_who_asks_through_the_socket_is_found_out_from_the_system(harness: ApiHarness) -> None:
@@ -147,37 +148,37 @@ def test_nothing_is_taken_in_after_the_end(harness: ApiHarness) -> None:
         http.client.HTTPConnection("127.0.0.1", port, timeout=5).request("GET", "/")
 
 
-def test_whoever_sends_no_request_is_hung_up_on(harness: ApiHarness, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_whoever_sends_no_request_is_hung_up_on(tmp_path: Path) -> None:
     """Nobody holds a connection for ever with half a head, or with none."""
-    monkeypatch.setattr("forewarn.control.server.http_server.ARRIVAL", 0.05)
-    for sent in (b"", b"GET /v1/hosts HTTP/1.1\r\nHost: "):
-        with socket.create_connection(("127.0.0.1", harness.control_plane.port), timeout=20) as caller:
-            caller.sendall(sent)
-            with contextlib.suppress(ConnectionResetError):
-                assert caller.recv(1) == b""
+    with open_harness(tmp_path, limits=ServerLimits(arrival=0.05)) as harness:
+        for sent in (b"", b"GET /v1/hosts HTTP/1.1\r\nHost: "):
+            with socket.create_connection(("127.0.0.1", harness.control_plane.port), timeout=20) as caller:
+                caller.sendall(sent)
+                with contextlib.suppress(ConnectionResetError):
+                    assert caller.recv(1) == b""
 
 
-def test_too_many_connections_over_tcp_keep_no_local_operator_out(
-    harness: ApiHarness, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_too_many_connections_over_tcp_keep_no_local_operator_out(tmp_path: Path) -> None:
     """Those beyond the limit are closed at once."""
-    monkeypatch.setattr("forewarn.control.server.http_server.MOST_CONNECTIONS", 1)
-    first, second = (harness.connect("") for _ in range(2))
-    first.request("GET", "/v1/health/live")
-    assert first.getresponse().read()
-    second.connect()
-    with contextlib.suppress(ConnectionResetError):
-        assert second.sock.recv(1) == b""
+    with open_harness(tmp_path, limits=ServerLimits(connections=1)) as harness:
+        first, second = (harness.connect("") for _ in range(2))
+        first.request("GET", "/v1/health/live")
+        assert first.getresponse().read()
+        second.connect()
+        with contextlib.suppress(ConnectionResetError):
+            assert second.sock.recv(1) == b""
 
-    assert harness.ask("GET", "/v1/health/live").status == 200
-    first.close()
-    second.close()
+        assert harness.ask("GET", "/v1/health/live").status == 200
+        first.close()
+        second.close()
 
 
-def test_one_address_cannot_take_every_connection(harness: ApiHarness, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_address_cannot_take_every_connection(tmp_path: Path) -> None:
     """What it has beyond its share is closed; when it lets one go it may have another."""
-    monkeypatch.setattr("forewarn.control.server.http_server.MOST_PER_ADDRESS", 1)
-    with socket.create_connection(("127.0.0.1", harness.control_plane.port), timeout=20) as first:
+    with (
+        open_harness(tmp_path, limits=ServerLimits(per_address=1)) as harness,
+        socket.create_connection(("127.0.0.1", harness.control_plane.port), timeout=20) as first,
+    ):
         first.sendall(b"GET /v1/health/live HTTP/1.1\r\nHost: x\r\n\r\n")
         assert first.recv(4096).startswith(b"HTTP/1.1 200 ")
         with (
@@ -192,10 +193,12 @@ def test_one_address_cannot_take_every_connection(harness: ApiHarness, monkeypat
             assert other.recv(4096).startswith(b"HTTP/1.1 200 ")
 
 
-def test_a_body_that_never_ends_is_hung_up_on(harness: ApiHarness, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_body_that_never_ends_is_hung_up_on(tmp_path: Path) -> None:
     """Also after it was refused: whoever drips bytes holds no connection for ever."""
-    monkeypatch.setattr("forewarn.control.server.http_server.BODY_ARRIVAL", 0.05)
-    with socket.create_connection(("127.0.0.1", harness.control_plane.port), timeout=20) as slow:
+    with (
+        open_harness(tmp_path, limits=ServerLimits(body_arrival=0.05)) as harness,
+        socket.create_connection(("127.0.0.1", harness.control_plane.port), timeout=20) as slow,
+    ):
         slow.sendall(b"POST /v1/fleet HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n{")
         with contextlib.suppress(ConnectionError):
             while slow.recv(4096):
@@ -214,17 +217,15 @@ def test_an_endless_head_behind_a_request_that_is_being_answered_is_hung_up_on(h
 
 
 @pytest.mark.parametrize("framing", [b"Content-Length: 300000", b"Transfer-Encoding: chunked"])
-def test_an_endless_head_behind_a_body_that_nobody_reads_is_hung_up_on(
-    harness: ApiHarness, framing: bytes, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_endless_head_behind_a_body_that_nobody_reads_is_hung_up_on(tmp_path: Path, framing: bytes) -> None:
     """A request that is refused before its body is read leaves no way around the limit."""
-    monkeypatch.setattr("forewarn.control.server.http_server._UNREAD", 300_000)
-    body = b"x" * 300_000 if b"Length" in framing else b"493e0\r\n" + b"x" * 300_000 + b"\r\n0\r\n\r\n"
-    with socket.create_connection(("127.0.0.1", harness.control_plane.port), timeout=20) as caller:
-        caller.sendall(b"POST /v1/tokens HTTP/1.1\r\nHost: x\r\n" + framing + b"\r\n\r\n")
-        assert caller.recv(4096).startswith(b"HTTP/1.1 401 ")
-        with pytest.raises(ConnectionError):
-            caller.sendall(body + b"GET / HTTP/1.1\r\nX: ".ljust(20_000_000, b"a"))
+    with open_harness(tmp_path, limits=ServerLimits(unread=300_000)) as harness:
+        body = b"x" * 300_000 if b"Length" in framing else b"493e0\r\n" + b"x" * 300_000 + b"\r\n0\r\n\r\n"
+        with socket.create_connection(("127.0.0.1", harness.control_plane.port), timeout=20) as caller:
+            caller.sendall(b"POST /v1/tokens HTTP/1.1\r\nHost: x\r\n" + framing + b"\r\n\r\n")
+            assert caller.recv(4096).startswith(b"HTTP/1.1 401 ")
+            with pytest.raises(ConnectionError):
+                caller.sendall(body + b"GET / HTTP/1.1\r\nX: ".ljust(20_000_000, b"a"))
 
 
 def test_a_request_after_a_body_that_nobody_read_is_answered(harness: ApiHarness) -> None:
@@ -241,25 +242,20 @@ def test_a_request_after_a_body_that_nobody_read_is_answered(harness: ApiHarness
 
 
 def test_invalid_requests_are_logged_once_a_minute_with_their_number(
-    harness: ApiHarness, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     """In one constant line of ours: a caller without a token must not fill the log."""
-
-    def send_garbage(times: int) -> None:
-        for _ in range(times):
+    caplog.set_level(logging.DEBUG)
+    with open_harness(tmp_path, limits=ServerLimits(log_interval=float("inf"))) as harness:
+        for _ in range(3):
             with socket.create_connection(("127.0.0.1", harness.control_plane.port), 20) as caller:
                 caller.sendall(b"garbage\r\n\r\n")
                 assert caller.recv(1_000).startswith(b"HTTP/1.1 400 ")
-
-    invalid = http_server._InvalidRequestLog()
-    monkeypatch.setattr("forewarn.control.server.http_server._LOG_INTERVAL", float("inf"))
-    caplog.set_level(logging.DEBUG)
-    send_garbage(3)
     assert _invalid_lines(caplog) == [{"count": 1, "last_address": "127.0.0.1"}]
     assert "Invalid HTTP" not in caplog.text
 
     caplog.clear()
-    monkeypatch.setattr("forewarn.control.server.http_server._LOG_INTERVAL", 60.0)
+    invalid = http_server._InvalidRequestLog(interval=60.0)
     for now in (0.0, 1.0, 59.9, 60.0, 61.0, 120.0):
         invalid.add("192.0.2.1", now)
     assert [line["count"] for line in _invalid_lines(caplog)] == [1, 3, 2]

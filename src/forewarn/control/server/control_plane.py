@@ -10,7 +10,7 @@ from forewarn import socket_files
 from forewarn.config.values import ListenAddress
 from forewarn.control.api.app import make_app
 from forewarn.control.api.context import ApiContext
-from forewarn.control.server.http_server import ControlServer
+from forewarn.control.server.http_server import LIMITS, ControlServer, ServerLimits
 from forewarn.control.socket_path import short_path, socket_path
 from forewarn.core.errors import BadInput, Unavailable
 from forewarn.socket_activation import PassedSockets
@@ -139,6 +139,7 @@ class ControlPlane:
         certificate: Path | None = None,
         key: Path | None = None,
         passed: PassedSockets = PassedSockets(),  # noqa: B008 - frozen
+        limits: ServerLimits = LIMITS,
     ) -> None:
         self._plane = plane
         self._unix = UnixSocket(directory)
@@ -146,6 +147,7 @@ class ControlPlane:
         self._certificate = certificate
         self._key = key
         self._passed = passed
+        self._limits = limits
         self._server: ControlServer | None = None
         self._tls: Certificate | None = None
         self.port = 0
@@ -168,7 +170,8 @@ class ControlPlane:
                 each.close()
             raise
         self._plane.follow()
-        self._server = ControlServer(make_app(self._plane), sockets, self._tls.context if self._tls else None)
+        tls = self._tls.context if self._tls else None
+        self._server = ControlServer(make_app(self._plane), sockets, tls, self._limits)
         await self._server.open()
 
     def renew_certificate(self, context: ssl.SSLContext) -> None:

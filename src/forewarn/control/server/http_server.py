@@ -30,42 +30,51 @@ from forewarn.socket_files import KEEP_SOCKET_FILE
 
 log = logging.getLogger(__name__)
 
-MOST_CONNECTIONS = 4_096
-"""Limit of TCP connections; the unix socket has none."""
-MOST_PER_ADDRESS = 1_024
-"""Limit per address, so that one address cannot use all connections."""
 _STOP_TIMEOUT = 5
 """Seconds that answers may still take when the service stops."""
-ARRIVAL = 20.0
-"""Seconds that the head of a request may take to arrive."""
-BODY_ARRIVAL = 600.0
-"""Seconds that its body may take: a large fleet comes over a slow line."""
 LARGEST_HEAD = 64 * 1024
 """Bytes that the head of a request may have."""
 _BACKLOG = 2048
 _LARGEST_READ = 256 * 1024
 """Bytes that an event loop reads at once."""
-_UNREAD = 64 * 1024 * 1024
-"""Bytes of a body of unknown length that are read and dropped after its request was refused."""
 _CONNECTION = "forewarn-connection"
-_LOG_INTERVAL = 60.0
-"""Seconds between log lines about invalid requests: callers without a token must not fill the log."""
 
 
-def most_connections() -> int:
+class ServerLimits(msgspec.Struct, frozen=True):
+    """What callers may take of the server; times are in seconds."""
+
+    connections: int = 4_096
+    """TCP connections; those over the unix socket have no limit."""
+    per_address: int = 1_024
+    """Connections of one address, so that it cannot use all of them."""
+    arrival: float = 20.0
+    """How long the head of a request may take to arrive."""
+    body_arrival: float = 600.0
+    """How long its body may take: a large fleet comes over a slow line."""
+    unread: int = 64 * 1024 * 1024
+    """Bytes of a body of unknown length that are read and dropped after its request was refused."""
+    log_interval: float = 60.0
+    """The time between log lines about invalid requests: callers without a token must not fill the log."""
+
+
+LIMITS = ServerLimits()
+
+
+def most_connections(most: int = LIMITS.connections) -> int:
     """Return the limit of TCP connections: at most a quarter of the file descriptors of the process."""
     try:
         import resource  # noqa: PLC0415 - Windows has none, and no such limit
     except ImportError:
-        return MOST_CONNECTIONS
+        return most
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    return MOST_CONNECTIONS if hard == resource.RLIM_INFINITY else min(MOST_CONNECTIONS, hard // 4)
+    return most if hard == resource.RLIM_INFINITY else min(most, hard // 4)
 
 
 class _InvalidRequestLog:
     """Logs requests that are not HTTP, at most once per interval, with the number of them since the last line."""
 
-    def __init__(self) -> None:
+    def __init__(self, interval: float) -> None:
+        self._interval = interval
         self._count = 0
         self._due_at = float("-inf")
 
@@ -74,7 +83,7 @@ class _InvalidRequestLog:
         if now >= self._due_at:
             fields = {"count": self._count, "last_address": address or "control.sock"}
             log.warning("invalid HTTP requests were refused", extra={"fields": fields})
-            self._count, self._due_at = 0, now + _LOG_INTERVAL
+            self._count, self._due_at = 0, now + self._interval
 
 
 class _ControlConnection(asyncio.Protocol):
@@ -108,12 +117,13 @@ class _ControlConnection(asyncio.Protocol):
         else:
             self._address = str((transport.get_extra_info("peername") or "?")[0])
             server.open_of[self._address] += 1
-            if len(server.connections) > most_connections() or server.open_of[self._address] > MOST_PER_ADDRESS:
+            has_too_many = server.open_of[self._address] > server.limits.per_address
+            if has_too_many or len(server.connections) > most_connections(server.limits.connections):
                 self._transport.abort()
                 return
         self._inner = server.make_protocol(state)
         self._inner.connection_made(_WatchedTransport(self._transport, self))
-        self._await(ARRIVAL)
+        self._await(self._server.limits.arrival)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._has_arrived()
@@ -133,7 +143,7 @@ class _ControlConnection(asyncio.Protocol):
         self._body_left -= of_body
         if of_body < len(data):
             if not self._is_answering and (not self._head_size or self._arrival is None):
-                self._await(ARRIVAL)
+                self._await(self._server.limits.arrival)
             self._head_size += len(data) - int(of_body)
         self._is_reading = True
         try:
@@ -167,7 +177,7 @@ class _ControlConnection(asyncio.Protocol):
         self._is_answering, self._body_left, self._head_size = True, body, 0
         self._has_arrived()
         if body:
-            self._await(BODY_ARRIVAL)
+            self._await(self._server.limits.body_arrival)
 
     def end_body(self) -> None:
         """Note that the body of a request has arrived."""
@@ -178,7 +188,7 @@ class _ControlConnection(asyncio.Protocol):
         """Note that a request is answered; what it left unread of its body may still come."""
         self._is_answering = False
         if self._body_left == inf:
-            self._body_left = _UNREAD
+            self._body_left = self._server.limits.unread
 
     def shutdown(self) -> None:
         """Close the connection, once the request that is being answered is answered."""
@@ -247,11 +257,18 @@ def peer_of(connection: socket.socket) -> Peer:
 class ControlServer:
     """Answers on sockets that already listen; TLS is spoken over TCP alone."""
 
-    def __init__(self, app: ASGIApp, sockets: Sequence[socket.socket], tls: ssl.SSLContext | None = None) -> None:
+    def __init__(
+        self,
+        app: ASGIApp,
+        sockets: Sequence[socket.socket],
+        tls: ssl.SSLContext | None = None,
+        limits: ServerLimits = LIMITS,
+    ) -> None:
+        self.limits = limits
         self.connections: set[_ControlConnection] = set()
         self.open_of: Counter[str] = Counter()
         """How many connections each address has."""
-        self.invalid = _InvalidRequestLog()
+        self.invalid = _InvalidRequestLog(limits.log_interval)
         self._app = app
         self._sockets = sockets
         self._tls = tls
