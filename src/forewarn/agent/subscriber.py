@@ -13,7 +13,6 @@ from collections import deque
 from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
-from types import TracebackType
 from typing import Self, TypeVar
 
 import msgspec
@@ -92,9 +91,7 @@ class AgentSocket:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def _follow(self) -> Iterator[ChangeLine]:

@@ -5,7 +5,6 @@ import os
 from collections.abc import AsyncGenerator
 from contextlib import suppress
 from datetime import timedelta
-from types import TracebackType
 from typing import TYPE_CHECKING, Self, TypeVar
 
 from forewarn.client.async_connection import AsyncConnection
@@ -13,7 +12,7 @@ from forewarn.client.changes import Change, changes
 from forewarn.client.client import PATIENCE
 from forewarn.client.document_follower import DocumentFollower
 from forewarn.client.errors import Closed, WrongLoop
-from forewarn.client.session import ClientSession
+from forewarn.client.session import ClientSession, SessionState
 from forewarn.client.steps import CallBlocking, Pause, SendRequest, Steps
 from forewarn.wire.document import Document, ScheduledEvent
 
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
 _Result = TypeVar("_Result")
 
 
-class AsyncClient:
+class AsyncClient(SessionState):
     """Asks a Scheduled Events service as ``Client`` does, on the event loop. Tasks of one loop may share a client."""
 
     def __init__(
@@ -44,33 +43,12 @@ class AsyncClient:
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.aclose()
 
     async def url(self) -> str:
         """Return the address of the document, without the api-version; it is looked for when first needed."""
         return (await self._run(self.session.find(), self._connection)).endpoint.url
-
-    @property
-    def found_by(self) -> str:
-        """How the service was found; empty until it is."""
-        return self.session.found.how if self.session.found else ""
-
-    @property
-    def api_version(self) -> str:
-        return self.session.versions.version
-
-    @property
-    def is_name_guessed(self) -> bool:
-        """Whether own_name took the name from the host name, because the service does not tell it."""
-        return self.session.is_name_guessed
-
-    @property
-    def trouble(self) -> str:
-        """What is in the way at present; empty while all is well."""
-        return self.session.log.present
 
     async def document(self) -> Document:
         """Return all events that this VM is shown."""

@@ -5,14 +5,13 @@ import threading
 from collections.abc import Generator
 from datetime import timedelta
 from time import monotonic
-from types import TracebackType
 from typing import TYPE_CHECKING, Self, TypeVar
 
 from forewarn.client.changes import Change, changes
 from forewarn.client.connection import BlockingConnection
 from forewarn.client.document_follower import DocumentFollower
 from forewarn.client.errors import Closed
-from forewarn.client.session import ClientSession
+from forewarn.client.session import ClientSession, SessionState
 from forewarn.client.steps import CallBlocking, Pause, SendRequest, Steps
 from forewarn.wire.document import Document, ScheduledEvent
 
@@ -23,7 +22,7 @@ _Result = TypeVar("_Result")
 PATIENCE = timedelta(minutes=2)
 
 
-class Client:
+class Client(SessionState):
     """Asks a Scheduled Events service, Azure's or Forewarn's.
 
     The service is found by itself unless ``url`` names it, and asked in the newest api-version that it knows unless
@@ -48,34 +47,13 @@ class Client:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     @property
     def url(self) -> str:
         """The address of the document, without the api-version; looked for when it is first needed."""
         return self._run(self.session.find(), self._connection).endpoint.url
-
-    @property
-    def found_by(self) -> str:
-        """How the service was found; empty until it is."""
-        return self.session.found.how if self.session.found else ""
-
-    @property
-    def api_version(self) -> str:
-        return self.session.versions.version
-
-    @property
-    def is_name_guessed(self) -> bool:
-        """Whether own_name took the name from the host name, because the service does not tell it."""
-        return self.session.is_name_guessed
-
-    @property
-    def trouble(self) -> str:
-        """What is in the way at present; empty while all is well."""
-        return self.session.log.present
 
     def document(self) -> Document:
         """Return all events that this VM is shown."""

@@ -316,6 +316,31 @@ def _heard(endpoint: EndpointUrl, reply: object) -> HttpResponse:
             raise TypeError(f"a request is replied to with an Answer or Silence, not {reply!r}")
 
 
+class SessionState:
+    """What both clients tell of their session."""
+
+    session: ClientSession
+
+    @property
+    def found_by(self) -> str:
+        """How the service was found; empty until it is."""
+        return self.session.found.how if self.session.found else ""
+
+    @property
+    def api_version(self) -> str:
+        return self.session.versions.version
+
+    @property
+    def is_name_guessed(self) -> bool:
+        """Whether own_name took the name from the host name, because the service does not tell it."""
+        return self.session.is_name_guessed
+
+    @property
+    def trouble(self) -> str:
+        """What is in the way at present; empty while all is well."""
+        return self.session.log.present
+
+
 def id_of(event: ScheduledEvent | str) -> str:
     """Return the id of an event, given as such or by its id, in lower case."""
     if isinstance(event, str):

@@ -12,7 +12,6 @@ from contextlib import suppress
 from itertools import islice
 from pathlib import Path
 from time import sleep
-from types import TracebackType
 from typing import Any, Self, TypeVar
 from urllib.parse import quote, urlencode
 from uuid import uuid4
@@ -67,9 +66,7 @@ class ControlClient:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def close(self) -> None:

@@ -12,6 +12,7 @@ from typing import assert_never
 
 from forewarn.core import (
     approval,
+    commands,
     enrolment,
     fleet_changes,
     fleet_declaration,
@@ -25,40 +26,7 @@ from forewarn.core import (
     tokens,
     turns,
 )
-from forewarn.core.commands import (
-    ApplyDeclaration,
-    Approve,
-    CancelEvent,
-    ChangeFleet,
-    CheckDeadlines,
-    Command,
-    CordonHost,
-    CreateToken,
-    DeallocateVm,
-    DrainHost,
-    Enrol,
-    MoveVm,
-    OperateHost,
-    OperateVm,
-    ReclaimSpot,
-    RecordAsked,
-    RecordAttempt,
-    RecordClockStep,
-    RecordDelivered,
-    RecordFetched,
-    RecordObservation,
-    RecordTest,
-    RemoveSubscription,
-    RepairHost,
-    ReportImpact,
-    ReportPowerSwitch,
-    RevokeToken,
-    ScaleIn,
-    SetGroup,
-    SetSubscription,
-    StartVm,
-    SwitchOff,
-)
+from forewarn.core.commands import Command
 from forewarn.core.errors import unknown
 from forewarn.core.facts import (
     AccessFact,
@@ -142,73 +110,73 @@ def decide(
 ) -> Iterable[AnyFact]:
     """Return what the command makes happen; raise ``Refused`` where the rules do not allow it."""
     match command:
-        case Approve():
+        case commands.Approve():
             return approval.approve(fleet, command, now)
-        case CheckDeadlines():
+        case commands.CheckDeadlines():
             return _wake(fleet, command, now, has_passed)
-        case RecordAttempt():
+        case commands.RecordAttempt():
             return (lifecycle.attempt(_event(fleet, command.event), now),)
-        case ReportImpact():
+        case commands.ReportImpact():
             return impact_results.report_impact(fleet, command, now)
-        case RecordObservation():
+        case commands.RecordObservation():
             return observations.record_observation(fleet, command, now, rules)
-        case OperateVm():
+        case commands.OperateVm():
             return operations.operate_vm(fleet, command, now, rules)
-        case OperateHost():
+        case commands.OperateHost():
             return hosts.operate_host(fleet, command, now, rules)
-        case RepairHost():
+        case commands.RepairHost():
             return hosts.repair_host(fleet, command, now)
-        case CordonHost():
+        case commands.CordonHost():
             return moves.cordon_host(fleet, command, now)
-        case DrainHost():
+        case commands.DrainHost():
             return moves.drain_host(fleet, command, now, rules)
-        case MoveVm():
+        case commands.MoveVm():
             return moves.move_vm(fleet, command, now, rules)
-        case ReclaimSpot():
+        case commands.ReclaimSpot():
             return operations.reclaim_spot(fleet, command, now, rules)
-        case ScaleIn():
+        case commands.ScaleIn():
             return operations.scale_in(fleet, command, now, rules)
-        case CancelEvent():
+        case commands.CancelEvent():
             return (lifecycle.cancel(_event(fleet, command.event), now, f"canceled by {command.by}"),)
-        case StartVm():
+        case commands.StartVm():
             return operations.start_vm(fleet, command)
-        case DeallocateVm():
+        case commands.DeallocateVm():
             return operations.deallocate_vm(fleet, command, now)
-        case ReportPowerSwitch():
+        case commands.ReportPowerSwitch():
             return operations.report_switch(fleet, command, now)
-        case ChangeFleet():
+        case commands.ChangeFleet():
             return fleet_changes.change_fleet(fleet, command, now)
-        case ApplyDeclaration():
+        case commands.ApplyDeclaration():
             return fleet_declaration.apply_declaration(fleet, command, now)
-        case SetGroup():
+        case commands.SetGroup():
             return fleet_changes.set_group(fleet, command)
-        case CreateToken():
+        case commands.CreateToken():
             return tokens.create_token(fleet, command)
-        case RevokeToken():
+        case commands.RevokeToken():
             return tokens.revoke_token(fleet, command)
-        case SetSubscription():
+        case commands.SetSubscription():
             return tokens.set_subscription(fleet, command)
-        case RemoveSubscription():
+        case commands.RemoveSubscription():
             return tokens.remove_subscription(fleet, command)
-        case RecordTest():
+        case commands.RecordTest():
             return tokens.record_test(fleet, command)
-        case RecordDelivered():
+        case commands.RecordDelivered():
             return tokens.record_delivered(fleet, command)
-        case Enrol():
+        case commands.Enrol():
             return enrolment.enrol(fleet, command, now)
-        case RecordAsked():
+        case commands.RecordAsked():
             return enrolment.record_asked(fleet, command, now, rules)
-        case SwitchOff():
+        case commands.SwitchOff():
             return enrolment.switch_off(fleet, command, now, rules)
-        case RecordFetched():
+        case commands.RecordFetched():
             return enrolment.record_fetched(fleet, command)
-        case RecordClockStep():
+        case commands.RecordClockStep():
             return (ClockStepped(now, command.expected),)
         case _:
             raise TypeError(f"no rule decides {type(command).__name__}")
 
 
-def _wake(fleet: Fleet, command: CheckDeadlines, now: datetime, has_passed: HasPassed) -> Iterator[AnyFact]:
+def _wake(fleet: Fleet, command: commands.CheckDeadlines, now: datetime, has_passed: HasPassed) -> Iterator[AnyFact]:
     groups = {event.group: None for id_ in command.events if (event := fleet.events.get(id_))}
     for group in groups:
         yield from turns.settle(fleet, group, now, has_passed)

@@ -6,7 +6,6 @@ from datetime import datetime
 from functools import partial
 from pathlib import Path
 from time import monotonic
-from types import TracebackType
 from typing import Literal, Self, TypeVar
 
 import msgspec
@@ -141,9 +140,7 @@ class Emulator:
     def __enter__(self) -> Self:
         return self.start()
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.stop()
 
     @property

@@ -3,7 +3,6 @@
 import re
 import threading
 from collections.abc import Sequence
-from types import TracebackType
 from typing import Self
 
 import libvirt
@@ -42,9 +41,7 @@ class LibvirtSources:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._hosts.close()
 
     def look(self) -> list[Inventory]:
