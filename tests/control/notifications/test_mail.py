@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from forewarn.config.settings import MailSettings
-from forewarn.control.notifications.channels import Channels
-from forewarn.control.notifications.http_post import NotDelivered
+from forewarn.control.notifications.channels import Channels, NotDelivered
 from forewarn.control.notifications.mail import mail_of
 from forewarn.control.notifications.notification import make_test_notification
 from forewarn.core.model import Subscription, SubscriptionKind

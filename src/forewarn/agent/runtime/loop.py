@@ -13,6 +13,7 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
+from pathlib import Path
 
 import msgspec
 
@@ -44,7 +45,6 @@ from forewarn.agent.observation.event_views import make_event_views
 from forewarn.agent.observation.fact_log import AgentFactLog, log_change
 from forewarn.agent.observation.status import AgentStatus
 from forewarn.agent.runtime.background_tasks import BackgroundTasks
-from forewarn.agent.runtime.boot_id import boot_id
 from forewarn.agent.runtime.clock_check import SAMPLES, ClockCheck, EndpointClock
 from forewarn.agent.runtime.coordinator import CoordinatorReply, consult
 from forewarn.agent.runtime.handler_runner import HandlerRunner
@@ -58,6 +58,8 @@ from forewarn.wire.azure_names import show_id
 from forewarn.wire.document import Document, ScheduledEvent, keep_unreadable
 
 log = logging.getLogger("forewarn.agent")
+
+_BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 TRY_AGAIN = 2.0
 """Seconds after which a failed write or name lookup is retried."""
@@ -387,3 +389,11 @@ class Agent:
         finally:
             if timer:
                 timer.cancel()
+
+
+def boot_id() -> str:
+    """Return the kernel's boot id; empty where the system has none."""
+    try:
+        return _BOOT_ID.read_text(encoding="ascii").strip()
+    except (OSError, ValueError):
+        return ""

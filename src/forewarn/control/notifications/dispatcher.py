@@ -17,8 +17,7 @@ from typing import assert_never
 from forewarn.clocks import Timer
 from forewarn.config.settings import MailSettings
 from forewarn.control.bodies import DeliveryReceipt
-from forewarn.control.notifications.channels import Channels
-from forewarn.control.notifications.http_post import NotDelivered
+from forewarn.control.notifications.channels import Channels, NotDelivered
 from forewarn.control.notifications.journal_follower import JournalFollower, RecentEntries
 from forewarn.control.notifications.notification import make_test_notification
 from forewarn.control.notifications.worker import DeliveryStatus, DeliveryWorker

@@ -19,9 +19,8 @@ from random import Random
 import msgspec
 
 from forewarn.clocks import Clock
-from forewarn.control.notifications.channels import Channel
+from forewarn.control.notifications.channels import Channel, NotDelivered
 from forewarn.control.notifications.delivery_queue import DeliveryQueue, PendingNotification, retry_delay
-from forewarn.control.notifications.http_post import NotDelivered
 from forewarn.control.notifications.journal_follower import JournalFollower
 from forewarn.control.notifications.notification import Notification, NotificationType, matches_subscription
 from forewarn.core.errors import ForewarnError

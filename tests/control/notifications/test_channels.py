@@ -7,7 +7,7 @@ from contextlib import suppress
 
 import pytest
 
-from forewarn.control.notifications.http_post import NotDelivered, post
+from forewarn.control.notifications.channels import NotDelivered, post
 from forewarn.http.web_requests import USER_AGENT
 from tests.control.notifications.receivers import Receiver, ReceiverResponse
 
