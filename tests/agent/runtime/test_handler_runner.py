@@ -20,7 +20,6 @@ from forewarn.agent.handler import (
     HandlerUnknown,
     Task,
 )
-from forewarn.agent.runtime import handler_runner
 from forewarn.agent.runtime.handler_runner import HandlerRunner
 from tests.agent.harness import event
 
@@ -193,9 +192,8 @@ def test_a_handler_past_its_deadline_is_told_to_stop() -> None:
     assert asyncio.run(story()) == HandlerFailed("stopped")
 
 
-def test_a_handler_that_does_not_return_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_handler_that_does_not_return_is_given_up() -> None:
     """Its next call waits in vain while it hangs, what it says too late is not heard, and then it is called again."""
-    monkeypatch.setattr(handler_runner, "GRACE", 0.01)
     may_end = threading.Event()
     ended = threading.Event()
 
@@ -207,7 +205,7 @@ def test_a_handler_that_does_not_return_is_given_up(monkeypatch: pytest.MonkeyPa
 
     async def story() -> list[HandlerOutcome]:
         ends = Ends()
-        runner = HandlerRunner({"drain": Obedient(work)}, ends)
+        runner = HandlerRunner({"drain": Obedient(work)}, ends, grace=0.01)
         runner.call(run(seconds=0), "web-0")
         outcomes = [await ends.outcomes.get()]
         runner.call(run(seconds=0.01, attempt=2), "web-0")
@@ -316,9 +314,8 @@ def test_what_is_no_result_is_a_failure(returned: Any) -> None:
     assert outcome.reason.startswith("TypeError: it returned ")
 
 
-def test_a_call_waits_for_an_earlier_one_that_was_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_call_waits_for_an_earlier_one_that_was_given_up() -> None:
     """So that what hangs a while is put back all the same."""
-    monkeypatch.setattr(handler_runner, "GRACE", 0.01)
     may_end = threading.Event()
 
     def work(task: Task) -> HandlerResult:
@@ -328,7 +325,7 @@ def test_a_call_waits_for_an_earlier_one_that_was_given_up(monkeypatch: pytest.M
 
     async def story() -> list[HandlerOutcome]:
         ends = Ends()
-        runner = HandlerRunner({"drain": Obedient(work)}, ends)
+        runner = HandlerRunner({"drain": Obedient(work)}, ends, grace=0.01)
         runner.call(run(seconds=0), "web-0")
         outcomes = [await ends.outcomes.get()]
         runner.call(run(direction=Direction.UNDO), "web-0")
@@ -338,9 +335,8 @@ def test_a_call_waits_for_an_earlier_one_that_was_given_up(monkeypatch: pytest.M
     assert asyncio.run(story())[1] == HandlerDone(detail="undo")
 
 
-def test_a_call_that_waits_can_be_told_that_it_is_not_wanted(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_call_that_waits_can_be_told_that_it_is_not_wanted() -> None:
     """It never begins."""
-    monkeypatch.setattr(handler_runner, "GRACE", 0.01)
     may_end = threading.Event()
 
     def work(task: Task) -> HandlerResult:
@@ -350,7 +346,7 @@ def test_a_call_that_waits_can_be_told_that_it_is_not_wanted(monkeypatch: pytest
 
     async def story() -> HandlerOutcome:
         ends = Ends()
-        runner = HandlerRunner({"drain": Obedient(work)}, ends)
+        runner = HandlerRunner({"drain": Obedient(work)}, ends, grace=0.01)
         runner.call(run(seconds=0), "web-0")
         await ends.outcomes.get()
         runner.call(run(attempt=2), "web-0")
@@ -364,9 +360,8 @@ def test_a_call_that_waits_can_be_told_that_it_is_not_wanted(monkeypatch: pytest
     assert asyncio.run(story()) == HandlerNotBegun()
 
 
-def test_a_call_whose_time_is_cut_is_told_earlier(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_call_whose_time_is_cut_is_told_earlier() -> None:
     """And given up soon after, if it does not listen. A later time than its own changes nothing."""
-    monkeypatch.setattr(handler_runner, "GRACE", 0.01)
     may_end = threading.Event()
     told: list[bool] = []
 
@@ -377,7 +372,7 @@ def test_a_call_whose_time_is_cut_is_told_earlier(monkeypatch: pytest.MonkeyPatc
 
     async def story() -> HandlerOutcome:
         ends = Ends()
-        runner = HandlerRunner({"drain": Obedient(work)}, ends)
+        runner = HandlerRunner({"drain": Obedient(work)}, ends, grace=0.01)
         runner.call(run(), "web-0")
         runner.stop("e1", "drain", datetime.now(UTC))
         runner.stop("e1", "drain", datetime.now(UTC) + timedelta(hours=1))
@@ -391,9 +386,8 @@ def test_a_call_whose_time_is_cut_is_told_earlier(monkeypatch: pytest.MonkeyPatc
 
 
 @pytest.mark.parametrize("hangs", [False, True])
-def test_who_cannot_answer_does_not_know(monkeypatch: pytest.MonkeyPatch, *, hangs: bool) -> None:
+def test_who_cannot_answer_does_not_know(*, hangs: bool) -> None:
     """It must not be called again because a question failed."""
-    monkeypatch.setattr(handler_runner, "GRACE", 0.01)
     may_end = threading.Event()
 
     class Confused(Obedient):
@@ -404,7 +398,7 @@ def test_who_cannot_answer_does_not_know(monkeypatch: pytest.MonkeyPatch, *, han
 
     async def story() -> HandlerOutcome:
         ends = Ends()
-        runner = HandlerRunner({"drain": Confused(lambda _: HandlerDone())}, ends)
+        runner = HandlerRunner({"drain": Confused(lambda _: HandlerDone())}, ends, grace=0.01)
         runner.ask(run(seconds=0.05 if hangs else 60), "web-0")
         outcome = await ends.outcomes.get()
         may_end.set()

@@ -77,8 +77,10 @@ class HandlerRunner:
         *,
         dry_run: bool = False,
         clock: EndpointClock | None = None,
+        grace: float = GRACE,
     ) -> None:
         self._handlers = handlers
+        self._grace = grace
         self._ended = ended
         self._dry_run = dry_run
         self._clock = clock or EndpointClock(SystemClock())
@@ -184,7 +186,7 @@ class HandlerRunner:
         running = self._running[run.handler]
         if not running.stopping.is_set():
             running.stopping.set()
-            running.timer = asyncio.get_running_loop().call_later(GRACE, self._overdue, run)
+            running.timer = asyncio.get_running_loop().call_later(self._grace, self._overdue, run)
             return
         running.is_given_up = True
         self._ended(run, running.late)
