@@ -1,6 +1,7 @@
 """The wall clock of one simulated computer: it can be wrong, be stepped, and run too fast or too slow."""
 
 import asyncio
+import contextvars
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 
@@ -71,12 +72,14 @@ class _WallTimer:
         self._when = when
         self._do = do
         self._loop = asyncio.get_running_loop()
+        self._context = contextvars.copy_context()
+        """Of the process that set it, which may be dead when the clock is stepped."""
         self._handle: asyncio.TimerHandle | None = None
 
     def arm(self) -> None:
         if self._handle is not None:
             self._handle.cancel()
-        self._handle = self._loop.call_later(self._clock.wait_for(self._when), self._fire)
+        self._handle = self._loop.call_later(self._clock.wait_for(self._when), self._fire, context=self._context)
 
     def cancel(self) -> None:
         self._clock.forget(self)

@@ -46,8 +46,8 @@ class _Result(msgspec.Struct):
 class _Vm(msgspec.Struct):
     name: str
     group: str
-    update_domain: int
-    fault_domain: int
+    update_domain: int = 0
+    fault_domain: int = 0
 
 
 class _Vms(msgspec.Struct):

@@ -40,19 +40,18 @@ _SQLITE_SHARE = 0.01
 def make_plan(seed: int, *, has_sqlite: bool | None = None) -> Plan:
     """Return the plan of a seed; a hundredth of them use a real SQLite journal, unless it is said otherwise."""
     random = Random(seed)  # noqa: S311 - it is to be repeatable
-    return _Generator(seed, random, has_sqlite).plan()
+    drawn = random.random() < _SQLITE_SHARE
+    return _Generator(seed, random).plan(has_sqlite=drawn if has_sqlite is None else has_sqlite)
 
 
 class _Generator:
-    def __init__(self, seed: int, random: Random, has_sqlite: bool | None) -> None:
+    def __init__(self, seed: int, random: Random) -> None:
         self._seed = seed
         self._random = random
-        drawn = random.random() < _SQLITE_SHARE
-        self._has_sqlite = drawn if has_sqlite is None else has_sqlite
         self._keys: list[str] = []
         self._length = random.choice((60.0, 120.0, 240.0))
 
-    def plan(self) -> Plan:
+    def plan(self, *, has_sqlite: bool) -> Plan:
         random = self._random
         hosts = tuple(f"h{number}" for number in range(1, random.randint(2, 4) + 1))
         groups = tuple(
@@ -60,7 +59,9 @@ class _Generator:
             for name in ("web", "db", "batch")[: random.randint(1, 3)]
         )
         vms = tuple(self._vms(groups, hosts))
-        owners = {"bob": (groups[0].name,)} | ({"eve": (groups[-1].name,)} if len(groups) > 1 else {})
+        owners: dict[str, tuple[str, ...]] = {"bob": (groups[0].name,)}
+        if len(groups) > 1:
+            owners["eve"] = (groups[-1].name,)
         self._hosts, self._groups, self._names = hosts, groups, [vm.name for vm in vms]
         self._people = ("ann", "ann", *owners)
         actions = sorted(self._actions(), key=lambda action: action.at)
@@ -73,7 +74,7 @@ class _Generator:
             owners,
             tuple(actions),
             self._length,
-            self._has_sqlite,
+            has_sqlite,
         )
 
     def _vms(self, groups: tuple[PlannedGroup, ...], hosts: tuple[str, ...]) -> list[PlannedVm]:

@@ -1,9 +1,10 @@
 """Programs of guests that speak plain HTTP to the metadata service: good, slow, old, meddling and hostile ones."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from contextlib import suppress
 from itertools import cycle
+from typing import Any
 
 import msgspec
 
@@ -26,7 +27,7 @@ class Surroundings(msgspec.Struct):
     """Every event id that a guest was shown, of whatever VM; in the order of their appearance."""
 
 
-Program = Callable[[Guest, Surroundings], Awaitable[None]]
+Program = Callable[[Guest, Surroundings], Coroutine[Any, Any, None]]
 
 
 async def poll_promptly(guest: Guest, around: Surroundings) -> None:

@@ -1,8 +1,9 @@
 """An event loop on simulated time: the same calls in the same order for the same seed.
 
-Real code runs on it unchanged. Time passes only when nothing is left to do now; calls in threads are made on the loop,
-at a moment that the seed chooses; connections go through the simulated network. Each callback belongs to a simulated
-process, and a process can be killed between any two callbacks: nothing of it runs afterwards, not even ``finally``.
+Real code runs on it unchanged. Time passes only when nothing is left to do now; calls in threads are made on the
+loop, at a moment that the seed chooses; connections go through the simulated network. Each callback belongs to a
+simulated process, and a process can be killed between any two callbacks: nothing of it runs afterwards, not even
+``finally``.
 """
 
 import asyncio
@@ -11,7 +12,7 @@ import gc
 import heapq
 import sys
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from concurrent.futures import Executor
 from random import Random
 from typing import Any, Protocol, TypeVar
@@ -117,7 +118,7 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         self._killed: list[SimulatedProcess] = []
         """Killed processes, so that nothing of them is collected, and runs its ``finally``, before the end."""
         self.set_exception_handler(self._note_failure)
-        self.set_task_factory(_make_task)
+        self.set_task_factory(_make_task)  # type: ignore[arg-type]  # it is asked for no more than this
 
     def time(self) -> float:
         return self._seconds
@@ -129,8 +130,8 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         if int(self._seconds) != int(before):
             self._counted_from = self.callbacks
 
-    def call_soon(  # type: ignore[override]
-        self, callback: Callable[..., object], *args: Any, context: contextvars.Context | None = None
+    def call_soon(
+        self, callback: Callable[..., object], *args: object, context: contextvars.Context | None = None
     ) -> asyncio.Handle:
         context = contextvars.copy_context() if context is None else context
         if not _may_run(context):
@@ -139,10 +140,10 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         self._ready.append(handle)  # type: ignore[attr-defined]
         return handle
 
-    call_soon_threadsafe = call_soon  # type: ignore[assignment]
+    call_soon_threadsafe = call_soon
 
-    def call_at(  # type: ignore[override]
-        self, when: float, callback: Callable[..., object], *args: Any, context: contextvars.Context | None = None
+    def call_at(
+        self, when: float, callback: Callable[..., object], *args: object, context: contextvars.Context | None = None
     ) -> asyncio.TimerHandle:
         context = contextvars.copy_context() if context is None else context
         handle = _OrderedTimer(when, self._counted, (context, callback, args), self, context)
@@ -153,13 +154,13 @@ class SimulatedLoop(asyncio.BaseEventLoop):
             handle._scheduled = True  # type: ignore[attr-defined]  # noqa: SLF001 - as the loops of asyncio do
         return handle
 
-    def call_later(  # type: ignore[override]
-        self, delay: float, callback: Callable[..., object], *args: Any, context: contextvars.Context | None = None
+    def call_later(
+        self, delay: float, callback: Callable[..., object], *args: object, context: contextvars.Context | None = None
     ) -> asyncio.TimerHandle:
         return self.call_at(self._seconds + max(delay, 0.0), callback, *args, context=context)
 
-    def run_in_executor(  # type: ignore[override]
-        self, executor: Executor | None, func: Callable[..., _Value], *args: Any
+    def run_in_executor(
+        self, executor: Executor | None, func: Callable[..., _Value], *args: object
     ) -> "asyncio.Future[_Value]":
         """Make the call at a moment of its own; the result arrives at another. Single threads keep their order."""
         answered: asyncio.Future[_Value] = self.create_future()
@@ -183,11 +184,11 @@ class SimulatedLoop(asyncio.BaseEventLoop):
                 self._free_at[id(executor)] = ends
             self.call_at(ends, settle, value, error)
 
-        def settle(value: Any, error: BaseException | None) -> None:
+        def settle(value: _Value | None, error: BaseException | None) -> None:
             if answered.done():
                 return
             if error is None:
-                answered.set_result(value)
+                answered.set_result(value)  # type: ignore[arg-type]
             else:
                 answered.set_exception(error)
 
@@ -199,7 +200,7 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         self._extra += seconds
 
     async def create_connection(  # type: ignore[override]
-        self, protocol_factory: Callable[[], asyncio.BaseProtocol], host: str, port: int, **_: Any
+        self, protocol_factory: Callable[[], asyncio.BaseProtocol], host: str, port: int, **_: object
     ) -> tuple[asyncio.BaseTransport, asyncio.BaseProtocol]:
         process, network = _PROCESS.get(), self.network
         if process is None or network is None:
@@ -207,7 +208,7 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         protocol = protocol_factory()
         return await network.connect(protocol, process.address, (host, port)), protocol
 
-    def spawn(self, process: SimulatedProcess, coroutine: Any) -> "asyncio.Task[Any]":
+    def spawn(self, process: SimulatedProcess, coroutine: Coroutine[Any, Any, _Value]) -> "asyncio.Task[_Value]":
         """Start a coroutine as a part of a process."""
         return self.create_task(coroutine, context=process.context)
 
@@ -244,7 +245,9 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         finally:
             sys.unraisablehook = hook
 
-    def _counted(self, context: contextvars.Context, callback: Callable[..., object], args: Any) -> None:
+    def _counted(
+        self, context: contextvars.Context, callback: Callable[..., object], args: tuple[object, ...]
+    ) -> None:
         self.callbacks += 1
         if self.callbacks - self._counted_from > _MOST_AT_ONCE:
             raise_livelock(self._seconds, callback, args)
@@ -285,10 +288,15 @@ def _dropped(loop: asyncio.AbstractEventLoop) -> asyncio.Handle:
     return handle
 
 
-def _make_task(loop: asyncio.AbstractEventLoop, coroutine: Any, **options: Any) -> "asyncio.Task[Any]":
-    context = options.get("context")
+def _make_task(
+    loop: asyncio.AbstractEventLoop,
+    coroutine: Coroutine[Any, Any, _Value],
+    *,
+    context: contextvars.Context | None = None,
+    **options: str,
+) -> "asyncio.Task[_Value]":
     process = context.get(_PROCESS) if context is not None else _PROCESS.get()
-    task: asyncio.Task[Any] = asyncio.Task(coroutine, loop=loop, **options)
+    task = asyncio.Task(coroutine, loop=loop, context=context, **options)
     if process is not None:
         process.tasks.add(task)
     return task

@@ -47,7 +47,7 @@ class Machines:
         self._loop = loop
         self.all: dict[str, Machine] = {}
         self.wrong: list[str] = []
-        self.on_operation: Callable[[str, str, str], None] = lambda vm, what, event: None
+        self.on_operation: Callable[[str, str, str], None] = lambda *_: None
         self._reports: dict[SimulatedProcess, Callable[[Observation], None]] = {}
         self._clock: SimulatedClock | None = None
 

@@ -163,8 +163,8 @@ class Membership:
             match action:
                 case PatchFleet(change=change):
                     self._foresee_patch(change)
-                case EditFleetFile(subject=subject, value=value):
-                    self._foresee_edit(f"{subject} {value}")
+                case EditFleetFile(edit=edit, subject=subject, value=value) if edit.endswith("-vm"):
+                    self._foresee_edit(subject, value.partition("/")[0])
                 case BefallMachine(vm=vm, what="gone"):
                     self.maybe_gone.add(vm)
                     self.maybe_killed.add(vm)
@@ -218,20 +218,14 @@ class Membership:
         self.unsettled_groups.update(told.removed_groups)
         self.maybe_gone.update(told.removed_vms)
 
-    def _foresee_edit(self, words: str) -> None:
-        """Expect that an edit of the fleet file removes, moves or adds whatever it names."""
-        named = words_of(words)
-        groups = [name for name in named if name in self.all_groups]
-        self.unsettled_groups.update(groups)
-        for name in named:
-            if name in groups:
-                continue
-            if name in self._groups:
-                self.maybe_gone.add(name)
-                self._domains[name] = set()
-            for group in (*groups, name):
-                if name in self._groups or groups:
-                    self.learn(name, group)
+    def _foresee_edit(self, vm: str, group: str) -> None:
+        """Expect that an edit of the fleet file removes or moves a VM, or adds it to a group."""
+        if vm in self._groups:
+            self.maybe_gone.add(vm)
+            self._domains[vm] = set()
+        if group in self.all_groups:
+            self.unsettled_groups.add(group)
+            self.learn(vm, group)
 
 
 class _ChangedVm(msgspec.Struct):

@@ -88,6 +88,8 @@ class Service:
         self.start_failure = ""
         """Why the last start failed; empty if it did not."""
         self.is_serving = False
+        self.on_change: Callable[[], None] = lambda: None
+        """Told when the service serves, and when its process has ended."""
         self._starts = 0
         self.app: Any = None
         """The application of the control API; made once, and given the context of each start."""
@@ -107,18 +109,21 @@ class Service:
         self._starts += 1
         self.start_failure = ""
         self.process = process = SimulatedProcess(f"service-{self._starts}")
+        process.on_kill[self] = self._on_end
         self._loop.spawn(process, self._run(process))
 
     def kill(self) -> None:
         """End the process at once."""
-        if self.process is not None and self.process.is_alive:
-            self.is_serving = False
+        if self.process is not None:
             self._loop.kill(self.process)
+
+    def _on_end(self) -> None:
+        self.is_serving = False
+        self.on_change()
 
     def stop(self) -> None:
         """Ask the process to end, as SIGTERM does."""
         if self._stopping is not None and self.is_serving:
-            self.is_serving = False
             self._stopping.set()
 
     def apply_fleet_file(self) -> None:
@@ -200,7 +205,7 @@ class Service:
             is_given = True
             return {"type": "http.request", "body": body, "more_body": False}
 
-        async def send(message: Any) -> None:
+        async def send(message: dict[str, Any]) -> None:
             nonlocal status, told
             if message["type"] == "http.response.start":
                 status = message["status"]
@@ -209,7 +214,7 @@ class Service:
                 sent.append(message.get("body", b""))
 
         assert self.app is not None  # noqa: S101 - the caller looked
-        await self.app(scope, receive, send)  # type: ignore[arg-type]
+        await self.app(scope, receive, send)
         if not answered.done():
             answered.set_result(ControlResponse(status, b"".join(sent), told))
 
@@ -247,6 +252,7 @@ class Service:
         else:
             self.app.state.context = context
         self.is_serving = True
+        self.on_change()
         await stopping.wait()
         await assembly.stop()
         self._loop.kill(process)

@@ -1,6 +1,7 @@
 """One simulation: joins the parts, lets a plan happen, and has every exchange checked."""
 
 import asyncio
+import contextvars
 import hashlib
 import logging
 from collections import Counter
@@ -88,6 +89,7 @@ class Simulation:
             loop, self._network, self._clock, self._machines, self._behaviour, self._journal, settings, random
         )
         self._service.app = app
+        self._service.on_change = self._on_service_change
         self._service.on_commit = self._on_commit
         self._operators = Operators(plan, loop, self._service, self._see)
         self._guests = Guests(plan, loop, self._network, self._clock, directory, random, self._see)
@@ -97,8 +99,8 @@ class Simulation:
         self._hash = hashlib.sha256()
         self._reached: Counter[str] = Counter()
         self._logged: list[str] = []
-        self._is_over = False
-        self._last_state = ""
+        self._is_serving = asyncio.Event()
+        self._context = contextvars.copy_context()
 
     @property
     def app(self) -> object:
@@ -133,9 +135,7 @@ class Simulation:
 
     async def _story(self) -> None:
         self._start_service()
-        supervisor = asyncio.create_task(self._supervise())
-        while not self._service.is_serving:
-            await asyncio.sleep(0.5)
+        await self._is_serving.wait()
         await self._operators.prepare()
         for vm in self._plan.vms:
             self._guests.start(vm.name)
@@ -143,8 +143,6 @@ class Simulation:
             self._loop.call_at(action.at, self._do, action)
         await asyncio.sleep(max(self._plan.ends_at + 1.0 - self._loop.time(), 0.0))
         await self._settle()
-        self._is_over = True
-        supervisor.cancel()
 
     async def _settle(self) -> None:
         """Stop all faults, and wait until everything that is due has completed."""
@@ -231,30 +229,21 @@ class Simulation:
             with records[-1].open("ab") as file:
                 file.write(b'\n{"line":"step","na')
 
-    async def _supervise(self) -> None:
-        """Note what becomes of the service, and start it again when it has ended."""
-        while not self._is_over:
-            await asyncio.sleep(0.25)
-            self._note_state()
-            if not self._service.is_alive:
-                await asyncio.sleep(_RESTART_PAUSE)
-                self._start_service()
-
-    def _start_service(self) -> None:
-        self._service.start()
-        self._note_state()
-
-    def _note_state(self) -> None:
+    def _on_service_change(self) -> None:
+        """Note what became of the service; when it has ended, a supervisor starts it again."""
         service = self._service
         if service.is_serving:
+            self._is_serving.set()
             state = "serving"
-        elif service.is_alive:
-            state = "starting"
         else:
             state = "failed to start" if service.start_failure else "ended"
-        if state != self._last_state:
-            self._last_state = state
-            self._see(ServiceState(state, self._loop.time(), self._reason()))
+            self._loop.call_later(_RESTART_PAUSE, self._start_service, context=self._context)
+        self._see(ServiceState(state, self._loop.time(), self._reason()))
+
+    def _start_service(self) -> None:
+        if not self._service.is_alive:
+            self._see(ServiceState("starting", self._loop.time()))
+            self._service.start()
 
     def _reason(self) -> str:
         excuse = "unreadable disk: " if self._disk.is_unreadable else ""
