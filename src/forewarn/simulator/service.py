@@ -132,7 +132,9 @@ class Service:
             self._loop.spawn(self.process, self._apply_fleet_file(self.assembly, self.settings.fleet))
 
     def forget(self) -> None:
-        """Let go of the last process, at the end of a simulation."""
+        """End the last process, at the end of a simulation."""
+        self.on_change = lambda: None
+        self.kill()
         self.process = self.assembly = None
 
     async def _apply_fleet_file(self, assembly: Assembly, path: Path) -> None:

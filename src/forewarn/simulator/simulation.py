@@ -40,6 +40,7 @@ from forewarn.simulator.operators import Operators
 from forewarn.simulator.plan import Plan
 from forewarn.simulator.promises import Promises
 from forewarn.simulator.service import Service, settings_of
+from forewarn.simulator.sqlite_disk import SqliteDisk
 from forewarn.simulator.transcript import Transcript
 
 _RESTART_PAUSE = 2.0
@@ -78,7 +79,7 @@ class Simulation:
         self._loop = loop = SimulatedLoop(random)
         self._network = loop.network = Network(loop, random)
         self._clock = SimulatedClock(loop)
-        self._disk = SimulatedDisk()
+        self._disk = SqliteDisk(directory, random) if plan.has_sqlite else SimulatedDisk()
         self._machines = Machines(loop)
         self._behaviour = DriverBehaviour()
         self._promises = Promises(plan)
@@ -276,15 +277,18 @@ class Simulation:
         self._promises.see(exchange)
 
     def _journal(self) -> Journal:
-        return SimulatedJournal(self._disk)
+        return self._disk.open() if isinstance(self._disk, SqliteDisk) else SimulatedJournal(self._disk)
 
     def _end(self) -> None:
         """Let go of everything; code of killed processes that still runs its ``finally`` reaches nothing any more."""
         self._reached.update(self._disk.reached)
         self._reached.update(self._behaviour.reached)
         asyncio.set_event_loop(None)
+        self._guests.close()
         self._service.forget()
         self._loop.dispose()
+        if isinstance(self._disk, SqliteDisk):
+            self._disk.close()
 
 
 def _route(path: str) -> str:
