@@ -1,6 +1,6 @@
 """A world for the agent's decision: an endpoint, handlers and a clock that do exactly what a test says."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 
 import msgspec
@@ -144,8 +144,11 @@ class DecisionHarness:
         tried = self.memory.events[event].not_approved
         self.hear(ApprovalFailed(event, tried.attempt + 1 if tried else 1, self.now, reason))
 
-    def crash(self, *, reboot: bool = False) -> None:
-        """End the agent, and begin another that knows what was kept, as it would after reading its file."""
+    def crash(self, *, reboot: bool = False, shown: Sequence[ScheduledEvent] | None = None) -> None:
+        """End the agent, and begin another that knows what was kept, as it would after reading its file.
+
+        The endpoint shows the same events as before, unless others are given.
+        """
         self.memory = msgspec.json.decode(msgspec.json.encode(self.memory), type=AgentMemory)
         self.memory.mark_calls_interrupted()
         self.running.clear()
@@ -156,7 +159,10 @@ class DecisionHarness:
         document, self.document = self.document, None
         self.settle()
         self.document = document
-        self.settle()
+        if shown is None:
+            self.settle()
+        else:
+            self.show(*shown)
 
     def lose(self) -> None:
         """Let time pass, decide, and fail to keep what was decided."""

@@ -412,9 +412,80 @@ def test_an_interrupted_undo_is_dropped_when_its_event_and_another_need_the_hand
     harness.show(event())
     assert harness.said() == []
     harness.show()
+    assert list(harness.running) == [("e2", "drain")]
+    harness.end("drain", event="e2")
 
-    assert harness.said() == ["undo drain"]
+    assert list(harness.running) == [("e1", "drain")]
     assert harness.running["e1", "drain"].kept == {"was": "ready"}
+
+
+@pytest.mark.parametrize("crashes", [False, True])
+def test_a_do_that_failed_is_undone_after_the_last_event_that_needs_the_handler(*, crashes: bool) -> None:
+    """It may have changed something that the undo of another event does not know. The later call is undone first."""
+    harness = DecisionHarness(decision_settings("drain", traits=SHARED))
+    harness.show(event(), event("e2"), event("e3"))
+    harness.fail("drain")
+    harness.pass_time(seconds=1)
+    harness.end("drain", HandlerDone(kept={"was": "drained"}), "e2")
+    harness.said()
+    harness.show(event("e2"), event("e3"))
+    harness.show(event("e3"))
+    if crashes:
+        harness.crash(reboot=True)
+    assert "undo drain" not in harness.said()
+    assert list(harness.memory.events) == ["e1", "e3"]
+    harness.show()
+    assert harness.said() == ["undo drain"]
+    assert harness.running["e3", "drain"].kept == {"was": "drained"}
+    if crashes:
+        harness.crash()
+    harness.end("drain", event="e3")
+    assert list(harness.running) == [("e1", "drain")]
+    harness.end("drain")
+
+    assert harness.memory.events == {}
+
+
+def test_a_do_that_was_interrupted_is_undone_after_the_last_event_that_needs_the_handler() -> None:
+    """The event was gone when the agent was back, and the call may have changed something."""
+    harness = DecisionHarness(decision_settings("drain", terms={"drain": HandlerTerms(retries=1)}, traits=SHARED))
+    harness.show(event(), event("e2"))
+    harness.fail("drain")
+    harness.end("drain", event="e2")
+    harness.pass_time(seconds=5)
+    assert list(harness.running) == [("e1", "drain")]
+    harness.crash(shown=[event("e2")])
+    assert list(harness.running) == []
+    assert list(harness.memory.events) == ["e1", "e2"]
+    harness.show()
+    assert list(harness.running) == [("e1", "drain")]
+    harness.end("drain")
+
+    assert list(harness.running) == [("e2", "drain")]
+
+
+def test_each_do_that_was_called_is_undone_the_last_begun_first() -> None:
+    """The retry for one event succeeds after the handler was done for another event: both may have changed things."""
+    harness = DecisionHarness(decision_settings("drain", terms={"drain": HandlerTerms(retries=1)}, traits=SHARED))
+    harness.show(event("e2"), event())
+    harness.fail("drain", event="e2")
+    harness.end("drain")
+    harness.pass_time(seconds=5)
+    harness.end("drain", HandlerDone(kept={"was": "drained"}), "e2")
+    harness.said()
+    harness.show(event())
+    harness.crash()
+    assert "undo drain" not in harness.said()
+    harness.show()
+    harness.fail("drain", event="e2")
+    assert list(harness.running) == []
+    harness.pass_time(seconds=5)
+    assert harness.running["e2", "drain"].attempt == 2
+    harness.end("drain", event="e2")
+    assert list(harness.running) == [("e1", "drain")]
+    harness.end("drain")
+
+    assert harness.memory.events == {}
 
 
 def test_a_handler_is_called_for_one_event_at_a_time() -> None:

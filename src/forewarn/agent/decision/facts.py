@@ -45,6 +45,13 @@ class CallWithdrawn(msgspec.Struct, frozen=True, tag="withdrawn"):
     direction: Direction
 
 
+class UndoDue(msgspec.Struct, frozen=True, tag="undo-due"):
+    """The undo of a shared handler waits only for that of another event: no event may rely on ``do`` any more."""
+
+    event: str
+    handler: str
+
+
 class HandlerSkipped(msgspec.Struct, frozen=True, tag="left-out"):
     """A handler will not be run for an event."""
 
@@ -120,6 +127,7 @@ AgentFact = (
     | CallBegun
     | CallEnded
     | CallWithdrawn
+    | UndoDue
     | HandlerSkipped
     | CallShared
     | HoldPlaced

@@ -18,6 +18,7 @@ from forewarn.agent.decision.facts import (
     HandlerSkipped,
     HoldPlaced,
     HoldReleased,
+    UndoDue,
 )
 from forewarn.agent.decision.run_counters import RunCounters
 from forewarn.agent.handler import Direction, HandlerDone, HandlerFailed
@@ -52,11 +53,18 @@ class HandlerStep(msgspec.Struct):
     undo: HandlerCall | None = None
     left_out: str = ""
     """Why it is not called, or not called again."""
+    is_undo_due: bool = False
+    """Whether ``undo`` waits only for that of another event."""
 
     @property
     def is_in_force(self) -> bool:
-        """Tell whether ``do`` has succeeded and ``undo`` has not begun."""
-        return self.do is not None and self.do.is_done and self.undo is None
+        """Tell whether ``do`` has succeeded and ``undo`` is not due."""
+        return self.do is not None and self.do.is_done and not self.is_being_undone
+
+    @property
+    def is_being_undone(self) -> bool:
+        """Tell whether ``undo`` has begun or is due."""
+        return self.undo is not None or self.is_undo_due
 
 
 class KnownEvent(msgspec.Struct):
@@ -213,6 +221,9 @@ def _evolve_known(known: KnownEvent, fact: AgentFact, memory: AgentMemory) -> No
                 del known.steps[handler]  # the event was shown again during undo
         case CallWithdrawn(handler=handler, direction=direction):
             _set(known, handler, direction, None)
+            known.steps[handler].is_undo_due = False
+        case UndoDue(handler=handler):
+            known.steps.setdefault(handler, HandlerStep()).is_undo_due = True
         case HandlerSkipped(handler=handler, reason=reason):
             known.steps.setdefault(handler, HandlerStep()).left_out = reason
         case CallShared(handler=handler, of=of):

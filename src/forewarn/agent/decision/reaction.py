@@ -8,7 +8,10 @@
 - A handler that has succeeded is never called again for that event.
 - An interrupted call is repeated if the handler repeats; else the handler is asked for its outcome.
 - A handler is called for one event at a time. The effect of a shared handler holds for all events: it is undone
-  after the last of them. An undo that must be repeated waits for that too.
+  after the last of them.
+- Each ``do`` that was called is undone once. If ``do`` of a shared handler was called for several events, because one
+  call failed, each undo waits until no event needs the handler; the last begun is undone first, so that the state
+  before the first call is restored.
 - Facts come first: the agent stores them before it acts, and calls ``react`` again until there are none.
 """
 
@@ -27,6 +30,7 @@ from forewarn.agent.decision.facts import (
     DocumentShown,
     EventForgotten,
     HandlerSkipped,
+    UndoDue,
 )
 from forewarn.agent.decision.memory import AgentMemory, HandlerCall, HandlerStep, KnownEvent
 from forewarn.agent.decision.plan import HandlerTerms, OnFailure
@@ -128,7 +132,7 @@ def react(
 
 def is_settled(step: HandlerStep | None, terms: HandlerTerms) -> bool:
     """Tell whether no further ``do`` of a handler is due for an event."""
-    return step is not None and step.undo is None and (bool(step.left_out) or _is_over(step.do, terms))
+    return step is not None and not step.is_being_undone and (bool(step.left_out) or _is_over(step.do, terms))
 
 
 def is_in_the_way(step: HandlerStep | None, terms: HandlerTerms) -> bool:
@@ -158,7 +162,9 @@ class CallIndex:
         self.running: dict[str, set[str]] = {}
         """By handler: the events it is being called for."""
         self.in_force: dict[str, dict[str, KnownEvent]] = {}
-        """By handler and event: ``do`` has succeeded and ``undo`` has not begun."""
+        """By handler and event: ``do`` has succeeded and ``undo`` is not due."""
+        self.not_undone: dict[str, dict[str, KnownEvent]] = {}
+        """By handler and event: ``do`` or ``undo`` failed or was interrupted, or ``undo`` is due."""
 
     def add(self, known: KnownEvent) -> None:
         for name, step in known.steps.items():
@@ -166,12 +172,14 @@ class CallIndex:
                 self.running.setdefault(name, set()).add(known.event.id)
             elif step.is_in_force:
                 self.in_force.setdefault(name, {})[known.event.id] = known
+            elif step.do and not (step.undo and step.undo.is_done):
+                self.not_undone.setdefault(name, {})[known.event.id] = known
 
     def remove(self, event: str) -> None:
         for running in self.running.values():
             running.discard(event)
-        for in_force in self.in_force.values():
-            in_force.pop(event, None)
+        for events in (*self.in_force.values(), *self.not_undone.values()):
+            events.pop(event, None)
 
 
 class DecisionPass:
@@ -186,6 +194,7 @@ class DecisionPass:
         self.busy = {name for name, events in index.running.items() if events}
         """Handlers that are being called for an event, or are about to be."""
         self._in_force = index.in_force
+        self._not_undone = index.not_undone
         self._demands: dict[int, tuple[timedelta, bool]] = {}
         self.waits_for: set[str] = set()
         """The busy handlers that the events considered so far wait for."""
@@ -230,14 +239,16 @@ class DecisionPass:
         self._hurry(known, [name for name in open_stages[0] if name not in waiting], stages[1:])
         reason = self._reason_to_stop(known, rule)
         for name in waiting:
-            if (step := known.steps.get(name)) and step.undo and self._is_undo_premature(known, name):
+            step = known.steps.get(name)
+            if step and step.is_being_undone and self._is_needed_by_others(known, name):
                 # The event was shown again during undo, and the effect was restored for another event.
                 if step.do and step.do.is_done:
                     self._in_force[name][event.id] = known
                 self.reaction.facts.append(CallWithdrawn(event.id, name, Direction.UNDO))
-            elif step and step.undo:
+            elif step and step.is_being_undone:
                 # The event was shown again during undo: undo is completed first, then do is called again.
-                self._begin(known, name, Direction.UNDO, self._now + terms[name].timeout)
+                if not self._is_later_undone_first(known, name):
+                    self._begin(known, name, Direction.UNDO, self._now + terms[name].timeout)
             elif reason or name not in chosen:
                 left_out = HandlerSkipped(event.id, name, reason or _no_time(terms[name], left), self._now)
                 self.reaction.facts.append(left_out)
@@ -334,7 +345,8 @@ class DecisionPass:
                 missing = f"{name} is no longer in the configuration; undo its changes by hand"
                 failed = CallEnded(event, name, Direction.UNDO, HandlerFailed(missing, final=True), self._now)
                 self.reaction.facts.append(failed)
-            elif self._is_undo_premature(known, name):
+            elif self._is_needed_by_others(known, name) or self._is_later_undone_first(known, name):
+                self._let_undo_wait(known, name)
                 has_to_wait = True
                 continue
             elif not _is_running(step):
@@ -373,7 +385,7 @@ class DecisionPass:
             deadline=deadline,
             kept=step.do.result.kept if step.do and isinstance(step.do.result, HandlerDone) else {},
         )
-        if call is None and traits.shared and (other := self._other_in_force(known, name)):
+        if call is None and traits.shared and (other := self._sharer(known, name, direction)):
             self._share(run, known, other)
         elif call is not None and call.is_cut_off and not traits.repeats:
             self.busy.add(name)
@@ -386,18 +398,50 @@ class DecisionPass:
             self.reaction.facts.append(CallBegun(known.event.id, name, direction, run.attempt, self._now))
             self.reaction.acts.append(run)
 
-    def _is_undo_premature(self, known: KnownEvent, name: str) -> bool:
-        """Tell whether the repetition of an undo must wait: the handler was done for another event since."""
+    def _is_needed_by_others(self, known: KnownEvent, name: str) -> bool:
+        """Tell whether an undo must wait because another event relies on another call of the handler."""
+        if not self._can_undo_wait(known, name):
+            return False
+        return self._sharer(known, name, Direction.UNDO) is None and any(self._others_in_force(known, name))
+
+    def _is_later_undone_first(self, known: KnownEvent, name: str) -> bool:
+        """Tell whether an undo must wait because ``do`` was called later for another event that is gone too."""
+        if not self._can_undo_wait(known, name) or self._sharer(known, name, Direction.UNDO):
+            return False
+        order, terms = _undo_order(known, name), self._decision_settings.terms[name]
+        return any(
+            other.is_gone and _undo_order(other, name) > order and not _is_over(other.steps[name].undo, terms)
+            for other in self._not_undone.get(name, {}).values()
+        )
+
+    def _can_undo_wait(self, known: KnownEvent, name: str) -> bool:
         undo, traits = known.steps[name].undo, self._decision_settings.traits[name]
-        if not traits.shared or undo is None or undo.is_running or (undo.is_cut_off and not traits.repeats):
+        if not traits.shared or (undo and (undo.is_running or (undo.is_cut_off and not traits.repeats))):
             return False
         self.depends_on_others = True
-        return self._other_in_force(known, name) is not None
+        return True
 
-    def _other_in_force(self, known: KnownEvent, name: str) -> KnownEvent | None:
-        """Return another event for which the handler's effect holds."""
-        found = self._in_force.get(name, {})
-        return next((other for other in found.values() if other is not known), None)
+    def _let_undo_wait(self, known: KnownEvent, name: str) -> None:
+        """Record that nothing may rely on ``do`` if the undo waits only for that of other events that are gone."""
+        if known.steps[name].is_in_force and all(other.is_gone for other in self._others_in_force(known, name)):
+            self.reaction.facts.append(UndoDue(known.event.id, name))
+            self._in_force[name].pop(known.event.id, None)
+            self._not_undone.setdefault(name, {})[known.event.id] = known
+
+    def _sharer(self, known: KnownEvent, name: str, direction: Direction) -> KnownEvent | None:
+        """Return an event that this event can share ``do`` with, or that shares it and can be left the undo."""
+        others = self._others_in_force(known, name)
+        if direction is Direction.DO:
+            return next(others, None)
+        if not known.steps[name].is_in_force:
+            return None
+        # CallShared copies the call, so events that share it have equal ones.
+        call = known.steps[name].do
+        return next((other for other in others if name in other.steps and other.steps[name].do == call), None)
+
+    def _others_in_force(self, known: KnownEvent, name: str) -> Iterator[KnownEvent]:
+        """Yield the other events for which the handler's effect holds."""
+        return (other for other in self._in_force.get(name, {}).values() if other is not known)
 
     def _share(self, run: CallHandler, known: KnownEvent, other: KnownEvent) -> None:
         """Share the effect of another event's call, or leave the undo to the other event."""
@@ -410,6 +454,12 @@ class DecisionPass:
             holding.pop(known.event.id, None)
             still = HandlerDone(detail=f"still needed for event {other.event.id}")
             self.reaction.facts.append(CallEnded(run.event.id, run.handler, run.direction, still, self._now))
+
+
+def _undo_order(known: KnownEvent, name: str) -> tuple[datetime, str]:
+    """Return the sort key of the undo of a handler: the highest is first."""
+    call = known.steps[name].do
+    return call.began_at if call else known.first_seen_at, known.event.id
 
 
 def _no_time(terms: HandlerTerms, left: timedelta) -> str:
