@@ -22,7 +22,7 @@ from forewarn.config import toml
 from forewarn.config.values import ListenAddress
 from forewarn.control.api.app import make_app
 from forewarn.control.api.context import ApiContext
-from forewarn.control.server.control_plane import ControlPlane
+from forewarn.control.server.control_plane import ControlPlane, ControlSockets
 from forewarn.control.server.http_server import LIMITS, ServerLimits
 from forewarn.core.commands import (
     ApplyDeclaration,
@@ -132,7 +132,9 @@ class ApiHarness:
             switches=switches,
             metrics=lambda: b"",
         )
-        self.control_plane = ControlPlane(self.context, directory, ListenAddress("127.0.0.1", 0), limits=limits)
+        self.control_plane = ControlPlane(
+            self.context, ControlSockets(directory, ListenAddress("127.0.0.1", 0)), limits=limits
+        )
         self.loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self.loop.run_forever)
         self._app: Litestar | None = None

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
+from pathlib import Path
 from uuid import uuid4
 
 import msgspec
@@ -12,7 +13,7 @@ from forewarn.clocks import ManualClock
 from forewarn.config.settings import Settings
 from forewarn.config.values import ListenAddress
 from forewarn.core.commands import OperateVm, VmOperation
-from forewarn.core.errors import BadInput
+from forewarn.core.errors import BadInput, Unavailable
 from forewarn.core.model import Caller, CallerKind, GroupKind, GroupTerms, Host, Vm
 from forewarn.drivers.simulated import SimulatedDriver
 from forewarn.fleetfile.parser import DesiredFleet
@@ -107,6 +108,26 @@ def test_callers_arrive_where_the_service_is_told() -> None:
 
     run(story, lambda _: hatch)
     assert hatch.asked == ["start", "stop"]
+
+
+def test_sockets_of_others_are_opened_before_anything_is_answered_or_written(tmp_path: Path) -> None:
+    """One that cannot be opened ends the start: no caller was answered, and the journal is empty."""
+    (tmp_path / "fleet.toml").write_text('[[vm]]\nname = "web-0"\naddress = "127.0.0.1"\n', encoding="utf-8")
+    hatch, journal, clock = RecordingServer(), MemoryJournal(), ManualClock()
+
+    def open_sockets() -> None:
+        raise Unavailable("another program listens there")
+
+    async def play() -> None:
+        settings = msgspec.structs.replace(SETTINGS, fleet=tmp_path / "fleet.toml")
+        driver = SimulatedDriver.from_settings({}, clock, 1.0)
+        assembly = Assembly(settings, clock, journal, driver, lambda _: hatch)
+        with pytest.raises(Unavailable, match="another program listens there"):
+            await assembly.start(open_sockets=open_sockets)
+        assert assembly.node.replica.revision == 0
+
+    asyncio.run(play())
+    assert hatch.asked == ["stop"]
 
 
 def test_a_start_is_not_refused_for_a_default_vm_that_was_deleted() -> None:

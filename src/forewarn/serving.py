@@ -19,7 +19,7 @@ from forewarn.clocks import Clock, SystemClock
 from forewarn.config.settings import SQLITE, Settings, check
 from forewarn.config.values import ListenAddress
 from forewarn.control.notifications.dispatcher import Dispatcher
-from forewarn.control.server.control_plane import load_certificate
+from forewarn.control.server.control_plane import ControlSockets, load_certificate
 from forewarn.control.server.event_counters import EventCounters
 from forewarn.core.errors import BadInput, ForewarnError
 from forewarn.files import private_directory
@@ -84,12 +84,14 @@ async def _serve(
     async with AsyncExitStack() as parts:
         with signals.interruptible():
             gc.disable()  # nothing that is loaded is garbage
-            await assembly.start(_exempt_fleet_from_collection)
+            sockets = ControlSockets(settings.data, settings.control, passed)
+            parts.callback(sockets.close)
+            await assembly.start(_exempt_fleet_from_collection, sockets.open)
             parts.push_async_callback(assembly.stop)
             reloader = Reloader(read, assembly, dispatcher)
             # The framework of the control plane takes longest to load; VMs are answered meanwhile.
             control = await asyncio.to_thread(
-                _control, settings, passed, assembly, dispatcher, event_counters, reloader
+                _control, settings, sockets, assembly, dispatcher, event_counters, reloader
             )
             await control.open()
             parts.push_async_callback(control.close)
@@ -146,7 +148,7 @@ def _at(passed: PassedSockets, read: Callable[[], Settings]) -> Callable[[], Set
 
 def _control(
     settings: Settings,
-    passed: PassedSockets,
+    sockets: ControlSockets,
     assembly: Assembly,
     dispatcher: Dispatcher,
     event_counters: EventCounters,
@@ -177,9 +179,7 @@ def _control(
         reload=lambda: (reloader.last.at, reloader.last.is_successful),
     )
     plane.metrics = Metrics(assembly.node, event_counters, sources).render
-    entrance = ControlPlane(
-        plane, settings.data, settings.control, settings.control_certificate, settings.control_key, passed
-    )
+    entrance = ControlPlane(plane, sockets, settings.control_certificate, settings.control_key)
     plane.listeners = lambda: (
         *_listeners("metadata", assembly.listening),
         *_listeners("control", entrance.listening),

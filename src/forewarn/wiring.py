@@ -101,10 +101,13 @@ class Assembly:
         self._listener: MetadataListener | None = None
         self._parts = AsyncExitStack()
 
-    async def start(self, on_loaded: Callable[[], None] = lambda: None) -> None:
+    async def start(
+        self, on_loaded: Callable[[], None] = lambda: None, open_sockets: Callable[[], None] = lambda: None
+    ) -> None:
         """Load the journal, apply the fleet file, and begin to answer; on failure nothing is left behind.
 
-        ``on_loaded`` is called when the fleet is in memory and nobody has been answered yet.
+        ``on_loaded`` is called when the fleet is in memory and nobody has been answered yet. ``open_sockets`` is
+        called before anything is written: an address that is in use must not be found after that.
         """
         async with AsyncExitStack() as parts:
             parts.callback(self.journal.close)
@@ -114,6 +117,7 @@ class Assembly:
             await self.node.start()
             server = self._open(self.metadata)
             parts.push_async_callback(server.stop)
+            open_sockets()
             if self.settings.fleet:
                 await self.apply_fleet_file(self.settings.fleet, strict=self.settings.strict)
             self.check_default_vm(is_start=True)

@@ -87,7 +87,7 @@ def test_after_a_login_commands_speak_to_that_service(
 
 
 async def _close_unix(harness: ApiHarness) -> None:
-    harness.control_plane._unix.remove()
+    harness.control_plane._sockets.remove_file()
 
 
 def test_the_command_line_names_a_service_before_the_environment(

@@ -164,6 +164,23 @@ def test_a_port_in_use_is_named(tmp_path: Path) -> None:
     assert endpoint in ran.stderr
 
 
+def test_a_control_port_in_use_is_found_before_guests_are_answered(tmp_path: Path) -> None:
+    """No fleet file was applied either, and no socket is left."""
+    (tmp_path / "fleet.toml").write_text(FLEET, encoding="utf-8")
+    arguments = ("--data", "data", "--fleet", "fleet.toml", "--metadata", f"127.0.0.1:{free_port()}")
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        endpoint = f"127.0.0.1:{taken.getsockname()[1]}"
+        ran = forewarn("serve", *arguments, "--control", endpoint, cwd=tmp_path)
+
+    assert ran.returncode == 3
+    said = f"forewarn: cannot listen for operators on {endpoint}: another program listens there; choose another port"
+    assert ran.stderr.splitlines()[-1].startswith(said)
+    assert "fleet-changed" not in ran.stderr
+    assert not (tmp_path / "data" / "control.sock").exists()
+
+
 def test_every_line_of_the_demo_works_as_printed(tmp_path: Path) -> None:
     """In one shell, from any directory, in the order in which they stand."""
     endpoint = f"127.0.0.1:{free_port()}"

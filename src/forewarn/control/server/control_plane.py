@@ -58,6 +58,46 @@ class UnixSocket:
         socket_files.remove(self._path, self._made)
 
 
+class ControlSockets:
+    """All sockets of the control plane."""
+
+    def __init__(
+        self,
+        directory: Path,
+        endpoint: ListenAddress | None = None,
+        passed: PassedSockets = PassedSockets(),  # noqa: B008 - frozen
+    ) -> None:
+        self._unix = UnixSocket(directory)
+        self._endpoint = endpoint
+        self._passed = passed
+        self.tcp: tuple[socket.socket, ...] = ()
+        """The TCP sockets, once open."""
+        self.all: tuple[socket.socket, ...] = ()
+        """These and the unix sockets, once open."""
+
+    def open(self) -> None:
+        """Listen; connections wait until the server accepts them. Raise if that is not possible."""
+        self.tcp = (*self._passed.control,) or ((listen(self._endpoint),) if self._endpoint else ())
+        self.all = (*self.tcp, *(self._unix.adopt(each) for each in self._passed.control_socket))
+        if not self._unix.is_open:  # commands look for the service in its data directory
+            try:
+                self.all += (self._unix.open(),)
+            except BaseException:
+                self.close()
+                raise
+
+    def remove_file(self) -> None:
+        """Remove the file of the unix socket, so that no further command connects."""
+        self._unix.remove()
+
+    def close(self) -> None:
+        """Close all sockets and remove the file; do nothing if none is open."""
+        self.remove_file()
+        for each in self.all:
+            each.close()
+        self.tcp = self.all = ()
+
+
 def listen(endpoint: ListenAddress) -> socket.socket:
     """Return a listening TCP socket; raise Unavailable with the reason and the remedy."""
     try:
@@ -129,49 +169,42 @@ class Certificate:
 
 
 class ControlPlane:
-    """Serves the API on the unix socket in ``directory``, and on a TCP port if one is given."""
+    """Serves the API on its sockets; opens them if they are not open yet."""
 
     def __init__(
         self,
         plane: ApiContext,
-        directory: Path,
-        endpoint: ListenAddress | None = None,
+        sockets: ControlSockets,
         certificate: Path | None = None,
         key: Path | None = None,
-        passed: PassedSockets = PassedSockets(),  # noqa: B008 - frozen
         limits: ServerLimits = LIMITS,
     ) -> None:
         self._plane = plane
-        self._unix = UnixSocket(directory)
-        self._endpoint = endpoint
+        self._sockets = sockets
         self._certificate = certificate
         self._key = key
-        self._passed = passed
         self._limits = limits
         self._server: ControlServer | None = None
         self._tls: Certificate | None = None
-        self.port = 0
+
+    @property
+    def port(self) -> int:
         """The TCP port, once open."""
-        self.listening: tuple[socket.socket, ...] = ()
+        return int(self.listening[0].getsockname()[1]) if self.listening else 0
+
+    @property
+    def listening(self) -> tuple[socket.socket, ...]:
         """The TCP sockets, once open."""
+        return self._sockets.tcp
 
     async def open(self) -> None:
         if context := load_certificate(self._certificate, self._key):
             self._tls = Certificate(context)
-        sockets = [*self._passed.control] or ([listen(self._endpoint)] if self._endpoint else [])
-        self.port = int(sockets[0].getsockname()[1]) if sockets else 0
-        self.listening = tuple(sockets)
-        try:
-            sockets += [self._unix.adopt(each) for each in self._passed.control_socket]
-            if not self._unix.is_open:  # commands look for the service in its data directory
-                sockets.append(self._unix.open())
-        except BaseException:
-            for each in sockets:
-                each.close()
-            raise
+        if not self._sockets.all:
+            self._sockets.open()
         self._plane.follow()
         tls = self._tls.context if self._tls else None
-        self._server = ControlServer(make_app(self._plane), sockets, tls, self._limits)
+        self._server = ControlServer(make_app(self._plane), self._sockets.all, tls, self._limits)
         await self._server.open()
 
     def renew_certificate(self, context: ssl.SSLContext) -> None:
@@ -183,7 +216,8 @@ class ControlPlane:
         """Stop accepting connections, and finish pending requests."""
         if self._server is None:
             return
-        self._unix.remove()
+        self._sockets.remove_file()
         self._plane.changes.close()
         await self._server.close()
+        self._sockets.close()
         self._server = None
