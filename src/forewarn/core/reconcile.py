@@ -279,10 +279,11 @@ class _Planner:
                     or self._is_held(conflict.other)
                     or (kind, name) not in own
                 )
-                if (kind is not RecordKind.VM and is_removal) or is_waiting:
+                events = self._fleet.events_of(name) if kind is RecordKind.GROUP and not is_removal else ()
+                if events and (is_waiting or self._manner.is_start):
+                    self._hold(kind, name, HoldReason.EVENT, events[0].id)
+                elif (kind is not RecordKind.VM and is_removal) or is_waiting:
                     self._hold(kind, name, HoldReason.IN_USE, conflict.said)
-                elif kind is RecordKind.GROUP and self._manner.is_start and self._fleet.events_of(name):
-                    self._hold(kind, name, HoldReason.EVENT, self._fleet.events_of(name)[0].id)
                 else:
                     self._made.conflicts.append(conflict)
                     self._made.change.drop(kind, name)
