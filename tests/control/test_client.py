@@ -179,8 +179,9 @@ def test_what_is_wrong_with_a_request_is_said_once() -> None:
     assert str(error_of(told)) == "mend: body.count: Expected `int` <= 7"
 
 
-def test_a_name_with_a_slash_is_found_by_its_id(client: ControlClient) -> None:
-    """No path can hold it; a token that was created can be revoked, and what cannot exist is not there."""
+def test_a_name_with_a_slash_is_found_by_its_id(client: ControlClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No path can hold it; what an earlier release created can be revoked, and what cannot exist is not there."""
+    monkeypatch.setattr("forewarn.core.tokens._check_name", lambda *_: None)
     client.create_token(TokenBody(name="a/b", role=Role.VIEWER))
     client.add_subscription(
         SubscriptionBody(name="c/d", kind=SubscriptionKind.WEBHOOK, target="https://example.org/hook")

@@ -57,6 +57,29 @@ def test_a_token_opens_until_it_is_revoked() -> None:
         harness.revoke("t1")
 
 
+@pytest.mark.parametrize("name", ["a/b", "/", ".", ".."])
+def test_a_name_that_a_path_cannot_hold_is_refused(name: str) -> None:
+    """A request that revokes or removes names it there, and is recognised by its path when it is repeated."""
+    harness = TokenHarness()
+
+    with pytest.raises(Refused, match=r"a token's name contains no '/', and is not '\.' or '\.\.'; it is"):
+        harness.create(replace(ADA, name=name))
+    with pytest.raises(Refused, match=r"a subscription's name contains no '/'"):
+        harness.subscribe(replace(HOOK, name=name))
+
+
+def test_a_token_of_an_earlier_release_keeps_its_name_with_another_secret(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its name was not refused then."""
+    harness = TokenHarness()
+    old = replace(ADA, name="a/b")
+    with monkeypatch.context() as earlier:
+        earlier.setattr("forewarn.core.tokens._check_name", lambda *_: None)
+        harness.create(old)
+    new = replace(old, hash="other")
+
+    assert harness.create(new, replaces="t1") == (TokenRevoked("t1"), TokenCreated(new))
+
+
 @pytest.mark.parametrize("token", [replace(ADA, id="t2"), replace(ADA, name="bob")], ids=["name", "id"])
 def test_a_name_and_an_id_are_one_tokens_alone(token: Token) -> None:
     """So that the record tells who did what."""

@@ -273,7 +273,7 @@ def _path_segment(name: str) -> str:
 
 
 def _id_of(name: str, kind: str, views: Iterable[bodies.TokenView | bodies.SubscriptionView]) -> str:
-    """Return the id for a name that cannot be a path segment."""
+    """Return the id for a name that cannot be a path segment; earlier releases allowed such names."""
     for view in views:
         if view.name == name:
             return view.id

@@ -88,10 +88,12 @@ def record_delivered(fleet: Fleet, command: RecordDelivered) -> Iterator[Deliver
 
 
 def _check_name(what: str, name: str) -> None:
-    """Refuse a name that a reader of the record could take for another."""
+    """Refuse a name that a reader of the record could take for another, or that a path cannot hold."""
     check_line(what, name)
     if not name.isprintable() or name != name.strip() or not name:
         raise Refused(f"{what} has visible characters, and no space at its beginning or end; it is {name!r}")
+    if "/" in name or name in (".", ".."):  # requests name it in their path
+        raise Refused(f"{what} contains no '/', and is not '.' or '..'; it is {name!r}")
 
 
 def _check_target(subscription: Subscription) -> None:
