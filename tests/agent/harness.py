@@ -113,8 +113,8 @@ class DecisionHarness:
         self.settle()
 
     def end(self, handler: str, outcome: HandlerOutcome = DONE, event: str = "e1") -> None:
-        """Let a handler return, or answer."""
-        run = self.running.pop((event, handler), None) or self.asked.pop((event, handler))
+        """Let a handler answer or return; a call waits for the answer to a question that was asked before it."""
+        run = self.asked.pop((event, handler), None) or self.running.pop((event, handler))
         match outcome:
             case HandlerNotBegun():
                 self.hear(CallWithdrawn(event, handler, run.direction))
