@@ -49,18 +49,20 @@ def policies(quorum: int) -> st.SearchStrategy[Policy]:
 
 @cache
 def terms_of(group: str) -> st.SearchStrategy[GroupTerms]:
+    return st.sampled_from(ApprovalRule).flatmap(lambda approval: _terms_with(group, approval))
+
+
+@cache  # to make a strategy costs more than to draw from it
+def _terms_with(group: str, approval: ApprovalRule) -> st.SearchStrategy[GroupTerms]:
     kind = GROUPS[group]
-    notices = st.sampled_from([None, 300, 900]) if kind is GroupKind.SCALE_SET else st.none()
-    return st.sampled_from(ApprovalRule).flatmap(
-        lambda approval: st.builds(
-            GroupTerms,
-            st.just(group),
-            st.just(kind),
-            st.just(approval),
-            notices,
-            st.sampled_from(EvictionPolicy),
-            policies(quorum=1 if approval is ApprovalRule.QUORUM else 0),
-        )
+    return st.builds(
+        GroupTerms,
+        st.just(group),
+        st.just(kind),
+        st.just(approval),
+        st.sampled_from([None, 300, 900]) if kind is GroupKind.SCALE_SET else st.none(),
+        st.sampled_from(EvictionPolicy),
+        policies(quorum=1 if approval is ApprovalRule.QUORUM else 0),
     )
 
 
