@@ -22,8 +22,8 @@ from forewarn.config import toml
 from forewarn.config.values import ListenAddress
 from forewarn.control.api.app import make_app
 from forewarn.control.api.context import ApiContext
-from forewarn.control.server.control_plane import ControlPlane, ControlSockets
-from forewarn.control.server.http_server import LIMITS, ServerLimits
+from forewarn.control.server.control_plane import ControlPlane
+from forewarn.control.server.sockets import LIMITS, ControlSockets, ServerLimits
 from forewarn.core.commands import (
     ApplyDeclaration,
     Command,

@@ -20,7 +20,7 @@ import pytest
 
 from forewarn.control.bodies import SubscriptionBody, TokenBody
 from forewarn.control.client import ControlClient
-from forewarn.control.server.http_server import LIMITS
+from forewarn.control.server.sockets import LIMITS
 from forewarn.core.model import Role, SubscriptionKind
 from tests.harness import FLEET
 from tests.ports import free_port

@@ -402,3 +402,10 @@ def wait_for(port: int) -> int:
         assert time.monotonic() < deadline
         time.sleep(0.02)
     return port
+
+
+def test_vms_are_answered_before_the_framework_of_the_control_plane_is_loaded() -> None:
+    """It takes longest to load: importing the service does not load it."""
+    program = "import forewarn.serving, sys; sys.exit('litestar' in sys.modules)"
+
+    assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0

@@ -14,8 +14,7 @@ import msgspec
 from forewarn import logs
 from forewarn.config.setting_keys import SettingKey, keys_of
 from forewarn.config.settings import KEYS, MailSettings, NoticeSettings, Settings, check
-from forewarn.control.server.control_plane import load_certificate
-from forewarn.control.server.http_server import most_connections
+from forewarn.control.server.sockets import load_certificate, most_connections
 from forewarn.core.errors import BadInput, ForewarnError, OutcomeUnknown
 from forewarn.metadata.limits import provide_files
 from forewarn.wiring import Assembly, limits_of

@@ -19,8 +19,8 @@ from forewarn.clocks import Clock, SystemClock
 from forewarn.config.settings import SQLITE, Settings, check
 from forewarn.config.values import ListenAddress
 from forewarn.control.notifications.dispatcher import Dispatcher
-from forewarn.control.server.control_plane import ControlSockets, load_certificate
 from forewarn.control.server.event_counters import EventCounters
+from forewarn.control.server.sockets import ControlSockets, load_certificate
 from forewarn.core.errors import BadInput, ForewarnError
 from forewarn.files import private_directory
 from forewarn.journal.port import Journal, JournalType, check_journal

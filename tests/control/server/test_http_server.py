@@ -16,7 +16,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from forewarn.control.server import http_server
-from forewarn.control.server.http_server import LARGEST_HEAD, ServerLimits
+from forewarn.control.server.http_server import LARGEST_HEAD
+from forewarn.control.server.sockets import ServerLimits
 from tests.harness import ApiHarness, open_harness
 
 

@@ -25,6 +25,7 @@ from litestar.types.asgi_types import HTTPReceiveMessage, HTTPSendMessage
 from forewarn.control.api.context import PEER, Peer
 from forewarn.control.bodies import ProblemDetails
 from forewarn.control.problems import MEDIA_TYPE, PREFIX
+from forewarn.control.server.sockets import LIMITS, ServerLimits, most_connections
 from forewarn.core.model import Caller, CallerKind
 from forewarn.socket_files import KEEP_SOCKET_FILE
 
@@ -38,36 +39,6 @@ _BACKLOG = 2048
 _LARGEST_READ = 256 * 1024
 """Bytes that an event loop reads at once."""
 _CONNECTION = "forewarn-connection"
-
-
-class ServerLimits(msgspec.Struct, frozen=True):
-    """What callers may take of the server; times are in seconds."""
-
-    connections: int = 4_096
-    """TCP connections; those over the unix socket have no limit."""
-    per_address: int = 1_024
-    """Connections of one address, so that it cannot use all of them."""
-    arrival: float = 20.0
-    """How long the head of a request may take to arrive."""
-    body_arrival: float = 600.0
-    """How long its body may take: a large fleet comes over a slow line."""
-    unread: int = 64 * 1024 * 1024
-    """Bytes of a body of unknown length that are read and dropped after its request was refused."""
-    log_interval: float = 60.0
-    """The time between log lines about invalid requests: callers without a token must not fill the log."""
-
-
-LIMITS = ServerLimits()
-
-
-def most_connections(most: int = LIMITS.connections) -> int:
-    """Return the limit of TCP connections: at most a quarter of the file descriptors of the process."""
-    try:
-        import resource  # noqa: PLC0415 - Windows has none, and no such limit
-    except ImportError:
-        return most
-    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    return most if hard == resource.RLIM_INFINITY else min(most, hard // 4)
 
 
 class _InvalidRequestLog:

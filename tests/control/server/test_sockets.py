@@ -9,8 +9,7 @@ import pytest
 
 from forewarn.config.values import ListenAddress
 from forewarn.control.client import ControlClient
-from forewarn.control.server.control_plane import UnixSocket, listen, load_certificate
-from forewarn.control.server.http_server import most_connections
+from forewarn.control.server.sockets import UnixSocket, listen, load_certificate, most_connections
 from forewarn.core.errors import BadInput, Unavailable
 from tests.harness import ApiHarness, open_harness
 
