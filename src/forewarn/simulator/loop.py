@@ -240,6 +240,9 @@ class SimulatedLoop(asyncio.BaseEventLoop):
                 self.close()
                 self._ready.clear()  # type: ignore[attr-defined]
                 self._scheduled.clear()  # type: ignore[attr-defined]
+                for process in self._killed:
+                    process.remains.clear()
+                    process.on_kill.clear()
                 self._killed.clear()
                 gc.collect()
         finally:
