@@ -148,7 +148,7 @@ class DemoRun:
         self._claim_boots_stayed(others, before)
 
     def _operate(self, vm: str, operation: str, duration: int | None = None) -> AnnouncementView:
-        body = VmOperationBody(operation=operation, duration=duration)  # type: ignore[arg-type]
+        body = VmOperationBody(operation=operation, duration=duration)
         (announced,) = self._cloud.client.operate_vm(vm, body).announcements
         return announced
 

@@ -29,10 +29,10 @@ from forewarn.core.model import (
     Vm,
 )
 from forewarn.core.notice import Rules
+from forewarn.testing.driver_contract import unknown_type
 from forewarn.wire import azure_names
 from forewarn.wire.document import render
 from forewarn.wire.versions import API_VERSIONS, NEWEST, types_shown
-from tests.core.event_type_samples import unknown_type
 from tests.core.harness import NOON
 
 GOLDEN = Path(__file__).parents[1] / "wire" / "golden"
@@ -99,7 +99,7 @@ def test_a_new_type_takes_no_more_than_its_rows(monkeypatch: pytest.MonkeyPatch)
     """It is announced with its notice, takes its turn, starts, and is shown by the api-versions that know it."""
     polish, least = unknown_type("polish"), timedelta(minutes=3)
     announcement = Announcement(polish, EventSource.PLATFORM, "Your VM is polished.", duration=7)
-    monkeypatch.setitem(EVENT_TYPES, polish, EventTypeTraits(least, is_maintenance=True))
+    monkeypatch.setitem(EVENT_TYPES, polish, EventTypeTraits("be polished", least, is_maintenance=True))
     monkeypatch.setitem(ANNOUNCEMENTS, Operation("vm polish"), announcement)
     monkeypatch.setitem(azure_names.TYPES_SHOWN, polish, ("Polish", "2020-07-01"))
     monkeypatch.setitem(azure_names.TYPES, polish, "Polish")

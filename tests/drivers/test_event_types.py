@@ -6,10 +6,11 @@ from pathlib import Path
 import pytest
 
 from forewarn.clocks import SystemClock
+from forewarn.core.event_types import EVENT_TYPES
 from forewarn.core.model import EventType
-from forewarn.node.driver import DriverType, ImpactFailed
+from forewarn.node.driver import Driver, DriverType, ImpactFailed
 from forewarn.plugin_loader import load
-from tests.core.event_type_samples import unknown_type
+from forewarn.testing.driver_contract import unknown_type
 from tests.drivers.impacts import impact
 
 DRIVERS: dict[str, dict[str, object]] = {
@@ -21,16 +22,17 @@ DRIVERS: dict[str, dict[str, object]] = {
 }
 
 
-def driver_type(name: str) -> DriverType:
-    return load("forewarn.drivers", name)  # type: ignore[return-value]
+def make(name: str, directory: Path) -> Driver:
+    (directory / "secret").write_text("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw", encoding="utf-8")
+    settings = {**DRIVERS[name], **({"secret_file": str(directory / "secret")} if name == "webhook" else {})}
+    type_: DriverType = load("forewarn.drivers", name)  # type: ignore[assignment]
+    return type_.from_settings(settings, SystemClock(), 1.0, directory / "driver")
 
 
 @pytest.mark.parametrize("name", DRIVERS)
 def test_an_unknown_type_is_refused(name: str, tmp_path: Path) -> None:
     """Nothing is done to a machine for a reason that the driver does not understand."""
-    (tmp_path / "secret").write_text("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw", encoding="utf-8")
-    settings = {**DRIVERS[name], **({"secret_file": str(tmp_path / "secret")} if name == "webhook" else {})}
-    driver = driver_type(name).from_settings(settings, SystemClock(), 1.0, tmp_path / "driver")
+    driver = make(name, tmp_path)
 
     outcome = driver.perform(impact(unknown_type()))
 
@@ -40,8 +42,10 @@ def test_an_unknown_type_is_refused(name: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", DRIVERS)
-def test_every_type_has_an_impact(name: str) -> None:
-    """A type that is added is not forgotten in a driver."""
-    module = import_module(driver_type(name).__module__)
+def test_every_type_has_an_impact(name: str, tmp_path: Path) -> None:
+    """A type that is added is not forgotten in a driver; a program and a receiver are handed every type."""
+    driver = make(name, tmp_path)
+    module = import_module(type(driver).__module__)
 
-    assert set(EventType) == module._TYPES
+    driver.close()
+    assert set(getattr(driver, "_impacts", getattr(module, "_IMPACTS", EVENT_TYPES))) == set(EventType)

@@ -70,7 +70,7 @@ class GuestServiceHarness:
 
     def operate(self, operation: str, vm: str = "web-0", duration: int | None = None) -> str:
         """Announce an operation; return the event's id."""
-        told = self.client.operate_vm(vm, VmOperationBody(operation=operation, duration=duration))  # type: ignore[arg-type]
+        told = self.client.operate_vm(vm, VmOperationBody(operation=operation, duration=duration))
         return told.announcements[0].event.id
 
     def is_shown(self, guest: Guest, event: str) -> bool:

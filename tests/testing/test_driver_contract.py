@@ -10,7 +10,16 @@ from typing import Any
 import pytest
 
 from forewarn.core.errors import BadInput
-from forewarn.node.driver import Driver, Impact, ImpactDone, ImpactNotBegun, ImpactOutcome, ImpactUnderway
+from forewarn.core.model import EventType
+from forewarn.node.driver import (
+    Driver,
+    Impact,
+    ImpactDone,
+    ImpactNotBegun,
+    ImpactOutcome,
+    ImpactUnderway,
+    refuse_type,
+)
 from forewarn.testing.driver_contract import DriverContract, DriverTrial
 from tests.node.wrong_drivers import ANSWERS, INCOMPLETE, RELEASED, Hurried, WrongDriver
 
@@ -26,6 +35,8 @@ class HonestDriver:
         self.felt = felt
 
     def perform(self, impact: Impact) -> ImpactOutcome:
+        if impact.event.type is not EventType.REBOOT:
+            return refuse_type(impact.event)
         if not self.felt[impact.event.id]:
             self.felt[impact.event.id] += 1
         return ImpactDone()
@@ -42,6 +53,14 @@ class Repeating(HonestDriver):
 
     def perform(self, impact: Impact) -> ImpactOutcome:
         self.felt[impact.event.id] += 1
+        return ImpactDone()
+
+
+class Indifferent(HonestDriver):
+    """Does the same whatever was announced."""
+
+    def perform(self, impact: Impact) -> ImpactOutcome:
+        self.felt[impact.event.id] = 1
         return ImpactDone()
 
 
@@ -138,6 +157,7 @@ class TestHonestDriver(DriverContract):
         (Repeating, "test_perform_is_idempotent_by_event_id"),
         (Repeating, "test_two_callers_at_once_do_it_once"),
         (Repeating, "test_a_fresh_driver_repeats_nothing_after_a_crash"),
+        (Indifferent, "test_an_unknown_type_is_refused"),
         (Meddling, "test_outcome_of_never_acts"),
         (Meddling, "test_nothing_is_claimed_before_perform"),
         (Boasting, "test_nothing_is_claimed_before_perform"),

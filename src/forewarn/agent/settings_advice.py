@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Sequence
 
 from forewarn.agent.decision.rules import ApprovalMode, Concern, EventRule
-from forewarn.core.model import EventType
+from forewarn.core.event_types import KNOWN_DURATION
 from forewarn.wire.azure_names import TYPES
 
 
@@ -16,8 +16,7 @@ def find_doubtful_settings(
         if before is not None:
             yield f"rule {rule.name!r} is never used: rule {before!r} before it matches the same events"
         if (rule.duration_at_most or rule.duration_at_least) and rule.types:
-            # Azure: only a Freeze has a known duration.
-            unknown = [TYPES[each] for each in rule.types if each is not EventType.FREEZE]
+            unknown = [TYPES[each] for each in rule.types if each not in KNOWN_DURATION]
             if unknown:
                 yield (
                     f"rule {rule.name!r} never matches {' or '.join(unknown)}: the duration of these events is"

@@ -11,13 +11,14 @@ from forewarn.cli.output import json_log_option, json_option, print_json, print_
 from forewarn.cli.root import OrderedCommandGroup
 from forewarn.cli.vm_commands import url_option
 from forewarn.core.errors import BadInput
+from forewarn.core.model import EventType
 
 if TYPE_CHECKING:
     from forewarn.agent.settings import AgentSettings
 
 _Command = TypeVar("_Command", bound=Callable[..., object])
 _USUAL = Path("/etc/forewarn/agent.toml")
-_EVENTS = ("freeze", "reboot", "redeploy", "preempt", "terminate")
+_EVENTS = tuple(EventType)
 
 
 def _config_option(command: _Command) -> _Command:
@@ -111,7 +112,14 @@ def _stages(stages: tuple[tuple[str, ...], ...]) -> str:
     return ", then ".join(" and ".join(stage) for stage in stages) or "none"
 
 
-@agent.command
+@agent.command(
+    help=f"""Play an event through the configured handlers.
+
+    EVENT is {", ".join(_EVENTS[:-1])} or {_EVENTS[-1]}. An emulated service announces it to this agent alone.
+    The handlers are really called, unless it is a dry run: they drain, stop, and put back. Exit code 1 says that
+    something failed.
+    """
+)
 @_config_option
 @click.argument("event", type=click.Choice(_EVENTS, case_sensitive=False), metavar="EVENT")
 @click.option("--notice", metavar="DURATION", help="How long ahead it is announced; as on Azure when not given.")
@@ -122,12 +130,6 @@ def _stages(stages: tuple[tuple[str, ...], ...]) -> str:
 @wide_option
 @json_option
 def test(config: str | None, event: str, notice: str | None, timeout: str, dry_run: bool, as_json: bool) -> int:
-    """Play an event through the configured handlers.
-
-    EVENT is freeze, reboot, redeploy, preempt or terminate. An emulated service announces it to this agent alone.
-    The handlers are really called, unless it is a dry run: they drain, stop, and put back. Exit code 1 says that
-    something failed.
-    """
     from forewarn.cli.agent_simulation import print_result, simulate_event
     from forewarn.cli.times import read_seconds
 

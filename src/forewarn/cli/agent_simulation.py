@@ -20,7 +20,8 @@ from forewarn.agent.observation.status import ApprovalState, EventStatusView, St
 from forewarn.cli.output import print_json, print_table
 from forewarn.cli.times import span
 from forewarn.core.errors import BadInput
-from forewarn.core.model import EventStatus
+from forewarn.core.event_types import EVENT_TYPES
+from forewarn.core.model import EventStatus, EventType
 from forewarn.wire.event_json import show_status
 
 if TYPE_CHECKING:
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
     from forewarn.agent.settings import AgentSettings
     from forewarn.config.settings import NoticeSettings
     from forewarn.emulator.emulator import Emulator
-    from forewarn.emulator.handles import EventHandle, VmHandle
 
 _Answer = TypeVar("_Answer")
 
@@ -37,8 +37,6 @@ _SCHEDULED = show_status(EventStatus.SCHEDULED)
 _OPEN = (StepState.WAITING, StepState.RUNNING)
 _AFTERWARDS = timedelta(minutes=30)
 """Longer than any emulated impact."""
-_LAST = ("preempt", "terminate")
-"""Events that end the VM: the agent receives nothing more, and nothing is undone."""
 
 
 class SimulationResult(msgspec.Struct):
@@ -133,14 +131,16 @@ async def _play_in_time(
 
 
 async def _play(agent: "Agent", emulator: "Emulator", name: str, result: SimulationResult) -> None:
+    from forewarn.emulator.verbs import verb_announcing
+
     while agent.status().incarnation is None:  # noqa: ASYNC110 - the agent has no signal for it
         await asyncio.sleep(_LOOK_AGAIN)
-    event = await _call_in_thread(lambda: _announce(emulator.vm(name), result.event))
+    event = await _call_in_thread(lambda: emulator.do(verb_announcing(EventType(result.event)), vm=name)[0])
     is_moved = False
     while not (await _call_in_thread(lambda: event.is_over) and result.is_seen and not agent.status().events):
         if not is_moved and _is_prepared(result):
-            if result.event in _LAST:
-                break
+            if EVENT_TYPES[EventType(result.event)].ends_vm:
+                break  # the agent receives nothing more, and nothing is undone
             # Approved or not, the preparation is complete: start the event.
             is_moved = True
             await _call_in_thread(lambda: emulator.advance(_AFTERWARDS))
@@ -180,18 +180,12 @@ def _notice(event: str, given: str | None) -> "NoticeSettings | None":
 
     if given is None:
         return None
-    if event == "terminate":
-        raise BadInput("a terminate is announced five minutes ahead; --notice is for the other events")
+    if EVENT_TYPES[EventType(event)].notice is None:
+        raise BadInput(f"a {event} is announced five minutes ahead; --notice is for the other events")
     try:
         return msgspec.structs.replace(NoticeSettings(), **{event: read_duration(given)})
     except ValueError:
         raise BadInput(f'--notice is a duration such as "20s" or "15m", and not {given!r}') from None
-
-
-def _announce(vm: "VmHandle", event: str) -> "EventHandle":
-    verbs = {"preempt": "evict", "terminate": "delete"}
-    announce: Callable[[], EventHandle] = getattr(vm, verbs.get(event, event))
-    return announce()
 
 
 def _is_prepared(result: SimulationResult) -> bool:

@@ -20,14 +20,6 @@ _Command = TypeVar("_Command", bound=Callable[..., object])
 description_option = click.option("--description", metavar="TEXT", help="What its VMs will read.")
 _SHOWN_NAMES = 4
 
-_SENTENCES = {
-    "Reboot": ("will restart", "restarts now"),
-    "Redeploy": ("will be redeployed", "is redeployed now"),
-    "Freeze": ("will freeze", "freezes now"),
-    "Preempt": ("will be evicted", "is evicted now"),
-    "Terminate": ("will be deleted", "is deleted now"),
-}
-
 
 @contextmanager
 def connect(context: click.Context) -> "Iterator[ControlClient]":
@@ -72,11 +64,16 @@ def print_announcement(told: "AnnouncementView", *, as_json: bool) -> None:
 
 def describe_announcement(told: "AnnouncementView", now: datetime) -> str:
     """Return what will happen to the VM, and which VM polls and could approve it earlier."""
+    from forewarn.core.event_types import EVENT_TYPES
+    from forewarn.core.model import EventType
+    from forewarn.wire.azure_names import read_type
+
     event = told.event
     name = " and ".join(event.resources)
-    later, at_once = _SENTENCES[event.type]
+    traits = EVENT_TYPES[EventType(read_type(event.type))]
+    later = f"will {traits.verb}"
     if event.status == "Started":
-        return f"{name} {at_once}" + (f": {told.without_notice}" if told.without_notice else "")
+        return f"{name} {traits.effect} now" + (f": {told.without_notice}" if told.without_notice else "")
     if event.not_before is None:
         return f"{name}: {event.type} {event.status}"
     if told.without_notice:

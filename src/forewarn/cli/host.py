@@ -16,16 +16,12 @@ from forewarn.cli.control_commands import (
 from forewarn.cli.output import json_option, print_fields, print_json, print_json_list, print_table, wide_option
 from forewarn.cli.root import ControlCommandGroup
 from forewarn.cli.times import period_option
+from forewarn.core.commands import HostOperation
+from forewarn.core.event_types import ANNOUNCEMENTS
+from forewarn.core.model import Operation, OperationScope
 
 if TYPE_CHECKING:
     from forewarn.control.views import DrainPlanView, HostView
-
-_Operation = Literal["freeze", "reboot", "redeploy"]
-_OPERATIONS: dict[_Operation, str] = {
-    "freeze": "Pause the host's VMs for some seconds, after notice.",
-    "reboot": "Restart the host and its VMs, after notice.",
-    "redeploy": "Move its VMs elsewhere, after notice.\n\nLive where the driver can.",
-}
 
 
 @click.group(cls=ControlCommandGroup)
@@ -162,8 +158,8 @@ def uncordon(context: click.Context, name: str, as_json: bool) -> None:
     _tell(context, name, "uncordon", as_json=as_json)
 
 
-def _add_operation(operation: _Operation, told: str) -> None:
-    @host.command(operation, help=told)
+def _add_operation(operation: HostOperation, summary: str) -> None:
+    @host.command(operation, help=summary)
     @click.argument("name")
     @announcing_options
     @wide_option
@@ -216,7 +212,7 @@ def degrade(context: click.Context, name: str, not_before: datetime, description
     Its VMs are redeployed when that time has come, or as soon as they approve. An earlier time moves the
     announced events forward; a later one changes nothing and shows what is announced.
     """
-    _operate(context, name, "degrade", as_json=as_json, not_before=not_before, description=description)
+    _operate(context, name, HostOperation.DEGRADE, as_json=as_json, not_before=not_before, description=description)
 
 
 @host.command
@@ -231,7 +227,7 @@ def fail(context: click.Context, name: str, description: str | None, as_json: bo
     Its VMs are redeployed to other hosts at once, without notice; its other events end. Nothing is moved there until
     'forewarn host repaired NAME'.
     """
-    _operate(context, name, "fail", as_json=as_json, description=description)
+    _operate(context, name, HostOperation.FAIL, as_json=as_json, description=description)
 
 
 @host.command
@@ -263,7 +259,7 @@ def _tell(
 def _operate(
     context: click.Context,
     name: str,
-    operation: Literal["freeze", "reboot", "redeploy", "degrade", "fail"],
+    operation: HostOperation,
     *,
     as_json: bool,
     not_before: datetime | None = None,
@@ -281,5 +277,6 @@ def _operate(
         print_quiet_hours(answer.announcements)
 
 
-for _operation, _told in _OPERATIONS.items():
-    _add_operation(_operation, _told)
+for _operation in HostOperation:
+    if _summary := ANNOUNCEMENTS[Operation.of(OperationScope.HOST, _operation)].summary:
+        _add_operation(_operation, _summary)

@@ -11,6 +11,7 @@ from forewarn.cli.flags import CaseInsensitiveChoice
 from forewarn.cli.output import json_option, print_json, print_json_list, print_table, wide_option
 from forewarn.cli.root import ControlCommandGroup, SecretCommand
 from forewarn.cli.times import clock, relative
+from forewarn.wire.azure_names import TYPES
 
 if TYPE_CHECKING:
     from forewarn.control.bodies import SubscriptionView
@@ -38,7 +39,7 @@ def subscription() -> None:
     "--type",
     "types",
     multiple=True,
-    type=CaseInsensitiveChoice("Freeze", "Reboot", "Redeploy", "Preempt", "Terminate"),
+    type=CaseInsensitiveChoice(*TYPES.values()),
     help="Only events of this type; may be given again.",
 )
 @json_option

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from datetime import datetime
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 import click
 
@@ -10,18 +10,12 @@ from forewarn.cli.control_commands import announcing_options, canceled, connect,
 from forewarn.cli.flags import flag_of
 from forewarn.cli.output import json_option, print_fields, print_json, print_json_list, print_table, wide_option
 from forewarn.cli.root import ControlCommandGroup
+from forewarn.core.commands import VmOperation
+from forewarn.core.event_types import ANNOUNCEMENTS
+from forewarn.core.model import Operation, OperationScope
 
 if TYPE_CHECKING:
     from forewarn.control.views import VmDetail, VmView
-
-_Operation = Literal["restart", "redeploy", "freeze", "evict", "delete"]
-_OPERATIONS: dict[_Operation, str] = {
-    "restart": "Restart a VM, after notice to its group.",
-    "redeploy": "Move a VM to another host.\n\nIt restarts there, after notice to its group.",
-    "freeze": "Pause a VM for some seconds, after notice to its group.",
-    "evict": "Evict a spot VM, after 30 seconds of notice.",
-    "delete": "Delete a VM.\n\nAnnounced first if its scale set has a terminate notice; else done at once.",
-}
 
 
 @click.group(cls=ControlCommandGroup)
@@ -277,8 +271,8 @@ def move(
         click.echo(f"{name} is on host {detail.host}")
 
 
-def _add_operation(operation: _Operation, told: str) -> None:
-    @vm.command(operation, help=told)
+def _add_operation(operation: VmOperation) -> None:
+    @vm.command(operation, help=ANNOUNCEMENTS[Operation.of(OperationScope.VM, operation)].summary)
     @click.argument("name")
     @announcing_options
     @json_option
@@ -299,5 +293,5 @@ def _add_operation(operation: _Operation, told: str) -> None:
         print_announcement(answer.announcements[0], as_json=as_json)
 
 
-for _operation, _told in _OPERATIONS.items():
-    _add_operation(_operation, _told)
+for _operation in VmOperation:
+    _add_operation(_operation)

@@ -16,13 +16,6 @@ if TYPE_CHECKING:
     from forewarn.wire.document import Document, ScheduledEvent
 
 _Command = TypeVar("_Command", bound=Callable[..., object])
-_MEANINGS = {
-    "Freeze": "freezes",
-    "Reboot": "restarts",
-    "Redeploy": "is redeployed",
-    "Preempt": "is evicted",
-    "Terminate": "is deleted",
-}
 REMEDY = "the service does not tell it; give it as name in agent.toml, or as FOREWARN_AGENT_NAME, if it is wrong"
 SLOW = 3.0
 """Seconds without a response after which a notice is printed."""
@@ -164,8 +157,13 @@ def describe_impact(event: "ScheduledEvent", name: str) -> str:
         return "not known"
     if not is_mine(event, name):
         return "not concerned"
-    said = _MEANINGS.get(azure_words(event)[0], "is concerned")
-    return f"{said} for {span(event.duration)}" if said == "freezes" and event.duration > 0 else said
+    from forewarn.core.event_types import EVENT_TYPES, KNOWN_DURATION
+    from forewarn.core.model import EventType
+
+    if not isinstance(event.type, EventType):
+        return "is concerned"
+    effect = EVENT_TYPES[event.type].effect
+    return f"{effect} for {span(event.duration)}" if event.type in KNOWN_DURATION and event.duration > 0 else effect
 
 
 def time_until(event: "ScheduledEvent", now: datetime) -> str:

@@ -31,6 +31,7 @@ from forewarn.config.values import (
     choice,
 )
 from forewarn.core.errors import BadInput
+from forewarn.core.event_types import DEFAULT_NOTICES
 
 DEFAULT_FILE = Path("forewarn.toml")
 SYSTEM_FILE = Path("/etc/forewarn/forewarn.toml")
@@ -42,13 +43,23 @@ SQLITE = "sqlite"
 """The journal whose files can be checked, backed up and restored."""
 
 
-class NoticeSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """Least notice by event type: the table [notice]."""
+_NoticeFields = msgspec.defstruct(
+    "_NoticeFields",
+    [
+        (
+            str(type_),
+            Annotated[timedelta, SettingKey(DURATION, f"before a {type_.capitalize()}", reloadable=True)],
+            least,
+        )
+        for type_, least in DEFAULT_NOTICES.items()
+    ],
+    frozen=True,
+    kw_only=True,
+)
 
-    freeze: Annotated[timedelta, SettingKey(DURATION, "before a Freeze", reloadable=True)] = timedelta(minutes=15)
-    reboot: Annotated[timedelta, SettingKey(DURATION, "before a Reboot", reloadable=True)] = timedelta(minutes=15)
-    redeploy: Annotated[timedelta, SettingKey(DURATION, "before a Redeploy", reloadable=True)] = timedelta(minutes=10)
-    preempt: Annotated[timedelta, SettingKey(DURATION, "before a Preempt", reloadable=True)] = timedelta(seconds=30)
+
+class NoticeSettings(_NoticeFields):  # type: ignore[misc,valid-type]  # its fields are rows of a table
+    """Least notice by event type: the table [notice]."""
 
 
 class MailSettings(msgspec.Struct, frozen=True, kw_only=True):

@@ -4,12 +4,12 @@ Unknown fields and wrong types are refused with their place.
 """
 
 from datetime import datetime
-from typing import Annotated, Generic, Literal, TypeVar
+from typing import TYPE_CHECKING, Annotated, Generic, Literal, TypeVar
 
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-from forewarn.core.commands import ApplyDeclaration
+from forewarn.core.commands import ApplyDeclaration, HostOperation, VmOperation
 from forewarn.core.declared_keys import DeclarationConflict, RecordDifference, RecordKind, ReplacedValue
 from forewarn.core.model import ApprovalRule, Caller, EvictionPolicy, GroupTerms, Host, Role, SubscriptionKind, Vm
 from forewarn.core.terms import LONGEST_IMPACT, LONGEST_LINE
@@ -30,6 +30,12 @@ TypeName = Annotated[
     str, Meta(extra_json_schema={"enum": [*TYPES.values()]}, description="An event type, in any case.")
 ]
 Count = Annotated[int, Meta(ge=1, le=1_000_000)]
+if TYPE_CHECKING:
+    VmVerb = str
+    HostVerb = str
+else:
+    VmVerb = Literal[(*(each.value for each in VmOperation), "start", "deallocate")]
+    HostVerb = Literal[(*(each.value for each in HostOperation), "drain", "repaired", "cordon", "uncordon")]
 
 
 class ApiBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -39,7 +45,7 @@ class ApiBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 class VmOperationBody(ApiBody, frozen=True, kw_only=True):
     """Operation on a VM; ``start`` and ``deallocate`` announce nothing and accept no other field."""
 
-    operation: Literal["restart", "redeploy", "freeze", "evict", "delete", "start", "deallocate"]
+    operation: VmVerb
     not_before: Instant | None = None
     duration: ImpactSeconds | None = None
     description: OneLine | None = None
@@ -59,7 +65,7 @@ class MoveBody(ApiBody, frozen=True, kw_only=True):
 class HostOperationBody(ApiBody, frozen=True, kw_only=True):
     """Operation on all VMs of a host, or its new state; the last three announce nothing by themselves."""
 
-    operation: Literal["freeze", "reboot", "redeploy", "drain", "degrade", "fail", "repaired", "cordon", "uncordon"]
+    operation: HostVerb
     not_before: Instant | None = None
     duration: ImpactSeconds | None = None
     description: OneLine | None = None

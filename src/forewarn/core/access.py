@@ -64,13 +64,7 @@ PERMITTED: dict[Role, frozenset[Action]] = {
 }
 """What each role may do. An owner does it to its own groups, and sees no others."""
 
-ACTION_OF_OPERATION = {
-    VmOperation.RESTART: Action.RESTART,
-    VmOperation.REDEPLOY: Action.REDEPLOY,
-    VmOperation.DELETE: Action.DELETE,
-    VmOperation.FREEZE: Action.FREEZE,
-    VmOperation.EVICT: Action.EVICT,
-}
+ACTION_OF_OPERATION = {operation: Action(f"{operation} VMs") for operation in VmOperation}
 
 _ARTICLES = {Role.OPERATOR: "an", Role.OWNER: "an", Role.VIEWER: "a"}
 

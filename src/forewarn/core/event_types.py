@@ -8,12 +8,14 @@ from datetime import timedelta
 
 import msgspec
 
-from forewarn.core.model import EventSource, EventType, Operation
+from forewarn.core.model import Event, EventSource, EventType, Operation
 
 
 class EventTypeTraits(msgspec.Struct, frozen=True):
     """What the rules know of a type of event."""
 
+    verb: str
+    """What a VM will do or undergo, as an infinitive: "restart", "be evicted"."""
     notice: timedelta | None
     """The least time between announcement and NotBefore, if nothing else is set; None: a term of the group."""
     is_maintenance: bool = False
@@ -24,14 +26,27 @@ class EventTypeTraits(msgspec.Struct, frozen=True):
     """Its VMs are deallocated or deleted; it cannot be postponed."""
     takes_machine: bool = False
     """It ends the machine that a VM runs on; a crash meanwhile is part of it."""
+    boots_vm: bool = False
+    """Its VMs boot again."""
 
+    @property
+    def effect(self) -> str:
+        """What a VM does or undergoes, in the present tense: "restarts", "is evicted"."""
+        return f"is{self.verb.removeprefix('be')}" if self.verb.startswith("be ") else f"{self.verb}s"
+
+
+_EVICTION_NOTICE = timedelta(seconds=30)
 
 EVENT_TYPES = {
-    EventType.FREEZE: EventTypeTraits(timedelta(minutes=15), is_maintenance=True),
-    EventType.REBOOT: EventTypeTraits(timedelta(minutes=15), is_maintenance=True),
-    EventType.REDEPLOY: EventTypeTraits(timedelta(minutes=10), is_maintenance=True, takes_machine=True),
-    EventType.PREEMPT: EventTypeTraits(timedelta(seconds=30), start_order=0, ends_vm=True, takes_machine=True),
-    EventType.TERMINATE: EventTypeTraits(None, start_order=1, ends_vm=True, takes_machine=True),
+    EventType.FREEZE: EventTypeTraits("freeze", timedelta(minutes=15), is_maintenance=True),
+    EventType.REBOOT: EventTypeTraits("restart", timedelta(minutes=15), is_maintenance=True, boots_vm=True),
+    EventType.REDEPLOY: EventTypeTraits(
+        "be redeployed", timedelta(minutes=10), is_maintenance=True, takes_machine=True, boots_vm=True
+    ),
+    EventType.PREEMPT: EventTypeTraits(
+        "be evicted", _EVICTION_NOTICE, start_order=0, ends_vm=True, takes_machine=True
+    ),
+    EventType.TERMINATE: EventTypeTraits("be deleted", None, start_order=1, ends_vm=True, takes_machine=True),
 }
 
 DEFAULT_NOTICES = {type_: row.notice for type_, row in EVENT_TYPES.items() if row.notice is not None}
@@ -45,6 +60,8 @@ class Announcement(msgspec.Struct, frozen=True):
     source: EventSource
     description: str
     duration: int = -1
+    summary: str = ""
+    """Help of the command for it, where the command has no more to say than this."""
 
 
 _BY_USER = "Virtual machine is going to be {} as requested by authorized user."
@@ -55,16 +72,55 @@ _REPAIR = "Host server is undergoing an emergency repair."
 _FAILURE = "Virtual machine has encountered a failure."
 
 ANNOUNCEMENTS = {
-    Operation.VM_RESTART: Announcement(EventType.REBOOT, EventSource.USER, _BY_USER.format("restarted")),
-    Operation.VM_REDEPLOY: Announcement(EventType.REDEPLOY, EventSource.USER, _BY_USER.format("redeployed")),
-    Operation.VM_FREEZE: Announcement(EventType.FREEZE, EventSource.PLATFORM, _MAINTENANCE, duration=5),
-    Operation.VM_EVICT: Announcement(EventType.PREEMPT, EventSource.PLATFORM, ""),
-    Operation.VM_DELETE: Announcement(EventType.TERMINATE, EventSource.USER, ""),
+    Operation.VM_RESTART: Announcement(
+        EventType.REBOOT,
+        EventSource.USER,
+        _BY_USER.format("restarted"),
+        summary="Restart a VM, after notice to its group.",
+    ),
+    Operation.VM_REDEPLOY: Announcement(
+        EventType.REDEPLOY,
+        EventSource.USER,
+        _BY_USER.format("redeployed"),
+        summary="Move a VM to another host.\n\nIt restarts there, after notice to its group.",
+    ),
+    Operation.VM_FREEZE: Announcement(
+        EventType.FREEZE,
+        EventSource.PLATFORM,
+        _MAINTENANCE,
+        duration=5,
+        summary="Pause a VM for some seconds, after notice to its group.",
+    ),
+    Operation.VM_EVICT: Announcement(
+        EventType.PREEMPT,
+        EventSource.PLATFORM,
+        "",
+        summary=f"Evict a spot VM, after {_EVICTION_NOTICE.seconds} seconds of notice.",
+    ),
+    Operation.VM_DELETE: Announcement(
+        EventType.TERMINATE,
+        EventSource.USER,
+        "",
+        summary="Delete a VM.\n\nAnnounced first if its scale set has a terminate notice; else done at once.",
+    ),
     Operation.VM_MOVE: Announcement(EventType.REDEPLOY, EventSource.PLATFORM, _MIGRATION),
     Operation.VM_FAIL: Announcement(EventType.REDEPLOY, EventSource.PLATFORM, _FAILURE),
-    Operation.HOST_FREEZE: Announcement(EventType.FREEZE, EventSource.PLATFORM, _MAINTENANCE, duration=5),
-    Operation.HOST_REBOOT: Announcement(EventType.REBOOT, EventSource.PLATFORM, _MAINTENANCE),
-    Operation.HOST_REDEPLOY: Announcement(EventType.REDEPLOY, EventSource.PLATFORM, _MIGRATION),
+    Operation.HOST_FREEZE: Announcement(
+        EventType.FREEZE,
+        EventSource.PLATFORM,
+        _MAINTENANCE,
+        duration=5,
+        summary="Pause the host's VMs for some seconds, after notice.",
+    ),
+    Operation.HOST_REBOOT: Announcement(
+        EventType.REBOOT, EventSource.PLATFORM, _MAINTENANCE, summary="Restart the host and its VMs, after notice."
+    ),
+    Operation.HOST_REDEPLOY: Announcement(
+        EventType.REDEPLOY,
+        EventSource.PLATFORM,
+        _MIGRATION,
+        summary="Move its VMs elsewhere, after notice.\n\nLive where the driver can.",
+    ),
     Operation.HOST_DEGRADE: Announcement(EventType.REDEPLOY, EventSource.PLATFORM, _REPAIR),
     Operation.HOST_FAIL: Announcement(EventType.REDEPLOY, EventSource.PLATFORM, _FAILURE),
     Operation.HOST_DRAIN: Announcement(EventType.REDEPLOY, EventSource.PLATFORM, _MIGRATION),
@@ -73,3 +129,13 @@ ANNOUNCEMENTS = {
 
 LIVE_MIGRATION = Announcement(EventType.FREEZE, EventSource.PLATFORM, _MIGRATION, duration=5)
 """What a redeploy of a host, a drain or a move announces instead where the driver moves the guests live."""
+
+KNOWN_DURATION = frozenset(told.type for told in ANNOUNCEMENTS.values() if told.duration >= 0)
+"""The types with a duration that is known when they are announced."""
+
+_MOVES = {Operation.HOST_REDEPLOY, Operation.HOST_DRAIN, Operation.VM_MOVE}
+
+
+def moves_vms(event: Event) -> bool:
+    """Tell whether an event moves its VMs to other hosts; a live migration is announced as a freeze."""
+    return event.type is EventType.REDEPLOY or event.operation in _MOVES

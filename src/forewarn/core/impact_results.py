@@ -46,13 +46,19 @@ def cancel_events_of_vm(fleet: Fleet, vm: str, now: datetime, because: str) -> I
             yield lifecycle.cancel(event, now, because)
 
 
+def removes_vms(fleet: Fleet, event: Event) -> bool:
+    """Tell whether the event's VMs leave the fleet when it completes."""
+    if event.type is EventType.PREEMPT:
+        return fleet.groups[event.group].terms.eviction is EvictionPolicy.DELETE
+    return event.type is EventType.TERMINATE
+
+
 def _aftermath(fleet: Fleet, event: Event, name: str, now: datetime) -> Iterator[AnyFact]:
-    eviction = fleet.groups[event.group].terms.eviction
     match event.type:
         case EventType.TERMINATE:
             yield from cancel_events_of_vm(fleet, name, now, f"{name} was deleted")
             yield VmRemoved(name, "deleted", group=event.group)
-        case EventType.PREEMPT if eviction is EvictionPolicy.DELETE:
+        case EventType.PREEMPT if removes_vms(fleet, event):
             yield from cancel_events_of_vm(fleet, name, now, f"{name} was evicted")
             yield VmRemoved(name, "evicted", now, event.group)
         case EventType.PREEMPT:

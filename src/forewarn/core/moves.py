@@ -16,11 +16,11 @@ from msgspec.structs import replace
 from forewarn.core import lifecycle
 from forewarn.core.commands import CordonHost, DrainHost, MoveVm
 from forewarn.core.errors import PlanOutdated, Refused
-from forewarn.core.event_types import ANNOUNCEMENTS, LIVE_MIGRATION
+from forewarn.core.event_types import ANNOUNCEMENTS, LIVE_MIGRATION, moves_vms
 from forewarn.core.facts import AnyFact, HostCordonSet, VmMoved
 from forewarn.core.fleet import Fleet
 from forewarn.core.hosts import check_host, refuse_cordoned, refuse_failed, unfinished
-from forewarn.core.model import Event, EventStatus, EventType, HostState, Operation, Vm
+from forewarn.core.model import Event, EventStatus, HostState, Operation, Vm
 from forewarn.core.notice import Rules
 from forewarn.core.operations import event_for, find_vm, refuse_leaving
 from forewarn.core.placement import running_on
@@ -137,6 +137,4 @@ def _announce(fleet: Fleet, command: MoveVm, vm: Vm, now: datetime, rules: Rules
 
 def _depends_on_place(event: Event) -> bool:
     """Tell whether the event would go wrong if its VM stood elsewhere: it has started, is of a host, or moves it."""
-    is_of_host = event.operation.is_of_host
-    moves_it = event.operation is Operation.VM_MOVE or event.type is EventType.REDEPLOY
-    return event.status is EventStatus.STARTED or is_of_host or moves_it
+    return event.status is EventStatus.STARTED or event.operation.is_of_host or moves_vms(event)

@@ -21,7 +21,8 @@ import msgspec
 from forewarn.clocks import Clock
 from forewarn.config.tables import read_table
 from forewarn.core.errors import BadInput
-from forewarn.core.model import EventType, Vm
+from forewarn.core.event_types import EVENT_TYPES
+from forewarn.core.model import Vm
 from forewarn.core.redaction import scrubbed, secrets_among
 from forewarn.drivers import command_checks, program_results, program_runner, run_record
 from forewarn.drivers.switch_executor import SwitchExecutor, SwitchFailed
@@ -36,8 +37,6 @@ from forewarn.node.driver import (
 )
 
 CHECK_AGAIN = timedelta(seconds=1)
-_TYPES = {EventType.FREEZE, EventType.REBOOT, EventType.REDEPLOY, EventType.PREEMPT, EventType.TERMINATE}
-"""The types that the program is told to know; no other is handed to it."""
 _WORTH_WAITING = 5.0
 """Seconds that a call waits for the end of a run, so that a short run is reported immediately."""
 OUTCOME_TIMEOUT = 30.0
@@ -100,7 +99,7 @@ class CommandDriver:
         return tuple(command_checks.find_problems(Path(program), _environment(given.environment)))
 
     def perform(self, impact: Impact) -> ImpactOutcome:
-        if impact.event.type not in _TYPES:
+        if impact.event.type not in EVENT_TYPES:
             return refuse_type(impact.event)
         try:
             self._directory.mkdir(mode=0o700, exist_ok=True)

@@ -21,8 +21,6 @@ from forewarn.node.driver import Impact, ImpactDone, ImpactFailed, ImpactOutcome
 Seconds = Annotated[float, msgspec.Meta(ge=0, le=86_400)]
 
 UNANNOUNCED_FREEZE = 5.0
-_TYPES = {EventType.FREEZE, EventType.REBOOT, EventType.REDEPLOY, EventType.PREEMPT, EventType.TERMINATE}
-"""The types that ``_seconds`` has a duration for."""
 
 
 class SimulatedSettings(msgspec.Struct, frozen=True):
@@ -40,6 +38,10 @@ class SimulatedSettings(msgspec.Struct, frozen=True):
     """Seconds that a Terminate lasts."""
     moves_live: bool = False
     """Whether guests are reported to move to another host while they run."""
+
+
+_IMPACTS = frozenset(EventType) & frozenset(SimulatedSettings.__struct_fields__)
+"""The types that there is a duration for."""
 
 
 class SimulatedDriver:
@@ -63,7 +65,7 @@ class SimulatedDriver:
         return self.outcome_of(impact)
 
     def outcome_of(self, impact: Impact) -> ImpactOutcome:
-        if impact.event.type not in _TYPES:
+        if impact.event.type not in _IMPACTS:
             return refuse_type(impact.event)
         lasts = timedelta(seconds=self._seconds(impact) / self._hurry)
         ends_at = impact.attempted_at + lasts
@@ -82,21 +84,10 @@ class SimulatedDriver:
         pass
 
     def _seconds(self, impact: Impact) -> float:
-        match impact.event.type:
-            case EventType.FREEZE if self._settings.freeze is not None:
-                return self._settings.freeze
-            case EventType.FREEZE if impact.event.duration >= 0:
-                return float(impact.event.duration)
-            case EventType.FREEZE:
-                return UNANNOUNCED_FREEZE
-            case EventType.REBOOT:
-                return self._settings.reboot
-            case EventType.REDEPLOY:
-                return self._settings.redeploy
-            case EventType.PREEMPT:
-                return self._settings.preempt
-            case EventType.TERMINATE:
-                return self._settings.terminate
+        seconds: float | None = getattr(self._settings, impact.event.type)
+        if seconds is not None:
+            return seconds
+        return float(impact.event.duration) if impact.event.duration >= 0 else UNANNOUNCED_FREEZE
 
 
 def _moved(impact: Impact) -> ImpactOutcome:

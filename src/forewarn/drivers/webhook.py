@@ -20,7 +20,8 @@ from forewarn.clocks import Clock
 from forewarn.config.tables import read_table
 from forewarn.config.values import ENDPOINT, ListenAddress
 from forewarn.core.errors import BadInput, Unavailable, unknown
-from forewarn.core.model import EventType, Vm
+from forewarn.core.event_types import EVENT_TYPES
+from forewarn.core.model import Vm
 from forewarn.drivers import webhook_checks, webhook_replies
 from forewarn.drivers.progress_store import ProgressFile, ProgressStore
 from forewarn.drivers.run_record import KEPT_FOR, RecordLocked
@@ -40,8 +41,6 @@ from forewarn.node.driver import (
 from forewarn.wire.azure_names import read_id
 
 CHECK_AGAIN = timedelta(seconds=1)
-_TYPES = {EventType.FREEZE, EventType.REBOOT, EventType.REDEPLOY, EventType.PREEMPT, EventType.TERMINATE}
-"""The types that the receiver is told to know; no other is handed to it."""
 TAKEN = "taken"
 """Step: the receiver has accepted the message and is working on it."""
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.5, 30.0
@@ -133,7 +132,7 @@ class WebhookDriver:
         )
 
     def perform(self, impact: Impact) -> ImpactOutcome:
-        if impact.event.type not in _TYPES:
+        if impact.event.type not in EVENT_TYPES:
             return refuse_type(impact.event)
         try:
             with self._progress_store.held(impact.event.id) as progress_file:

@@ -20,7 +20,7 @@ from forewarn.emulator.clock import RunningClock
 from forewarn.emulator.event_log import EventLife, EventLog
 from forewarn.emulator.faults import Faults
 from forewarn.emulator.requests import RequestLog, SentRequest
-from forewarn.emulator.setup import EmulationSetup, with_addresses
+from forewarn.emulator.setup import IMPACT_DURATIONS, EmulationSetup, with_addresses
 from forewarn.emulator.verbs import EMULATOR, Verb, command_on_host, command_on_vm
 from forewarn.emulator.vm_ports import VmPorts
 from forewarn.journal.memory import MemoryJournal
@@ -265,5 +265,5 @@ class _PendingRequest:
 
 
 def _driver_settings(setup: EmulationSetup) -> SimulatedSettings:
-    seconds = {name: getattr(setup.lasts, name).total_seconds() for name in setup.lasts.__struct_fields__}
-    return SimulatedSettings(**seconds)
+    lasts = {**IMPACT_DURATIONS, **setup.lasts}
+    return SimulatedSettings(**{str(type_): duration.total_seconds() for type_, duration in lasts.items()})  # type: ignore[arg-type]

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from forewarn.config import toml
 from forewarn.config.settings import NoticeSettings
 from forewarn.core.errors import BadInput, nearest
-from forewarn.core.model import Vm
+from forewarn.core.model import EventType, Vm
 from forewarn.emulator.faults import Fault
 from forewarn.emulator.scenario_tables import (
     EXPECT_KEYS,
@@ -27,7 +27,7 @@ from forewarn.emulator.scenario_tables import (
     ScenarioAction,
     read_keys,
 )
-from forewarn.emulator.setup import EmulationSetup, ImpactDurations, fleet_of
+from forewarn.emulator.setup import EmulationSetup, fleet_of
 from forewarn.emulator.verbs import HOST_VERBS, VM_VERBS, Verb
 from forewarn.fleetfile import parser
 from forewarn.fleetfile.parser import DesiredFleet
@@ -112,7 +112,7 @@ def scenario_of(file: toml.TomlFile, name: str) -> Scenario:
     setup = EmulationSetup(
         fleet=fleet,
         notice=msgspec.convert(_durations(file, "notice"), NoticeSettings),
-        lasts=msgspec.convert(_durations(file, "lasts"), ImpactDurations),
+        lasts=msgspec.convert(_durations(file, "lasts"), dict[EventType, timedelta]),
         faults=faults,
         **{key: values.pop(key) for key in ("enrolled", "user_operation_limit") if key in values},  # type: ignore[arg-type]
     )

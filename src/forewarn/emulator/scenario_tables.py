@@ -6,11 +6,15 @@ from enum import StrEnum
 import msgspec
 
 from forewarn.config import toml
+from forewarn.config.durations import show_duration
 from forewarn.config.values import DURATION, INTEGER, TEXT, ValueType, choice
 from forewarn.core.errors import BadInput, nearest
+from forewarn.core.event_types import DEFAULT_NOTICES
 from forewarn.emulator.faults import FaultKind
+from forewarn.emulator.setup import IMPACT_DURATIONS
 from forewarn.emulator.verbs import Verb
 from forewarn.fleetfile import tables as fleet_tables
+from forewarn.wire.azure_names import TYPES
 
 
 def _read_chance(given: object) -> float:
@@ -74,17 +78,14 @@ SCENARIO_KEYS = {
     ),
 }
 NOTICE_KEYS = {
-    "freeze": ScenarioKey(DURATION, "The least notice before a Freeze. [default: 15m]"),
-    "reboot": ScenarioKey(DURATION, "The least notice before a Reboot. [default: 15m]"),
-    "redeploy": ScenarioKey(DURATION, "The least notice before a Redeploy. [default: 10m]"),
-    "preempt": ScenarioKey(DURATION, "The least notice before a Preempt. [default: 30s]"),
+    str(type_): ScenarioKey(DURATION, f"The least notice before a {TYPES[type_]}. [default: {show_duration(least)}]")
+    for type_, least in DEFAULT_NOTICES.items()
 }
 LASTS_KEYS = {
-    "freeze": ScenarioKey(DURATION, "How long a Freeze stays Started. [default: 10m]"),
-    "reboot": ScenarioKey(DURATION, "How long a Reboot stays Started. [default: 10m]"),
-    "redeploy": ScenarioKey(DURATION, "How long a Redeploy stays Started. [default: 10m]"),
-    "preempt": ScenarioKey(DURATION, "How long a Preempt stays Started. [default: 5s]"),
-    "terminate": ScenarioKey(DURATION, "How long a Terminate stays Started. [default: 5s]"),
+    str(type_): ScenarioKey(
+        DURATION, f"How long a {TYPES[type_]} stays Started. [default: {show_duration(duration)}]"
+    )
+    for type_, duration in IMPACT_DURATIONS.items()
 }
 STEP_KEYS = {
     "at": ScenarioKey(DURATION, "Time of the step, from the start of the scenario.", is_needed=True),

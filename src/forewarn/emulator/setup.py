@@ -9,7 +9,8 @@ from msgspec.structs import replace
 
 from forewarn.config.settings import NoticeSettings
 from forewarn.core.errors import BadInput
-from forewarn.core.model import GroupKind, GroupTerms, Host, Vm
+from forewarn.core.event_types import EVENT_TYPES
+from forewarn.core.model import EventType, GroupKind, GroupTerms, Host, Vm
 from forewarn.emulator.faults import Fault
 from forewarn.fleetfile.parser import DesiredFleet
 
@@ -18,17 +19,11 @@ _FIRST_ADDRESS = IPv4Address("10.0.0.4")
 _UPDATE_DOMAINS = 5
 _FAULT_DOMAINS = 3
 _TERMINATE_NOTICE = 5 * 60
-
-
-class ImpactDurations(msgspec.Struct, frozen=True, kw_only=True):
-    """How long an event stays Started, by type; the defaults are Azure's."""
-
-    # Azure: medians of July 2025 are ten minutes from Started to gone, five for a live migration.
-    freeze: timedelta = timedelta(minutes=10)
-    reboot: timedelta = timedelta(minutes=10)
-    redeploy: timedelta = timedelta(minutes=10)
-    preempt: timedelta = timedelta(seconds=5)
-    terminate: timedelta = timedelta(seconds=5)
+# Azure: medians of July 2025 are ten minutes from Started to gone, five for a live migration.
+IMPACT_DURATIONS = {
+    type_: timedelta(seconds=5) if traits.ends_vm else timedelta(minutes=10) for type_, traits in EVENT_TYPES.items()
+}
+"""How long an event stays Started, unless a scenario says otherwise."""
 
 
 class EmulationSetup(msgspec.Struct, frozen=True, kw_only=True):
@@ -37,7 +32,8 @@ class EmulationSetup(msgspec.Struct, frozen=True, kw_only=True):
     fleet: DesiredFleet
     notice: NoticeSettings = NoticeSettings()
     """The least notice of each type of event."""
-    lasts: ImpactDurations = ImpactDurations()
+    lasts: dict[EventType, timedelta] = {}
+    """How long an event stays Started, where it is not as long as in ``IMPACT_DURATIONS``."""
     user_operation_limit: int = 0
     enrolled: bool = True
     """Whether groups are enrolled from the start."""

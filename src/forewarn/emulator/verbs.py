@@ -14,8 +14,8 @@ from forewarn.core.commands import (
     VmOperation,
 )
 from forewarn.core.errors import BadInput
-from forewarn.core.event_types import LIVE_MIGRATION
-from forewarn.core.model import Caller, CallerKind
+from forewarn.core.event_types import ANNOUNCEMENTS, LIVE_MIGRATION
+from forewarn.core.model import Caller, CallerKind, EventType, Operation, OperationScope
 from forewarn.randomness import new_id, new_uuid
 
 EMULATOR = Caller(CallerKind.OPERATOR, "emulator")
@@ -55,6 +55,12 @@ _ON_HOST = {
 }
 VM_VERBS = (*_ON_VM, Verb.DEALLOCATE, Verb.START)
 HOST_VERBS = (*_ON_HOST, Verb.DRAIN)
+
+
+def verb_announcing(type_: EventType) -> Verb:
+    """Return the operation on a VM that announces events of a type."""
+    announced = {verb: ANNOUNCEMENTS[Operation.of(OperationScope.VM, each)].type for verb, each in _ON_VM.items()}
+    return next(verb for verb, each in announced.items() if each is type_)
 
 
 def command_on_vm(

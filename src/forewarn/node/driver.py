@@ -20,7 +20,8 @@ from typing import Protocol, runtime_checkable
 import msgspec
 
 from forewarn.clocks import Clock
-from forewarn.core.model import Event, EventType, Host, Observation, Operation, Vm
+from forewarn.core.event_types import moves_vms
+from forewarn.core.model import Event, Host, Observation, Vm
 from forewarn.core.placement import Capacity
 
 
@@ -49,7 +50,7 @@ class Impact(msgspec.Struct, frozen=True, rename={"candidates": "berths"}):
     @property
     def moves(self) -> bool:
         """Whether the VMs are to leave their host."""
-        return moves(self.event)
+        return moves_vms(self.event)
 
     def candidates_for(self, vm: Vm) -> tuple[CandidateHost, ...]:
         """Return the hosts that a VM may be moved to: only the one that was planned for it, where one was."""
@@ -65,14 +66,6 @@ class Impact(msgspec.Struct, frozen=True, rename={"candidates": "berths"}):
     def is_failure(self) -> bool:
         """Whether the machines are lost already, so that they can only be started anew."""
         return self.event.operation.is_failure
-
-
-_MOVES = {Operation.HOST_REDEPLOY, Operation.HOST_DRAIN, Operation.VM_MOVE}
-
-
-def moves(event: Event) -> bool:
-    """Tell whether an event moves its VMs to other hosts; a live migration is announced as a freeze."""
-    return event.type is EventType.REDEPLOY or event.operation in _MOVES
 
 
 class ImpactDone(msgspec.Struct, frozen=True):

@@ -13,6 +13,7 @@ from typing import assert_never
 from forewarn.clocks import Timer
 from forewarn.core.commands import ImpactResult, RecordAttempt, ReportImpact
 from forewarn.core.errors import ForewarnError, Unavailable
+from forewarn.core.event_types import moves_vms
 from forewarn.core.facts import (
     Announced,
     Approved,
@@ -30,7 +31,8 @@ from forewarn.core.facts import (
     Waiting,
 )
 from forewarn.core.fleet import Fleet
-from forewarn.core.model import NODE, Event, EventStatus, EventType, EvictionPolicy, HostState, Vm
+from forewarn.core.impact_results import removes_vms
+from forewarn.core.model import NODE, Event, EventStatus, EventType, HostState, Vm
 from forewarn.node.driver import (
     CandidateHost,
     Driver,
@@ -42,7 +44,6 @@ from forewarn.node.driver import (
     ImpactUnderway,
     ImpactUnknown,
     SupportsLocation,
-    moves,
 )
 from forewarn.node.driver_calls import DriverCalls
 from forewarn.node.feed import Commit
@@ -187,8 +188,8 @@ class Performer:
             event,
             tuple(self._impacted(event)),
             self._when_attempted(event),
-            deletes=self._deletes(event),
-            candidates=tuple(self._candidates(event)) if moves(event) else (),
+            deletes=removes_vms(self._node.replica.fleet, event),
+            candidates=tuple(self._candidates(event)) if moves_vms(event) else (),
         )
         if not impact.vms:
             return ImpactDone(detail="no VM was left to be impacted")
@@ -213,11 +214,6 @@ class Performer:
             and not (is_of_host and vm.standing_on != event.host)
             and not (event.target and vm.standing_on == event.target)
         ]
-
-    def _deletes(self, event: Event) -> bool:
-        if event.type is EventType.PREEMPT:
-            return self._node.replica.fleet.groups[event.group].terms.eviction is EvictionPolicy.DELETE
-        return event.type is EventType.TERMINATE
 
     def _candidates(self, event: Event) -> Iterator[CandidateHost]:
         """Yield the hosts that the event's VMs could go to, and who of their group stands there.

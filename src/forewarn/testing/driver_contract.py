@@ -19,6 +19,7 @@ from uuid import uuid4
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from forewarn.core.errors import BadInput
 from forewarn.core.model import Event, EventSource, EventStatus, EventType, Host, Operation, Vm
@@ -184,6 +185,15 @@ class DriverContract:
         assert trial.times_done(impact.event.id) <= 1
         fresh.close()
 
+    def test_an_unknown_type_is_refused(self, trial: DriverTrial) -> None:
+        """Nothing is done to a machine for an event of a type that the driver has no impact for."""
+        driver, impact = trial.make(), trial.impact()
+        impact = replace(impact, event=replace(impact.event, type=unknown_type()))
+
+        assert isinstance(ended(trial, driver, impact, perform(trial, driver, impact)), ImpactFailed)
+        assert trial.times_done(impact.event.id) == 0
+        driver.close()
+
     def test_it_has_all_that_a_driver_has(self, trial: DriverTrial) -> None:
         """``perform``, ``outcome_of``, ``close`` and ``moves_live``; the service refuses it otherwise."""
         driver = trial.make()
@@ -225,6 +235,13 @@ class DriverContract:
         driver = trial.make()
         driver.close()
         driver.close()
+
+
+def unknown_type(word: str = "polish") -> EventType:
+    """Return a type of event that no release has."""
+    member = str.__new__(EventType, word)
+    member._name_, member._value_ = word.upper(), word
+    return member
 
 
 def perform(trial: DriverTrial, driver: Driver, impact: Impact) -> ImpactOutcome:

@@ -23,6 +23,7 @@ from forewarn.agent.decision.facts import (
 from forewarn.agent.decision.run_counters import RunCounters
 from forewarn.agent.handler import Direction, HandlerDone, HandlerFailed
 from forewarn.client.changes import Change, ChangeKind, Ending, changes
+from forewarn.core.event_types import EVENT_TYPES
 from forewarn.core.model import EventStatus, EventType
 from forewarn.wire.document import Document, ScheduledEvent
 
@@ -175,7 +176,8 @@ def _ending(change: Change, known: KnownEvent, boot: str) -> Ending | None:
     # Without a boot id nothing follows. In a container it is the boot id of the machine below, which no container
     # outlives.
     is_other_boot = bool(known.boot and boot) and known.boot != boot
-    has_booted = is_other_boot and known.event.type in (EventType.REBOOT, EventType.REDEPLOY)
+    type_ = known.event.type
+    has_booted = is_other_boot and isinstance(type_, EventType) and EVENT_TYPES[type_].boots_vm
     if change.ending is Ending.UNKNOWN and (has_booted or known.approved_at):
         return Ending.COMPLETED
     return change.ending

@@ -7,9 +7,10 @@ import msgspec
 
 from forewarn.cli.times import span
 from forewarn.core.errors import ForewarnError, Refused
-from forewarn.core.model import Event, EventStatus
+from forewarn.core.model import Event, EventStatus, EventType
 from forewarn.emulator.emulation import Emulation
-from forewarn.emulator.verbs import Verb
+from forewarn.emulator.verbs import Verb, verb_announcing
+from forewarn.wire.azure_names import TYPES
 
 
 class KeyBinding(msgspec.Struct, frozen=True):
@@ -81,6 +82,10 @@ def _vm(label: str, verb: Verb) -> KeyBinding:
     return KeyBinding(label, lambda controls: controls.on_vm(verb))
 
 
+def _event(type_: EventType) -> KeyBinding:
+    return _vm(TYPES[type_], verb_announcing(type_))
+
+
 def _host(label: str, verb: Verb) -> KeyBinding:
     return KeyBinding(label, lambda controls: controls.on_host(verb))
 
@@ -90,12 +95,12 @@ def _jump(label: str, step: timedelta) -> KeyBinding:
 
 
 KEYS = {
-    "f": _vm("Freeze", Verb.FREEZE),
+    "f": _event(EventType.FREEZE),
     "m": _vm("live migration", Verb.MIGRATE),
-    "r": _vm("Reboot", Verb.REBOOT),
-    "d": _vm("Redeploy", Verb.REDEPLOY),
-    "p": _vm("Preempt", Verb.EVICT),
-    "t": _vm("Terminate", Verb.DELETE),
+    "r": _event(EventType.REBOOT),
+    "d": _event(EventType.REDEPLOY),
+    "p": _event(EventType.PREEMPT),
+    "t": _event(EventType.TERMINATE),
     "g": _host("degraded host", Verb.DEGRADE),
     "h": _host("host failure", Verb.FAIL),
     "s": _vm("start again", Verb.START),

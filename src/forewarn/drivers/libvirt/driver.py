@@ -38,8 +38,14 @@ log = logging.getLogger(__name__)
 _RECONNECT = 10.0
 _CLOSE_TIMEOUT = 5.0
 """Seconds that work under way may take to come to a point where it can be left."""
-_TYPES = {EventType.FREEZE, EventType.REBOOT, EventType.REDEPLOY, EventType.PREEMPT, EventType.TERMINATE}
-"""The types that ``_carry_out`` has an impact for."""
+_IMPACTS = {
+    EventType.FREEZE: freeze,
+    EventType.REBOOT: reboot,
+    EventType.REDEPLOY: redeploy,
+    EventType.PREEMPT: remove,
+    EventType.TERMINATE: remove,
+}
+"""What each type of event does to machines."""
 _MAY_BE_A_MOVE = {ObservationKind.CRASHED, ObservationKind.GONE}
 """A migration causes the same events on the source host."""
 _OWN_EFFECTS_LAST = 1.0
@@ -73,7 +79,7 @@ class LibvirtDriver:
         return cls(read_table("driver 'libvirt'", settings, LibvirtSettings), clock, directory)
 
     def perform(self, impact: Impact) -> ImpactOutcome:
-        if impact.event.type not in _TYPES:
+        if impact.event.type not in _IMPACTS:
             return refuse_type(impact.event)
         return self._executor.perform(impact)
 
@@ -210,15 +216,7 @@ class LibvirtDriver:
 
 
 def _carry_out(work: LibvirtWork) -> ImpactEnding:
-    if work.impact.event.type is EventType.FREEZE and not work.impact.moves:
-        return freeze(work)  # resumes what it has paused, also if a machine is not found
-    work.find_guests()
-    if work.impact.moves:
-        return redeploy(work)
-    match work.impact.event.type:
-        case EventType.REBOOT:
-            return reboot(work)
-        case EventType.FREEZE | EventType.REDEPLOY:
-            return redeploy(work)
-        case EventType.PREEMPT | EventType.TERMINATE:
-            return remove(work)
+    carry_out = redeploy if work.impact.moves else _IMPACTS[work.impact.event.type]
+    if carry_out is not freeze:  # that resumes what it has paused, also if a machine is not found
+        work.find_guests()
+    return carry_out(work)

@@ -27,8 +27,6 @@ _CLOSE_TIMEOUT = 20.0
 """Seconds that work may take to reach a point where it can be interrupted."""
 SCAN_EVERY = 1.0
 UNANNOUNCED_FREEZE = 5.0
-_TYPES = {EventType.FREEZE, EventType.REBOOT, EventType.REDEPLOY, EventType.PREEMPT, EventType.TERMINATE}
-"""The types that ``_do_to`` has an impact for."""
 
 
 class QemuDriver:
@@ -45,6 +43,14 @@ class QemuDriver:
         self._monitors = Monitors(self._observer.handle_message)
         self._slots = MigrationSlots(settings.migrations)
         self._switch_executor = SwitchExecutor("qemu-switch", clock, self._switch)
+        self._impacts: dict[EventType, Callable[[MachineAction, Impact], tuple[str, str]]] = {
+            EventType.FREEZE: self._freeze,
+            EventType.REBOOT: self._reboot,
+            EventType.REDEPLOY: self._redeploy,
+            EventType.PREEMPT: self._end,
+            EventType.TERMINATE: self._end,
+        }
+        """What each type of event does to a machine; it returns the new host, if the machine moved, and a detail."""
 
     @classmethod
     def from_settings(
@@ -53,7 +59,7 @@ class QemuDriver:
         return cls(read(settings), clock, directory)
 
     def perform(self, impact: Impact) -> ImpactOutcome:
-        if impact.event.type not in _TYPES:
+        if impact.event.type not in self._impacts:
             return refuse_type(impact.event)
         return self._executor.perform(impact)
 
@@ -100,20 +106,26 @@ class QemuDriver:
         if actions.is_left_off(action):
             host = moves.choose_host(action, impact.candidates_for(vm)) if impact.moves else ""
             return host, "it did not run and stays off"
-        match impact.event.type:
-            case EventType.PREEMPT | EventType.TERMINATE:
-                return "", actions.end(action, deletes=impact.deletes)
-            case EventType.REBOOT:
-                return "", actions.reboot(action)
-            case EventType.FREEZE if not impact.moves:
-                announced = float(impact.event.duration)
-                return "", actions.freeze(action, announced if announced >= 0 else UNANNOUNCED_FREEZE)
-            case EventType.FREEZE | EventType.REDEPLOY if impact.is_failure or not self.moves_live:
-                may_stay = impact.event.operation is Operation.VM_FAIL
-                return moves.rebuild(action, impact.candidates_for(vm), may_stay=may_stay)
-            case EventType.FREEZE | EventType.REDEPLOY:
-                with self._slots.taken(job.closing, action.tell):
-                    return moves.move(action, impact.candidates_for(vm), self._observer), "moved while it ran"
+        return self._impacts[impact.event.type](action, impact)
+
+    def _end(self, action: MachineAction, impact: Impact) -> tuple[str, str]:
+        return "", actions.end(action, deletes=impact.deletes)
+
+    def _reboot(self, action: MachineAction, impact: Impact) -> tuple[str, str]:
+        return "", actions.reboot(action)
+
+    def _freeze(self, action: MachineAction, impact: Impact) -> tuple[str, str]:
+        if impact.moves:
+            return self._redeploy(action, impact)
+        announced = float(impact.event.duration)
+        return "", actions.freeze(action, announced if announced >= 0 else UNANNOUNCED_FREEZE)
+
+    def _redeploy(self, action: MachineAction, impact: Impact) -> tuple[str, str]:
+        candidates = impact.candidates_for(action.vm)
+        if impact.is_failure or not self.moves_live:
+            return moves.rebuild(action, candidates, may_stay=impact.event.operation is Operation.VM_FAIL)
+        with self._slots.taken(action.closing, action.tell):
+            return moves.move(action, candidates, self._observer), "moved while it ran"
 
     def _switch(self, vm: Vm, *, on: bool) -> str:
         machine = QemuMachine(self._settings, self._monitors, vm.name, vm.standing_on)
