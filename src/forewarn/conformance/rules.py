@@ -3,11 +3,14 @@
 The check of a rule has the rule's name; some rules cannot be checked over HTTP.
 """
 
+from collections.abc import Iterable
 from enum import StrEnum
 
 import msgspec
 
+from forewarn.core.event_types import EVENT_TYPES
 from forewarn.wire import error_responses as errors
+from forewarn.wire.azure_names import TYPES, TYPES_SHOWN
 from forewarn.wire.error_responses import ErrorResponse
 from forewarn.wire.versions import SCHEDULED_EVENTS
 
@@ -37,6 +40,17 @@ AZURE, OURS = RuleSource
 _NO_SUCH_EVENT = errors.bad_request("there is no unfinished event '...'")
 _VERSION_INVALID = errors.version_invalid(SCHEDULED_EVENTS.newest)
 
+
+def _listed(words: Iterable[str]) -> str:
+    *first, last = words
+    return f"{', '.join(first)} and {last}" if first else last
+
+
+def _types_since(version: str) -> str:
+    """Return the types that an api-version is the first to show."""
+    return _listed(word for word, since in TYPES_SHOWN.values() if since == version)
+
+
 # fmt: off
 RULES = {
     "requests": (
@@ -55,12 +69,12 @@ RULES = {
     ),
     "versions": (
         Rule("version-2017-03-01", AZURE,
-             "`EventId`, `EventStatus`, `EventType`, `ResourceType`, `Resources`, `NotBefore`; Freeze, Reboot "
-             "and Redeploy; names of VMs begin with `_`, but not those of a cloud service; POST needs no "
-             "`Metadata` header"),
+             "`EventId`, `EventStatus`, `EventType`, `ResourceType`, `Resources`, `NotBefore`; "
+             f"{_types_since('2017-03-01')}; names of VMs begin with `_`, but not those of a cloud service; POST "
+             "needs no `Metadata` header"),
         Rule("version-2017-08-01", AZURE, "names as they are; the header is needed always"),
-        Rule("version-2017-11-01", AZURE, "Preempt too"),
-        Rule("version-2019-01-01", AZURE, "Terminate too"),
+        Rule("version-2017-11-01", AZURE, f"{_types_since('2017-11-01')} too"),
+        Rule("version-2019-01-01", AZURE, f"{_types_since('2019-01-01')} too"),
         Rule("version-2019-04-01", AZURE, "`Description`"),
         Rule("version-2019-08-01", AZURE, "`EventSource`"),
         Rule("version-2020-07-01", AZURE, "`DurationInSeconds`"),
@@ -126,8 +140,8 @@ RULES = {
              "or all that run, if they are fewer."),
         Rule("postponement", OURS,
              '`{"PostponeRequests":[{"EventId":"...","Seconds":600,"Reason":"..."}]}` asks for more time, within '
-             "the group's `postpone_limit`; `NotBefore` moves. Where the group allows none, and for Preempt and "
-             "Terminate, it is 400."),
+             "the group's `postpone_limit`; `NotBefore` moves. Where the group allows none, and for "
+             f"{_listed(TYPES[type_] for type_, traits in EVENT_TYPES.items() if traits.ends_vm)}, it is 400."),
         Rule("approval-again", AZURE, "Approving again, or when it has started, answers 200 and changes nothing."),
         Rule("approval-of-several", AZURE, "One request may approve several events."),
         Rule("approval-of-none", OURS, "An empty list answers 200."),

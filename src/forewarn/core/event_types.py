@@ -1,7 +1,7 @@
 """The types of event, and what each operation announces: one row each.
 
-A new type takes its row in ``EVENT_TYPES``, the row of an operation that announces it, its word and first api-version
-in ``wire/azure_names.py``, its impact in each driver, and its golden bytes.
+Command line, settings, emulator, drivers and docs read these two tables; ``wire/azure_names.py`` says how each
+api-version shows a type.
 """
 
 from datetime import timedelta
