@@ -7,10 +7,12 @@ import json
 import msgspec
 
 from forewarn.audit.history import HistoryQuery
-from forewarn.audit.history_lines import COLUMNS, as_csv, as_json_lines
+from forewarn.audit.history_lines import COLUMNS, HistoryFocus, HistoryFormatter, as_csv, as_json_lines
 from forewarn.core.commands import CancelEvent, RecordObservation
+from forewarn.core.facts import Canceled, Entry
 from forewarn.core.model import NODE, Caller, CallerKind, Observation, ObservationKind
 from tests.control.history_harness import HistoryHarness
+from tests.core.harness import NOON
 
 ODD = Caller(CallerKind.OPERATOR, 'a "quoted", name\nof two lines', "control.sock")
 
@@ -77,3 +79,13 @@ def test_a_sighting_stands_in_the_history_of_its_vm() -> None:
 
     assert (line.fact, line.vms, line.group) == ("observed", ("web-0",), "web")
     assert line.detail == {"what": "rebooted", "at": msgspec.to_builtins(seen_at), "detail": "by hand"}
+
+
+def test_a_fact_names_its_group_where_the_announcement_was_deleted() -> None:
+    """What else the event was is not known any more."""
+    fact = Canceled("e1", NOON, "canceled by ann", group="web")
+    formatter = HistoryFormatter(lambda _: None, lambda _: "", HistoryFocus())
+
+    (line,) = formatter.lines(Entry(7, NOON, "c", NODE, (fact,)))
+
+    assert (line.event, line.group, line.type, line.vms) == ("E1", "web", "", ())

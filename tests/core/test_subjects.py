@@ -3,9 +3,9 @@
 import pytest
 from msgspec.structs import replace
 
-from forewarn.core.facts import AnyFact, Entry, EventStep
+from forewarn.core.facts import Announced, AnyFact, Entry, EventStep, VmDeallocated
 from forewarn.core.model import NODE, Caller, CallerKind
-from forewarn.core.subjects import event_groups, groups_of, subjects_of, with_groups
+from forewarn.core.subjects import event_groups, event_of, group_of, groups_of, subjects_of, with_groups
 from tests.core.harness import ANN, NOON, FleetHarness
 
 FLEET = "ann declares: host h1; host h2; group web availability-set; vm web-0 in web on h1; vm web-1 in web on h1"
@@ -101,3 +101,30 @@ def test_facts_of_earlier_releases_get_their_groups() -> None:
     alone = replace(entry, facts=canceled)
     assert with_groups(replace(alone, facts=without_groups(canceled)), before) == alone
     assert with_groups(alone, before) is alone
+
+
+@pytest.mark.parametrize("has_groups", [True, False])
+def test_the_group_of_a_vm_that_is_gone_is_that_of_what_ended_with_it(*, has_groups: bool) -> None:
+    """The present group of a VM comes first; the event is asked for only where its fact names no group."""
+    harness = FleetHarness(FLEET, "ann freezes web-1")
+    facts = harness.say("ann deallocates web-1")
+    entry = Entry(1, NOON, "c", NODE, facts if has_groups else without_groups(facts))
+    (gone,) = (fact for fact in facts if isinstance(fact, VmDeallocated))
+    asked: list[str] = []
+
+    def group_of_event(id_: str) -> str:
+        asked.append(harness.labels.put_into(id_))
+        return "web"
+
+    assert group_of(gone, entry, lambda _: "db", group_of_event) == "db"
+    assert group_of(gone, entry, lambda _: "", group_of_event) == "web"
+    assert asked == ([] if has_groups else ["E1"])
+
+
+def test_a_fact_of_an_event_names_its_event() -> None:
+    """The fact that begins it holds the whole event, the others its id."""
+    harness = FleetHarness(FLEET)
+    (announced,) = (fact for fact in harness.say("ann freezes host h1") if isinstance(fact, Announced))
+    (canceled,) = (fact for fact in harness.say("ann cancels E1") if isinstance(fact, EventStep))
+
+    assert event_of(announced) == event_of(canceled) == announced.event.id

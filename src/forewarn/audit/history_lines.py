@@ -8,7 +8,7 @@ from datetime import datetime
 import msgspec
 from msgspec.structs import replace
 
-from forewarn.core import facts, lifecycle
+from forewarn.core import facts
 from forewarn.core.declared_keys import RecordKind
 from forewarn.core.facts import AnyFact, Entry
 from forewarn.core.model import CallerKind, Event
@@ -19,6 +19,7 @@ from forewarn.core.record_changes import (
     changes_of_group,
     changes_of_terms,
 )
+from forewarn.core.subjects import group_of
 from forewarn.wire.azure_names import TYPES, show_command_id, show_id
 from forewarn.wire.facts import show_record
 
@@ -114,9 +115,9 @@ class HistoryFocus(msgspec.Struct, frozen=True):
 class HistoryFormatter:
     """Puts entries into lines."""
 
-    def __init__(self, event_of: FindEvent, group_of: FindGroup, focus: HistoryFocus) -> None:
+    def __init__(self, event_of: FindEvent, group_of_vm: FindGroup, focus: HistoryFocus) -> None:
         self._event_of = event_of
-        self._group_of = group_of
+        self._group_of_vm = group_of_vm
         self._focus = focus
 
     def lines(self, entry: Entry) -> Iterator[HistoryLine]:
@@ -147,15 +148,14 @@ class HistoryFormatter:
                     told = _of_event(line, fetch.event, self._event_of(fetch.event))
                     yield replace(told, vms=(fetch.vm,), detail={"fetched_at": msgspec.to_builtins(fetch.at)})
             case facts.VmRemoved(vm=vm, because=because) | facts.VmDeallocated(vm=vm, because=because):
-                group = getattr(fact, "group", "") or self._group_now_or_then(vm, entry)
-                yield replace(line, vms=(vm,), group=group, detail={"because": because})
+                yield replace(line, vms=(vm,), group=self._group_of(fact, entry), detail={"because": because})
             case facts.VmStarted(vm=vm):
-                yield replace(line, vms=(vm,), group=self._group_now_or_then(vm, entry))
+                yield replace(line, vms=(vm,), group=self._group_of(fact, entry))
             case facts.VmMoved(vm=vm, host=host):
-                yield replace(line, vms=(vm,), group=self._group_now_or_then(vm, entry), host=host)
+                yield replace(line, vms=(vm,), group=self._group_of(fact, entry), host=host)
             case facts.ObservationRecorded(observation=observation):
                 seen = {key: value for key, value in show_record(observation).items() if key != "vm"}
-                yield replace(line, vms=(observation.vm,), group=self._group_of(observation.vm), detail=seen)
+                yield replace(line, vms=(observation.vm,), group=self._group_of(fact, entry), detail=seen)
             case facts.Enrolled(group=group) | facts.SwitchedOff(group=group):
                 yield replace(line, group=group)
             case facts.GroupSet(terms=terms):
@@ -173,7 +173,7 @@ class HistoryFormatter:
                 yield replace(line, host=host, vms=tuple(left), detail=detail)
             case facts.VmSwitched(vm=vm):
                 rest = {key: value for key, value in _rest(fact).items() if key != "request"}
-                yield replace(line, vms=(vm,), group=self._group_now_or_then(vm, entry), detail=rest)
+                yield replace(line, vms=(vm,), group=self._group_of(fact, entry), detail=rest)
             case facts.IncarnationsRaised(groups=groups):
                 for group, incarnation in groups.items():
                     yield replace(line, group=group, detail={"incarnation": incarnation})
@@ -188,15 +188,15 @@ class HistoryFormatter:
             case facts.TokenRevoked() | facts.SubscriptionRemoved() | facts.ClockStepped():
                 yield replace(line, detail=_rest(fact))
             case _:
-                id_ = lifecycle.event_of(fact)
-                yield replace(_of_event(line, id_, self._event_of(id_)), detail=_rest(fact))
+                told = replace(line, group=fact.group, detail=_rest(fact))
+                yield _of_event(told, fact.event, self._event_of(fact.event))
 
-    def _group_now_or_then(self, vm: str, entry: Entry) -> str:
-        if group := self._group_of(vm):
-            return group
-        # A VM goes in the entry that ends what took it away.
-        events = (self._event_of(id_) for fact in entry.facts if isinstance(id_ := getattr(fact, "event", ""), str))
-        return next((event.group for event in events if event and vm in event.resources), "")
+    def _group_of(self, fact: AnyFact, entry: Entry) -> str:
+        return group_of(fact, entry, self._group_of_vm, self._group_of_event)
+
+    def _group_of_event(self, id_: str) -> str:
+        event = self._event_of(id_)
+        return event.group if event else ""
 
 
 def _held(line: HistoryLine, fact: facts.ChangesHeld, focus: HistoryFocus) -> Iterator[HistoryLine]:

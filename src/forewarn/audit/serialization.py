@@ -11,7 +11,7 @@ from forewarn.core.facts import AnyFact, Entry
 from forewarn.core.fleet import Fleet
 from forewarn.core.model import Vm
 from forewarn.core.record_changes import changes_of_fleet, changes_of_terms
-from forewarn.core.subjects import event_groups, groups_of
+from forewarn.core.subjects import event_groups, group_of
 from forewarn.wire.azure_names import show_command_id
 from forewarn.wire.facts import show_record
 
@@ -37,6 +37,12 @@ def make_messages(
 
 
 def _told(fact: AnyFact, entry: Entry, principal: Principal, fleet: Fleet, known: Mapping[str, str]) -> object | None:
+    def group_of_vm(name: str) -> str:
+        return fleet.vms[name].group if name in fleet.vms else ""
+
+    def group_of_event(id_: str) -> str:
+        return fleet.events[id_].group if id_ in fleet.events else known.get(id_, "")
+
     match fact:
         case facts.TokenCreated() | facts.TokenRevoked() if not principal.may(Action.KEEP_TOKENS):
             return None
@@ -58,34 +64,10 @@ def _told(fact: AnyFact, entry: Entry, principal: Principal, fleet: Fleet, known
             raised = {name: incarnation for name, incarnation in groups.items() if principal.sees(name)}
             return facts.IncarnationsRaised(raised) if raised else None
         case facts.Fetched(fetches=fetches):
-            own = tuple(each for each in fetches if principal.sees(_group_of_event(each.event, fleet, known)))
+            own = tuple(each for each in fetches if principal.sees(group_of_event(each.event)))
             return facts.Fetched(own) if own else None
         case _:
-            return fact if principal.sees(_group_of(fact, entry, fleet, known)) else None
-
-
-def _group_of(fact: AnyFact, entry: Entry, fleet: Fleet, known: Mapping[str, str]) -> str:
-    """Return the group that a fact concerns; none where it concerns no group."""
-    if group := next(groups_of(fact), ""):
-        return group
-    match fact:
-        case facts.ObservationRecorded(observation=observation):
-            return fleet.vms[observation.vm].group if observation.vm in fleet.vms else ""
-        case _ if isinstance(fact, facts.VmFact):
-            if vm := fleet.vms.get(fact.vm):
-                return vm.group
-            # A VM goes in the entry that completes what took it away.
-            ends = (each.event for each in entry.facts if isinstance(each, facts.EventEnded))
-            return next((_group_of_event(id_, fleet, known) for id_ in ends), "")
-        case _ if isinstance(fact, facts.EventChanged):
-            return _group_of_event(fact.event, fleet, known)
-        case _:
-            return ""
-
-
-def _group_of_event(id_: str, fleet: Fleet, known: Mapping[str, str]) -> str:
-    event = fleet.events.get(id_)
-    return event.group if event else known.get(id_, "")
+            return fact if principal.sees(group_of(fact, entry, group_of_vm, group_of_event)) else None
 
 
 def _group_of_held(change: HeldChange, fleet: Fleet) -> str:

@@ -1,6 +1,6 @@
 """Whom a fact concerns: its groups, and the keys under which history finds the entry of the journal again."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from msgspec.structs import replace
 
@@ -17,6 +17,7 @@ from forewarn.core.facts import (
     EventChanged,
     EventCreated,
     EventEnded,
+    EventFact,
     EventStep,
     Fetched,
     FleetChanged,
@@ -33,6 +34,7 @@ from forewarn.core.facts import (
     TokenCreated,
     TokenRevoked,
     VmDeallocated,
+    VmFact,
     VmMoved,
     VmRemoved,
     VmStarted,
@@ -70,6 +72,34 @@ def groups_of(fact: AnyFact) -> Iterator[str]:
             yield from fact.removed_groups
             if isinstance(fact, FleetChanged):  # who joined, and who left
                 yield from dict.fromkeys(vm.group for vms in (fact.vms, fact.before_vms) for vm in vms)
+
+
+def group_of(
+    fact: AnyFact, entry: Entry, group_of_vm: Callable[[str], str], group_of_event: Callable[[str], str]
+) -> str:
+    """Return the group that a fact concerns; empty where it concerns none. Ask for what the fact does not name.
+
+    ``group_of_vm`` finds the present group of a VM, ``group_of_event`` that of an event whose fact an earlier release
+    recorded; each returns an empty name for what it does not know.
+    """
+    if group := next(groups_of(fact), ""):
+        return group
+    match fact:
+        case ObservationRecorded(observation=observation):
+            return group_of_vm(observation.vm)
+        case _ if isinstance(fact, VmFact):
+            # A VM goes in the entry that ends what took it away.
+            ends = (each for each in entry.facts if isinstance(each, EventEnded))
+            return group_of_vm(fact.vm) or next((each.group or group_of_event(each.event) for each in ends), "")
+        case _ if isinstance(fact, EventChanged):
+            return group_of_event(fact.event)
+        case _:
+            return ""
+
+
+def event_of(fact: EventFact) -> str:
+    """Return the id of the event that a fact is about."""
+    return fact.event.id if isinstance(fact, EventCreated) else fact.event
 
 
 def event_groups(facts: Iterable[AnyFact]) -> dict[str, str]:
