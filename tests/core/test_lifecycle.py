@@ -162,3 +162,11 @@ def test_every_fact_about_an_event_names_its_group() -> None:
     ]
 
     assert {(fact.event, fact.group) for fact in facts} == {("e", "web")}
+
+
+def test_an_event_read_from_a_later_fleet_stays_as_it_is() -> None:
+    """What is read of the past is in it already, and cannot follow again."""
+    started = replace(SCHEDULED, status=EventStatus.STARTED)
+
+    assert lifecycle.follow(started, Started("e", NOON, "due")) is started
+    assert lifecycle.follow(None, Started("e", NOON, "due")) is None

@@ -12,8 +12,9 @@ from msgspec.structs import asdict
 
 from forewarn.config.durations import show_duration
 from forewarn.core import facts, lifecycle
-from forewarn.core.facts import Entry
+from forewarn.core.facts import Entry, EventFact
 from forewarn.core.model import Event, EventStatus
+from forewarn.core.subjects import event_of
 from forewarn.wire.azure_names import SOURCES, STATUSES, TYPES, show_id
 
 _FETCHED = "fetched"
@@ -62,15 +63,13 @@ class Timeline(EventView, frozen=True, kw_only=True):
     """How far the impact is, in the driver's words, while it is under way."""
 
 
-def read_event(id: str, entries: Iterable[Entry]) -> Event | None:
-    """Return what became of an event; None when the journal no longer holds its announcement."""
-    event: Event | None = None
+def read_event(id: str, entries: Iterable[Entry], known: Event | None = None) -> Event | None:
+    """Return what became of an event; None when the journal no longer holds its announcement, and it is not known."""
+    event = known
     for entry in entries:
         for fact in entry.facts:
-            if isinstance(fact, facts.EventCreated) and fact.event.id == id:
-                event = lifecycle.begin(fact)
-            elif isinstance(fact, facts.EventChanged) and fact.event == id and event:
-                event = lifecycle.after(event, fact)
+            if isinstance(fact, EventFact) and event_of(fact) == id:
+                event = lifecycle.follow(event, fact)
     return event
 
 
@@ -136,7 +135,7 @@ def _announcement_steps(entry: Entry, fact: facts.EventCreated) -> Iterator[Time
     if isinstance(fact, facts.StartedAtOnce):
         yield TimelineStep(
             at=event.started_at or entry.at,
-            what=STATUSES[EventStatus.STARTED],
+            what=STATUSES[event.status],
             detail=f"at once: {event.without_notice}",
         )
 

@@ -125,9 +125,14 @@ def after(event: Event, fact: EventChanged) -> Event:
             return replace(event, status=status)
 
 
-def event_of(fact: EventChanged) -> str:
-    """Return the id of the event that a fact changed; only such facts have one."""
-    return fact.event
+def follow(event: Event | None, fact: EventFact) -> Event | None:
+    """Return the event after a recorded fact; None while its beginning is not known.
+
+    An event that was read from a later fleet has gone beyond the fact, and stays as it is.
+    """
+    if isinstance(fact, EventCreated):
+        return begin(fact)
+    return after(event, fact) if event and allows(event.status, type(fact)) else event
 
 
 def fetched(event: Event, fetch: Fetch) -> Event:

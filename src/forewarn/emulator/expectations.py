@@ -7,17 +7,13 @@ from enum import StrEnum
 import msgspec
 
 from forewarn.config.durations import show_duration
-from forewarn.core.model import EventStatus
+from forewarn.core import lifecycle
 from forewarn.emulator.event_log import EventLife
 from forewarn.emulator.requests import SentRequest
 from forewarn.emulator.scenario import Expectation
 from forewarn.emulator.scenario_tables import Claim
 
-_ENDS = {
-    Claim.COMPLETED: EventStatus.COMPLETED,
-    Claim.CANCELED: EventStatus.CANCELED,
-    Claim.FAILED: EventStatus.FAILED,
-}
+_ENDS = {Claim(end): end for end in lifecycle.ENDS}
 
 
 class ExpectationState(StrEnum):

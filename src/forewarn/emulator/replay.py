@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from forewarn.clocks import Clock
 from forewarn.core import lifecycle
 from forewarn.core.errors import Unknown
-from forewarn.core.facts import Announced, AnyFact, Enrolled, Entry, FleetChanged, GroupSet, Postponed, StartedAtOnce
+from forewarn.core.facts import AnyFact, Enrolled, Entry, FleetChanged, GroupSet, Postponed
 from forewarn.core.fleet import Fleet
 from forewarn.core.model import NODE, Event, EventSource, EventStatus, EventType, GroupKind, GroupTerms, Operation, Vm
 from forewarn.core.notice import Rules, whole_second
@@ -158,9 +158,8 @@ class Replay:
                 yield Postponed(event.id, now, NODE, 0, moved, group=GROUP)
         for new in shown.values():
             if isinstance(new.type, EventType):
-                event = self._event(new)
-                is_started = event.status is EventStatus.STARTED
-                yield StartedAtOnce(event) if is_started else Announced(event)
+                event, is_started = self._event(new), new.status == EventStatus.STARTED
+                yield lifecycle.start_at_once(event, now) if is_started else lifecycle.announce(event)
 
     def _event(self, shown: ScheduledEvent) -> Event:
         now = self._clock.now()
@@ -170,7 +169,7 @@ class Replay:
             source=shown.source if isinstance(shown.source, EventSource) else EventSource.PLATFORM,
             group=GROUP,
             resources=tuple(map(self._recording.plain_name, shown.resources)),
-            status=EventStatus.STARTED if shown.status == EventStatus.STARTED else EventStatus.SCHEDULED,
+            status=EventStatus.SCHEDULED,
             not_before=self._not_before(shown.not_before) if shown.not_before else whole_second(now),
             announced_at=now,
             operation=Operation("recorded"),

@@ -11,12 +11,12 @@ from forewarn.control.notifications.notification import (
     Notification,
     NotificationType,
     cloud_event,
-    event_after,
     gap_notification,
     make_test_notification,
     matches_subscription,
     notification_of,
 )
+from forewarn.core import lifecycle
 from forewarn.core.facts import (
     Announced,
     AnyFact,
@@ -59,14 +59,9 @@ TOLD: list[tuple[Any, str, str, str, str]] = [
 
 def told(fact: AnyFact) -> Notification | None:
     before = AT_ONCE if isinstance(fact, Attempted | Completed | Failed) else EVENT
-    after = event_after(before, fact)  # type: ignore[arg-type]
+    after = lifecycle.follow(before, fact)  # type: ignore[arg-type]
     assert after is not None
     return notification_of(Entry(7, AT, "c", ROOT, (fact,)), 0, after)
-
-
-def test_an_event_taken_from_a_later_fleet_stays_as_it_is() -> None:
-    """What is read of the past is in it already, and cannot follow again."""
-    assert event_after(AT_ONCE, Started(EVENT.id, AT, "due")) is AT_ONCE
 
 
 @pytest.mark.parametrize(

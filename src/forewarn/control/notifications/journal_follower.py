@@ -10,17 +10,18 @@ from collections import OrderedDict, deque
 from collections.abc import Iterable, Mapping
 from itertools import islice
 
+from forewarn.audit.timeline import read_event
 from forewarn.control.notifications.notification import (
     Notification,
-    event_after,
-    event_id,
     gap_notification,
     is_notified,
     notification_of,
     removal_notifications,
 )
+from forewarn.core import lifecycle
 from forewarn.core.facts import Entry, EventCreated, EventEnded, EventFact
 from forewarn.core.model import Event
+from forewarn.core.subjects import event_of
 from forewarn.journal.port import Journal
 from forewarn.node.node import Node
 from forewarn.wire.azure_names import show_id
@@ -122,7 +123,7 @@ class JournalFollower:
     async def _recall(self, entries: Iterable[Entry], position: int) -> None:
         """Remember what the events of these entries were, as far as they were announced before them."""
         born = {fact.event.id for entry in entries for fact in entry.facts if isinstance(fact, EventCreated)}
-        ids = {id_ for entry in entries for fact in entry.facts if (id_ := event_id(fact))}
+        ids = {event_of(fact) for entry in entries for fact in entry.facts if isinstance(fact, EventFact)}
         unknown = ids - born - self._events.keys()
         if not unknown:
             return
@@ -131,12 +132,7 @@ class JournalFollower:
             return {id_: self._journal.history(f"event:{id_}", before=position + 1) for id_ in unknown}
 
         for id_, history in (await self._node.replica.read(look)).items():
-            event = self._known.get(id_)
-            for entry in history:
-                for fact in entry.facts:
-                    if isinstance(fact, EventFact) and event_id(fact) == id_:
-                        event = event_after(event, fact)
-            if event is not None:
+            if event := read_event(id_, history, self._known.get(id_)):
                 self._remember(event)
 
     def _told(self, entries: Iterable[Entry]) -> Iterable[Notification]:
@@ -145,8 +141,8 @@ class JournalFollower:
                 if not isinstance(fact, EventFact):
                     yield from removal_notifications(entry, number)
                     continue
-                id_ = event_id(fact)
-                event = event_after(self._events.get(id_), fact)
+                id_ = event_of(fact)
+                event = lifecycle.follow(self._events.get(id_), fact)
                 if event is None:
                     log.warning(
                         "no notice of an event is sent: the journal no longer holds the event",

@@ -17,7 +17,6 @@ The id of a message is made of the revision and the number of its fact: told aga
 from collections.abc import Iterator
 from datetime import datetime
 from enum import StrEnum
-from typing import assert_never
 
 import msgspec
 
@@ -46,16 +45,11 @@ class NotificationType(StrEnum):
     TEST = "io.forewarn.test"
 
 
-_TYPES = {
-    facts.Announced: NotificationType.SCHEDULED,
-    facts.StartedAtOnce: NotificationType.STARTED,
+_TYPES: dict[type[AnyFact], NotificationType] = {
+    **{fact: NotificationType(f"io.forewarn.event.{status}") for fact, status in lifecycle.LEADS_TO.items()},
     facts.Approved: NotificationType.APPROVED,
     facts.Postponed: NotificationType.POSTPONED,
     facts.BroughtForward: NotificationType.ADVANCED,
-    facts.Started: NotificationType.STARTED,
-    facts.Completed: NotificationType.COMPLETED,
-    facts.Failed: NotificationType.FAILED,
-    facts.Canceled: NotificationType.CANCELED,
 }
 
 
@@ -80,27 +74,6 @@ class Notification(msgspec.Struct, frozen=True):
         return self.event.id if self.event else self.id
 
 
-def event_after(event: Event | None, fact: EventFact) -> Event | None:
-    """Return the event as the fact left it, with how it ended; None when it is not known."""
-    if isinstance(fact, facts.EventCreated):
-        return lifecycle.begin(fact)
-    # An event that was taken from a later fleet has gone beyond the fact.
-    return lifecycle.after(event, fact) if event and lifecycle.allows(event.status, type(fact)) else event
-
-
-def event_id(fact: AnyFact) -> str:
-    """Return the id of the event that a fact is about; nothing when it is about none, or about many."""
-    match fact:
-        case facts.Announced(event=Event(id=id_)) | facts.StartedAtOnce(event=Event(id=id_)):
-            return id_
-        case _ if isinstance(fact, facts.EventChanged):
-            return fact.event
-        case _ if isinstance(fact, (facts.Fetched, facts.ClockStepped, facts.NonEventFact)):
-            return ""
-        case _:
-            assert_never(fact)
-
-
 def notification_of(entry: Entry, number: int, event: Event) -> Notification | None:
     """Return what is told of a fact of an entry, which left the event so; None when it is not told."""
     fact = entry.facts[number]
@@ -113,7 +86,7 @@ def notification_of(entry: Entry, number: int, event: Event) -> Notification | N
 
 def is_notified(fact: AnyFact) -> bool:
     """Tell whether a fact may be something to tell."""
-    return bool(event_id(fact)) or (isinstance(fact, facts.FleetChanged) and bool(fact.removed_vms))
+    return isinstance(fact, EventFact) or (isinstance(fact, facts.FleetChanged) and bool(fact.removed_vms))
 
 
 def removal_notifications(entry: Entry, number: int) -> Iterator[Notification]:
