@@ -16,6 +16,8 @@ from forewarn.core.errors import BadInput, NotAllowed
 
 PREFIX = "whsec_"
 _SHORTEST, _LONGEST = 24, 64
+FORMAT = f"{PREFIX} and the base64 of {_SHORTEST} to {_LONGEST}"
+"""How a secret is written; the word for the bytes follows."""
 _TOLERANCE = timedelta(minutes=5)
 
 
@@ -26,10 +28,7 @@ def key_of(secret: str) -> bytes:
     except ValueError:
         key = b""
     if not secret.startswith(PREFIX) or not _SHORTEST <= len(key) <= _LONGEST:
-        raise BadInput(
-            f"a signing secret is {PREFIX} and the base64 of {_SHORTEST} to {_LONGEST} bytes;"
-            " leave it out, and one is drawn"
-        )
+        raise BadInput(f"a signing secret is {FORMAT} bytes; leave it out, and one is drawn")
     return key
 
 

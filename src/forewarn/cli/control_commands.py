@@ -10,6 +10,7 @@ import click
 from forewarn.cli.flags import in_flags
 from forewarn.cli.output import is_wide, print_json, print_json_list, print_table
 from forewarn.cli.times import clock, not_before_option, relative
+from forewarn.core.terms import LONGEST_IMPACT
 
 if TYPE_CHECKING:
     from forewarn.audit.timeline import EventView
@@ -39,7 +40,7 @@ def announcing_options(command: _Command) -> _Command:
         description_option,
         click.option(
             "--duration",
-            type=click.IntRange(min=-1, max=7 * 24 * 3600),
+            type=click.IntRange(min=-1, max=LONGEST_IMPACT),
             metavar="S",
             help="The seconds of interruption to announce; -1 when not known.",
         ),

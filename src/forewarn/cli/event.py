@@ -9,6 +9,7 @@ from forewarn.cli.control_commands import connect, print_events
 from forewarn.cli.output import json_option, print_fields, print_json, wide_option, wrapped
 from forewarn.cli.root import ControlCommandGroup
 from forewarn.cli.times import clock, period_option, relative, span
+from forewarn.control.bodies import MOST_FINISHED
 
 if TYPE_CHECKING:
     from forewarn.audit.timeline import Timeline, TimelineStep
@@ -35,7 +36,7 @@ def event() -> None:
 @click.option("--all", "show_all", is_flag=True, help="Show finished events too, before the unfinished ones.")
 @click.option(
     "--limit",
-    type=click.IntRange(1, 10_000),
+    type=click.IntRange(1, MOST_FINISHED),
     default=100,
     show_default=True,
     metavar="N",

@@ -9,12 +9,13 @@ from forewarn.cli.control_commands import connect, print_choices, print_events
 from forewarn.cli.output import json_option, print_fields, print_json, print_json_list, print_table, wide_option
 from forewarn.cli.root import ControlCommandGroup
 from forewarn.cli.times import clock, relative, span
+from forewarn.core.terms import MOST_VMS, TERMINATE_NOTICES
 
 if TYPE_CHECKING:
     from forewarn.control.views import GroupDetail, GroupView
 
 # The marker stops click from wrapping the lines below it.
-_SET_HELP = """Change a group's terms.
+_SET_HELP = f"""Change a group's terms.
 
 \b
 approval=any|all|quorum            whose approval an early start needs
@@ -26,7 +27,7 @@ restart_after_crash=true|false     start a VM again that crashed
 postpone_limit=30m                 how long its VMs may postpone an event
 quiet_hours='22:00-06:00; Sat,Sun 00:00-24:00'|none
                                    when platform maintenance may not start
-terminate_notice=PT5M..PT15M|none  notice before a scale set's VM is deleted
+terminate_notice={"..".join(TERMINATE_NOTICES)}|none  notice before a scale set's VM is deleted
 eviction=deallocate|delete         what an eviction leaves behind
 """
 
@@ -174,9 +175,7 @@ def _read_value(key: str, text: str) -> object:
 
 @group.command("scale-in")
 @click.argument("name")
-@click.option(
-    "--count", type=click.IntRange(1, 1_000_000), required=True, metavar="N", help="How many VMs to delete."
-)
+@click.option("--count", type=click.IntRange(1, MOST_VMS), required=True, metavar="N", help="How many VMs to delete.")
 @wide_option
 @json_option
 @click.pass_context

@@ -5,6 +5,7 @@ import click
 from forewarn.cli.control_commands import connect, print_choices
 from forewarn.cli.output import json_option, wide_option
 from forewarn.cli.root import ControlCommandGroup
+from forewarn.core.terms import MOST_VMS
 
 
 @click.group(cls=ControlCommandGroup)
@@ -15,7 +16,7 @@ def spot() -> None:
 @spot.command
 @click.option(
     "--count",
-    type=click.IntRange(1, 1_000_000),
+    type=click.IntRange(1, MOST_VMS),
     metavar="N",
     help="How many VMs to evict, chosen fairly among the groups.",
 )

@@ -10,9 +10,11 @@ from forewarn.cli.control_commands import announcing_options, canceled, connect,
 from forewarn.cli.flags import flag_of
 from forewarn.cli.output import json_option, print_fields, print_json, print_json_list, print_table, wide_option
 from forewarn.cli.root import ControlCommandGroup
+from forewarn.core.addresses import MARKS
 from forewarn.core.commands import VmOperation
 from forewarn.core.event_types import ANNOUNCEMENTS
 from forewarn.core.model import Operation, OperationScope
+from forewarn.core.terms import DOMAINS
 
 if TYPE_CHECKING:
     from forewarn.control.views import VmDetail, VmView
@@ -107,20 +109,20 @@ def _print_detail(detail: "VmDetail", *, as_json: bool) -> None:
 @click.option("--address", metavar="IP", help="The address it asks from.")
 @click.option(
     "--update-domain",
-    type=click.IntRange(0, 9_999),
+    type=click.IntRange(0, DOMAINS[-1]),
     metavar="N",
     help="VMs of its group with the same number are impacted together.",
 )
 @click.option(
     "--fault-domain",
-    type=click.IntRange(0, 9_999),
+    type=click.IntRange(0, DOMAINS[-1]),
     metavar="N",
     help="VMs of its group with the same number share hardware.",
 )
 @click.option("--zone", metavar="TEXT", help="Its availability zone.")
 @click.option("--spot", is_flag=True, default=None, help="It may be evicted.")
 @click.option("--tap", metavar="NAME", help="The tap device on its host that its packets come from.")
-@click.option("--mark", type=click.IntRange(1, 2**32 - 1), metavar="N", help="The mark of its packets.")
+@click.option("--mark", type=click.IntRange(1, MARKS[-1]), metavar="N", help="The mark of its packets.")
 @click.option("--mac-address", metavar="MAC", help="Its MAC address; with --tap, packets from any other are dropped.")
 @click.option(
     "--subnet", metavar="CIDR", help="Its subnet. It reads this and all options below in its instance metadata."

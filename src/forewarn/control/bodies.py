@@ -12,15 +12,18 @@ from msgspec import UNSET, Meta, UnsetType
 from forewarn.core.commands import ApplyDeclaration, HostOperation, VmOperation
 from forewarn.core.declared_keys import DeclarationConflict, RecordDifference, RecordKind, ReplacedValue
 from forewarn.core.model import ApprovalRule, Caller, EvictionPolicy, GroupTerms, Host, Role, SubscriptionKind, Vm
-from forewarn.core.terms import LONGEST_IMPACT, LONGEST_LINE
+from forewarn.core.terms import LONGEST_IMPACT, LONGEST_LINE, LONGEST_POSTPONEMENT, MOST_VMS, ONE_LINE
 from forewarn.wire.azure_names import TYPES
 
 _Item = TypeVar("_Item")
 
-_ONE_LINE = r"^[^\x00-\x1f\x7f]*$(?!\n)"
+MOST_FINISHED = 10_000
+"""Finished events that can be asked for at once."""
+
+_ONE_LINE = rf"^{ONE_LINE}*$(?!\n)"
 """In Python, ``$`` alone also matches before a line feed at the end."""
 Instant = Annotated[datetime, Meta(tz=True, description="A time with its zone, such as 2026-01-31T14:32:00Z.")]
-Seconds = Annotated[int, Meta(ge=1, le=30 * 24 * 3600, description="Whole seconds.")]
+Seconds = Annotated[int, Meta(ge=1, le=LONGEST_POSTPONEMENT, description="Whole seconds.")]
 OneLine = Annotated[str, Meta(max_length=LONGEST_LINE, pattern=_ONE_LINE, description="One line of text.")]
 Name = Annotated[str, Meta(min_length=1, max_length=LONGEST_LINE, pattern=_ONE_LINE)]
 ImpactSeconds = Annotated[
@@ -29,7 +32,7 @@ ImpactSeconds = Annotated[
 TypeName = Annotated[
     str, Meta(extra_json_schema={"enum": [*TYPES.values()]}, description="An event type, in any case.")
 ]
-Count = Annotated[int, Meta(ge=1, le=1_000_000)]
+Count = Annotated[int, Meta(ge=1, le=MOST_VMS)]
 if TYPE_CHECKING:
     VmVerb = str
     HostVerb = str
@@ -97,12 +100,12 @@ class TermsBody(ApiBody, frozen=True, kw_only=True):
     """Terms of a group; omitted fields are not changed."""
 
     approval: ApprovalRule | UnsetType = UNSET
-    quorum: Annotated[int, Meta(ge=0, le=1_000_000)] | UnsetType = UNSET
+    quorum: Annotated[int, Meta(ge=0, le=MOST_VMS)] | UnsetType = UNSET
     approve_user_reboot: bool | UnsetType = UNSET
     approve_user_redeploy: bool | UnsetType = UNSET
     approve_all_down: bool | UnsetType = UNSET
     restart_after_crash: bool | UnsetType = UNSET
-    postpone_limit: Annotated[int, Meta(ge=0, le=30 * 24 * 3600)] | UnsetType = UNSET
+    postpone_limit: Annotated[int, Meta(ge=0, le=LONGEST_POSTPONEMENT)] | UnsetType = UNSET
     """Seconds; 0 means no postponement."""
     quiet_hours: Annotated[tuple[OneLine, ...], Meta(max_length=20)] | UnsetType = UNSET
     terminate_notice: Annotated[int, Meta(ge=5 * 60, le=15 * 60)] | UnsetType | None = UNSET

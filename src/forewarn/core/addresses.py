@@ -15,9 +15,12 @@ from forewarn.core.fleet_index import ReverseIndex
 from forewarn.core.model import Interface, Vm
 
 IPV4 = re.compile(r"(?:(?:25[0-5]|2[0-4]\d|1\d\d|[1-9]?\d)(?:\.(?!$)|$)){4}", re.ASCII)
-TAP = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,14}")
+LONGEST_DEVICE = 15
+"""Characters of the name of a network device on Linux."""
+TAP = re.compile(rf"[A-Za-z0-9_][A-Za-z0-9_.-]{{0,{LONGEST_DEVICE - 1}}}")
 MAC = re.compile(r"[0-9a-f]{2}(?::[0-9a-f]{2}){5}")
-_MARKS = range(2**32)
+MARKS = range(2**32)
+"""The marks that a VM's packets may have; 0 is none."""
 _NO_INTERFACE = Interface()
 
 
@@ -73,8 +76,8 @@ def _check_interface(vm: Vm) -> None:
     interface = vm.interface
     if interface.tap and not TAP.fullmatch(interface.tap):
         raise Refused(f"VM {vm.name!r}: {interface.tap!r} is no name of a device; it has up to 15 characters")
-    if interface.mark not in _MARKS:
-        raise Refused(f"VM {vm.name!r}: mark must be from 1 to {_MARKS[-1]}")
+    if interface.mark not in MARKS:
+        raise Refused(f"VM {vm.name!r}: mark must be from 1 to {MARKS[-1]}")
     if interface.mac_address and not MAC.fullmatch(interface.mac_address):
         raise Refused(f"VM {vm.name!r}: write the MAC address {interface.mac_address!r} as 52:54:00:12:34:56")
     for address in filter(None, (interface.public_ip_address, interface.ipv6_address)):

@@ -9,7 +9,7 @@ from forewarn.core.errors import Refused
 from forewarn.core.event_types import DEFAULT_NOTICES
 from forewarn.core.fleet import EVICTIONS_KEPT
 from forewarn.core.model import EventType
-from forewarn.core.terms import LONGEST_LINE
+from forewarn.core.terms import LONGEST_LINE, ONE_LINE
 
 SECOND = timedelta(seconds=1)
 MINUTE = timedelta(minutes=1)
@@ -50,7 +50,7 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True):
         return timedelta(seconds=(terminate_notice or 0) / self.terminate_notice_scale)
 
 
-_LINE = re.compile(rf"[^\x00-\x1f\x7f]{{0,{LONGEST_LINE}}}")
+_LINE = re.compile(rf"{ONE_LINE}{{0,{LONGEST_LINE}}}")
 
 
 def whole_second(time: datetime) -> datetime:

@@ -9,8 +9,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 HIDDEN = "…"
+TOKEN_BEGINNING = "fw_([0-9a-f]{16})_"  # noqa: S105 - a pattern, no secret
+"""How a token begins, as a regular expression with its id as a group; the secret follows."""
 _ADDRESS = re.compile(r"[a-z]+://[^\s'\"()]+")
-_TOKEN = re.compile(r"(fw_[0-9a-f]{16}_)[\w-]+")
+_TOKEN = re.compile(rf"{TOKEN_BEGINNING}[\w-]+")
 _SECRET_NAME = re.compile(r"key|token|secret|pass|credential|auth", re.IGNORECASE)
 _LONG = 8
 """A part of a path, or a value, from this length on may be a key; a shorter one is a word."""
@@ -46,7 +48,7 @@ def shown_text(text: str) -> str:
 
 def shown_tokens(text: str) -> str:
     """Return a text with tokens of the control plane up to their id."""
-    return _TOKEN.sub(rf"\1{HIDDEN}", text)
+    return _TOKEN.sub(rf"fw_\1_{HIDDEN}", text)
 
 
 def secrets_in(url: str) -> Iterator[str]:

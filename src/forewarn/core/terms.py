@@ -6,8 +6,11 @@ from forewarn.core import quiet_hours
 from forewarn.core.errors import Refused
 from forewarn.core.model import ApprovalRule, GroupKind, GroupTerms
 
-NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,79}")
+LONGEST_NAME = 80
+NAME = re.compile(rf"[A-Za-z0-9_][A-Za-z0-9._-]{{0,{LONGEST_NAME - 1}}}")
 """How a host, a group or a VM may be called."""
+ONE_LINE = r"[^\x00-\x1f\x7f]"
+"""A character of a line that VMs and people are shown, as a regular expression."""
 LONGEST_LINE = 500
 """Characters of a description, a reason or another line that VMs and people are shown."""
 LONGEST_TEXT = 512
@@ -16,17 +19,21 @@ LONGEST_IMPACT = 7 * 24 * 3600
 """Seconds of interruption that can be announced."""
 DOMAINS = range(10_000)
 """The numbers that update domains and fault domains may have."""
-
-_POSTPONE_LIMIT = range(30 * 24 * 3600 + 1)
+MOST_VMS = 1_000_000
+"""The largest number of VMs that can be asked for."""
+LONGEST_POSTPONEMENT = 30 * 24 * 3600
+"""Seconds."""
 TERMINATE_NOTICE = range(5 * 60, 15 * 60 + 1)
 """Seconds of terminate notice that a scale set may have."""
+TERMINATE_NOTICES = f"PT{TERMINATE_NOTICE[0] // 60}M", f"PT{TERMINATE_NOTICE[-1] // 60}M"
+"""The shortest and the longest, as they are written."""
 
 
 def check_name(kind: str, name: str) -> None:
     """Refuse a name that could not stand in a document, a file or a command."""
     if not NAME.fullmatch(name):
         raise Refused(
-            f"{kind} {name!r} is no good name: use up to 80 letters, digits, '.', '_' and '-', "
+            f"{kind} {name!r} is no good name: use up to {LONGEST_NAME} letters, digits, '.', '_' and '-', "
             "beginning with a letter, a digit or '_'"
         )
 
@@ -39,7 +46,7 @@ def check_terms(terms: GroupTerms) -> None:
     if terms.kind is not GroupKind.SCALE_SET:
         raise Refused(f"group {terms.name!r}: terminate_notice is for scale-set groups; this is {terms.kind}")
     if terms.terminate_notice not in TERMINATE_NOTICE:
-        raise Refused(f"group {terms.name!r}: terminate_notice must be from PT5M to PT15M")
+        raise Refused(f"group {terms.name!r}: terminate_notice must be from {' to '.join(TERMINATE_NOTICES)}")
 
 
 def check_quorum(terms: GroupTerms, members: int) -> None:
@@ -57,8 +64,8 @@ def _check_policy(terms: GroupTerms) -> None:
             f"group {terms.name!r}: approval = quorum and quorum = N (1 or more) go together; "
             "another approval rule has no quorum"
         )
-    if policy.postpone_limit not in _POSTPONE_LIMIT:
-        raise Refused(f"group {terms.name!r}: postpone_limit must be from 0 to {_POSTPONE_LIMIT[-1]} s")
+    if not 0 <= policy.postpone_limit <= LONGEST_POSTPONEMENT:
+        raise Refused(f"group {terms.name!r}: postpone_limit must be from 0 to {LONGEST_POSTPONEMENT} s")
     try:
         quiet_hours.check(policy.quiet_hours)
     except Refused as refused:

@@ -8,7 +8,7 @@ import msgspec
 from msgspec.structs import replace
 
 from forewarn.config.durations import read_duration
-from forewarn.core.addresses import IPV4, MAC, TAP
+from forewarn.core.addresses import IPV4, LONGEST_DEVICE, MAC, MARKS, TAP
 from forewarn.core.errors import Refused, nearest
 from forewarn.core.model import (
     ApprovalRule,
@@ -20,7 +20,15 @@ from forewarn.core.model import (
     Interface,
     Vm,
 )
-from forewarn.core.terms import DOMAINS, LONGEST_TEXT, NAME, TERMINATE_NOTICE, check_terms
+from forewarn.core.terms import (
+    DOMAINS,
+    LONGEST_NAME,
+    LONGEST_TEXT,
+    NAME,
+    TERMINATE_NOTICE,
+    TERMINATE_NOTICES,
+    check_terms,
+)
 
 _SUBNET = 'a subnet such as "10.0.0.0/24", with no bits set behind the prefix'
 
@@ -36,7 +44,7 @@ class InvalidTable(Exception):
 def name(given: object) -> str:
     """Return a valid name; checked here too, because this error can name the line."""
     if not isinstance(given, str) or not NAME.fullmatch(given):
-        _expect(given, "a name of up to 80 letters, digits, '.', '_' and '-', no '.' or '-' first")
+        _expect(given, f"a name of up to {LONGEST_NAME} letters, digits, '.', '_' and '-', no '.' or '-' first")
     return given
 
 
@@ -75,13 +83,13 @@ def address(given: object) -> str:
 
 def tap(given: object) -> str:
     if not isinstance(given, str) or not TAP.fullmatch(given):
-        _expect(given, 'the name of a device such as "tap-web-0", of up to 15 characters')
+        _expect(given, f'the name of a device such as "tap-web-0", of up to {LONGEST_DEVICE} characters')
     return given
 
 
 def mark(given: object) -> int:
-    if not isinstance(given, int) or isinstance(given, bool) or not 0 < given < 2**32:
-        _expect(given, f"a whole number from 1 to {2**32 - 1}")
+    if not isinstance(given, int) or isinstance(given, bool) or given not in MARKS[1:]:
+        _expect(given, f"a whole number from 1 to {MARKS[-1]}")
     return given
 
 
@@ -127,7 +135,7 @@ def terminate_notice(given: object) -> int:
     except ValueError:
         seconds = -1
     if seconds not in TERMINATE_NOTICE:
-        _expect(given, "a duration from PT5M to PT15M, in whole seconds")
+        _expect(given, f"a duration from {' to '.join(TERMINATE_NOTICES)}, in whole seconds")
     return int(seconds)
 
 

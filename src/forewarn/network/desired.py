@@ -12,6 +12,7 @@ from ipaddress import ip_address, ip_network
 import msgspec
 
 from forewarn.config.settings import Settings
+from forewarn.core.addresses import LONGEST_DEVICE
 from forewarn.core.errors import BadInput
 from forewarn.core.model import Vm
 from forewarn.network.current import ROUTE_PROTOCOL, CurrentNetwork, CurrentRoute
@@ -31,7 +32,7 @@ _LEAST_STARTS, _MOST_STARTS = 50, 1_000_000
 
 OWN_PREFIX = "forewarn"
 """Name prefix of bridges that setup creates; every other bridge belongs to another program."""
-_DEVICE = re.compile(r"(?!\.{1,2}$)[^\s/\"'\\]{1,15}")
+_DEVICE = re.compile(rf"(?!\.{{1,2}}$)[^\s/\"'\\]{{1,{LONGEST_DEVICE}}}")
 
 
 class GuestInterface(msgspec.Struct, frozen=True):

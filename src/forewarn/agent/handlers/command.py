@@ -25,7 +25,7 @@ from forewarn.agent.handler import (
     Task,
 )
 from forewarn.agent.handlers.program import ProgramNotStarted, run_program
-from forewarn.child_process import ProgramExit, last_line
+from forewarn.child_process import LONGEST, ProgramExit, last_line
 from forewarn.config.tables import read_table
 from forewarn.core.errors import BadInput
 from forewarn.core.redaction import scrubbed, secrets_among
@@ -176,4 +176,4 @@ def _done(ended: ProgramExit) -> HandlerDone:
         )
     strange = sorted(found.keys() - kept.keys())
     detail = f"not stored: {strange[0]!r}; a name may contain letters, digits and _ only" if strange else ""
-    return HandlerDone(kept, detail[:500])
+    return HandlerDone(kept, detail[:LONGEST])

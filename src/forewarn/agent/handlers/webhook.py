@@ -27,7 +27,7 @@ from forewarn.agent.handlers import template
 from forewarn.config.tables import read_table
 from forewarn.core.errors import BadInput
 from forewarn.http.web_requests import NoWebResponse, WebRequest, WebResponse, send
-from forewarn.signature import sign
+from forewarn.signature import FORMAT, sign
 from forewarn.wire.event_json import make_event_json
 
 if TYPE_CHECKING:
@@ -152,7 +152,7 @@ class WebhookHandler:
         try:
             return sign(self._secret(), id_, datetime.now(UTC), body)
         except BadInput:
-            raise BadInput(f"{place} holds no secret; write whsec_ and the base64 of 24 to 64 random bytes") from None
+            raise BadInput(f"{place} holds no secret; write {FORMAT} random bytes") from None
         except OSError as error:
             raise BadInput(f"the secret {place} cannot be read: {error.strerror}") from None
 

@@ -1,15 +1,14 @@
 """The fleet file: the declaration last applied, plans for another one, and applying it."""
 
 from collections.abc import Iterable, Iterator
-from typing import Annotated, Any
+from typing import Any
 
 import msgspec
 from litestar import Request, Router
-from litestar.params import QueryParameter
 
 from forewarn.control.api.context import ContextDependency, PrincipalDependency
 from forewarn.control.api.idempotency import IdempotencyKey
-from forewarn.control.api.paging import Cursor, invalid_cursor, read_cursor, write_cursor
+from forewarn.control.api.paging import Cursor, RecordLimit, invalid_cursor, read_cursor, write_cursor
 from forewarn.control.api.paging import FleetCollection as Part
 from forewarn.control.api.routing import reads, writes
 from forewarn.control.api.streamed_bodies import LARGEST_CHANGE, join_parts, read_streamed_body
@@ -26,13 +25,12 @@ _TAGS = ("Fleet",)
 _KINDS = {"hosts": RecordKind.HOST, "groups": RecordKind.GROUP, "vms": RecordKind.VM}
 _ABSENT = "absent"
 """Cursor key of records that are declared and not in the fleet; they come last."""
-_Limit = Annotated[int, QueryParameter(ge=1, le=10_000, description="How many records a page holds at most.")]
 _decode = msgspec.json.Decoder(DeclarationBody).decode
 
 
 @reads("/", Action.READ_FLEET, summary="Read the declaration last applied", tags=_TAGS)
 async def read_declaration(
-    context: ContextDependency, limit: _Limit = 1_000, cursor: Cursor = None
+    context: ContextDependency, limit: RecordLimit = 1_000, cursor: Cursor = None
 ) -> DeclarationPage:
     """Return the declaration last applied, in pages."""
     at, _, key = (read_cursor(cursor) or "hosts/").partition("/")

@@ -16,8 +16,7 @@ from forewarn.control.api.idempotency import IdempotencyKey
 from forewarn.control.api.paging import Cursor, Limit, invalid_cursor, make_page, read_cursor
 from forewarn.control.api.problems import known_word
 from forewarn.control.api.routing import reads, writes
-from forewarn.control.bodies import PostponeBody, ResultPage
-from forewarn.control.server.event_archive import MOST_FINISHED
+from forewarn.control.bodies import MOST_FINISHED, PostponeBody, ResultPage
 from forewarn.core.access import Action
 from forewarn.core.commands import Approve, CancelEvent, Postponement
 from forewarn.core.fleet import EPOCH

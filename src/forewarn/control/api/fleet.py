@@ -1,15 +1,22 @@
 """The declared fleet, and changes of it. A change is applied as a whole or not at all."""
 
 from collections.abc import Iterable
-from typing import Annotated, Any
+from typing import Any
 
 import msgspec
 from litestar import Request, Router, patch
-from litestar.params import FromQuery, QueryParameter
+from litestar.params import FromQuery
 
 from forewarn.control.api.context import ContextDependency, PrincipalDependency
 from forewarn.control.api.idempotency import IdempotencyKey
-from forewarn.control.api.paging import Cursor, FleetCollection, invalid_cursor, read_cursor, write_cursor
+from forewarn.control.api.paging import (
+    Cursor,
+    FleetCollection,
+    RecordLimit,
+    invalid_cursor,
+    read_cursor,
+    write_cursor,
+)
 from forewarn.control.api.routing import reads, writes
 from forewarn.control.api.streamed_bodies import LARGEST_CHANGE, join_parts, read_streamed_body
 from forewarn.control.bodies import DeclaredPage, FleetBody
@@ -20,13 +27,12 @@ from forewarn.core.fleet import Fleet
 
 _TAGS = ("Fleet",)
 _KINDS: tuple[FleetCollection, ...] = ("hosts", "groups", "vms")
-_Limit = Annotated[int, QueryParameter(ge=1, le=10_000, description="How many records a page holds at most.")]
 _decode = msgspec.json.Decoder(FleetBody).decode
 
 
 @reads("/", Action.READ_FLEET, summary="Read the declaration", tags=_TAGS)
 async def read_fleet(
-    context: ContextDependency, limit: _Limit = 1_000, cursor: Cursor = None, vm: FromQuery[str | None] = None
+    context: ContextDependency, limit: RecordLimit = 1_000, cursor: Cursor = None, vm: FromQuery[str | None] = None
 ) -> DeclaredPage:
     """Return the declared hosts, groups and VMs; or one VM and its group."""
     if vm is not None:

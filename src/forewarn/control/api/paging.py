@@ -45,6 +45,7 @@ _CHECKED = 20_000
 """Records that are checked for a page before it ends, if a filter matches few."""
 
 Limit = Annotated[int, QueryParameter(ge=1, le=1_000, description="How many items a page holds at most.")]
+RecordLimit = Annotated[int, QueryParameter(ge=1, le=10_000, description="How many records a page holds at most.")]
 Cursor = Annotated[str | None, QueryParameter(description="`next` of the previous page.", max_length=1_000)]
 
 

@@ -19,9 +19,10 @@ from forewarn.control.problems import TooManyFailures, Unauthenticated
 from forewarn.core.access import Principal
 from forewarn.core.fleet import Fleet
 from forewarn.core.model import Caller, CallerKind, Role, Token
+from forewarn.core.redaction import TOKEN_BEGINNING
 from forewarn.randomness import secret_bytes, secret_text
 
-_WRITTEN = re.compile(r"fw_([0-9a-f]{16})_([A-Za-z0-9_-]{43})")
+_WRITTEN = re.compile(rf"{TOKEN_BEGINNING}([A-Za-z0-9_-]{{43}})")
 _FREE_FAILURES = 5
 _FIRST_WAIT = 1.0
 _LONGEST_WAIT = 60.0

@@ -20,7 +20,6 @@ from forewarn.wire.azure_names import show_id
 _PREFIX = re.compile(r"[0-9a-f-]{4,36}")
 _SEARCHED = 1_000
 """Number of finished events among which a shortened id is searched."""
-MOST_FINISHED = 10_000
 
 
 class EventArchive:
