@@ -11,7 +11,7 @@ import msgspec
 from forewarn.core.errors import BadInput
 from forewarn.core.facts import Entry
 from forewarn.core.model import Caller
-from forewarn.journal.port import DamagedJournal
+from forewarn.journal.port import DamagedJournal, RepeatedCommand
 
 Row = tuple[int, int, bytes]
 """Revision, checksum, body."""
@@ -67,6 +67,16 @@ def _checked(revision: int, checksum: int, body: bytes, place: Path, decode: Cal
     except (TypeError, ValueError):  # msgspec's errors are ValueErrors; a damaged column may hold any type
         pass
     raise DamagedJournal(f"{place} is damaged at revision {revision}: restore it from a backup; nothing was changed")
+
+
+def check_requests(entries: Iterable[Entry], is_recorded: Callable[[str], bool]) -> None:
+    """Refuse a request whose command is recorded, or occurs twice."""
+    found: set[str] = set()
+    for entry in entries:
+        if entry.request:
+            if entry.command in found or is_recorded(entry.command):
+                raise RepeatedCommand(f"the request of command {entry.command} is recorded already; ask what it did")
+            found.add(entry.command)
 
 
 def check_revisions(expected_revision: int, entries: Sequence[Entry]) -> None:

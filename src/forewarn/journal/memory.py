@@ -11,7 +11,7 @@ from forewarn.core.errors import BadInput
 from forewarn.core.facts import Entry
 from forewarn.core.fleet import Fleet
 from forewarn.core.subjects import subjects_of
-from forewarn.journal.codec import check_revisions
+from forewarn.journal.codec import check_requests, check_revisions
 from forewarn.journal.following import AppendNotifier
 from forewarn.journal.port import NotWritten, Recovered, StaleWriter
 
@@ -50,6 +50,7 @@ class MemoryJournal:
         if expected_revision != len(self._entries):
             raise StaleWriter
         batch = list(entries)
+        check_requests(batch, lambda id_: f"command:{id_}" in self._index)
         with self._adding:
             self._entries.extend(batch)
             for entry in batch:

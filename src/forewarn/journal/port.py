@@ -28,6 +28,10 @@ class StaleWriter(NotWritten):
     """Somebody else appended to the journal; load it again before appending."""
 
 
+class RepeatedCommand(NotWritten):
+    """A request is recorded already; ask for the history of its command."""
+
+
 class NotAJournal(BadInput):
     """Something else than a journal of Forewarn is there."""
 
@@ -80,8 +84,10 @@ class Journal(Protocol):
         of them were added, or none; ``load`` tells which, and until then every further append fails with
         ``NotWritten``. Any other error counts as ``AppendUnknown``.
 
-        The id of a command occurs in one entry only. The writer keeps to that by asking for the history of
-        ``command:ID``, which has the entry from the return of ``append`` on.
+        The id of a command occurs in one entry only. Ids are drawn anew, but that of an entry with a ``request`` may
+        come again: ``RepeatedCommand``, a ``NotWritten``, refuses a batch with such an id that a kept entry has, or
+        that occurs in the batch twice; the journal takes the next batch as before. From the return of ``append`` on,
+        the history of ``command:ID`` has the entry.
         """
 
     def entries(self, after: int = 0, limit: int | None = None) -> Iterator[Entry]:

@@ -5,7 +5,7 @@ from forewarn.core.facts import Entry
 from forewarn.core.fleet import Fleet
 from forewarn.core.subjects import subjects_of
 from forewarn.files import FileLock, private_directory, sync_directory, write_atomically
-from forewarn.journal.codec import check_revisions
+from forewarn.journal.codec import check_requests, check_revisions
 from forewarn.journal.following import AppendNotifier
 from forewarn.journal.port import (
     AppendUnknown,
@@ -18,6 +18,7 @@ from forewarn.journal.port import (
     NotAJournal,
     NotWritten,
     Recovered,
+    RepeatedCommand,
     StaleWriter,
 )
 
@@ -37,7 +38,9 @@ __all__ = [
     "NotAJournal",
     "NotWritten",
     "Recovered",
+    "RepeatedCommand",
     "StaleWriter",
+    "check_requests",
     "check_revisions",
     "private_directory",
     "subjects_of",

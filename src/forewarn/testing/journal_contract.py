@@ -27,6 +27,7 @@ from forewarn.journal.port import (
     Journal,
     MaintainedJournal,
     NotWritten,
+    RepeatedCommand,
     StaleWriter,
     SupportsReopening,
 )
@@ -40,6 +41,11 @@ def entry(revision: int, *facts: AnyFact, command: str = "") -> Entry:
     """Make an entry, one second after the one before it."""
     at = NOON + timedelta(seconds=revision)
     return Entry(revision, at, command or f"command-{revision}", OPERATOR, facts)
+
+
+def request(revision: int, command: str) -> Entry:
+    """Make the entry of a request that changed nothing."""
+    return Entry(revision, NOON, command, OPERATOR, (), RecordedRequest("fingerprint"))
 
 
 def hosts(first: int, last: int) -> list[Entry]:
@@ -264,6 +270,43 @@ class JournalContract:
         assert loaded.history("command:command-2") == hosts(2, 2)
         loaded.load()
         assert loaded.history("command:command-2") == hosts(2, 2)
+
+    def test_a_request_is_recorded_once(self, loaded: Journal) -> None:
+        """Its command's id is refused in the same batch, in a later one, and after a load; then appending goes on."""
+        loaded.append(0, [request(1, "key-1"), *hosts(2, 3)])
+        self.between_batches(loaded)
+        loaded.append(3, [request(4, "key-4")])
+
+        for _ in range(2):
+            for batch in (
+                [*hosts(5, 5), request(6, "key-1")],
+                [request(5, "key-4")],
+                [request(5, "a"), request(6, "a")],
+            ):
+                with pytest.raises(RepeatedCommand):
+                    loaded.append(4, batch)
+            assert list(loaded.entries(3)) == [request(4, "key-4")]
+            loaded.load()
+        loaded.append(4, [request(5, "key-5")])
+        assert loaded.history("command:key-1") == [request(1, "key-1")]
+        assert issubclass(RepeatedCommand, NotWritten)
+
+    @pytest.mark.parametrize("is_written", [True, False])
+    def test_a_request_of_unknown_outcome_is_recorded_once(self, loaded: Journal, *, is_written: bool) -> None:
+        """It can be repeated where it was not written, and only there."""
+        loaded.append(0, hosts(1, 1))
+        if not self.fail_next_append(loaded, is_written=is_written):
+            return
+        with pytest.raises(AppendUnknown):
+            loaded.append(1, [request(2, "key")])
+        last = loaded.reopen() if isinstance(loaded, SupportsReopening) else loaded.load().revision
+
+        if is_written:
+            with pytest.raises(RepeatedCommand):
+                loaded.append(last, [request(last + 1, "key")])
+        else:
+            loaded.append(last, [request(last + 1, "key")])
+        assert loaded.history("command:key") == [request(2, "key")]
 
     def test_a_follower_does_not_wait_for_what_is_there(self, loaded: Journal) -> None:
         """Above the revision it names, it is told at once whether there is more."""

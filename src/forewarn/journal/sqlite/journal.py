@@ -20,11 +20,20 @@ from forewarn.core.facts import Entry
 from forewarn.files import FileLock, private_directory, restrict_files
 from forewarn.journal.codec import check_revisions, pack, unpack
 from forewarn.journal.following import AppendNotifier
-from forewarn.journal.port import AppendUnknown, DamagedJournal, JournalFailed, NotWritten, Recovered, StaleWriter
+from forewarn.journal.port import (
+    AppendUnknown,
+    DamagedJournal,
+    JournalFailed,
+    NotWritten,
+    Recovered,
+    RepeatedCommand,
+    StaleWriter,
+)
 from forewarn.journal.sqlite import database, index, snapshot_files, write_ahead_log
 from forewarn.journal.sqlite.errors import translate_errors
 from forewarn.journal.sqlite.history import HistoryReader
 from forewarn.journal.sqlite.index import END, RevisionRange
+from forewarn.journal.sqlite.recorded_requests import RecordedRequests
 from forewarn.journal.sqlite.recovery import recover
 from forewarn.journal.sqlite.restore import finish as finish_restore
 from forewarn.journal.sqlite.snapshot_process import SnapshotRunner
@@ -62,6 +71,7 @@ class SqliteJournal:
         self._writer: sqlite3.Connection | None = None
         self._snapshots = SnapshotRunner(directory, history)
         self._history = HistoryReader(directory)
+        self._requests = RecordedRequests(directory)
         self._notifier = AppendNotifier(_POLL_INTERVAL)
         self._snapshot_entries = snapshot_entries
         self._snapshot_bytes = snapshot_bytes
@@ -82,10 +92,18 @@ class SqliteJournal:
         return self._open(self._recover)
 
     def reopen(self) -> int:
-        return self._open(lambda connection: database.bounds(connection)[1])
+        return self._open(self._read_on)
+
+    def _read_on(self, connection: sqlite3.Connection) -> int:
+        """Note what an append of unknown outcome left behind the last entry; return the last revision."""
+        _, last = database.bounds(connection)
+        after = self._last[0] if self._last else last
+        self._requests.note(unpack(database.rows(connection, after), self._path, after))
+        return last
 
     def _recover(self, connection: sqlite3.Connection) -> Recovered:
-        recovered = recover(connection, self._directory)
+        self._requests = RecordedRequests(self._directory)
+        recovered = recover(connection, self._directory, self._requests.note)
         self._count_new(connection)
         if recovered.warnings:
             self._new_entries = self._snapshot_entries  # a damaged snapshot is to be replaced soon
@@ -138,7 +156,9 @@ class SqliteJournal:
                     f"{self._path} is at revision {last or 0}, not {expected_revision}: "
                     "load it again before appending"
                 )
+            self._requests.check(entries, connection)
             connection.executemany("INSERT INTO entries VALUES (?, ?, ?)", rows)
+        self._requests.note(entries)
         self._last = rows[-1][:2] if rows else self._last
         self._new_entries += len(rows)
         self._new_bytes += sum(len(body) for _, _, body in rows)
@@ -229,7 +249,7 @@ class SqliteJournal:
                 self._is_unsure = True
                 connection.execute("COMMIT")
                 self._is_unsure = False
-        except StaleWriter:
+        except (StaleWriter, RepeatedCommand):
             connection.execute("ROLLBACK")
             raise
         except BaseException as error:
@@ -239,6 +259,7 @@ class SqliteJournal:
             raise
 
     def _close_writer(self) -> None:
+        self._requests.close()
         if self._writer is not None:
             with suppress(sqlite3.Error):  # what matters was committed before; the next load looks anew
                 self._writer.close()

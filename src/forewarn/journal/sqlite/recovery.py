@@ -1,7 +1,7 @@
 """From the directory to the fleet: the newest snapshot that can be trusted, and the entries after it."""
 
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 from forewarn.core.chunks import FleetChunk
@@ -13,8 +13,13 @@ from forewarn.journal.port import DamagedJournal, Recovered
 from forewarn.journal.sqlite import database, snapshot_files
 
 
-def recover(connection: sqlite3.Connection, directory: Path) -> Recovered:
-    """Fold what the directory holds; what is damaged is refused, or passed by where the same fleet can be had."""
+def recover(
+    connection: sqlite3.Connection, directory: Path, note: Callable[[Iterable[Entry]], None] = lambda _: None
+) -> Recovered:
+    """Fold what the directory holds; what is damaged is refused, or passed by where the same fleet can be had.
+
+    ``note`` is called with the entries after the snapshot.
+    """
     place = directory / database.NAME
     found = snapshot_files.list_snapshots(
         directory
@@ -45,17 +50,11 @@ def recover(connection: sqlite3.Connection, directory: Path) -> Recovered:
             f"{place} begins at revision {first}, and there is no good snapshot to begin from: "
             "restore the directory from a backup; nothing was changed"
         )
-    fold_entries(fleet, after, last, connection, place, interning)
-    return Recovered(fleet, last, tuple(warnings))
-
-
-def fold_entries(
-    fleet: Fleet, after: int, last: int, connection: sqlite3.Connection, place: Path, interning: Interner
-) -> None:
-    """Take the entries above revision ``after`` up to ``last`` into the fleet."""
     for entry in unpack(database.rows(connection, after, last - after), place, after):
         interning.share_entry(entry)
         apply_entry(fleet, entry, place)
+        note((entry,))
+    return Recovered(fleet, last, tuple(warnings))
 
 
 def apply_entry(fleet: Fleet, entry: Entry, place: Path) -> None:
