@@ -10,7 +10,15 @@ from forewarn.agent.decision.facts import AgentFact, CallShared
 from forewarn.agent.decision.plan import HandlerTerms, OnFailure
 from forewarn.agent.decision.reaction import DecisionSettings, HandlerTraits
 from forewarn.agent.decision.rules import EventRule
-from forewarn.agent.handler import HandlerDone, HandlerFailed, HandlerNotBegun, HandlerOutcome, HandlerResult, Task
+from forewarn.agent.handler import (
+    Direction,
+    HandlerDone,
+    HandlerFailed,
+    HandlerNotBegun,
+    HandlerOutcome,
+    HandlerResult,
+    Task,
+)
 from forewarn.agent.runtime.loop import Agent
 from forewarn.agent.runtime.memory_file import MemoryFile
 from forewarn.client.async_client import AsyncClient
@@ -38,6 +46,12 @@ class SimulatedHandler:
 
     def __init__(self, guest: Guest, name: str) -> None:
         self.name = name
+        self.terms = HandlerTerms(
+            timeout=timedelta(seconds=guest.random.choice((3, 30))),
+            takes=timedelta(seconds=guest.random.choice((0, 0, 1, 3))),
+            retries=guest.random.choice((0, 2)),
+            on_failure=OnFailure.GO_ON if name == "notify" else OnFailure.HOLD,
+        )
         self.repeats = name != "save"
         self.shared = name == "drain"
         self.prepares = name != "notify"
@@ -51,46 +65,58 @@ class SimulatedHandler:
         """Tell whether its effect holds."""
         return bool(self._in_force) if self.shared else event in self._in_force
 
+    def join(self, event: str) -> None:
+        """Note that a shared effect holds for one more event, without a call."""
+        self._in_force[event] = None
+        self._report("prepared", event)
+
     def do(self, task: Task) -> HandlerResult:
         event = task.event.id
         if not self.repeats and event in self._in_force:
             self._complain(f"was called again for {event}, though it had succeeded")
-        if not self._take_time() and not self._guest.is_quiet:
+        if not self._take_time():
             return HandlerFailed("the simulated application does not obey")
         self._in_force[event] = None
         self._report("prepared", event)
         return HandlerDone({"made": event})
 
     def undo(self, task: Task) -> HandlerResult:
-        if not self._take_time() and not self._guest.is_quiet:
+        event = task.event.id
+        if not self._take_time() and task.attempt <= self.terms.retries:
             return HandlerFailed("the simulated application does not obey")
-        if self.shared:
-            self._in_force.clear()
-        self._in_force.pop(task.event.id, None)
-        self._report("undone", task.event.id)
+        for each in [*self._in_force] if self.shared else [event]:
+            self._in_force.pop(each, None)
+            self._report("undone", each)
         return HandlerDone()
 
     def outcome_of(self, task: Task) -> HandlerOutcome:
-        is_done = (task.event.id in self._in_force) == (task.direction == "do")
-        return HandlerDone({"made": task.event.id}) if is_done else HandlerNotBegun()
+        event = task.event.id
+        if (event in self._in_force) != (task.direction is Direction.DO):
+            return HandlerNotBegun()
+        # The process that made the call was killed before it could report it.
+        self._report("prepared" if task.direction is Direction.DO else "undone", event)
+        return HandlerDone({"made": event})
 
     def close(self) -> None:
         pass
 
     def _take_time(self) -> bool:
-        """Let the call last; return whether it succeeds."""
+        """Let the call last, now and then a little too long; return whether it succeeds."""
         guest = self._guest
         if self._busy_in is guest.process and guest.loop.time() < self._busy_until:
             self._complain("was called while another call of it was under way")
-        lasts = guest.random.uniform(0.02, 2.0) if guest.random.random() < 0.95 else 40.0
+        lasts = guest.random.uniform(0.02, 2.0)
+        if guest.random.random() < 0.05:
+            lasts += self.terms.timeout.total_seconds()
         self._busy_in, self._busy_until = guest.process, guest.loop.time() + lasts
         guest.loop.delay_result(lasts)
-        return guest.random.random() < 0.9
+        return guest.random.random() < 0.9 or guest.is_quiet
 
     def _report(self, what: str, event: str) -> None:
+        """Report when the call returns; a process that is killed before reports nothing."""
         guest = self._guest
-        if self.prepares:  # in the guest's process, so that a killed one reports nothing
-            ends = self._busy_until
+        if self.prepares:
+            ends = max(self._busy_until, guest.loop.time()) if self._busy_in is guest.process else guest.loop.time()
             guest.loop.call_at(ends, lambda: guest.see(AgentStep(guest.vm.name, what, event, guest.loop.time())))
 
     def _complain(self, what: str) -> None:
@@ -152,15 +178,7 @@ class AgentGuest(Guest):
         self._settings = DecisionSettings(
             vm=self.random.choice(("", self.vm.name)),
             rules=(EventRule(name="all", stages=stages, late=self.random.random() < 0.2),),
-            terms={
-                name: HandlerTerms(
-                    timeout=timedelta(seconds=self.random.choice((3, 30))),
-                    takes=timedelta(seconds=self.random.choice((0, 0, 1, 3))),
-                    retries=self.random.choice((0, 2)),
-                    on_failure=OnFailure.HOLD if handler.prepares else OnFailure.GO_ON,
-                )
-                for name, handler in self.handlers.items()
-            },
+            terms={name: handler.terms for name, handler in self.handlers.items()},
             traits={name: HandlerTraits(handler.repeats, handler.shared) for name, handler in self.handlers.items()},
             approver=self.random.choice((Approver.LEADER, Approver.EACH)),
             takeover=timedelta(minutes=5) / hurry,
@@ -202,13 +220,12 @@ class AgentGuest(Guest):
                 self.wrong.append(f"the agent in {self.vm.name} approved {event}, and {name} was not ready")
 
     def _on_fact(self, fact: AgentFact) -> None:
-        # A shared effect that is in force already prepares for one more event, without a call.
-        if isinstance(fact, CallShared) and self.handlers[fact.handler].prepares:
-            self.see(AgentStep(self.vm.name, "prepared", fact.event, self.loop.time()))
+        if isinstance(fact, CallShared):
+            self.handlers[fact.handler].join(fact.event)
 
 
-class _Approval(msgspec.Struct):
-    StartRequests: list[dict[str, str]]
+class _Approval(msgspec.Struct, rename="pascal"):
+    start_requests: list[dict[str, str]]
 
 
 _read_approval = msgspec.json.Decoder(_Approval).decode
@@ -216,4 +233,4 @@ _read_approval = msgspec.json.Decoder(_Approval).decode
 
 def _approved(request: SendRequest) -> Iterator[str]:
     if request.method == "POST":
-        yield from (each["EventId"].lower() for each in _read_approval(request.body).StartRequests)
+        yield from (each["EventId"].lower() for each in _read_approval(request.body).start_requests)
