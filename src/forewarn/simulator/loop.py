@@ -14,11 +14,14 @@ import sys
 import warnings
 from collections.abc import Callable, Coroutine
 from concurrent.futures import Executor
+from contextlib import suppress
 from random import Random
 from typing import Any, Protocol, TypeVar
 from weakref import WeakSet
 
 _Value = TypeVar("_Value")
+_MOST_AWAITS = 20
+"""Times that a coroutine may await in its ``finally`` blocks after it was closed."""
 
 
 class SimulatedProcess:
@@ -230,13 +233,14 @@ class SimulatedLoop(asyncio.BaseEventLoop):
 
         Code of unfinished tasks may run its ``finally`` now; it reaches nothing any more.
         """
-        for task in asyncio.all_tasks(self):
-            task._log_destroy_pending = False  # type: ignore[attr-defined]  # noqa: SLF001 - no other way to end them
         self.set_exception_handler(lambda *_: None)
         hook, sys.unraisablehook = sys.unraisablehook, lambda _: None
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # coroutines that were never awaited
+                for task in asyncio.all_tasks(self):
+                    task._log_destroy_pending = False  # type: ignore[attr-defined]  # noqa: SLF001 - no other way
+                    _end_now(task)
                 self.close()
                 self._ready.clear()  # type: ignore[attr-defined]
                 self._scheduled.clear()  # type: ignore[attr-defined]
@@ -278,6 +282,14 @@ class SimulatedLoop(asyncio.BaseEventLoop):
 def raise_livelock(at: float, callback: Callable[..., object], args: tuple[object, ...]) -> None:
     owner = getattr(callback, "__self__", None)
     raise SystemExit(f"no time passes at second {at:.3f}: {owner!r} {callback!r} {args!r}"[:600])
+
+
+def _end_now(task: "asyncio.Task[Any]") -> None:
+    """Run the ``finally`` of a task while no loop runs; later it would run within the next simulation."""
+    for _ in range(_MOST_AWAITS):
+        with suppress(BaseException):
+            task.get_coro().close()
+            return
 
 
 def _may_run(context: contextvars.Context) -> bool:
