@@ -58,6 +58,8 @@ class SimulatedHandler:
         self._guest = guest
         self._in_force: dict[str, None] = {}
         """The events that it has prepared for."""
+        self._excused: dict[str, None] = {}
+        """The events for which it may be called again."""
         self._busy_until = 0.0
         self._busy_in: SimulatedProcess | None = None
 
@@ -70,9 +72,13 @@ class SimulatedHandler:
         self._in_force[event] = None
         self._report("prepared", event)
 
+    def excuse(self) -> None:
+        """Accept one more call for each event: the agent has lost the record that the call was begun."""
+        self._excused |= self._in_force
+
     def do(self, task: Task) -> HandlerResult:
         event = task.event.id
-        if not self.repeats and event in self._in_force:
+        if not self.repeats and event in self._in_force and event not in self._excused:
             self._complain(f"was called again for {event}, though it had succeeded")
         if not self._take_time():
             return HandlerFailed("the simulated application does not obey")
@@ -193,7 +199,12 @@ class AgentGuest(Guest):
         if how == "torn":
             content += b'3f00a9c1 {"type":"beg'
         elif content:
-            content[self.random.randrange(len(content))] ^= 1 << self.random.randrange(8)
+            place = self.random.randrange(len(content))
+            first, last = content.rfind(b"\n", 0, place) + 1, content.find(b"\n", place + 1)
+            if first == 0 or b'"begun"' in content[first : last if last > 0 else None]:
+                for handler in self.handlers.values():
+                    handler.excuse()
+            content[place] ^= 1 << self.random.randrange(8)
         path.write_bytes(content)
 
     async def run(self) -> None:
@@ -205,6 +216,8 @@ class AgentGuest(Guest):
             await self._make_agent(memory).run()
         except ForewarnError as error:
             self.wrong.append(f"the agent in {self.vm.name} ended: {error}")
+        finally:
+            memory.close()
 
     def _make_agent(self, memory: MemoryFile) -> Agent:
         agent = Agent(self._settings, self.handlers, _ObservedClient(self), memory, self.clock, boot=self.boot_id)

@@ -47,6 +47,10 @@ class Guests:
         """What must never happen in a guest: the agent ended, or repeated a call."""
         return [what for guest in self._all.values() for what in guest.wrong]
 
+    def of(self, vm: str) -> Guest:
+        """Return the guest of a VM."""
+        return self._all[vm]
+
     def add(self, vm: PlannedVm) -> None:
         """Let a VM have a guest, which ``start`` starts."""
         # A source of its own: what one guest draws must not change what others do.

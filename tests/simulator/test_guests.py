@@ -1,0 +1,313 @@
+"""Guests of a simulation: what each kind sends, and what becomes of it when it is killed, stopped or damaged."""
+
+import asyncio
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from random import Random
+
+import msgspec
+import pytest
+
+from forewarn import randomness
+from forewarn.agent.handler import Direction, HandlerDone, Task
+from forewarn.core.model import EventStatus
+from forewarn.simulator.agent_guest import AgentGuest, SimulatedHandler
+from forewarn.simulator.clock import SimulatedClock
+from forewarn.simulator.exchanges import AgentStep, Exchange, VmExchange
+from forewarn.simulator.guests import KINDS, Guests
+from forewarn.simulator.journal import SimulatedDisk, SimulatedJournal
+from forewarn.simulator.loop import SimulatedLoop, SimulatedProcess
+from forewarn.simulator.machines import DriverBehaviour, Machines
+from forewarn.simulator.network import Network
+from forewarn.simulator.plan import Plan, PlannedVm
+from forewarn.simulator.service import Service, settings_of
+from forewarn.wire.document import ScheduledEvent
+
+_HURRY = 10.0
+"""A reboot then has a notice of 90 seconds."""
+
+
+class World:
+    """A service, and one guest of each kind given, all in one group."""
+
+    def __init__(self, directory: Path, *kinds: str, seed: int = 1) -> None:
+        random = Random(seed)
+        randomness.use_source(random.randbytes)
+        self.loop = SimulatedLoop(random)
+        self.network = self.loop.network = Network(self.loop, random)
+        clock, machines, disk = SimulatedClock(self.loop), Machines(self.loop), SimulatedDisk()
+        vms = tuple(PlannedVm(kind, "web", "h1", 0, 0, f"10.0.0.{n}", guest=kind) for n, kind in enumerate(kinds, 1))
+        fleet = directory / "fleet.toml"
+        fleet.write_text(
+            '[[host]]\nname = "h1"\n[[group]]\nname = "web"\nkind = "availability-set"\n'
+            + "".join(
+                f'[[vm]]\nname = "{v.name}"\ngroup = "web"\nhost = "h1"\naddress = "{v.address}"\n' for v in vms
+            )
+        )
+        settings = settings_of(directory, hurry=_HURRY, fleet=fleet)
+        self.service = Service(
+            self.loop,
+            self.network,
+            clock,
+            machines,
+            DriverBehaviour(),
+            lambda: SimulatedJournal(disk),
+            settings,
+            random,
+        )
+        self.seen: list[Exchange] = []
+        plan = Plan(seed, _HURRY, ("h1",), (), vms, {}, (), 0.0)
+        self.guests = Guests(plan, self.loop, self.network, clock, directory, random, self.seen.append)
+        asyncio.set_event_loop(self.loop)
+        self.service.start()
+        self.run(2.0)
+        assert not self.service.start_failure
+        for kind in kinds:
+            self.guests.start(kind)
+        self.run(12.0)
+
+    def run(self, seconds: float) -> None:
+        self.loop.run_until_complete(asyncio.sleep(seconds))
+
+    def restart(self, vm: str) -> None:
+        """Ask the control API for a restart of a VM."""
+        operator = SimulatedProcess("operator", "10.9.9.9")
+        asked = self.service.request("POST", f"/v1/vms/{vm}/operations", b'{"operation":"restart"}', key=vm)
+        response = self.loop.run_until_complete(self.loop.spawn(operator, asked))
+        assert response is not None
+        assert response.status < 300
+
+    def exchanges(self, vm: str, method: str = "") -> list[VmExchange]:
+        return [
+            each for each in self.seen if isinstance(each, VmExchange) and each.vm == vm and method in each.method
+        ]
+
+    def steps(self, vm: str) -> list[str]:
+        return [each.what for each in self.seen if isinstance(each, AgentStep) and each.vm == vm]
+
+    def approved(self, vm: str) -> list[str]:
+        """Return the ids in approvals of a guest that were accepted."""
+        bodies = [msgspec.json.decode(each.body) for each in self.exchanges(vm, "POST") if each.status == 200]
+        return [each["EventId"] for body in bodies for each in body["StartRequests"]]
+
+    def agent(self, vm: str) -> AgentGuest:
+        guest = self.guests.of(vm)
+        assert isinstance(guest, AgentGuest)
+        return guest
+
+    def end(self) -> None:
+        asyncio.set_event_loop(None)
+        self.loop.dispose()
+
+
+class Worlds:
+    """Makes worlds, and ends them."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        self._made: list[World] = []
+
+    def __call__(self, *kinds: str, seed: int = 1) -> World:
+        directory = self._directory / str(len(self._made))
+        directory.mkdir()
+        self._made.append(World(directory, *kinds, seed=seed))
+        return self._made[-1]
+
+    def end(self) -> None:
+        for world in self._made:
+            world.end()
+
+
+@pytest.fixture
+def worlds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Worlds]:
+    monkeypatch.setattr(randomness, "_source", None)  # restored afterwards
+    made = Worlds(tmp_path)
+    yield made
+    made.end()
+
+
+@pytest.mark.parametrize("kind", ["agent", "agent-wrong-clock"])
+def test_an_agent_prepares_then_approves_and_undoes_when_the_event_is_gone(worlds: Worlds, kind: str) -> None:
+    world = worlds(kind, seed=3)
+    world.restart(kind)
+    world.run(150.0)
+
+    steps = world.steps(kind)
+    assert steps.index("prepared") < steps.index("approved") < steps.index("undone")
+    assert len(world.approved(kind)) == 1
+    assert not world.guests.wrong
+
+
+def test_the_clock_of_a_guest_may_be_wrong(worlds: Worlds) -> None:
+    world = worlds("agent", "agent-wrong-clock")
+
+    assert world.agent("agent").clock.error.total_seconds() == 0
+    assert abs(world.agent("agent-wrong-clock").clock.error.total_seconds()) >= 10
+
+
+def test_a_request_under_way_is_reported_without_a_response_when_its_guest_is_killed(worlds: Worlds) -> None:
+    world = worlds("agent")
+    before = len(world.seen)
+    world.guests.kill("agent")
+
+    assert [(each.method, each.status) for each in world.seen[before:] if isinstance(each, VmExchange)] == [
+        ("GET", 0)
+    ]
+    world.run(60.0)
+    assert len(world.seen) == before + 1
+
+
+def test_a_guest_that_is_started_again_has_another_boot_id(worlds: Worlds) -> None:
+    world = worlds("agent")
+    first = world.agent("agent").boot_id
+    world.guests.start("agent")
+    assert world.agent("agent").boot_id == first
+    world.guests.reboot("agent")
+
+    assert world.agent("agent").boot_id != first
+
+
+def test_an_agent_that_was_killed_remembers_what_it_prepared(worlds: Worlds) -> None:
+    world = worlds("agent", seed=3)
+    world.restart("agent")
+    while "prepared" not in world.steps("agent"):
+        world.run(0.1)
+    world.guests.reboot("agent")
+    world.run(150.0)
+
+    preparing = [handler for handler in world.agent("agent").handlers.values() if handler.prepares]
+    assert world.steps("agent").count("prepared") == len(preparing)
+    assert "undone" in world.steps("agent")
+    assert not world.guests.wrong
+
+
+@pytest.mark.parametrize("how", ["torn", "flipped"])
+def test_an_agent_with_a_damaged_memory_starts_again(worlds: Worlds, how: str) -> None:
+    world = worlds("agent", seed=3)
+    world.restart("agent")
+    world.run(3.0)
+    boot, before = world.agent("agent").boot_id, len(world.seen)
+    world.guests.damage_memory("agent", how)
+    world.run(20.0)
+
+    assert world.agent("agent").boot_id == boot
+    assert any(isinstance(each, VmExchange) and each.status == 200 for each in world.seen[before:])
+    assert not world.guests.wrong
+
+
+def test_a_guest_runs_only_while_its_machine_does(worlds: Worlds) -> None:
+    world = worlds("prompt")
+    world.guests.set_running("prompt", False)
+    world.guests.start("prompt")
+    before = len(world.seen)
+    world.run(10.0)
+    assert len(world.seen) == before
+
+    world.guests.set_running("prompt", True)
+    world.run(10.0)
+    assert len(world.seen) > before
+
+
+def test_a_prompt_guest_approves_its_own_events_only(worlds: Worlds) -> None:
+    world = worlds("prompt", "silent")
+    world.restart("silent")
+    world.run(5.0)
+    assert not world.exchanges("prompt", "POST")
+
+    world.restart("prompt")
+    world.run(5.0)
+    assert world.approved("prompt")
+
+
+def test_a_slow_guest_asks_seldom_and_may_approve_late(worlds: Worlds) -> None:
+    world = worlds("slow", seed=2)
+    world.restart("slow")
+    shown_at = world.loop.time()
+    world.run(85.0)
+
+    assert 8 <= len(world.exchanges("slow", "GET")) <= 11
+    assert all(each.sent_at > shown_at + 5 for each in world.exchanges("slow", "POST"))
+
+
+def test_a_silent_guest_never_asks(worlds: Worlds) -> None:
+    world = worlds("silent")
+    world.run(60.0)
+
+    assert not world.seen
+
+
+def test_a_meddling_guest_approves_events_of_others(worlds: Worlds) -> None:
+    world = worlds("approver-of-others", "silent")
+    world.restart("silent")
+    world.run(10.0)
+
+    assert world.approved("approver-of-others")
+
+
+def test_an_old_guest_asks_in_several_old_api_versions_and_approves(worlds: Worlds) -> None:
+    world = worlds("old")
+    world.restart("old")
+    world.run(10.0)
+
+    versions = {each.target.partition("=")[2] for each in world.exchanges("old")}
+    assert versions == {"2017-03-01", "2017-08-01", "2019-01-01", "2019-08-01"}
+    assert world.approved("old")
+
+
+def test_a_guest_with_long_polls_hears_of_an_event_at_once(worlds: Worlds) -> None:
+    world = worlds("long-poll", "silent")
+    world.restart("silent")
+    asked_at = world.loop.time()
+    world.run(2.0)
+
+    news = [each for each in world.exchanges("long-poll") if b"silent" in each.response]
+    assert news[0].headers["preference-applied"] == "wait"
+    assert news[0].ended_at - asked_at < 0.5
+
+
+def test_a_hostile_guest_is_refused_and_stops_at_the_end(worlds: Worlds) -> None:
+    world = worlds("hostile")
+    world.run(120.0)
+    assert {each.status for each in world.exchanges("hostile")} > {200, 400}
+
+    world.guests.quieten()
+    world.run(40.0)
+    before = len(world.seen)
+    world.run(100.0)
+    assert len(world.seen) == before
+
+
+def test_the_same_seed_gives_the_same_exchanges_whatever_ran_before(worlds: Worlds) -> None:
+    def run(seed: int) -> list[Exchange]:
+        world = worlds(*KINDS, seed=seed)
+        for kind in KINDS:
+            world.restart(kind)
+        world.run(30.0)
+        world.guests.reboot("agent")
+        world.run(60.0)
+        world.end()
+        return world.seen
+
+    first = run(1)
+    run(2)
+    assert run(1) == first
+
+
+def test_a_call_that_must_not_be_repeated_is_noticed(worlds: Worlds) -> None:
+    world = worlds("agent")
+    world.guests.kill("agent")
+    guest = world.agent("agent")
+    handler = SimulatedHandler(guest, "save")
+    event = ScheduledEvent(id="e1", type="Reboot", status=EventStatus.SCHEDULED, resources=("agent",))
+    task = Task(
+        event=event, vm="agent", direction=Direction.DO, deadline=guest.clock.now(), stopping=threading.Event()
+    )
+    guest.is_quiet = True  # it fails no more
+    assert isinstance(handler.do(task), HandlerDone)
+    assert isinstance(handler.outcome_of(task), HandlerDone)
+    assert not guest.wrong
+    guest.process = SimulatedProcess("agent", "10.0.0.1")  # as after a reboot
+    handler.do(task)
+
+    assert guest.wrong == ["handler save of the agent in agent was called again for e1, though it had succeeded"]
