@@ -17,7 +17,7 @@ from forewarn import randomness
 from forewarn.core.errors import ForewarnError
 from forewarn.core.facts import Announced, Entry, StartedAtOnce
 from forewarn.core.fleet import Fleet
-from forewarn.core.model import ObservationKind
+from forewarn.core.model import EventType, ObservationKind
 from forewarn.journal.port import Journal
 from forewarn.simulator import actions as act
 from forewarn.simulator.actions import Action
@@ -198,6 +198,7 @@ class Simulation:
                 self._behaviour.next_faults += [fault] * count
             case act.BefallMachine(vm=vm, what=what, host=host):
                 self._machines.befall(vm, ObservationKind(what), host.strip("-"))
+                self._let_guest_follow(vm, boots=what == ObservationKind.REBOOTED)
             case act.StepClock(seconds=seconds):
                 self._clock.step(timedelta(seconds=seconds))
                 self._see(self._clock_change())
@@ -256,8 +257,14 @@ class Simulation:
     def _on_operation(self, vm: str, what: str, event: str) -> None:
         self._reached[f"machine {what}"] += 1
         self._see(MachineOperation(vm, what, event, self._loop.time()))
-        machine = self._machines.all[vm]
-        self._guests.set_running(vm, machine.is_running and machine.exists)
+        self._let_guest_follow(vm, boots=what in (EventType.REBOOT, EventType.REDEPLOY))
+
+    def _let_guest_follow(self, vm: str, *, boots: bool) -> None:
+        """Let a guest end, boot or go on, as its machine does."""
+        if machine := self._machines.all.get(vm):
+            if boots:
+                self._guests.kill(vm)
+            self._guests.set_running(vm, machine.is_running and machine.exists)
 
     def _on_commit(self, at: float, entry: Entry, fleet: Fleet) -> None:
         for fact in entry.facts:
