@@ -70,7 +70,7 @@ class SimulatedHandler:
     def join(self, event: str) -> None:
         """Note that a shared effect holds for one more event, without a call."""
         self._in_force[event] = None
-        self._report("prepared", event)
+        self._see("prepared", event)
 
     def excuse(self) -> None:
         """Accept one more call for each event: the agent has lost the record that the call was begun."""
@@ -124,7 +124,10 @@ class SimulatedHandler:
         guest = self._guest
         if self.prepares:
             ends = max(self._busy_until, guest.loop.time()) if self._busy_in is guest.process else guest.loop.time()
-            guest.loop.call_at(ends, lambda: guest.see(AgentStep(guest.vm.name, what, event, guest.loop.time())))
+            guest.loop.call_at(ends, self._see, what, event)
+
+    def _see(self, what: str, event: str) -> None:
+        self._guest.see(AgentStep(self._guest.vm.name, what, event, self._guest.loop.time()))
 
     def _complain(self, what: str) -> None:
         self._guest.wrong.append(f"handler {self.name} of the agent in {self._guest.vm.name} {what}")
@@ -234,7 +237,7 @@ class AgentGuest(Guest):
                 self.wrong.append(f"the agent in {self.vm.name} approved {event}, and {name} was not ready")
 
     def _on_fact(self, fact: AgentFact) -> None:
-        if isinstance(fact, CallShared):
+        if isinstance(fact, CallShared):  # only ``drain`` is shared, and it prepares
             self.handlers[fact.handler].join(fact.event)
 
 

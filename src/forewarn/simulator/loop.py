@@ -10,6 +10,7 @@ import asyncio
 import contextvars
 import gc
 import heapq
+import logging
 import sys
 import warnings
 from collections.abc import Callable, Coroutine
@@ -235,6 +236,8 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         """
         self.set_exception_handler(lambda *_: None)
         hook, sys.unraisablehook = sys.unraisablehook, lambda _: None
+        logged = logging.root.manager.disable
+        logging.disable(logging.CRITICAL)
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # coroutines that were never awaited
@@ -250,6 +253,7 @@ class SimulatedLoop(asyncio.BaseEventLoop):
                 self._killed.clear()
                 gc.collect()
         finally:
+            logging.disable(logged)
             sys.unraisablehook = hook
 
     def _counted(
