@@ -3,6 +3,9 @@
 What other requests under way may explain is judged at the end, when those requests are known too.
 """
 
+from itertools import combinations
+from math import inf
+
 import msgspec
 
 from forewarn.simulator.actions import FailDriver
@@ -111,7 +114,8 @@ class EventPromises:
         if done.vm in event.operated:
             first = event.operated[done.vm]
             self._report(done.at, f"machine {done.vm} was operated on twice for {event}, first at {first:.3f} s")
-        event.operated[done.vm] = done.at
+        event.operated.setdefault(done.vm, done.at)
+        event.started_at = done.at if event.started_at is None else min(done.at, event.started_at)
         if event.end == "Canceled":
             self._report(done.at, f"machine {done.vm} was operated on for {event}, which was canceled")
 
@@ -224,6 +228,10 @@ class EventPromises:
         members, clock = self._memory.members, self._memory.clock
         if event.group and all(vm in members.maybe_down for vm in members.vms_of(event.group)):
             return
+        recorded = _recorded_start(event)
+        if recorded is not None and event.least_not_before is not None and recorded < event.least_not_before:
+            early = event.least_not_before - recorded
+            self._report(started, f"{event} started {early:.3f} s before NotBefore, and nobody had approved it")
         begin = event.announced_after
         is_steady = clock.is_steady(begin or event.first_seen_at, started)
         if is_steady and event.least_not_before is not None and clock.at(started) < event.least_not_before - _EXACT:
@@ -257,13 +265,10 @@ class EventPromises:
                 self._report(at, f"machine {vm} was operated on for {event}, which was still Scheduled afterwards")
             if told is None:
                 continue
-            started = next((step.at for step in told.steps if step.what == "Started"), None)
+            started = _recorded_start(event)
             if started is None:
                 self._report(at, f"machine {vm} was operated on for {event}, which has not started by its record")
-            elif (
-                self._memory.clock.is_steady(at - 600.0, at)
-                and wall_second(started) > self._memory.clock.at(at) + _EXACT
-            ):
+            elif self._memory.clock.is_steady(at - 600.0, at) and started > self._memory.clock.at(at) + _EXACT:
                 self._report(at, f"machine {vm} was operated on for {event} before it started by its record")
 
     def _is_recorded_in_order(self, event: EventMemory, told: RecordedTimeline, at: float) -> None:
@@ -276,6 +281,28 @@ class EventPromises:
             expected.append(told.status)
         if statuses != expected:
             self._report(at, f"the record of {event} is {told.status}, with the steps {', '.join(statuses)}")
+
+    # Maintenance of a group takes turns in its record too, where nobody looked while it was Started.
+
+    def takes_turns_by_record(self, now: float) -> None:
+        """Check all recorded events of each group against each other."""
+        if not self._memory.clock.is_steady(0.0, now):
+            return
+        by_group: dict[str, list[tuple[float, float, EventMemory]]] = {}
+        for event in self._memory.events.values():
+            start = _recorded_start(event)
+            if event.timeline and start is not None and takes_turns(event):
+                is_over = event.timeline.status not in _RANKS
+                end = wall_second(event.timeline.steps[-1].at) if is_over else inf
+                by_group.setdefault(event.group, []).append((start, end, event))
+        for spans in by_group.values():
+            spans.sort(key=lambda span: span[:2])
+            for (_, end, one), (start, _, other) in combinations(spans, 2):
+                domains = self._memory.members.domains_of((*one.resources, *other.resources))
+                if start < end and domains is not None and len(domains) > 1:
+                    self._report(
+                        now, f"{other} started {end - start:.3f} s before {one} had ended, in another domain"
+                    )
 
     # Every event ends: what is due starts, what has started ends.
 
@@ -301,6 +328,11 @@ class EventPromises:
         given = [each for each in event.approvals if each.is_acknowledged and not each.of_vm]
         if told.status == "Scheduled" and given and now - given[0].sent_at > patience:
             self._report(now, f"{event} was approved by {given[0].by} at {given[0].sent_at:.3f} s and does not start")
+
+
+def _recorded_start(event: EventMemory) -> float | None:
+    steps = event.timeline.steps if event.timeline else ()
+    return next((wall_second(step.at) for step in steps if step.what == "Started"), None)
 
 
 def _without_notice(told: RecordedTimeline) -> str:

@@ -82,6 +82,7 @@ class Promises:
         for event in list(self._memory.events.values()):
             if event.fields or event.operated:
                 self._events.settle(event, now)
+        self._events.takes_turns_by_record(now)
         self._undoes_after_the_event(now)
 
     # A start always succeeds, unless the disk cannot be read, or nothing is recorded and the fleet file is wrong.
