@@ -164,7 +164,7 @@ class Membership:
                 case PatchFleet(change=change):
                     self._foresee_patch(change)
                 case EditFleetFile(edit=edit, subject=subject, value=value) if edit.endswith("-vm"):
-                    self._foresee_edit(subject, value.partition("/")[0])
+                    self._foresee_edit(edit, subject, value.partition("/")[0])
                 case BefallMachine(vm=vm, what="gone"):
                     self.maybe_gone.add(vm)
                     self.maybe_killed.add(vm)
@@ -218,14 +218,15 @@ class Membership:
         self.unsettled_groups.update(told.removed_groups)
         self.maybe_gone.update(told.removed_vms)
 
-    def _foresee_edit(self, vm: str, group: str) -> None:
-        """Expect that an edit of the fleet file removes or moves a VM, or adds it to a group."""
-        if vm in self._groups:
-            self.maybe_gone.add(vm)
-            self._domains[vm] = set()
-        if group in self.all_groups:
-            self.unsettled_groups.add(group)
+    def _foresee_edit(self, edit: str, vm: str, group: str) -> None:
+        """Expect that the fleet file adds, moves or removes a VM; a group goes with its last VM."""
+        self.unsettled_groups.update(self._groups.get(vm, ()))
+        if edit in ("add-vm", "regroup-vm"):
             self.learn(vm, group)
+            self.unsettled_groups.add(group)
+            self._domains[vm] = set()
+        elif edit == "remove-vm":
+            self.maybe_gone.add(vm)
 
 
 class _ChangedVm(msgspec.Struct):
