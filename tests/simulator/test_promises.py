@@ -177,6 +177,34 @@ def test_a_whole_life_keeps_all_promises() -> None:
     assert problems_of(*LIFE) == []
 
 
+BOTH = ("web-0", "web-2")
+SHARED = (
+    first(at=1.0),
+    document(2, wire_event(vms=BOTH), at=3.0),
+    timeline("Scheduled", at=4.0, resources=BOTH),
+)
+SHARED_START = wire_event(status="Started", vms=BOTH)
+AUTOMATIC = "approved automatically by the group's policy"
+FROZEN: dict[str, Any] = {"type": "Freeze", "source": "Platform", "operation": "vm freeze"}
+FREEZE = (
+    first(at=0.5),
+    document(2, wire_event(type_="Freeze", source="Platform"), at=3.0),
+    document(3, wire_event(status="Started", type_="Freeze", source="Platform"), at=180.9),
+)
+
+
+def terms(**changed: object) -> ControlExchange:
+    return asked("PATCH", "/v1/groups/web", changed, {"name": "web"}, at=0.4, key="terms")
+
+
+def ended(id_: str, vm: str, started_at: float, ended_at: float) -> ControlExchange:
+    steps = (started_at, "Started"), (ended_at, "Completed")
+    return timeline("Completed", *steps, at=50.0, id_=id_, resources=[vm], **FROZEN)
+
+
+RULE_OF_ALL = terms(approval="all")
+QUORUM = terms(approval="quorum", quorum=2)
+
 KEPT_AND_BROKEN: dict[str, tuple[Story, Story, str]] = {
     "a group's incarnation never falls": (
         (document(3, at=1.0), document(2, at=1.05, vm="web-1", sent=0.5)),
@@ -305,6 +333,31 @@ KEPT_AND_BROKEN: dict[str, tuple[Story, Story, str]] = {
         (restart(), document(2, scheduled, at=3.0), approval("web-1", 5.0), document(3, started, at=6.0)),
         (restart(), document(2, scheduled, at=3.0), approval("web-1", 5.0, status=400), document(3, started, at=6.0)),
         "nobody had approved it",
+    ),
+    "a rule that asks all VMs is satisfied by all": (
+        (RULE_OF_ALL, *SHARED, approval("web-0", 5.0), approval("web-2", 6.0), document(3, SHARED_START, at=7.0)),
+        (RULE_OF_ALL, *SHARED, approval("web-0", 5.0), approval("web-1", 6.0), document(3, SHARED_START, at=7.0)),
+        "nobody had approved it",
+    ),
+    "a quorum is satisfied by so many VMs": (
+        (QUORUM, *SHARED, approval("web-0", 5.0), approval("web-1", 6.0), document(3, SHARED_START, at=7.0)),
+        (QUORUM, *SHARED, approval("web-0", 5.0), approval("web-0", 6.0), document(3, SHARED_START, at=7.0)),
+        "nobody had approved it",
+    ),
+    "a policy approves automatically if it says so": (
+        (terms(approve_user_reboot=True), restart(answer=announced(without_notice=AUTOMATIC, status="Started"))),
+        (restart(answer=announced(without_notice=AUTOMATIC, status="Started")),),
+        "and no policy says so",
+    ),
+    "maintenance does not start in quiet hours": (
+        (terms(quiet_hours=["08:01-08:03"]), *FREEZE, timeline("Started", (180.0, "Started"), at=181.0, **FROZEN)),
+        (terms(quiet_hours=["08:01-08:03"]), *FREEZE, timeline("Started", (179.0, "Started"), at=181.0, **FROZEN)),
+        "in the quiet hours",
+    ),
+    "maintenance takes turns in its record": (
+        (ended(E1, "web-0", 20.0, 25.0), ended(E2, "web-1", 25.0, 30.0)),
+        (ended(E1, "web-0", 20.0, 25.0), ended(E2, "web-1", 24.0, 30.0)),
+        "started 1.000 s before",
     ),
     "maintenance goes one domain at a time": (
         (

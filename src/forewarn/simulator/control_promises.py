@@ -10,6 +10,7 @@ from forewarn.simulator.document_promises import DocumentPromises
 from forewarn.simulator.event_promises import EventPromises, ShownEvent
 from forewarn.simulator.exchanges import ControlExchange
 from forewarn.simulator.promise_memory import CheckerMemory, GivenApproval, RecordedTimeline, wall_second, words_of
+from forewarn.simulator.term_promises import TermPromises
 
 LONGEST_REQUEST = 60.0
 """Seconds in which a request to the control API ends."""
@@ -89,11 +90,14 @@ class _Acknowledged(msgspec.Struct, frozen=True):
 class ControlPromises:
     """Checks the exchanges of operators and owners."""
 
-    def __init__(self, memory: CheckerMemory, events: EventPromises, documents: DocumentPromises) -> None:
+    def __init__(
+        self, memory: CheckerMemory, events: EventPromises, documents: DocumentPromises, terms: TermPromises
+    ) -> None:
         self._memory = memory
         self._report = memory.report
         self._events = events
         self._documents = documents
+        self._terms = terms
         self._by_key: dict[tuple[str, int, str], _Acknowledged] = {}
         self._first_sent: dict[tuple[str, int, str], float] = {}
         self._operations: dict[str, tuple[str, str]] = {}
@@ -285,7 +289,10 @@ class ControlPromises:
             members.maybe_down |= evicted
             members.maybe_gone |= evicted
         elif named := _GROUP.match(path):
-            members.maybe_gone.update(members.vms_of(named[1]))
+            members.maybe_gone.update(members.vms_of(named[1]) if path.endswith("scale-in") else ())
+            if exchange.method == "PATCH":
+                at = exchange.sent_at, exchange.ended_at
+                self._terms.change(named[1], exchange.body, *at, is_acknowledged=is_done)
         elif path.startswith("/v1/tokens"):
             for who in (exchange.who, *self._memory.plan.owners):
                 self._tokens[who] = self._tokens.get(who, 0) + (who.encode() in exchange.body)

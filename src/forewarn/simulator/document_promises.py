@@ -5,7 +5,7 @@ from functools import lru_cache
 
 import msgspec
 
-from forewarn.simulator.event_promises import EventPromises, ShownEvent, takes_turns
+from forewarn.simulator.event_promises import EventPromises, ShownEvent
 from forewarn.simulator.exchanges import VmExchange
 from forewarn.simulator.promise_memory import CheckerMemory, EventMemory, GivenApproval, HighWater, read_not_before
 
@@ -194,7 +194,7 @@ class DocumentPromises:
                 both = set(one.resources) & set(other.resources) - members.maybe_gone
                 if both:
                     self._report(at, f"{', '.join(sorted(both))} of {group} is under {one} and {other} at once")
-                if not (takes_turns(one) and takes_turns(other)):
+                if not (one.takes_turns and other.takes_turns):
                     continue
                 domains = members.domains_of((*one.resources, *other.resources))
                 if domains is not None and len(domains) > 1:

@@ -11,25 +11,13 @@ import msgspec
 from forewarn.simulator.actions import FailDriver
 from forewarn.simulator.exchanges import MachineOperation
 from forewarn.simulator.promise_memory import CheckerMemory, EventMemory, RecordedTimeline, wall_second, words_of
+from forewarn.simulator.term_promises import TermPromises
 
 NOTICE = {"Freeze": 900.0, "Reboot": 900.0, "Redeploy": 600.0, "Preempt": 30.0, "Terminate": 300.0}
 """The least seconds of notice; Terminate has its group's, from 300 s."""
-IDLE = 24 * 3600.0
-"""Seconds without a request after which a group is off."""
-MAINTENANCE = ("Freeze", "Reboot", "Redeploy")
 SCHEDULED, STARTED, GONE = 0, 1, 2
 _RANKS = {"Scheduled": SCHEDULED, "Started": STARTED}
 _WORDS = ("Scheduled", "Started", "gone")
-_MAY_LACK_NOTICE = {
-    "vm restart": "Reboot",
-    "vm redeploy": "Redeploy",
-    "vm delete": "Terminate",
-    "host fail": "Redeploy",
-    "vm fail": "Redeploy",
-}
-"""The operations that may owe no notice, and the type of their events."""
-_IS_OFF = "the group is off"
-_ALL_DOWN = "all VMs of the group are down"
 _EXACT = 0.01
 RECENT = 60.0
 """Seconds before the end from which on a timeline tells how an event ended."""
@@ -57,8 +45,9 @@ class ShownEvent(msgspec.Struct):
 class EventPromises:
     """Checks what is shown of each event, and what is done for it."""
 
-    def __init__(self, memory: CheckerMemory) -> None:
+    def __init__(self, memory: CheckerMemory, terms: TermPromises) -> None:
         self._memory = memory
+        self._terms = terms
         self._report = memory.report
 
     def see(self, seen: ShownEvent) -> EventMemory:
@@ -174,7 +163,7 @@ class EventPromises:
         """Judge an event when all requests are known."""
         self._moved_later_by_postponement(event, now)
         self._has_its_notice(event, now)
-        self._lacks_notice_for_a_reason(event, now)
+        self._terms.settle(event, now)
         self._starts_in_time_or_with_approval(event, now)
         self._is_operated_on_while_started(event, now)
         self._ends(event, now)
@@ -202,21 +191,6 @@ class EventPromises:
     def _minimum(self, event: EventMemory) -> float:
         return NOTICE.get(event.type, 0.0) / self._memory.plan.hurry
 
-    def _lacks_notice_for_a_reason(self, event: EventMemory, now: float) -> None:
-        """No notice is owed by user operations on a group that is off, bare deletes, failures, and by policy."""
-        if not event.without_notice:
-            return
-        operation = event.timeline.operation if event.timeline else ""
-        if operation and _MAY_LACK_NOTICE.get(operation) != event.type:
-            self._report(now, f"{event} had no notice, although {operation} owes it: {event.without_notice}")
-        if not event.without_notice.startswith(_IS_OFF) or event.asked_at is None or not event.group:
-            return
-        if event.group in self._memory.members.unsettled_groups:
-            return
-        asked = [at for at in self._memory.asked.get(event.group, ()) if at <= event.asked_at]
-        if asked and event.asked_at - asked[-1] < IDLE / self._memory.plan.hurry - 1.0:
-            self._report(now, f"{event} had no notice, although a VM of its group asked at {asked[-1]:.3f} s")
-
     # An event is not Started before NotBefore, nor before its notice has really passed, unless it is approved.
 
     def _starts_in_time_or_with_approval(self, event: EventMemory, now: float) -> None:
@@ -228,7 +202,7 @@ class EventPromises:
         members, clock = self._memory.members, self._memory.clock
         if event.group and all(vm in members.maybe_down for vm in members.vms_of(event.group)):
             return
-        recorded = _recorded_start(event)
+        recorded = wall_second(event.recorded_start) if event.recorded_start else None
         if recorded is not None and event.least_not_before is not None and recorded < event.least_not_before:
             early = event.least_not_before - recorded
             self._report(started, f"{event} started {early:.3f} s before NotBefore, and nobody had approved it")
@@ -245,7 +219,7 @@ class EventPromises:
             )
 
     def _may_be_approved(self, event: EventMemory, started: float) -> bool:
-        return any(each.sent_at <= started for each in event.approvals) or self._record_names(event, "approved")
+        return self._terms.is_approved(event, started) or self._record_names(event, "approved")
 
     def _record_names(self, event: EventMemory, what: str) -> bool:
         """Tell whether the record names a VM whose request is not known, because its guest may have been killed."""
@@ -257,7 +231,7 @@ class EventPromises:
     # No machine is operated on for an event that was not Started, or of which it is no VM.
 
     def _is_operated_on_while_started(self, event: EventMemory, now: float) -> None:
-        told = event.timeline
+        told, clock = event.timeline, self._memory.clock
         for vm, at in event.operated.items():
             if event.resources and vm not in event.resources:
                 self._report(at, f"machine {vm} was operated on for {event}, which is not about it")
@@ -265,10 +239,10 @@ class EventPromises:
                 self._report(at, f"machine {vm} was operated on for {event}, which was still Scheduled afterwards")
             if told is None:
                 continue
-            started = _recorded_start(event)
+            started = event.recorded_start
             if started is None:
                 self._report(at, f"machine {vm} was operated on for {event}, which has not started by its record")
-            elif self._memory.clock.is_steady(at - 600.0, at) and started > self._memory.clock.at(at) + _EXACT:
+            elif clock.is_steady(at - 600.0, at) and wall_second(started) > clock.at(at) + _EXACT:
                 self._report(at, f"machine {vm} was operated on for {event} before it started by its record")
 
     def _is_recorded_in_order(self, event: EventMemory, told: RecordedTimeline, at: float) -> None:
@@ -290,11 +264,11 @@ class EventPromises:
             return
         by_group: dict[str, list[tuple[float, float, EventMemory]]] = {}
         for event in self._memory.events.values():
-            start = _recorded_start(event)
-            if event.timeline and start is not None and takes_turns(event):
+            started = event.recorded_start
+            if event.timeline and started is not None and event.takes_turns:
                 is_over = event.timeline.status not in _RANKS
                 end = wall_second(event.timeline.steps[-1].at) if is_over else inf
-                by_group.setdefault(event.group, []).append((start, end, event))
+                by_group.setdefault(event.group, []).append((wall_second(started), end, event))
         for spans in by_group.values():
             spans.sort(key=lambda span: span[:2])
             for (_, end, one), (start, _, other) in combinations(spans, 2):
@@ -330,17 +304,7 @@ class EventPromises:
             self._report(now, f"{event} was approved by {given[0].by} at {given[0].sent_at:.3f} s and does not start")
 
 
-def _recorded_start(event: EventMemory) -> float | None:
-    steps = event.timeline.steps if event.timeline else ()
-    return next((wall_second(step.at) for step in steps if step.what == "Started"), None)
-
-
 def _without_notice(told: RecordedTimeline) -> str:
     """Return why the record says that no notice was owed; empty where it was."""
     _, mark, reason = told.steps[0].detail.partition("no notice is owed: ") if told.steps else ("", "", "")
     return reason if mark else ""
-
-
-def takes_turns(event: EventMemory) -> bool:
-    """Tell whether it is known to be platform maintenance, which goes one update domain at a time."""
-    return event.fields.get("source") == "Platform" and event.type in MAINTENANCE and not event.is_failure

@@ -155,6 +155,8 @@ class Membership:
         """VMs that may have been deallocated."""
         self.maybe_gone: set[str] = set()
         """VMs that may have been removed."""
+        self.may_be_spot: set[str] = set()
+        """VMs that may have become spot VMs."""
         self.maybe_killed: set[str] = set()
         """VMs with guests that may have been killed in the middle of a request."""
         for planned in plan.vms:
@@ -165,6 +167,8 @@ class Membership:
                     self._foresee_patch(change)
                 case EditFleetFile(edit=edit, subject=subject, value=value) if edit.endswith("-vm"):
                     self._foresee_edit(edit, subject, value.partition("/")[0])
+                case EditFleetFile(edit="set-spot", subject=subject):
+                    self.may_be_spot.add(subject)
                 case BefallMachine(vm=vm, what="gone"):
                     self.maybe_gone.add(vm)
                     self.maybe_killed.add(vm)
@@ -215,7 +219,8 @@ class Membership:
             self.learn(vm.name, vm.group or vm.name)
             self.learn(vm.name, vm.name)
             self._domains.setdefault(vm.name, set()).add((vm.update_domain, vm.fault_domain))
-        self.unsettled_groups.update(told.removed_groups)
+            self.may_be_spot.add(vm.name)
+        self.unsettled_groups.update(told.removed_groups, (group.name for group in told.groups))
         self.maybe_gone.update(told.removed_vms)
 
     def _foresee_edit(self, edit: str, vm: str, group: str) -> None:
@@ -229,6 +234,10 @@ class Membership:
             self.maybe_gone.add(vm)
 
 
+class _ChangedGroup(msgspec.Struct):
+    name: str
+
+
 class _ChangedVm(msgspec.Struct):
     name: str
     group: str = ""
@@ -237,6 +246,7 @@ class _ChangedVm(msgspec.Struct):
 
 
 class _FleetChange(msgspec.Struct):
+    groups: tuple[_ChangedGroup, ...] = ()
     vms: tuple[_ChangedVm, ...] = ()
     removed_groups: tuple[str, ...] = ()
     removed_vms: tuple[str, ...] = ()
@@ -306,6 +316,17 @@ class EventMemory:
         operation = self.timeline.operation if self.timeline else ""
         return operation.endswith(" fail") or self.fields.get("description") == FAILURE
 
+    @property
+    def takes_turns(self) -> bool:
+        """Tell whether it is known to be platform maintenance, which goes one update domain at a time."""
+        return self.fields.get("source") == "Platform" and self.type in MAINTENANCE and not self.is_failure
+
+    @property
+    def recorded_start(self) -> datetime | None:
+        """When it started, by its record."""
+        steps = self.timeline.steps if self.timeline else ()
+        return next((step.at for step in steps if step.what == "Started"), None)
+
     def is_hidden_from(self, groups: Sequence[str]) -> bool:
         return bool(self.group) and self.group not in groups
 
@@ -315,6 +336,7 @@ class EventMemory:
         return max(self.absent_at, self.asked_at or 0.0)
 
 
+MAINTENANCE = ("Freeze", "Reboot", "Redeploy")
 FAILURE = "Virtual machine has encountered a failure."
 
 

@@ -2,7 +2,8 @@
 
 This model knows the plan and the bytes that VMs and operators exchange with the service, and nothing of how the
 service keeps its promises. The parts: what VMs are shown (``document_promises``), the control API
-(``control_promises``), single events (``event_promises``); here the service itself and the agents.
+(``control_promises``), single events (``event_promises``), terms of groups (``term_promises``); here the service
+itself and the agents.
 
 A promise that requests under way may explain is judged by ``settle``. Before that the simulation asks what
 ``questions`` lists: the record of every event that was shown, and every request that was acknowledged with a key.
@@ -23,6 +24,7 @@ from forewarn.simulator.exchanges import (
 )
 from forewarn.simulator.plan import Plan
 from forewarn.simulator.promise_memory import ACTION_DELAY, CheckerMemory, GivenApproval
+from forewarn.simulator.term_promises import TermPromises
 
 UNDO_SECONDS = 120.0
 """An agent undoes its preparations within so many seconds of the end of the event."""
@@ -33,9 +35,10 @@ class Promises:
 
     def __init__(self, plan: Plan) -> None:
         self._memory = CheckerMemory(plan)
-        self._events = EventPromises(self._memory)
+        terms = TermPromises(self._memory)
+        self._events = EventPromises(self._memory, terms)
         self._documents = DocumentPromises(self._memory, self._events)
-        self._control = ControlPromises(self._memory, self._events, self._documents)
+        self._control = ControlPromises(self._memory, self._events, self._documents, terms)
         self._steps: dict[tuple[str, str], list[AgentStep]] = {}
         self.checked = 0
         """Number of exchanges that were checked."""
