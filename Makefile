@@ -17,7 +17,7 @@ PY := .venv/bin/python
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help install run demo test test-fresh test-pythons test-kubernetes test-pacemaker check docs bench clean lint tools
+.PHONY: help install run demo test test-fresh test-pythons test-kubernetes test-pacemaker check docs bench simulate clean lint tools
 
 help: ## Say what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-15s  %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -64,6 +64,13 @@ docs: tools ## Write the generated pages of docs/reference anew
 bench: tools ## Measure it beside nginx, bare SQLite and plain QEMU
 	@tools/debian-packages $(BENCH_PACKAGES) $(GUEST_PACKAGES)
 	@$(PY) -m bench
+
+# New seeds each time: the first is made of the date and the time of day, and printed.
+simulate: FROM := $(or $(FROM),$(shell date +%y%m%d%H%M)0000)
+simulate: tools ## Run new seeds of the simulator: SEEDS=2000 JOBS=2 FROM=1
+	@echo "The first seed is $(FROM)"
+	@$(PY) -m forewarn.simulator --seeds $(or $(SEEDS),2000) --from $(FROM) $(if $(JOBS),--jobs $(JOBS)) \
+		--coverage build/simulator/coverage.json
 
 clean: ## Remove all that the other targets made
 	@rm -rf .venv .venv-* forewarn-demo build dist .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache

@@ -92,9 +92,10 @@ def test_a_saved_coverage_is_loaded_and_merged(tmp_path: Path) -> None:
     """A longer run goes on where the last one ended."""
     coverage = Coverage()
     coverage.add(Counter({"disk full": 2}))
-    coverage.save(tmp_path / "coverage.json")
+    path = tmp_path / "new" / "coverage.json"
+    coverage.save(path)
 
-    loaded = Coverage.load(tmp_path / "coverage.json")
+    loaded = Coverage.load(path)
     loaded.merge(coverage)
 
     assert (loaded.runs, loaded.reached["disk full"]) == (2, 4)

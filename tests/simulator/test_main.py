@@ -9,7 +9,7 @@ from forewarn.simulator import seeds
 from forewarn.simulator.coverage import Coverage
 from forewarn.simulator.plan import format_plan, parse_plan
 from forewarn.simulator.shrink import shrink
-from tests.simulator.fake_simulation import fake_module, make_fake_plan
+from tests.simulator.fake_simulation import FakeSimulation, fake_module, make_fake_plan
 
 
 @pytest.fixture(autouse=True)
@@ -123,6 +123,20 @@ def test_an_interrupted_run_says_how_to_go_on(
 
     assert run("--seeds", "5", "--from", "6") == 0
     assert "--from 7" in capsys.readouterr().out
+
+
+def test_a_simulation_that_never_ends_is_not_shrunk(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Each question would take a minute."""
+
+    def never_end(_plan: object) -> None:
+        raise seeds.TookTooLong
+
+    monkeypatch.setattr(FakeSimulation, "fail", staticmethod(never_end))
+
+    assert run("--seeds", "1") == 1
+    assert format_plan(make_fake_plan(0)) in capsys.readouterr().out
 
 
 def test_shrinking_keeps_the_kind_of_problem(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -80,6 +80,6 @@ def test_a_simulation_that_does_not_end_is_given_up(monkeypatch: pytest.MonkeyPa
 
     run = run_plan(plan_of(2), has_transcript=True)
 
-    assert run.problems == ["the simulation did not end in 120 s of real time"]
+    assert run.problems == ["the simulation did not end in 60 s of real time"]
     assert run.lines
     assert signal.getsignal(signal.SIGALRM) is before

@@ -114,6 +114,7 @@ class Coverage:
 
     def save(self, path: Path) -> None:
         """Write everything as JSON, in the order of names."""
+        path.parent.mkdir(parents=True, exist_ok=True)
         kept = _Kept(self.runs, dict(sorted(self.reached.items())))
         with write_atomically(path, 0o644) as file:
             file.write(msgspec.json.format(msgspec.json.encode(kept)) + b"\n")

@@ -17,8 +17,9 @@ import msgspec
 
 from forewarn.simulator.plan import Plan
 
-LONGEST = 120.0
+LONGEST = 60.0
 """Seconds of real time after which a simulation is given up."""
+NEVER_ENDED = f"the simulation did not end in {LONGEST:g} s of real time"
 _MEMORY = Path("/dev/shm")  # noqa: S108 - each run makes a directory of its own there
 _AT_A_TIME = 10
 _LONGEST_LIFE = 100
@@ -91,7 +92,7 @@ def run_plan(plan: Plan, *, has_transcript: bool = False) -> SeedRun:
 
 def _describe(error: BaseException) -> str:
     if isinstance(error, TookTooLong):
-        return f"the simulation did not end in {LONGEST:g} s of real time"
+        return NEVER_ENDED
     place = traceback.extract_tb(error.__traceback__)[-1]
     return (
         f"the simulation failed: {type(error).__name__}: {error} ({Path(place.filename).name}, line {place.lineno})"
