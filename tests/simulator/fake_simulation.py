@@ -42,10 +42,5 @@ class FakeSimulation:
         )
 
 
-def fake_module(_name: str) -> SimpleNamespace:
-    """Return what ``seeds`` imports when it runs."""
-    return SimpleNamespace(Simulation=FakeSimulation, make_plan=make_fake_plan)
-
-
 def make_fake_plan(seed: int, *, has_sqlite: bool | None = None) -> Plan:
     return replace(large_plan(), seed=seed, has_sqlite=bool(has_sqlite))

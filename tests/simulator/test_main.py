@@ -9,12 +9,13 @@ from forewarn.simulator import seeds
 from forewarn.simulator.coverage import Coverage
 from forewarn.simulator.plan import format_plan, parse_plan
 from forewarn.simulator.shrink import shrink
-from tests.simulator.fake_simulation import FakeSimulation, fake_module, make_fake_plan
+from tests.simulator.fake_simulation import FakeSimulation, make_fake_plan
 
 
 @pytest.fixture(autouse=True)
 def fake(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(seeds, "import_module", fake_module)
+    monkeypatch.setattr(seeds, "Simulation", FakeSimulation)
+    monkeypatch.setattr(seeds, "make_plan", make_fake_plan)
     monkeypatch.chdir(tmp_path)
 
 
@@ -41,6 +42,7 @@ def test_a_failing_seed_is_shrunk_and_told(capsys: pytest.CaptureFixture[str]) -
     plan = said.partition("\nseed 1\n")[2].partition("\n08:")[0]
     assert len(parse_plan(f"seed 1\n{plan}").actions) == 2
     assert "\n08:00:01 ann asks for restart of web-1" in said
+    assert "\nproblem: machine web-1 was started twice" in said
     assert "-m forewarn.simulator --seed 1\n" in said
     assert "failed seeds: 1\n" in said
 

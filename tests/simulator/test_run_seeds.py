@@ -8,12 +8,13 @@ import pytest
 from forewarn.simulator import seeds
 from forewarn.simulator.plan import Plan
 from forewarn.simulator.seeds import plan_of, run_plan, run_seed, run_seeds
-from tests.simulator.fake_simulation import FakeSimulation, fake_module
+from tests.simulator.fake_simulation import FakeSimulation, make_fake_plan
 
 
 @pytest.fixture(autouse=True)
 def fake(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(seeds, "import_module", fake_module)
+    monkeypatch.setattr(seeds, "Simulation", FakeSimulation)
+    monkeypatch.setattr(seeds, "make_plan", make_fake_plan)
     monkeypatch.setattr(seeds, "_app", None)
 
 

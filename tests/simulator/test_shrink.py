@@ -91,10 +91,12 @@ def test_a_plan_that_cannot_be_smaller_stays() -> None:
 @pytest.mark.parametrize(
     ("problem", "kind"),
     [
-        ("machine web-0 was operated on twice for one event", "machine was operated on twice for"),
+        ("machine web-0 was operated on twice for one event", "machine was operated on twice for one event"),
         ("a response is lost: 17 of 18", "a response is lost: of"),
         ("bob learnt of 'db'", "learnt of"),
         ("event 0f3e-77 never ends", "event never ends"),
+        ("12.345 s: event 0f3e-77 never ends", "event never ends"),
+        ("08:00:12.345 event E1 never ends", "event never ends"),
     ],
 )
 def test_problems_of_one_kind_begin_alike(problem: str, kind: str) -> None:

@@ -137,6 +137,7 @@ def test_a_vm_that_is_shown_nothing_new_is_left_out() -> None:
     transcript.facts(0.0, entry(Announced(event())), Fleet())
     for at, response in enumerate((document(1), document(1), document(2, "Scheduled"), document(2, "Scheduled"))):
         transcript.vm(read(at, response))
+    transcript.vm(read(4.0, b"", 304))
     transcript.vm(read(5.0, b"", 0))
     transcript.vm(read(6.0, b"", 0))
 
@@ -165,6 +166,14 @@ def test_an_approval_is_told_with_its_facts() -> None:
     ]
 
 
+def test_what_a_vm_sends_that_is_no_approval_is_told() -> None:
+    """Guests that try what is not allowed are seen to."""
+    transcript = Transcript()
+    transcript.vm(VmExchange("web-0", "POST", DOCUMENT, b"nonsense", 1.0, 1.0, 400, b"", {}))
+
+    assert transcript.lines[-1] == "web-0 sends 'nonsense': 400"
+
+
 def test_notes_of_polling_and_successful_reads_are_left_out() -> None:
     """They tell that somebody asked, not that something happened."""
     transcript = Transcript()
@@ -191,6 +200,15 @@ def test_every_other_exchange_is_one_line() -> None:
         "08:00:04 the clock of the service is 60 s ahead and drifts by 0.01",
         f"08:00:05 the agent in web-0 prepared {ID}",
     ]
+
+
+def test_a_problem_is_told_in_the_words_of_the_transcript() -> None:
+    """A reader finds its time and its event above."""
+    transcript = Transcript()
+    transcript.facts(0.0, entry(Announced(event())), Fleet())
+
+    assert transcript.tell_problem(f"61.5 s: {ID.upper()} never ends") == "08:01:01.5 E1 never ends"
+    assert transcript.tell_problem("a machine started twice") == "a machine started twice"
 
 
 def test_a_transcript_that_is_not_wanted_only_counts() -> None:

@@ -103,7 +103,8 @@ def _report(run: SeedRun, failed: dict[int, str], options: argparse.Namespace) -
     if not is_known:
         small = _shrunk(plan, run, options)
         print(f"\n{format_plan(small)}")
-        print("\n".join(run_plan(small, has_transcript=True).lines))
+        told = run_plan(small, has_transcript=True)
+        print("\n".join([*told.lines, "", *(f"problem: {problem}" for problem in told.problems)]))
         if options.save and len(failed) == 1:
             _save(options.save, small, run)
     print(f"\nto replay it: {_command('--seed', run.seed, *share)}\n", flush=True)

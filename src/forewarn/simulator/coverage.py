@@ -27,7 +27,14 @@ from forewarn.simulator.actions import (
     FillDisk,
     HideDisk,
 )
+from forewarn.simulator.guests import KINDS
 from forewarn.simulator.journal import AppendFault
+from forewarn.simulator.plan import Plan
+
+
+def of_plan(plan: Plan) -> Iterator[str]:
+    """Name what a plan has from the beginning: its kinds of guests."""
+    yield from (f"guest {vm.guest}" for vm in plan.vms)
 
 
 def of_action(action: Action) -> Iterator[str]:
@@ -83,6 +90,7 @@ _PAIRED = (
 EXPECTED: dict[str, tuple[str, ...]] = {
     "commands": tuple(_of_kinds(COMMANDS)),
     "faults": (*_of_kinds(FAULTS), *_EFFECTS),
+    "guests": tuple(f"guest {kind}" for kind in KINDS),
     "machines": tuple(f"machine {what}" for what in (*EventType, "start", "stop")),
     "statuses": tuple(f"status {status}" for status in EventStatus),
     "transitions": tuple(transition for transition, _ in _TRANSITIONS.values()),

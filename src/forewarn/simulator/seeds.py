@@ -9,13 +9,13 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
-from importlib import import_module
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
+from forewarn.simulator.generator import make_plan
 from forewarn.simulator.plan import Plan
+from forewarn.simulator.simulation import Simulation
 
 LONGEST = 60.0
 """Seconds of real time after which a simulation is given up."""
@@ -24,7 +24,7 @@ _MEMORY = Path("/dev/shm")  # noqa: S108 - each run makes a directory of its own
 _AT_A_TIME = 10
 _LONGEST_LIFE = 100
 """Portions of seeds after which a worker is replaced, so that nothing it forgot to free adds up."""
-_app: Any = None
+_app: object = None
 """The control API's application, which takes long to make: one for all simulations of a process."""
 
 
@@ -33,6 +33,7 @@ class SeedRun(msgspec.Struct):
 
     seed: int
     problems: list[str]
+    """Promises that were broken; in the words of the transcript, if there is one."""
     steps: int
     seconds: float
     """Simulated time."""
@@ -65,9 +66,7 @@ def run_seed(seed: int, *, sqlite_percent: int | None = None) -> SeedRun:
 
 def plan_of(seed: int, sqlite_percent: int | None = None) -> Plan:
     """Return the plan of a seed. ``sqlite_percent``: the share of seeds with a real journal, if not the usual one."""
-    has_sqlite = None if sqlite_percent is None else seed % 100 < sqlite_percent
-    plan: Plan = import_module("forewarn.simulator.generator").make_plan(seed, has_sqlite=has_sqlite)
-    return plan
+    return make_plan(seed, has_sqlite=None if sqlite_percent is None else seed % 100 < sqlite_percent)
 
 
 def run_plan(plan: Plan, *, has_transcript: bool = False) -> SeedRun:
@@ -78,16 +77,14 @@ def run_plan(plan: Plan, *, has_transcript: bool = False) -> SeedRun:
         simulation = None
         try:
             with _time_limit():
-                kind = import_module("forewarn.simulator.simulation").Simulation
-                simulation = kind(plan, Path(directory), has_transcript=has_transcript, app=_app)
+                simulation = Simulation(plan, Path(directory), has_transcript=has_transcript, app=_app)
                 result = simulation.run()
         except (Exception, TookTooLong) as error:  # noqa: BLE001 - whatever it is, the seed is to be named
             lines = list(simulation.transcript.lines) if simulation else []
             return SeedRun(plan.seed, [_describe(error)], 0, 0.0, "", Counter(), lines)
         _app = simulation.app
-    return SeedRun(
-        plan.seed, result.problems, result.steps, result.seconds, result.digest, result.reached, result.lines
-    )
+    problems = [*map(simulation.transcript.tell_problem, result.problems)] if has_transcript else result.problems
+    return SeedRun(plan.seed, problems, result.steps, result.seconds, result.digest, result.reached, result.lines)
 
 
 def _describe(error: BaseException) -> str:

@@ -16,14 +16,19 @@ from forewarn.simulator.plan import Plan, format_plan
 _Item = TypeVar("_Item")
 _PLAIN_GUESTS = ("silent", "prompt")
 """Kinds of guests that do the least, the plainest first."""
+_TIME = re.compile(r"^(?:\d+\.\d+ s: |[\d:.]+ )")
 _DIGIT = re.compile(r"\d")
-_FIRST_WORDS = 6
+_FIRST_WORDS = 8
 
 
 def kind_of(problem: str, plan: Plan) -> str:
-    """Return the first words of a problem, without names and numbers: what problems of one kind have in common."""
+    """Return the first words of a problem, without time, names and numbers: what those of one kind have in common."""
     names = {*plan.hosts, *plan.owners, *(group.name for group in plan.groups), *(vm.name for vm in plan.vms)}
-    words = [word for word in problem.split() if not _DIGIT.search(word) and word.strip(".,:;()'\"") not in names]
+    words = [
+        word
+        for word in _TIME.sub("", problem).split()
+        if not _DIGIT.search(word) and word.strip(".,:;()'\"") not in names
+    ]
     return " ".join(words[:_FIRST_WORDS])
 
 

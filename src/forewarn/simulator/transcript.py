@@ -35,6 +35,7 @@ _TOGETHER = 1.0
 """Seconds within which what comes of something is told below it."""
 _ID = re.compile(r"[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}")
 _ID_BYTES = re.compile(_ID.pattern.encode())
+_SECONDS = re.compile(r"^(\d+\.\d+) s: ")
 _LONGEST = 200
 """Characters of a response that are told."""
 
@@ -49,6 +50,11 @@ class _ShownEvent(msgspec.Struct, rename="pascal"):
 class _ShownDocument(msgspec.Struct, rename="pascal"):
     document_incarnation: int
     events: list[_ShownEvent]
+
+
+def tell_time(at: float) -> str:
+    """Tell the time of day of so many seconds after the beginning."""
+    return say_time(EPOCH + timedelta(milliseconds=round(at * 1000)))
 
 
 class Transcript:
@@ -126,9 +132,11 @@ class Transcript:
             return
         response = _response(exchange.status, exchange.response)
         if exchange.method == "POST":
-            words = f"{exchange.vm} approves {_approved(exchange.body)}"
+            words = f"{exchange.vm} {_approval(exchange.body)}"
             self._add(exchange.ended_at, f"{words}: {response}", exchange.vm, f"{exchange.vm} is answered")
             return
+        if exchange.status == 304:
+            return  # nothing is new
         path = exchange.target.partition("?")[0]
         shown = (_document(exchange.response) if exchange.status == 200 else "") or response
         if self._shown.get((exchange.vm, path)) != shown:
@@ -137,8 +145,7 @@ class Transcript:
             self._add(exchange.ended_at, shown, exchange.vm, "")
 
     def _begin(self, at: float, words: str, actor: str) -> None:
-        time = say_time(EPOCH + timedelta(milliseconds=round(at * 1000)))
-        self.lines += [*([""] if self.lines else []), f"{time} {self._with_labels(words)}"]
+        self.lines += [*([""] if self.lines else []), f"{tell_time(at)} {self._with_labels(words)}"]
         self._actor, self._began_at, self._is_heading = actor, at, True
 
     def _add(self, at: float, words: str, actor: str, heading: str) -> None:
@@ -150,6 +157,10 @@ class Transcript:
             self.lines.append(_LINE)
             self._is_heading = False
         self.lines.append(self._with_labels(words))
+
+    def tell_problem(self, problem: str) -> str:
+        """Tell a problem in the words of the transcript: with the time of day, and labels of events."""
+        return self._with_labels(_SECONDS.sub(lambda found: f"{tell_time(float(found[1]))} ", problem))
 
     def _with_labels(self, words: str) -> str:
         return _ID.sub(lambda found: self._labels.of(found[0].lower()), words)
@@ -171,9 +182,10 @@ def _response(status: int, body: bytes) -> str:
     return f"{status} {detail}"[:_LONGEST].rstrip(": ")
 
 
-def _approved(body: bytes) -> str:
-    """Tell the events that a VM approves."""
-    return ", ".join(found.decode() for found in _ID_BYTES.findall(body)) or f"nothing ({body[:40]!r})"
+def _approval(body: bytes) -> str:
+    """Tell which events a VM approves, or what else it sends."""
+    ids = [found.decode() for found in _ID_BYTES.findall(body)]
+    return f"approves {', '.join(ids)}" if ids else f"sends {body[:_LONGEST].decode(errors='replace')!r}"
 
 
 def _document(body: bytes) -> str:
