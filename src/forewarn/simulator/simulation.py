@@ -20,6 +20,7 @@ from forewarn.core.fleet import Fleet
 from forewarn.core.model import EventType, ObservationKind
 from forewarn.journal.port import Journal
 from forewarn.simulator import actions as act
+from forewarn.simulator import coverage
 from forewarn.simulator.actions import Action
 from forewarn.simulator.clock import SimulatedClock
 from forewarn.simulator.exchanges import (
@@ -98,7 +99,7 @@ class Simulation:
         self._disk.on_crash = self._service.kill
         self._steps = 0
         self._hash = hashlib.sha256()
-        self._reached: Counter[str] = Counter()
+        self._reached = Counter(coverage.of_plan(plan))
         self._logged: list[str] = []
         self._is_serving = asyncio.Event()
         self._context = contextvars.copy_context()
@@ -178,7 +179,7 @@ class Simulation:
 
     def _do(self, action: Action) -> None:
         self._steps += 1
-        self._reached[f"action {type(action).__name__}"] += 1
+        self._reached.update(coverage.of_action(action))
         self.transcript.action(self._loop.time(), str(action))
         match action:
             case act.KillService(callbacks=callbacks):
@@ -267,8 +268,8 @@ class Simulation:
             self._guests.set_running(vm, machine.is_running and machine.exists)
 
     def _on_commit(self, at: float, entry: Entry, fleet: Fleet) -> None:
+        self._reached.update(coverage.of_facts(entry.facts))
         for fact in entry.facts:
-            self._reached[f"fact {type(fact).__name__}"] += 1
             if isinstance(fact, Announced | StartedAtOnce):
                 self._operators.labels.give(fact.event.id)
         self.transcript.facts(at, entry, fleet)
@@ -281,7 +282,10 @@ class Simulation:
         elif isinstance(exchange, ControlExchange):
             self._reached[f"control {exchange.method} {_route(exchange.path)} {exchange.status}"] += 1
         self._hash.update(repr(exchange).replace(str(self._directory), "/simulation").encode())
+        known = len(self._promises.problems)
         self._promises.see(exchange)
+        for problem in self._promises.problems[known:]:
+            self.transcript.note(self._loop.time(), f"PROBLEM: {problem}")
 
     def _journal(self) -> Journal:
         return self._disk.open() if isinstance(self._disk, SqliteDisk) else SimulatedJournal(self._disk)
