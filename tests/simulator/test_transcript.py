@@ -208,6 +208,8 @@ def test_a_problem_is_told_in_the_words_of_the_transcript() -> None:
     transcript.facts(0.0, entry(Announced(event())), Fleet())
 
     assert transcript.tell_problem(f"61.5 s: {ID.upper()} never ends") == "08:01:01.5 E1 never ends"
+    transcript.problem(62.0, f"61.5 s: {ID} never ends")
+    assert transcript.lines[-1] == "08:01:02 PROBLEM: E1 never ends"
     assert transcript.tell_problem("a machine started twice") == "a machine started twice"
 
 

@@ -149,7 +149,9 @@ class Coverage:
                 listed = [name.removeprefix("pair ").replace("action ", "") for name in never[:longest]]
                 more = len(never) - len(listed)
                 text = "; ".join(listed) + (f"; and {more} more" if more else "")
-                lines += [f"{part} never reached:", *wrap(text, 116, initial_indent="  ", subsequent_indent="  ")]
+                indent = "  "
+                told = wrap(text, 116, initial_indent=indent, subsequent_indent=indent, break_on_hyphens=False)
+                lines += [f"{part} never reached:", *told]
         return "\n".join(lines)
 
 

@@ -285,7 +285,7 @@ class Simulation:
         known = len(self._promises.problems)
         self._promises.see(exchange)
         for problem in self._promises.problems[known:]:
-            self.transcript.note(self._loop.time(), f"PROBLEM: {problem}")
+            self.transcript.problem(self._loop.time(), problem)
 
     def _journal(self) -> Journal:
         return self._disk.open() if isinstance(self._disk, SqliteDisk) else SimulatedJournal(self._disk)

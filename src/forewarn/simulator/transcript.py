@@ -85,6 +85,10 @@ class Transcript:
         if self._is_wanted:
             self._begin(at, words, "")
 
+    def problem(self, at: float, words: str) -> None:
+        """Tell that a promise was found broken."""
+        self.note(at, f"PROBLEM: {_SECONDS.sub('', words)}")
+
     def facts(self, at: float, entry: Entry, fleet: Fleet) -> None:
         """Tell what was committed; ``fleet`` has the entry in it."""
         self.count += 1
