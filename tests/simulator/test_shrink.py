@@ -60,6 +60,18 @@ def test_the_result_fails(fails: Callable[[Plan], bool]) -> None:
     assert len(format_plan(small)) <= len(format_plan(plan))
 
 
+def test_another_seed_is_tried() -> None:
+    """A failure that depends on the order of things is found again in a smaller plan, with other draws."""
+
+    def fails(plan: Plan) -> bool:
+        return bool(plan.actions) and (plan == large_plan() or (len(plan.actions) + plan.seed) % 3 == 0)
+
+    small = shrink(large_plan(), fails, 2000)
+
+    assert len(small.actions) == 1
+    assert small.seed == 8
+
+
 def test_the_budget_is_kept() -> None:
     """It asks no more often than it may, and never twice about one plan."""
     asked: list[str] = []

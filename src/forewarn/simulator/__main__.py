@@ -14,7 +14,7 @@ from forewarn.simulator.shrink import kind_of, shrink
 
 PLANS = Path("tests/simulator/plans")
 """Where failures are saved, in a checkout."""
-_BUDGET = 300
+_BUDGET = 600
 """Simulations that the shrinking of one failure may take."""
 _MOST_FAILURES = 10
 """Failing seeds after which a run ends: more of them rarely tell more."""
@@ -60,7 +60,7 @@ def _replay(plan: Plan, options: argparse.Namespace) -> int:
     for problem in run.problems:
         print(f"problem: {problem}")
     if run.problems and options.save:
-        _save(options.save, _shrunk(plan, run, options), run)
+        _save(options.save, plan, _shrunk(plan, run, options))
     if not run.problems:
         print("every promise was kept")
     return 1 if run.problems else 0
@@ -106,7 +106,7 @@ def _report(run: SeedRun, failed: dict[int, str], options: argparse.Namespace) -
         told = run_plan(small, has_transcript=True)
         print("\n".join([*told.lines, "", *(f"problem: {problem}" for problem in told.problems)]))
         if options.save and len(failed) == 1:
-            _save(options.save, small, run)
+            _save(options.save, plan, small)
     print(f"\nto replay it: {_command('--seed', run.seed, *share)}\n", flush=True)
 
 
@@ -118,11 +118,11 @@ def _shrunk(plan: Plan, run: SeedRun, options: argparse.Namespace) -> Plan:
     return shrink(plan, lambda small: kind in {kind_of(each, plan) for each in run_plan(small).problems}, _BUDGET)
 
 
-def _save(name: str, plan: Plan, run: SeedRun) -> None:
+def _save(name: str, plan: Plan, small: Plan) -> None:
     path = Path(name) if "/" in name else PLANS / f"{name.removesuffix('.txt')}.txt"
     path.parent.mkdir(parents=True, exist_ok=True)
-    told = "".join(f"# {problem}\n" for problem in run.problems)
-    path.write_text(f"# Found by seed {run.seed}:\n{told}{format_plan(plan)}", "utf-8")
+    told = "".join(f"# {problem}\n" for problem in run_plan(small, has_transcript=True).problems)
+    path.write_text(f"# Found by seed {plan.seed}:\n{told}{format_plan(small)}", "utf-8")
     print(f"saved as {path}; to replay it: {_command('--plan', path)}")
 
 
