@@ -1,7 +1,7 @@
 """Makes a failing plan smaller: fewer actions, VMs, hosts and groups, simpler guests, shorter times, smaller numbers.
 
-Each step is kept if the smaller plan still fails, with its seed or one of the next. The same plan, question and budget
-give the same result.
+Each step is kept if the smaller plan still fails, with its seed or one of the next. The same plan, question and
+budget give the same result.
 """
 
 import re
