@@ -112,4 +112,4 @@ def test_a_report_names_what_was_never_reached() -> None:
     assert "statuses            5      5" in report
     assert "statuses never reached" not in report
     assert "  OperateVm; OperateVm restart; OperateVm redeploy; and 3" in report
-    assert "append unknown, written" in coverage.report(longest=None)
+    assert "append unknown-written" in coverage.report(longest=None)

@@ -195,11 +195,11 @@ class RestartService(Action, frozen=True, kw_only=True):
 
 
 class FailAppends(Action, frozen=True, kw_only=True):
-    """What becomes of the next appends: an ``AppendFault`` with hyphens."""
+    """What becomes of the next appends: an ``AppendFault``."""
 
     sentence = "the next {count} appends are {fault}"
     chosen = "fault"
-    choices = tuple(fault.replace(", ", "-").replace(" ", "-") for fault in AppendFault)
+    choices = tuple(map(str, AppendFault))
     count: int
     fault: str
 

@@ -6,7 +6,6 @@ from msgspec.structs import replace
 
 from forewarn.simulator.plan import Plan, PlannedGroup, PlannedVm
 
-EDITS = ("add-vm", "remove-vm", "rehost-vm", "regroup-vm", "set-spot", "add-host", "remove-host", "spoil", "mend")
 _SPOILT = '[[vm]]\nname = "x"\ngroup = \n'
 
 

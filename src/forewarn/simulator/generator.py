@@ -8,9 +8,7 @@ from random import Random
 
 from forewarn.simulator import actions as act
 from forewarn.simulator.actions import Action
-from forewarn.simulator.fleet_files import EDITS
 from forewarn.simulator.guests import KINDS as GUEST_KINDS
-from forewarn.simulator.journal import AppendFault
 from forewarn.simulator.plan import Plan, PlannedGroup, PlannedVm
 
 _GROUP_KINDS = ("availability-set", "scale-set", "standalone", "cloud-service")
@@ -30,10 +28,7 @@ _TERMS = (
     '{"quiet_hours":["08:01-08:03"]}',
     '{"quiet_hours":[]}',
 )
-_VM_OPERATIONS = ("restart", "restart", "redeploy", "freeze", "evict", "delete", "start", "deallocate")
-_HOST_OPERATIONS = ("freeze", "reboot", "redeploy", "drain", "degrade", "fail", "repaired", "cordon", "uncordon")
-_DRIVER_FAULTS = ("fails", "raises", "hangs", "late")
-_HAPPENINGS = ("crashed", "rebooted", "stopped", "started", "gone", "moved")
+_VM_OPERATIONS = ("restart", *act.OperateVm.choices)
 _SQLITE_SHARE = 0.01
 
 
@@ -166,11 +161,11 @@ class _Generator:
         return act.OperateVm(at=self._at(), who=self._who(), operation=operation, vm=self._vm(), key=self._key())
 
     def _operate_host(self) -> Action:
-        operation = self._random.choice(_HOST_OPERATIONS)
+        operation = self._random.choice(act.OperateHost.choices)
         return act.OperateHost(at=self._at(), who="ann", operation=operation, host=self._host(), key=self._key())
 
     def _change_event(self) -> Action:
-        verb = self._random.choice(("approve", "cancel", "postpone"))
+        verb = self._random.choice(act.ChangeEvent.choices)
         event = f"E{self._random.randint(1, 6)}"
         return act.ChangeEvent(at=self._at(), who=self._who(), verb=verb, event=event, key=self._key())
 
@@ -217,7 +212,7 @@ class _Generator:
 
     def _edit(self) -> Action:
         random = self._random
-        edit = random.choice(EDITS)
+        edit = random.choice(act.EditFleetFile.choices)
         number = random.randint(1, 3)
         subject, value = {
             "add-vm": (f"more-{number}", f"{self._group()}/{self._host()}/{number}"),
@@ -233,7 +228,7 @@ class _Generator:
         return act.EditFleetFile(at=self._at(), edit=edit, subject=subject, value=value)
 
     def _fail_appends(self) -> Action:
-        fault = self._random.choice(tuple(AppendFault)).replace(", ", "-").replace(" ", "-")
+        fault = self._random.choice(act.FailAppends.choices)
         return act.FailAppends(at=self._at(), count=self._random.choice((1, 1, 2, 3)), fault=fault)
 
     def _disk(self) -> Action:
@@ -243,11 +238,11 @@ class _Generator:
         return act.HideDisk(at=self._at(), seconds=seconds)
 
     def _fail_driver(self) -> Action:
-        fault = self._random.choice(_DRIVER_FAULTS)
+        fault = self._random.choice(act.FailDriver.choices)
         return act.FailDriver(at=self._at(), count=self._random.randint(1, 3), fault=fault)
 
     def _befall(self) -> Action:
-        what = self._random.choice(_HAPPENINGS)
+        what = self._random.choice(act.BefallMachine.choices)
         host = self._host() if what == "moved" else "-"
         return act.BefallMachine(at=self._at(), vm=self._vm(), what=what, host=host)
 
@@ -265,7 +260,7 @@ class _Generator:
 
     def _guest(self) -> Action:
         if self._random.random() < 0.3:
-            how = self._random.choice(("torn", "flipped"))
+            how = self._random.choice(act.DamageMemory.choices)
             return act.DamageMemory(at=self._at(), vm=self._vm(), how=how)
         return act.RebootGuest(at=self._at(), vm=self._vm(), seconds=self._random.choice((0.5, 5.0, 30.0)))
 

@@ -23,13 +23,13 @@ class AppendFault(StrEnum):
 
     REFUSED = "refused"
     """Nothing is written, and the writer is told so."""
-    UNKNOWN_WRITTEN = "unknown, written"
+    UNKNOWN_WRITTEN = "unknown-written"
     """It is written, but the answer is lost."""
-    UNKNOWN_LOST = "unknown, lost"
+    UNKNOWN_LOST = "unknown-lost"
     """It is not written, and the answer is lost."""
-    CRASH_BEFORE = "crash before"
+    CRASH_BEFORE = "crash-before"
     """The process dies before it is durable."""
-    CRASH_AFTER = "crash after"
+    CRASH_AFTER = "crash-after"
     """The process dies when it is durable, before anybody is told."""
 
 

@@ -47,7 +47,6 @@ from forewarn.simulator.transcript import Transcript
 _RESTART_PAUSE = 2.0
 """Seconds after which a supervisor starts a service that has ended."""
 _SETTLE_STEP = 30.0
-_FAULTS = {fault.replace(", ", "-").replace(" ", "-"): fault for fault in AppendFault}
 
 
 class SimulationResult(msgspec.Struct):
@@ -188,7 +187,7 @@ class Simulation:
             case act.RestartService():
                 self._service.stop()
             case act.FailAppends(count=count, fault=fault):
-                self._disk.next_faults += [_FAULTS[fault]] * count
+                self._disk.next_faults += [AppendFault(fault)] * count
             case act.FillDisk(seconds=seconds):
                 self._for(seconds, lambda on: setattr(self._disk, "is_full", on))
             case act.HideDisk(seconds=seconds):
