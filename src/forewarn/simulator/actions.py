@@ -80,6 +80,16 @@ class OperateHost(Action, frozen=True, kw_only=True):
     key: str
 
 
+class DegradeHost(Action, frozen=True, kw_only=True):
+    """A host is expected to fail after so many seconds; a nearer time replaces a later one."""
+
+    sentence = "{who} expects host {host} to fail in {seconds} s with key {key}"
+    who: str
+    host: str
+    seconds: float
+    key: str
+
+
 class ChangeEvent(Action, frozen=True, kw_only=True):
     """``event`` is a label such as E2, by the order in which events were seen."""
 
@@ -297,6 +307,7 @@ COMMANDS: tuple[type[Action], ...] = (
     OperateVm,
     MoveVm,
     OperateHost,
+    DegradeHost,
     ChangeEvent,
     SetTerms,
     ReclaimSpot,

@@ -21,6 +21,7 @@ _TERMS = (
     '{"restart_after_crash":true}',
     '{"restart_after_crash":false}',
     '{"postpone_limit":3600}',
+    '{"postpone_limit":3600,"approval":"all"}',
     '{"terminate_notice":300}',
     '{"terminate_notice":null}',
     '{"eviction":"delete"}',
@@ -70,6 +71,7 @@ class _Generator:
             tuple(actions),
             self._length,
             has_sqlite,
+            random.random() < 0.5,
         )
 
     def _vms(self, groups: tuple[PlannedGroup, ...], hosts: tuple[str, ...]) -> list[PlannedVm]:
@@ -103,6 +105,7 @@ class _Generator:
             self._operate_host,
             self._change_event,
             self._change_event,
+            self._degrade,
             self._set_terms,
             self._move,
             self._spot,
@@ -163,6 +166,10 @@ class _Generator:
     def _operate_host(self) -> Action:
         operation = self._random.choice(act.OperateHost.choices)
         return act.OperateHost(at=self._at(), who="ann", operation=operation, host=self._host(), key=self._key())
+
+    def _degrade(self) -> Action:
+        seconds = self._random.choice((20.0, 60.0, 600.0))
+        return act.DegradeHost(at=self._at(), who="ann", host=self._host(), seconds=seconds, key=self._key())
 
     def _change_event(self) -> Action:
         verb = self._random.choice(act.ChangeEvent.choices)

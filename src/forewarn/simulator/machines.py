@@ -132,7 +132,6 @@ class DriverBehaviour:
 class MachinesDriver:
     """A driver of the simulated machines, for one start of the service."""
 
-    moves_live = True
     moves_to_host = True
 
     def __init__(
@@ -144,7 +143,10 @@ class MachinesDriver:
         process: SimulatedProcess,
         directory: Path,
         random: Random,
+        *,
+        moves_live: bool,
     ) -> None:
+        self.moves_live = moves_live
         self._machines = machines
         self._behaviour = behaviour
         self._clock = clock

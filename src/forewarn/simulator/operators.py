@@ -3,6 +3,7 @@
 import asyncio
 import json
 from collections.abc import Callable
+from datetime import timedelta
 from functools import partial
 from typing import Any
 
@@ -10,6 +11,7 @@ from forewarn.simulator.actions import (
     Action,
     ChangeEvent,
     CreateToken,
+    DegradeHost,
     MoveVm,
     OperateHost,
     OperateVm,
@@ -20,6 +22,7 @@ from forewarn.simulator.actions import (
     ScaleIn,
     SetTerms,
 )
+from forewarn.simulator.clock import EPOCH
 from forewarn.simulator.exchanges import ControlExchange
 from forewarn.simulator.loop import SimulatedLoop, SimulatedProcess
 from forewarn.simulator.plan import Plan
@@ -123,6 +126,10 @@ class Operators:
                 await self.ask(who, "POST", f"/v1/vms/{vm}/move", _json(host=host), key)
             case OperateHost(who=who, operation=operation, host=host, key=key):
                 await self.ask(who, "POST", f"/v1/hosts/{host}/operations", _json(operation=operation), key)
+            case DegradeHost(who=who, host=host, seconds=seconds, key=key):
+                expected = EPOCH + timedelta(seconds=round(self._loop.time() + seconds))
+                body = _json(operation="degrade", not_before=f"{expected:%Y-%m-%dT%H:%M:%SZ}")
+                await self.ask(who, "POST", f"/v1/hosts/{host}/operations", body, key)
             case ChangeEvent(who=who, verb=verb, event=event, key=key):
                 body = _json(seconds=60, reason="busy") if verb == "postpone" else ""
                 await self.ask(who, "POST", f"/v1/events/{self.labels.id_of(event)}/{verb}", body, key)

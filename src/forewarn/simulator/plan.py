@@ -64,6 +64,8 @@ class Plan(msgspec.Struct, frozen=True):
     """Second from which no fault happens any more; what is due then is given time to complete."""
     has_sqlite: bool = False
     """Whether the journal is a real one of SQLite."""
+    moves_live: bool = True
+    """Whether the driver moves running guests."""
 
 
 _VM = re.compile(
@@ -76,6 +78,7 @@ def format_plan(plan: Plan) -> str:
     """Return the text of a plan; ``parse_plan`` reads all of it back."""
     lines = [f"seed {plan.seed}", f"hurry {_number(plan.hurry)}", f"ends {_number(plan.ends_at)}"]
     lines += ["journal sqlite"] if plan.has_sqlite else []
+    lines += [] if plan.moves_live else ["moves cold"]
     lines += [f"host {host}" for host in plan.hosts]
     lines += [
         f"group {group.name} {group.kind}" + (f" {group.terms}" if group.terms != "{}" else "")
@@ -93,7 +96,7 @@ def format_plan(plan: Plan) -> str:
 
 def parse_plan(text: str) -> Plan:
     """Return the plan that a text describes; raise ValueError that names the first line that is none of a plan."""
-    values: dict[str, Any] = {"hurry": 1.0, "ends_at": 0.0, "has_sqlite": False}
+    values: dict[str, Any] = {"hurry": 1.0, "ends_at": 0.0, "has_sqlite": False, "moves_live": True}
     hosts: list[str] = []
     groups: list[PlannedGroup] = []
     vms: list[PlannedVm] = []
@@ -115,6 +118,8 @@ def parse_plan(text: str) -> Plan:
                     values["ends_at"] = float(rest)
                 case "journal":
                     values["has_sqlite"] = rest == "sqlite"
+                case "moves":
+                    values["moves_live"] = rest == "live"
                 case "host":
                     hosts.append(rest)
                 case "group":

@@ -16,6 +16,7 @@ import msgspec
 from forewarn.simulator.actions import (
     BefallMachine,
     DamageMemory,
+    DegradeHost,
     DelayRequests,
     EditFleetFile,
     FailAppends,
@@ -174,7 +175,11 @@ class Membership:
                     self.maybe_killed.add(vm)
                 case BefallMachine(vm=vm) | RebootGuest(vm=vm) | DamageMemory(vm=vm):
                     self.maybe_killed.add(vm)
-        degrades = (each for each in plan.actions if isinstance(each, OperateHost) and each.operation == "degrade")
+        degrades = (
+            each
+            for each in plan.actions
+            if isinstance(each, DegradeHost) or (isinstance(each, OperateHost) and each.operation == "degrade")
+        )
         self.degrades_from = min((action.at for action in degrades), default=inf)
         """When a host may first have been said to degrade, which brings events forward."""
 

@@ -1,5 +1,6 @@
 """Runs simulations: one plan, one seed, or many seeds in several processes."""
 
+import gc
 import multiprocessing
 import signal
 import tempfile
@@ -82,6 +83,9 @@ def run_plan(plan: Plan, *, has_transcript: bool = False) -> SeedRun:
         except (Exception, TookTooLong) as error:  # noqa: BLE001 - whatever it is, the seed is to be named
             lines = list(simulation.transcript.lines) if simulation else []
             return SeedRun(plan.seed, [_describe(error)], 0, 0.0, "", Counter(), lines)
+        if _app is None:
+            gc.collect()
+            gc.freeze()  # what stays is not searched at the end of each simulation
         _app = simulation.app
     problems = [*map(simulation.transcript.tell_problem, result.problems)] if has_transcript else result.problems
     return SeedRun(plan.seed, problems, result.steps, result.seconds, result.digest, result.reached, result.lines)

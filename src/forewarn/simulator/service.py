@@ -88,6 +88,8 @@ class Service:
         self.start_failure = ""
         """Why the last start failed; empty if it did not."""
         self.is_serving = False
+        self.moves_live = True
+        """Whether its driver moves running guests."""
         self.on_change: Callable[[], None] = lambda: None
         """Told when the service serves, and when its process has ended."""
         self._starts = 0
@@ -224,7 +226,14 @@ class Service:
         stopping = self._stopping = asyncio.Event()
         settings = self.settings
         driver = MachinesDriver(
-            self._machines, self._behaviour, self._clock, self._loop, process, settings.data / "driver", self._random
+            self._machines,
+            self._behaviour,
+            self._clock,
+            self._loop,
+            process,
+            settings.data / "driver",
+            self._random,
+            moves_live=self.moves_live,
         )
         assembly = self.assembly = Assembly(
             settings,

@@ -90,6 +90,7 @@ class Simulation:
             loop, self._network, self._clock, self._machines, self._behaviour, self._journal, settings, random
         )
         self._service.app = app
+        self._service.moves_live = plan.moves_live
         self._service.on_change = self._on_service_change
         self._service.on_commit = self._on_commit
         self._operators = Operators(plan, loop, self._service, self._see)
