@@ -8,10 +8,12 @@ from typing import Any, Union, get_args, get_origin, get_type_hints
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
-from forewarn.core.facts import AnyFact, Entry
+from forewarn.core.facts import AnyFact, Entry, FleetChanged, RecordedRequest
 from forewarn.core.model import NODE
-from forewarn.journal.codec import pack, unpack, unpack_one
+from forewarn.journal import codec
+from forewarn.journal.codec import EncodedFacts, pack, unpack, unpack_cause, unpack_one
 from forewarn.journal.port import DamagedJournal
 
 PLACE = Path("journal.sqlite3")
@@ -45,6 +47,24 @@ def test_every_fact_survives(fact: AnyFact) -> None:
     entry = Entry(7, NOON, "command", NODE, (fact,))
 
     assert list(unpack(pack([entry]), PLACE, 6)) == [entry]
+
+
+@pytest.mark.parametrize("fact", EVERY_FACT, ids=lambda fact: type(fact).__name__)
+@pytest.mark.parametrize("request_", [None, RecordedRequest("print", ('"facts":[]',))])
+def test_facts_that_were_encoded_in_pieces_are_the_same_bytes(
+    fact: AnyFact, request_: RecordedRequest | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is long is cut, what has its default is left out, and the other entries of an append are as usual."""
+    monkeypatch.setattr(codec, "_PIECE", 2)
+    values = {name: getattr(fact, name) for name in fact.__struct_fields__}
+    long = replace(fact, **{name: value * 5 for name, value in values.items() if isinstance(value, tuple)})
+    plain = FleetChanged(removed_vms=tuple("abcde"))
+    facts: tuple[AnyFact, ...] = (long, fact, plain)
+    entry = Entry(7, NOON, '"facts":[]', NODE, facts, request_)
+    other = Entry(8, NOON, "other", NODE, (fact,))
+
+    assert pack([entry, other], EncodedFacts(facts)) == pack([entry, other])
+    assert unpack_cause(*pack([entry])[0], PLACE) == Entry(7, NOON, entry.command, NODE, ())
 
 
 def test_every_changed_byte_is_noticed() -> None:

@@ -2,19 +2,24 @@
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime
+from io import BytesIO
 from pathlib import Path
 from typing import TypeVar
 from zlib import crc32
 
 import msgspec
+from msgspec.structs import replace
 
 from forewarn.core.errors import BadInput
-from forewarn.core.facts import Entry
+from forewarn.core.facts import AnyFact, Entry
 from forewarn.core.model import Caller
 from forewarn.journal.port import DamagedJournal, RepeatedCommand
 
 Row = tuple[int, int, bytes]
 """Revision, checksum, body."""
+_PIECE = 1_000
+"""How many records are encoded at once: nothing else runs meanwhile."""
+_NO_FACTS = b'"facts":[]'
 
 
 class _EntryCause(msgspec.Struct, frozen=True):
@@ -33,11 +38,61 @@ _decode = msgspec.json.Decoder(Entry).decode
 _decode_cause = msgspec.json.Decoder(_EntryCause).decode
 
 
-def pack(entries: Iterable[Entry]) -> list[Row]:
-    """Encode entries, each once."""
+class EncodedFacts:
+    """The facts of one entry, encoded before its revision is known; in pieces, so that other threads go on."""
+
+    def __init__(self, facts: tuple[AnyFact, ...]) -> None:
+        self.facts = facts
+        self._pieces: list[bytes] = []
+        for number, fact in enumerate(facts):
+            self._pieces.append(b"," if number else b"")
+            self._pieces.extend(_pieces_of(fact))
+
+    def body_of(self, entry: Entry) -> bytes:
+        """Return the very bytes that encoding the entry at once returns."""
+        head, _, tail = _encode(replace(entry, facts=())).partition(_NO_FACTS)
+        body = BytesIO()
+        for piece in (head, _NO_FACTS[:-1], *self._pieces, b"]", tail):
+            body.write(piece)  # not ``join``, which copies hundreds of megabytes at once
+        return body.getvalue()
+
+
+def _pieces_of(fact: AnyFact) -> Iterator[bytes]:
+    names = fact.__struct_fields__
+    if not any(_is_long(getattr(fact, name)) for name in names):
+        yield _encode(fact)
+        return
+    yield b'{"fact":' + _encode(fact.__struct_config__.tag)
+    defaults = fact.__struct_defaults__
+    without_default = len(names) - len(defaults)
+    for number, name in enumerate(names):
+        value = getattr(fact, name)
+        if number >= without_default and value == defaults[number - without_default]:
+            continue
+        yield b',"%b":' % name.encode()
+        if _is_long(value):
+            for begin in range(0, len(value), _PIECE):
+                yield (b"," if begin else b"[") + _encode(value[begin : begin + _PIECE])[1:-1]
+            yield b"]"
+        else:
+            yield _encode(value)
+    yield b"}"
+
+
+def _is_long(value: object) -> bool:
+    return isinstance(value, tuple) and len(value) > _PIECE
+
+
+def pack(entries: Iterable[Entry], encoded: EncodedFacts | None = None) -> list[Row]:
+    """Encode entries, each once; the facts that were encoded before are not encoded again."""
     return [
-        (revision := entry.revision, crc32(body := _encode(entry), revision & 0xFFFFFFFF), body) for entry in entries
+        (revision := entry.revision, crc32(body := _body(entry, encoded), revision & 0xFFFFFFFF), body)
+        for entry in entries
     ]
+
+
+def _body(entry: Entry, encoded: EncodedFacts | None) -> bytes:
+    return encoded.body_of(entry) if encoded and encoded.facts is entry.facts else _encode(entry)
 
 
 def unpack(rows: Iterable[Row], place: Path, after: int) -> Iterator[Entry]:
@@ -56,8 +111,14 @@ def unpack_one(revision: int, checksum: int, body: bytes, place: Path) -> Entry:
 
 def unpack_cause(revision: int, checksum: int, body: bytes, place: Path) -> Entry:
     """Decode one row without its facts, which takes little time and memory however many they are."""
-    cause = _checked(revision, checksum, body, place, _decode_cause)
+    cause = _checked(revision, checksum, body, place, _decode_head)
     return Entry(cause.revision, cause.at, cause.command, cause.by, ())
+
+
+def _decode_head(body: bytes) -> _EntryCause:
+    """Decode what stands before the facts; no string can hold the bytes that begin them."""
+    end = body.find(_NO_FACTS[:-1])
+    return _decode_cause(body if end < 0 else body[:end].rstrip(b",") + b"}")
 
 
 def _checked(revision: int, checksum: int, body: bytes, place: Path, decode: Callable[[bytes], _Decoded]) -> _Decoded:

@@ -8,7 +8,7 @@ from typing import Protocol, runtime_checkable
 import msgspec
 
 from forewarn.core.errors import BadInput, OutcomeUnknown, Unavailable
-from forewarn.core.facts import Entry
+from forewarn.core.facts import AnyFact, Entry
 from forewarn.core.fleet import Fleet
 
 
@@ -60,6 +60,17 @@ class SupportsReopening(Protocol):
 
     def reopen(self) -> int:
         """Do what ``load`` does after a failure, without the fold; return the revision of the last durable entry."""
+
+
+@runtime_checkable
+class SupportsPreparing(Protocol):
+    """A journal that can do a part of a long append beforehand, while shorter ones go on."""
+
+    def prepare(self, facts: tuple[AnyFact, ...]) -> None:
+        """Encode facts that the entry of a later append may have; called in another thread than ``append``.
+
+        Only the last of these calls counts, and only until the append of an entry with this very tuple.
+        """
 
 
 class Journal(Protocol):

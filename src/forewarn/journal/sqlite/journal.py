@@ -16,9 +16,9 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import TypeVar
 
-from forewarn.core.facts import Entry
+from forewarn.core.facts import AnyFact, Entry
 from forewarn.files import FileLock, private_directory, restrict_files
-from forewarn.journal.codec import check_revisions, pack, unpack
+from forewarn.journal.codec import EncodedFacts, check_revisions, pack, unpack
 from forewarn.journal.following import AppendNotifier
 from forewarn.journal.port import (
     AppendUnknown,
@@ -83,6 +83,7 @@ class SqliteJournal:
         """Revision and checksum of the last durable entry; None before the first load."""
         self._is_unsure = False
         """Whether the outcome of the last append is unknown."""
+        self._encoded: EncodedFacts | None = None
 
     @classmethod
     def from_settings(cls, location: str, directory: Path, history: timedelta) -> "SqliteJournal":
@@ -146,9 +147,15 @@ class SqliteJournal:
             raise
         return found
 
+    def prepare(self, facts: tuple[AnyFact, ...]) -> None:
+        self._encoded = EncodedFacts(facts)
+
     def append(self, expected_revision: int, entries: Sequence[Entry]) -> None:
         check_revisions(expected_revision, entries)
-        rows = pack(entries)
+        encoded = self._encoded
+        rows = pack(entries, encoded)
+        if encoded and any(entry.facts is encoded.facts for entry in entries):
+            self._encoded = None
         with self._writing() as connection:
             (last,) = connection.execute("SELECT max(revision) FROM entries").fetchone()
             if (last or 0) != expected_revision:
