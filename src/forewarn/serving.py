@@ -95,6 +95,7 @@ async def _serve(
             )
             await control.open()
             parts.push_async_callback(control.close)
+            gc.freeze()  # the modules of the control plane stay as well
             reloader.secured = control
             metadata, operators = _describe_listeners(settings)
             where = f"answering VMs on {metadata}, operators on {' and '.join(operators)}"

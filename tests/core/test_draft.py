@@ -1,12 +1,16 @@
 """A draft behaves as a copy of its fleet would, and leaves the fleet as it is."""
 
+from datetime import UTC, datetime
 from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
 
 from forewarn.core.draft import DraftFleet, Overlay
+from forewarn.core.facts import Enrolled, FleetChanged
 from forewarn.core.fleet import Fleet
+from forewarn.core.model import GroupKind, GroupTerms, Vm
+from tests.core.invariant_checker import derived, packed
 
 Step = tuple[str, str, Any]
 KEYS = st.sampled_from("abcde")
@@ -69,9 +73,11 @@ def test_an_overlay_is_like_a_copy_until_it_is_merged(
         assert overlay == copied
         assert list(base.items()) == list(before.items())
 
+    merged = overlay.merged()
+    assert list(base.items()) == list(before.items())
     overlay.merge()
 
-    assert list(base.items()) == list(copied.items())
+    assert list(base.items()) == list(merged.items()) == list(copied.items())
 
 
 def test_a_draft_has_every_attribute_of_a_fleet() -> None:
@@ -81,3 +87,26 @@ def test_a_draft_has_every_attribute_of_a_fleet() -> None:
     assert vars(fleet).keys() <= vars(draft).keys()
     for part in ("last_applied", "addresses"):
         assert vars(getattr(fleet, part)).keys() == vars(getattr(draft, part)).keys()
+
+
+def test_what_was_merged_aside_is_what_a_merge_makes_and_keeps_what_changed_below_since() -> None:
+    """Groups that a draft does not change may be switched on, and have events, between its decision and its merge."""
+    web, db, new = (GroupTerms(name, GroupKind.SCALE_SET) for name in ("web", "db", "new"))
+    before = FleetChanged(groups=(web, db), vms=(Vm("web-0", "web", address="10.0.0.1"), Vm("db-0", "db")))
+    change = FleetChanged(groups=(new,), vms=(Vm("new-0", "new", address="10.0.0.1"),), removed_vms=("web-0",))
+    enrolled = Enrolled("db", datetime(2026, 1, 1, tzinfo=UTC), "db-0")
+    fleet, folded = Fleet(), Fleet()
+    for fact in (before, enrolled, change):
+        folded.evolve(fact)
+    fleet.evolve(before)
+    draft = DraftFleet(fleet)
+    draft.evolve(change)
+    draft.prepare(least=1)
+    assert fleet.vms.keys() == {"web-0", "db-0"}
+
+    fleet.evolve(enrolled)
+    draft.overtaken.add("db")
+    draft.rebase(enrolled.at)
+    draft.merge()
+
+    assert (packed(fleet), derived(fleet)) == (packed(folded), derived(folded))

@@ -3,7 +3,9 @@
 from datetime import timedelta
 
 import pytest
+from msgspec.structs import replace
 
+from forewarn.core.draft import DraftFleet
 from forewarn.core.facts import (
     Announced,
     AnyFact,
@@ -22,7 +24,7 @@ from forewarn.core.facts import (
     VmStarted,
 )
 from forewarn.core.fleet import Fleet
-from forewarn.core.model import NODE, Group, GroupKind, GroupTerms, Vm
+from forewarn.core.model import NODE, Group, GroupKind, GroupTerms, Interface, Vm
 from forewarn.metadata.document_cache import DocumentCache, GroupDocuments
 from forewarn.node.feed import Commit
 from tests.metadata.harness import NOW, WEB, event
@@ -220,3 +222,76 @@ def test_events_stand_in_order_of_announcement() -> None:
     )
     shown = harness.show("web")
     assert shown.index(b'"B"') < shown.index(b'"A"')
+
+
+TAPS = {name: Interface(tap=f"tap-{name}") for name in ("a", "b", "c")}
+LARGE_CHANGES = {
+    "new": (LONE,),
+    "removed": (FleetChanged(removed_vms=("web-0", "web-1"), before_vms=WEB.vms[:2]),),
+    "exchanged": (
+        FleetChanged(
+            vms=(replace(WEB.vms[0], address=WEB.vms[1].address), replace(WEB.vms[1], address=WEB.vms[0].address)),
+            before_vms=WEB.vms[:2],
+        ),
+    ),
+    "moved": (FleetChanged(groups=LONE.groups, vms=(replace(WEB.vms[0], group="db"),), before_vms=WEB.vms[:1]),),
+    "terms": (FleetChanged(groups=(replace(WEB.groups[0], kind=GroupKind.SCALE_SET),), before_groups=WEB.groups),),
+    "shared": (
+        FleetChanged(
+            groups=(GroupTerms("tapped", GroupKind.AVAILABILITY_SET),),
+            vms=tuple(Vm(name, "tapped", address="10.0.0.5", interface=tap) for name, tap in TAPS.items()),
+        ),
+    ),
+}
+
+
+def content_of(cache: DocumentCache) -> tuple[object, ...]:
+    """Return all that callers can be shown, but for what was rendered."""
+    entries = {key: (each.vm, each.documents.terms.name, each.spent_until) for key, each in cache.vm_entries.items()}
+    groups = {
+        name: (each.terms, each.incarnation, each.events, each.is_enrolled) for name, each in cache.groups.items()
+    }
+    keys = [vm.address for vm in WEB.vms] + ["10.0.0.9", "10.0.0.5"]
+    return entries, groups, cache.deallocated, [key for key in keys if cache.is_shared(key)]
+
+
+@pytest.mark.parametrize("facts", LARGE_CHANGES.values(), ids=LARGE_CHANGES.keys())
+def test_what_was_prepared_is_what_a_commit_makes(facts: tuple[AnyFact, ...]) -> None:
+    """Callers see nothing of it before; then the same, and what was noted of their requests meanwhile is kept."""
+    before = (WEB, Enrolled("web", NOW, "web-0"), Announced(event("e1")), VmDeallocated("web-1", "evicted"))
+    usual, large = DocumentCacheHarness(*before), DocumentCacheHarness(*before)
+    draft = DraftFleet(large.fleet)
+    for fact in facts:
+        draft.evolve(fact)
+    shown = content_of(large.document_cache)
+    prepared = large.document_cache.prepare_commit(facts, draft)
+    assert content_of(large.document_cache) == shown
+    for harness in (usual, large):
+        for entry in harness.document_cache.vm_entries.values():
+            entry.spent_until = 7.0
+        harness.changed.clear()
+
+    usual.commit(*facts)
+    draft.merge()
+    commit = Commit((Entry(1, NOW, "c", NODE, facts),), large.fleet, {id(large.document_cache): prepared})
+    large.document_cache.publish(commit)
+
+    assert content_of(large.document_cache) == content_of(usual.document_cache)
+    assert sorted(large.changed) == sorted(usual.changed)
+
+
+def test_what_was_prepared_before_a_load_is_not_used() -> None:
+    """The load may have shown another fleet; the commit is then taken in as usual."""
+    harness = DocumentCacheHarness(WEB)
+    draft = DraftFleet(harness.fleet)
+    draft.evolve(LONE)
+    prepared = harness.document_cache.prepare_commit((LONE,), draft)
+    harness.commit(Announced(event("e1")))
+    harness.document_cache.load(harness.fleet)
+    draft.merge()
+
+    commit = Commit((Entry(1, NOW, "c", NODE, (LONE,)),), harness.fleet, {id(harness.document_cache): prepared})
+    harness.document_cache.publish(commit)
+
+    assert harness.document_cache.vm_entries["10.0.0.9"].documents is harness.document_cache.groups["db"]
+    assert harness.document_cache.groups["web"].events

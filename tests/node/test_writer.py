@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from forewarn.core import decide
 from forewarn.core.commands import Approve, CancelEvent, ChangeFleet, Command, Enrol, OperateVm, VmOperation
 from forewarn.core.draft import DraftFleet
-from forewarn.core.errors import ForewarnError, OutcomeUnknown, Refused, Unavailable
+from forewarn.core.errors import ForewarnError, OutcomeUnknown, Refused, Unavailable, Unknown
 from forewarn.core.facts import Announced, AnyFact, Entry, FleetChanged, RecordedRequest
 from forewarn.core.fleet import Fleet
 from forewarn.core.model import Caller, CallerKind, Host, Vm
@@ -230,6 +230,28 @@ def test_a_mistake_in_a_rule_is_answered_and_harms_no_other_command(monkeypatch:
         assert "nothing was changed: the service made a mistake" in str(said[1])
         assert set(harness.node.replica.fleet.hosts) == {"h1", "h3"}
         assert [entry.revision for entry in harness.entries] == [1, 2]
+
+    run(story)
+
+
+def test_a_command_that_was_refused_before_a_mistake_is_answered(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is decided again with the others, and nobody waits for ever."""
+
+    def enact(fleet: Fleet, command: Command, *rest: Any) -> tuple[AnyFact, ...]:
+        facts = decide.enact(fleet, command, *rest)
+        if "h2" in fleet.hosts:
+            raise ZeroDivisionError
+        return facts
+
+    monkeypatch.setattr(writer_module, "enact", enact)
+
+    async def story(harness: NodeHarness) -> None:
+        refused = CancelEvent(id=uuid4().hex, by=OPERATOR, event=str(uuid4()))
+        said = await asyncio.gather(
+            harness.node.submit(refused), harness.node.submit(add_host("h2")), return_exceptions=True
+        )
+
+        assert [type(each) for each in said] == [Unknown, ForewarnError]
 
     run(story)
 

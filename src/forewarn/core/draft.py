@@ -16,6 +16,8 @@ _Key = TypeVar("_Key")
 _Value = TypeVar("_Value")
 _ABSENT: Any = object()
 _PLAIN = ("last_at", "clock_step", "changes", "user_operations", "retired_incarnation", "evictions")
+_LARGE = ("hosts", "groups", "vms", "_vms_on")
+_INDEXES = ("addresses", "taps", "marks")
 _PLAIN_OF_DECLARATION = ("revision", "digest", "source", "is_missing")
 
 
@@ -119,6 +121,20 @@ class Overlay(dict[_Key, _Value]):
         if dict.__len__(self):
             self._base.update(dict.items(self))
 
+    @property
+    def changes(self) -> int:
+        """How many keys were set or deleted, about."""
+        return dict.__len__(self) + len(self._gone)
+
+    def merged(self) -> dict[_Key, _Value]:
+        """Return what ``merge`` makes of the other dictionary, which stays as it is."""
+        whole = self._base.copy()
+        for key in self._gone:
+            del whole[key]
+        for key, value in dict.items(self):  # not ``update``: other threads go on meanwhile
+            whole[key] = value
+        return whole
+
     def _added(self) -> Iterator[_Key]:
         """Yield what stands after the keys of the other one, in the order in which it was set."""
         return (key for key in dict.__iter__(self) if key not in self._base or key in self._gone)
@@ -162,6 +178,7 @@ class DraftFleet(Fleet):
         last.guarded = over(base.last_applied.guarded)
         _set_plain(self, base, _PLAIN)
         self._has_own_evictions = False
+        self._user_operations_below = base.user_operations
         self.host_states = over(base.host_states)
         self.cordoned = over(base.cordoned)
         self.power_requests = over(base.power_requests)
@@ -169,15 +186,62 @@ class DraftFleet(Fleet):
         self._vms_on = over(base._vms_on)
         self._events_of = _OverlayOfDicts(base._events_of)
         self._overlays.append(self._events_of)
+        self.overtaken: set[str] = set()
+        """The groups of which events or enrolment changed below since the facts of this one were decided."""
+        self._merged: dict[int, dict[Any, Any]] = {}
+        """What was merged aside, by the identity of the overlay."""
+
+    def prepare(self, least: int) -> None:
+        """Merge aside what at least so many changes make slow to merge, so that ``merge`` only has to swap it.
+
+        It may be done in another thread. Until then only events and the enrolment of other groups may change below.
+        """
+        for _, _, overlay in self._swappable():
+            if overlay.changes >= least:
+                self._merged[id(overlay)] = overlay.merged()
+
+    def rebase(self, decided_at: datetime) -> None:
+        """Take in what changed below since, in groups other than those of this one's facts: see ``overtaken``."""
+        base = self._base
+        self.user_operations += base.user_operations - self._user_operations_below
+        self._user_operations_below = base.user_operations
+        has_forgotten, self._has_own_evictions = self._has_own_evictions, False
+        self.evictions = base.evictions
+        if has_forgotten:
+            self._forget_evictions(decided_at)
 
     def merge(self) -> None:
         """Make the fleet below what this one is, as its facts would; this one is not to be used any more."""
+        if self._merged:
+            groups = self._merged.get(id(self.groups), {})
+            groups.update((name, self._base.groups[name]) for name in self.overtaken)
+            for holder, name, overlay in self._swappable():
+                if (whole := self._merged.get(id(overlay))) is not None:
+                    holder[name], self._merged[id(overlay)] = whole, holder[name]
         for overlay in self._overlays:
-            overlay.merge()
+            if id(overlay) not in self._merged:
+                overlay.merge()
         _set_plain(self._base, self, _PLAIN)
         _set_plain(self._base.last_applied, self.last_applied, _PLAIN_OF_DECLARATION)
         if not isinstance(self.events, Overlay):  # a step of the clock changed every event
             self._base.events = self.events
+
+    def dissolve(self) -> list[object]:
+        """Return the parts of a draft that is not used any more, to be freed one by one."""
+        parts: list[object] = [*self._overlays, *self._merged.values()]
+        vars(self).clear()
+        return parts
+
+    def _swappable(self) -> Iterator[tuple[dict[Any, Any], Any, Overlay[Any, Any]]]:
+        """Yield the large overlays, each with the dictionary and the key that hold the dictionary below it."""
+        base, last = self._base, self.last_applied
+        below: Any
+        own: Any
+        for below, own in ((base, self), *((getattr(base, name), getattr(self, name)) for name in _INDEXES)):
+            for name in _LARGE if own is self else ("_first", "_others"):
+                yield vars(below), name, getattr(own, name)
+        for kind, overlay in last.differing.items():
+            yield base.last_applied.differing, kind, overlay  # type: ignore[misc]  # a draft's are overlays
 
     def _over(self, base: dict[_Key, _Value]) -> Overlay[_Key, _Value]:
         overlay = Overlay(base)

@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Iterable, Iterator
 from datetime import datetime
+from itertools import chain
 from typing import TypeVar
 
 import msgspec
@@ -102,7 +103,10 @@ def _leaving(fleet: Fleet, change: Proposal) -> dict[str, None]:
         for name, vm in change.vms.items()
         if (old := fleet.vms.get(name)) and any(getattr(old, key) != getattr(vm, key) for key in LOCATION_KEYS)
     )
-    return dict.fromkeys((*change.gone_vms, *moved))
+    leaving: dict[str, None] = {}
+    for name in chain(change.gone_vms, moved):  # a loop lets other threads go on, ``dict.fromkeys`` does not
+        leaving[name] = None
+    return leaving
 
 
 def _refuse_unfinished(fleet: Fleet, leaving: Iterable[str], *, cancel_events: bool) -> None:

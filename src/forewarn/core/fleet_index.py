@@ -56,7 +56,7 @@ class MembershipChange:
             self._joining.setdefault(target, []).append(vm)
 
     def touched(self) -> set[str]:
-        return self._leaving.keys() | self._joining.keys()
+        return {name for names in (self._leaving, self._joining) for name in names}
 
     def members_after(self, key: str, members: tuple[str, ...]) -> tuple[str, ...]:
         leaving = self._leaving.get(key)

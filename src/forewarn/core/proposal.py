@@ -4,12 +4,14 @@ Only the difference is looked at, so that a check costs what the change touches,
 """
 
 from collections.abc import Iterable, Iterator, Mapping
+from heapq import merge
 from itertools import chain
 from typing import TypeVar
 
 import msgspec
 
 from forewarn.core.addresses import find_ambiguous
+from forewarn.core.chunks import chunks_of
 from forewarn.core.declared_keys import DeclarationConflict, DeclaredRecord, RecordKind
 from forewarn.core.errors import Refused, unknown
 from forewarn.core.facts import FleetChanged
@@ -138,7 +140,8 @@ class Proposal(msgspec.Struct):
             if old is None or old.group != vm.group:
                 joining.setdefault(vm.group, []).append(vm.name)
         left = {fleet.vms[name].group for name in (*self.vms, *self.gone_vms) if name in fleet.vms}
-        for group in sorted(joining.keys() | self.groups.keys() | left | self.gone_groups.keys()):
+        touched = {name for names in (joining, self.groups, left, self.gone_groups) for name in names}
+        for group in _in_order(touched):
             yield from self._membership_conflicts(fleet, group, joining.get(group, []))
 
     def _membership_conflicts(self, fleet: Fleet, name: str, joining: list[str]) -> Iterator[DeclarationConflict]:
@@ -197,6 +200,11 @@ class Proposal(msgspec.Struct):
             return self.groups[group]
         old = None if group in self.gone_groups else fleet.groups.get(group)
         return old.terms if old else None
+
+
+def _in_order(names: Iterable[str]) -> Iterator[str]:
+    """Sort names in pieces: nothing else runs in the process while one piece is sorted."""
+    return merge(*(sorted(piece) for piece in chunks_of(names)))
 
 
 def _group_conflicts(fleet: Fleet, terms: GroupTerms) -> Iterator[DeclarationConflict]:

@@ -5,10 +5,11 @@ its first request in an api-version and kept until the next change. Both records
 cycles, so a million idle groups cost little memory and no garbage collection.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from urllib.parse import quote
 
 import msgspec
+from msgspec.structs import replace
 
 from forewarn.core.facts import (
     AnyFact,
@@ -96,6 +97,11 @@ class DocumentCache:
         self._seconds = seconds
         self._keys = CALLER_LOOKUPS[identity]
         self._shared: set[str] = set()
+        self._loads = 0
+        self.replaced: Callable[[dict[str, VmEntry]], None] = lambda _: None
+        """Called with ``vm_entries`` after a large commit has put another dictionary there."""
+        self.awaited: Mapping[str, object] | None = None
+        """The groups that ``changed`` and ``left`` are called for; all where there is None."""
 
     def entry_of_vm(self, name: str) -> VmEntry | None:
         """Return the entry of a VM; None if the VM is deallocated, because it may not call."""
@@ -112,6 +118,7 @@ class DocumentCache:
 
     def load(self, fleet: Fleet) -> None:
         """Replace the content with this fleet; request times are kept."""
+        self._loads += 1
         now = self._seconds()
         before = tuple(self.groups)
         groups = [*(self.groups.keys() - fleet.groups.keys()), *fleet.groups]
@@ -124,8 +131,74 @@ class DocumentCache:
             self._assign(fleet, key)
         self._notify(changed, before)
 
+    def prepare_commit(self, facts: tuple[AnyFact, ...], fleet: Fleet) -> "_PreparedContent":
+        """Apply the changes of a large commit to a copy of the content; callers see none of it."""
+        aside = DocumentCache(self._seconds)
+        aside._keys = self._keys
+        aside.vm_entries, aside.deallocated = self.vm_entries.copy(), self.deallocated.copy()
+        aside.groups, aside._entries_by_vm = self.groups.copy(), self._entries_by_vm.copy()
+        aside._shared = self._shared.copy()
+        groups: dict[str, None] = {}
+        vms: dict[str, None] = {}
+        for fact in facts:
+            self._collect(fact, fleet, groups, vms, self._seconds())
+        made = _PreparedContent(
+            self._loads,
+            aside.vm_entries,
+            aside.groups,
+            aside._entries_by_vm,
+            aside.deallocated,
+            aside._shared,
+            aside.enrolled,
+            left=groups if vms else {},
+        )
+        for name in groups:
+            aside._prepare_group(fleet, name, made)
+        for name in vms:
+            if name in fleet.vms and (vm_entry := aside._entries_by_vm.get(name)):
+                aside._entries_by_vm[name] = copied = replace(vm_entry)
+                made.copied.append((vm_entry, copied))
+        aside._refresh_vms(fleet, vms)
+        return made
+
+    def _prepare_group(self, fleet: Fleet, name: str, made: "_PreparedContent") -> None:
+        """Add or remove a group; one that callers may be reading now is changed when the commit is published."""
+        group, documents = fleet.groups.get(name), self.groups.get(name)
+        if documents is None:
+            self._refresh_group(fleet, name, self._seconds())
+        elif group is None:
+            made.removed.append(self.groups.pop(name))
+            made.changed.append(name)
+        elif (
+            documents.terms != group.terms
+            or documents.incarnation != group.incarnation
+            or documents.events != tuple(fleet.events_of(name))
+        ):
+            made.refreshed.append(name)
+
+    def _take_over(self, made: "_PreparedContent", fleet: Fleet) -> None:
+        """Show what was prepared, at once; what was noted of requests meanwhile is kept."""
+        for old, new in made.copied:
+            new.spent_until, new.shown, new.shown_in = old.spent_until, old.shown, old.shown_in
+        for documents in made.removed:
+            documents.is_enrolled = False
+        # What is replaced goes to where it was prepared: freeing a million records takes long, and is done later.
+        self.vm_entries, made.vm_entries = made.vm_entries, self.vm_entries
+        self.groups, made.groups = made.groups, self.groups
+        self._entries_by_vm, made.entries_by_vm = made.entries_by_vm, self._entries_by_vm
+        self.deallocated, self._shared = made.deallocated, made.shared
+        self.enrolled.extend(made.enrolled)
+        self.replaced(self.vm_entries)
+        now = self._seconds()
+        changed = made.changed + [name for name in made.refreshed if self._refresh_group(fleet, name, now)]
+        self._notify(changed, made.left)
+
     def publish(self, commit: Commit) -> None:
         """Apply the changes of one commit."""
+        prepared = commit.prepared.get(id(self))
+        if isinstance(prepared, _PreparedContent) and prepared.loads == self._loads:
+            self._take_over(prepared, commit.fleet)
+            return
         now = self._seconds()
         groups: dict[str, None] = {}
         vms: dict[str, None] = {}
@@ -133,20 +206,26 @@ class DocumentCache:
             for fact in entry.facts:
                 self._collect(fact, commit.fleet, groups, vms, now)
         changed = [name for name in groups if self._refresh_group(commit.fleet, name, now)]
+        self._refresh_vms(commit.fleet, vms)
+        self._notify(changed, groups if vms else ())
+
+    def _refresh_vms(self, fleet: Fleet, vms: Iterable[str]) -> None:
         # First remove the keys of all changed VMs, so that two VMs can exchange keys.
         keys = {self._keys.of(vm_entry.vm) for name in vms if (vm_entry := self._entries_by_vm.get(name))}
         for key in keys:
             self.vm_entries.pop(key, None)
             self.deallocated.pop(key, None)
         for name in vms:
-            self._refresh_vm(commit.fleet, name)
-        if self._shared or self._keys.owners(commit.fleet).shared:
-            for key in keys | {self._keys.of(vm) for name in vms if (vm := commit.fleet.vms.get(name))}:
-                self._assign(commit.fleet, key)
-        self._notify(changed, groups if vms else ())
+            self._refresh_vm(fleet, name)
+        if self._shared or self._keys.owners(fleet).shared:
+            for key in keys | {self._keys.of(vm) for name in vms if (vm := fleet.vms.get(name))}:
+                self._assign(fleet, key)
 
     def _notify(self, changed: Iterable[str], left: Iterable[str]) -> None:
         """Call the change callbacks, once all entries are up to date: long polls are answered from them."""
+        if (awaited := self.awaited) is not None:
+            left = [name for name in left if name in awaited] if awaited else ()
+            changed = [name for name in changed if name in awaited] if awaited else ()
         for name in left:
             self.left(name)
         for name in changed:
@@ -165,8 +244,11 @@ class DocumentCache:
                 found = (fleet.events.get(fetch.event) for fetch in fetches)
                 groups.update((event.group, None) for event in found if event)
             case FleetChanged():
-                groups.update(dict.fromkeys(groups_of(fact)))
-                for name in (*(vm.name for vm in fact.vms), *fact.removed_vms):
+                for name in groups_of(fact):  # a loop lets other threads go on, ``dict.fromkeys`` does not
+                    groups[name] = None
+                for vm in fact.vms:
+                    self._collect_vm(vm.name, groups, vms)
+                for name in fact.removed_vms:
                     self._collect_vm(name, groups, vms)
             case VmRemoved(vm=name) | VmDeallocated(vm=name) | VmStarted(vm=name) | VmMoved(vm=name):
                 self._collect_vm(name, groups, vms)
@@ -289,6 +371,28 @@ class DocumentCache:
             empty = _finish_response(render((), incarnation, NEWEST, GroupKind.STANDALONE))
             rendered = self._empty[incarnation] = [empty] * len(API_VERSIONS)
         return rendered
+
+
+class _PreparedContent(msgspec.Struct, eq=False):
+    """What a large commit makes of the cache, before it is shown."""
+
+    loads: int
+    """How often the cache had been loaded then."""
+    vm_entries: dict[str, VmEntry]
+    groups: dict[str, GroupDocuments]
+    entries_by_vm: dict[str, VmEntry]
+    deallocated: dict[str, str]
+    shared: set[str]
+    enrolled: list[GroupDocuments]
+    left: dict[str, None]
+    """The groups that VMs may have left."""
+    changed: list[str] = []
+    """The groups that are removed."""
+    refreshed: list[str] = []
+    """The groups that are there before and after, and differ."""
+    removed: list[GroupDocuments] = []
+    copied: list[tuple[VmEntry, VmEntry]] = []
+    """The entries of VMs that changed, as they were and as they will be."""
 
 
 def _finish_response(body: bytes) -> bytes:

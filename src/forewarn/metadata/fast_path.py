@@ -46,7 +46,7 @@ class FastPath:
         self.hand_off = hand_off
         self.loop = asyncio.get_running_loop()
         self._young = registry.request_cache.young
-        self._vm_entries = registry.service.vm_entries
+        self._service = registry.service
         self._answer = registry.answer
 
     def accept(self, file: int, address: str) -> None:
@@ -69,7 +69,7 @@ class FastPath:
         if not received:
             return None
         request = self._young.get(received) or self.registry.read_single(received)
-        vm_entry = self._vm_entries.get(address)
+        vm_entry = self._service.vm_entries.get(address)
         if request is None or not request.is_plain or vm_entry is None or not vm_entry.documents.is_enrolled:
             return Handoff(received)
         # A local name is faster: the interpreter would look up ``self._answer(...)`` as a method.

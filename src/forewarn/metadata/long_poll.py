@@ -1,6 +1,6 @@
 """Long polls: requests that wait for a change of their document (``Prefer: wait``). Each costs memory only."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Protocol
 
 from forewarn.metadata.request import MetadataRequest
@@ -68,6 +68,8 @@ class LongPolls:
         self._timer_wheel = timer_wheel
         self._answer = answer
         self._by_group: dict[str, dict[LongPoll, None]] = {}
+        self.groups: Mapping[str, object] = self._by_group
+        """The groups that long polls wait for."""
 
     def __len__(self) -> int:
         return sum(map(len, self._by_group.values()))

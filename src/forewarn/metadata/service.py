@@ -69,11 +69,16 @@ class MetadataService:
         self._tasks: set[asyncio.Task[bytes]] = set()
         document_cache.changed = self.long_polls.release_group
         document_cache.left = self._release_moved
+        document_cache.awaited = self.long_polls.groups
+        document_cache.replaced = self._use_entries
         self._served = [0] * len(API_VERSIONS)
         self._unchanged = [0] * len(API_VERSIONS)
 
     def set_limits(self, limits: Limits) -> None:
         self._rate = RateLimiter(limits.rate, limits.burst)
+
+    def _use_entries(self, vm_entries: dict[str, VmEntry]) -> None:
+        self.vm_entries = vm_entries
 
     @property
     def is_idle(self) -> bool:

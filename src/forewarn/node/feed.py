@@ -3,11 +3,12 @@
 import asyncio
 import logging
 from collections import Counter
-from typing import Protocol
+from collections.abc import Mapping
+from typing import Protocol, runtime_checkable
 
 import msgspec
 
-from forewarn.core.facts import Entry
+from forewarn.core.facts import AnyFact, Entry
 from forewarn.core.fleet import Fleet
 
 log = logging.getLogger(__name__)
@@ -21,6 +22,20 @@ class Commit(msgspec.Struct, frozen=True):
 
     entries: tuple[Entry, ...]
     fleet: Fleet
+    prepared: Mapping[int, object] = {}
+    """What listeners made of a large change beforehand, by their identity."""
+
+
+@runtime_checkable
+class PreparingListener(Protocol):
+    """A listener that can do a part of a long ``publish`` beforehand."""
+
+    def prepare_commit(self, facts: tuple[AnyFact, ...], fleet: Fleet) -> object:
+        """Return what ``publish`` finds in ``commit.prepared`` if these facts become durable; show nothing of it yet.
+
+        Called in a thread beside the event loop. The fleet is what the facts make of it. Commits that are published
+        meanwhile change only events and enrolment, and only in groups that the facts do not concern.
+        """
 
 
 class CommitListener(Protocol):
@@ -66,6 +81,20 @@ class Feed:
         self._unloaded.clear()
         for listener in self._listeners:
             self._reload(listener, fleet)
+
+    def prepare_commit(self, facts: tuple[AnyFact, ...], fleet: Fleet) -> dict[int, object]:
+        """Let listeners prepare a large change; one that fails is told of it in the usual way."""
+        prepared: dict[int, object] = {}
+        for listener in tuple(self._listeners):
+            if isinstance(listener, PreparingListener):
+                try:
+                    prepared[id(listener)] = listener.prepare_commit(facts, fleet)
+                except _FAULTS:
+                    log.exception(
+                        "a listener did not prepare a large change",
+                        extra={"fields": {"listener": self._labels.get(id(listener), "")}},
+                    )
+        return prepared
 
     def publish(self, commit: Commit) -> None:
         unloaded = self._unloaded.copy()

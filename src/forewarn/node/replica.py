@@ -1,7 +1,7 @@
 """The replica: the committed fleet of one process, and the listeners that are told of commits."""
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
@@ -49,10 +49,13 @@ class Replica:
         else:
             self.feed.reload(self.fleet)
 
-    def apply(self, entries: Sequence[Entry], draft: DraftFleet | None = None) -> None:
+    def apply(
+        self, entries: Sequence[Entry], draft: DraftFleet | None = None, prepared: Mapping[int, object] | None = None
+    ) -> None:
         """Take in durable entries, this process's own or another's, that follow ``revision`` one by one.
 
-        A draft of this fleet, where there is one, already holds what exactly these entries make of it.
+        A draft of this fleet, where there is one, already holds what exactly these entries make of it; ``prepared``
+        is what the feed's listeners prepared for them.
         """
         self.is_loaded = False  # where a fact cannot be taken in, the fleet is to be loaded again
         committed: list[Entry] = []
@@ -65,7 +68,7 @@ class Replica:
                 self.fleet.enter(entry)
         self.revision += len(entries)
         self.is_loaded = True
-        self.feed.publish(Commit(tuple(committed), self.fleet))
+        self.feed.publish(Commit(tuple(committed), self.fleet, prepared or {}))
 
     async def history(self, subject: str) -> list[Entry]:
         """Return the entries about a subject, oldest first."""

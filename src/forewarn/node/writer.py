@@ -5,13 +5,14 @@
                                        ▼
                      confirm the journal's revision ──▶ reply: nothing changed | done | unknown
 
-Commands that wait together are decided one after another on one draft of the fleet, and committed together.
+Commands that wait together are decided one after another on one draft of the fleet, and committed together. A change
+of many records is decided in a thread (``large_change``), and committed by itself when that is done.
 """
 
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timedelta
 from time import perf_counter
@@ -29,6 +30,7 @@ from forewarn.core.notice import Rules
 from forewarn.journal.port import Journal, JournalFailed, MaintainedJournal, NotWritten, Recovered, SupportsReopening
 from forewarn.node.backoff import Backoff
 from forewarn.node.histogram import Histogram
+from forewarn.node.large_change import LargeChange, is_large
 from forewarn.node.replica import Replica, call_journal
 from forewarn.node.timekeeper import Timekeeper
 from forewarn.randomness import new_id
@@ -48,6 +50,8 @@ class Writer:
     - Replies and listeners come after the append. Every caller is answered, whatever fails.
     - After a failed append nothing more is written before the journal has confirmed its revision, which tells what
       became of the append. The next draft lies over the replica, which never held what was lost.
+    - Commands are decided in the order in which they came, but for a large change: one at a time is decided beside
+      others, which are committed before it if they concern none of what it names, and else wait for it.
     """
 
     def __init__(
@@ -81,6 +85,13 @@ class Writer:
         self._writing: asyncio.Task[None] | None = None
         self._is_closed = False
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="journal-writer")
+        self._large: LargeChange | None = None
+        """The large change that is being decided, or waits to be committed."""
+        self._deferred: deque[tuple[Command, _Reply]] = deque()
+        """The commands that wait for the large change."""
+        self._news = asyncio.Event()
+        """Set when a command came or the large change was decided, while there is nothing else to do."""
+        self._large_thread = ThreadPoolExecutor(1, thread_name_prefix="large-change")
 
     @property
     def is_idle(self) -> bool:
@@ -120,7 +131,8 @@ class Writer:
         self._is_closed = True
         if self._writing:
             await self._writing
-        await asyncio.to_thread(self._thread.shutdown)  # it may take long: signals are still to be heard meanwhile
+        for thread in (self._large_thread, self._thread):
+            await asyncio.to_thread(thread.shutdown)  # it may take long: signals are still to be heard meanwhile
 
     async def submit(self, command: Command) -> tuple[AnyFact, ...]:
         """Return what the command made happen, once that is durable; raise what it was refused for."""
@@ -163,10 +175,12 @@ class Writer:
     def _begin_writing(self) -> None:
         if self._writing is None:
             self._writing = asyncio.create_task(self._write())
+        elif self._large:
+            self._news.set()
 
     async def _write(self) -> None:
         try:
-            while self._waiting or self._confirming:
+            while self._waiting or self._confirming or self._large:
                 if not self._is_confirmed and not await self._recover():
                     continue
                 while self._confirming:
@@ -174,7 +188,16 @@ class Writer:
                 if self._backoff.remaining:
                     self._refuse_waiting()
                     continue
-                await self._commit(*self._decide())
+                if self._large is None and self._waiting and is_large(self._waiting[0][0]):
+                    await self._begin_large()
+                if self._large and self._large.is_decided:
+                    await self._commit_large(self._large)
+                elif self._waiting:
+                    await self._commit(*self._decide())
+                elif self._large:
+                    self._news.clear()
+                    await self._news.wait()
+                    continue
                 # Those who were just answered may ask again at once: let them, so that they share the next commit
                 # with those who waited meanwhile. Else the callers fall into two halves that never meet.
                 await asyncio.sleep(0)
@@ -192,25 +215,85 @@ class Writer:
         if expected := self.timekeeper.unrecorded:
             step = RecordClockStep(id=new_id(), by=NODE, expected=expected)
             entries.append(self._entry(draft, 1, now, step, enact(draft, step, now, self.rules)))
+        large = self._large
         while self._waiting and self._seconds() - began < self._longest_decision:
-            command, reply = self._waiting.popleft()
+            command, reply = self._waiting[0]
+            if is_large(command):
+                if large is None:
+                    break  # it begins when those before it are committed
+                self._deferred.append(self._waiting.popleft())
+                continue
+            self._waiting.popleft()
             try:
                 facts = enact(draft, command, now, self.rules, self.timekeeper.has_passed)
             except ForewarnError as error:
+                decided.append((command, reply))
                 answers.append((reply, error))
                 continue
-            except Exception:
-                log.exception("a command was not decided", extra={"fields": {"command": type(command).__name__}})
-                _resolve(reply, ForewarnError("nothing was changed: the service made a mistake; its log says more"))
-                # The draft may hold half of it. Those before it are decided again, on a new one.
-                self._waiting.extendleft(reversed(decided))
-                self.timekeeper.reload(self._replica.fleet)
-                return draft, [], []
+            except Exception as error:  # noqa: BLE001 - it is logged, and fails this command only
+                _answer_mistake(command, reply, error)
+                return self._decide_again(draft, decided)
+            if large and not large.lets_pass(facts, draft):
+                self._deferred.append((command, reply))
+                return self._decide_again(draft, decided)
             decided.append((command, reply))
             answers.append((reply, facts))
             if facts or command.request:
                 entries.append(self._entry(draft, len(entries) + 1, now, command, facts))
         return draft, entries, answers
+
+    def _decide_again(
+        self, draft: DraftFleet, decided: list[tuple[Command, _Reply]]
+    ) -> tuple[DraftFleet, list[Entry], list[tuple[_Reply, _Decision]]]:
+        """Give up a draft that holds what is not to be committed: the commands before that are decided anew."""
+        self._waiting.extendleft(reversed(decided))
+        self.timekeeper.reload(self._replica.fleet)
+        return draft, [], []
+
+    async def _begin_large(self) -> None:
+        """Begin with the large change that is the next command."""
+        now = self.timekeeper.read(self._replica.fleet.last_at)
+        if self.timekeeper.unrecorded:
+            return  # a step of the clock is recorded first
+        command, reply = self._waiting.popleft()
+        if not is_large(command):
+            raise AssertionError("the caller has looked")
+        self._large = large = LargeChange(command, reply, self._replica, self._journal, now)
+        loop, rules, has_passed = asyncio.get_running_loop(), self.rules, self.timekeeper.has_passed
+        await loop.run_in_executor(self._large_thread, large.find_scope)
+        large.decided = loop.run_in_executor(
+            self._large_thread, large.decide, lambda draft, command: enact(draft, command, now, rules, has_passed)
+        )
+        large.decided.add_done_callback(self._note_decided)
+
+    def _note_decided(self, decided: asyncio.Future[None]) -> None:
+        decided.exception()  # it may be that nobody waits for it any more
+        self._news.set()
+
+    async def _commit_large(self, large: LargeChange) -> None:
+        """Commit the large change that was decided, and let those go on that waited for it."""
+        reply, failure = large.reply, large.decided.exception() if large.decided else None
+        if isinstance(failure, ForewarnError):
+            _resolve(reply, failure)
+        elif failure:
+            _answer_mistake(large.command, reply, failure)
+        else:
+            now = self.timekeeper.read(self._replica.fleet.last_at)
+            if large.is_stale or self.timekeeper.unrecorded:
+                self._deferred.appendleft((large.command, reply))  # it is decided again, on the fleet as it is now
+            else:
+                large.draft.rebase(large.decided_at)
+                entries = [self._entry(large.draft, 1, now, large.command, large.facts)]
+                if not large.facts and not large.command.request:
+                    entries = []
+                await self._commit(large.draft, entries, [(reply, large.facts)], large.prepared)
+                asyncio.get_running_loop().run_in_executor(self._large_thread, large.discard)
+        self._end_large()
+
+    def _end_large(self) -> None:
+        self._large = None
+        self._waiting.extendleft(reversed(self._deferred))
+        self._deferred.clear()
 
     def _entry(
         self, draft: DraftFleet, number: int, now: datetime, command: Command, facts: tuple[AnyFact, ...]
@@ -219,15 +302,23 @@ class Writer:
         self.timekeeper.follow(facts)
         return Entry(self._replica.revision + number, now, command.id, command.by, facts, command.request)
 
-    async def _commit(self, draft: DraftFleet, entries: list[Entry], answers: list[tuple[_Reply, _Decision]]) -> None:
-        failure = await self._append(entries, draft) if entries else None
+    async def _commit(
+        self,
+        draft: DraftFleet,
+        entries: list[Entry],
+        answers: list[tuple[_Reply, _Decision]],
+        prepared: Mapping[int, object] | None = None,
+    ) -> None:
+        failure = await self._append(entries, draft, prepared) if entries else None
         for reply, word in answers:
             if failure and isinstance(word, ForewarnError):  # it was refused because of what may not be recorded
                 _resolve(reply, Unavailable("nothing was changed: the journal cannot be written; ask again"))
             else:
                 _resolve(reply, failure or word)
 
-    async def _append(self, entries: list[Entry], draft: DraftFleet) -> ForewarnError | None:
+    async def _append(
+        self, entries: list[Entry], draft: DraftFleet, prepared: Mapping[int, object] | None
+    ) -> ForewarnError | None:
         """Make entries durable and hand them to the replica; return what the callers are to be told instead."""
         began = perf_counter()
         self._append_began = began
@@ -242,12 +333,12 @@ class Writer:
         self._backoff.succeed()
         self._warnings.pop("journal", None)
         self.timekeeper.note_recorded(entries)
-        self._apply(entries, draft)
+        self._apply(entries, draft, prepared)
         return None
 
-    def _apply(self, entries: list[Entry], draft: DraftFleet) -> None:
+    def _apply(self, entries: list[Entry], draft: DraftFleet, prepared: Mapping[int, object] | None) -> None:
         try:
-            self._replica.apply(entries, draft)
+            self._replica.apply(entries, draft, prepared)
         except Exception:  # the callers are answered all the same
             log.exception("the replica did not take in a commit; it is loaded again")
             self._is_confirmed = False
@@ -281,6 +372,9 @@ class Writer:
 
     def _refuse_waiting(self) -> None:
         """Answer the commands that wait while the journal cannot be written."""
+        if self._large:
+            self._deferred.appendleft((self._large.command, self._large.reply))
+            self._end_large()
         while self._waiting:
             _resolve(self._waiting.popleft()[1], Unavailable(f"nothing was changed: {self._backoff.reason}"))
 
@@ -291,6 +385,8 @@ class Writer:
             self._note_failure("the journal was not read", error)
             return False
         self.timekeeper.reload(self._replica.fleet)
+        if self._large:
+            self._large.is_stale = True
         return True
 
     async def _confirm_revision(self) -> None:
@@ -328,6 +424,12 @@ class Writer:
 
     async def _in_thread(self, work: Callable[[], _Value]) -> _Value:
         return await asyncio.get_running_loop().run_in_executor(self._thread, call_journal, work)
+
+
+def _answer_mistake(command: Command, reply: _Reply, error: BaseException) -> None:
+    fields = {"command": type(command).__name__}
+    log.error("a command was not decided", exc_info=error, extra={"fields": fields})
+    _resolve(reply, ForewarnError("nothing was changed: the service made a mistake; its log says more"))
 
 
 def _checked(recovered: object) -> Recovered:
