@@ -65,6 +65,17 @@ def post_approvals(core: int, port: int, restarts: list[Restart]) -> float:
     return float(run_on(core, python("bench.approvals"), 300, given=plan))
 
 
+def approve_one(port: int, restart: Restart) -> float:
+    """Approve one of them; return the seconds until the answer."""
+    with _connect(restart, port) as connection:
+        began = perf_counter()
+        connection.send(_post(restart))
+        answer = connection.recv(65536)
+        if not answer.startswith(b"HTTP/1.1 200"):
+            raise SystemExit(f"An approval was refused: {answer.decode(errors='replace')}")
+        return perf_counter() - began
+
+
 def _connect(restart: Restart, port: int) -> socket.socket:
     return socket.create_connection(("127.0.0.1", port), 60, (restart.address, 0))
 

@@ -8,6 +8,7 @@ import select
 import socket
 import sys
 from collections import deque
+from pathlib import Path
 from time import perf_counter
 
 import msgspec
@@ -25,6 +26,9 @@ class Pace(msgspec.Struct, frozen=True):
     port: int
     rate: int
     seconds: float
+    """At most so long, if it ends with something else."""
+    until: str = ""
+    """A file; the pace ends when there is one."""
 
 
 def run(core: int, pace: Pace) -> list[float]:
@@ -45,8 +49,13 @@ def keep(pace: Pace) -> list[float]:
         waiting: dict[int, tuple[socket.socket, bytes, float]] = {}
         took: list[float] = []
         number, total, began = 0, int(pace.rate * pace.seconds), perf_counter()
+        until = Path(pace.until) if pace.until else None
         while len(took) < total:
             now = perf_counter() - began
+            if until and total > number and until.exists():
+                total = number
+                if len(took) >= total:
+                    break
             while number < total and number / pace.rate <= now:
                 due.append(number / pace.rate)
                 number += 1

@@ -147,3 +147,11 @@ def memory_of(pid: int) -> Memory:
         for key, _, value in [line.partition(":")]
     }
     return Memory(sizes["Rss"], sizes["Pss"])
+
+
+def peak_memory(pid: int) -> int:
+    """Return the largest resident set size that a process had, in bytes."""
+    (line,) = (
+        each for each in Path(f"/proc/{pid}/status").read_text("utf-8").splitlines() if each.startswith("VmHWM")
+    )
+    return int(line.split()[1]) * 1024
