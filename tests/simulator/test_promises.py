@@ -332,17 +332,17 @@ KEPT_AND_BROKEN: dict[str, tuple[Story, Story, str]] = {
     "an approval that is refused does not count": (
         (restart(), document(2, scheduled, at=3.0), approval("web-1", 5.0), document(3, started, at=6.0)),
         (restart(), document(2, scheduled, at=3.0), approval("web-1", 5.0, status=400), document(3, started, at=6.0)),
-        "nobody had approved it",
+        "without sufficient approval",
     ),
     "a rule that asks all VMs is satisfied by all": (
         (RULE_OF_ALL, *SHARED, approval("web-0", 5.0), approval("web-2", 6.0), document(3, SHARED_START, at=7.0)),
         (RULE_OF_ALL, *SHARED, approval("web-0", 5.0), approval("web-1", 6.0), document(3, SHARED_START, at=7.0)),
-        "nobody had approved it",
+        "without sufficient approval",
     ),
     "a quorum is satisfied by so many VMs": (
         (QUORUM, *SHARED, approval("web-0", 5.0), approval("web-1", 6.0), document(3, SHARED_START, at=7.0)),
         (QUORUM, *SHARED, approval("web-0", 5.0), approval("web-0", 6.0), document(3, SHARED_START, at=7.0)),
-        "nobody had approved it",
+        "without sufficient approval",
     ),
     "a policy approves automatically if it says so": (
         (terms(approve_user_reboot=True), restart(answer=announced(without_notice=AUTOMATIC, status="Started"))),

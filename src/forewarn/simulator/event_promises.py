@@ -10,7 +10,7 @@ import msgspec
 
 from forewarn.simulator.actions import FailDriver
 from forewarn.simulator.exchanges import MachineOperation
-from forewarn.simulator.promise_memory import CheckerMemory, EventMemory, RecordedTimeline, wall_second, words_of
+from forewarn.simulator.promise_memory import CheckerMemory, EventMemory, RecordedTimeline, wall_second
 from forewarn.simulator.term_promises import TermPromises
 
 NOTICE = {"Freeze": 900.0, "Reboot": 900.0, "Redeploy": 600.0, "Preempt": 30.0, "Terminate": 300.0}
@@ -172,7 +172,7 @@ class EventPromises:
         moved = event.moved_later_at
         if moved is None or any(each.sent_at <= moved for each in event.postponements):
             return
-        if not self._record_names(event, "postponed"):
+        if not self._memory.unreported(event, "postponed"):
             self._report(moved, f"NotBefore of {event} moved later, and nobody had postponed it")
 
     # Notice is never below the minimum of the type, counted from the moment of announcement.
@@ -195,7 +195,7 @@ class EventPromises:
 
     def _starts_in_time_or_with_approval(self, event: EventMemory, now: float) -> None:
         started = event.started_at
-        if started is None or event.without_notice or self._may_be_approved(event, started):
+        if started is None or event.without_notice or self._terms.is_approved(event, started):
             return
         if event.without_notice is None and (event.fields.get("source") != "Platform" or event.is_failure):
             return
@@ -205,28 +205,18 @@ class EventPromises:
         recorded = wall_second(event.recorded_start) if event.recorded_start else None
         if recorded is not None and event.least_not_before is not None and recorded < event.least_not_before:
             early = event.least_not_before - recorded
-            self._report(started, f"{event} started {early:.3f} s before NotBefore, and nobody had approved it")
+            self._report(started, f"{event} started {early:.3f} s before NotBefore, without sufficient approval")
         begin = event.announced_after
         is_steady = clock.is_steady(begin or event.first_seen_at, started)
         if is_steady and event.least_not_before is not None and clock.at(started) < event.least_not_before - _EXACT:
             early = event.least_not_before - clock.at(started)
-            self._report(started, f"{event} was Started {early:.1f} s before NotBefore, and nobody had approved it")
+            self._report(started, f"{event} was Started {early:.1f} s before NotBefore, without sufficient approval")
         is_measured = is_steady or self._memory.service.is_unchanged(begin, started)
         if begin and is_measured and started - begin < self._minimum(event) - _EXACT:
             notice = started - begin
             self._report(
                 started, f"{event} was Started {notice:.1f} s after {begin:.3f} s, before its notice had passed"
             )
-
-    def _may_be_approved(self, event: EventMemory, started: float) -> bool:
-        return self._terms.is_approved(event, started) or self._record_names(event, "approved")
-
-    def _record_names(self, event: EventMemory, what: str) -> bool:
-        """Tell whether the record names a VM whose request is not known, because its guest may have been killed."""
-        members = self._memory.members
-        named = [step.by for step in event.timeline.steps if step.what == what] if event.timeline else ()
-        vms = (vm for by in named for vm in words_of(by))
-        return any(vm in members.maybe_killed and members.may_be_in(vm, event.group) for vm in vms)
 
     # No machine is operated on for an event that was not Started, or of which it is no VM.
 

@@ -404,6 +404,12 @@ class CheckerMemory:
         self.asked: dict[str, list[float]] = {}
         """When responses to GETs of each group's VMs had ended."""
 
+    def unreported(self, event: EventMemory, what: str) -> set[str]:
+        """Return the VMs that did something by the record, and may have been killed before they could report it."""
+        steps = event.timeline.steps if event.timeline else ()
+        named = {vm for step in steps if step.what == what for vm in words_of(step.by)}
+        return {vm for vm in named & self.members.maybe_killed if self.members.may_be_in(vm, event.group)}
+
     def event(self, id_: str, at: float) -> EventMemory:
         id_ = id_.lower()
         if id_ not in self.events:

@@ -8,7 +8,7 @@ from datetime import datetime
 
 import msgspec
 
-from forewarn.simulator.promise_memory import CheckerMemory, EventMemory, GivenApproval
+from forewarn.simulator.promise_memory import CheckerMemory, EventMemory
 
 IDLE = 24 * 3600.0
 """Seconds without a request after which a group is off."""
@@ -74,19 +74,19 @@ class TermPromises:
     def is_approved(self, event: EventMemory, started: float) -> bool:
         """Tell whether the approvals that may have been given until then satisfy the rule of the group."""
         given = [each for each in event.approvals if each.sent_at <= started]
-        if not given or any(not each.of_vm for each in given):
-            return bool(given)
+        if any(not each.of_vm for each in given):
+            return True
+        vms = {each.by for each in given} | self._memory.unreported(event, "approved")
         begin, members = event.announced_after, self._memory.members
         match self._term(event.group, "approval", begin, started):
             case "all":
-                asked = set(event.resources) - members.maybe_down - members.maybe_gone
-                return asked <= _vms(given)
+                return set(event.resources) - members.maybe_down - members.maybe_gone <= vms
             case "quorum":
                 quorum = self._term(event.group, "quorum", begin, started)
                 down = members.maybe_down & set(members.vms_of(event.group))
-                return not isinstance(quorum, int) or len(_vms(given)) >= quorum - len(down)
+                return bool(vms) and (not isinstance(quorum, int) or len(vms) >= quorum - len(down))
             case _:
-                return True
+                return bool(vms)
 
     def settle(self, event: EventMemory, now: float) -> None:
         self._lacks_notice_for_a_reason(event, now)
@@ -132,10 +132,6 @@ class TermPromises:
         quiet = self._term(event.group, "quiet_hours", event.announced_after, event.started_at)
         if isinstance(quiet, list) and any(_is_within(started, str(hours)) for hours in quiet):
             self._report(now, f"{event} started at {started:%H:%M:%S}, in the quiet hours {quiet}")
-
-
-def _vms(approvals: list[GivenApproval]) -> set[str]:
-    return {each.by for each in approvals}
 
 
 def _is_within(time: datetime, hours: str) -> bool:
