@@ -174,6 +174,7 @@ LIFE: Story = (
 
 
 def test_a_whole_life_keeps_all_promises() -> None:
+    """An event that is announced, shown, started, carried out and recorded breaks nothing."""
     assert problems_of(*LIFE) == []
 
 
@@ -576,12 +577,14 @@ KEPT_UNTIL = {"every event ends": 1000.0, "every event that is due starts": 1000
 
 @pytest.mark.parametrize("promise", KEPT_AND_BROKEN)
 def test_a_promise_that_is_kept_is_not_reported(promise: str) -> None:
+    """A false alarm costs more than a missed one."""
     kept, _, _ = KEPT_AND_BROKEN[promise]
     assert problems_of(*kept, now=KEPT_UNTIL.get(promise, 60.0)) == []
 
 
 @pytest.mark.parametrize("promise", KEPT_AND_BROKEN)
 def test_a_promise_that_is_broken_is_reported(promise: str) -> None:
+    """Each promise is checked."""
     _, broken, report = KEPT_AND_BROKEN[promise]
     assert [problem for problem in problems_of(*broken) if report in problem]
 
@@ -605,22 +608,26 @@ EXCUSED: dict[str, tuple[Story, Action]] = {
 
 @pytest.mark.parametrize("excuse", EXCUSED)
 def test_the_plan_explains(excuse: str) -> None:
+    """What the plan does may look like a broken promise; without that part of the plan it is reported."""
     story, action = EXCUSED[excuse]
     assert problems_of(*story)
     assert problems_of(*story, actions=(action,), now=60.0) == []
 
 
 def test_a_disk_is_no_excuse_after_a_later_write_succeeded() -> None:
+    """The faults of a disk are over when it has taken a write."""
     fault = FailAppends(at=10.0, count=1, fault="refused")
     story = (SERVING, restart(at=25.0), restart(at=60.0, status=503, answer=refused(503)))
     assert any("although the disk worked" in problem for problem in problems_of(*story, actions=(fault,)))
 
 
 def test_a_repetition_may_tell_how_an_event_stood_then() -> None:
+    """The response to a repeated command is as old as the first one."""
     assert problems_of(*LIFE, restart(at=995.0), now=1000.0) == []
 
 
 def test_a_lost_response_does_not_shorten_the_notice() -> None:
+    """Notice counts from the first of the requests with one key."""
     lost = restart(at=3.0, status=0, answer=None)
     repeated = restart(at=15.0, answer=announced(not_before=18.0))
     story = (SERVING, lost, ServiceState("killed", 3.0), repeated, timeline("Scheduled", at=16.0))
@@ -628,11 +635,13 @@ def test_a_lost_response_does_not_shorten_the_notice() -> None:
 
 
 def test_a_step_of_the_clock_leaves_the_start_unjudged() -> None:
+    """After a restart and a step of the clock nobody can tell how much time has passed."""
     story = (restart(), document(2, scheduled, at=3.0), ServiceState("killed", 4.0), ClockChange(5.0, 50.0, 0.0))
     assert problems_of(*story, document(3, started, at=6.0), now=7.0) == []
 
 
 def test_the_questions_are_about_every_event_that_was_shown() -> None:
+    """An id that was only asked for need not exist."""
     promises = Promises(plan_of())
     promises.see(document(2, scheduled, at=3.0))
     promises.see(approval("web-0", 4.0, E2, status=0))
@@ -640,6 +649,7 @@ def test_the_questions_are_about_every_event_that_was_shown() -> None:
 
 
 def test_the_repetitions_are_all_that_was_acknowledged_with_a_key() -> None:
+    """What was refused may be answered otherwise later."""
     promises = Promises(plan_of())
     for each in (restart(), restart(at=5.0), restart(at=6.0, key="k2", status=409, answer=refused(409))):
         promises.see(each)
@@ -647,6 +657,7 @@ def test_the_repetitions_are_all_that_was_acknowledged_with_a_key() -> None:
 
 
 def test_a_broken_promise_is_reported_once() -> None:
+    """A promise that stays broken does not fill the report."""
     falling = [document(3 + second % 2, at=float(second)) for second in range(1, 5)]
     assert problems_of(*falling) == [
         "2.000 s: the incarnation that web-0 is shown fell from 4 to 3",
