@@ -16,12 +16,13 @@ from forewarn.core.fleet import Fleet
 from forewarn.core.model import GroupKind, GroupTerms, Host, Vm
 from forewarn.journal.memory import MemoryJournal
 from forewarn.metadata.document_cache import DocumentCache
-from forewarn.node import large_change
 from forewarn.node import writer as writer_module
+from forewarn.node.large_change import LargeChange, LargeChangeSizes, is_large
 from tests.core.invariant_checker import derived, packed
 from tests.node.harness import OPERATOR, NodeHarness, run
 from tests.node.test_writer import FailingJournal, FoldingJournal, add_host
 
+THREE_ARE_MANY = LargeChangeSizes(3, 3)
 NAMES = ["big-0", "big-1", "big-2"]
 
 
@@ -37,19 +38,13 @@ class Gate:
 
     def enact(self, fleet: Fleet, command: Command, *rest: Any) -> tuple[AnyFact, ...]:
         facts = decide.enact(fleet, command, *rest)
-        if large_change.is_large(command):
+        if is_large(command, THREE_ARE_MANY):
             self.decisions += 1
             self._loop.call_soon_threadsafe(self.reached.set)
             assert self.may_pass.wait(20)
             if self.raises:
                 raise self.raises
         return facts
-
-
-@pytest.fixture(autouse=True)
-def _three_are_many(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(large_change, "_LARGE", 3)
-    monkeypatch.setattr(large_change, "_SWAPPED", 3)
 
 
 def large(**other: Any) -> ChangeFleet:
@@ -62,6 +57,7 @@ def large(**other: Any) -> ChangeFleet:
 async def begin(harness: NodeHarness, monkeypatch: pytest.MonkeyPatch, command: Command) -> tuple[Gate, Any]:
     """Submit a large change, and return when its facts are decided and nothing else."""
     gate = Gate()
+    harness.node.writer.large_change_sizes = THREE_ARE_MANY
     monkeypatch.setattr(writer_module, "enact", gate.enact)
     changing = asyncio.create_task(harness.node.submit(command))
     await gate.reached.wait()
@@ -329,7 +325,7 @@ def test_a_small_change_is_decided_at_once(monkeypatch: pytest.MonkeyPatch) -> N
     """No thread is used for it."""
 
     async def story(harness: NodeHarness) -> None:
-        monkeypatch.setattr(large_change.LargeChange, "__init__", lambda *_: 1 / 0)
+        monkeypatch.setattr(LargeChange, "__init__", lambda *_: 1 / 0)
 
         assert await harness.node.submit(add_host("h1")) == (FleetChanged(hosts=(Host("h1"),), at_run_time=True),)
 

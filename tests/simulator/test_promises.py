@@ -7,12 +7,13 @@ from typing import Any
 import msgspec
 import pytest
 
-from forewarn.simulator.actions import Action, DelayRequests, FailAppends, HideDisk, OperateHost, PatchFleet
+from forewarn.simulator.actions import Action, DelayRequests, OperateHost, PatchFleet
 from forewarn.simulator.clock import EPOCH
 from forewarn.simulator.exchanges import (
     AgentStep,
     ClockChange,
     ControlExchange,
+    DiskFault,
     Exchange,
     MachineOperation,
     ServiceState,
@@ -595,8 +596,6 @@ JOINED = (document(2, wire_event(vms=("db-0",)), at=3.0),)
 SLOW = (SERVING, restart(at=70.0, sent=1.0))
 NOT_STARTED = (SERVING, ServiceState("failed to start", 5.0, "the journal cannot be read"))
 EXCUSED: dict[str, tuple[Story, Action]] = {
-    "a disk that refuses to write": (BUSY, FailAppends(at=30.0, count=2, fault="refused")),
-    "a disk that cannot be read": (NOT_STARTED, HideDisk(at=1.0, seconds=10.0)),
     "a host that degrades": (FORWARD, OperateHost(at=3.0, who="ann", operation="degrade", host="h1", key="k9")),
     "a VM that joins": (
         JOINED,
@@ -614,11 +613,12 @@ def test_the_plan_explains(excuse: str) -> None:
     assert problems_of(*story, actions=(action,), now=60.0) == []
 
 
-def test_a_disk_is_no_excuse_after_a_later_write_succeeded() -> None:
-    """The faults of a disk are over when it has taken a write."""
-    fault = FailAppends(at=10.0, count=1, fault="refused")
-    story = (SERVING, restart(at=25.0), restart(at=60.0, status=503, answer=refused(503)))
-    assert any("although the disk worked" in problem for problem in problems_of(*story, actions=(fault,)))
+@pytest.mark.parametrize("story", [BUSY, NOT_STARTED], ids=["refused to write", "could not be read"])
+def test_a_disk_that_failed_explains(story: Story) -> None:
+    """A refusal soon after the disk failed is no broken promise; long after it, it is."""
+    first, *rest = story
+    assert problems_of(first, DiskFault("disk full", 4.9), DiskFault("disk full", 39.0), *rest, now=60.0) == []
+    assert any("the disk worked" in problem or "did not start" in problem for problem in problems_of(*story))
 
 
 def test_a_repetition_may_tell_how_an_event_stood_then() -> None:

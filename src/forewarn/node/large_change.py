@@ -11,7 +11,7 @@ import asyncio
 import gc
 import sys
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from datetime import datetime
 from threading import Lock
 from typing import TypeGuard, assert_never
@@ -35,19 +35,25 @@ from forewarn.core.subjects import groups_of
 from forewarn.journal.port import Journal, SupportsPreparing
 from forewarn.node.replica import Replica
 
-_LARGE = 1_000
-"""From how many records on a change is decided in a thread."""
-_SWAPPED = 10_000
-"""From how many records on what it makes of the fleet is prepared aside; less is faster done than copied."""
+
+class LargeChangeSizes(msgspec.Struct, frozen=True):
+    """From how many records on a change of the fleet is treated in which way."""
+
+    decided_aside: int = 1_000
+    """It is decided in a thread."""
+    prepared_aside: int = 10_000
+    """What it makes of the fleet is prepared aside too; less is faster done than copied."""
+
+
 _UNSHARED = 2
 """What ``sys.getrefcount`` returns for an object with one reference, because its argument is another."""
 _collecting = Lock()
 FleetCommand = ChangeFleet | ApplyDeclaration
 
 
-def is_large(command: Command) -> TypeGuard[FleetCommand]:
+def is_large(command: Command, sizes: LargeChangeSizes) -> TypeGuard[FleetCommand]:
     """Tell whether deciding the command in one piece would keep requests waiting."""
-    return isinstance(command, (ChangeFleet, ApplyDeclaration)) and _size(command) >= _LARGE
+    return isinstance(command, (ChangeFleet, ApplyDeclaration)) and _size(command) >= sizes.decided_aside
 
 
 def _size(command: FleetCommand) -> int:
@@ -71,6 +77,7 @@ class LargeChange:
         replica: Replica,
         journal: Journal,
         now: datetime,
+        sizes: LargeChangeSizes,
     ) -> None:
         self.command = command
         self.reply = reply
@@ -86,6 +93,7 @@ class LargeChange:
         self._feed = replica.feed
         self._journal = journal
         self._scope: _Scope | None = None
+        self._least_prepared = sizes.prepared_aside
 
     @property
     def is_decided(self) -> bool:
@@ -97,12 +105,13 @@ class LargeChange:
 
     def decide(self, enact: Callable[[DraftFleet, Command], tuple[AnyFact, ...]]) -> None:
         """Decide it and prepare its commit. Called in a thread; raises what the command is refused for."""
-        with _collection_paused(_size(self.command)):
+        is_prepared = _size(self.command) >= self._least_prepared
+        with _collection_paused() if is_prepared else nullcontext():
             self.facts = enact(self.draft, self.command)
             if self.facts and isinstance(self._journal, SupportsPreparing):
                 self._journal.prepare(self.facts)
-            if self.facts and _size(self.command) >= _SWAPPED:
-                self.draft.prepare(_SWAPPED)
+            if self.facts and is_prepared:
+                self.draft.prepare(self._least_prepared)
                 self.prepared = self._feed.prepare_commit(self.facts, self.draft)
 
     def lets_pass(self, facts: tuple[AnyFact, ...], fleet: Fleet) -> bool:
@@ -195,9 +204,9 @@ def _free(parts: list[object]) -> None:
 
 
 @contextmanager
-def _collection_paused(size: int) -> Iterator[None]:
+def _collection_paused() -> Iterator[None]:
     """Let the garbage collector pass over a million new records, none of which is garbage."""
-    if size < _SWAPPED or not gc.isenabled() or not _collecting.acquire(blocking=False):
+    if not gc.isenabled() or not _collecting.acquire(blocking=False):
         yield
         return
     gc.disable()

@@ -30,7 +30,7 @@ from forewarn.core.notice import Rules
 from forewarn.journal.port import Journal, JournalFailed, MaintainedJournal, NotWritten, Recovered, SupportsReopening
 from forewarn.node.backoff import Backoff
 from forewarn.node.histogram import Histogram
-from forewarn.node.large_change import LargeChange, is_large
+from forewarn.node.large_change import LargeChange, LargeChangeSizes, is_large
 from forewarn.node.replica import Replica, call_journal
 from forewarn.node.timekeeper import Timekeeper
 from forewarn.randomness import new_id
@@ -67,6 +67,7 @@ class Writer:
     ) -> None:
         """``longest_decision``: seconds of deciding in one go, so that requests are answered in between."""
         self.rules = rules
+        self.large_change_sizes = LargeChangeSizes()
         self.timekeeper = Timekeeper(clock)
         self.appends = Histogram(0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5)
         """How long it took to make entries durable, each time."""
@@ -188,7 +189,7 @@ class Writer:
                 if self._backoff.remaining:
                     self._refuse_waiting()
                     continue
-                if self._large is None and self._waiting and is_large(self._waiting[0][0]):
+                if self._large is None and self._waiting and is_large(self._waiting[0][0], self.large_change_sizes):
                     await self._begin_large()
                 if self._large and self._large.is_decided:
                     await self._commit_large(self._large)
@@ -218,7 +219,7 @@ class Writer:
         large = self._large
         while self._waiting and self._seconds() - began < self._longest_decision:
             command, reply = self._waiting[0]
-            if is_large(command):
+            if is_large(command, self.large_change_sizes):
                 if large is None:
                     break  # it begins when those before it are committed
                 self._deferred.append(self._waiting.popleft())
@@ -256,9 +257,9 @@ class Writer:
         if self.timekeeper.unrecorded:
             return  # a step of the clock is recorded first
         command, reply = self._waiting.popleft()
-        if not is_large(command):
+        if not is_large(command, self.large_change_sizes):
             raise AssertionError("the caller has looked")
-        self._large = large = LargeChange(command, reply, self._replica, self._journal, now)
+        self._large = large = LargeChange(command, reply, self._replica, self._journal, now, self.large_change_sizes)
         loop, rules, has_passed = asyncio.get_running_loop(), self.rules, self.timekeeper.has_passed
         await loop.run_in_executor(self._large_thread, large.find_scope)
         large.decided = loop.run_in_executor(

@@ -215,8 +215,6 @@ class ControlPromises:
             if exchange.key:
                 self._is_not_forgotten(exchange, principal)
             return
-        if exchange.key:
-            self._memory.disk.saw_write(exchange.sent_at, exchange.ended_at)
         result = _Result()
         if exchange.response:
             try:

@@ -77,4 +77,11 @@ class AgentStep(msgspec.Struct, frozen=True):
     at: float
 
 
-Exchange = VmExchange | ControlExchange | MachineOperation | ServiceState | ClockChange | AgentStep
+class DiskFault(msgspec.Struct, frozen=True):
+    """The disk of the service did not do what it was asked for."""
+
+    what: str
+    at: float
+
+
+Exchange = DiskFault | VmExchange | ControlExchange | MachineOperation | ServiceState | ClockChange | AgentStep

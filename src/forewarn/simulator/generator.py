@@ -72,6 +72,7 @@ class _Generator:
             self._length,
             has_sqlite,
             random.random() < 0.5,
+            random.random() < 0.5,
         )
 
     def _vms(self, groups: tuple[PlannedGroup, ...], hosts: tuple[str, ...]) -> list[PlannedVm]:

@@ -44,8 +44,8 @@ class SimulatedDisk:
         """Faults of the next appends, the first one first."""
         self.on_crash: Callable[[], None] = lambda: None
         """Kills the process that appends."""
-        self.reached: list[str] = []
-        """Faults that happened, for the coverage."""
+        self.on_fault: Callable[[str], None] = lambda _: None
+        """Told of every fault that happens."""
 
 
 class SimulatedJournal:
@@ -76,11 +76,11 @@ class SimulatedJournal:
         if expected_revision != len(disk.rows):
             raise StaleWriter
         if disk.is_full:
-            disk.reached.append("disk full")
+            disk.on_fault("disk full")
             raise NotWritten("the simulated disk is full: free space on it")
         fault = disk.next_faults.pop(0) if disk.next_faults else None
         if fault:
-            disk.reached.append(f"append {fault}")
+            disk.on_fault(f"append {fault}")
         match fault:
             case AppendFault.REFUSED:
                 raise NotWritten("the simulated disk refused to write: look at it")
@@ -139,5 +139,5 @@ class SimulatedJournal:
 
     def _check_readable(self) -> None:
         if self._disk.is_unreadable:
-            self._disk.reached.append("disk unreadable")
+            self._disk.on_fault("disk unreadable")
             raise JournalFailed("the simulated disk cannot be read: look at it")

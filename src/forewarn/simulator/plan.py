@@ -66,6 +66,8 @@ class Plan(msgspec.Struct, frozen=True):
     """Whether the journal is a real one of SQLite."""
     moves_live: bool = True
     """Whether the driver moves running guests."""
+    large_changes: bool = False
+    """Whether every change of the fleet is decided aside, as one of thousands of VMs is."""
 
 
 _VM = re.compile(
@@ -79,6 +81,7 @@ def format_plan(plan: Plan) -> str:
     lines = [f"seed {plan.seed}", f"hurry {_number(plan.hurry)}", f"ends {_number(plan.ends_at)}"]
     lines += ["journal sqlite"] if plan.has_sqlite else []
     lines += [] if plan.moves_live else ["moves cold"]
+    lines += ["changes large"] if plan.large_changes else []
     lines += [f"host {host}" for host in plan.hosts]
     lines += [
         f"group {group.name} {group.kind}" + (f" {group.terms}" if group.terms != "{}" else "")
@@ -96,7 +99,13 @@ def format_plan(plan: Plan) -> str:
 
 def parse_plan(text: str) -> Plan:
     """Return the plan that a text describes; raise ValueError that names the first line that is none of a plan."""
-    values: dict[str, Any] = {"hurry": 1.0, "ends_at": 0.0, "has_sqlite": False, "moves_live": True}
+    values: dict[str, Any] = {
+        "hurry": 1.0,
+        "ends_at": 0.0,
+        "has_sqlite": False,
+        "moves_live": True,
+        "large_changes": False,
+    }
     hosts: list[str] = []
     groups: list[PlannedGroup] = []
     vms: list[PlannedVm] = []
@@ -120,6 +129,8 @@ def parse_plan(text: str) -> Plan:
                     values["has_sqlite"] = rest == "sqlite"
                 case "moves":
                     values["moves_live"] = rest == "live"
+                case "changes":
+                    values["large_changes"] = rest == "large"
                 case "host":
                     hosts.append(rest)
                 case "group":

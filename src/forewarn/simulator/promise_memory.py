@@ -19,17 +19,16 @@ from forewarn.simulator.actions import (
     DegradeHost,
     DelayRequests,
     EditFleetFile,
-    FailAppends,
-    FillDisk,
-    HideDisk,
     OperateHost,
     PatchFleet,
     RebootGuest,
 )
 from forewarn.simulator.clock import EPOCH
-from forewarn.simulator.exchanges import ClockChange, ServiceState
+from forewarn.simulator.exchanges import ClockChange, DiskFault, ServiceState
 from forewarn.simulator.plan import Plan
 
+RETRY_SECONDS = 35.0
+"""The service writes to a disk that failed again after at most so many seconds."""
 ACTION_DELAY = 10.0
 """Seconds by which an action of the plan may be performed late."""
 CLOCK_TOLERANCE = 70.0
@@ -105,24 +104,17 @@ def wall_second(time: datetime) -> float:
 
 
 class DiskFaults:
-    """When the disk may refuse to write: from a fault of the plan until a later write succeeds."""
+    """When the disk failed. The service then refuses commands for a while before it tries again."""
 
-    def __init__(self, plan: Plan) -> None:
-        self._faults = [
-            (action.at, action.at + (0.0 if isinstance(action, FailAppends) else action.seconds))
-            for action in plan.actions
-            if isinstance(action, FailAppends | FillDisk | HideDisk)
-        ]
-        self._written: list[tuple[float, float]] = []
+    def __init__(self) -> None:
+        self._failed_at: list[float] = []
 
-    def saw_write(self, sent_at: float, ended_at: float) -> None:
-        self._written.append((ended_at, sent_at))
+    def see(self, fault: DiskFault) -> None:
+        self._failed_at.append(fault.at)
 
     def may_fail(self, sent_at: float, ended_at: float) -> bool:
-        if not self._faults:
-            return False
-        written = max((sent for ended, sent in self._written if ended <= sent_at), default=-1.0)
-        return any(begin <= ended_at and written < end + ACTION_DELAY for begin, end in self._faults)
+        """Tell whether a request of that time may have been refused because of the disk."""
+        return any(sent_at - RETRY_SECONDS <= at <= ended_at for at in reversed(self._failed_at))
 
 
 class ServiceLife:
@@ -391,7 +383,7 @@ class CheckerMemory:
         self.plan = plan
         self.report = Report()
         self.clock = WallClock()
-        self.disk = DiskFaults(plan)
+        self.disk = DiskFaults()
         self.service = ServiceLife()
         self.members = Membership(plan)
         self.network_delay = 4 * max(

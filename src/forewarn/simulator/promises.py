@@ -9,7 +9,7 @@ A promise that requests under way may explain is judged by ``settle``. Before th
 ``questions`` lists: the record of every event that was shown, and every request that was acknowledged with a key.
 """
 
-from forewarn.simulator.actions import DamageMemory, HideDisk
+from forewarn.simulator.actions import DamageMemory
 from forewarn.simulator.control_promises import ControlPromises
 from forewarn.simulator.document_promises import DocumentPromises
 from forewarn.simulator.event_promises import GONE, EventPromises
@@ -17,13 +17,14 @@ from forewarn.simulator.exchanges import (
     AgentStep,
     ClockChange,
     ControlExchange,
+    DiskFault,
     Exchange,
     MachineOperation,
     ServiceState,
     VmExchange,
 )
 from forewarn.simulator.plan import Plan
-from forewarn.simulator.promise_memory import ACTION_DELAY, CheckerMemory, GivenApproval
+from forewarn.simulator.promise_memory import CheckerMemory, GivenApproval
 from forewarn.simulator.term_promises import TermPromises
 
 UNDO_SECONDS = 120.0
@@ -59,6 +60,8 @@ class Promises:
                 self._events.see_operation(exchange)
             case ServiceState():
                 self._starts_always(exchange)
+            case DiskFault():
+                self._memory.disk.see(exchange)
             case ClockChange():
                 self._memory.clock.change(exchange)
             case AgentStep():
@@ -94,12 +97,8 @@ class Promises:
         self._memory.service.change(state)
         if state.state != "failed to start":
             return
-        is_hidden = any(
-            isinstance(action, HideDisk) and action.at <= state.at <= action.at + action.seconds + ACTION_DELAY
-            for action in self._memory.plan.actions
-        )
         is_first = not self._memory.service.has_served and "fleet" in state.reason
-        if not (is_hidden or is_first or self._memory.disk.may_fail(state.at, state.at)):
+        if not (is_first or self._memory.disk.may_fail(state.at, state.at)):
             self._memory.report(state.at, f"the service did not start: {state.reason}")
 
     # An agent that approves has prepared, and undoes its preparations after the event is gone.

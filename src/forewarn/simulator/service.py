@@ -22,6 +22,7 @@ from forewarn.metadata.listener import Acceptor
 from forewarn.metadata.service import MetadataService
 from forewarn.node.driver import can_switch, moves_to_host
 from forewarn.node.feed import Commit
+from forewarn.node.large_change import LargeChangeSizes
 from forewarn.simulator.clock import SimulatedClock
 from forewarn.simulator.loop import SimulatedLoop, SimulatedProcess
 from forewarn.simulator.machines import DriverBehaviour, Machines, MachinesDriver
@@ -88,6 +89,8 @@ class Service:
         self.start_failure = ""
         """Why the last start failed; empty if it did not."""
         self.is_serving = False
+        self.large_changes = False
+        """Whether every change of the fleet is treated as a large one."""
         self.moves_live = True
         """Whether its driver moves running guests."""
         self.on_change: Callable[[], None] = lambda: None
@@ -242,6 +245,8 @@ class Service:
             driver,
             server=lambda metadata: SimulatedServer(metadata, settings, self._network, process),
         )
+        if self.large_changes:
+            assembly.node.writer.large_change_sizes = LargeChangeSizes(2, 2)
         try:
             await assembly.start()
         except ForewarnError as error:

@@ -26,6 +26,7 @@ from forewarn.simulator.clock import SimulatedClock
 from forewarn.simulator.exchanges import (
     ClockChange,
     ControlExchange,
+    DiskFault,
     Exchange,
     MachineOperation,
     ServiceState,
@@ -90,13 +91,14 @@ class Simulation:
             loop, self._network, self._clock, self._machines, self._behaviour, self._journal, settings, random
         )
         self._service.app = app
-        self._service.moves_live = plan.moves_live
+        self._service.moves_live, self._service.large_changes = plan.moves_live, plan.large_changes
         self._service.on_change = self._on_service_change
         self._service.on_commit = self._on_commit
         self._operators = Operators(plan, loop, self._service, self._see)
         self._guests = Guests(plan, loop, self._network, self._clock, directory, random, self._see)
         self._machines.on_operation = self._on_operation
         self._disk.on_crash = self._service.kill
+        self._disk.on_fault = self._on_disk_fault
         self._steps = 0
         self._hash = hashlib.sha256()
         self._reached = Counter(coverage.of_plan(plan))
@@ -267,6 +269,10 @@ class Simulation:
                 self._guests.kill(vm)
             self._guests.set_running(vm, machine.is_running and machine.exists)
 
+    def _on_disk_fault(self, what: str) -> None:
+        self._reached[what] += 1
+        self._see(DiskFault(what, self._loop.time()))
+
     def _on_commit(self, at: float, entry: Entry, fleet: Fleet) -> None:
         self._reached.update(coverage.of_facts(entry.facts))
         for fact in entry.facts:
@@ -292,7 +298,6 @@ class Simulation:
 
     def _end(self) -> None:
         """Let go of everything; code of killed processes that still runs its ``finally`` reaches nothing any more."""
-        self._reached.update(self._disk.reached)
         self._reached.update(self._behaviour.reached)
         asyncio.set_event_loop(None)
         self._guests.close()

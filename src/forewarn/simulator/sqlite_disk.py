@@ -88,10 +88,11 @@ class CopiedSqliteJournal(SqliteJournal):
     def append(self, expected_revision: int, entries: Sequence[Entry]) -> None:
         disk = self._disk
         if disk.is_full:
+            disk.on_fault("disk full")
             raise NotWritten("the simulated disk is full: free space on it")
         fault = disk.next_faults.pop(0) if disk.next_faults else None
         if fault:
-            disk.reached.append(f"append {fault}")
+            disk.on_fault(f"append {fault}")
         if fault is AppendFault.REFUSED:
             raise NotWritten("the simulated disk refused to write: look at it")
         if fault is AppendFault.CRASH_BEFORE:
