@@ -129,6 +129,7 @@ def worlds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Worlds]:
 
 @pytest.mark.parametrize("kind", ["agent", "agent-wrong-clock"])
 def test_an_agent_prepares_then_approves_and_undoes_when_the_event_is_gone(worlds: Worlds, kind: str) -> None:
+    """The real agent runs in the guest, also with a clock that is wrong."""
     world = worlds(kind, seed=3)
     world.restart(kind)
     world.run(150.0)
@@ -140,6 +141,7 @@ def test_an_agent_prepares_then_approves_and_undoes_when_the_event_is_gone(world
 
 
 def test_the_clock_of_a_guest_may_be_wrong(worlds: Worlds) -> None:
+    """Only the guest with a wrong clock has one."""
     world = worlds("agent", "agent-wrong-clock")
 
     assert world.agent("agent").clock.error.total_seconds() == 0
@@ -147,6 +149,7 @@ def test_the_clock_of_a_guest_may_be_wrong(worlds: Worlds) -> None:
 
 
 def test_a_request_under_way_is_reported_without_a_response_when_its_guest_is_killed(worlds: Worlds) -> None:
+    """The service may have acted on it, so the checker must know of it; nothing follows it."""
     world = worlds("agent")
     before = len(world.seen)
     world.guests.kill("agent")
@@ -159,6 +162,7 @@ def test_a_request_under_way_is_reported_without_a_response_when_its_guest_is_ki
 
 
 def test_a_guest_that_is_started_again_has_another_boot_id(worlds: Worlds) -> None:
+    """A start of a running guest is no boot."""
     world = worlds("agent")
     first = world.agent("agent").boot_id
     world.guests.start("agent")
@@ -169,6 +173,7 @@ def test_a_guest_that_is_started_again_has_another_boot_id(worlds: Worlds) -> No
 
 
 def test_an_agent_that_was_killed_remembers_what_it_prepared(worlds: Worlds) -> None:
+    """The memory file outlives the process: nothing is prepared twice, and all of it is undone."""
     world = worlds("agent", seed=3)
     world.restart("agent")
     while "prepared" not in world.steps("agent"):
@@ -184,6 +189,7 @@ def test_an_agent_that_was_killed_remembers_what_it_prepared(worlds: Worlds) -> 
 
 @pytest.mark.parametrize("how", ["torn", "flipped"])
 def test_an_agent_with_a_damaged_memory_starts_again(worlds: Worlds, how: str) -> None:
+    """It starts without a reboot, asks again, and repeats no call."""
     world = worlds("agent", seed=3)
     world.restart("agent")
     world.run(3.0)
@@ -197,6 +203,7 @@ def test_an_agent_with_a_damaged_memory_starts_again(worlds: Worlds, how: str) -
 
 
 def test_a_guest_runs_only_while_its_machine_does(worlds: Worlds) -> None:
+    """A guest of a stopped machine cannot be started, and boots with its machine."""
     world = worlds("prompt")
     world.guests.set_running("prompt", False)
     world.guests.start("prompt")
@@ -210,6 +217,7 @@ def test_a_guest_runs_only_while_its_machine_does(worlds: Worlds) -> None:
 
 
 def test_a_prompt_guest_approves_its_own_events_only(worlds: Worlds) -> None:
+    """It approves within seconds what names its VM, and nothing else."""
     world = worlds("prompt", "silent")
     world.restart("silent")
     world.run(5.0)
@@ -221,6 +229,7 @@ def test_a_prompt_guest_approves_its_own_events_only(worlds: Worlds) -> None:
 
 
 def test_a_slow_guest_asks_seldom_and_may_approve_late(worlds: Worlds) -> None:
+    """It asks every 10 seconds, and approves nothing at once."""
     world = worlds("slow", seed=2)
     world.restart("slow")
     shown_at = world.loop.time()
@@ -231,6 +240,7 @@ def test_a_slow_guest_asks_seldom_and_may_approve_late(worlds: Worlds) -> None:
 
 
 def test_a_silent_guest_never_asks(worlds: Worlds) -> None:
+    """It sends nothing at all."""
     world = worlds("silent")
     world.run(60.0)
 
@@ -238,6 +248,7 @@ def test_a_silent_guest_never_asks(worlds: Worlds) -> None:
 
 
 def test_a_meddling_guest_approves_events_of_others(worlds: Worlds) -> None:
+    """It approves events that do not name its VM."""
     world = worlds("approver-of-others", "silent")
     world.restart("silent")
     world.run(10.0)
@@ -246,6 +257,7 @@ def test_a_meddling_guest_approves_events_of_others(worlds: Worlds) -> None:
 
 
 def test_an_old_guest_asks_in_several_old_api_versions_and_approves(worlds: Worlds) -> None:
+    """It uses four old api-versions in turn, and finds its name in each."""
     world = worlds("old")
     world.restart("old")
     world.run(10.0)
@@ -256,6 +268,7 @@ def test_an_old_guest_asks_in_several_old_api_versions_and_approves(worlds: Worl
 
 
 def test_a_guest_with_long_polls_hears_of_an_event_at_once(worlds: Worlds) -> None:
+    """Its request waits until the document changes."""
     world = worlds("long-poll", "silent")
     world.restart("silent")
     asked_at = world.loop.time()
@@ -267,6 +280,7 @@ def test_a_guest_with_long_polls_hears_of_an_event_at_once(worlds: Worlds) -> No
 
 
 def test_a_hostile_guest_is_refused_and_stops_at_the_end(worlds: Worlds) -> None:
+    """Its requests are reported with their refusals, until it is quietened."""
     world = worlds("hostile")
     world.run(120.0)
     assert {each.status for each in world.exchanges("hostile")} > {200, 400}
@@ -279,6 +293,8 @@ def test_a_hostile_guest_is_refused_and_stops_at_the_end(worlds: Worlds) -> None
 
 
 def test_the_same_seed_gives_the_same_exchanges_whatever_ran_before(worlds: Worlds) -> None:
+    """Nothing of one simulation reaches the next."""
+
     def run(seed: int) -> list[Exchange]:
         world = worlds(*KINDS, seed=seed)
         for kind in KINDS:
@@ -295,6 +311,7 @@ def test_the_same_seed_gives_the_same_exchanges_whatever_ran_before(worlds: Worl
 
 
 def test_a_call_that_must_not_be_repeated_is_noticed(worlds: Worlds) -> None:
+    """A handler that does not repeat keeps a record of what succeeded."""
     world = worlds("agent")
     world.guests.kill("agent")
     guest = world.agent("agent")
