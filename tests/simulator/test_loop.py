@@ -1,6 +1,5 @@
 """The event loop on simulated time."""
 
-import asyncio
 from random import Random
 
 from forewarn.simulator.loop import SimulatedLoop, SimulatedProcess
@@ -13,15 +12,19 @@ def test_code_of_a_killed_process_ends_with_its_simulation() -> None:
 
     async def wait() -> None:
         try:
-            await asyncio.sleep(10.0)
+            await loop.create_future()
         finally:
             ended.append(loop.time())
 
+    def run(seconds: float) -> None:
+        loop.call_later(seconds, loop.stop)
+        loop.run_forever()
+
     process = SimulatedProcess("guest")
     waiting = loop.spawn(process, wait())
-    loop.run_until_complete(asyncio.sleep(1.0))
+    run(1.0)
     loop.kill(process)
-    loop.run_until_complete(asyncio.sleep(20.0))
+    run(20.0)
     assert not ended
 
     loop.dispose()

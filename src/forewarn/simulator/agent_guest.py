@@ -29,8 +29,8 @@ from forewarn.client.steps import NoResponse, SendRequest
 from forewarn.core.errors import ForewarnError
 from forewarn.http.codec import HttpResponse
 from forewarn.simulator.exchanges import AgentStep
-from forewarn.simulator.guest import Guest
 from forewarn.simulator.loop import SimulatedProcess
+from forewarn.simulator.simulated_guest import SimulatedGuest
 
 _URL = "http://169.254.169.254"
 _STAGES = ((("save",),), (("drain",),), (("drain",), ("save",)), (("save", "notify"), ("drain",)))
@@ -44,7 +44,7 @@ class SimulatedHandler:
     ``notify`` only notifies, so that its failure holds no approval.
     """
 
-    def __init__(self, guest: Guest, name: str) -> None:
+    def __init__(self, guest: SimulatedGuest, name: str) -> None:
         self.name = name
         self.terms = HandlerTerms(
             timeout=timedelta(seconds=guest.random.choice((3, 30))),
@@ -178,7 +178,7 @@ class _ObservedClient(AsyncClient):
         return _ObservedConnection(self._guest)
 
 
-class AgentGuest(Guest):
+class AgentGuest(SimulatedGuest):
     """A guest in which the agent runs."""
 
     def configure(self, hurry: float) -> None:

@@ -9,8 +9,16 @@ from typing import Any
 import msgspec
 
 from forewarn.simulator.exchanges import VmExchange
-from forewarn.simulator.guest import METADATA, TARGET, Guest, GuestConnection, ShownEvent, approval_of, events_of
 from forewarn.simulator.service import ENDPOINT
+from forewarn.simulator.simulated_guest import (
+    METADATA,
+    TARGET,
+    GuestConnection,
+    ShownEvent,
+    SimulatedGuest,
+    approval_of,
+    events_of,
+)
 
 NEWEST = "2020-07-01"
 _OLD_VERSIONS = ("2017-03-01", "2017-08-01", "2019-01-01", "2019-08-01")
@@ -27,10 +35,10 @@ class Surroundings(msgspec.Struct):
     """Every event id that a guest was shown, of whatever VM; in the order of their appearance."""
 
 
-Program = Callable[[Guest, Surroundings], Coroutine[Any, Any, None]]
+Program = Callable[[SimulatedGuest, Surroundings], Coroutine[Any, Any, None]]
 
 
-async def poll_promptly(guest: Guest, around: Surroundings) -> None:
+async def poll_promptly(guest: SimulatedGuest, around: Surroundings) -> None:
     """Ask every second; approve at once what names this VM, now and then more than once."""
     connection = GuestConnection(guest)
     approved: dict[str, None] = {}
@@ -42,7 +50,7 @@ async def poll_promptly(guest: Guest, around: Surroundings) -> None:
         await _pause(guest, 1.0)
 
 
-async def poll_slowly(guest: Guest, around: Surroundings) -> None:
+async def poll_slowly(guest: SimulatedGuest, around: Surroundings) -> None:
     """Ask every 10 seconds; approve late or never."""
     connection = GuestConnection(guest)
     approve_at: dict[str, float] = {}
@@ -56,11 +64,11 @@ async def poll_slowly(guest: Guest, around: Surroundings) -> None:
         await asyncio.sleep(10.0)
 
 
-async def stay_silent(guest: Guest, around: Surroundings) -> None:
+async def stay_silent(guest: SimulatedGuest, around: Surroundings) -> None:
     """Never ask."""
 
 
-async def approve_for_others(guest: Guest, around: Surroundings) -> None:
+async def approve_for_others(guest: SimulatedGuest, around: Surroundings) -> None:
     """Approve every event of the document, of whatever VM, and ids that the document does not hold."""
     connection = GuestConnection(guest)
     while True:
@@ -72,7 +80,7 @@ async def approve_for_others(guest: Guest, around: Surroundings) -> None:
         await _pause(guest, 2.0)
 
 
-async def ask_in_old_versions(guest: Guest, around: Surroundings) -> None:
+async def ask_in_old_versions(guest: SimulatedGuest, around: Surroundings) -> None:
     """Ask and approve in old api-versions, another one each time."""
     connection = GuestConnection(guest)
     for version in cycle(_OLD_VERSIONS):
@@ -83,7 +91,7 @@ async def ask_in_old_versions(guest: Guest, around: Surroundings) -> None:
         await _pause(guest, 3.0)
 
 
-async def poll_long(guest: Guest, around: Surroundings) -> None:
+async def poll_long(guest: SimulatedGuest, around: Surroundings) -> None:
     """Wait for each change of the document, and approve some events after a second."""
     connection = GuestConnection(guest)
     tag = ""
@@ -101,14 +109,14 @@ async def poll_long(guest: Guest, around: Surroundings) -> None:
             await _approve(connection, wanted)
 
 
-async def attack(guest: Guest, around: Surroundings) -> None:
+async def attack(guest: SimulatedGuest, around: Surroundings) -> None:
     """Send what no program should send."""
     while not guest.is_quiet:
         await guest.random.choice(_ATTACKS)(guest, around)
         await asyncio.sleep(guest.random.uniform(0.5, 8.0))
 
 
-async def _wrong_request(guest: Guest, around: Surroundings) -> None:
+async def _wrong_request(guest: SimulatedGuest, around: Surroundings) -> None:
     connection = GuestConnection(guest)
     id_ = _strange_id(guest, around)
     method, target, body, headers = guest.random.choice(
@@ -131,7 +139,7 @@ async def _wrong_request(guest: Guest, around: Surroundings) -> None:
     connection.close()
 
 
-async def _many_at_once(guest: Guest, around: Surroundings) -> None:
+async def _many_at_once(guest: SimulatedGuest, around: Surroundings) -> None:
     """Pipeline requests, an approval of an event of another VM among them."""
     body = approval_of([_strange_id(guest, around)])
     head = f"{TARGET}{NEWEST} HTTP/1.1\r\nHost: 169.254.169.254\r\nMetadata: true\r\n"
@@ -142,7 +150,7 @@ async def _many_at_once(guest: Guest, around: Surroundings) -> None:
     connection.close()
 
 
-async def _wrong_bytes(guest: Guest, around: Surroundings) -> None:
+async def _wrong_bytes(guest: SimulatedGuest, around: Surroundings) -> None:
     """Send half a request, garbage, too much, or a request within another, and listen for a while."""
     head = f"POST {TARGET}{NEWEST} HTTP/1.1\r\nHost: 169.254.169.254\r\nMetadata: true\r\n".encode()
     approval = approval_of([_strange_id(guest, around)])
@@ -183,7 +191,7 @@ async def _approve(connection: GuestConnection, ids: list[str]) -> VmExchange:
     return await connection.request("POST", TARGET + NEWEST, approval_of(ids))
 
 
-async def _pause(guest: Guest, seconds: float) -> None:
+async def _pause(guest: SimulatedGuest, seconds: float) -> None:
     """Wait; longer at the end, when only what is due has to complete."""
     await asyncio.sleep(seconds * 5 if guest.is_quiet else seconds)
 
@@ -195,7 +203,7 @@ def _noted(exchange: VmExchange, around: Surroundings) -> list[ShownEvent]:
     return events
 
 
-def _own(guest: Guest, events: list[ShownEvent]) -> list[str]:
+def _own(guest: SimulatedGuest, events: list[ShownEvent]) -> list[str]:
     """Return the events to approve; the oldest api-version writes names with an underscore."""
     return [event.id for event in events if event.status == "Scheduled" and guest.vm.name in _plain(event.resources)]
 
@@ -204,7 +212,7 @@ def _plain(names: list[str]) -> Iterator[str]:
     return (name.removeprefix("_") for name in names)
 
 
-def _strange_id(guest: Guest, around: Surroundings) -> str:
+def _strange_id(guest: SimulatedGuest, around: Surroundings) -> str:
     """Return the id of any event, or an invented one."""
     if around.event_ids and guest.random.random() < 0.7:
         return guest.random.choice(list(around.event_ids))

@@ -7,11 +7,11 @@ from random import Random
 from forewarn.simulator.agent_guest import AgentGuest
 from forewarn.simulator.clock import SimulatedClock
 from forewarn.simulator.exchanges import Exchange
-from forewarn.simulator.guest import Guest
 from forewarn.simulator.guest_programs import PROGRAMS, Surroundings
 from forewarn.simulator.loop import SimulatedLoop, SimulatedProcess
 from forewarn.simulator.network import Network
 from forewarn.simulator.plan import Plan, PlannedVm
+from forewarn.simulator.simulated_guest import SimulatedGuest
 
 _AGENTS = ("agent", "agent-wrong-clock")
 KINDS = (*_AGENTS, *PROGRAMS)
@@ -36,7 +36,7 @@ class Guests:
         self._around = Surroundings(plan.hurry)
         self._directory = directory
         self._see = see
-        self._all: dict[str, Guest] = {}
+        self._all: dict[str, SimulatedGuest] = {}
         self._stopped: dict[str, None] = {}
         """VMs with a machine that does not run."""
         for vm in plan.vms:
@@ -47,7 +47,7 @@ class Guests:
         """What must never happen in a guest: the agent ended, or repeated a call."""
         return [what for guest in self._all.values() for what in guest.wrong]
 
-    def of(self, vm: str) -> Guest:
+    def of(self, vm: str) -> SimulatedGuest:
         """Return the guest of a VM."""
         return self._all[vm]
 
@@ -55,7 +55,7 @@ class Guests:
         """Let a VM have a guest, which ``start`` starts."""
         # A source of its own: what one guest draws must not change what others do.
         random = Random(self._random.getrandbits(64))  # noqa: S311 - it is to be repeatable
-        make = AgentGuest if vm.guest in _AGENTS else Guest
+        make = AgentGuest if vm.guest in _AGENTS else SimulatedGuest
         guest = self._all[vm.name] = make(vm, self._loop, self._directory / "guests" / vm.name, random, self._see)
         if isinstance(guest, AgentGuest):
             guest.configure(self._around.hurry)
@@ -106,7 +106,7 @@ class Guests:
         for vm in self._all:
             self.kill(vm)
 
-    def _run(self, guest: Guest) -> None:
+    def _run(self, guest: SimulatedGuest) -> None:
         guest.process = SimulatedProcess(f"{guest.vm.name}-{guest.boots}", guest.vm.address)
         if isinstance(guest, AgentGuest):
             self._loop.spawn(guest.process, guest.run())

@@ -20,7 +20,7 @@ _RESPONSE_LIMIT = 10.0
 """Seconds after which a guest no longer waits for a response."""
 
 
-class Guest:
+class SimulatedGuest:
     """The guest of one VM. It outlives its processes, as a disk and a battery-backed clock do."""
 
     def __init__(
@@ -53,7 +53,7 @@ class Guest:
 class PendingExchange:
     """A request without a response yet. It is reported once: when the response is there, or none will come."""
 
-    def __init__(self, guest: Guest, method: str, target: str, body: bytes) -> None:
+    def __init__(self, guest: SimulatedGuest, method: str, target: str, body: bytes) -> None:
         self._guest = guest
         self._method = method
         self._target = target
@@ -95,7 +95,7 @@ class ShownEvent(msgspec.Struct, rename={"id": "EventId", "status": "EventStatus
 class GuestConnection:
     """A plain HTTP connection to the metadata service, kept open between requests."""
 
-    def __init__(self, guest: Guest) -> None:
+    def __init__(self, guest: SimulatedGuest) -> None:
         self._guest = guest
         self._streams: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
 
