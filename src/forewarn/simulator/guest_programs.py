@@ -14,7 +14,7 @@ from forewarn.simulator.simulated_guest import (
     METADATA,
     TARGET,
     GuestConnection,
-    ShownEvent,
+    ReadEvent,
     SimulatedGuest,
     approval_of,
     events_of,
@@ -183,7 +183,7 @@ async def _wrong_bytes(guest: SimulatedGuest, around: Surroundings) -> None:
 _ATTACKS = (_wrong_request, _many_at_once, _wrong_bytes)
 
 
-async def _fetch(connection: GuestConnection, around: Surroundings, version: str = NEWEST) -> list[ShownEvent]:
+async def _fetch(connection: GuestConnection, around: Surroundings, version: str = NEWEST) -> list[ReadEvent]:
     return _noted(await connection.request("GET", TARGET + version), around)
 
 
@@ -196,14 +196,14 @@ async def _pause(guest: SimulatedGuest, seconds: float) -> None:
     await asyncio.sleep(seconds * 5 if guest.is_quiet else seconds)
 
 
-def _noted(exchange: VmExchange, around: Surroundings) -> list[ShownEvent]:
+def _noted(exchange: VmExchange, around: Surroundings) -> list[ReadEvent]:
     events = events_of(exchange)
     for event in events:
         around.event_ids[event.id] = None
     return events
 
 
-def _own(guest: SimulatedGuest, events: list[ShownEvent]) -> list[str]:
+def _own(guest: SimulatedGuest, events: list[ReadEvent]) -> list[str]:
     """Return the events to approve; the oldest api-version writes names with an underscore."""
     return [event.id for event in events if event.status == "Scheduled" and guest.vm.name in _plain(event.resources)]
 

@@ -84,7 +84,7 @@ class PendingExchange:
         self.end()
 
 
-class ShownEvent(msgspec.Struct, rename={"id": "EventId", "status": "EventStatus", "resources": "Resources"}):
+class ReadEvent(msgspec.Struct, rename={"id": "EventId", "status": "EventStatus", "resources": "Resources"}):
     """What guests read of an event; all api-versions have it."""
 
     id: str
@@ -149,14 +149,14 @@ class GuestConnection:
         return self._streams
 
 
-class _ShownDocument(msgspec.Struct, rename="pascal"):
-    events: list[ShownEvent]
+class _ReadDocument(msgspec.Struct, rename="pascal"):
+    events: list[ReadEvent]
 
 
-_read_document = msgspec.json.Decoder(_ShownDocument).decode
+_read_document = msgspec.json.Decoder(_ReadDocument).decode
 
 
-def events_of(exchange: VmExchange) -> list[ShownEvent]:
+def events_of(exchange: VmExchange) -> list[ReadEvent]:
     """Return the events of a response; none where it is not a document."""
     if exchange.status == 200 and exchange.method == "GET":
         with suppress(msgspec.MsgspecError):
