@@ -8,7 +8,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from forewarn.simulator.actions import KillService, OperateVm
+from forewarn.simulator.actions import KillService, RequestVmOperation
 from forewarn.simulator.coverage import of_action
 from forewarn.simulator.plan import Plan
 from forewarn.simulator.transcript import Transcript
@@ -31,7 +31,7 @@ class FakeSimulation:
         problems = []
         for action in self._plan.actions:
             self.transcript.action(action.at, str(action))
-            if isinstance(action, OperateVm) and action.vm == "web-1":
+            if isinstance(action, RequestVmOperation) and action.vm == "web-1":
                 restarted = action.at
             if isinstance(action, KillService) and restarted is not None and self._plan.seed % 2:
                 problems = [f"machine web-1 was started twice after {action.at} s"]

@@ -1,11 +1,18 @@
 """Plans for tests."""
 
-from forewarn.simulator.actions import Action, BefallMachine, FillDisk, KillService, OperateVm, StepClock
+from forewarn.simulator.actions import (
+    BefallMachine,
+    FillDisk,
+    KillService,
+    PlannedAction,
+    RequestVmOperation,
+    StepClock,
+)
 from forewarn.simulator.plan import Plan, PlannedGroup, PlannedVm
 
 
-def restart(at: float, vm: str, key: str) -> OperateVm:
-    return OperateVm(at=at, who="ann", operation="restart", vm=vm, key=key)
+def restart(at: float, vm: str, key: str) -> RequestVmOperation:
+    return RequestVmOperation(at=at, who="ann", operation="restart", vm=vm, key=key)
 
 
 def large_plan() -> Plan:
@@ -24,7 +31,7 @@ def large_plan() -> Plan:
         for group in ("web", "db")
         for number in range(3)
     )
-    actions: list[Action] = []
+    actions: list[PlannedAction] = []
     for number in range(10):
         actions += [
             restart(number * 10 + 0.25, f"web-{number % 3}", f"w{number}"),

@@ -29,7 +29,10 @@ EVENT = Event(
 
 def test_an_action_reaches_its_kind_and_its_choice() -> None:
     """A command is counted by what it asks for."""
-    assert list(of_action(restart(1.0, "web-0", "k"))) == ["action OperateVm", "action OperateVm restart"]
+    assert list(of_action(restart(1.0, "web-0", "k"))) == [
+        "action RequestVmOperation",
+        "action RequestVmOperation restart",
+    ]
     assert list(of_action(KillService(at=1.0, callbacks=3))) == ["action KillService"]
 
 
@@ -69,9 +72,9 @@ def test_runs_add_up() -> None:
     coverage.add(Counter(of_action(restart(1.0, "web-0", "k"))))
     coverage.add(Counter(name for action in large_plan().actions for name in of_action(action)))
 
-    assert (coverage.runs, coverage.reached["action OperateVm restart"]) == (2, 21)
-    assert "action OperateVm restart" not in coverage.never("commands")
-    assert "action OperateVm evict" in coverage.never("commands")
+    assert (coverage.runs, coverage.reached["action RequestVmOperation restart"]) == (2, 21)
+    assert "action RequestVmOperation restart" not in coverage.never("commands")
+    assert "action RequestVmOperation evict" in coverage.never("commands")
 
 
 def test_pairs_are_those_of_one_run() -> None:
@@ -111,5 +114,5 @@ def test_a_report_names_what_was_never_reached() -> None:
     assert "reached by 1 runs" in report
     assert "statuses            5      5" in report
     assert "statuses never reached" not in report
-    assert "  OperateVm; OperateVm restart; OperateVm redeploy; and 3" in report
+    assert "  RequestVmOperation; RequestVmOperation restart; RequestVmOperation redeploy; and 3" in report
     assert "append unknown-written" in coverage.report(longest=None)

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from forewarn.simulator import plan as plans
-from forewarn.simulator.actions import KINDS, Action, parse_action
+from forewarn.simulator.actions import KINDS, PlannedAction, parse_action
 from forewarn.simulator.plan import Plan, PlannedGroup, PlannedVm, format_plan, parse_plan
 
 words = st.from_regex(r"[a-z][a-z0-9/{}\":,.\[\]-]{0,12}", fullmatch=True)
@@ -20,7 +20,7 @@ VALUES: dict[type, st.SearchStrategy[Any]] = {
 }
 
 
-def actions_of(kind: type[Action]) -> st.SearchStrategy[Action]:
+def actions_of(kind: type[PlannedAction]) -> st.SearchStrategy[PlannedAction]:
     fields = {name: VALUES[type_] for name, type_ in get_type_hints(kind).items() if type_ in VALUES}
     if kind.chosen:
         fields[kind.chosen] = st.sampled_from(kind.choices)
@@ -51,11 +51,11 @@ any_plan = st.builds(
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
-def test_every_kind_of_action_is_read_from_its_sentence(kind: type[Action]) -> None:
+def test_every_kind_of_action_is_read_from_its_sentence(kind: type[PlannedAction]) -> None:
     """The sentence holds all fields, and is that of no other kind."""
 
     @given(actions_of(kind))
-    def holds(action: Action) -> None:
+    def holds(action: PlannedAction) -> None:
         assert parse_action(action.at, str(action)) == action
 
     holds()

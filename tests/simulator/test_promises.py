@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from forewarn.simulator.actions import Action, DelayRequests, OperateHost, PatchFleet
+from forewarn.simulator.actions import DelayRequests, PlannedAction, RequestFleetChange, RequestHostOperation
 from forewarn.simulator.clock import EPOCH
 from forewarn.simulator.exchanges import (
     AgentStep,
@@ -16,7 +16,7 @@ from forewarn.simulator.exchanges import (
     DiskFault,
     Exchange,
     MachineOperation,
-    ServiceState,
+    ProcessState,
     VmExchange,
 )
 from forewarn.simulator.plan import Plan, PlannedGroup, PlannedVm
@@ -25,10 +25,10 @@ from forewarn.simulator.promises import Promises
 E1 = "11111111-1111-4111-8111-111111111111"
 E2 = "22222222-2222-4222-8222-222222222222"
 NEWEST = "2020-07-01"
-SERVING = ServiceState("serving", 0.0)
+SERVING = ProcessState("serving", 0.0)
 
 
-def plan_of(*actions: Action) -> Plan:
+def plan_of(*actions: PlannedAction) -> Plan:
     """Two groups; hurry 60, so that a Reboot has 15 s of notice, a Redeploy 10 s and a Preempt half a second."""
     vms = (
         PlannedVm("web-0", "web", "h1", 0, 0, "10.0.0.1"),
@@ -40,7 +40,7 @@ def plan_of(*actions: Action) -> Plan:
     return Plan(1, 60.0, ("h1", "h2"), groups, vms, {"olga": ("web",)}, actions, 100.0)
 
 
-def problems_of(*exchanges: Exchange, actions: tuple[Action, ...] = (), now: float = 1000.0) -> list[str]:
+def problems_of(*exchanges: Exchange, actions: tuple[PlannedAction, ...] = (), now: float = 1000.0) -> list[str]:
     promises = Promises(plan_of(*actions))
     for exchange in exchanges:
         promises.see(exchange)
@@ -446,7 +446,7 @@ KEPT_AND_BROKEN: dict[str, tuple[Story, Story, str]] = {
         "and when repeated",
     ),
     "a key that was acknowledged is not forgotten": (
-        (restart(), restart(at=5.0, status=503, answer=refused(503)), ServiceState("killed", 6.0), restart(at=9.0)),
+        (restart(), restart(at=5.0, status=503, answer=refused(503)), ProcessState("killed", 6.0), restart(at=9.0)),
         (restart(), restart(at=5.0, status=409, answer=refused(409))),
         "was done, and when repeated answered 409",
     ),
@@ -500,8 +500,8 @@ KEPT_AND_BROKEN: dict[str, tuple[Story, Story, str]] = {
         "which is not about it",
     ),
     "a start succeeds": (
-        (ServiceState("failed to start", 0.5, "the fleet file is wrong"), ServiceState("serving", 1.0)),
-        (SERVING, ServiceState("failed to start", 5.0, "the fleet file is wrong")),
+        (ProcessState("failed to start", 0.5, "the fleet file is wrong"), ProcessState("serving", 1.0)),
+        (SERVING, ProcessState("failed to start", 5.0, "the fleet file is wrong")),
         "the service did not start: the fleet file is wrong",
     ),
     "the control API makes no mistakes": (
@@ -515,17 +515,17 @@ KEPT_AND_BROKEN: dict[str, tuple[Story, Story, str]] = {
         "without problem details",
     ),
     "the service is available while its disk works": (
-        (SERVING, restart(at=40.0, status=503, answer=refused(503)), ServiceState("stopped", 41.0)),
+        (SERVING, restart(at=40.0, status=503, answer=refused(503)), ProcessState("stopped", 41.0)),
         (SERVING, restart(at=40.0, status=503, answer=refused(503))),
         "answered 503 although the disk worked",
     ),
     "every request ends": (
-        (SERVING, restart(at=50.0, sent=1.0), ServiceState("killed", 51.0)),
+        (SERVING, restart(at=50.0, sent=1.0), ProcessState("killed", 51.0)),
         (SERVING, restart(at=70.0, sent=1.0)),
         "of ann took 69 s",
     ),
     "a service that is there responds": (
-        (SERVING, ServiceState("killed", 39.95), restart(at=40.0, status=0, answer=None)),
+        (SERVING, ProcessState("killed", 39.95), restart(at=40.0, status=0, answer=None)),
         (SERVING, restart(at=40.0, status=0, answer=None)),
         "had no response although the service was there",
     ),
@@ -594,12 +594,15 @@ BUSY = (SERVING, restart(at=40.0, status=503, answer=refused(503)))
 FORWARD = (document(2, scheduled, at=3.0), document(3, wire_event(not_before=18.0), at=4.0))
 JOINED = (document(2, wire_event(vms=("db-0",)), at=3.0),)
 SLOW = (SERVING, restart(at=70.0, sent=1.0))
-NOT_STARTED = (SERVING, ServiceState("failed to start", 5.0, "the journal cannot be read"))
-EXCUSED: dict[str, tuple[Story, Action]] = {
-    "a host that degrades": (FORWARD, OperateHost(at=3.0, who="ann", operation="degrade", host="h1", key="k9")),
+NOT_STARTED = (SERVING, ProcessState("failed to start", 5.0, "the journal cannot be read"))
+EXCUSED: dict[str, tuple[Story, PlannedAction]] = {
+    "a host that degrades": (
+        FORWARD,
+        RequestHostOperation(at=3.0, who="ann", operation="degrade", host="h1", key="k9"),
+    ),
     "a VM that joins": (
         JOINED,
-        PatchFleet(at=1.0, who="ann", change='{"vms":[{"name":"db-0","group":"web"}]}', key="k"),
+        RequestFleetChange(at=1.0, who="ann", change='{"vms":[{"name":"db-0","group":"web"}]}', key="k"),
     ),
     "a network that is slow": (SLOW, DelayRequests(at=0.0, delay=5.0, seconds=100.0)),
 }
@@ -630,13 +633,13 @@ def test_a_lost_response_does_not_shorten_the_notice() -> None:
     """Notice counts from the first of the requests with one key."""
     lost = restart(at=3.0, status=0, answer=None)
     repeated = restart(at=15.0, answer=announced(not_before=18.0))
-    story = (SERVING, lost, ServiceState("killed", 3.0), repeated, timeline("Scheduled", at=16.0))
+    story = (SERVING, lost, ProcessState("killed", 3.0), repeated, timeline("Scheduled", at=16.0))
     assert problems_of(*story, now=20.0) == []
 
 
 def test_a_step_of_the_clock_leaves_the_start_unjudged() -> None:
     """After a restart and a step of the clock nobody can tell how much time has passed."""
-    story = (restart(), document(2, scheduled, at=3.0), ServiceState("killed", 4.0), ClockChange(5.0, 50.0, 0.0))
+    story = (restart(), document(2, scheduled, at=3.0), ProcessState("killed", 4.0), ClockChange(5.0, 50.0, 0.0))
     assert problems_of(*story, document(3, started, at=6.0), now=7.0) == []
 
 

@@ -5,14 +5,14 @@ from collections.abc import Callable
 import pytest
 from msgspec.structs import replace
 
-from forewarn.simulator.actions import FillDisk, KillService, OperateVm, StepClock
+from forewarn.simulator.actions import FillDisk, KillService, RequestVmOperation, StepClock
 from forewarn.simulator.plan import Plan, PlannedVm, format_plan
 from forewarn.simulator.shrink import kind_of, shrink
 from tests.simulator.plans import large_plan, restart
 
 
 def a_restart_and_a_kill_after_it(plan: Plan) -> bool:
-    restarted = [each.at for each in plan.actions if isinstance(each, OperateVm) and each.vm == "web-1"]
+    restarted = [each.at for each in plan.actions if isinstance(each, RequestVmOperation) and each.vm == "web-1"]
     killed = [each for each in plan.actions if isinstance(each, KillService) and each.callbacks >= 100]
     return any(each.at > min(restarted, default=1e9) for each in killed) and any(
         vm.name == "web-1" for vm in plan.vms
@@ -23,7 +23,7 @@ def test_what_does_not_matter_is_left_out() -> None:
     """Of forty actions, two groups and six VMs, only what the failure needs is left."""
     small = shrink(large_plan(), a_restart_and_a_kill_after_it, 5000)
 
-    assert [type(action) for action in small.actions] == [OperateVm, KillService]
+    assert [type(action) for action in small.actions] == [RequestVmOperation, KillService]
     assert small.vms == (PlannedVm("web-1", "web", "h1", 0, 0, "10.0.3.1", guest="silent"),)
     assert (small.hosts, [group.name for group in small.groups], small.owners) == (("h1",), ["web"], {})
     assert (small.has_sqlite, small.groups[0].terms) == (False, "{}")

@@ -13,7 +13,7 @@ from forewarn.simulator.exchanges import (
     ClockChange,
     ControlExchange,
     MachineOperation,
-    ServiceState,
+    ProcessState,
     VmExchange,
 )
 from forewarn.simulator.transcript import Transcript
@@ -189,7 +189,7 @@ def test_every_other_exchange_is_one_line() -> None:
     transcript = Transcript()
     transcript.see(MachineOperation("web-0", "reboot", ID, 1.0))
     transcript.see(MachineOperation("web-0", "start", "", 2.0))
-    transcript.see(ServiceState("failed to start", 3.0, "the disk is full"))
+    transcript.see(ProcessState("failed to start", 3.0, "the disk is full"))
     transcript.see(ClockChange(4.0, 60.0, 0.01))
     transcript.see(AgentStep("web-0", "prepared", ID, 5.0))
 

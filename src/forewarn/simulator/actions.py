@@ -15,7 +15,7 @@ from forewarn.simulator.journal import AppendFault
 _FIELD = re.compile(r"\{(\w+)\}")
 
 
-class Action(msgspec.Struct, frozen=True, kw_only=True):
+class PlannedAction(msgspec.Struct, frozen=True, kw_only=True):
     """Something that happens in a simulation."""
 
     sentence: ClassVar[str] = ""
@@ -42,11 +42,11 @@ class Action(msgspec.Struct, frozen=True, kw_only=True):
 
 
 @cache
-def _pattern(kind: type[Action]) -> re.Pattern[str]:
+def _pattern(kind: type[PlannedAction]) -> re.Pattern[str]:
     return re.compile(_FIELD.sub(r"(?P<\1>\\S+)", kind.sentence))
 
 
-class OperateVm(Action, frozen=True, kw_only=True):
+class RequestVmOperation(PlannedAction, frozen=True, kw_only=True):
     """An operation on one VM. ``key``: its idempotency key."""
 
     sentence = "{who} asks for {operation} of {vm} with key {key}"
@@ -58,7 +58,7 @@ class OperateVm(Action, frozen=True, kw_only=True):
     key: str
 
 
-class MoveVm(Action, frozen=True, kw_only=True):
+class RequestMove(PlannedAction, frozen=True, kw_only=True):
     """Move a VM to a named host."""
 
     sentence = "{who} moves {vm} to {host} with key {key}"
@@ -68,7 +68,7 @@ class MoveVm(Action, frozen=True, kw_only=True):
     key: str
 
 
-class OperateHost(Action, frozen=True, kw_only=True):
+class RequestHostOperation(PlannedAction, frozen=True, kw_only=True):
     """An operation on all VMs of a host, or on the host itself."""
 
     sentence = "{who} asks for {operation} of host {host} with key {key}"
@@ -80,7 +80,7 @@ class OperateHost(Action, frozen=True, kw_only=True):
     key: str
 
 
-class DegradeHost(Action, frozen=True, kw_only=True):
+class RequestDegradation(PlannedAction, frozen=True, kw_only=True):
     """A host is expected to fail after so many seconds; a nearer time replaces a later one."""
 
     sentence = "{who} expects host {host} to fail in {seconds} s with key {key}"
@@ -90,7 +90,7 @@ class DegradeHost(Action, frozen=True, kw_only=True):
     key: str
 
 
-class ChangeEvent(Action, frozen=True, kw_only=True):
+class RequestEventChange(PlannedAction, frozen=True, kw_only=True):
     """``event`` is a label such as E2, by the order in which events were seen."""
 
     sentence = "{who} asks to {verb} {event} with key {key}"
@@ -102,7 +102,7 @@ class ChangeEvent(Action, frozen=True, kw_only=True):
     key: str
 
 
-class SetTerms(Action, frozen=True, kw_only=True):
+class RequestTerms(PlannedAction, frozen=True, kw_only=True):
     """The terms as JSON, without blanks."""
 
     sentence = "{who} sets the terms of {group} to {terms} with key {key}"
@@ -112,7 +112,7 @@ class SetTerms(Action, frozen=True, kw_only=True):
     key: str
 
 
-class ReclaimSpot(Action, frozen=True, kw_only=True):
+class RequestReclaim(PlannedAction, frozen=True, kw_only=True):
     """Take back so many spot VMs, chosen by the service."""
 
     sentence = "{who} reclaims {count} spot VMs with key {key}"
@@ -121,7 +121,7 @@ class ReclaimSpot(Action, frozen=True, kw_only=True):
     key: str
 
 
-class ScaleIn(Action, frozen=True, kw_only=True):
+class RequestScaleIn(PlannedAction, frozen=True, kw_only=True):
     """Delete so many VMs of a scale set, chosen by the service."""
 
     sentence = "{who} scales in {group} by {count} with key {key}"
@@ -131,7 +131,7 @@ class ScaleIn(Action, frozen=True, kw_only=True):
     key: str
 
 
-class PatchFleet(Action, frozen=True, kw_only=True):
+class RequestFleetChange(PlannedAction, frozen=True, kw_only=True):
     """A change of the fleet through the control API; the change as JSON, without blanks."""
 
     sentence = "{who} patches the fleet with {change} with key {key}"
@@ -140,7 +140,7 @@ class PatchFleet(Action, frozen=True, kw_only=True):
     key: str
 
 
-class EditFleetFile(Action, frozen=True, kw_only=True):
+class EditFleetFile(PlannedAction, frozen=True, kw_only=True):
     """What an editor does to the fleet file. The service reads it at its next start."""
 
     sentence = "the fleet file is edited: {edit} {subject} {value}"
@@ -161,13 +161,13 @@ class EditFleetFile(Action, frozen=True, kw_only=True):
     value: str
 
 
-class ApplyFleetFile(Action, frozen=True, kw_only=True):
+class ApplyFleetFile(PlannedAction, frozen=True, kw_only=True):
     """Have the running service apply its fleet file, as a reload does."""
 
     sentence = "the fleet file is applied"
 
 
-class CreateToken(Action, frozen=True, kw_only=True):
+class RequestToken(PlannedAction, frozen=True, kw_only=True):
     """Give an owner another token, or an operator."""
 
     sentence = "ann creates a token for {owner} of {group} with key {key}"
@@ -176,7 +176,7 @@ class CreateToken(Action, frozen=True, kw_only=True):
     key: str
 
 
-class RevokeToken(Action, frozen=True, kw_only=True):
+class RequestRevocation(PlannedAction, frozen=True, kw_only=True):
     """Take the newest token of an owner back."""
 
     sentence = "ann revokes the token of {owner} with key {key}"
@@ -184,27 +184,27 @@ class RevokeToken(Action, frozen=True, kw_only=True):
     key: str
 
 
-class ReadEverything(Action, frozen=True, kw_only=True):
+class ReadEverything(PlannedAction, frozen=True, kw_only=True):
     """Read every list of the control API."""
 
     sentence = "{who} reads everything"
     who: str
 
 
-class KillService(Action, frozen=True, kw_only=True):
+class KillService(PlannedAction, frozen=True, kw_only=True):
     """Kill the service after so many more callbacks of it."""
 
     sentence = "the service is killed after {callbacks} callbacks"
     callbacks: int
 
 
-class RestartService(Action, frozen=True, kw_only=True):
+class RestartService(PlannedAction, frozen=True, kw_only=True):
     """Stop the service in order, and start it again."""
 
     sentence = "the service is restarted"
 
 
-class FailAppends(Action, frozen=True, kw_only=True):
+class FailAppends(PlannedAction, frozen=True, kw_only=True):
     """What becomes of the next appends: an ``AppendFault``."""
 
     sentence = "the next {count} appends are {fault}"
@@ -214,27 +214,27 @@ class FailAppends(Action, frozen=True, kw_only=True):
     fault: str
 
 
-class FillDisk(Action, frozen=True, kw_only=True):
+class FillDisk(PlannedAction, frozen=True, kw_only=True):
     """Refuse every append for a while."""
 
     sentence = "the disk is full for {seconds} s"
     seconds: float
 
 
-class HideDisk(Action, frozen=True, kw_only=True):
+class HideDisk(PlannedAction, frozen=True, kw_only=True):
     """Let nothing be read from the disk for a while."""
 
     sentence = "the disk is unreadable for {seconds} s"
     seconds: float
 
 
-class DamageDriverRecord(Action, frozen=True, kw_only=True):
+class DamageDriverRecord(PlannedAction, frozen=True, kw_only=True):
     """Append half a line to the newest progress file of the driver, as a power failure leaves it."""
 
     sentence = "a progress file of the driver is torn"
 
 
-class FailDriver(Action, frozen=True, kw_only=True):
+class FailDriver(PlannedAction, frozen=True, kw_only=True):
     """What becomes of the next calls of the driver."""
 
     sentence = "the next {count} driver calls: {fault}"
@@ -244,7 +244,7 @@ class FailDriver(Action, frozen=True, kw_only=True):
     fault: str
 
 
-class BefallMachine(Action, frozen=True, kw_only=True):
+class BefallMachine(PlannedAction, frozen=True, kw_only=True):
     """Something happens to a machine that the service did not ask for; ``host`` is where it was moved, or ``-``."""
 
     sentence = "machine {vm} {what} by itself, host {host}"
@@ -255,21 +255,21 @@ class BefallMachine(Action, frozen=True, kw_only=True):
     host: str
 
 
-class StepClock(Action, frozen=True, kw_only=True):
+class StepClock(PlannedAction, frozen=True, kw_only=True):
     """Set the wall clock of the service ahead, or back where it is negative."""
 
     sentence = "the clock of the service steps by {seconds} s"
     seconds: float
 
 
-class DriftClock(Action, frozen=True, kw_only=True):
+class DriftClock(PlannedAction, frozen=True, kw_only=True):
     """Let the wall clock of the service run too fast by this rate, or too slow where it is negative."""
 
     sentence = "the clock of the service drifts by {rate}"
     rate: float
 
 
-class LoseRequests(Action, frozen=True, kw_only=True):
+class LoseRequests(PlannedAction, frozen=True, kw_only=True):
     """Lose this share of what is sent, for a while."""
 
     sentence = "the network loses {chance} of what is sent for {seconds} s"
@@ -277,7 +277,7 @@ class LoseRequests(Action, frozen=True, kw_only=True):
     seconds: float
 
 
-class DelayRequests(Action, frozen=True, kw_only=True):
+class DelayRequests(PlannedAction, frozen=True, kw_only=True):
     """Let what is sent travel longer, for a while."""
 
     sentence = "the network delays by up to {delay} s for {seconds} s"
@@ -285,7 +285,7 @@ class DelayRequests(Action, frozen=True, kw_only=True):
     seconds: float
 
 
-class RebootGuest(Action, frozen=True, kw_only=True):
+class RebootGuest(PlannedAction, frozen=True, kw_only=True):
     """End the programs of a guest at once and start them again after so many seconds."""
 
     sentence = "guest {vm} is killed and back after {seconds} s"
@@ -293,7 +293,7 @@ class RebootGuest(Action, frozen=True, kw_only=True):
     seconds: float
 
 
-class DamageMemory(Action, frozen=True, kw_only=True):
+class DamageMemory(PlannedAction, frozen=True, kw_only=True):
     """Torn: half a line more at the end. Flipped: one byte in the middle."""
 
     sentence = "the memory of the agent in {vm} is {how}, and the agent restarts"
@@ -303,25 +303,25 @@ class DamageMemory(Action, frozen=True, kw_only=True):
     how: str
 
 
-COMMANDS: tuple[type[Action], ...] = (
-    OperateVm,
-    MoveVm,
-    OperateHost,
-    DegradeHost,
-    ChangeEvent,
-    SetTerms,
-    ReclaimSpot,
-    ScaleIn,
-    PatchFleet,
+COMMANDS: tuple[type[PlannedAction], ...] = (
+    RequestVmOperation,
+    RequestMove,
+    RequestHostOperation,
+    RequestDegradation,
+    RequestEventChange,
+    RequestTerms,
+    RequestReclaim,
+    RequestScaleIn,
+    RequestFleetChange,
     EditFleetFile,
     ApplyFleetFile,
-    CreateToken,
-    RevokeToken,
+    RequestToken,
+    RequestRevocation,
     ReadEverything,
 )
 """What operators, owners and editors of the fleet file do."""
 
-FAULTS: tuple[type[Action], ...] = (
+FAULTS: tuple[type[PlannedAction], ...] = (
     KillService,
     RestartService,
     FailAppends,
@@ -342,7 +342,7 @@ FAULTS: tuple[type[Action], ...] = (
 KINDS = (*COMMANDS, *FAULTS)
 
 
-def parse_action(at: float, words: str) -> Action:
+def parse_action(at: float, words: str) -> PlannedAction:
     """Return the action that a sentence describes; raise ValueError where there is none."""
     for kind in KINDS:
         if action := kind.parse(at, words):

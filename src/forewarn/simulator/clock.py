@@ -19,7 +19,7 @@ class SimulatedClock:
         self._error = timedelta()
         self._drift = 0.0
         self._drifts_from = 0.0
-        self._waiting: dict[_WallTimer, None] = {}
+        self._waiting: dict[_SimulatedTimer, None] = {}
 
     def now(self) -> datetime:
         drifted = self._drift * (self._loop.time() - self._drifts_from)
@@ -29,7 +29,7 @@ class SimulatedClock:
         return self._loop.time() + 1000.0
 
     def call_at(self, when: datetime, do: Callable[[], None]) -> Timer:
-        timer = _WallTimer(self, when, do)
+        timer = _SimulatedTimer(self, when, do)
         self._waiting[timer] = None
         timer.arm()
         return timer
@@ -62,11 +62,11 @@ class SimulatedClock:
         left = (when - self.now()).total_seconds()
         return max(left / (1 + self._drift), 0.0) + (2e-6 if left > 0 else 0.0)
 
-    def forget(self, timer: "_WallTimer") -> None:
+    def forget(self, timer: "_SimulatedTimer") -> None:
         self._waiting.pop(timer, None)
 
 
-class _WallTimer:
+class _SimulatedTimer:
     def __init__(self, clock: SimulatedClock, when: datetime, do: Callable[[], None]) -> None:
         self._clock = clock
         self._when = when

@@ -1,7 +1,7 @@
 """What simulations reached: commands, faults, states, transitions, events, and pairs of them; and what none reached.
 
-A run counts what it reached by name, such as ``action OperateVm restart`` or ``append refused``. ``EXPECTED`` has
-every name that there is, by part; what is expected and never reached is a gap in the simulator.
+A run counts what it reached by name, such as ``action RequestVmOperation restart`` or ``append refused``.
+``EXPECTED`` has every name that there is, by part; what is expected and never reached is a gap in the simulator.
 """
 
 from collections import Counter
@@ -21,11 +21,11 @@ from forewarn.files import write_atomically
 from forewarn.simulator.actions import (
     COMMANDS,
     FAULTS,
-    Action,
     FailAppends,
     FailDriver,
     FillDisk,
     HideDisk,
+    PlannedAction,
 )
 from forewarn.simulator.guests import KINDS
 from forewarn.simulator.journal import AppendFault
@@ -37,7 +37,7 @@ def of_plan(plan: Plan) -> Iterator[str]:
     yield from (f"guest {vm.guest}" for vm in plan.vms)
 
 
-def of_action(action: Action) -> Iterator[str]:
+def of_action(action: PlannedAction) -> Iterator[str]:
     """Name what an action reaches: its kind, and its choice."""
     kind = type(action)
     yield f"action {kind.__name__}"
@@ -55,7 +55,7 @@ def of_facts(facts: Iterable[AnyFact]) -> Iterator[str]:
             yield f"event {fact.event.type} by {fact.event.operation}"
 
 
-def _of_kinds(kinds: Iterable[type[Action]]) -> Iterator[str]:
+def _of_kinds(kinds: Iterable[type[PlannedAction]]) -> Iterator[str]:
     for kind in kinds:
         yield f"action {kind.__name__}"
         yield from (f"action {kind.__name__} {choice}" for choice in kind.choices)

@@ -51,7 +51,7 @@ class MachineOperation(msgspec.Struct, frozen=True):
     at: float
 
 
-class ServiceState(msgspec.Struct, frozen=True):
+class ProcessState(msgspec.Struct, frozen=True):
     """A change of the service's process: starting, serving, failed to start, stopped or killed."""
 
     state: str
@@ -84,4 +84,4 @@ class DiskFault(msgspec.Struct, frozen=True):
     at: float
 
 
-Exchange = DiskFault | VmExchange | ControlExchange | MachineOperation | ServiceState | ClockChange | AgentStep
+Exchange = DiskFault | VmExchange | ControlExchange | MachineOperation | ProcessState | ClockChange | AgentStep

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from random import Random
 
 from forewarn.simulator import actions as act
-from forewarn.simulator.actions import Action
+from forewarn.simulator.actions import PlannedAction
 from forewarn.simulator.guests import KINDS as GUEST_KINDS
 from forewarn.simulator.plan import Plan, PlannedGroup, PlannedVm
 
@@ -29,7 +29,7 @@ _TERMS = (
     '{"quiet_hours":["08:01-08:03"]}',
     '{"quiet_hours":[]}',
 )
-_VM_OPERATIONS = ("restart", *act.OperateVm.choices)
+_VM_OPERATIONS = ("restart", *act.RequestVmOperation.choices)
 _SQLITE_SHARE = 0.01
 
 
@@ -96,9 +96,9 @@ class _Generator:
                 )
         return vms
 
-    def _actions(self) -> list[Action]:
+    def _actions(self) -> list[PlannedAction]:
         random = self._random
-        commands: list[Callable[[], Action]] = [
+        commands: list[Callable[[], PlannedAction]] = [
             self._operate_vm,
             self._operate_vm,
             self._operate_vm,
@@ -114,7 +114,7 @@ class _Generator:
             self._read,
             self._token,
         ]
-        faults: list[Callable[[], Action]] = [
+        faults: list[Callable[[], PlannedAction]] = [
             self._kill,
             self._kill,
             self._restart,
@@ -160,37 +160,41 @@ class _Generator:
     def _group(self) -> str:
         return self._random.choice(self._groups).name
 
-    def _operate_vm(self) -> Action:
+    def _operate_vm(self) -> PlannedAction:
         operation = self._random.choice(_VM_OPERATIONS)
-        return act.OperateVm(at=self._at(), who=self._who(), operation=operation, vm=self._vm(), key=self._key())
+        return act.RequestVmOperation(
+            at=self._at(), who=self._who(), operation=operation, vm=self._vm(), key=self._key()
+        )
 
-    def _operate_host(self) -> Action:
-        operation = self._random.choice(act.OperateHost.choices)
-        return act.OperateHost(at=self._at(), who="ann", operation=operation, host=self._host(), key=self._key())
+    def _operate_host(self) -> PlannedAction:
+        operation = self._random.choice(act.RequestHostOperation.choices)
+        return act.RequestHostOperation(
+            at=self._at(), who="ann", operation=operation, host=self._host(), key=self._key()
+        )
 
-    def _degrade(self) -> Action:
+    def _degrade(self) -> PlannedAction:
         seconds = self._random.choice((20.0, 60.0, 600.0))
-        return act.DegradeHost(at=self._at(), who="ann", host=self._host(), seconds=seconds, key=self._key())
+        return act.RequestDegradation(at=self._at(), who="ann", host=self._host(), seconds=seconds, key=self._key())
 
-    def _change_event(self) -> Action:
-        verb = self._random.choice(act.ChangeEvent.choices)
+    def _change_event(self) -> PlannedAction:
+        verb = self._random.choice(act.RequestEventChange.choices)
         event = f"E{self._random.randint(1, 6)}"
-        return act.ChangeEvent(at=self._at(), who=self._who(), verb=verb, event=event, key=self._key())
+        return act.RequestEventChange(at=self._at(), who=self._who(), verb=verb, event=event, key=self._key())
 
-    def _set_terms(self) -> Action:
+    def _set_terms(self) -> PlannedAction:
         terms = self._random.choice(_TERMS)
-        return act.SetTerms(at=self._at(), who=self._who(), group=self._group(), terms=terms, key=self._key())
+        return act.RequestTerms(at=self._at(), who=self._who(), group=self._group(), terms=terms, key=self._key())
 
-    def _move(self) -> Action:
-        return act.MoveVm(at=self._at(), who="ann", vm=self._vm(), host=self._host(), key=self._key())
+    def _move(self) -> PlannedAction:
+        return act.RequestMove(at=self._at(), who="ann", vm=self._vm(), host=self._host(), key=self._key())
 
-    def _spot(self) -> Action:
+    def _spot(self) -> PlannedAction:
         count = self._random.randint(1, 3)
         if self._random.random() < 0.5:
-            return act.ReclaimSpot(at=self._at(), who="ann", count=count, key=self._key())
-        return act.ScaleIn(at=self._at(), who=self._who(), group=self._group(), count=count, key=self._key())
+            return act.RequestReclaim(at=self._at(), who="ann", count=count, key=self._key())
+        return act.RequestScaleIn(at=self._at(), who=self._who(), group=self._group(), count=count, key=self._key())
 
-    def _patch(self) -> Action:
+    def _patch(self) -> PlannedAction:
         group, host = self._group(), self._host()
         number = self._random.randint(1, 3)
         change = self._random.choice(
@@ -202,23 +206,23 @@ class _Generator:
                 f'{{"removed_hosts":["{host}"]}}',
             )
         )
-        return act.PatchFleet(at=self._at(), who="ann", change=change, key=self._key())
+        return act.RequestFleetChange(at=self._at(), who="ann", change=change, key=self._key())
 
-    def _read(self) -> Action:
+    def _read(self) -> PlannedAction:
         return act.ReadEverything(at=self._at(), who=self._who())
 
-    def _token(self) -> Action:
+    def _token(self) -> PlannedAction:
         if self._random.random() < 0.5:
-            return act.RevokeToken(at=self._at(), owner="bob", key=self._key())
-        return act.CreateToken(at=self._at(), owner="bob", group=self._groups[0].name, key=self._key())
+            return act.RequestRevocation(at=self._at(), owner="bob", key=self._key())
+        return act.RequestToken(at=self._at(), owner="bob", group=self._groups[0].name, key=self._key())
 
-    def _kill(self) -> Action:
+    def _kill(self) -> PlannedAction:
         return act.KillService(at=self._at(), callbacks=self._random.choice((0, 1, 2, 3, 5, 8, 13, 21, 34, 55, 89)))
 
-    def _restart(self) -> Action:
+    def _restart(self) -> PlannedAction:
         return act.RestartService(at=self._at())
 
-    def _edit(self) -> Action:
+    def _edit(self) -> PlannedAction:
         random = self._random
         edit = random.choice(act.EditFleetFile.choices)
         number = random.randint(1, 3)
@@ -235,42 +239,42 @@ class _Generator:
             return act.ApplyFleetFile(at=self._at())
         return act.EditFleetFile(at=self._at(), edit=edit, subject=subject, value=value)
 
-    def _fail_appends(self) -> Action:
+    def _fail_appends(self) -> PlannedAction:
         fault = self._random.choice(act.FailAppends.choices)
         return act.FailAppends(at=self._at(), count=self._random.choice((1, 1, 2, 3)), fault=fault)
 
-    def _disk(self) -> Action:
+    def _disk(self) -> PlannedAction:
         seconds = self._random.choice((2.0, 10.0, 30.0))
         if self._random.random() < 0.5:
             return act.FillDisk(at=self._at(), seconds=seconds)
         return act.HideDisk(at=self._at(), seconds=seconds)
 
-    def _fail_driver(self) -> Action:
+    def _fail_driver(self) -> PlannedAction:
         fault = self._random.choice(act.FailDriver.choices)
         return act.FailDriver(at=self._at(), count=self._random.randint(1, 3), fault=fault)
 
-    def _befall(self) -> Action:
+    def _befall(self) -> PlannedAction:
         what = self._random.choice(act.BefallMachine.choices)
         host = self._host() if what == "moved" else "-"
         return act.BefallMachine(at=self._at(), vm=self._vm(), what=what, host=host)
 
-    def _clock(self) -> Action:
+    def _clock(self) -> PlannedAction:
         if self._random.random() < 0.3:
             return act.DriftClock(at=self._at(), rate=self._random.choice((-0.01, 0.0, 0.01, 0.1)))
         seconds = self._random.choice((-3600.0, -60.0, -5.0, 5.0, 60.0, 3600.0, 86400.0 * 400))
         return act.StepClock(at=self._at(), seconds=seconds)
 
-    def _network(self) -> Action:
+    def _network(self) -> PlannedAction:
         seconds = self._random.choice((2.0, 10.0, 30.0))
         if self._random.random() < 0.5:
             return act.LoseRequests(at=self._at(), chance=self._random.choice((0.1, 0.5, 1.0)), seconds=seconds)
         return act.DelayRequests(at=self._at(), delay=self._random.choice((0.5, 5.0)), seconds=seconds)
 
-    def _guest(self) -> Action:
+    def _guest(self) -> PlannedAction:
         if self._random.random() < 0.3:
             how = self._random.choice(act.DamageMemory.choices)
             return act.DamageMemory(at=self._at(), vm=self._vm(), how=how)
         return act.RebootGuest(at=self._at(), vm=self._vm(), seconds=self._random.choice((0.5, 5.0, 30.0)))
 
-    def _record(self) -> Action:
+    def _record(self) -> PlannedAction:
         return act.DamageDriverRecord(at=self._at())

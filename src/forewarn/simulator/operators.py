@@ -8,19 +8,19 @@ from functools import partial
 from typing import Any
 
 from forewarn.simulator.actions import (
-    Action,
-    ChangeEvent,
-    CreateToken,
-    DegradeHost,
-    MoveVm,
-    OperateHost,
-    OperateVm,
-    PatchFleet,
+    PlannedAction,
     ReadEverything,
-    ReclaimSpot,
-    RevokeToken,
-    ScaleIn,
-    SetTerms,
+    RequestDegradation,
+    RequestEventChange,
+    RequestFleetChange,
+    RequestHostOperation,
+    RequestMove,
+    RequestReclaim,
+    RequestRevocation,
+    RequestScaleIn,
+    RequestTerms,
+    RequestToken,
+    RequestVmOperation,
 )
 from forewarn.simulator.clock import EPOCH
 from forewarn.simulator.exchanges import ControlExchange
@@ -68,7 +68,7 @@ class Operators:
     def is_idle(self) -> bool:
         return not self._under_way
 
-    def do(self, action: Action) -> None:
+    def do(self, action: PlannedAction) -> None:
         """Begin what an action asks for; it goes on by itself."""
         self._under_way += 1
         task = self._loop.spawn(self._process, self._do(action))
@@ -118,32 +118,32 @@ class Operators:
         for path in READS:
             await self.ask(who, "GET", path, attempts=1)
 
-    async def _do(self, action: Action) -> None:
+    async def _do(self, action: PlannedAction) -> None:
         match action:
-            case OperateVm(who=who, operation=operation, vm=vm, key=key):
+            case RequestVmOperation(who=who, operation=operation, vm=vm, key=key):
                 await self.ask(who, "POST", f"/v1/vms/{vm}/operations", _json(operation=operation), key)
-            case MoveVm(who=who, vm=vm, host=host, key=key):
+            case RequestMove(who=who, vm=vm, host=host, key=key):
                 await self.ask(who, "POST", f"/v1/vms/{vm}/move", _json(host=host), key)
-            case OperateHost(who=who, operation=operation, host=host, key=key):
+            case RequestHostOperation(who=who, operation=operation, host=host, key=key):
                 await self.ask(who, "POST", f"/v1/hosts/{host}/operations", _json(operation=operation), key)
-            case DegradeHost(who=who, host=host, seconds=seconds, key=key):
+            case RequestDegradation(who=who, host=host, seconds=seconds, key=key):
                 expected = EPOCH + timedelta(seconds=round(self._loop.time() + seconds))
                 body = _json(operation="degrade", not_before=f"{expected:%Y-%m-%dT%H:%M:%SZ}")
                 await self.ask(who, "POST", f"/v1/hosts/{host}/operations", body, key)
-            case ChangeEvent(who=who, verb=verb, event=event, key=key):
+            case RequestEventChange(who=who, verb=verb, event=event, key=key):
                 body = _json(seconds=60, reason="busy") if verb == "postpone" else ""
                 await self.ask(who, "POST", f"/v1/events/{self.labels.id_of(event)}/{verb}", body, key)
-            case SetTerms(who=who, group=group, terms=terms, key=key):
+            case RequestTerms(who=who, group=group, terms=terms, key=key):
                 await self.ask(who, "PATCH", f"/v1/groups/{group}", terms, key)
-            case ReclaimSpot(who=who, count=count, key=key):
+            case RequestReclaim(who=who, count=count, key=key):
                 await self.ask(who, "POST", "/v1/spot/reclaim", _json(count=count), key)
-            case ScaleIn(who=who, group=group, count=count, key=key):
+            case RequestScaleIn(who=who, group=group, count=count, key=key):
                 await self.ask(who, "POST", f"/v1/groups/{group}/scale-in", _json(count=count), key)
-            case PatchFleet(who=who, change=change, key=key):
+            case RequestFleetChange(who=who, change=change, key=key):
                 await self.ask(who, "PATCH", "/v1/fleet", change, key)
-            case CreateToken(owner=owner, group=group, key=key):
+            case RequestToken(owner=owner, group=group, key=key):
                 await self._create_token(owner, (group,), key)
-            case RevokeToken(owner=owner, key=key):
+            case RequestRevocation(owner=owner, key=key):
                 id_ = self._tokens.get(owner, ("0" * 16, ""))[0]
                 await self.ask("ann", "DELETE", f"/v1/tokens/{id_}", "", key)
             case ReadEverything(who=who):

@@ -22,7 +22,7 @@ from typing import Any
 
 import msgspec
 
-from forewarn.simulator.actions import Action, parse_action
+from forewarn.simulator.actions import PlannedAction, parse_action
 
 
 class PlannedVm(msgspec.Struct, frozen=True):
@@ -58,7 +58,7 @@ class Plan(msgspec.Struct, frozen=True):
     vms: tuple[PlannedVm, ...]
     owners: dict[str, tuple[str, ...]]
     """The groups of each owner, by the owner's name."""
-    actions: tuple[Action, ...]
+    actions: tuple[PlannedAction, ...]
     """In the order of their times."""
     ends_at: float
     """Second from which no fault happens any more; what is due then is given time to complete."""
@@ -110,7 +110,7 @@ def parse_plan(text: str) -> Plan:
     groups: list[PlannedGroup] = []
     vms: list[PlannedVm] = []
     owners: dict[str, tuple[str, ...]] = {}
-    actions: list[Action] = []
+    actions: list[PlannedAction] = []
     for number, line in enumerate(text.splitlines(), start=1):
         word, _, rest = line.strip().partition(" ")
         try:

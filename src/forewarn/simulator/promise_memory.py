@@ -16,15 +16,15 @@ import msgspec
 from forewarn.simulator.actions import (
     BefallMachine,
     DamageMemory,
-    DegradeHost,
     DelayRequests,
     EditFleetFile,
-    OperateHost,
-    PatchFleet,
     RebootGuest,
+    RequestDegradation,
+    RequestFleetChange,
+    RequestHostOperation,
 )
 from forewarn.simulator.clock import EPOCH
-from forewarn.simulator.exchanges import ClockChange, DiskFault, ServiceState
+from forewarn.simulator.exchanges import ClockChange, DiskFault, ProcessState
 from forewarn.simulator.plan import Plan
 
 RETRY_SECONDS = 35.0
@@ -125,7 +125,7 @@ class ServiceLife:
         self.state = ""
         self._changes: list[float] = []
 
-    def change(self, state: ServiceState) -> None:
+    def change(self, state: ProcessState) -> None:
         self.state = state.state
         self.has_served = self.has_served or state.state == "serving"
         self._changes.append(state.at)
@@ -156,7 +156,7 @@ class Membership:
             self.learn(planned.name, planned.group, (planned.update_domain, planned.fault_domain))
         for action in plan.actions:
             match action:
-                case PatchFleet(change=change):
+                case RequestFleetChange(change=change):
                     self._foresee_patch(change)
                 case EditFleetFile(edit=edit, subject=subject, value=value) if edit.endswith("-vm"):
                     self._foresee_edit(edit, subject, value.partition("/")[0])
@@ -170,7 +170,8 @@ class Membership:
         degrades = (
             each
             for each in plan.actions
-            if isinstance(each, DegradeHost) or (isinstance(each, OperateHost) and each.operation == "degrade")
+            if isinstance(each, RequestDegradation)
+            or (isinstance(each, RequestHostOperation) and each.operation == "degrade")
         )
         self.degrades_from = min((action.at for action in degrades), default=inf)
         """When a host may first have been said to degrade, which brings events forward."""

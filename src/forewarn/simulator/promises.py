@@ -20,7 +20,7 @@ from forewarn.simulator.exchanges import (
     DiskFault,
     Exchange,
     MachineOperation,
-    ServiceState,
+    ProcessState,
     VmExchange,
 )
 from forewarn.simulator.plan import Plan
@@ -58,7 +58,7 @@ class Promises:
                 self._control.see(exchange)
             case MachineOperation():
                 self._events.see_operation(exchange)
-            case ServiceState():
+            case ProcessState():
                 self._starts_always(exchange)
             case DiskFault():
                 self._memory.disk.see(exchange)
@@ -93,7 +93,7 @@ class Promises:
 
     # A start always succeeds, unless the disk cannot be read, or nothing is recorded and the fleet file is wrong.
 
-    def _starts_always(self, state: ServiceState) -> None:
+    def _starts_always(self, state: ProcessState) -> None:
         self._memory.service.change(state)
         if state.state != "failed to start":
             return

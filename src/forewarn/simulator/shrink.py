@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import msgspec
 from msgspec.structs import replace
 
-from forewarn.simulator.actions import Action
+from forewarn.simulator.actions import PlannedAction
 from forewarn.simulator.plan import Plan, format_plan
 
 _Item = TypeVar("_Item")
@@ -169,11 +169,11 @@ def _with_smaller_numbers(plan: Plan) -> Iterator[Plan]:
                     yield _with_action(plan, index, _with_field(action, name, smaller))
 
 
-def _with_field(action: Action, name: str, value: Any) -> Action:  # noqa: ANN401 - whatever the field has
+def _with_field(action: PlannedAction, name: str, value: Any) -> PlannedAction:  # noqa: ANN401 - whatever the field has
     return replace(action, **{name: value})
 
 
-def _with_action(plan: Plan, index: int, action: Action) -> Plan:
+def _with_action(plan: Plan, index: int, action: PlannedAction) -> Plan:
     return replace(plan, actions=(*plan.actions[:index], action, *plan.actions[index + 1 :]))
 
 

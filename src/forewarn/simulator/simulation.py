@@ -21,7 +21,7 @@ from forewarn.core.model import EventType, ObservationKind
 from forewarn.journal.port import Journal
 from forewarn.simulator import actions as act
 from forewarn.simulator import coverage
-from forewarn.simulator.actions import Action
+from forewarn.simulator.actions import PlannedAction
 from forewarn.simulator.clock import SimulatedClock
 from forewarn.simulator.exchanges import (
     ClockChange,
@@ -29,7 +29,7 @@ from forewarn.simulator.exchanges import (
     DiskFault,
     Exchange,
     MachineOperation,
-    ServiceState,
+    ProcessState,
     VmExchange,
 )
 from forewarn.simulator.fleet_files import FleetFile
@@ -50,7 +50,7 @@ _RESTART_PAUSE = 2.0
 _SETTLE_STEP = 30.0
 
 
-class SimulationResult(msgspec.Struct):
+class SimulationReport(msgspec.Struct):
     """What came of a simulation."""
 
     plan: Plan
@@ -111,7 +111,7 @@ class Simulation:
         """The application, for the next simulation in this process."""
         return self._service.app
 
-    def run(self) -> SimulationResult:
+    def run(self) -> SimulationReport:
         """Let the plan happen; everything that is simulated is gone afterwards."""
         randomness.use_source(self._random.randbytes)
         asyncio.set_event_loop(self._loop)
@@ -127,7 +127,7 @@ class Simulation:
             *self._loop.failures,
             *self._logged,
         ]
-        return SimulationResult(
+        return SimulationReport(
             self._plan,
             list(dict.fromkeys(problems)),
             self._steps,
@@ -179,7 +179,7 @@ class Simulation:
                 if listed.status == 200 and b'"items":[]' in listed.response:
                     break
 
-    def _do(self, action: Action) -> None:
+    def _do(self, action: PlannedAction) -> None:
         self._steps += 1
         self._reached.update(coverage.of_action(action))
         self.transcript.action(self._loop.time(), str(action))
@@ -243,11 +243,11 @@ class Simulation:
         else:
             state = "failed to start" if service.start_failure else "ended"
             self._loop.call_later(_RESTART_PAUSE, self._start_service, context=self._context)
-        self._see(ServiceState(state, self._loop.time(), self._reason()))
+        self._see(ProcessState(state, self._loop.time(), self._reason()))
 
     def _start_service(self) -> None:
         if not self._service.is_alive:
-            self._see(ServiceState("starting", self._loop.time()))
+            self._see(ProcessState("starting", self._loop.time()))
             self._service.start()
 
     def _reason(self) -> str:
@@ -316,14 +316,14 @@ def _route(path: str) -> str:
 def _logged_errors(note: Callable[[str], None]) -> Iterator[None]:
     """Note what the product logs with a traceback: code that failed."""
 
-    class Handler(logging.Handler):
+    class ErrorHandler(logging.Handler):
         def emit(self, record: logging.LogRecord) -> None:
             if record.exc_info and record.exc_info[1] is not None:
                 error = record.exc_info[1]
                 if not isinstance(error, ForewarnError) and "simulated" not in str(error):
                     note(f"logged: {record.getMessage()}: {type(error).__name__}: {error}")
 
-    handler = Handler(logging.ERROR)
+    handler = ErrorHandler(logging.ERROR)
     logger = logging.getLogger("forewarn")
     before = logger.level, logger.propagate
     logger.addHandler(handler)

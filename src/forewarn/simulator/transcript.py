@@ -25,7 +25,7 @@ from forewarn.simulator.exchanges import (
     ControlExchange,
     Exchange,
     MachineOperation,
-    ServiceState,
+    ProcessState,
     VmExchange,
 )
 from forewarn.simulator.words import Labels, say, say_time
@@ -40,16 +40,16 @@ _LONGEST = 200
 """Characters of a response that are told."""
 
 
-class _ShownEvent(msgspec.Struct, rename="pascal"):
+class _TranscribedEvent(msgspec.Struct, rename="pascal"):
     event_id: str
     event_type: str
     event_status: str
     resources: list[str]
 
 
-class _ShownDocument(msgspec.Struct, rename="pascal"):
+class _TranscribedDocument(msgspec.Struct, rename="pascal"):
     document_incarnation: int
-    events: list[_ShownEvent]
+    events: list[_TranscribedEvent]
 
 
 def tell_time(at: float) -> str:
@@ -114,7 +114,7 @@ class Transcript:
                 self.control(exchange)
             case MachineOperation(vm=vm, what=what, event=event, at=at):
                 self.note(at, f"machine {vm}: {what}" + (f" for {event}" if event else ""))
-            case ServiceState(state=state, at=at, reason=reason):
+            case ProcessState(state=state, at=at, reason=reason):
                 self.note(at, f"the service: {state}" + (f": {reason}" if reason else ""))
             case ClockChange(at=at, error=error, drift=drift):
                 drifting = f" and drifts by {drift:g}" if drift else ""
@@ -195,7 +195,7 @@ def _approval(body: bytes) -> str:
 def _document(body: bytes) -> str:
     """Tell a document in one line; nothing where it is none."""
     try:
-        document = msgspec.json.decode(body, type=_ShownDocument)
+        document = msgspec.json.decode(body, type=_TranscribedDocument)
     except msgspec.DecodeError:
         return ""
     events = [
