@@ -286,6 +286,10 @@ class EventPromises:
         if not clock.is_steady(now - patience, now) or any("quiet hours" in step.detail for step in told.steps):
             return
         since = clock.at(now) - wall_second(told.steps[-1].at if told.not_before is None else told.not_before)
+        if told.status == "Scheduled" and told.not_before is not None:
+            # Where the clock was set ahead, its notice must pass all the same.
+            notice = (told.not_before - told.steps[0].at).total_seconds()
+            since = min(since, now - event.first_seen_at - notice)
         if since > patience:
             what = "Started and does not end" if told.status == "Started" else "due and does not start"
             self._report(now, f"{event} is {what}, for {since:.0f} s")
