@@ -221,9 +221,11 @@ class Service:
                 sent.append(message.get("body", b""))
 
         assert self.app is not None  # noqa: S101 - the caller looked
-        await self.app(scope, receive, send)
-        if not answered.done():
-            answered.set_result(ControlResponse(status, b"".join(sent), told))
+        try:
+            await self.app(scope, receive, send)
+        finally:
+            if not answered.done():
+                answered.set_result(ControlResponse(status, b"".join(sent), told) if status else None)
 
     async def _run(self, process: SimulatedProcess) -> None:
         stopping = self._stopping = asyncio.Event()
