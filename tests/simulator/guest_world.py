@@ -7,16 +7,16 @@ from random import Random
 import msgspec
 
 from forewarn import randomness
-from forewarn.simulator.agent_guest import AgentGuest
-from forewarn.simulator.clock import SimulatedClock
+from forewarn.simulator.actors.agent_guest import AgentGuest
+from forewarn.simulator.actors.guests import Guests
+from forewarn.simulator.environment.clock import SimulatedClock
+from forewarn.simulator.environment.journal import SimulatedDisk, SimulatedJournal
+from forewarn.simulator.environment.loop import SimulatedLoop, SimulatedProcess
+from forewarn.simulator.environment.machines import DriverBehaviour, Machines
+from forewarn.simulator.environment.network import Network
+from forewarn.simulator.environment.service import Service, settings_of
 from forewarn.simulator.exchanges import AgentStep, Exchange, VmExchange
-from forewarn.simulator.guests import Guests
-from forewarn.simulator.journal import SimulatedDisk, SimulatedJournal
-from forewarn.simulator.loop import SimulatedLoop, SimulatedProcess
-from forewarn.simulator.machines import DriverBehaviour, Machines
-from forewarn.simulator.network import Network
 from forewarn.simulator.plan import Plan, PlannedVm
-from forewarn.simulator.service import Service, settings_of
 
 _HURRY = 10.0
 """A reboot then has a notice of 90 seconds."""

@@ -9,9 +9,9 @@ from forewarn.core.facts import Announced, Completed
 from forewarn.core.lifecycle import TRANSITIONS
 from forewarn.core.model import Event, EventSource, EventStatus, EventType, Operation
 from forewarn.simulator.actions import KINDS, KillService
-from forewarn.simulator.clock import EPOCH
 from forewarn.simulator.coverage import EXPECTED, Coverage, of_action, of_facts
-from forewarn.simulator.journal import AppendFault
+from forewarn.simulator.environment.clock import EPOCH
+from forewarn.simulator.environment.journal import AppendFault
 from tests.simulator.plans import large_plan, restart
 
 EVENT = Event(

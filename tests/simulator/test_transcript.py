@@ -7,7 +7,7 @@ import msgspec
 from forewarn.core.facts import Announced, AnyFact, Approved, Asked, Entry, Mark, Started
 from forewarn.core.fleet import Fleet
 from forewarn.core.model import NODE, Caller, CallerKind, Event, EventSource, EventStatus, EventType, Operation
-from forewarn.simulator.clock import EPOCH
+from forewarn.simulator.environment.clock import EPOCH
 from forewarn.simulator.exchanges import (
     AgentStep,
     ClockChange,

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Self, get_type_hints
 
 import msgspec
 
-from forewarn.simulator.journal import AppendFault
+from forewarn.simulator.environment.journal import AppendFault
 
 _FIELD = re.compile(r"\{(\w+)\}")
 

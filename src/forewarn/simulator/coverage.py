@@ -27,8 +27,8 @@ from forewarn.simulator.actions import (
     HideDisk,
     PlannedAction,
 )
-from forewarn.simulator.guests import KINDS
-from forewarn.simulator.journal import AppendFault
+from forewarn.simulator.actors.guests import KINDS
+from forewarn.simulator.environment.journal import AppendFault
 from forewarn.simulator.plan import Plan
 
 

@@ -8,7 +8,7 @@ from random import Random
 
 from forewarn.simulator import actions as act
 from forewarn.simulator.actions import PlannedAction
-from forewarn.simulator.guests import KINDS as GUEST_KINDS
+from forewarn.simulator.actors.guests import KINDS as GUEST_KINDS
 from forewarn.simulator.plan import Plan, PlannedGroup, PlannedVm
 
 _GROUP_KINDS = ("availability-set", "scale-set", "standalone", "cloud-service")

@@ -22,7 +22,16 @@ from forewarn.journal.port import Journal
 from forewarn.simulator import actions as act
 from forewarn.simulator import coverage
 from forewarn.simulator.actions import PlannedAction
-from forewarn.simulator.clock import SimulatedClock
+from forewarn.simulator.actors.fleet_files import FleetFile
+from forewarn.simulator.actors.guests import Guests
+from forewarn.simulator.actors.operators import Operators
+from forewarn.simulator.environment.clock import SimulatedClock
+from forewarn.simulator.environment.journal import AppendFault, SimulatedDisk, SimulatedJournal
+from forewarn.simulator.environment.loop import SimulatedLoop
+from forewarn.simulator.environment.machines import DriverBehaviour, Machines
+from forewarn.simulator.environment.network import Network
+from forewarn.simulator.environment.service import Service, settings_of
+from forewarn.simulator.environment.sqlite_disk import SqliteDisk
 from forewarn.simulator.exchanges import (
     ClockChange,
     ControlExchange,
@@ -32,17 +41,8 @@ from forewarn.simulator.exchanges import (
     ProcessState,
     VmExchange,
 )
-from forewarn.simulator.fleet_files import FleetFile
-from forewarn.simulator.guests import Guests
-from forewarn.simulator.journal import AppendFault, SimulatedDisk, SimulatedJournal
-from forewarn.simulator.loop import SimulatedLoop
-from forewarn.simulator.machines import DriverBehaviour, Machines
-from forewarn.simulator.network import Network
-from forewarn.simulator.operators import Operators
 from forewarn.simulator.plan import Plan
-from forewarn.simulator.promises import Promises
-from forewarn.simulator.service import Service, settings_of
-from forewarn.simulator.sqlite_disk import SqliteDisk
+from forewarn.simulator.promises.checker import Promises
 from forewarn.simulator.transcript import Transcript
 
 _RESTART_PAUSE = 2.0

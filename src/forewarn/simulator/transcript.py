@@ -18,7 +18,7 @@ import msgspec
 from forewarn.core.facts import Asked, Entry
 from forewarn.core.fleet import Fleet
 from forewarn.core.model import CallerKind
-from forewarn.simulator.clock import EPOCH
+from forewarn.simulator.environment.clock import EPOCH
 from forewarn.simulator.exchanges import (
     AgentStep,
     ClockChange,

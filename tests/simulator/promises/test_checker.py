@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from forewarn.simulator.actions import DelayRequests, PlannedAction, RequestFleetChange, RequestHostOperation
-from forewarn.simulator.clock import EPOCH
+from forewarn.simulator.environment.clock import EPOCH
 from forewarn.simulator.exchanges import (
     AgentStep,
     ClockChange,
@@ -20,7 +20,7 @@ from forewarn.simulator.exchanges import (
     VmExchange,
 )
 from forewarn.simulator.plan import Plan, PlannedGroup, PlannedVm
-from forewarn.simulator.promises import Promises
+from forewarn.simulator.promises.checker import Promises
 
 E1 = "11111111-1111-4111-8111-111111111111"
 E2 = "22222222-2222-4222-8222-222222222222"

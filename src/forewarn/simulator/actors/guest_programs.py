@@ -8,9 +8,7 @@ from typing import Any
 
 import msgspec
 
-from forewarn.simulator.exchanges import VmExchange
-from forewarn.simulator.service import ENDPOINT
-from forewarn.simulator.simulated_guest import (
+from forewarn.simulator.actors.simulated_guest import (
     METADATA,
     TARGET,
     GuestConnection,
@@ -19,6 +17,8 @@ from forewarn.simulator.simulated_guest import (
     approval_of,
     events_of,
 )
+from forewarn.simulator.environment.service import ENDPOINT
+from forewarn.simulator.exchanges import VmExchange
 
 NEWEST = "2020-07-01"
 _OLD_VERSIONS = ("2017-03-01", "2017-08-01", "2019-01-01", "2019-08-01")

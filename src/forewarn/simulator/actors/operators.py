@@ -22,11 +22,11 @@ from forewarn.simulator.actions import (
     RequestToken,
     RequestVmOperation,
 )
-from forewarn.simulator.clock import EPOCH
+from forewarn.simulator.environment.clock import EPOCH
+from forewarn.simulator.environment.loop import SimulatedLoop, SimulatedProcess
+from forewarn.simulator.environment.service import Service
 from forewarn.simulator.exchanges import ControlExchange
-from forewarn.simulator.loop import SimulatedLoop, SimulatedProcess
 from forewarn.simulator.plan import Plan
-from forewarn.simulator.service import Service
 
 READS = ("/v1/vms", "/v1/groups", "/v1/hosts", "/v1/events", "/v1/fleet", "/v1/health", "/v1/tokens", "/v1/history")
 _ATTEMPTS = 3

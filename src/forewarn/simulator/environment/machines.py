@@ -13,8 +13,8 @@ from random import Random
 from forewarn.core.model import EventType, Observation, ObservationKind, Vm
 from forewarn.drivers.progress_store import ProgressFile, ProgressStore
 from forewarn.node.driver import Impact, ImpactDone, ImpactFailed, ImpactOutcome, ImpactUnderway, refuse_type
-from forewarn.simulator.clock import SimulatedClock
-from forewarn.simulator.loop import SimulatedLoop, SimulatedProcess
+from forewarn.simulator.environment.clock import SimulatedClock
+from forewarn.simulator.environment.loop import SimulatedLoop, SimulatedProcess
 
 _LASTS = {
     EventType.FREEZE: 3.0,

@@ -23,7 +23,7 @@ from forewarn.simulator.actions import (
     RequestFleetChange,
     RequestHostOperation,
 )
-from forewarn.simulator.clock import EPOCH
+from forewarn.simulator.environment.clock import EPOCH
 from forewarn.simulator.exchanges import ClockChange, DiskFault, ProcessState
 from forewarn.simulator.plan import Plan
 

@@ -6,11 +6,11 @@ from functools import lru_cache
 
 import msgspec
 
-from forewarn.simulator.document_promises import DocumentPromises
-from forewarn.simulator.event_promises import EventPromises, ShownEvent
 from forewarn.simulator.exchanges import ControlExchange
-from forewarn.simulator.promise_memory import CheckerMemory, GivenApproval, RecordedTimeline, wall_second, words_of
-from forewarn.simulator.term_promises import TermPromises
+from forewarn.simulator.promises.documents import DocumentPromises
+from forewarn.simulator.promises.events import EventPromises, ShownEvent
+from forewarn.simulator.promises.memory import CheckerMemory, GivenApproval, RecordedTimeline, wall_second, words_of
+from forewarn.simulator.promises.terms import TermPromises
 
 LONGEST_REQUEST = 60.0
 """Seconds in which a request to the control API ends."""

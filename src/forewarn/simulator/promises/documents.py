@@ -5,9 +5,9 @@ from functools import lru_cache
 
 import msgspec
 
-from forewarn.simulator.event_promises import EventPromises, ShownEvent
 from forewarn.simulator.exchanges import VmExchange
-from forewarn.simulator.promise_memory import CheckerMemory, EventMemory, GivenApproval, HighWater, read_not_before
+from forewarn.simulator.promises.events import EventPromises, ShownEvent
+from forewarn.simulator.promises.memory import CheckerMemory, EventMemory, GivenApproval, HighWater, read_not_before
 
 LONGEST_POLL = 330.0
 """Seconds in which a GET ends; one with ``Prefer: wait`` waits for up to 300 s."""

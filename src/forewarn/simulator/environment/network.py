@@ -5,7 +5,7 @@ from collections.abc import Callable
 from random import Random
 from typing import Any, cast
 
-from forewarn.simulator.loop import SimulatedLoop, SimulatedProcess, current_process
+from forewarn.simulator.environment.loop import SimulatedLoop, SimulatedProcess, current_process
 
 _Address = tuple[str, int]
 

@@ -4,14 +4,14 @@ from collections.abc import Callable
 from pathlib import Path
 from random import Random
 
-from forewarn.simulator.agent_guest import AgentGuest
-from forewarn.simulator.clock import SimulatedClock
+from forewarn.simulator.actors.agent_guest import AgentGuest
+from forewarn.simulator.actors.guest_programs import PROGRAMS, Surroundings
+from forewarn.simulator.actors.simulated_guest import SimulatedGuest
+from forewarn.simulator.environment.clock import SimulatedClock
+from forewarn.simulator.environment.loop import SimulatedLoop, SimulatedProcess
+from forewarn.simulator.environment.network import Network
 from forewarn.simulator.exchanges import Exchange
-from forewarn.simulator.guest_programs import PROGRAMS, Surroundings
-from forewarn.simulator.loop import SimulatedLoop, SimulatedProcess
-from forewarn.simulator.network import Network
 from forewarn.simulator.plan import Plan, PlannedVm
-from forewarn.simulator.simulated_guest import SimulatedGuest
 
 _AGENTS = ("agent", "agent-wrong-clock")
 KINDS = (*_AGENTS, *PROGRAMS)

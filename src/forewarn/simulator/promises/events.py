@@ -10,8 +10,8 @@ import msgspec
 
 from forewarn.simulator.actions import FailDriver
 from forewarn.simulator.exchanges import MachineOperation
-from forewarn.simulator.promise_memory import CheckerMemory, EventMemory, RecordedTimeline, wall_second
-from forewarn.simulator.term_promises import TermPromises
+from forewarn.simulator.promises.memory import CheckerMemory, EventMemory, RecordedTimeline, wall_second
+from forewarn.simulator.promises.terms import TermPromises
 
 NOTICE = {"Freeze": 900.0, "Reboot": 900.0, "Redeploy": 600.0, "Preempt": 30.0, "Terminate": 300.0}
 """The least seconds of notice; Terminate has its group's, from 300 s."""

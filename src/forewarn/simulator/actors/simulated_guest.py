@@ -8,11 +8,11 @@ from random import Random
 
 import msgspec
 
-from forewarn.simulator.clock import SimulatedClock
+from forewarn.simulator.environment.clock import SimulatedClock
+from forewarn.simulator.environment.loop import SimulatedLoop, SimulatedProcess
+from forewarn.simulator.environment.service import ENDPOINT
 from forewarn.simulator.exchanges import Exchange, VmExchange
-from forewarn.simulator.loop import SimulatedLoop, SimulatedProcess
 from forewarn.simulator.plan import PlannedVm
-from forewarn.simulator.service import ENDPOINT
 
 TARGET = "/metadata/scheduledevents?api-version="
 METADATA = (("Metadata", "true"),)

@@ -2,7 +2,7 @@
 
 from random import Random
 
-from forewarn.simulator.loop import SimulatedLoop, SimulatedProcess
+from forewarn.simulator.environment.loop import SimulatedLoop, SimulatedProcess
 
 
 def test_code_of_a_killed_process_ends_with_its_simulation() -> None:

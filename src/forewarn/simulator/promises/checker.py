@@ -10,9 +10,6 @@ A promise that requests under way may explain is judged by ``settle``. Before th
 """
 
 from forewarn.simulator.actions import DamageMemory
-from forewarn.simulator.control_promises import ControlPromises
-from forewarn.simulator.document_promises import DocumentPromises
-from forewarn.simulator.event_promises import GONE, EventPromises
 from forewarn.simulator.exchanges import (
     AgentStep,
     ClockChange,
@@ -24,8 +21,11 @@ from forewarn.simulator.exchanges import (
     VmExchange,
 )
 from forewarn.simulator.plan import Plan
-from forewarn.simulator.promise_memory import CheckerMemory, GivenApproval
-from forewarn.simulator.term_promises import TermPromises
+from forewarn.simulator.promises.control import ControlPromises
+from forewarn.simulator.promises.documents import DocumentPromises
+from forewarn.simulator.promises.events import GONE, EventPromises
+from forewarn.simulator.promises.memory import CheckerMemory, GivenApproval
+from forewarn.simulator.promises.terms import TermPromises
 
 UNDO_SECONDS = 120.0
 """An agent undoes its preparations within so many seconds of the end of the event."""

@@ -28,9 +28,9 @@ from forewarn.client.session import ClientSession
 from forewarn.client.steps import NoResponse, SendRequest
 from forewarn.core.errors import ForewarnError
 from forewarn.http.codec import HttpResponse
+from forewarn.simulator.actors.simulated_guest import SimulatedGuest
+from forewarn.simulator.environment.loop import SimulatedProcess
 from forewarn.simulator.exchanges import AgentStep
-from forewarn.simulator.loop import SimulatedProcess
-from forewarn.simulator.simulated_guest import SimulatedGuest
 
 _URL = "http://169.254.169.254"
 _STAGES = ((("save",),), (("drain",),), (("drain",), ("save",)), (("save", "notify"), ("drain",)))

@@ -23,10 +23,10 @@ from forewarn.metadata.service import MetadataService
 from forewarn.node.driver import can_switch, moves_to_host
 from forewarn.node.feed import Commit
 from forewarn.node.large_change import LargeChangeSizes
-from forewarn.simulator.clock import SimulatedClock
-from forewarn.simulator.loop import SimulatedLoop, SimulatedProcess
-from forewarn.simulator.machines import DriverBehaviour, Machines, MachinesDriver
-from forewarn.simulator.network import Network
+from forewarn.simulator.environment.clock import SimulatedClock
+from forewarn.simulator.environment.loop import SimulatedLoop, SimulatedProcess
+from forewarn.simulator.environment.machines import DriverBehaviour, Machines, MachinesDriver
+from forewarn.simulator.environment.network import Network
 from forewarn.wiring import Assembly, hosts_of, limits_of
 
 ENDPOINT = ("169.254.169.254", 80)

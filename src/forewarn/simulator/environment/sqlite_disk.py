@@ -14,7 +14,7 @@ from forewarn.core.facts import Entry
 from forewarn.journal.port import AppendUnknown, NotWritten
 from forewarn.journal.sqlite import database
 from forewarn.journal.sqlite.journal import SqliteJournal
-from forewarn.simulator.journal import AppendFault, SimulatedDisk
+from forewarn.simulator.environment.journal import AppendFault, SimulatedDisk
 
 _SNAPSHOT_ENTRIES = 60
 """Few, so that a simulation takes snapshots."""

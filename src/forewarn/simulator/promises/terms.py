@@ -8,7 +8,7 @@ from datetime import datetime
 
 import msgspec
 
-from forewarn.simulator.promise_memory import CheckerMemory, EventMemory
+from forewarn.simulator.promises.memory import CheckerMemory, EventMemory
 
 IDLE = 24 * 3600.0
 """Seconds without a request after which a group is off."""

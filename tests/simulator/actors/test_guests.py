@@ -9,10 +9,10 @@ import pytest
 from forewarn import randomness
 from forewarn.agent.handler import Direction, HandlerDone, Task
 from forewarn.core.model import EventStatus
-from forewarn.simulator.agent_guest import SimulatedHandler
+from forewarn.simulator.actors.agent_guest import SimulatedHandler
+from forewarn.simulator.actors.guests import KINDS
+from forewarn.simulator.environment.loop import SimulatedProcess
 from forewarn.simulator.exchanges import Exchange, VmExchange
-from forewarn.simulator.guests import KINDS
-from forewarn.simulator.loop import SimulatedProcess
 from forewarn.wire.document import ScheduledEvent
 from tests.simulator.guest_world import Worlds
 

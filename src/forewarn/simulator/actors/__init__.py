@@ -1,0 +1,1 @@
+"""Who uses the system: operators, the author of the fleet file, and guests."""

@@ -1,0 +1,1 @@
+"""What is simulated around the real code: time, threads, network, disks and machines."""
