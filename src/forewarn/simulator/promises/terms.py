@@ -83,8 +83,9 @@ class TermPromises:
                 return set(event.resources) - members.maybe_down - members.maybe_gone <= vms
             case "quorum":
                 quorum = self._term(event.group, "quorum", begin, started)
-                down = members.maybe_down & set(members.vms_of(event.group))
-                return bool(vms) and (not isinstance(quorum, int) or len(vms) >= quorum - len(down))
+                # Fewer are enough where fewer are left.
+                left = set(members.vms_of(event.group)) - members.maybe_down - members.maybe_gone
+                return bool(vms) and (not isinstance(quorum, int) or len(vms) >= min(quorum, len(left)))
             case _:
                 return bool(vms)
 
