@@ -24,6 +24,7 @@ from bench.latency import latency
 from bench.listeners import listeners
 from bench.machines import machines
 from bench.mixed import mixed
+from bench.simulator import simulator
 from bench.single import connections, keep_alive
 
 _ROOT = Path(__file__).parents[1]
@@ -51,6 +52,7 @@ PARTS: dict[str, Part] = {
     "crowd": crowd,
     "agent": agent,
     "machines": machines,
+    "simulator": simulator,
 }
 
 

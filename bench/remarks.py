@@ -43,6 +43,7 @@ METHODS = {
     " kernel tells the bench. Moves are then made by the driver and by plain QMP in turns, to and fro between two"
     " hosts of the same machine: each starts the receiving QEMU, sends the guest's memory, waits until it runs there,"
     " and ends the QEMU that it left.",
+    "simulator": "Whole systems on simulated time, with faults, each exchange checked: the fixed seeds of the tests.",
 }
 
 STANDING = {
