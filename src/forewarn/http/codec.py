@@ -66,6 +66,7 @@ class HttpCodec:
         self._received = bytearray()
         self._lines: list[bytes] = []
         """Of the head, as far as it has come."""
+        self._head_size = 0
         self._body = bytearray()
         self._headers: dict[str, str] = {}
         self._has_no_body = False
@@ -93,6 +94,7 @@ class HttpCodec:
         self.is_open, self._heard, self._is_whole, self._step = False, 0, False, self._read_head
         self.status, self._has_no_body = 0, request.method == "HEAD"
         self._lines.clear()
+        self._head_size = 0
         self._body.clear()
         lines = (f"{request.method} {request.target} HTTP/1.1", *(f"{name}: {value}" for name, value in headers))
         return "\r\n".join((*lines, "", "")).encode("latin-1") + (request.body or b"")
@@ -127,12 +129,14 @@ class HttpCodec:
             return False
         if line:
             self._lines.append(line)
-            if sum(map(len, self._lines)) > _HEAD:
+            self._head_size += len(line)
+            if self._head_size > _HEAD:
                 raise _no_http("its head has no end")
             return True
         version, status, reason = _read_status(self._lines[0])
         fields = tuple(_read_field(each) for each in self._lines[1:])
         self._lines.clear()
+        self._head_size = 0
         if not 100 <= status < 200:  # else the response itself is still to come
             self.status, self.reason, self.fields = status, reason, fields
             self._headers = {name.lower(): value for name, value in fields}
