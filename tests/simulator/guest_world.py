@@ -14,6 +14,7 @@ from forewarn.simulator.environment.journal import SimulatedDisk, SimulatedJourn
 from forewarn.simulator.environment.loop import SimulatedLoop, SimulatedProcess
 from forewarn.simulator.environment.machines import DriverBehaviour, Machines
 from forewarn.simulator.environment.network import Network
+from forewarn.simulator.environment.receivers import Receivers
 from forewarn.simulator.environment.service import Service, settings_of
 from forewarn.simulator.exchanges import AgentStep, Exchange, VmExchange
 from forewarn.simulator.plan import Plan, PlannedVm
@@ -48,6 +49,7 @@ class World:
             DriverBehaviour(),
             lambda: SimulatedJournal(disk),
             settings,
+            Receivers(self.loop),
             random,
         )
         self.seen: list[Exchange] = []

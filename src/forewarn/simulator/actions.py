@@ -184,6 +184,30 @@ class RequestRevocation(PlannedAction, frozen=True, kw_only=True):
     key: str
 
 
+class RequestSubscription(PlannedAction, frozen=True, kw_only=True):
+    """Notifications about one group, or about ``all``."""
+
+    sentence = "ann subscribes {name} to {group} with key {key}"
+    name: str
+    group: str
+    key: str
+
+
+class RequestUnsubscription(PlannedAction, frozen=True, kw_only=True):
+    """The end of a subscription."""
+
+    sentence = "ann removes the subscription {name} with key {key}"
+    name: str
+    key: str
+
+
+class RefuseNotifications(PlannedAction, frozen=True, kw_only=True):
+    """The receivers of notifications are down."""
+
+    sentence = "receivers of notifications are down for {seconds} s"
+    seconds: float
+
+
 class ReadEverything(PlannedAction, frozen=True, kw_only=True):
     """Read every list of the control API."""
 
@@ -317,6 +341,9 @@ COMMANDS: tuple[type[PlannedAction], ...] = (
     ApplyFleetFile,
     RequestToken,
     RequestRevocation,
+    RequestSubscription,
+    RequestUnsubscription,
+    RefuseNotifications,
     ReadEverything,
 )
 """What operators, owners and editors of the fleet file do."""

@@ -77,6 +77,19 @@ class AgentStep(msgspec.Struct, frozen=True):
     at: float
 
 
+class ReceivedNotification(msgspec.Struct, frozen=True):
+    """A notification that its receiver took."""
+
+    subscription: str
+    id: str
+    type: str
+    event: str
+    """The id of the event; empty where it is about none."""
+    group: str
+    revision: int
+    at: float
+
+
 class DiskFault(msgspec.Struct, frozen=True):
     """The disk of the service did not do what it was asked for."""
 
@@ -84,4 +97,13 @@ class DiskFault(msgspec.Struct, frozen=True):
     at: float
 
 
-Exchange = DiskFault | VmExchange | ControlExchange | MachineOperation | ProcessState | ClockChange | AgentStep
+Exchange = (
+    DiskFault
+    | ReceivedNotification
+    | VmExchange
+    | ControlExchange
+    | MachineOperation
+    | ProcessState
+    | ClockChange
+    | AgentStep
+)

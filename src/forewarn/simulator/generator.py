@@ -21,7 +21,6 @@ _TERMS = (
     '{"restart_after_crash":true}',
     '{"restart_after_crash":false}',
     '{"postpone_limit":3600}',
-    '{"postpone_limit":3600,"approval":"all"}',
     '{"terminate_notice":300}',
     '{"terminate_notice":null}',
     '{"eviction":"delete"}',
@@ -29,6 +28,7 @@ _TERMS = (
     '{"quiet_hours":["08:01-08:03"]}',
     '{"quiet_hours":[]}',
 )
+_POSTPONABLE = '{"postpone_limit":3600,"approval":"all"}'
 _VM_OPERATIONS = ("restart", *act.RequestVmOperation.choices)
 _SQLITE_SHARE = 0.01
 
@@ -45,13 +45,15 @@ class _Generator:
         self._seed = seed
         self._random = random
         self._keys: list[str] = []
-        self._length = random.choice((60.0, 120.0, 240.0))
+        self._length = random.choice((60.0, 120.0, 240.0) if random.random() < 0.97 else (1800.0,))
 
     def plan(self, *, has_sqlite: bool) -> Plan:
         random = self._random
         hosts = tuple(f"h{number}" for number in range(1, random.randint(2, 4) + 1))
         groups = tuple(
-            PlannedGroup(name, random.choice(_GROUP_KINDS[:2]), random.choice((*_TERMS, "{}", "{}", "{}", "{}")))
+            PlannedGroup(
+                name, random.choice(_GROUP_KINDS[:2]), random.choice((*_TERMS, *("{}",) * 6, *(_POSTPONABLE,) * 4))
+            )
             for name in ("web", "db", "batch")[: random.randint(1, 3)]
         )
         vms = tuple(self._vms(groups, hosts))
@@ -113,6 +115,7 @@ class _Generator:
             self._patch,
             self._read,
             self._token,
+            self._subscribe,
         ]
         faults: list[Callable[[], PlannedAction]] = [
             self._kill,
@@ -128,6 +131,7 @@ class _Generator:
             self._network,
             self._guest,
             self._record,
+            self._refuse_notifications,
         ]
         enabled = random.sample(faults, k=random.randint(0, min(5, len(faults))))
         chosen = random.sample(commands, k=random.randint(2, len(commands)))
@@ -215,6 +219,16 @@ class _Generator:
         if self._random.random() < 0.5:
             return act.RequestRevocation(at=self._at(), owner="bob", key=self._key())
         return act.RequestToken(at=self._at(), owner="bob", group=self._groups[0].name, key=self._key())
+
+    def _subscribe(self) -> PlannedAction:
+        name = f"s{self._random.randint(1, 2)}"
+        if self._random.random() < 0.3:
+            return act.RequestUnsubscription(at=self._at(), name=name, key=self._key())
+        group = self._random.choice(("all", self._group()))
+        return act.RequestSubscription(at=self._at(), name=name, group=group, key=self._key())
+
+    def _refuse_notifications(self) -> PlannedAction:
+        return act.RefuseNotifications(at=self._at(), seconds=self._random.choice((5.0, 60.0)))
 
     def _kill(self) -> PlannedAction:
         return act.KillService(at=self._at(), callbacks=self._random.choice((0, 1, 2, 3, 5, 8, 13, 21, 34, 55, 89)))

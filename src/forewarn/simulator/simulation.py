@@ -30,6 +30,7 @@ from forewarn.simulator.environment.journal import AppendFault, SimulatedDisk, S
 from forewarn.simulator.environment.loop import SimulatedLoop
 from forewarn.simulator.environment.machines import DriverBehaviour, Machines
 from forewarn.simulator.environment.network import Network
+from forewarn.simulator.environment.receivers import Receivers
 from forewarn.simulator.environment.service import Service, settings_of
 from forewarn.simulator.environment.sqlite_disk import SqliteDisk
 from forewarn.simulator.exchanges import (
@@ -83,12 +84,22 @@ class Simulation:
         self._disk = SqliteDisk(directory, random) if plan.has_sqlite else SimulatedDisk()
         self._machines = Machines(loop)
         self._behaviour = DriverBehaviour()
+        self._receivers = Receivers(loop)
+        self._receivers.on_received = self._see
         self._promises = Promises(plan)
         self.transcript = Transcript(is_wanted=has_transcript)
         self._fleet_file = FleetFile(directory / "fleet.toml", plan)
         settings = settings_of(directory, hurry=plan.hurry, fleet=self._fleet_file.path)
         self._service = Service(
-            loop, self._network, self._clock, self._machines, self._behaviour, self._journal, settings, random
+            loop,
+            self._network,
+            self._clock,
+            self._machines,
+            self._behaviour,
+            self._journal,
+            settings,
+            self._receivers,
+            random,
         )
         self._service.app = app
         self._service.moves_live, self._service.large_changes = plan.moves_live, plan.large_changes
@@ -155,14 +166,18 @@ class Simulation:
         disk.next_faults.clear()
         network.loses, network.delay = 0.0, 0.002
         self._behaviour.next_faults.clear()
+        self._receivers.is_down = False
         self._clock.drift(0.0)
         self._see(self._clock_change(0.0))
         self._fleet_file.edit("mend", "-", "-")
         self._guests.quieten()
         self.transcript.note(self._loop.time(), "all faults stop")
         await self._wait_for_the_end_of_events()
-        await asyncio.sleep(_SETTLE_STEP)
         ask = self._operators.ask
+        names = (each.name for each in self._plan.actions if isinstance(each, act.RequestSubscription))
+        for name in dict.fromkeys(names):
+            await ask("ann", "POST", f"/v1/subscriptions/{name}/test", "", f"test-{name}")  # it sends what waits, too
+        await asyncio.sleep(_SETTLE_STEP)
         await self._operators.read_everything("ann")
         for path in self._promises.questions():
             await ask("ann", "GET", path)
@@ -212,6 +227,8 @@ class Simulation:
                 self._for(seconds, lambda on: setattr(self._network, "loses", chance if on else 0.0))
             case act.DelayRequests(delay=delay, seconds=seconds):
                 self._for(seconds, lambda on: setattr(self._network, "delay", delay if on else 0.002))
+            case act.RefuseNotifications(seconds=seconds):
+                self._for(seconds, lambda on: setattr(self._receivers, "is_down", on))
             case act.RebootGuest(vm=vm, seconds=seconds):
                 self._guests.kill(vm)
                 self._loop.call_later(seconds, self._guests.start, vm)

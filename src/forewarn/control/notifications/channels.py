@@ -59,8 +59,22 @@ class Channel(Protocol):
         """
 
 
-class Channels:
+class ChannelFactory(Protocol):
     """Creates the channel of a subscription."""
+
+    @property
+    def sends_mail(self) -> bool:
+        """Whether mail can be sent."""
+
+    def set_mail(self, mail: MailSettings) -> None:
+        """Use another mail server; existing channels keep theirs."""
+
+    def channel_for(self, subscription: Subscription) -> Channel:
+        """Return what delivers to a subscription."""
+
+
+class Channels:
+    """Creates channels over the web and mail."""
 
     def __init__(
         self,

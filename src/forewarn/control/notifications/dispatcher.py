@@ -17,7 +17,7 @@ from typing import assert_never
 from forewarn.clocks import Timer
 from forewarn.config.settings import MailSettings
 from forewarn.control.bodies import DeliveryReceipt
-from forewarn.control.notifications.channels import Channels, NotDelivered
+from forewarn.control.notifications.channels import ChannelFactory, Channels, NotDelivered
 from forewarn.control.notifications.journal_follower import JournalFollower, RecentEntries
 from forewarn.control.notifications.notification import make_test_notification
 from forewarn.control.notifications.worker import DeliveryStatus, DeliveryWorker
@@ -42,7 +42,7 @@ from forewarn.core.model import NODE, Event, Subscription, SubscriptionKind
 from forewarn.journal.port import Journal
 from forewarn.node.feed import Commit
 from forewarn.node.node import Node
-from forewarn.randomness import new_id
+from forewarn.randomness import new_id, secret_bytes
 
 log = logging.getLogger(__name__)
 
@@ -56,13 +56,21 @@ class Dispatcher:
     """Runs one worker for each subscription."""
 
     def __init__(
-        self, node: Node, journal: Journal, mail: MailSettings, *, origin: str = "", timeout: float = 10.0
+        self,
+        node: Node,
+        journal: Journal,
+        mail: MailSettings,
+        *,
+        origin: str = "",
+        timeout: float = 10.0,
+        channels: ChannelFactory | None = None,
     ) -> None:
+        """``channels``: what delivers, instead of the web and mail."""
         self._node = node
         self._journal = journal
-        self._channels = Channels(mail, origin or socket.gethostname(), node.clock.now, timeout)
+        self._channels = channels or Channels(mail, origin or socket.gethostname(), node.clock.now, timeout)
         self._threads = ThreadPoolExecutor(32, thread_name_prefix="notification")
-        self._random = Random()  # noqa: S311 - jitter of retries, not security
+        self._random = Random(secret_bytes(8))  # noqa: S311 - jitter of retries, not security
         self._recent_entries = RecentEntries()
         self._known: dict[str, Event] = {}
         self._workers: dict[str, DeliveryWorker] = {}

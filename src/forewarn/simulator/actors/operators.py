@@ -18,8 +18,10 @@ from forewarn.simulator.actions import (
     RequestReclaim,
     RequestRevocation,
     RequestScaleIn,
+    RequestSubscription,
     RequestTerms,
     RequestToken,
+    RequestUnsubscription,
     RequestVmOperation,
 )
 from forewarn.simulator.environment.clock import EPOCH
@@ -28,7 +30,17 @@ from forewarn.simulator.environment.service import Service
 from forewarn.simulator.exchanges import ControlExchange
 from forewarn.simulator.plan import Plan
 
-READS = ("/v1/vms", "/v1/groups", "/v1/hosts", "/v1/events", "/v1/fleet", "/v1/health", "/v1/tokens", "/v1/history")
+READS = (
+    "/v1/vms",
+    "/v1/groups",
+    "/v1/hosts",
+    "/v1/events",
+    "/v1/fleet",
+    "/v1/health",
+    "/v1/tokens",
+    "/v1/history",
+    "/v1/subscriptions",
+)
 _ATTEMPTS = 3
 _PAUSE = 2.0
 
@@ -131,7 +143,7 @@ class Operators:
                 body = _json(operation="degrade", not_before=f"{expected:%Y-%m-%dT%H:%M:%SZ}")
                 await self.ask(who, "POST", f"/v1/hosts/{host}/operations", body, key)
             case RequestEventChange(who=who, verb=verb, event=event, key=key):
-                body = _json(seconds=60, reason="busy") if verb == "postpone" else ""
+                body = _json(seconds=20, reason="busy") if verb == "postpone" else ""
                 await self.ask(who, "POST", f"/v1/events/{self.labels.id_of(event)}/{verb}", body, key)
             case RequestTerms(who=who, group=group, terms=terms, key=key):
                 await self.ask(who, "PATCH", f"/v1/groups/{group}", terms, key)
@@ -146,6 +158,12 @@ class Operators:
             case RequestRevocation(owner=owner, key=key):
                 id_ = self._tokens.get(owner, ("0" * 16, ""))[0]
                 await self.ask("ann", "DELETE", f"/v1/tokens/{id_}", "", key)
+            case RequestSubscription(name=name, group=group, key=key):
+                groups = [] if group == "all" else [group]
+                body = _json(name=name, kind="webhook", target="https://receiver.example/hook", groups=groups)
+                await self.ask("ann", "POST", "/v1/subscriptions", body, key)
+            case RequestUnsubscription(name=name, key=key):
+                await self.ask("ann", "DELETE", f"/v1/subscriptions/{name}", "", key)
             case ReadEverything(who=who):
                 await self.read_everything(who)
 

@@ -12,6 +12,7 @@ from forewarn.config.settings import Settings
 from forewarn.config.values import ListenAddress
 from forewarn.control.api.app import make_app
 from forewarn.control.api.context import PEER, ApiContext, Peer
+from forewarn.control.notifications.dispatcher import Dispatcher
 from forewarn.core.errors import ForewarnError
 from forewarn.core.facts import Entry
 from forewarn.core.fleet import Fleet
@@ -27,6 +28,7 @@ from forewarn.simulator.environment.clock import SimulatedClock
 from forewarn.simulator.environment.loop import SimulatedLoop, SimulatedProcess
 from forewarn.simulator.environment.machines import DriverBehaviour, Machines, MachinesDriver
 from forewarn.simulator.environment.network import Network
+from forewarn.simulator.environment.receivers import Receivers
 from forewarn.wiring import Assembly, hosts_of, limits_of
 
 ENDPOINT = ("169.254.169.254", 80)
@@ -74,8 +76,10 @@ class Service:
         behaviour: DriverBehaviour,
         make_journal: Callable[[], Journal],
         settings: Settings,
+        receivers: Receivers,
         random: Random,
     ) -> None:
+        self._receivers = receivers
         self._loop = loop
         self._network = network
         self._clock = clock
@@ -228,7 +232,6 @@ class Service:
                 answered.set_result(ControlResponse(status, b"".join(sent), told) if status else None)
 
     async def _run(self, process: SimulatedProcess) -> None:
-        stopping = self._stopping = asyncio.Event()
         settings = self.settings
         driver = MachinesDriver(
             self._machines,
@@ -247,6 +250,8 @@ class Service:
             driver,
             server=lambda metadata: SimulatedServer(metadata, settings, self._network, process),
         )
+        dispatcher = Dispatcher(assembly.node, assembly.journal, settings.mail, channels=self._receivers)
+        assembly.leader.add(dispatcher)
         if self.large_changes:
             assembly.node.writer.large_change_sizes = LargeChangeSizes(2, 2)
         try:
@@ -255,6 +260,12 @@ class Service:
             self.start_failure = str(error)
             self._loop.kill(process)
             return
+        await self._serve(process, assembly, driver, dispatcher)
+
+    async def _serve(
+        self, process: SimulatedProcess, assembly: Assembly, driver: MachinesDriver, dispatcher: Dispatcher
+    ) -> None:
+        stopping = self._stopping = asyncio.Event()
         context = ApiContext(
             assembly.node,
             assembly.journal,
@@ -262,6 +273,7 @@ class Service:
             moves_live=driver.moves_live,
             moves_to_host=moves_to_host(driver),
             switches=can_switch(driver),
+            deliveries=dispatcher,
         )
         context.follow()
         assembly.node.replica.subscribe(_CommitReporter(self._loop, self.on_commit))

@@ -18,6 +18,7 @@ from forewarn.simulator.exchanges import (
     Exchange,
     MachineOperation,
     ProcessState,
+    ReceivedNotification,
     VmExchange,
 )
 from forewarn.simulator.plan import Plan
@@ -25,6 +26,7 @@ from forewarn.simulator.promises.control import ControlPromises
 from forewarn.simulator.promises.documents import DocumentPromises
 from forewarn.simulator.promises.events import GONE, EventPromises
 from forewarn.simulator.promises.memory import CheckerMemory, GivenApproval
+from forewarn.simulator.promises.notifications import NotificationPromises
 from forewarn.simulator.promises.terms import TermPromises
 
 UNDO_SECONDS = 120.0
@@ -40,6 +42,7 @@ class Promises:
         self._events = EventPromises(self._memory, terms)
         self._documents = DocumentPromises(self._memory, self._events)
         self._control = ControlPromises(self._memory, self._events, self._documents, terms)
+        self._notifications = NotificationPromises(self._memory)
         self._steps: dict[tuple[str, str], list[AgentStep]] = {}
         self.checked = 0
         """Number of exchanges that were checked."""
@@ -56,10 +59,13 @@ class Promises:
                 self._documents.see(exchange)
             case ControlExchange():
                 self._control.see(exchange)
+                self._notifications.see_control(exchange)
             case MachineOperation():
                 self._events.see_operation(exchange)
             case ProcessState():
                 self._starts_always(exchange)
+            case ReceivedNotification():
+                self._notifications.see(exchange)
             case DiskFault():
                 self._memory.disk.see(exchange)
             case ClockChange():
@@ -90,6 +96,7 @@ class Promises:
                 self._events.settle(event, now)
         self._events.takes_turns_by_record(now)
         self._undoes_after_the_event(now)
+        self._notifications.settle(now)
 
     # A start always succeeds, unless the disk cannot be read, or nothing is recorded and the fleet file is wrong.
 

@@ -299,6 +299,10 @@ class EventMemory:
         type_ = self.fields.get("type", "event")
         return f"{type_} {self.id[:8].upper()} of {self.group or 'an unknown group'}"
 
+    def is_over_since(self, at: float) -> bool:
+        """Tell whether it was seen to be gone before a second."""
+        return self.ranks.highest == 2 and self.ranks.reached_at < at
+
     @property
     def type(self) -> str:
         return str(self.fields.get("type", ""))
