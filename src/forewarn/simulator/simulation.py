@@ -168,7 +168,7 @@ class Simulation:
         self._behaviour.next_faults.clear()
         self._receivers.is_down = False
         self._clock.drift(0.0)
-        self._see(self._clock_change(0.0))
+        self._see(self._clock_change())
         self._fleet_file.edit("mend", "-", "-")
         self._guests.quieten()
         self.transcript.note(self._loop.time(), "all faults stop")
@@ -222,7 +222,7 @@ class Simulation:
                 self._see(self._clock_change())
             case act.DriftClock(rate=rate):
                 self._clock.drift(rate)
-                self._see(self._clock_change(rate))
+                self._see(self._clock_change())
             case act.LoseRequests(chance=chance, seconds=seconds):
                 self._for(seconds, lambda on: setattr(self._network, "loses", chance if on else 0.0))
             case act.DelayRequests(delay=delay, seconds=seconds):
@@ -271,8 +271,8 @@ class Simulation:
         excuse = "unreadable disk: " if self._disk.is_unreadable else ""
         return excuse + self._service.start_failure
 
-    def _clock_change(self, drift: float = 0.0) -> ClockChange:
-        return ClockChange(self._loop.time(), self._clock.error.total_seconds(), drift)
+    def _clock_change(self) -> ClockChange:
+        return ClockChange(self._loop.time(), self._clock.error.total_seconds(), self._clock.rate)
 
     def _on_operation(self, vm: str, what: str, event: str) -> None:
         self._reached[f"machine {what}"] += 1

@@ -17,12 +17,13 @@ class SimulatedClock:
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
         self._error = timedelta()
-        self._drift = 0.0
+        self.rate = 0.0
+        """By which it runs too fast."""
         self._drifts_from = 0.0
         self._waiting: dict[_SimulatedTimer, None] = {}
 
     def now(self) -> datetime:
-        drifted = self._drift * (self._loop.time() - self._drifts_from)
+        drifted = self.rate * (self._loop.time() - self._drifts_from)
         return EPOCH + self._error + timedelta(seconds=round(self._loop.time() + drifted, 6))
 
     def seconds(self) -> float:
@@ -44,8 +45,8 @@ class SimulatedClock:
 
     def drift(self, rate: float) -> None:
         """Run too fast by ``rate`` (too slow where it is negative) from now on: 0.001 is a second in 1,000."""
-        self._error += timedelta(seconds=round(self._drift * (self._loop.time() - self._drifts_from), 6))
-        self._drift, self._drifts_from = rate, self._loop.time()
+        self._error += timedelta(seconds=round(self.rate * (self._loop.time() - self._drifts_from), 6))
+        self.rate, self._drifts_from = rate, self._loop.time()
         self._rearm()
 
     @property
@@ -60,7 +61,7 @@ class SimulatedClock:
     def wait_for(self, when: datetime) -> float:
         """Return the seconds until the clock shows ``when``, a little more rather than less."""
         left = (when - self.now()).total_seconds()
-        return max(left / (1 + self._drift), 0.0) + (2e-6 if left > 0 else 0.0)
+        return max(left / (1 + self.rate), 0.0) + (2e-6 if left > 0 else 0.0)
 
     def forget(self, timer: "_SimulatedTimer") -> None:
         self._waiting.pop(timer, None)
