@@ -5,7 +5,7 @@ import os
 from collections.abc import Generator, Iterator
 
 import pytest
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, Phase, settings
 
 from forewarn.logs import HumanFormatter
 
@@ -17,6 +17,14 @@ settings.register_profile("test", settings.get_profile("check"), max_examples=20
 # For a night's search: other examples each time, and a line with which to repeat what failed.
 settings.register_profile(
     "search", settings.get_profile("check"), max_examples=5_000, derandomize=False, print_blob=True
+)
+# For mutants: the first example that fails is enough.
+settings.register_profile(
+    "mutants",
+    settings.get_profile("check"),
+    max_examples=10,
+    phases=(Phase.explicit, Phase.generate),
+    report_multiple_bugs=False,
 )
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "check"))
 
