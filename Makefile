@@ -17,7 +17,7 @@ PY := .venv/bin/python
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help install run demo test test-fresh test-pythons test-kubernetes test-pacemaker check docs bench simulate clean lint tools
+.PHONY: help install run demo test test-fresh test-pythons test-kubernetes test-pacemaker check docs bench simulate planted mutants clean lint tools
 
 help: ## Say what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-15s  %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -71,6 +71,12 @@ simulate: tools ## Run new seeds of the simulator: SEEDS=2000 JOBS=2 FROM=1
 	@echo "The first seed is $(FROM)"
 	@$(PY) -m forewarn.simulator --seeds $(or $(SEEDS),2000) --from $(FROM) $(if $(JOBS),--jobs $(JOBS)) \
 		--coverage build/simulator/coverage.json
+
+planted: tools ## Plant each known fault in a copy, and see that a test finds it
+	@$(PY) -m planted $(if $(NAME),"$(NAME)")
+
+mutants: tools ## Change the product at random places, and see that a test fails
+	@HYPOTHESIS_PROFILE=mutants $(PY) -m mutants --sample $(or $(SAMPLE),200) --seed $(or $(SEED),1) $(if $(FILES),--files "$(FILES)")
 
 clean: ## Remove all that the other targets made
 	@rm -rf .venv .venv-* forewarn-demo build dist .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache

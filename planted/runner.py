@@ -1,0 +1,142 @@
+"""Applies one fault after another to a copy of the checkout, and runs there what is to find it."""
+
+import importlib.util
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+
+from planted.fault import SIMULATOR, Fault
+
+ROOT = Path(__file__).parents[1]
+_COPIED = ("bench", "demo", "deploy", "docs", "examples", "planted", "src", "tests", "tools")
+_FILES = ("CHANGELOG.md", "Makefile", "README.md", "constraints.txt", "pyproject.toml")
+_PYTEST = ("-m", "pytest", "-q", "-x", "--no-header", "--tb=no", "-p", "no:cacheprovider", "-m", "not end_to_end")
+_SIMULATE = ("-m", "forewarn.simulator")
+
+
+class Verdict(StrEnum):
+    """What became of a fault."""
+
+    FOUND = "found"
+    SURVIVED = "survived"
+    TOO_LONG = "took too long"
+    NOT_RUN = "not run"
+
+
+@dataclass(frozen=True)
+class Finding:
+    """The verdict on one fault, how long it took, and what found it."""
+
+    fault: Fault
+    verdict: Verdict
+    seconds: float
+    detail: str = ""
+
+
+def run(faults: Sequence[Fault]) -> Iterator[Finding]:
+    """Yield a finding for each fault."""
+    with copied_checkout() as copy:
+        check_imports(copy)
+        for fault in faults:
+            yield _run_one(fault, copy)
+
+
+@contextmanager
+def copied_checkout() -> Iterator[Path]:
+    """Yield a copy of what the tests need, without version control and environment; it is removed afterwards."""
+    with tempfile.TemporaryDirectory(prefix="forewarn-planted-") as directory:
+        copy = Path(directory)
+        for name in _COPIED:
+            shutil.copytree(ROOT / name, copy / name, ignore=shutil.ignore_patterns("__pycache__"))
+        for name in _FILES:
+            shutil.copy2(ROOT / name, copy / name)
+        yield copy
+
+
+@contextmanager
+def planted(fault: Fault, copy: Path) -> Iterator[None]:
+    """Apply a fault to the copy; take it back afterwards."""
+    path = copy / fault.file
+    source = path.read_text(encoding="utf-8")
+    if source.count(fault.old) != 1:
+        raise ValueError(f"{fault.name}: {fault.file} must have the old text once; bring the catalogue up to date")
+    # What Python compiled is recognised by time and size only, which may be those of the old text.
+    compiled = Path(importlib.util.cache_from_source(str(path)))
+    try:
+        path.write_text(source.replace(fault.old, fault.new), encoding="utf-8")
+        compiled.unlink(missing_ok=True)
+        yield
+    finally:
+        path.write_text(source, encoding="utf-8")
+        compiled.unlink(missing_ok=True)
+
+
+def check_imports(copy: Path) -> None:
+    """Raise RuntimeError unless the copy is what a process there imports."""
+    program = "import forewarn, tests.harness; print(forewarn.__file__); print(tests.harness.__file__)"
+    said = subprocess.run(
+        [sys.executable, "-c", program], cwd=copy, env=_environment(copy), capture_output=True, text=True, check=True
+    )
+    if not all(line.startswith(f"{copy}/") for line in said.stdout.split()):
+        raise RuntimeError(f"the tests would import {said.stdout.split()} instead of the copy {copy}")
+
+
+def _environment(copy: Path) -> dict[str, str]:
+    kept = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    # Hypothesis need not shrink what it finds.
+    return {**kept, "PYTHONPATH": f"{copy}/src:{copy}", "HYPOTHESIS_PROFILE": "mutants", "TMPDIR": str(copy)}
+
+
+def _run_one(fault: Fault, copy: Path) -> Finding:
+    tests = [each for each in fault.found_by if each != SIMULATOR]
+    commands = [(*_PYTEST, *tests)] if tests else []
+    if SIMULATOR in fault.found_by and (ROOT / "src/forewarn/simulator").is_dir():
+        commands.append(_SIMULATE)
+    if not commands:
+        return Finding(fault, Verdict.NOT_RUN, 0.0, "there is no simulator yet")
+    began = time.monotonic()
+    with planted(fault, copy):
+        for command in commands:
+            left = fault.seconds - (time.monotonic() - began)
+            try:
+                status, said = _run_command(command, copy, left)
+            except subprocess.TimeoutExpired:
+                return Finding(fault, Verdict.TOO_LONG, time.monotonic() - began)
+            if status:
+                return Finding(fault, Verdict.FOUND, time.monotonic() - began, _first_failure(said))
+    return Finding(fault, Verdict.SURVIVED, time.monotonic() - began)
+
+
+def _run_command(command: Sequence[str], copy: Path, limit: float) -> tuple[int, str]:
+    """Return the exit status and the output; whatever the command started has ended then."""
+    with subprocess.Popen(
+        [sys.executable, *command],
+        cwd=copy,
+        env=_environment(copy),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        start_new_session=True,
+    ) as process:
+        try:
+            said, _ = process.communicate(timeout=max(limit, 0.1))
+        finally:
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+    return process.returncode, said.decode(errors="replace")
+
+
+def _first_failure(said: str) -> str:
+    """Return the name of the first test that failed; else the last line that was printed."""
+    lines = said.strip().splitlines()
+    failed = [line.split()[1] for line in lines if line.startswith(("FAILED ", "ERROR "))]
+    return failed[0] if failed else " ".join(lines[-1:])
