@@ -1,6 +1,7 @@
 """Forked processes: each has a time limit, no output and a temporary directory of its own, which is removed."""
 
 import contextlib
+import ctypes
 import os
 import resource
 import select
@@ -12,6 +13,7 @@ import time
 from collections.abc import Callable, Iterator
 
 MOST_MEMORY = 4 * 2**30
+_PR_SET_PDEATHSIG = 1
 Send = Callable[[str], None]
 
 
@@ -49,6 +51,7 @@ def stream_forked(work: Callable[[Send], None], limit: float) -> Iterator[str]:
 def _be_child(work: Callable[[Send], None], directory: str, writer: int) -> None:
     try:
         os.setsid()
+        _die_with_parent()
         nothing = os.open(os.devnull, os.O_RDWR)
         for each in (0, 1, 2):
             os.dup2(nothing, each)
@@ -58,6 +61,12 @@ def _be_child(work: Callable[[Send], None], directory: str, writer: int) -> None
             work(lambda text: print(text, file=file, flush=True))
     finally:
         os._exit(0)
+
+
+def _die_with_parent() -> None:
+    """Have the kernel end this process when its parent ends, where the kernel is Linux."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def _lines(reader: int, until: float) -> Iterator[str]:

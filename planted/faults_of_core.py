@@ -75,11 +75,11 @@ FAULTS = (
         found_by=(_TRANSCRIPTS,),
     ),
     Fault(
-        name="An event that waits for a Started one holds up the other events of its VM",
-        promise=_WAITS,
+        name="Maintenance that waits is overtaken by later maintenance",
+        promise="Maintenance that waits is not overtaken by later maintenance that would stand in its way.",
         file="src/forewarn/core/turns.py",
         old="        if blocker is None or takes_turns(event):\n            ahead.add(event)",
-        new="        ahead.add(event)",
+        new="        if blocker is None:\n            ahead.add(event)",
         found_by=(_TRANSCRIPTS,),
     ),
     Fault(
@@ -227,12 +227,12 @@ FAULTS = (
         found_by=(_TRANSCRIPTS, _INVARIANTS),
     ),
     Fault(
-        name="A drain plans VMs onto a failed host",
+        name="A drain sends VMs to a host that failed after it was planned",
         promise="Nothing is moved to a failed host.",
-        file="src/forewarn/core/placement.py",
-        old="(state := fleet.state_of(name)) is not HostState.FAILED",
-        new="(state := fleet.state_of(name))",
-        found_by=("tests/core/test_placement.py", _TRANSCRIPTS),
+        file="src/forewarn/core/moves.py",
+        old="if not is_usable or fleet.state_of(host) is HostState.FAILED:",
+        new="if not is_usable:",
+        found_by=("tests/core/test_moves.py",),
     ),
     Fault(
         name="A drain plans VMs onto a cordoned host",

@@ -99,3 +99,33 @@ def test_nobody_says_two_things_of_an_event_at_once(seconds: tuple[int, ...], *,
 
     with pytest.raises(Refused, match="is named more than once"):
         harness.give(postpone(harness, *seconds, approves=approves))
+
+
+def test_all_postponements_of_an_event_count_together() -> None:
+    """The limit is for the event, not for each request."""
+    harness = FleetHarness(PATIENT, "ann freezes web-0")
+    harness.give(postpone(harness, 400))
+    harness.give(postpone(harness, 100))
+
+    with pytest.raises(Refused, match="can be postponed by 1 to 100 s more, not by 200 s"):
+        harness.give(postpone(harness, 200))
+
+
+def test_the_reason_for_a_postponement_is_one_line() -> None:
+    """People are shown it on one line."""
+    harness = FleetHarness(PATIENT, "ann freezes web-0")
+    wish = Postponement(harness.id("E1"), 10, "a backup\nis running")
+
+    with pytest.raises(Refused, match="a reason is one line"):
+        harness.give(Approve(id="p", by=Caller(CallerKind.VM, "web-0"), postponements=(wish,)))
+
+
+def test_a_group_that_is_down_waits_where_its_policy_says_so() -> None:
+    """``approve_all_down = false``: its events keep their notice."""
+    harness = FleetHarness(
+        "ann declares: group pool scale-set terminate_notice=300 approve_all_down=False; vm pool-0 in pool",
+        "pool-0 asks",
+        "ann deallocates pool-0",
+    )
+
+    assert kinds(harness.say("ann deletes pool-0")) == ["Announced"]

@@ -1,9 +1,22 @@
 """The fleet as the fold of its facts, whole and in pieces."""
 
+from datetime import timedelta
+
 import pytest
 
 from forewarn.core import chunks as parts_module
-from forewarn.core.facts import Asked, Entry, Fetch, Fetched, Mark, VmMoved
+from forewarn.core.credentials import Role, Subscription, SubscriptionKind, Token
+from forewarn.core.facts import (
+    Asked,
+    ClockStepped,
+    Entry,
+    Fetch,
+    Fetched,
+    Mark,
+    SubscriptionSet,
+    TokenCreated,
+    VmMoved,
+)
 from forewarn.core.fleet import EPOCH, Fleet
 from tests.core.harness import ANN, NOON, FleetHarness
 from tests.core.invariant_checker import copy_of, derived, packed
@@ -83,3 +96,45 @@ def test_a_crash_is_remembered_by_a_restored_fleet() -> None:
     harness.say("the driver sees db-0 crashed")
 
     assert list(copy_of(harness.fleet).crashed) == ["db-0"]
+
+
+def test_a_restored_fleet_has_every_attribute() -> None:
+    """A snapshot that left one out would lose it with the entries before it."""
+    harness = FleetHarness(
+        "ann applies: host h1; host h2; host h3; group web availability-set; group pool scale-set; "
+        "vm web-0 in web on h1; vm web-1 in web on h1; vm pool-0 in pool on h2 spot",
+        "web-0 asks",
+        "ann evicts pool-0",
+        "ann approves E1",
+        "the driver is done with E1",
+        "ann freezes web-0",
+        "ann restarts web-0",
+        "the service starts with: host h1; host h2; host h3; group web availability-set; group pool scale-set; "
+        "vm web-0 in web on h1 ud=1; vm web-1 in web on h1; vm pool-0 in pool on h2 spot",
+        "ann cordons host h3",
+        "ann fails host h2",
+        "ann deallocates web-1 by driver",
+        "the driver sees web-0 crashed",
+        "ann declares: no group pool; no vm pool-0",
+    )
+    fleet = harness.fleet
+    fleet.evolve(ClockStepped(NOON, NOON - timedelta(hours=1)))
+    fleet.evolve(TokenCreated(Token("t1", "ada", Role.OPERATOR, "hash", NOON)))
+    fleet.evolve(SubscriptionSet(Subscription("s1", "chat", SubscriptionKind.WEBHOOK, "https://example.org/hook")))
+    fleet.enter(Entry(1, NOON, "c", ANN, ()))
+
+    assert [name for name, value in vars(Fleet()).items() if getattr(fleet, name) == value] == []
+    assert _attributes(copy_of(fleet)) == _attributes(fleet)
+
+
+def _attributes(fleet: Fleet) -> dict[str, object]:
+    return {name: vars(value) if hasattr(value, "__dict__") else value for name, value in vars(fleet).items()}
+
+
+def test_an_event_that_is_brought_forward_is_a_visible_change() -> None:
+    """VMs that compare incarnations see the nearer NotBefore."""
+    harness = FleetHarness(FLEET, "ann degrades host h2 not before Sun 12:00:00")
+    before = harness.fleet.groups["web"].incarnation
+    harness.say("ann degrades host h2 not before Wed 12:00:00")
+
+    assert harness.fleet.groups["web"].incarnation == before + 1

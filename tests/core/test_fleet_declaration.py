@@ -74,3 +74,32 @@ def test_a_stale_file_is_refused() -> None:
     harness = FleetHarness(f"ann applies: {FILE}")
     with pytest.raises(Refused, match="revision 1, not 7"):
         harness.say(f"ann applies: {FILE}; having seen declaration 7")
+
+
+FIVE = "host h1; group web availability-set; " + "; ".join(f"vm {name} in web on h1" for name in "abcde")
+
+
+def test_removals_that_an_event_holds_count_as_removals_too() -> None:
+    """A start must not remove the fleet in two steps: one VM now, and the other when its event ends."""
+    harness = FleetHarness(f"ann applies: {FIVE}", "ann freezes a")
+    harness.say("the service starts with: " + FIVE.replace("vm a in web on h1; vm b in web on h1; ", ""))
+
+    assert harness.fleet.vms.keys() == set("abcde")
+    assert harness.fleet.last_applied.guarded.keys() == {(RecordKind.VM, "a"), (RecordKind.VM, "b")}
+
+
+def test_a_held_change_of_a_group_names_the_event_announced_first() -> None:
+    """It is the one that ends first, as a rule."""
+    harness = FleetHarness(f"ann applies: {FIVE}", "ann freezes a", "ann freezes b")
+    harness.say(f"the service starts with: {FIVE.replace('availability-set', 'scale-set')}")
+
+    assert [held.because for held in harness.fleet.last_applied.held] == [harness.id("E1")]
+
+
+def test_exact_removes_hosts_and_groups_that_only_commands_made() -> None:
+    """Also with the first file."""
+    harness = FleetHarness("ann declares: host h1; host h2; group web availability-set; group db availability-set")
+    harness.say("ann applies: host h1; group web availability-set; exact")
+
+    assert harness.fleet.hosts.keys() == {"h1"}
+    assert harness.fleet.groups.keys() == {"web"}

@@ -156,3 +156,15 @@ def test_no_host_gets_more_than_it_has(rooms: list[tuple[int, int]], demands: li
         there = [vms[name] for name, target in plan.placements.items() if target == host]
         assert sum(vm.memory for vm in there) <= max(0, room.memory)
         assert sum(vm.cpus for vm in there) <= room.cpus
+
+
+def test_vms_of_one_fault_domain_stay_together_rather_than_two_fault_domains() -> None:
+    """A host that fails then takes one fault domain along, not two."""
+    fleet = fleet_of(
+        Vm("a", "web", "h1", fault_domain=1),
+        Vm("b", "web", "h2", fault_domain=0),
+        Vm("c", "web", "h3", fault_domain=1),
+        hosts=3,
+    )
+
+    assert plan_drain(fleet, "h1", Capacity()).placements == {"a": "h3"}

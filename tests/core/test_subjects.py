@@ -3,7 +3,8 @@
 import pytest
 from msgspec.structs import replace
 
-from forewarn.core.facts import Announced, AnyFact, Entry, EventStep, VmDeallocated
+from forewarn.core.declared_keys import HeldChange, HoldReason, RecordKind, RecordName
+from forewarn.core.facts import Announced, AnyFact, ChangesHeld, Entry, EventStep, VmDeallocated
 from forewarn.core.model import NODE, Caller, CallerKind
 from forewarn.core.subjects import event_groups, event_of, group_of, groups_of, subjects_of, with_groups
 from tests.core.harness import ANN, NOON, FleetHarness
@@ -128,3 +129,11 @@ def test_a_fact_of_an_event_names_its_event() -> None:
     (canceled,) = (fact for fact in harness.say("ann cancels E1") if isinstance(fact, EventStep))
 
     assert event_of(announced) == event_of(canceled) == announced.event.id
+
+
+def test_held_changes_name_the_groups_among_their_records() -> None:
+    """Those that begin to be held, and those that are held no more."""
+    held = [HeldChange(kind, kind.value, HoldReason.IN_USE) for kind in RecordKind]
+    ended = [RecordName(kind, f"old {kind}") for kind in RecordKind]
+
+    assert list(groups_of(ChangesHeld(tuple(held), tuple(ended)))) == ["group", "old group"]

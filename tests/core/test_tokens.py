@@ -7,6 +7,7 @@ from forewarn.core.commands import (
     ChangeFleet,
     CreateToken,
     RecordDelivered,
+    RecordTest,
     RemoveSubscription,
     RevokeToken,
     SetSubscription,
@@ -222,3 +223,23 @@ def test_how_far_somebody_was_told_never_goes_back() -> None:
     assert harness.deliver(s1=7) == ()
     assert harness.deliver(s1=6) == ()
     assert harness.deliver(s1=8) == (Delivered({"s1": 8}),)
+
+
+def test_a_test_of_a_subscription_changes_nothing() -> None:
+    """One that is not there cannot be tested."""
+    harness = TokenHarness()
+    harness.subscribe(HOOK)
+
+    assert harness.give(RecordTest(id="c", by=ANN, subscription="s1")) == ()
+    with pytest.raises(Unknown, match="there is no subscription 's2'"):
+        harness.give(RecordTest(id="c", by=ANN, subscription="s2"))
+
+
+def test_a_token_keeps_a_name_of_an_earlier_release_but_gets_no_such_name() -> None:
+    """Its secret can be replaced; a new name is checked."""
+    harness = TokenHarness()
+    harness.fleet.evolve(TokenCreated(replace(ADA, name="ada ")))
+    harness.create(replace(ADA, name="ada ", hash="other"), replaces="t1")
+
+    with pytest.raises(Refused, match="visible characters"):
+        harness.create(replace(ADA, name=" ada", hash="another"), replaces="t1")

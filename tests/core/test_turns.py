@@ -6,8 +6,9 @@ import pytest
 from msgspec.structs import replace
 
 from forewarn.core.model import Event, EventSource, EventStatus, EventType, Operation
-from forewarn.core.turns import _Ahead, _order, takes_turns
-from tests.core.harness import NOON
+from forewarn.core.turns import _Ahead, _order, earliest_start, takes_turns
+from tests.core.harness import NOON, FleetHarness
+from tests.core.words import read_time
 
 FREEZE = Event(
     id="one",
@@ -78,3 +79,36 @@ def test_what_starts_first() -> None:
     ordered = sorted([maintenance, late, restart, terminate, preempt], key=_order)
 
     assert ordered == [preempt, terminate, restart, late, maintenance]
+
+
+QUIET = "ann declares: host h1; group web availability-set quiet_hours=22:00-06:00; vm web-0 in web on h1"
+
+
+@pytest.mark.parametrize(
+    ("not_before", "now", "start"),
+    [
+        ("23:00:00", "12:00:00", "Tue 06:00:00"),
+        ("21:00:00", "12:00:00", None),
+        ("21:00:00", "23:00:00", "Tue 06:00:00"),
+    ],
+    ids=["announced into them", "announced before them", "waits in them"],
+)
+def test_quiet_hours_say_when_maintenance_can_start(not_before: str, now: str, start: str | None) -> None:
+    """By the later of NotBefore and now."""
+    harness = FleetHarness(QUIET, f"ann freezes web-0 not before {not_before}")
+    (event,) = harness.fleet.events.values()
+
+    assert earliest_start(harness.fleet, event, read_time(now)) == (read_time(start) if start else None)
+
+
+def test_quiet_hours_say_nothing_of_what_has_started_or_takes_no_turns() -> None:
+    """Nor of a group that is gone."""
+    harness = FleetHarness(QUIET, "ann freezes web-0 not before 23:00:00")
+    (event,) = harness.fleet.events.values()
+    others = [
+        replace(event, status=EventStatus.STARTED),
+        replace(event, source=EventSource.USER),
+        replace(event, group="gone"),
+    ]
+
+    assert [earliest_start(harness.fleet, other, NOON) for other in others] == [None] * 3

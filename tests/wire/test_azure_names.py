@@ -33,3 +33,15 @@ def test_an_id_is_shown_in_upper_case_and_read_in_any(id: object) -> None:
     """Clients send back either case."""
     assert azure_names.show_id(str(id)) == str(id).upper()
     assert azure_names.read_id(azure_names.show_id(str(id))) == azure_names.read_id(str(id)) == str(id)
+
+
+def test_the_id_of_an_operation_is_shown_as_a_guid() -> None:
+    """Those of the service itself are recorded without hyphens; what is no GUID is shown as it is."""
+    bare = "0123456789abcdef0123456789abcdef"
+
+    assert azure_names.show_command_id(bare) == "01234567-89AB-CDEF-0123-456789ABCDEF"
+    assert (
+        azure_names.show_command_id("01234567-89ab-cdef-0123-456789abcdef") == "01234567-89AB-CDEF-0123-456789ABCDEF"
+    )
+    assert azure_names.show_command_id(bare + "0") == (bare + "0").upper()
+    assert azure_names.show_command_id("g" * 32) == "G" * 32

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from forewarn.core.errors import BadInput
 from forewarn.core.model import Event, EventSource, EventStatus, EventType, GroupKind
 from forewarn.wire.bodies import BadBody
-from forewarn.wire.document import Document, ScheduledEvent, keep_unreadable, parse, render
+from forewarn.wire.document import Document, ScheduledEvent, keep_unreadable, parse, render, shown_fields
 from forewarn.wire.versions import API_VERSIONS, BY_NAME, NEWEST, ApiVersion
 from tests.wire.samples import EVERY_TYPE, event, golden
 
@@ -372,3 +372,11 @@ def test_no_body_raises_anything_but_a_bad_body(body: bytes) -> None:
     """Whatever a proxy or a mock answers."""
     with suppress(BadBody):
         assert isinstance(parse(body), Document)
+
+
+@versions
+def test_the_fields_that_a_version_shows_are_those_it_renders(version: ApiVersion) -> None:
+    """In their order."""
+    (first, *_) = msgspec.json.decode(golden(version.name))["Events"]
+
+    assert shown_fields(version) == tuple(first)

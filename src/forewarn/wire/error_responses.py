@@ -98,5 +98,5 @@ def read_error(body: bytes) -> str:
     """Return what a refusal says, whoever wrote it: its ``error``, or else the body as it is."""
     try:
         return msgspec.json.decode(body, type=_ErrorBody).error
-    except (ValueError, RecursionError, msgspec.DecodeError):
+    except (ValueError, RecursionError):  # msgspec's errors are ValueErrors
         return body.decode(errors="replace").strip()
