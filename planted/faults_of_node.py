@@ -29,12 +29,13 @@ FAULTS = (
         name="An impact with an unknown result is carried out again",
         promise=_ONCE,
         file="src/forewarn/node/performer.py",
-        old='            return ImpactUnknown("the event has ended")\n',
-        new="            return ImpactNotBegun()\n",
+        old="                case ImpactUnknown(reason=reason):\n",
+        new="                case ImpactUnknown():\n                    outcome = ImpactNotBegun()\n"
+        "                case ImpactUnknown(reason=reason):\n",
         found_by=(_PERFORMER,),
     ),
     Fault(
-        name="An attempt of unknown result is recorded and made a second time",
+        name="An attempt of unknown result is recorded a second time",
         promise=_ONCE,
         file="src/forewarn/node/performer.py",
         old="if (now := self._event(event.id)) and now.attempts > event.attempts:",

@@ -54,13 +54,19 @@ def on_plain_asyncio(test: Callable[..., Awaitable[None]]) -> Callable[..., None
 def _run_on(test: Callable[..., Awaitable[None]], runners: list[Any], names: list[str]) -> Callable[..., None]:
     @functools.wraps(test)
     def run(run_loop: Callable[..., None], **arguments: Any) -> None:
-        run_loop(test(**arguments))
+        run_loop(_within_time(test(**arguments)))
 
     own = inspect.signature(test)
     runner = inspect.Parameter("run_loop", inspect.Parameter.POSITIONAL_OR_KEYWORD)
     run.__signature__ = own.replace(parameters=[runner, *own.parameters.values()])  # type: ignore[attr-defined]
     tests: Callable[..., None] = pytest.mark.parametrize("run_loop", runners, ids=names)(run)
     return tests
+
+
+async def _within_time(test: Awaitable[None]) -> None:
+    """Let a test fail whose callers wait for an answer that never comes."""
+    async with asyncio.timeout(20):
+        await test
 
 
 def get(target: str = EVENTS, *fields: str, method: str = "GET", metadata: str = "true") -> bytes:

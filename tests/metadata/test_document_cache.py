@@ -295,3 +295,12 @@ def test_what_was_prepared_before_a_load_is_not_used() -> None:
 
     assert harness.document_cache.vm_entries["10.0.0.9"].documents is harness.document_cache.groups["db"]
     assert harness.document_cache.groups["web"].events
+
+
+def test_a_deallocated_vm_may_not_call_whatever_its_group_is_shown() -> None:
+    """Events of its neighbours are none of its business."""
+    harness = DocumentCacheHarness(WEB, Announced(event("e1", resources=("web-1",))))
+    harness.commit(VmDeallocated("web-0", "evicted"))
+
+    assert "127.0.0.1" not in harness.document_cache.vm_entries
+    assert harness.document_cache.deallocated["127.0.0.1"] == "web-0"

@@ -5,7 +5,16 @@ from datetime import UTC, datetime
 from uuid import uuid4
 
 from forewarn.clocks import ManualClock
-from forewarn.core.commands import Approve, CancelEvent, OperateVm, Postponement, SetGroup, VmOperation
+from forewarn.core.commands import (
+    Approve,
+    CancelEvent,
+    HostOperation,
+    OperateHost,
+    OperateVm,
+    Postponement,
+    SetGroup,
+    VmOperation,
+)
 from forewarn.core.facts import Started
 from forewarn.core.model import Caller, CallerKind
 from forewarn.journal.memory import MemoryJournal
@@ -169,3 +178,44 @@ def test_what_was_approved_in_quiet_hours_starts_when_they_end_also_after_a_rest
 
     run(before, journal, night)
     run(after, journal, night)
+
+
+def test_an_event_that_is_brought_forward_starts_at_its_new_time() -> None:
+    """The old deadline is hours away."""
+
+    async def story(harness: NodeHarness) -> None:
+        harness.node.replica.subscribe(DeadlineScheduler(harness.node))
+        await harness.add_fleet()
+        for minutes in (600, 60):
+            later = harness.clock.now() + minutes * MINUTE
+            degrade = HostOperation.DEGRADE
+            await harness.node.submit(
+                OperateHost(id=uuid4().hex, by=OPERATOR, operation=degrade, host="h2", not_before=later)
+            )
+        started = harness.next(Started)
+        harness.clock.advance(60 * MINUTE)
+
+        assert (await started).at == later
+
+    run(story)
+
+
+def test_what_is_approved_in_quiet_hours_starts_when_they_end() -> None:
+    """Without a restart too."""
+
+    async def story(harness: NodeHarness) -> None:
+        harness.node.replica.subscribe(DeadlineScheduler(harness.node))
+        await harness.add_fleet()
+        await harness.node.submit(SetGroup(id=uuid4().hex, by=OPERATOR, group="web", quiet_hours=("00:00-06:00",)))
+        noon = datetime(2026, 1, 1, 12, tzinfo=UTC)
+        freeze = VmOperation.FREEZE
+        await harness.node.submit(
+            OperateVm(id=uuid4().hex, by=OPERATOR, operation=freeze, vm="web-0", not_before=noon)
+        )
+        await harness.approve(*harness.node.replica.fleet.events)
+        started = harness.next(Started)
+        harness.clock.advance(5 * 60 * MINUTE)
+
+        assert (await started).at == datetime(2026, 1, 1, 6, tzinfo=UTC)
+
+    run(story, clock=ManualClock(datetime(2026, 1, 1, 1, tzinfo=UTC)))

@@ -1,14 +1,26 @@
 """The performer: append first, act after, and never knowingly twice."""
 
+import asyncio
 from collections.abc import Iterable
 from datetime import datetime, timedelta
 from uuid import uuid4
 
 import pytest
 
-from forewarn.core.commands import ChangeFleet, HostOperation, MoveVm, OperateHost, SetGroup
+from forewarn.core.commands import (
+    ChangeFleet,
+    Command,
+    CordonHost,
+    HostOperation,
+    MoveVm,
+    OperateHost,
+    RecordAttempt,
+    SetGroup,
+)
+from forewarn.core.errors import ForewarnError
 from forewarn.core.facts import (
     Announced,
+    AnyFact,
     Attempted,
     Completed,
     Failed,
@@ -23,7 +35,7 @@ from forewarn.node import driver
 from forewarn.node.driver import Impact, ImpactDone, ImpactNotBegun, ImpactOutcome, ImpactUnderway, ImpactUnknown
 from forewarn.node.performer import Performer
 from tests.node.harness import OPERATOR, NodeHarness, run
-from tests.node.test_writer import FailingJournal
+from tests.node.test_writer import FailingJournal, ForgetfulJournal
 
 
 class ScriptedDriver:
@@ -116,7 +128,7 @@ def test_an_impact_under_way_is_asked_after_at_the_time_the_driver_named() -> No
         (ImpactNotBegun(), "the driver did not begin"),
         (
             RuntimeError("boom"),
-            f"{__name__}.ScriptedDriver.perform raised RuntimeError: boom at {__name__}:53",
+            f"{__name__}.ScriptedDriver.perform raised RuntimeError: boom at {__name__}:65",
         ),
     ],
 )
@@ -382,5 +394,70 @@ def test_a_move_to_a_named_host_has_that_berth_alone() -> None:
         assert impact.moves
         assert [candidate.host.name for candidate in impact.candidates] == ["h2"]
         assert harness.node.replica.fleet.vms["web-0"].standing_on == "h2"
+
+    run(story)
+
+
+def test_without_a_recorded_attempt_the_driver_is_not_called(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever the attempt was refused for: nobody would know after a crash that the driver had been called."""
+
+    async def story(harness: NodeHarness) -> None:
+        scripted, performer = await begin(harness, [])
+        submit, refused = harness.node.submit, asyncio.Event()
+
+        async def refuse_attempts(command: Command) -> tuple[AnyFact, ...]:
+            if isinstance(command, RecordAttempt):
+                refused.set()
+                raise ForewarnError("the service made a mistake")
+            return await submit(command)
+
+        monkeypatch.setattr(harness.node, "submit", refuse_attempts)
+        await harness.approve(await harness.operate("restart", "web-0"))
+        await refused.wait()
+        while not performer.is_idle:  # noqa: ASYNC110 - it has no event of its own
+            await asyncio.sleep(0)
+
+        assert scripted.asked == []
+
+    run(story)
+
+
+def test_an_attempt_that_turns_out_to_be_recorded_is_not_recorded_again() -> None:
+    """Its outcome was unknown at first; the driver is called once."""
+    journal = ForgetfulJournal()
+
+    async def story(harness: NodeHarness) -> None:
+        scripted, performer = await begin(harness, [ImpactDone()])
+        event = await harness.operate("restart", "web-0")
+        completed = harness.next(Completed)
+        journal.forgets = Attempted
+        await harness.approve(event)
+        while harness.clock.next_call() is None:
+            await asyncio.to_thread(bool)
+        journal.forgets, journal.is_gone = None, False
+        harness.clock.advance(timedelta(seconds=1))
+        await completed
+        await performer.stop()
+
+        assert scripted.questions == ["perform"]
+        facts = [fact for entry in journal.entries() for fact in entry.facts]
+        assert sum(isinstance(fact, Attempted) for fact in facts) == 1
+
+    run(story, journal)
+
+
+def test_no_candidate_is_cordoned() -> None:
+    """A driver is never offered a host that receives no VMs."""
+
+    async def story(harness: NodeHarness) -> None:
+        scripted, performer = await begin(harness, [ImpactDone()])
+        await harness.node.submit(ChangeFleet(id=uuid4().hex, by=OPERATOR, hosts=(Host("h3"),)))
+        await harness.node.submit(CordonHost(id=uuid4().hex, by=OPERATOR, host="h2", is_cordoned=True))
+        completed = harness.next(Completed)
+        await harness.approve(await harness.operate("redeploy", "web-0"))
+        await completed
+        await performer.stop()
+
+        assert [candidate.host.name for candidate in scripted.impacts[0].candidates] == ["h3"]
 
     run(story)

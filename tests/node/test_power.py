@@ -115,6 +115,9 @@ def test_a_failure_is_recorded_and_holds_up_nothing(answer: ImpactOutcome | Exce
         assert warned.startswith(f"web-0 could not be stopped: {reason}")
         assert warned.endswith("try it again: forewarn vm deallocate web-0")
         assert await harness.operate("freeze", "web-1")
+        while not power.is_idle:  # noqa: ASYNC110 - it has no event of its own
+            await asyncio.sleep(0)
+        assert driver.asked == [("web-0", False)]
 
         ended = harness.next(VmSwitched)
         await ask(harness, DeallocateVm)

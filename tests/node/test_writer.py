@@ -67,6 +67,25 @@ class FoldingJournal(FailingJournal):
     reopen = None  # type: ignore[assignment]
 
 
+class ForgetfulJournal(MemoryJournal):
+    """Keeps entries with facts of one kind, then fails and cannot tell what became of them."""
+
+    forgets: type[AnyFact] | None = None
+    is_gone = False
+
+    def append(self, expected_revision: int, entries: Sequence[Entry]) -> None:
+        super().append(expected_revision, entries)
+        facts = (fact for entry in entries for fact in entry.facts)
+        if self.forgets and any(isinstance(fact, self.forgets) for fact in facts):
+            self.is_gone = True
+            raise AppendUnknown("the disk went away")
+
+    def reopen(self) -> int:
+        if self.is_gone:
+            raise JournalFailed("the disk is gone")
+        return super().reopen()
+
+
 def add_host(name: str) -> ChangeFleet:
     return ChangeFleet(id=uuid4().hex, by=OPERATOR, hosts=(Host(name),))
 
@@ -542,5 +561,40 @@ def test_the_replica_is_the_fold_of_the_journal_whatever_appends_fail(batches: l
             await harness.node.writer.confirm()
             check(harness)
             assert harness.node.replica.revision == len(list(journal.entries()))
+
+    run(story, journal)
+
+
+def test_after_an_append_of_unknown_outcome_the_next_command_follows_what_was_written() -> None:
+    """The journal is asked first, so that the command is not lost to an outdated revision."""
+    journal = ForgetfulJournal()
+
+    async def story(harness: NodeHarness) -> None:
+        journal.forgets = FleetChanged
+        with pytest.raises(OutcomeUnknown):
+            await harness.node.submit(add_host("h1"))
+        journal.forgets, journal.is_gone = None, False
+        harness.clock.advance(harness.node.writer.retry_after)
+
+        await harness.node.submit(add_host("h2"))
+
+        assert set(harness.node.replica.fleet.hosts) == {"h1", "h2"}
+
+    run(story, journal)
+
+
+def test_a_refusal_is_not_given_where_what_it_rests_on_was_lost() -> None:
+    """The event that the first caller canceled is there again."""
+    journal = FailingJournal()
+
+    async def story(harness: NodeHarness) -> None:
+        await harness.add_fleet()
+        event = await harness.operate("restart", "web-0")
+        journal.fails = "before"
+        cancels = [CancelEvent(id=uuid4().hex, by=OPERATOR, event=event) for _ in range(2)]
+        answers = await asyncio.gather(*map(harness.node.submit, cancels), return_exceptions=True)
+
+        assert [type(answer) for answer in answers] == [Unavailable, Unavailable]
+        assert event in harness.node.replica.fleet.events
 
     run(story, journal)

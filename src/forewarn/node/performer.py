@@ -7,6 +7,7 @@ is done again. Nothing is knowingly done twice.
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterator
+from contextlib import suppress
 from datetime import datetime, timedelta
 from typing import assert_never
 
@@ -159,6 +160,8 @@ class Performer:
                 fields = {"event": show_id(event.id), "reason": str(error)}
                 log.warning("an event waits to be carried out", extra={"fields": fields})
                 await self._pause()
+                with suppress(Unavailable):
+                    await self._node.writer.confirm()
                 if (now := self._event(event.id)) and now.attempts > event.attempts:
                     return True  # it was recorded although nobody could tell at first
             except ForewarnError:
