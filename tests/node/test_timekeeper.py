@@ -346,3 +346,29 @@ def test_what_is_postponed_after_a_step_counts_from_the_present_clock() -> None:
         assert has_started(harness)
 
     run(story)
+
+
+def test_a_start_with_the_right_clock_after_one_that_was_ahead_is_held_too() -> None:
+    """The clock is set ahead once more: the event's notice has not passed by that."""
+    journal = MemoryJournal()
+
+    async def before(harness: NodeHarness) -> None:
+        await harness.add_fleet()
+        await harness.operate("restart", "web-0")
+        harness.clock.step(TEN_YEARS)
+        await harness.node.check_clock()
+        await add_host(harness)
+
+    async def after(harness: NodeHarness) -> None:
+        deadlines = DeadlineScheduler(harness.node)
+        harness.node.replica.subscribe(deadlines)
+        deadlines.load(harness.node.replica.fleet)
+        harness.clock.step(TEN_YEARS)
+        await settled(deadlines, harness.node)
+        assert not has_started(harness)
+        harness.clock.advance(14 * MINUTE)
+        await settled(deadlines, harness.node)
+        assert has_started(harness)
+
+    run(before, journal, ManualClock(NOW))
+    run(after, journal, ManualClock(NOW + 2 * MINUTE))
