@@ -98,11 +98,11 @@ FAULTS = (
         found_by=("tests/drivers/test_executor.py",),
     ),
     Fault(
-        name="Two threads carry out one event",
+        name="Work that a crash cut off is begun anew",
         promise=_ONCE,
         file="src/forewarn/drivers/executor.py",
-        old="            if run is None:\n                run = self._running",
-        new="            if run is None or run.job is not None:\n                run = self._running",
+        old="is_resumed = progress_file.begun is not None",
+        new="is_resumed = False",
         found_by=("tests/drivers/test_executor.py",),
     ),
     Fault(

@@ -8,6 +8,7 @@ from forewarn.core.errors import NotAllowed, Unknown
 from forewarn.core.facts import FleetChanged
 from forewarn.core.fleet import Fleet
 from forewarn.core.model import Caller, CallerKind, GroupKind, GroupTerms, Host, Role, Vm
+from tests.core.harness import FleetHarness
 
 
 @pytest.fixture
@@ -117,3 +118,15 @@ def test_a_host_is_found_by_its_name(fleet: Fleet) -> None:
     assert principal(Role.VIEWER).host(fleet, "h1").name == "h1"
     with pytest.raises(Unknown, match="there is no host 'h11'; did you mean 'h1'"):
         principal(Role.VIEWER).host(fleet, "h11")
+
+
+def test_an_owner_knows_of_the_events_of_its_groups_and_everybody_else_of_all() -> None:
+    """Also where nothing filters them again."""
+    fleet = FleetHarness(
+        "ann declares: group web availability-set; group shop availability-set; vm web-0 in web; vm shop-0 in shop",
+        "ann freezes web-0",
+        "ann freezes shop-0",
+    ).fleet
+
+    assert [event.group for event in principal(Role.OWNER, "web").known_events(fleet)] == ["web"]
+    assert [event.group for event in principal(Role.VIEWER).known_events(fleet)] == ["web", "shop"]

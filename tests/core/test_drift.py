@@ -4,6 +4,7 @@ from forewarn.core.declared_keys import RecordDifference, RecordKind
 from forewarn.core.drift import find_drift
 from forewarn.core.model import GroupKind, GroupTerms, Host
 from forewarn.core.proposal import Proposal
+from forewarn.core.reconcile import DesiredRecords
 from tests.core.harness import FleetHarness
 
 WEB = GroupTerms("web", GroupKind.AVAILABILITY_SET)
@@ -30,9 +31,9 @@ def test_what_the_first_file_does_not_have_differs() -> None:
 def test_what_the_plan_changes_does_not_differ_after_it() -> None:
     """Only what it leaves as it is does."""
     fleet = FleetHarness().fleet
-    wanted = {(RecordKind.GROUP, "web"): WEB, (RecordKind.HOST, "h1"): Host("h1")}
+    wanted: DesiredRecords = {(RecordKind.GROUP, "web"): WEB, (RecordKind.HOST, "h1"): Host("h1")}
 
-    left = find_drift(fleet, dict(wanted), Proposal(groups={"web": WEB}))
+    left = find_drift(fleet, wanted, Proposal(groups={"web": WEB}))
 
     assert list(left) == [RecordDifference(RecordKind.HOST, "h1", is_declared=True, is_present=False)]
 

@@ -111,3 +111,29 @@ def test_a_lent_directory_goes_with_the_driver() -> None:
     lent.close()
 
     assert not lent.directory.exists()
+
+
+def test_every_line_is_on_the_disk_before_its_step_is_carried_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else a power cut could forget a step that was done."""
+    synced: list[int] = []
+    sync = os.fsync
+
+    def noted(descriptor: int) -> None:
+        sync(descriptor)
+        synced.append(os.fstat(descriptor).st_size)
+
+    asked = impact()
+    with progress_store(tmp_path).held(asked.event.id) as progress_file:
+        monkeypatch.setattr(os, "fsync", noted)
+        sizes = []
+        for write in (
+            lambda: progress_file.begin(asked),
+            lambda: progress_file.note("reset", "web-0"),
+            lambda: progress_file.end(ImpactDone()),
+        ):
+            write()
+            sizes.append((tmp_path / asked.event.id).stat().st_size)
+
+    assert synced == sizes

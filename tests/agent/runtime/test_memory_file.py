@@ -206,3 +206,23 @@ def test_a_large_memory_is_not_written_whole_with_every_fact(tmp_path: Path) -> 
 
     assert (tmp_path / "memory").stat().st_ino == before
     file.close()
+
+
+def test_facts_are_on_the_disk_before_the_agent_acts_on_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A power cut must not forget a call that was begun."""
+    synced: list[int] = []
+    sync = os.fsync
+
+    def noted(descriptor: int) -> None:
+        sync(descriptor)
+        synced.append(os.fstat(descriptor).st_size)
+
+    path = tmp_path / "memory"
+    with closing(opened(path)) as file:
+        monkeypatch.setattr(os, "fsync", noted)
+        sizes = []
+        for fact in FACTS:
+            file.append([fact])
+            sizes.append(path.stat().st_size)
+
+    assert synced == sizes
