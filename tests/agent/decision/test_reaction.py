@@ -513,6 +513,20 @@ def test_an_approval_waits_for_whoever_holds() -> None:
     assert harness.said() == ["approve e1"]
 
 
+def test_an_approval_waits_for_the_last_who_holds() -> None:
+    """The others' time may be up before."""
+    harness = DecisionHarness(decision_settings("drain"))
+    harness.show(event())
+    harness.hold("database", seconds=60)
+    harness.hold("cache", seconds=90)
+    harness.end("drain")
+    harness.pass_time(seconds=60)
+    assert harness.said() == ["do drain"]
+    harness.pass_time(seconds=30)
+
+    assert harness.said() == ["approve e1"]
+
+
 @pytest.mark.parametrize(
     ("approval", "said"), [(ApprovalMode.AT_ONCE, ["do drain", "approve e1"]), (ApprovalMode.NEVER, ["do drain"])]
 )
