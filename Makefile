@@ -73,7 +73,7 @@ simulate: tools ## Run new seeds of the simulator: SEEDS=2000 JOBS=2 FROM=1
 		--coverage build/simulator/coverage.json
 
 planted: tools ## Plant each known fault in a copy, and see that a test finds it
-	@$(PY) -m planted $(if $(NAME),"$(NAME)")
+	@$(PY) -m planted $(if $(SEEDS),--seeds $(SEEDS)) $(if $(NAME),"$(NAME)")
 
 mutants: tools ## Change the product at random places, and see that a test fails
 	@HYPOTHESIS_PROFILE=mutants $(PY) -m mutants --sample $(or $(SAMPLE),200) --seed $(or $(SEED),1) $(if $(FILES),--files "$(FILES)")

@@ -15,6 +15,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m planted", description=__doc__)
     parser.add_argument("name", nargs="?", default="", help="part of the names of the faults to plant; all if empty")
     parser.add_argument("--list", action="store_true", help="print the names only")
+    parser.add_argument(
+        "--seeds", type=int, default=0, help="let so many seeds of the simulator find them, not tests"
+    )
     options = parser.parse_args(arguments)
     chosen = [fault for fault in FAULTS if options.name.lower() in fault.name.lower()]
     if not chosen:
@@ -24,7 +27,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print("\n".join(fault.name for fault in chosen))
         return 0
     began, totals = time.monotonic(), Counter[Verdict]()
-    for finding in run(chosen):
+    for finding in run(chosen, options.seeds):
         totals[finding.verdict] += 1
         print(f"{finding.verdict:13}  {finding.seconds:5.1f} s  {finding.fault.name}", flush=True)
         print(f"{'':24}{finding.detail or finding.fault.promise}", flush=True)

@@ -121,7 +121,7 @@ FAULTS = (
         old="                    if call and call.is_running:\n                        call.is_cut_off = True",
         new="                    if call and call.is_running and call is step.undo:\n"
         "                        call.is_cut_off = True",
-        found_by=("tests/agent/decision/test_memory.py", "tests/agent/test_cycle.py"),
+        found_by=("tests/agent/decision/test_memory.py",),
     ),
     Fault(
         name="A client is told that an event was canceled that had its impact",

@@ -81,18 +81,18 @@ FAULTS = (
     Fault(
         name="The hash of a token is shown",
         promise="No webhook secret, token, hash or address with a key in it appears in log, history or changes.",
-        file="src/forewarn/core/public_facts.py",
+        file="src/forewarn/wire/facts.py",
         old='        del fields["hash"]\n',
         new="        pass\n",
-        found_by=("tests/core/test_public_facts.py",),
+        found_by=("tests/wire/test_facts.py",),
     ),
     Fault(
         name="The secret of a subscription is shown",
         promise="No webhook secret, token, hash or address with a key in it appears in log, history or changes.",
-        file="src/forewarn/core/public_facts.py",
+        file="src/forewarn/wire/facts.py",
         old='record = replace(record, secret="", target=shown_target(record))',
         new="record = replace(record, target=shown_target(record))",
-        found_by=("tests/core/test_public_facts.py",),
+        found_by=("tests/wire/test_facts.py",),
     ),
     Fault(
         name="A reload that fails has changed settings",

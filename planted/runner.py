@@ -20,7 +20,8 @@ ROOT = Path(__file__).parents[1]
 _COPIED = ("bench", "demo", "deploy", "docs", "examples", "planted", "src", "tests", "tools")
 _FILES = ("CHANGELOG.md", "Makefile", "README.md", "constraints.txt", "pyproject.toml")
 _PYTEST = ("-m", "pytest", "-q", "-x", "--no-header", "--tb=no", "-p", "no:cacheprovider", "-m", "not end_to_end")
-_SIMULATE = ("-m", "forewarn.simulator")
+_SIMULATE = ("-m", "forewarn.simulator", "--jobs", "1", "--no-shrink", "--seeds")
+DEFAULT_SEEDS = 500
 
 
 class Verdict(StrEnum):
@@ -29,7 +30,6 @@ class Verdict(StrEnum):
     FOUND = "found"
     SURVIVED = "survived"
     TOO_LONG = "took too long"
-    NOT_RUN = "not run"
 
 
 @dataclass(frozen=True)
@@ -42,12 +42,12 @@ class Finding:
     detail: str = ""
 
 
-def run(faults: Sequence[Fault]) -> Iterator[Finding]:
-    """Yield a finding for each fault."""
+def run(faults: Sequence[Fault], seeds: int = 0) -> Iterator[Finding]:
+    """Yield a finding for each fault; where a number of ``seeds`` is given, by the simulator instead of by tests."""
     with copied_checkout() as copy:
         check_imports(copy)
         for fault in faults:
-            yield _run_one(fault, copy)
+            yield _run_one(fault, copy, seeds)
 
 
 @contextmanager
@@ -96,17 +96,15 @@ def _environment(copy: Path) -> dict[str, str]:
     return {**kept, "PYTHONPATH": f"{copy}/src:{copy}", "HYPOTHESIS_PROFILE": "mutants", "TMPDIR": str(copy)}
 
 
-def _run_one(fault: Fault, copy: Path) -> Finding:
-    tests = [each for each in fault.found_by if each != SIMULATOR]
+def _run_one(fault: Fault, copy: Path, seeds: int) -> Finding:
+    tests = [each for each in fault.found_by if each != SIMULATOR and not seeds]
     commands = [(*_PYTEST, *tests)] if tests else []
-    if SIMULATOR in fault.found_by and (ROOT / "src/forewarn/simulator").is_dir():
-        commands.append(_SIMULATE)
-    if not commands:
-        return Finding(fault, Verdict.NOT_RUN, 0.0, "there is no simulator yet")
+    if seeds or SIMULATOR in fault.found_by:
+        commands.append((*_SIMULATE, str(seeds or DEFAULT_SEEDS)))
     began = time.monotonic()
     with planted(fault, copy):
         for command in commands:
-            left = fault.seconds - (time.monotonic() - began)
+            left = max(fault.seconds, float(seeds)) - (time.monotonic() - began)
             try:
                 status, said = _run_command(command, copy, left)
             except subprocess.TimeoutExpired:

@@ -5,7 +5,6 @@ from datetime import timedelta
 import pytest
 
 from forewarn.core import chunks as parts_module
-from forewarn.core.credentials import Role, Subscription, SubscriptionKind, Token
 from forewarn.core.facts import (
     Asked,
     ClockStepped,
@@ -18,6 +17,7 @@ from forewarn.core.facts import (
     VmMoved,
 )
 from forewarn.core.fleet import EPOCH, Fleet
+from forewarn.core.model import Role, Subscription, SubscriptionKind, Token
 from tests.core.harness import ANN, NOON, FleetHarness
 from tests.core.invariant_checker import copy_of, derived, packed
 

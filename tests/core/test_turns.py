@@ -7,8 +7,8 @@ from msgspec.structs import replace
 
 from forewarn.core.model import Event, EventSource, EventStatus, EventType, Operation
 from forewarn.core.turns import _Ahead, _order, earliest_start, takes_turns
+from forewarn.simulator.words import read_time
 from tests.core.harness import NOON, FleetHarness
-from tests.core.words import read_time
 
 FREEZE = Event(
     id="one",

@@ -131,3 +131,19 @@ def test_totals_are_part_of_what_is_known() -> None:
         "drain": {"do": HandlerRunCounts(done=1, seconds=3.0), "undo": HandlerRunCounts(failed=1)}
     }
     assert counters.approvals == {"sent": 1, "failed": 1}
+
+
+@pytest.mark.parametrize("direction", Direction)
+def test_calls_that_a_process_left_behind_are_interrupted(direction: Direction) -> None:
+    """Nobody waits for their result any more; those that ended stay as they are."""
+    memory = remembered()
+    memory.evolve(CallBegun("e1", "drain", Direction.DO, 1, START))
+    if direction is Direction.UNDO:
+        memory.evolve(CallEnded("e1", "drain", Direction.DO, HandlerDone(), START))
+        memory.evolve(CallBegun("e1", "drain", Direction.UNDO, 1, START))
+    memory.mark_calls_interrupted()
+
+    step = memory.events["e1"].steps["drain"]
+    assert step.do
+    assert step.do.is_cut_off is (direction is Direction.DO)
+    assert (step.undo is not None and step.undo.is_cut_off) is (direction is Direction.UNDO)
