@@ -16,7 +16,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("name", nargs="?", default="", help="part of the names of the faults to plant; all if empty")
     parser.add_argument("--list", action="store_true", help="print the names only")
     parser.add_argument(
-        "--seeds", type=int, default=0, help="let so many seeds of the simulator find them, not tests"
+        "--seeds", type=int, default=0, help="find them by so many seeds of the simulator, not by tests"
     )
     options = parser.parse_args(arguments)
     chosen = [fault for fault in FAULTS if options.name.lower() in fault.name.lower()]

@@ -86,8 +86,8 @@ FAULTS = (
         name="A refusal that rests on a lost append is given to its caller",
         promise="Readers see durable facts only.",
         file="src/forewarn/node/writer.py",
-        old="if failure and isinstance(word, ForewarnError):",
-        new="if failure and isinstance(word, Unavailable):",
+        old='_resolve(reply, Unavailable("nothing was changed: the journal cannot be written; ask again"))',
+        new="_resolve(reply, word)",
         found_by=(_WRITER,),
     ),
     Fault(
@@ -127,7 +127,8 @@ FAULTS = (
         promise="Every event starts when it is due.",
         file="src/forewarn/node/deadlines.py",
         old="case Postponed(event=id_, not_before=when) | BroughtForward(event=id_, not_before=when):",
-        new="case Postponed(event=id_, not_before=when):",
+        new="case BroughtForward():\n                        pass\n"
+        "                    case Postponed(event=id_, not_before=when):",
         found_by=("tests/node/test_deadlines.py",),
     ),
     Fault(
