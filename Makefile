@@ -76,7 +76,7 @@ planted: tools ## Plant each known fault in a copy, and see that a test finds it
 	@$(PY) -m planted $(if $(SEEDS),--seeds $(SEEDS)) $(if $(NAME),"$(NAME)")
 
 mutants: tools ## Change the product at random places, and see that a test fails
-	@HYPOTHESIS_PROFILE=mutants $(PY) -m mutants --sample $(or $(SAMPLE),200) --seed $(or $(SEED),1) $(if $(FILES),--files "$(FILES)")
+	@HYPOTHESIS_PROFILE=mutants $(PY) -m mutants --sample $(or $(SAMPLE),200) --seed $(or $(SEED),1) $(if $(FILES),--files "$(FILES)") $(if $(AGAIN),--again "$(AGAIN)")
 
 clean: ## Remove all that the other targets made
 	@rm -rf .venv .venv-* forewarn-demo build dist .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache

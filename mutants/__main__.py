@@ -22,7 +22,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--sample", type=int, default=200, help="how many mutations; 0 for all")
     parser.add_argument("--seed", type=int, default=1, help="which sample")
     parser.add_argument("--files", default=" ".join(PATTERNS), help="patterns of source files, separated by spaces")
-    parser.add_argument("--skip", type=int, default=0, help="leave out so many at the beginning of the sample")
+    parser.add_argument("--again", type=Path, help="judge only what survived according to this report of a run")
     parser.add_argument("--tests", default="", help="test files and folders; all fast ones if empty")
     parser.add_argument(
         "--budget", type=float, default=10.0, help="seconds for tests of other packages, per mutation"
@@ -32,8 +32,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     known = {each.key for each in accepted.parse(accepted.FILE.read_text(encoding="utf-8"))}
     every = [each for each in find_mutations(options.files.split()) if each.key not in known]
+    if options.again:
+        every = [each for each in every if each.key in survivors(options.again.read_text(encoding="utf-8"))]
+        options.sample = 0
     chosen = random.Random(options.seed).sample(every, min(options.sample or len(every), len(every)))  # noqa: S311
-    chosen = chosen[options.skip :]
     print(f"{len(chosen)} of {len(every)} mutations; {len(known)} are accepted", flush=True)
 
     tests = options.tests.split() or [
@@ -54,6 +56,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     print(", ".join(f"{verdict}: {totals[verdict]}" for verdict in Verdict))
     print(f"{sum(totals.values())} in {seconds:.0f} s: {sum(totals.values()) / max(seconds, 0.001):.1f} per second")
     return int(sum(totals[each] for each in FOUND) < len(chosen))
+
+
+def survivors(report: str) -> set[tuple[str, str, str, str]]:
+    """Return the keys of the mutations in a report; its other lines are passed over."""
+    blocks = [block for block in report.split("\n\n") if "\n- " in block]
+    return {each.key for block in blocks for each in accepted.parse("\n".join(block.strip().splitlines()[-4:]))}
 
 
 def find_mutations(patterns: Sequence[str]) -> list[Mutation]:

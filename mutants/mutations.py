@@ -173,7 +173,7 @@ class _Finder:
             case ast.stmt():
                 yield from self._edits_of_statement(node)
             case ast.match_case(guard=guard):
-                if guard is not None:
+                if guard is not None and not isinstance(node.body[0], ast.Pass):
                     yield (_Edit(node, "guard", None, ast.Constant(value=True)),)
                 yield (_Edit(node, "guard", None, ast.Constant(value=False)),)
             case ast.MatchOr(patterns=patterns):
@@ -271,7 +271,7 @@ class _Finder:
             edit.apply()
         if len(before) > LONGEST_TEXT and edits[0].new is _ABSENT:
             removed = (getattr(each.node, each.name)[each.index or 0] for each in edits)
-            before, after = ": ".join(_text(each) if each else "**" for each in removed), ""
+            before, after = ": ".join(_text(each) if each else "**" for each in removed), "(left out)"
         line = next(
             (each.lineno for each in ast.walk(node) if isinstance(each, ast.expr | ast.stmt | ast.pattern)), 0
         )

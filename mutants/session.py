@@ -24,8 +24,8 @@ from mutants.mutations import Mutation
 from mutants.tracing import Trace, Tracer
 
 ROOT = Path(__file__).parents[1]
-NOT_RUN = ("bench", "demo", "deploy", "docs", "examples", "guests", "mutants", "planted")
-"""Folders of tests that say nothing about the product's code, or start real parts."""
+NOT_RUN = ("bench", "demo", "deploy", "docs", "examples", "guests", "mutants", "planted", "simulator")
+"""Folders of tests that say nothing about the product's code, start real parts, or take minutes."""
 OPTIONS = ("-q", "-x", "-s", "-p", "no:cacheprovider", "-p", "no:xdist", "-m", "not end_to_end")
 LONGEST_SESSION = 86_400.0
 SPARE_SECONDS = 20.0

@@ -5,7 +5,7 @@ import pytest
 from forewarn.core.commands import ChangeFleet
 from forewarn.core.errors import Refused, Unknown
 from forewarn.core.facts import FleetChanged
-from forewarn.core.model import GroupKind, GroupTerms, Host, Vm
+from forewarn.core.model import ApprovalRule, EvictionPolicy, GroupKind, GroupTerms, Host, Policy, Vm
 from tests.core.harness import ANN, FleetHarness, kinds
 
 FLEET = (
@@ -141,3 +141,22 @@ def test_a_notice_can_be_taken_back() -> None:
     harness.say("ann sets pool terminate_notice=none")
 
     assert harness.fleet.groups["pool"].terms.terminate_notice is None
+
+
+def test_each_term_of_a_group_can_be_set_alone() -> None:
+    """The others stay as they are."""
+    harness = FleetHarness("ann declares: group pool scale-set; vm pool-0 in pool")
+    for sentence in ("eviction=delete", "terminate_notice=300", "approval=all", "postpone_limit=60"):
+        harness.say(f"ann sets pool {sentence}")
+    terms = harness.fleet.groups["pool"].terms
+
+    assert (terms.eviction, terms.terminate_notice, terms.approval) == (EvictionPolicy.DELETE, 300, ApprovalRule.ALL)
+    assert terms.policy == Policy(postpone_limit=60)
+
+
+def test_the_last_vm_of_a_group_with_a_quorum_stays() -> None:
+    """A group that is not standalone stays without VMs, and nobody could approve for it."""
+    harness = FleetHarness("ann declares: group web availability-set approval=quorum quorum=1; vm web-0 in web")
+
+    with pytest.raises(Refused, match="a quorum of 1 is more than its 0 VMs can reach"):
+        harness.say("ann declares: no vm web-0")

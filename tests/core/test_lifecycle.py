@@ -1,6 +1,7 @@
 """One event's life: what each fact makes of it, and which steps are refused."""
 
 import re
+from datetime import timedelta
 from typing import get_args
 
 import pytest
@@ -14,6 +15,7 @@ from forewarn.core.facts import (
     Attempted,
     BroughtForward,
     Canceled,
+    ClockStepped,
     Completed,
     EventChanged,
     EventFact,
@@ -170,3 +172,27 @@ def test_an_event_read_from_a_later_fleet_stays_as_it_is() -> None:
 
     assert lifecycle.follow(started, Started("e", NOON, "due")) is started
     assert lifecycle.follow(None, Started("e", NOON, "due")) is None
+
+
+def test_an_event_that_is_born_started_has_started_now() -> None:
+    """As one that was Scheduled before."""
+    event = lifecycle.begin(lifecycle.start_at_once(SCHEDULED, NOON))
+
+    assert (event.status, event.started_at) == (EventStatus.STARTED, NOON)
+
+
+@pytest.mark.parametrize(
+    ("shift", "back", "left"),
+    [
+        (10, 9, 0),
+        (10, 10, 0),
+        (10, 11, -1),
+        (10 + 30 * 24 * 3600, 10, 30 * 24 * 3600),
+        (9 + 30 * 24 * 3600, 10, 0),
+    ],
+)
+def test_a_clock_that_is_set_back_is_right_again(shift: int, back: int, left: int) -> None:
+    """What remains of the shift is time in which no service ran, unless it is longer than any absence."""
+    step = ClockStepped(NOON, NOON + timedelta(seconds=back))
+
+    assert lifecycle.after_step(replace(SCHEDULED, clock_shift=shift), step).clock_shift == left

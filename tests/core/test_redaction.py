@@ -81,3 +81,12 @@ def test_values_of_an_environment_may_be_secret_by_name_or_by_form() -> None:
     }
 
     assert secrets_among(environment) == ("0123456789abcdef", "abc")
+
+
+def test_parts_of_a_path_that_may_be_keys_are_secret() -> None:
+    """From eight characters on; a shorter one is a word. Nothing is no secret."""
+    found = list(secrets_in("https://example.org/abcdefgh/abcdefg?key=12345678"))
+
+    assert {"abcdefgh", "12345678"} <= set(found)
+    assert "abcdefg" not in found
+    assert list(secrets_in("https://example.org/")) == list(secrets_in("https://example.org")) == []
