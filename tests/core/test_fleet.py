@@ -138,3 +138,17 @@ def test_an_event_that_is_brought_forward_is_a_visible_change() -> None:
     harness.say("ann degrades host h2 not before Wed 12:00:00")
 
     assert harness.fleet.groups["web"].incarnation == before + 1
+
+
+def test_a_user_operation_counts_once_until_it_starts() -> None:
+    """Whatever is said of it before."""
+    harness = FleetHarness(
+        "ann declares: group web availability-set approval=quorum quorum=2; vm web-0 in web; vm web-1 in web",
+        "web-0 asks",
+        "ann restarts web-0",
+        "web-0 approves E1",
+    )
+    assert harness.fleet.user_operations == 1
+    harness.say("web-1 approves E1")
+
+    assert harness.fleet.user_operations == 0

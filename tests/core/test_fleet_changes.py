@@ -160,3 +160,14 @@ def test_the_last_vm_of_a_group_with_a_quorum_stays() -> None:
 
     with pytest.raises(Refused, match="a quorum of 1 is more than its 0 VMs can reach"):
         harness.say("ann declares: no vm web-0")
+
+
+def test_a_change_tells_what_was_there_before() -> None:
+    """Of groups and VMs that are changed, and of those that are removed."""
+    harness = FleetHarness("ann declares: group web availability-set; group db availability-set; vm web-0 in web")
+    (change,) = harness.say("ann declares: group web availability-set approval=all; no group db; no vm web-0")
+
+    assert isinstance(change, FleetChanged)
+    assert [terms.name for terms in change.before_groups] == ["web", "db"]
+    assert change.before_groups[0].approval is ApprovalRule.ANY
+    assert [vm.name for vm in change.before_vms] == ["web-0"]
