@@ -62,8 +62,8 @@ FAULTS = (
         name="An undo that failed is repeated while another event needs the handler",
         promise=_SHARED,
         file="src/forewarn/agent/decision/reaction.py",
-        old="        return self._other_in_force(known, name) is not None",
-        new="        return False",
+        old="        self.depends_on_others = True\n        return True",
+        new="        self.depends_on_others = True\n        return False",
         found_by=(_REACTION, _INVARIANTS),
     ),
     Fault(

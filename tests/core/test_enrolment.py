@@ -2,6 +2,8 @@
 
 from datetime import timedelta
 
+import pytest
+
 from forewarn.core.commands import RecordAsked, RecordFetched, SwitchOff
 from forewarn.core.facts import Asked, Fetch, Fetched, Mark, SwitchedOff
 from forewarn.core.model import NODE
@@ -21,9 +23,10 @@ def test_marks_are_kept_of_groups_that_are_on() -> None:
     assert facts == (Asked((marks[0],)),)
 
 
-def test_an_older_mark_takes_nothing_back() -> None:
-    """What was recorded as the last request was not earlier."""
-    older = Mark("web", NOON - HOURS, "web-0")
+@pytest.mark.parametrize("hours", [0, 1])
+def test_a_mark_that_is_not_newer_changes_nothing(hours: int) -> None:
+    """What was recorded as the last request was not earlier, and is not recorded twice."""
+    older = Mark("web", NOON - hours * HOURS, "web-0")
 
     assert (
         FleetHarness(FLEET, "web-0 asks").give(RecordAsked(id="r", by=NODE, marks=(older,)), NOON + 7 * HOURS) == ()
