@@ -129,3 +129,15 @@ def test_a_group_that_is_down_waits_where_its_policy_says_so() -> None:
     )
 
     assert kinds(harness.say("ann deletes pool-0")) == ["Announced"]
+
+
+def test_a_word_that_no_longer_counts_is_not_given_again() -> None:
+    """Under the rule before it counted; the repetition says nothing new."""
+    harness = FleetHarness(
+        "ann declares: group web availability-set approval=quorum quorum=2; vm web-0 in web; vm web-1 in web",
+        "ann freezes web-0",
+        "web-1 approves E1",
+        "ann sets web approval=all",
+    )
+
+    assert harness.say("web-1 approves E1") == ()

@@ -3,6 +3,7 @@
 from datetime import UTC, datetime
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -110,3 +111,13 @@ def test_what_was_merged_aside_is_what_a_merge_makes_and_keeps_what_changed_belo
     draft.merge()
 
     assert (packed(fleet), derived(fleet)) == (packed(folded), derived(folded))
+
+
+def test_what_is_missing_is_popped_as_its_default() -> None:
+    """As from a dictionary."""
+    overlay = Overlay({"a": 1})
+    del overlay["a"]
+
+    assert overlay.pop("a", 2) == 2
+    with pytest.raises(KeyError):
+        overlay.pop("a")

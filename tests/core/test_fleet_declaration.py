@@ -103,3 +103,25 @@ def test_exact_removes_hosts_and_groups_that_only_commands_made() -> None:
 
     assert harness.fleet.hosts.keys() == {"h1"}
     assert harness.fleet.groups.keys() == {"web"}
+
+
+def test_what_a_guarded_vm_is_in_the_way_of_waits_for_the_operator_too() -> None:
+    """The address that the file gives to another VM becomes free when the operator agrees to the removal."""
+    vms = [f"vm {name} in web on h1 address=10.0.0.{number}" for number, name in enumerate("abcd")]
+    places = "host h1; group web availability-set"
+    harness = FleetHarness(f"ann applies: {'; '.join([places, *vms])}")
+    harness.say(f"the service starts with: {'; '.join([places, *vms[:2]])}")
+    harness.say(f"the service starts with: {'; '.join([places, *vms[:2], 'vm e in web on h1 address=10.0.0.2'])}")
+
+    assert (RecordKind.VM, "e") in harness.fleet.last_applied.waiting
+
+
+@pytest.mark.parametrize(
+    ("sentence", "at_run_time"), [("ann applies: host h1", False), ("ann declares: host h1", True)]
+)
+def test_a_change_tells_whether_a_file_or_a_command_made_it(sentence: str, *, at_run_time: bool) -> None:
+    """A fleet without files is told by that from one of an earlier release."""
+    (change, *_) = FleetHarness().say(sentence)
+
+    assert isinstance(change, FleetChanged)
+    assert change.at_run_time is at_run_time

@@ -4,8 +4,8 @@ import pytest
 from msgspec.structs import replace
 
 from forewarn.core.declared_keys import HeldChange, HoldReason, RecordKind, RecordName
-from forewarn.core.facts import Announced, AnyFact, ChangesHeld, Entry, EventStep, VmDeallocated
-from forewarn.core.model import NODE, Caller, CallerKind
+from forewarn.core.facts import Announced, AnyFact, ChangesHeld, Entry, EventStep, FleetDeclared, VmDeallocated
+from forewarn.core.model import NODE, Caller, CallerKind, GroupKind, GroupTerms
 from forewarn.core.subjects import event_groups, event_of, group_of, groups_of, subjects_of, with_groups
 from tests.core.harness import ANN, NOON, FleetHarness
 
@@ -137,3 +137,11 @@ def test_held_changes_name_the_groups_among_their_records() -> None:
     ended = [RecordName(kind, f"old {kind}") for kind in RecordKind]
 
     assert list(groups_of(ChangesHeld(tuple(held), tuple(ended)))) == ["group", "old group"]
+
+
+def test_a_declaration_names_its_groups() -> None:
+    """Those that it has, and those that it has no more."""
+    terms = GroupTerms("web", GroupKind.AVAILABILITY_SET)
+    fact = FleetDeclared(revision=1, digest="", source="", groups=(terms,), removed_groups=("db",))
+
+    assert list(groups_of(fact)) == ["web", "db"]
