@@ -2,6 +2,7 @@
 
 import argparse
 import random
+import signal
 import sys
 import time
 from collections import Counter
@@ -44,14 +45,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if each.is_dir() and each.name not in (*NOT_RUN, "__pycache__", "scenarios")
     ]
     began, totals = time.monotonic(), Counter[Verdict]()
-    for finding in judge(chosen, tests, options.budget):
-        totals[finding.verdict] += 1
-        if options.verbose or finding.verdict not in FOUND:
-            print(describe(finding), flush=True)
-        if sys.stderr.isatty() or not sum(totals.values()) % 100:
-            print(
-                f"{sum(totals.values())} of {len(chosen)}", end="\r" if sys.stderr.isatty() else "\n", file=sys.stderr
-            )
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        for finding in judge(chosen, tests, options.budget):
+            totals[finding.verdict] += 1
+            if options.verbose or finding.verdict not in FOUND:
+                print(describe(finding), flush=True)
+            if not sum(totals.values()) % 20:
+                print(f"{sum(totals.values())} of {len(chosen)}", file=sys.stderr)
+    except KeyboardInterrupt:
+        print(f"stopped after {sum(totals.values())} of {len(chosen)}")
     seconds = time.monotonic() - began
     print(", ".join(f"{verdict}: {totals[verdict]}" for verdict in Verdict))
     print(f"{sum(totals.values())} in {seconds:.0f} s: {sum(totals.values()) / max(seconds, 0.001):.1f} per second")
