@@ -26,7 +26,8 @@ from mutants.tracing import Trace, Tracer
 ROOT = Path(__file__).parents[1]
 NOT_RUN = ("bench", "demo", "deploy", "docs", "examples", "guests", "mutants", "planted", "simulator")
 """Folders of tests that say nothing about the product's code, start real parts, or take minutes."""
-OPTIONS = ("-q", "-x", "-s", "-p", "no:cacheprovider", "-p", "no:xdist", "-m", "not end_to_end")
+OPTIONS = ("-q", "-x", "-s", "--assert=plain", "-p", "no:cacheprovider", "-p", "no:xdist", "-m", "not end_to_end")
+"""Plain asserts: else pytest imports the product, which has a plugin for it, past the import hook."""
 LONGEST_SESSION = 86_400.0
 SPARE_SECONDS = 20.0
 
