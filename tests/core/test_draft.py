@@ -121,3 +121,14 @@ def test_what_is_missing_is_popped_as_its_default() -> None:
     assert overlay.pop("a", 2) == 2
     with pytest.raises(KeyError):
         overlay.pop("a")
+
+
+def test_what_was_deleted_is_not_read_from_below() -> None:
+    """Nor is an overlay equal to a dictionary with other values."""
+    overlay = Overlay({"a": 1, "b": 2})
+    del overlay["a"]
+
+    with pytest.raises(KeyError):
+        overlay["a"]
+    assert overlay == {"b": 2}
+    assert overlay != {"b": 3}

@@ -7,6 +7,7 @@ import pytest
 from forewarn.core import chunks as parts_module
 from forewarn.core.facts import (
     Asked,
+    Canceled,
     ClockStepped,
     Entry,
     Fetch,
@@ -14,6 +15,7 @@ from forewarn.core.facts import (
     Mark,
     SubscriptionSet,
     TokenCreated,
+    VmDeallocated,
     VmMoved,
 )
 from forewarn.core.fleet import EPOCH, Fleet
@@ -152,3 +154,13 @@ def test_a_user_operation_counts_once_until_it_starts() -> None:
     harness.say("web-1 approves E1")
 
     assert harness.fleet.user_operations == 0
+
+
+def test_evictions_are_forgotten_one_by_one() -> None:
+    """Each a day after it happened."""
+    harness = FleetHarness(FLEET, "ann freezes web-1")
+    for hours in (0, 1):
+        harness.fleet.evolve(VmDeallocated("web-0", "evicted", NOON + timedelta(hours=hours)))
+    harness.fleet.evolve(Canceled(harness.id("E1"), NOON + timedelta(hours=24), "canceled"))
+
+    assert [each.at for each in harness.fleet.evictions] == [NOON + timedelta(hours=1)]

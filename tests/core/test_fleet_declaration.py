@@ -125,3 +125,24 @@ def test_a_change_tells_whether_a_file_or_a_command_made_it(sentence: str, *, at
 
     assert isinstance(change, FleetChanged)
     assert change.at_run_time is at_run_time
+
+
+def test_a_held_change_is_carried_out_alone() -> None:
+    """What was changed at run time meanwhile stays."""
+    harness = FleetHarness(
+        "ann applies: host h1; group web availability-set; vm a in web on h1",
+        "ann freezes a",
+        "the service starts with: host h1; group web availability-set; vm a in web on h1 ud=1",
+        "ann declares: vm a in web on h1 address=10.0.0.9",
+        "ann cancels E1",
+    )
+
+    assert (harness.fleet.vms["a"].update_domain, harness.fleet.vms["a"].address) == (1, "10.0.0.9")
+
+
+def test_a_host_that_is_gone_already_may_leave_the_file() -> None:
+    """Nothing is left to be removed."""
+    harness = FleetHarness("ann applies: host h1; host h2", "ann declares: no host h2")
+    harness.say("ann applies: host h1")
+
+    assert harness.fleet.hosts.keys() == {"h1"}

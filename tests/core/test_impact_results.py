@@ -3,7 +3,7 @@
 import pytest
 
 from forewarn.core.commands import ImpactResult, ReportImpact
-from forewarn.core.facts import Failed
+from forewarn.core.facts import Failed, VmRemoved
 from forewarn.core.model import NODE
 from tests.core.harness import FleetHarness, kinds
 
@@ -68,3 +68,17 @@ def test_what_two_share_stays_while_one_is_there() -> None:
     harness = FleetHarness(FLEET, "ann freezes host h1", "ann redeploys web-0")
 
     assert kinds(harness.say("the driver is done with E3, web-0 on h2")) == ["Completed", "VmMoved"]
+
+
+def test_an_eviction_cancels_what_was_announced_for_its_vm_meanwhile() -> None:
+    """Nothing can be done to a VM that is off."""
+    harness = FleetHarness(FLEET, "ann evicts pool-0", "ann approves E1", "ann freezes pool-0")
+
+    assert kinds(harness.give(report(harness, "E1"))) == ["Completed", "Canceled", "VmDeallocated"]
+
+
+def test_a_deletion_names_the_group_of_its_vm() -> None:
+    """Whoever reads the record finds it by the group, although the VM is gone."""
+    harness = FleetHarness(FLEET, "ann deletes pool-1")
+
+    assert [fact.group for fact in harness.give(report(harness, "E1")) if isinstance(fact, VmRemoved)] == ["pool"]

@@ -119,3 +119,12 @@ def test_the_limit_is_an_error_of_its_own() -> None:
 
     with pytest.raises(LimitReached):
         harness.say("ann restarts web-1")
+
+
+def test_spot_vms_that_are_reclaimed_lose_their_other_events() -> None:
+    """Each of them is canceled once."""
+    harness = FleetHarness(
+        "ann declares: group pool scale-set; vm pool-0 in pool spot", "ann freezes pool-0", "ann reclaims 1 spot VMs"
+    )
+
+    assert [event.operation.verb for event in harness.fleet.events.values()] == ["evict"]

@@ -25,3 +25,16 @@ def test_the_vm_of_a_standalone_group_is_in_the_way_of_who_joins() -> None:
     (found,) = Proposal(vms={"b": Vm("b", "db")}).conflicts(fleet)
 
     assert (found.name, found.other) == ("b", "a")
+
+
+def test_nothing_is_suggested_that_leaves_with_the_same_change() -> None:
+    """Neither a group nor a host."""
+    fleet = FleetHarness("ann declares: host rack1; group webs availability-set; group db availability-set").fleet
+    change = Proposal(
+        vms={"a": Vm("a", "web"), "b": Vm("b", "db", "rack")}, gone_groups={"webs": None}, gone_hosts={"rack1": None}
+    )
+
+    assert [each.said for each in change.conflicts(fleet) if each.kind is RecordKind.VM] == [
+        "VM 'a': there is no group 'web'",
+        "VM 'b': there is no host 'rack'",
+    ]

@@ -4,7 +4,18 @@ import pytest
 from msgspec.structs import replace
 
 from forewarn.core.declared_keys import HeldChange, HoldReason, RecordKind, RecordName
-from forewarn.core.facts import Announced, AnyFact, ChangesHeld, Entry, EventStep, FleetDeclared, VmDeallocated
+from forewarn.core.facts import (
+    Announced,
+    AnyFact,
+    Asked,
+    Canceled,
+    ChangesHeld,
+    Entry,
+    EventStep,
+    FleetDeclared,
+    Mark,
+    VmDeallocated,
+)
 from forewarn.core.model import NODE, Caller, CallerKind, GroupKind, GroupTerms
 from forewarn.core.subjects import event_groups, event_of, group_of, groups_of, subjects_of, with_groups
 from tests.core.harness import ANN, NOON, FleetHarness
@@ -137,6 +148,21 @@ def test_held_changes_name_the_groups_among_their_records() -> None:
     ended = [RecordName(kind, f"old {kind}") for kind in RecordKind]
 
     assert list(groups_of(ChangesHeld(tuple(held), tuple(ended)))) == ["group", "old group"]
+
+
+def test_marks_name_their_groups() -> None:
+    """The last requests of VMs are recorded by group."""
+    assert list(groups_of(Asked((Mark("web", NOON, "web-0"), Mark("db", NOON, "db-0"))))) == ["web", "db"]
+
+
+def test_one_fact_without_its_group_is_enough_for_an_entry_to_be_completed() -> None:
+    """The others stay as they are."""
+    harness = FleetHarness(FLEET, "ann freezes web-0", "ann freezes web-1")
+    before = harness.fleet
+    facts = tuple(Canceled(harness.id(label), NOON, "canceled", group="web") for label in ("E1", "E2"))
+    entry = Entry(1, NOON, "c", NODE, facts)
+
+    assert with_groups(replace(entry, facts=(facts[0], replace(facts[1], group=""))), before) == entry
 
 
 def test_a_declaration_names_its_groups() -> None:

@@ -338,6 +338,7 @@ def test_garbage_is_refused_with_what_is_wrong(body: bytes, named: str) -> None:
         (fields(Description="#").replace(b"#", b"\\ud800"), "a-1", ""),
         (fields(EventId="#").replace(b"#", b"\\ud800"), "?", "surrogate"),
         (fields(DurationInSeconds=77).replace(b"77", b"NaN"), "a-1", "malformed"),
+        (fields(Description="#", NotBefore="TBD").replace(b"#", b"\x01"), "a-1", ""),
     ],
 )
 def test_an_event_that_cannot_be_read_hides_no_other(bad: bytes, id: str, named: str) -> None:
