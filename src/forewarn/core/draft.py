@@ -65,6 +65,9 @@ class Overlay(dict[_Key, _Value]):
     def __eq__(self, other: object) -> bool:
         return dict(self.items()) == (dict(other.items()) if isinstance(other, Overlay) else other)
 
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
     def __delitem__(self, key: _Key) -> None:
         was_set = dict.pop(self, key, _ABSENT) is not _ABSENT
         if key in self._base and key not in self._gone:
