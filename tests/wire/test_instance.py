@@ -209,3 +209,19 @@ def test_a_public_address_alone_is_shown_too() -> None:
 
     assert isinstance(shown, dict)
     assert shown["ipv4"] == {"ipAddress": [{"privateIpAddress": "", "publicIpAddress": "203.0.113.4"}], "subnet": []}
+
+
+@pytest.mark.parametrize(
+    ("version", "subnet"),
+    [
+        ("2017-03-01", {"address": "10.0.0.0", "dnsservers": [], "prefix": "24"}),
+        (LATER[0], {"address": "10.0.0.0", "prefix": "24"}),
+    ],
+)
+def test_only_the_first_version_shows_the_name_servers_of_a_subnet(version: str, subnet: JsonNode) -> None:
+    """They are not declared, so there are none."""
+    (shown,) = interfaces_of(Vm("db", "db", address="10.0.0.4", interface=Interface(subnet="10.0.0.0/24")), version)
+
+    assert isinstance(shown, dict)
+    assert isinstance(shown["ipv4"], dict)
+    assert shown["ipv4"]["subnet"] == [subnet]
