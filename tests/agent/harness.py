@@ -124,6 +124,11 @@ class DecisionHarness:
     def fail(self, handler: str, reason: str = "no", event: str = "e1") -> None:
         self.end(handler, HandlerFailed(reason), event)
 
+    def give_up(self, handler: str, event: str = "e1") -> None:
+        """Let a call not return by its deadline."""
+        run = self.running.pop((event, handler))
+        self.hear(CallEnded(event, handler, run.direction, HandlerFailed("late"), self.now, is_given_up=True))
+
     def hold(self, holder: str, event: str = "e1", **within: float) -> None:
         self.hear(HoldPlaced(event, holder, self.now + timedelta(**within)))
 

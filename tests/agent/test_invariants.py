@@ -29,7 +29,7 @@ class AgentLife(RuleBasedStateMachine):
                 "log",
                 terms={
                     "drain": HandlerTerms(retries=1),
-                    "switch": HandlerTerms(on_failure=OnFailure.HOLD, takes=timedelta(seconds=30)),
+                    "switch": HandlerTerms(on_failure=OnFailure.HOLD, takes=timedelta(seconds=30), retries=1),
                 },
                 traits={
                     "drain": HandlerTraits(repeats=True, shared=True),
@@ -67,6 +67,13 @@ class AgentLife(RuleBasedStateMachine):
         """Let a handler return."""
         name, handler = data.draw(st.sampled_from(sorted(self.harness.running)))
         self.harness.end(handler, HandlerDone() if is_well else HandlerFailed("no"), name)
+
+    @precondition(lambda self: self.harness.running)
+    @rule(data=st.data())
+    def give_up(self, data: st.DataObject) -> None:
+        """Let a handler not return by its deadline."""
+        name, handler = data.draw(st.sampled_from(sorted(self.harness.running)))
+        self.harness.give_up(handler, name)
 
     @precondition(lambda self: self.harness.asked)
     @rule(data=st.data(), outcome=st.sampled_from([HandlerDone(), HandlerFailed("no"), HandlerNotBegun()]))

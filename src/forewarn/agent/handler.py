@@ -5,8 +5,9 @@
          do ──▶ HandlerDone(kept) ···▶ undo(kept)
           └───▶ HandlerFailed: retried as configured
 
-The agent stores the beginning of a call before the call, and its result before it acts on the result. After a crash
-in between, a handler that ``repeats`` is called again; any other is first asked for the ``outcome_of`` the call.
+The agent stores the beginning of a call before the call, and its result before it acts on the result. After a call
+with unknown effect (the agent crashed, or the call did not return by its deadline) a handler that ``repeats`` is
+called again; any other is first asked for the ``outcome_of`` the call.
 """
 
 from datetime import datetime
@@ -71,11 +72,11 @@ class HandlerFailed(msgspec.Struct, frozen=True, tag="failed"):
 
 
 class HandlerNotBegun(msgspec.Struct, frozen=True, tag="not-begun"):
-    """The interrupted call had no effect, so that it can be made again."""
+    """The call had no effect, so that it can be made again."""
 
 
 class HandlerUnknown(msgspec.Struct, frozen=True, tag="unknowable"):
-    """The effect of the interrupted call is unknown; it counts as failed and is not repeated."""
+    """The effect of the call is unknown; it counts as failed and is not repeated."""
 
     reason: str = ""
 
@@ -107,7 +108,7 @@ class Handler(Protocol):
         """
 
     def outcome_of(self, task: Task) -> HandlerOutcome:
-        """Return the outcome of an interrupted call; change nothing. Called only if ``repeats`` is False."""
+        """Return the outcome of a call with unknown effect; change nothing. Called only if ``repeats`` is False."""
 
     def close(self) -> None:
         """Release all resources."""

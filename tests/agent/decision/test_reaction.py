@@ -11,6 +11,7 @@ from forewarn.agent.decision.facts import EventForgotten, HandlerSkipped
 from forewarn.agent.decision.plan import HANDOVER, HandlerTerms, OnFailure
 from forewarn.agent.decision.reaction import HandlerTraits
 from forewarn.agent.decision.rules import ApprovalMode, Concern, EventRule
+from forewarn.agent.decision.run_counters import HandlerRunCounts
 from forewarn.agent.handler import Direction, HandlerDone, HandlerFailed, HandlerNotBegun
 from forewarn.agent.runtime.handler_runner import GRACE
 from forewarn.core.model import EventType
@@ -263,6 +264,63 @@ def test_a_call_that_had_not_begun_is_made() -> None:
     harness.end("switch", HandlerNotBegun())
 
     assert harness.said() == ["do switch"]
+
+
+def once() -> DecisionHarness:
+    """Return an agent with a handler that does not repeat and may be retried once."""
+    settings = decision_settings(
+        "switch",
+        terms={"switch": HandlerTerms(retries=1)},
+        traits={"switch": HandlerTraits(repeats=False, shared=False)},
+    )
+    return DecisionHarness(settings)
+
+
+@pytest.mark.parametrize("direction", Direction)
+def test_a_call_that_was_given_up_is_asked_about_if_it_does_not_repeat(direction: Direction) -> None:
+    """It may still have its effect, which counts; the question is about that attempt."""
+    harness = once()
+    harness.show(event())
+    if direction is Direction.UNDO:
+        harness.end("switch")
+        harness.show()
+    harness.give_up("switch")
+    harness.said()
+    harness.pass_time(seconds=3)
+    assert harness.said() == ["ask switch"]
+    assert harness.asked["e1", "switch"].attempt == 1
+    harness.end("switch", HandlerDone())
+
+    assert harness.said() == (["approve e1"] if direction is Direction.DO else [])
+    assert harness.memory.counters.runs["switch"][direction] == HandlerRunCounts(failed=1)
+
+
+def test_a_call_that_was_given_up_without_effect_is_a_failed_attempt() -> None:
+    """It is made again, as often as retries say."""
+    harness = once()
+    harness.show(event())
+    harness.give_up("switch")
+    harness.pass_time(seconds=3)
+    harness.said()
+    harness.end("switch", HandlerNotBegun())
+    assert harness.said() == ["do switch"]
+    assert harness.running["e1", "switch"].attempt == 2
+    harness.give_up("switch")
+    harness.pass_time(seconds=3)
+
+    assert harness.said() == []
+
+
+def test_a_call_that_was_given_up_is_made_again_if_it_repeats() -> None:
+    """Without a question, and as the next attempt."""
+    harness = DecisionHarness(decision_settings("drain", terms={"drain": HandlerTerms(retries=1)}))
+    harness.show(event())
+    harness.give_up("drain")
+    harness.said()
+    harness.pass_time(seconds=3)
+
+    assert harness.said() == ["do drain"]
+    assert harness.running["e1", "drain"].attempt == 2
 
 
 def test_a_cut_off_undo_is_taken_up_again() -> None:

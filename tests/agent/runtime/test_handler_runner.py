@@ -20,8 +20,10 @@ from forewarn.agent.handler import (
     HandlerUnknown,
     Task,
 )
-from forewarn.agent.runtime.handler_runner import HandlerRunner
+from forewarn.agent.runtime.handler_runner import CallGivenUp, HandlerRunner
 from tests.agent.harness import event
+
+Outcome = HandlerOutcome | CallGivenUp
 
 
 class Obedient:
@@ -51,9 +53,9 @@ class Ends:
     """Hears what came of calls."""
 
     def __init__(self) -> None:
-        self.outcomes: asyncio.Queue[HandlerOutcome] = asyncio.Queue()
+        self.outcomes: asyncio.Queue[Outcome] = asyncio.Queue()
 
-    def __call__(self, run: CallHandler, outcome: HandlerOutcome) -> None:
+    def __call__(self, run: CallHandler, outcome: Outcome) -> None:
         self.outcomes.put_nowait(outcome)
 
 
@@ -65,7 +67,7 @@ def test_a_handler_is_given_its_task() -> None:
         given.append(task)
         return HandlerDone(detail="well")
 
-    async def story() -> HandlerOutcome:
+    async def story() -> Outcome:
         ends = Ends()
         HandlerRunner({"drain": Obedient(work)}, ends).call(run(kept={"was": "up"}, attempt=3), "web-0")
         return await ends.outcomes.get()
@@ -89,7 +91,7 @@ def test_an_exception_is_a_failure_with_its_text(error: BaseException, reason: s
     def work(_: Task) -> HandlerResult:
         raise error
 
-    async def story() -> HandlerOutcome:
+    async def story() -> Outcome:
         ends = Ends()
         HandlerRunner({"drain": Obedient(work)}, ends).call(run(), "web-0")
         return await ends.outcomes.get()
@@ -118,7 +120,7 @@ def test_whatever_a_handler_raises_the_next_call_is_made(error: BaseException) -
         calls.append(task)
         raise error
 
-    async def story() -> list[HandlerOutcome]:
+    async def story() -> list[Outcome]:
         ends = Ends()
         runner = HandlerRunner({"drain": Obedient(work)}, ends)
         runner.call(run(), "web-0")
@@ -133,7 +135,7 @@ def test_whatever_a_handler_raises_the_next_call_is_made(error: BaseException) -
 def test_a_result_that_cannot_be_shown_is_a_failure() -> None:
     """Its class is named."""
 
-    async def story() -> HandlerOutcome:
+    async def story() -> Outcome:
         ends = Ends()
         HandlerRunner({"drain": Obedient(lambda _: Unspeakable())}, ends).call(run(), "web-0")  # type: ignore[arg-type,return-value]
         return await ends.outcomes.get()
@@ -146,7 +148,7 @@ def test_a_result_that_cannot_be_shown_is_a_failure() -> None:
 def test_a_handler_without_undo_fails_and_ends_nothing() -> None:
     """One that lost the method after the configuration was read."""
 
-    async def story() -> HandlerOutcome:
+    async def story() -> Outcome:
         ends = Ends()
         handler = Obedient(lambda _: HandlerDone())
         del handler.undo
@@ -162,7 +164,7 @@ def test_a_handler_is_a_failure_where_no_thread_is_left(monkeypatch: pytest.Monk
     def start(_: threading.Thread) -> None:
         raise RuntimeError("can't start new thread")
 
-    async def story() -> HandlerOutcome:
+    async def story() -> Outcome:
         ends = Ends()
         runner = HandlerRunner({"drain": Obedient(lambda _: HandlerDone())}, ends)
         with monkeypatch.context() as patched:
@@ -184,7 +186,7 @@ def test_a_handler_past_its_deadline_is_told_to_stop() -> None:
     def work(task: Task) -> HandlerResult:
         return HandlerFailed("stopped") if task.stopping.wait(30) else HandlerDone()
 
-    async def story() -> HandlerOutcome:
+    async def story() -> Outcome:
         ends = Ends()
         HandlerRunner({"drain": Obedient(work)}, ends).call(run(seconds=0), "web-0")
         return await ends.outcomes.get()
@@ -203,7 +205,7 @@ def test_a_handler_that_does_not_return_is_given_up() -> None:
             ended.set()
         return HandlerDone(detail=str(task.attempt))
 
-    async def story() -> list[HandlerOutcome]:
+    async def story() -> list[Outcome]:
         ends = Ends()
         runner = HandlerRunner({"drain": Obedient(work)}, ends, grace=0.01)
         runner.call(run(seconds=0), "web-0")
@@ -218,7 +220,7 @@ def test_a_handler_that_does_not_return_is_given_up() -> None:
         return [*outcomes, await ends.outcomes.get()]
 
     assert asyncio.run(story()) == [
-        HandlerFailed("the handler did not return by its deadline; the agent no longer waits for it"),
+        CallGivenUp("the handler did not return by its deadline; the agent no longer waits for it"),
         HandlerFailed("an earlier call of the handler has not returned yet"),
         HandlerDone(detail="3"),
     ]
@@ -230,7 +232,7 @@ def test_a_call_that_is_no_longer_wanted_is_told() -> None:
     def work(task: Task) -> HandlerResult:
         return HandlerFailed("stopped") if task.stopping.wait(30) else HandlerDone()
 
-    async def story() -> HandlerOutcome:
+    async def story() -> Outcome:
         ends = Ends()
         runner = HandlerRunner({"drain": Obedient(work)}, ends)
         runner.call(run(), "web-0")
@@ -245,7 +247,7 @@ def test_a_call_that_is_no_longer_wanted_is_told() -> None:
 def test_a_handler_is_asked_once() -> None:
     """Asking it again before it has answered asks nothing."""
 
-    async def story() -> tuple[HandlerOutcome, bool]:
+    async def story() -> tuple[Outcome, bool]:
         ends = Ends()
         runner = HandlerRunner({"drain": Obedient(lambda _: HandlerDone())}, ends)
         runner.ask(run(), "web-0")
@@ -262,7 +264,7 @@ def test_a_dry_run_calls_nobody() -> None:
     def work(_: Task) -> HandlerResult:
         raise AssertionError
 
-    async def story() -> HandlerOutcome:
+    async def story() -> Outcome:
         ends = Ends()
         HandlerRunner({"drain": Obedient(work)}, ends, dry_run=True).call(run(), "web-0")
         return await ends.outcomes.get()
@@ -304,7 +306,7 @@ WRONG: Any = (1, object())
 def test_what_is_no_result_is_a_failure(returned: Any) -> None:
     """What could not be read again after a reboot must not get into the memory."""
 
-    async def story() -> HandlerOutcome:
+    async def story() -> Outcome:
         ends = Ends()
         HandlerRunner({"drain": Obedient(lambda _: returned)}, ends).call(run(), "web-0")
         return await ends.outcomes.get()
@@ -323,7 +325,7 @@ def test_a_call_waits_for_an_earlier_one_that_was_given_up() -> None:
             may_end.wait(30)
         return HandlerDone(detail=task.direction)
 
-    async def story() -> list[HandlerOutcome]:
+    async def story() -> list[Outcome]:
         ends = Ends()
         runner = HandlerRunner({"drain": Obedient(work)}, ends, grace=0.01)
         runner.call(run(seconds=0), "web-0")
@@ -344,7 +346,7 @@ def test_a_call_that_waits_can_be_told_that_it_is_not_wanted() -> None:
         may_end.wait(30)
         return HandlerDone()
 
-    async def story() -> HandlerOutcome:
+    async def story() -> Outcome:
         ends = Ends()
         runner = HandlerRunner({"drain": Obedient(work)}, ends, grace=0.01)
         runner.call(run(seconds=0), "web-0")
@@ -370,7 +372,7 @@ def test_a_call_whose_time_is_cut_is_told_earlier() -> None:
         may_end.wait(30)
         return HandlerDone()
 
-    async def story() -> HandlerOutcome:
+    async def story() -> Outcome:
         ends = Ends()
         runner = HandlerRunner({"drain": Obedient(work)}, ends, grace=0.01)
         runner.call(run(), "web-0")
@@ -381,7 +383,7 @@ def test_a_call_whose_time_is_cut_is_told_earlier() -> None:
         await runner.close(30)
         return outcome
 
-    assert isinstance(asyncio.run(story()), HandlerFailed)
+    assert isinstance(asyncio.run(story()), CallGivenUp)
     assert told == [True]
 
 
@@ -396,7 +398,7 @@ def test_who_cannot_answer_does_not_know(*, hangs: bool) -> None:
                 may_end.wait(30)
             raise LookupError
 
-    async def story() -> HandlerOutcome:
+    async def story() -> Outcome:
         ends = Ends()
         runner = HandlerRunner({"drain": Confused(lambda _: HandlerDone())}, ends, grace=0.01)
         runner.ask(run(seconds=0.05 if hangs else 60), "web-0")
@@ -406,6 +408,28 @@ def test_who_cannot_answer_does_not_know(*, hangs: bool) -> None:
         return outcome
 
     assert isinstance(asyncio.run(story()), HandlerUnknown)
+
+
+def test_what_came_of_a_call_that_still_runs_is_not_known() -> None:
+    """The handler is not asked while an earlier call is under way, and must not be called again."""
+    may_end = threading.Event()
+
+    def work(_: Task) -> HandlerResult:
+        may_end.wait(30)
+        return HandlerDone()
+
+    async def story() -> Outcome:
+        ends = Ends()
+        runner = HandlerRunner({"drain": Obedient(work)}, ends, grace=0.01)
+        runner.call(run(seconds=0), "web-0")
+        await ends.outcomes.get()
+        runner.ask(run(seconds=0.01), "web-0")
+        outcome = await ends.outcomes.get()
+        may_end.set()
+        await runner.close(30)
+        return outcome
+
+    assert asyncio.run(story()) == HandlerUnknown("an earlier call of the handler has not returned yet")
 
 
 def test_a_handler_that_cannot_be_closed_does_not_keep_others_from_it(caplog: pytest.LogCaptureFixture) -> None:

@@ -27,7 +27,7 @@ class CallBegun(msgspec.Struct, frozen=True, tag="begun"):
     at: datetime
 
 
-class CallEnded(msgspec.Struct, frozen=True, tag="ended"):
+class CallEnded(msgspec.Struct, frozen=True, tag="ended", omit_defaults=True):
     """A handler has returned, or the result of the call is known in another way."""
 
     event: str
@@ -35,10 +35,12 @@ class CallEnded(msgspec.Struct, frozen=True, tag="ended"):
     direction: Direction
     result: HandlerDone | HandlerFailed
     at: datetime
+    is_given_up: bool = False
+    """Whether the call did not return by its deadline, so that its effect is unknown."""
 
 
 class CallWithdrawn(msgspec.Struct, frozen=True, tag="withdrawn"):
-    """A call recorded as begun had no effect, or its effect no longer holds."""
+    """A call recorded as begun or given up had no effect, or its effect no longer holds."""
 
     event: str
     handler: str

@@ -37,10 +37,17 @@ class HandlerCall(msgspec.Struct):
     result: HandlerDone | HandlerFailed | None = None
     is_cut_off: bool = False
     """Whether the agent ended before the call did, so that its result is unknown."""
+    is_given_up: bool = False
+    """Whether it counts as failed because it did not return by its deadline, so that its effect is unknown."""
 
     @property
     def is_running(self) -> bool:
         return self.result is None and not self.is_cut_off
+
+    @property
+    def is_unclear(self) -> bool:
+        """Tell whether the call may have had an effect that the agent does not know."""
+        return self.is_cut_off or self.is_given_up
 
     @property
     def is_done(self) -> bool:
@@ -214,13 +221,19 @@ def _evolve_known(known: KnownEvent, fact: AgentFact, memory: AgentMemory) -> No
             _set(known, handler, direction, HandlerCall(fact.attempt, fact.at))
         case CallEnded(handler=handler, direction=direction):
             call = _call(known, handler, direction)
-            if call is not None:  # else nothing was called: another event still needs the handler's effect
+            # Without a call, nothing was called, or its record was lost; one that was given up is counted already.
+            if call is not None and not call.is_given_up:
                 memory.counters.count_run(handler, direction, fact.result, (fact.at - call.began_at).total_seconds())
             call = call or HandlerCall(1, fact.at)
             call.result, call.ended_at, call.is_cut_off = fact.result, fact.at, False
+            call.is_given_up = fact.is_given_up
             _set(known, handler, direction, call)
             if direction is Direction.UNDO and not known.is_gone:
                 del known.steps[handler]  # the event was shown again during undo
+        case CallWithdrawn(handler=handler, direction=direction) if (
+            call := _call(known, handler, direction)
+        ) and call.is_given_up:
+            call.is_given_up = False  # it had no effect; as a failed attempt it still counts
         case CallWithdrawn(handler=handler, direction=direction):
             _set(known, handler, direction, None)
             known.steps[handler].is_undo_due = False

@@ -6,7 +6,8 @@
                 └ skipped when it no longer fits before NotBefore       undo, last begun first ──▶ forgotten
 
 - A handler that has succeeded is never called again for that event.
-- An interrupted call is repeated if the handler repeats; else the handler is asked for its outcome.
+- A call with unknown effect, because it was interrupted or given up, is repeated if the handler repeats; else the
+  handler is asked for its outcome.
 - A handler is called for one event at a time. The effect of a shared handler holds for all events: it is undone
   after the last of them.
 - Each ``do`` that was called is undone once. If ``do`` of a shared handler was called for several events, because one
@@ -387,11 +388,11 @@ class DecisionPass:
         )
         if call is None and traits.shared and (other := self._sharer(known, name, direction)):
             self._share(run, known, other)
-        elif call is not None and call.is_cut_off and not traits.repeats:
-            self.busy.add(name)
-            self.reaction.acts.append(AskHandler(run))
         elif call and call.ended_at and plan.is_within(terms.retry_after, call.ended_at, self._now):
             self.reaction.wake(call.ended_at + terms.retry_after)
+        elif not traits.repeats and call and call.is_unclear:
+            self.busy.add(name)
+            self.reaction.acts.append(AskHandler(msgspec.structs.replace(run, attempt=call.attempt)))
         else:
             self.busy.add(name)
             self._in_force.get(name, {}).pop(known.event.id, None)
@@ -416,7 +417,7 @@ class DecisionPass:
 
     def _can_undo_wait(self, known: KnownEvent, name: str) -> bool:
         undo, traits = known.steps[name].undo, self._decision_settings.traits[name]
-        if not traits.shared or (undo and (undo.is_running or (undo.is_cut_off and not traits.repeats))):
+        if not traits.shared or (undo and (undo.is_running or (undo.is_unclear and not traits.repeats))):
             return False
         self.depends_on_others = True
         return True

@@ -36,12 +36,20 @@ GRACE = 1.0
 """Seconds within which a stopped call must return; after that the next call no longer waits for it."""
 
 _LATE = "the handler did not return by its deadline; the agent no longer waits for it"
+_BUSY = "an earlier call of the handler has not returned yet"
 
 _Returned = TypeVar("_Returned")
 _read_result: Callable[[bytes], HandlerResult] = msgspec.json.Decoder(HandlerResult).decode
 _read_outcome: Callable[[bytes], HandlerOutcome] = msgspec.json.Decoder(HandlerOutcome).decode
 
-OnEnded = Callable[[CallHandler, HandlerOutcome], None]
+
+class CallGivenUp(msgspec.Struct, frozen=True):
+    """The call did not return by its deadline: it counts as failed, and may still have an effect."""
+
+    reason: str = _LATE
+
+
+OnEnded = Callable[[CallHandler, HandlerOutcome | CallGivenUp], None]
 """Called on the event loop with the outcome of a call."""
 
 
@@ -50,7 +58,7 @@ class _RunningCall(msgspec.Struct):
 
     run: CallHandler
     stopping: threading.Event
-    late: HandlerOutcome
+    late: HandlerUnknown | CallGivenUp
     """The outcome if it does not return in time."""
     due: float
     """Its deadline by the monotonic clock of the event loop."""
@@ -100,7 +108,7 @@ class HandlerRunner:
             log.info("dry run: would call the handler", extra={"fields": fields})
             asyncio.get_running_loop().call_soon(self._ended, run, HandlerDone(detail="dry run: nothing was done"))
             return
-        self._start(run, vm, partial(_result_of, self._handlers[run.handler], run.direction), HandlerFailed(_LATE))
+        self._start(run, vm, partial(_result_of, self._handlers[run.handler], run.direction), CallGivenUp())
 
     def ask(self, run: CallHandler, vm: str) -> None:
         """Ask a handler for the outcome of a call; do nothing if it is being asked already."""
@@ -151,10 +159,15 @@ class HandlerRunner:
             async with asyncio.timeout(seconds):
                 await asyncio.gather(*closing, return_exceptions=True)
 
-    def _start(self, run: CallHandler, vm: str, do: Callable[[Task], HandlerOutcome], late: HandlerOutcome) -> None:
+    def _start(
+        self, run: CallHandler, vm: str, do: Callable[[Task], HandlerOutcome], late: HandlerUnknown | CallGivenUp
+    ) -> None:
         loop = asyncio.get_running_loop()
         if run.handler in self._running:
-            timer = loop.call_at(self._due(run.deadline), self._waited_in_vain, run)
+            if replaced := self._waiting.get(run.handler):  # a question, which is asked again if it is still open
+                replaced.timer.cancel()
+            in_vain = HandlerUnknown(_BUSY) if isinstance(late, HandlerUnknown) else HandlerFailed(_BUSY)
+            timer = loop.call_at(self._due(run.deadline), self._waited_in_vain, run, in_vain)
             self._waiting[run.handler] = _WaitingCall(run, partial(self._start, run, vm, do, late), timer)
             return
         stopping = threading.Event()
@@ -191,9 +204,9 @@ class HandlerRunner:
         running.is_given_up = True
         self._ended(run, running.late)
 
-    def _waited_in_vain(self, run: CallHandler) -> None:
+    def _waited_in_vain(self, run: CallHandler, outcome: HandlerOutcome) -> None:
         del self._waiting[run.handler]
-        self._ended(run, HandlerFailed("an earlier call of the handler has not returned yet"))
+        self._ended(run, outcome)
 
     def _returned(self, run: CallHandler, outcome: HandlerOutcome) -> None:
         running = self._running.pop(run.handler)

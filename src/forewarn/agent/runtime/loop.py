@@ -47,7 +47,7 @@ from forewarn.agent.observation.status import AgentStatus
 from forewarn.agent.runtime.background_tasks import BackgroundTasks
 from forewarn.agent.runtime.clock_check import SAMPLES, ClockCheck, EndpointClock
 from forewarn.agent.runtime.coordinator import CoordinatorReply, consult
-from forewarn.agent.runtime.handler_runner import HandlerRunner
+from forewarn.agent.runtime.handler_runner import CallGivenUp, HandlerRunner
 from forewarn.agent.runtime.memory_file import MemoryFile
 from forewarn.client.async_client import AsyncClient
 from forewarn.client.changes import Change, changes
@@ -272,7 +272,7 @@ class Agent:
                 self._consulting.add(event.id)
                 self._background_tasks.start(self._consult(event))
 
-    def _on_call_ended(self, run: CallHandler, outcome: HandlerOutcome) -> None:
+    def _on_call_ended(self, run: CallHandler, outcome: HandlerOutcome | CallGivenUp) -> None:
         if self._stopping.is_set() and not isinstance(outcome, HandlerDone):
             return  # it was stopped; the next agent resumes it
         now = self.clock.now()
@@ -284,9 +284,12 @@ class Agent:
                 result: HandlerDone | HandlerFailed = HandlerFailed(
                     f"the result of the call is unknown: {reason}".rstrip(": "), final=True
                 )
+            case CallGivenUp(reason):
+                result = HandlerFailed(reason)
             case _:
                 result = outcome
-        self._queue_fact(CallEnded(run.event.id, run.handler, run.direction, result, now))
+        is_given_up = isinstance(outcome, CallGivenUp)
+        self._queue_fact(CallEnded(run.event.id, run.handler, run.direction, result, now, is_given_up))
 
     def _queue_fact(self, fact: AgentFact) -> None:
         self._queued_facts.append(fact)

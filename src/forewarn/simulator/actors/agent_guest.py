@@ -80,7 +80,7 @@ class SimulatedHandler:
         event = task.event.id
         if not self.repeats and event in self._in_force and event not in self._excused:
             self._complain(f"was called again for {event}, though it had succeeded")
-        if not self._take_time(event):
+        if not self._take_time():
             return HandlerFailed("the simulated application does not obey")
         self._in_force[event] = None
         self._report("prepared", event)
@@ -88,7 +88,7 @@ class SimulatedHandler:
 
     def undo(self, task: Task) -> HandlerResult:
         event = task.event.id
-        if not self._take_time(event) and task.attempt <= self.terms.retries:
+        if not self._take_time() and task.attempt <= self.terms.retries:
             return HandlerFailed("the simulated application does not obey")
         for each in [*self._in_force] if self.shared else [event]:
             self._in_force.pop(each, None)
@@ -106,7 +106,7 @@ class SimulatedHandler:
     def close(self) -> None:
         pass
 
-    def _take_time(self, event: str) -> bool:
+    def _take_time(self) -> bool:
         """Let the call last, now and then a little too long; return whether it succeeds."""
         guest = self._guest
         if self._busy_in is guest.process and guest.loop.time() < self._busy_until:
@@ -114,7 +114,6 @@ class SimulatedHandler:
         lasts = guest.random.uniform(0.02, 2.0)
         if guest.random.random() < 0.05:
             lasts += self.terms.timeout.total_seconds()
-            self._excused[event] = None  # a call that is given up counts as failed, and failures are retried
         self._busy_in, self._busy_until = guest.process, guest.loop.time() + lasts
         guest.loop.delay_result(lasts)
         return guest.random.random() < 0.9 or guest.is_quiet
