@@ -323,6 +323,37 @@ def test_a_call_that_was_given_up_is_made_again_if_it_repeats() -> None:
     assert harness.running["e1", "drain"].attempt == 2
 
 
+@pytest.mark.parametrize("is_asked", [False, True])
+def test_an_undo_that_waits_for_an_earlier_call_delays_no_other_undo_for_long(*, is_asked: bool) -> None:
+    """The event is forgotten only after both."""
+    harness = DecisionHarness(
+        decision_settings(
+            "drain",
+            "switch",
+            terms={"switch": HandlerTerms(retries=1)},
+            traits={"switch": HandlerTraits(repeats=False, shared=False)},
+        )
+    )
+    harness.show(event())
+    harness.end("drain")
+    harness.give_up("switch")
+    harness.show()
+    assert harness.said() == ["do drain", "do switch", "undo switch"]
+    if is_asked:
+        harness.give_up("switch")
+        harness.pass_time(seconds=3)
+        assert harness.said() == ["ask switch"]
+    harness.pass_time(seconds=50)
+    assert harness.said() == []
+    harness.pass_time(seconds=15)
+    assert harness.said() == ["undo drain"]
+    harness.end("drain")
+    assert "e1" in harness.memory.events
+    harness.end("switch")
+
+    assert harness.facts[-1] == EventForgotten("e1", ("drain", "switch"))
+
+
 def test_a_cut_off_undo_is_taken_up_again() -> None:
     """Also before the endpoint is heard for the first time."""
     harness = DecisionHarness(decision_settings("drain"))

@@ -48,6 +48,21 @@ def test_what_is_left_out_or_failed_says_why() -> None:
     ]
 
 
+def test_an_undo_that_waits_for_an_earlier_call_says_so() -> None:
+    """It has not begun yet, though the memory says so."""
+    harness = DecisionHarness(decision_settings("drain"))
+    harness.show(event())
+    harness.give_up("drain")
+    harness.show()
+    (view,) = make_event_views(
+        harness.memory, harness.decision_settings, harness.now, waiting_calls=[("e1", "drain"), ("e2", "tell")]
+    )
+
+    assert [(step.direction, step.state, step.detail) for step in view.steps] == [
+        (Direction.UNDO, StepState.WAITING, "waits until an earlier call of the handler has returned")
+    ]
+
+
 def test_what_is_put_back_is_told_as_such() -> None:
     """Undone is not done."""
     harness = DecisionHarness(decision_settings("drain", "tell"))

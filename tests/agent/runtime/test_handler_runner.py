@@ -20,7 +20,9 @@ from forewarn.agent.handler import (
     HandlerUnknown,
     Task,
 )
+from forewarn.agent.runtime.clock_check import EndpointClock
 from forewarn.agent.runtime.handler_runner import CallGivenUp, HandlerRunner
+from forewarn.clocks import ManualClock
 from tests.agent.harness import event
 
 Outcome = HandlerOutcome | CallGivenUp
@@ -335,6 +337,34 @@ def test_a_call_waits_for_an_earlier_one_that_was_given_up() -> None:
         return [*outcomes, await ends.outcomes.get()]
 
     assert asyncio.run(story())[1] == HandlerDone(detail="undo")
+
+
+def test_an_undo_waits_for_an_earlier_call_past_its_own_deadline() -> None:
+    """The earlier call may still change something; the undo then has all its time."""
+    may_end = threading.Event()
+    left: list[float] = []
+
+    def work(task: Task) -> HandlerResult:
+        if task.direction is Direction.DO:
+            may_end.wait(30)
+        else:
+            left.append((task.deadline - datetime.now(UTC)).total_seconds())
+        return HandlerDone(detail=task.direction)
+
+    async def story() -> Outcome:
+        ends = Ends()
+        clock = ManualClock(datetime.now(UTC))
+        runner = HandlerRunner({"drain": Obedient(work)}, ends, grace=0.01, clock=EndpointClock(clock))
+        runner.call(run(seconds=0), "web-0")
+        await ends.outcomes.get()
+        runner.call(run(direction=Direction.UNDO), "web-0")
+        assert runner.waiting_calls == {("e1", "drain")}
+        clock.advance(timedelta(minutes=5))
+        may_end.set()
+        return await ends.outcomes.get()
+
+    assert asyncio.run(story()) == HandlerDone(detail="undo")
+    assert left[0] > 300
 
 
 def test_a_call_that_waits_can_be_told_that_it_is_not_wanted() -> None:

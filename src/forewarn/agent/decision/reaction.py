@@ -350,14 +350,32 @@ class DecisionPass:
                 self._let_undo_wait(known, name)
                 has_to_wait = True
                 continue
-            elif not _is_running(step):
-                self._begin(known, name, Direction.UNDO, self._now + terms.timeout)
+            else:
+                if not _is_running(step):
+                    self._begin(known, name, Direction.UNDO, self._now + terms.timeout)
+                if not self._waits_for_earlier_call(step.undo, terms):
+                    return
+                has_to_wait = True
+                continue
             return
         if has_to_wait:
             return
         undone = {name: step.undo.is_done for name, step in known.steps.items() if step.undo}
         done, not_done = (tuple(name for name, each in undone.items() if each is wanted) for wanted in (True, False))
         self.reaction.facts.append(EventForgotten(event, done, not_done))
+
+    def _waits_for_earlier_call(self, undo: HandlerCall | None, terms: HandlerTerms) -> bool:
+        """Tell whether an undo, or the question about it, has not begun because an earlier call has not returned.
+
+        It waits without limit, and the other handlers do not wait for it. A call that has begun is given up in time.
+        """
+        if undo is None or not (undo.is_running or undo.is_given_up):
+            return False
+        due = undo.ended_at + terms.retry_after if undo.ended_at else undo.began_at
+        latest = due + terms.timeout + plan.HANDOVER
+        if latest > self._now:
+            self.reaction.wake(latest)
+        return latest <= self._now
 
     def _reason_to_stop(self, known: KnownEvent, rule: EventRule) -> str:
         """Return why no further handler is called for an event; empty if there is no reason."""

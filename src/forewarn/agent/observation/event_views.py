@@ -16,11 +16,25 @@ from forewarn.wire.event_json import make_event_json
 
 
 def make_event_views(
-    memory: AgentMemory, decision_settings: DecisionSettings, now: datetime, approving: Collection[str] = ()
+    memory: AgentMemory,
+    decision_settings: DecisionSettings,
+    now: datetime,
+    approving: Collection[str] = (),
+    waiting_calls: Collection[tuple[str, str]] = (),
 ) -> tuple[EventStatusView, ...]:
-    """Return a view of each event; ``approving`` are the events with an approval under way."""
+    """Return a view of each event; ``approving`` are the events with an approval under way.
+
+    ``waiting_calls`` are the calls, by event and handler, that wait for an earlier call of the handler to return.
+    """
     return tuple(
-        _event(known, decision_settings, now, known.event.id in approving) for known in memory.events.values()
+        _event(
+            known,
+            decision_settings,
+            now,
+            known.event.id in approving,
+            [handler for event, handler in waiting_calls if event == known.event.id],
+        )
+        for known in memory.events.values()
     )
 
 
@@ -29,6 +43,7 @@ def _event(
     decision_settings: DecisionSettings,
     now: datetime,
     is_on_its_way: bool,  # noqa: FBT001 - positional for map
+    waiting: Collection[str],
 ) -> EventStatusView:
     rule = decision_settings.rule_of(known.event)
     names = dict.fromkeys((*(rule.handlers if rule else ()), *known.steps))
@@ -39,7 +54,7 @@ def _event(
         concerns_me=concerns(known.event, decision_settings.vm),
         is_gone=known.is_gone,
         rule=rule.name if rule else "",
-        steps=tuple(_step(name, known.steps.get(name, HandlerStep())) for name in names),
+        steps=tuple(_step(name, known.steps.get(name, HandlerStep()), name in waiting) for name in names),
         approval=found.state,
         approval_detail=found.detail,
         waits_for=found.names,
@@ -48,15 +63,18 @@ def _event(
     )
 
 
-def _step(name: str, step: HandlerStep) -> StepView:
+def _step(name: str, step: HandlerStep, waits: bool) -> StepView:  # noqa: FBT001 - positional, private
     direction = Direction.UNDO if step.undo else Direction.DO
     call = step.undo or step.do
     state = StepState.LEFT_OUT if step.left_out and not step.undo else _state(call, direction)
+    detail = step.left_out if state is StepState.LEFT_OUT else _detail(call)
+    if waits:
+        state, detail = StepState.WAITING, "waits until an earlier call of the handler has returned"
     return StepView(
         handler=name,
         direction=direction,
         state=state,
-        detail=step.left_out if state is StepState.LEFT_OUT else _detail(call),
+        detail=detail,
         began_at=call.began_at if call else None,
         ended_at=call.ended_at if call else None,
         attempt=call.attempt if call else 0,

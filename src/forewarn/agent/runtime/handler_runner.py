@@ -71,8 +71,15 @@ class _WaitingCall(msgspec.Struct):
     """A call that begins when an earlier call of its handler (given up, or ``outcome_of``) has returned."""
 
     run: CallHandler
-    begin: Callable[[], None]
-    timer: asyncio.TimerHandle
+    start: Callable[[CallHandler], None]
+    timer: asyncio.TimerHandle | None
+    """None for ``undo``, which waits without limit: the earlier call may still change something."""
+    time: timedelta
+    """How long ``undo`` may take once it begins."""
+
+    def cancel(self) -> None:
+        if self.timer:
+            self.timer.cancel()
 
 
 class HandlerRunner:
@@ -101,6 +108,11 @@ class HandlerRunner:
         """Tell whether no call is running, given up or not."""
         return not self._running
 
+    @property
+    def waiting_calls(self) -> frozenset[tuple[str, str]]:
+        """The event and handler of each call that waits for an earlier call of the handler to return."""
+        return frozenset((waiting.run.event.id, handler) for handler, waiting in self._waiting.items())
+
     def call(self, run: CallHandler, vm: str) -> None:
         """Call ``do`` or ``undo`` of a handler."""
         if self._dry_run:
@@ -120,7 +132,7 @@ class HandlerRunner:
         """Stop a call, now or at that time; do nothing if there is none."""
         waiting = self._waiting.get(handler)
         if waiting and waiting.run.event.id == event and at is None:
-            waiting.timer.cancel()
+            waiting.cancel()
             del self._waiting[handler]
             self._ended(waiting.run, HandlerNotBegun())
             return
@@ -138,7 +150,7 @@ class HandlerRunner:
     async def close(self, seconds: float) -> None:
         """Stop all calls, wait for them at most ``seconds``, then close the handlers."""
         for waiting in self._waiting.values():
-            waiting.timer.cancel()
+            waiting.cancel()
         self._waiting.clear()
         for running in self._running.values():
             running.stopping.set()
@@ -165,10 +177,13 @@ class HandlerRunner:
         loop = asyncio.get_running_loop()
         if run.handler in self._running:
             if replaced := self._waiting.get(run.handler):  # a question, which is asked again if it is still open
-                replaced.timer.cancel()
-            in_vain = HandlerUnknown(_BUSY) if isinstance(late, HandlerUnknown) else HandlerFailed(_BUSY)
-            timer = loop.call_at(self._due(run.deadline), self._waited_in_vain, run, in_vain)
-            self._waiting[run.handler] = _WaitingCall(run, partial(self._start, run, vm, do, late), timer)
+                replaced.cancel()
+            timer = None
+            if run.direction is Direction.DO:
+                in_vain = HandlerUnknown(_BUSY) if isinstance(late, HandlerUnknown) else HandlerFailed(_BUSY)
+                timer = loop.call_at(self._due(run.deadline), self._waited_in_vain, run, in_vain)
+            start = partial(self._start, vm=vm, do=do, late=late)
+            self._waiting[run.handler] = _WaitingCall(run, start, timer, run.deadline - self._clock.now())
             return
         stopping = threading.Event()
         task = Task(
@@ -215,8 +230,10 @@ class HandlerRunner:
         if not running.is_given_up:
             self._ended(run, outcome)
         if waiting := self._waiting.pop(run.handler, None):
-            waiting.timer.cancel()
-            waiting.begin()
+            waiting.cancel()
+            is_limited = waiting.timer is not None
+            deadline = waiting.run.deadline if is_limited else self._clock.now() + waiting.time
+            waiting.start(msgspec.structs.replace(waiting.run, deadline=deadline))
 
 
 def close_handler(name: str, handler: Handler) -> None:
