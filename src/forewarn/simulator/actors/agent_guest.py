@@ -60,6 +60,8 @@ class SimulatedHandler:
         """The events that it has prepared for."""
         self._excused: dict[str, None] = {}
         """The events for which it may be called again."""
+        self._unreported: dict[str, None] = {}
+        """The events that it has undone for, while the call has not returned."""
         self._busy_until = 0.0
         self._busy_in: SimulatedProcess | None = None
 
@@ -90,8 +92,10 @@ class SimulatedHandler:
         event = task.event.id
         if not self._take_time() and task.attempt <= self.terms.retries:
             return HandlerFailed("the simulated application does not obey")
-        for each in [*self._in_force] if self.shared else [event]:
+        # A call that was killed had its effect too; the call that repeats it reports it.
+        for each in {**self._in_force, **self._unreported} if self.shared else [event]:
             self._in_force.pop(each, None)
+            self._unreported[each] = None
             self._report("undone", each)
         return HandlerDone()
 
@@ -126,6 +130,8 @@ class SimulatedHandler:
             guest.loop.call_at(ends, self._see, what, event)
 
     def _see(self, what: str, event: str) -> None:
+        if what == "undone":
+            self._unreported.pop(event, None)
         self._guest.see(AgentStep(self._guest.vm.name, what, event, self._guest.loop.time()))
 
     def _complain(self, what: str) -> None:
