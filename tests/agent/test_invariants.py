@@ -87,6 +87,12 @@ class AgentLife(RuleBasedStateMachine):
         """Kill the agent, perhaps with its VM."""
         self.harness.crash(reboot=reboot)
 
+    @rule()
+    def damage(self) -> None:
+        """Kill the agent, and lose facts that do not matter."""
+        self.harness.memory.mark_doubtful("damage")
+        self.harness.crash()
+
     @invariant()
     def each_step_follows(self) -> None:
         """No handler is run again once it is done, nor undone before it was begun."""

@@ -6,8 +6,9 @@
           └───▶ HandlerFailed: retried as configured
 
 The agent stores the beginning of a call before the call, and its result before it acts on the result. After a call
-with unknown effect (the agent crashed, or the call did not return by its deadline) a handler that ``repeats`` is
-called again; any other is first asked for the ``outcome_of`` the call.
+with unknown effect (the agent crashed, the call did not return by its deadline, or a damaged memory does not show
+whether it was made) a handler that ``repeats`` is called again; any other is first asked for the ``outcome_of`` the
+call.
 """
 
 from datetime import datetime

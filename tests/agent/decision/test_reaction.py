@@ -7,12 +7,12 @@ import msgspec
 import pytest
 
 from forewarn.agent.decision.approval_turn import Approver
-from forewarn.agent.decision.facts import EventForgotten, HandlerSkipped
+from forewarn.agent.decision.facts import DocumentShown, EventForgotten, HandlerSkipped
 from forewarn.agent.decision.plan import HANDOVER, HandlerTerms, OnFailure
 from forewarn.agent.decision.reaction import HandlerTraits
 from forewarn.agent.decision.rules import ApprovalMode, Concern, EventRule
 from forewarn.agent.decision.run_counters import HandlerRunCounts
-from forewarn.agent.handler import Direction, HandlerDone, HandlerFailed, HandlerNotBegun
+from forewarn.agent.handler import Direction, HandlerDone, HandlerFailed, HandlerNotBegun, HandlerOutcome
 from forewarn.agent.runtime.handler_runner import GRACE
 from forewarn.core.model import EventType
 from forewarn.wire.document import Document
@@ -352,6 +352,47 @@ def test_an_undo_that_waits_for_an_earlier_call_delays_no_other_undo_for_long(*,
     harness.end("switch")
 
     assert harness.facts[-1] == EventForgotten("e1", ("drain", "switch"))
+
+
+@pytest.mark.parametrize(
+    ("outcome", "said"),
+    [(HandlerDone(), ["approve e1"]), (HandlerNotBegun(), ["do switch"]), (HandlerFailed("unknown", final=True), [])],
+)
+@pytest.mark.parametrize("lost", ["everything", "that the call was begun"])
+def test_a_first_call_is_asked_about_if_facts_were_lost(lost: str, outcome: HandlerOutcome, said: list[str]) -> None:
+    """It may have been made. The handler is asked once."""
+    harness = once()
+    if lost == "everything":
+        harness.memory.mark_doubtful("damage")
+    else:
+        harness.memory.evolve(DocumentShown(Document(1, (event(),)), START))
+        harness.memory.mark_doubtful("damage")
+    harness.show(event())
+    assert harness.said() == ["ask switch"]
+    harness.end("switch", outcome)
+    harness.pass_time(seconds=3)
+
+    assert harness.said() == said
+
+
+def test_a_handler_that_repeats_is_not_asked_if_facts_were_lost() -> None:
+    """A second call does no harm."""
+    harness = DecisionHarness(decision_settings("drain"))
+    harness.memory.mark_doubtful("damage")
+    harness.show(event())
+
+    assert harness.said() == ["do drain"]
+
+
+def test_an_event_that_comes_after_facts_were_lost_is_not_asked_about() -> None:
+    """Nothing was begun for it: the first document since then does not show it, also if that one is old."""
+    harness = once()
+    harness.show()
+    harness.memory.mark_doubtful("damage")
+    harness.crash()
+    harness.show(event())
+
+    assert harness.said() == ["do switch"]
 
 
 def test_a_cut_off_undo_is_taken_up_again() -> None:

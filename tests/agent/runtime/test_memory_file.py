@@ -39,6 +39,14 @@ def fold(facts: tuple[AgentFact, ...]) -> AgentMemory:
     return memory
 
 
+def sure(memory: AgentMemory) -> AgentMemory:
+    """Return a memory without its doubts."""
+    memory.is_doubtful = False
+    for known in memory.events.values():
+        known.is_doubtful = False
+    return memory
+
+
 def write(path: Path) -> bytes:
     file = opened(path)
     for fact in FACTS:
@@ -70,15 +78,15 @@ def test_a_file_cut_off_at_any_byte_gives_what_was_whole(tmp_path: Path, monkeyp
         file = opened(path)
         lines = sum(end <= length for end in ends)
 
-        assert file.memory == fold(FACTS[: max(lines - 1, 0)])
+        assert file.memory.is_doubtful == bool(file.damage)
+        assert sure(file.memory) == fold(FACTS[: max(lines - 1, 0)])
         assert bool(file.torn or file.damage) == (length not in (0, *ends))
         assert bool(file.damage) == (0 < length < ends[0])  # the first line is never written in part
         file.append(FACTS[max(lines - 1, 0) :])
-        file.memory.is_doubtful = False
         assert file.memory == fold(FACTS)
         file.close()
         again = opened(path)
-        assert again.memory == fold(FACTS)
+        assert sure(again.memory) == fold(FACTS)
         again.close()
 
 
@@ -123,6 +131,39 @@ def test_damage_in_a_line_is_an_error_that_names_it_and_loses_no_other_line(tmp_
     again = opened(tmp_path / "memory")
     assert not again.damage
     again.close()
+
+
+@pytest.mark.parametrize("line", [1, 3])
+def test_an_event_with_lost_facts_is_doubtful(tmp_path: Path, line: int) -> None:
+    """Its handlers may have been called: the memory of an earlier agent is lost, or that a call was begun."""
+    lines = write(tmp_path / "memory").splitlines(keepends=True)[:3]
+    if line == 1:
+        opened(tmp_path / "memory").close()  # it writes the memory into one line
+        lines = [(tmp_path / "memory").read_bytes()]
+    lines[line - 1] = lines[line - 1].replace(b'"', b"'", 1)
+    (tmp_path / "memory").write_bytes(b"".join(lines))
+
+    with closing(opened(tmp_path / "memory")) as file:
+        file.append([DocumentShown(Document(9, (event(),)), START)])
+        file.append([DocumentShown(Document(10, (event(), event("e3"))), START)])
+        assert not file.memory.events["e1"].steps
+        assert {name: known.is_doubtful for name, known in file.memory.events.items() if not known.is_gone} == {
+            "e1": True,
+            "e3": False,
+        }
+
+
+@pytest.mark.parametrize(("before", "after"), [(b"\n", b"\x0b"), (b" ", b"\0")])
+def test_a_bit_that_flips_in_the_last_line_is_damage(tmp_path: Path, before: bytes, after: bytes) -> None:
+    """The line was written to its end, so that the agent may have acted on it."""
+    whole = write(tmp_path / "memory")
+    start, _, end = whole.rpartition(before)
+    (tmp_path / "memory").write_bytes(start + after + end)
+
+    with closing(opened(tmp_path / "memory")) as file:
+        assert file.damage
+        assert not file.torn
+        assert file.memory.is_doubtful
 
 
 @pytest.mark.parametrize("end", [b"0", b"9a3c51f0 {", b"\0" * 40, b"\0" * 9 + b"\n" + b"\0" * 9, b"12\0\n"])

@@ -19,7 +19,15 @@ from operator import is_
 
 from forewarn.agent.decision.facts import AgentFact, DocumentShown
 from forewarn.agent.decision.memory import AgentMemory, KnownEvent
-from forewarn.agent.decision.reaction import AskHandler, CallIndex, DecisionPass, DecisionSettings, Reaction, react
+from forewarn.agent.decision.reaction import (
+    AskHandler,
+    CallIndex,
+    DecisionPass,
+    DecisionSettings,
+    Reaction,
+    is_news,
+    react,
+)
 from forewarn.wire.document import Document
 
 
@@ -54,7 +62,7 @@ class Decider:
         basis = (memory, memory.document, document, decision_settings)
         if self._basis and all(map(is_, basis, self._basis)) and now >= self._now:
             self._update_index(memory)
-        elif document is not None and document != memory.document:
+        elif is_news(document, memory):
             return react(memory, document, now, decision_settings, boot)
         else:
             self._rebuild(memory)

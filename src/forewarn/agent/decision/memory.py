@@ -90,6 +90,8 @@ class KnownEvent(msgspec.Struct):
     """The latest failed approval of the event as it is now."""
     gone_at: datetime | None = None
     ending: Ending | None = None
+    is_doubtful: bool = False
+    """Whether facts about it may have been lost: a handler without a step may have been called."""
 
     @property
     def is_gone(self) -> bool:
@@ -139,6 +141,8 @@ class AgentMemory(msgspec.Struct, rename={"counters": "tally"}):
         """
         self.is_doubtful = True
         for known in self.events.values():
+            known.is_doubtful = True
+            known.steps = {name: step for name, step in known.steps.items() if step != HandlerStep()}
             for step in known.steps.values():
                 if step.do and step.do.is_running:
                     step.do.result = HandlerFailed(f"the result of the call is unknown: {reason}", final=True)
@@ -169,13 +173,13 @@ class AgentMemory(msgspec.Struct, rename={"counters": "tally"}):
             known.event = event
             known.not_approved = None
         else:
-            self.events[event.id] = KnownEvent(event, shown.at, shown.boot)
+            self.events[event.id] = KnownEvent(event, shown.at, shown.boot, is_doubtful=self.is_doubtful)
 
 
 def _lost(id: str) -> KnownEvent:
     """Return a placeholder for an event of which only the id is known."""
     event = ScheduledEvent(id=id, type="unknown", status=EventStatus.SCHEDULED, resources=())
-    return KnownEvent(event, datetime.fromtimestamp(0, UTC))
+    return KnownEvent(event, datetime.fromtimestamp(0, UTC), is_doubtful=True)
 
 
 def _ending(change: Change, known: KnownEvent, boot: str) -> Ending | None:

@@ -7,7 +7,7 @@
 
 - A handler that has succeeded is never called again for that event.
 - A call with unknown effect, because it was interrupted or given up, is repeated if the handler repeats; else the
-  handler is asked for its outcome.
+  handler is asked for its outcome. So is a first ``do`` that may not be the first, because the memory was damaged.
 - A handler is called for one event at a time. The effect of a shared handler holds for all events: it is undone
   after the last of them.
 - Each ``do`` that was called is undone once. If ``do`` of a shared handler was called for several events, because one
@@ -18,6 +18,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
+from typing import TypeGuard
 
 import msgspec
 
@@ -120,7 +121,7 @@ def react(
     memory: AgentMemory, document: Document | None, now: datetime, decision_settings: DecisionSettings, boot: str = ""
 ) -> Reaction:
     """Return what follows. ``document`` is None until the endpoint has answered since the agent started."""
-    if document is not None and document != memory.document:
+    if is_news(document, memory):
         return Reaction([DocumentShown(document, now, boot)])
     index = CallIndex()
     for known in memory.events.values():
@@ -129,6 +130,11 @@ def react(
     for known in memory.events.values():
         deciding.consider(known)
     return deciding.reaction
+
+
+def is_news(document: Document | None, memory: AgentMemory) -> TypeGuard[Document]:
+    """Tell whether a document is to be stored; the first one after facts were lost is, and ends the doubt."""
+    return document is not None and (memory.is_doubtful or document != memory.document)
 
 
 def is_settled(step: HandlerStep | None, terms: HandlerTerms) -> bool:
@@ -408,9 +414,10 @@ class DecisionPass:
             self._share(run, known, other)
         elif call and call.ended_at and plan.is_within(terms.retry_after, call.ended_at, self._now):
             self.reaction.wake(call.ended_at + terms.retry_after)
-        elif not traits.repeats and call and call.is_unclear:
+        elif not traits.repeats and (call.is_unclear if call else known.is_doubtful and name not in known.steps):
             self.busy.add(name)
-            self.reaction.acts.append(AskHandler(msgspec.structs.replace(run, attempt=call.attempt)))
+            asked = msgspec.structs.replace(run, attempt=call.attempt if call else 1)
+            self.reaction.acts.append(AskHandler(asked))
         else:
             self.busy.add(name)
             self._in_force.get(name, {}).pop(known.event.id, None)

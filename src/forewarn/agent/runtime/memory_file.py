@@ -5,7 +5,8 @@
 
 An incomplete last line was being written when the power failed; the agent had not acted on it yet, and it is dropped.
 A line with a wrong checksum inside the file was damaged later. It is skipped, the others are read, and the results of
-calls that were under way before it are unknown: such a call is not repeated.
+calls that were under way before it are unknown: such a call is not repeated. Nor is one that the line may have
+recorded: a handler that does not repeat is asked before its first call for an event that was known by then.
 The file is rewritten atomically at each start and when it has grown.
 """
 
@@ -126,8 +127,11 @@ class MemoryFile:
     def _load(self, content: bytes) -> None:
         lines = content.split(b"\n")
         rest = lines.pop()
+        if _is_whole(rest[:-1]):  # not incomplete: its last byte was a newline
+            lines.append(rest)
+            rest = b""
         # After a power failure a file system may also leave a run of zeros.
-        while lines and b"\0" in lines[-1] and not _is_whole(lines[-1]):
+        while lines and lines[-1].endswith(b"\0") and not _is_whole(lines[-1]):
             rest = lines.pop() + b"\n" + rest
         damaged: dict[int, str] = {}
         for number, line in enumerate(lines, 1):
@@ -140,6 +144,7 @@ class MemoryFile:
                 self.memory.mark_doubtful(f"{self._path} is damaged in line {number}")
         if rest and not lines:
             damaged[1] = "it is incomplete"  # not a crash: the first line is replaced atomically
+            self.memory.mark_doubtful(f"{self._path} is incomplete")
         elif rest:
             self.torn = f"{self._path} ended in the middle of a line; its last {len(rest)} bytes are dropped"
         if damaged:

@@ -58,8 +58,6 @@ class SimulatedHandler:
         self._guest = guest
         self._in_force: dict[str, None] = {}
         """The events that it has prepared for."""
-        self._excused: dict[str, None] = {}
-        """The events for which it may be called again."""
         self._unreported: dict[str, None] = {}
         """The events that it has undone for, while the call has not returned."""
         self._busy_until = 0.0
@@ -74,13 +72,9 @@ class SimulatedHandler:
         self._in_force[event] = None
         self._see("prepared", event)
 
-    def excuse(self) -> None:
-        """Accept one more call for each event: the agent has lost the record that the call was begun."""
-        self._excused |= self._in_force
-
     def do(self, task: Task) -> HandlerResult:
         event = task.event.id
-        if not self.repeats and event in self._in_force and event not in self._excused:
+        if not self.repeats and event in self._in_force:
             self._complain(f"was called again for {event}, though it had succeeded")
         if not self._take_time():
             return HandlerFailed("the simulated application does not obey")
@@ -209,10 +203,6 @@ class AgentGuest(SimulatedGuest):
             content += b'3f00a9c1 {"type":"beg'
         elif content:
             place = self.random.randrange(len(content))
-            first, last = content.rfind(b"\n", 0, place) + 1, content.find(b"\n", place + 1)
-            if first == 0 or b'"begun"' in content[first : last if last > 0 else None]:
-                for handler in self.handlers.values():
-                    handler.excuse()
             content[place] ^= 1 << self.random.randrange(8)
         path.write_bytes(content)
 
