@@ -105,13 +105,13 @@ class SimulatedHandler:
         pass
 
     def _take_time(self) -> bool:
-        """Let the call last, now and then a little too long; return whether it succeeds."""
+        """Let the call last, now and then too long; return whether it succeeds."""
         guest = self._guest
         if self._busy_in is guest.process and guest.loop.time() < self._busy_until:
             self._complain("was called while another call of it was under way")
         lasts = guest.random.uniform(0.02, 2.0)
         if guest.random.random() < 0.05:
-            lasts += self.terms.timeout.total_seconds()
+            lasts += self.terms.timeout.total_seconds() + guest.random.choice((0.0, 10.0))
         self._busy_in, self._busy_until = guest.process, guest.loop.time() + lasts
         guest.loop.delay_result(lasts)
         return guest.random.random() < 0.9 or guest.is_quiet
