@@ -100,6 +100,20 @@ def test_an_agent_with_a_damaged_memory_starts_again(worlds: Worlds, how: str) -
     assert not world.guests.wrong
 
 
+def test_an_agent_that_lost_its_memory_repeats_no_call(worlds: Worlds) -> None:
+    """After a reboot the memory is one line; the handlers know what they did."""
+    world = worlds("agent", seed=1)
+    world.restart("agent")
+    while "prepared" not in world.steps("agent"):
+        world.run(0.1)
+    world.guests.reboot("agent")
+    world.run(0.1)
+    world.guests.damage_memory("agent", "flipped")
+    world.run(60.0)
+
+    assert not world.guests.wrong
+
+
 def test_a_guest_runs_only_while_its_machine_does(worlds: Worlds) -> None:
     """A guest of a stopped machine cannot be started, and boots with its machine."""
     world = worlds("prompt")
