@@ -564,6 +564,7 @@ KEPT_AND_BROKEN: dict[str, tuple[Story, Story, str]] = {
         (document(2, scheduled, at=3.0), AgentStep("web-0", "prepared", E1, 4.0)),
         (
             AgentStep("web-0", "prepared", E1, 1.0),
+            AgentStep("web-0", "approved", E1, 1.5),
             AgentStep("web-0", "undone", E1, 2.0),
             document(2, scheduled, at=3.0),
         ),

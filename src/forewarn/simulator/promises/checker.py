@@ -24,7 +24,7 @@ from forewarn.simulator.exchanges import (
 from forewarn.simulator.plan import Plan
 from forewarn.simulator.promises.control import ControlPromises
 from forewarn.simulator.promises.documents import DocumentPromises
-from forewarn.simulator.promises.events import GONE, EventPromises
+from forewarn.simulator.promises.events import EventPromises
 from forewarn.simulator.promises.memory import CheckerMemory, GivenApproval
 from forewarn.simulator.promises.notifications import NotificationPromises
 from forewarn.simulator.promises.terms import TermPromises
@@ -124,16 +124,19 @@ class Promises:
         members = self._memory.members
         forgetful = {action.vm for action in self._memory.plan.actions if isinstance(action, DamageMemory)}
         excused = forgetful | members.maybe_gone | members.maybe_down
+        # What a shared handler did for one event stays while another event of the VM needs it.
+        needing = {vm for vm, id_ in self._steps if not self._memory.events[id_].is_over_since(now - UNDO_SECONDS)}
         for (vm, id_), steps in self._steps.items():
             event = self._memory.events[id_]
             prepared = [step.at for step in steps if step.what == "prepared"]
             undone = [step.at for step in steps if step.what == "undone"]
-            if prepared and undone and undone[-1] < event.scheduled_at and undone[-1] > prepared[-1]:
+            has_approved = any(step.what == "approved" for step in steps)
+            if has_approved and prepared and undone and prepared[-1] < undone[-1] < event.scheduled_at:
                 self._memory.report(
                     undone[-1], f"the agent of {vm} undid its preparations for {event}, which was shown after"
                 )
-            is_over = event.ranks.highest == GONE and event.ranks.reached_at < now - UNDO_SECONDS
-            if prepared and is_over and vm not in excused and (not undone or undone[-1] < prepared[-1]):
+            is_left = bool(prepared) and (not undone or undone[-1] < prepared[-1])
+            if is_left and vm not in excused | needing:
                 self._memory.report(
                     now, f"the agent of {vm} did not undo its preparations for {event}, which is gone"
                 )
