@@ -9,7 +9,7 @@ A promise that requests under way may explain is judged by ``settle``. Before th
 ``questions`` lists: the record of every event that was shown, and every request that was acknowledged with a key.
 """
 
-from forewarn.simulator.actions import DamageMemory
+from forewarn.simulator.actions import BefallMachine, DamageMemory
 from forewarn.simulator.exchanges import (
     AgentStep,
     ClockChange,
@@ -123,7 +123,8 @@ class Promises:
     def _undoes_after_the_event(self, now: float) -> None:
         members = self._memory.members
         forgetful = {action.vm for action in self._memory.plan.actions if isinstance(action, DamageMemory)}
-        excused = forgetful | members.maybe_gone | members.maybe_down
+        stopped = {action.vm for action in self._memory.plan.actions if isinstance(action, BefallMachine)}
+        excused = forgetful | stopped | members.maybe_gone | members.maybe_down
         # What a shared handler did for one event stays while another event of the VM needs it.
         needing = {vm for vm, id_ in self._steps if not self._memory.events[id_].is_over_since(now - UNDO_SECONDS)}
         for (vm, id_), steps in self._steps.items():
