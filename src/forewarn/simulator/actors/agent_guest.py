@@ -208,7 +208,7 @@ class AgentGuest(SimulatedGuest):
 
     async def run(self) -> None:
         """Run the agent until the process is killed; it must not end by itself."""
-        memory = MemoryFile(self.directory / "memory")
+        memory = self._memory = MemoryFile(self.directory / "memory")
         self.process.on_kill[memory] = memory.close
         try:
             memory.open()
@@ -227,6 +227,9 @@ class AgentGuest(SimulatedGuest):
     def note_approval(self, event: str) -> None:
         """Report an approval that is being sent, and check that every handler that must has prepared for it."""
         self.see(AgentStep(self.vm.name, "approved", event, self.loop.time()))
+        known = self._memory.memory.events.get(event.lower())
+        if known is None or known.is_gone:
+            return  # an attempt that began while the event was there; it is refused
         for name, handler in self.handlers.items():
             if handler.prepares and not handler.is_ready_for(event):
                 self.wrong.append(f"the agent in {self.vm.name} approved {event}, and {name} was not ready")

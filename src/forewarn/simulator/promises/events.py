@@ -181,7 +181,7 @@ class EventPromises:
         if event.least_not_before is None or event.without_notice is None or event.without_notice:
             return
         begin, clock = event.announced_after, self._memory.clock
-        if not begin or not clock.is_steady(begin, event.first_seen_at):
+        if not begin or not clock.is_steady(begin, max(event.first_seen_at, event.not_before_ended_at)):
             return
         notice, least = event.least_not_before - clock.at(begin), self._minimum(event)
         if notice < least - _EXACT:

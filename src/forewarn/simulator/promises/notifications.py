@@ -2,6 +2,7 @@
 
 import msgspec
 
+from forewarn.simulator.actions import RequestSubscription
 from forewarn.simulator.exchanges import ControlExchange, ReceivedNotification
 from forewarn.simulator.promises.memory import CheckerMemory
 
@@ -21,7 +22,6 @@ _LAST = 3
 
 class _NewSubscription(msgspec.Struct):
     name: str
-    groups: tuple[str, ...] = ()
 
 
 class NotificationPromises:
@@ -30,7 +30,11 @@ class NotificationPromises:
     def __init__(self, memory: CheckerMemory) -> None:
         self._memory = memory
         self._groups: dict[str, set[str]] = {}
-        """The groups that each subscription may be about, by all that was asked for under its name."""
+        """The groups that each subscription may be about, by all that the plan asks for under its name."""
+        for action in memory.plan.actions:
+            if isinstance(action, RequestSubscription):
+                named = {action.group} if action.group != "all" else memory.members.all_groups
+                self._groups.setdefault(action.name, set()).update(named)
         self._since: dict[str, float] = {}
         """When each subscription was acknowledged."""
         self._removed: set[str] = set()
@@ -42,10 +46,9 @@ class NotificationPromises:
     def see_control(self, exchange: ControlExchange) -> None:
         """Learn which subscriptions there may be."""
         if exchange.method == "POST" and exchange.path == "/v1/subscriptions":
-            asked = msgspec.json.decode(exchange.body, type=_NewSubscription)
-            self._groups.setdefault(asked.name, set()).update(asked.groups or self._memory.members.all_groups)
             if exchange.status == 201:
-                self._since.setdefault(asked.name, exchange.ended_at)
+                name = msgspec.json.decode(exchange.body, type=_NewSubscription).name
+                self._since.setdefault(name, exchange.ended_at)
         elif exchange.method == "DELETE" and exchange.path.startswith("/v1/subscriptions/"):
             self._removed.add(exchange.path.rpartition("/")[2])
 

@@ -84,7 +84,8 @@ class TermPromises:
             case "quorum":
                 quorum = self._term(event.group, "quorum", begin, started)
                 # Fewer are enough where fewer are left.
-                left = set(members.vms_of(event.group)) - members.maybe_down - members.maybe_gone
+                there = {vm.name for vm in self._memory.plan.vms if vm.group == event.group}
+                left = there - members.maybe_down - members.maybe_gone
                 return bool(vms) and (not isinstance(quorum, int) or len(vms) >= min(quorum, len(left)))
             case _:
                 return bool(vms)
