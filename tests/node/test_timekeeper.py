@@ -189,6 +189,29 @@ def test_an_event_announced_here_starts_only_when_its_notice_has_really_passed()
     run(story)
 
 
+def test_a_start_that_could_not_be_recorded_is_tried_again_at_once() -> None:
+    """Its notice began when it was announced, also where the clock had been set ahead before."""
+    journal = FailingJournal()
+
+    async def story(harness: NodeHarness) -> None:
+        deadlines = DeadlineScheduler(harness.node)
+        harness.node.replica.subscribe(deadlines)
+        await harness.add_fleet()
+        harness.clock.step(HOUR)
+        await harness.operate("restart", "web-0")
+        journal.fails = "before"
+        harness.clock.advance(15.1 * MINUTE)
+        await settled(deadlines, harness.node)
+        assert not has_started(harness)
+
+        journal.fails = ""
+        harness.clock.advance(MINUTE)
+        await settled(deadlines, harness.node)
+        assert has_started(harness)
+
+    run(story, journal)
+
+
 def test_an_event_from_before_the_start_is_held_as_well() -> None:
     """Its notice has an hour to go when the service starts, so that no jump of the clock may start it sooner."""
     journal = MemoryJournal()

@@ -58,6 +58,8 @@ class Timekeeper:
         """Seconds minus wall time when this process began; what was announced before is measured by it."""
         self._offsets: dict[str, float] = {}
         """The same for events that were announced since, or before a step: seconds minus wall time then."""
+        self._before: dict[str, float] = {}
+        """The offsets that what was decided, and is not durable yet, has changed."""
         self.stepped_seconds: float | None = None
         """When the last step was seen, in ``seconds``."""
 
@@ -88,7 +90,13 @@ class Timekeeper:
         self.read(fleet.last_at)
 
     def reload(self, fleet: Fleet) -> None:
-        """Forget events that the journal does not hold."""
+        """Forget what was decided and is not recorded: events that the journal does not hold, starts and ends.
+
+        Of two times at which a notice may have begun, the later one counts.
+        """
+        for id_, offset in self._before.items():
+            self._offsets[id_] = max(offset, self._offsets.get(id_, offset))
+        self._before.clear()
         self._offsets = {id_: offset for id_, offset in self._offsets.items() if id_ in fleet.events}
 
     def read(self, last_at: datetime) -> datetime:
@@ -109,8 +117,10 @@ class Timekeeper:
                 case Announced(event=event):
                     self._offsets[event.id] = self._seen_seconds - event.announced_at.timestamp()
                 case Postponed(event=id_, at=at) if fact.not_before - timedelta(seconds=fact.seconds) - at < SECOND:
+                    self._keep(id_)
                     self._offsets[id_] = self._seen_seconds - at.timestamp()  # it counts from now, by this clock
                 case Started(event=id_) | Completed(event=id_) | Failed(event=id_) | Canceled(event=id_):
+                    self._keep(id_)
                     self._offsets.pop(id_, None)
                 case StartedAtOnce() | Approved() | Waiting() | Postponed() | BroughtForward() | Attempted():
                     pass  # these change nothing about when an event's notice began
@@ -121,8 +131,13 @@ class Timekeeper:
 
     def note_recorded(self, entries: Iterable[Entry]) -> None:
         """Take in what is durable: a step that is recorded need not be recorded again."""
+        self._before.clear()
         if any(isinstance(fact, ClockStepped) for entry in entries for fact in entry.facts):
             self._expected = None
+
+    def _keep(self, id_: str) -> None:
+        if id_ in self._offsets:
+            self._before.setdefault(id_, self._offsets[id_])
 
     def has_passed(self, event: Event) -> bool:
         """Tell whether the notice of an event had really passed when the clock was last read."""
