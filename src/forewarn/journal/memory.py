@@ -1,7 +1,7 @@
 """The journal of the emulator and of tests: as strict as the others, gone with the process."""
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import timedelta
 from itertools import islice
 from pathlib import Path
@@ -51,12 +51,15 @@ class MemoryJournal:
             raise StaleWriter
         batch = list(entries)
         check_requests(batch, lambda id_: f"command:{id_}" in self._index)
+        self._add(batch)
+        self._notifier.notify()
+
+    def _add(self, entries: Iterable[Entry]) -> None:
         with self._adding:
-            self._entries.extend(batch)
-            for entry in batch:
+            for entry in entries:
+                self._entries.append(entry)
                 for subject in subjects_of(entry):
                     self._index.setdefault(subject, []).append(entry.revision)
-        self._notifier.notify()
 
     def entries(self, after: int = 0, limit: int | None = None) -> Iterator[Entry]:
         # The list only grows, so an iterator over it stays good beside the writer.

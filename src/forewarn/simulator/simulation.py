@@ -4,6 +4,7 @@ import asyncio
 import contextvars
 import hashlib
 import logging
+import os
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -133,6 +134,7 @@ class Simulation:
                 self._end()
         problems = [
             *self._promises.problems,
+            *self._disk.wrong,
             *self._machines.wrong,
             *self._guests.wrong,
             *self._loop.failures,
@@ -317,6 +319,7 @@ class Simulation:
         """Let go of everything; code of killed processes that still runs its ``finally`` reaches nothing any more."""
         self._reached.update(self._behaviour.reached)
         asyncio.set_event_loop(None)
+        randomness.use_source(os.urandom)
         self._guests.close()
         self._service.forget()
         self._loop.dispose()

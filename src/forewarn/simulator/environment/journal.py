@@ -4,15 +4,13 @@ It keeps rows as bytes, as the others do, so that every entry is encoded and dec
 transaction of a database is: after a crash all of its entries are there, or none.
 """
 
-from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from enum import StrEnum
 from pathlib import Path
 
 from forewarn.core.facts import Entry
-from forewarn.core.fleet import Fleet
-from forewarn.core.subjects import subjects_of
-from forewarn.journal.codec import Row, check_revisions, pack, unpack
+from forewarn.journal.codec import Row, pack, unpack
+from forewarn.journal.memory import MemoryJournal
 from forewarn.journal.port import AppendUnknown, JournalFailed, NotWritten, Recovered, StaleWriter
 
 _PLACE = Path("simulated-disk")
@@ -42,43 +40,37 @@ class SimulatedDisk:
         self.is_unreadable = False
         self.next_faults: list[AppendFault] = []
         """Faults of the next appends, the first one first."""
+        self.wrong: list[str] = []
+        """What must never be found on it."""
         self.on_crash: Callable[[], None] = lambda: None
         """Kills the process that appends."""
         self.on_fault: Callable[[str], None] = lambda _: None
         """Told of every fault that happens."""
 
 
-class SimulatedJournal:
+class SimulatedJournal(MemoryJournal):
     """The journal of one process; another process opens the same disk again."""
 
     def __init__(self, disk: SimulatedDisk) -> None:
+        super().__init__()
         self._disk = disk
-        self._is_open = False
-        self._entries: list[Entry] = []
-        self._index: dict[str, list[int]] = {}
 
     def load(self) -> Recovered:
         self._read()
-        fleet = Fleet()
-        for entry in self._entries:
-            fleet.enter(entry)
-        return Recovered(fleet, len(self._entries))
+        return super().load()
 
     def reopen(self) -> int:
         self._read()
-        return len(self._entries)
+        return super().reopen()
 
     def append(self, expected_revision: int, entries: Sequence[Entry]) -> None:
         disk = self._disk
-        if not self._is_open:
-            raise NotWritten("the simulated journal is closed: load it before appending")
-        check_revisions(expected_revision, entries)
-        if expected_revision != len(disk.rows):
+        if self._is_open and expected_revision != len(disk.rows):
             raise StaleWriter
         if disk.is_full:
             disk.on_fault("disk full")
             raise NotWritten("the simulated disk is full: free space on it")
-        fault = disk.next_faults.pop(0) if disk.next_faults else None
+        fault = disk.next_faults.pop(0) if self._is_open and disk.next_faults else None
         if fault:
             disk.on_fault(f"append {fault}")
         match fault:
@@ -90,8 +82,8 @@ class SimulatedJournal:
             case AppendFault.CRASH_BEFORE:
                 disk.on_crash()
                 return
+        super().append(expected_revision, entries)
         disk.rows.extend(pack(entries))
-        self._take(entries)
         if fault is AppendFault.UNKNOWN_WRITTEN:
             self._is_open = False
             raise AppendUnknown("the simulated disk did not answer: look at it")
@@ -100,10 +92,7 @@ class SimulatedJournal:
 
     def entries(self, after: int = 0, limit: int | None = None) -> Iterator[Entry]:
         self._check_readable()
-        return iter(self._entries[after : None if limit is None else after + limit])
-
-    def follow(self, after: int, timeout: float) -> bool:
-        return len(self._disk.rows) > after
+        return super().entries(after, limit)
 
     def history(
         self,
@@ -115,27 +104,12 @@ class SimulatedJournal:
         from_oldest: bool = False,
     ) -> list[Entry]:
         self._check_readable()
-        revisions = self._index.get(subject, [])
-        begin = bisect_right(revisions, after)
-        end = len(revisions) if before is None else bisect_left(revisions, before)
-        if limit is not None:
-            begin, end = (begin, min(begin + limit, end)) if from_oldest else (max(end - limit, begin), end)
-        return [self._entries[revision - 1] for revision in revisions[begin:end]]
-
-    def close(self) -> None:
-        self._is_open = False
+        return super().history(subject, limit=limit, after=after, before=before, from_oldest=from_oldest)
 
     def _read(self) -> None:
         self._check_readable()
         self._entries, self._index = [], {}
-        self._take(unpack(self._disk.rows, _PLACE, 0))
-        self._is_open = True
-
-    def _take(self, entries: Sequence[Entry] | Iterator[Entry]) -> None:
-        for entry in entries:
-            self._entries.append(entry)
-            for subject in subjects_of(entry):
-                self._index.setdefault(subject, []).append(entry.revision)
+        self._add(unpack(self._disk.rows, _PLACE, 0))
 
     def _check_readable(self) -> None:
         if self._disk.is_unreadable:

@@ -30,8 +30,6 @@ class SqliteDisk(SimulatedDisk):
         self._generation = 0
         self._opened: list[CopiedSqliteJournal] = []
         self._journal: CopiedSqliteJournal | None = None
-        self.wrong: list[str] = []
-        """What a copy lacked."""
 
     def open(self) -> "CopiedSqliteJournal":
         """Return the journal for a new process."""
@@ -48,13 +46,17 @@ class SqliteDisk(SimulatedDisk):
         for journal in self._opened:
             journal.close()
 
-    def check_copy(self, before: int, after: int) -> None:
-        """Open copies of the files as they are now, and with the end of the log missing."""
-        self._expect(None, {after})
+    @property
+    def log_size(self) -> int:
+        """The bytes of the write-ahead log."""
         log = self._directory / f"{database.NAME}-wal"
-        size = log.stat().st_size if log.exists() else 0
-        if size:
-            self._expect(self._random.randint(max(0, size - 8192), size), {before, after})
+        return log.stat().st_size if log.exists() else 0
+
+    def check_copy(self, before: int, after: int, log_size: int) -> None:
+        """Open copies of the files as they are now, and with the log cut off behind what it held before."""
+        self._expect(None, {after})
+        if self.log_size > log_size:  # else it was begun anew
+            self._expect(self._random.randint(log_size, self.log_size), {before, after})
 
     @property
     def _directory(self) -> Path:
@@ -101,8 +103,9 @@ class CopiedSqliteJournal(SqliteJournal):
         if fault is AppendFault.UNKNOWN_LOST:
             self._lose_answer()
             raise AppendUnknown("the simulated disk did not answer: look at it")
+        log_size = disk.log_size
         super().append(expected_revision, entries)
-        disk.check_copy(expected_revision, expected_revision + len(entries))
+        disk.check_copy(expected_revision, expected_revision + len(entries), log_size)
         if fault is AppendFault.CRASH_AFTER:
             disk.on_crash()
         if fault is AppendFault.UNKNOWN_WRITTEN:
