@@ -46,8 +46,8 @@ FAULTS = (
         name="A call that was cut off is repeated although its handler does not repeat",
         promise="The agent calls a handler that repeats again, and asks any other for the result.",
         file="src/forewarn/agent/decision/reaction.py",
-        old="        elif call is not None and call.is_cut_off and not traits.repeats:\n",
-        new="        elif call is not None and call.is_cut_off and traits.repeats:\n",
+        old="        elif not traits.repeats and (call.is_unclear if call else",
+        new="        elif traits.repeats and (call.is_unclear if call else",
         found_by=(_REACTION, "tests/agent/test_cycle.py"),
     ),
     Fault(
