@@ -125,7 +125,7 @@ def lost(forewarn: Forewarn, monkeypatch: pytest.MonkeyPatch) -> Callable[..., s
 
         with monkeypatch.context() as patched:
             patched.setattr(UnixTransport, "request", request_and_lose)
-            patched.setattr("forewarn.control.client._ASK_AGAIN", ())
+            patched.setattr("forewarn.control.client.sleep", lambda _: None)
             ran = forewarn(*command)
         assert ran.code == 3
         return ran.err.partition("--idempotency-key ")[2].split()[0]
