@@ -14,6 +14,7 @@ from pathlib import Path
 
 import msgspec
 
+from forewarn.simulator.environment.loop import Livelock
 from forewarn.simulator.generator import make_plan
 from forewarn.simulator.plan import Plan
 from forewarn.simulator.simulation import Simulation
@@ -80,7 +81,7 @@ def run_plan(plan: Plan, *, has_transcript: bool = False) -> SeedRun:
             with _time_limit():
                 simulation = Simulation(plan, Path(directory), has_transcript=has_transcript, app=_app)
                 result = simulation.run()
-        except (Exception, TookTooLong) as error:  # noqa: BLE001 - whatever it is, the seed is to be named
+        except (Exception, TookTooLong, Livelock) as error:  # noqa: BLE001 - whatever it is, the seed is to be named
             lines = list(simulation.transcript.lines) if simulation else []
             return SeedRun(plan.seed, [_describe(error)], 0, 0.0, "", Counter(), lines)
         if _app is None:

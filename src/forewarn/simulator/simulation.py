@@ -85,6 +85,7 @@ class Simulation:
         self._disk = SqliteDisk(directory, random) if plan.has_sqlite else SimulatedDisk()
         self._machines = Machines(loop)
         self._behaviour = DriverBehaviour()
+        self._behaviour.on_fault = self._count
         self._receivers = Receivers(loop)
         self._receivers.on_received = self._see
         self._promises = Promises(plan)
@@ -288,8 +289,11 @@ class Simulation:
                 self._guests.kill(vm)
             self._guests.set_running(vm, machine.is_running and machine.exists)
 
-    def _on_disk_fault(self, what: str) -> None:
+    def _count(self, what: str) -> None:
         self._reached[what] += 1
+
+    def _on_disk_fault(self, what: str) -> None:
+        self._count(what)
         self._see(DiskFault(what, self._loop.time()))
 
     def _on_commit(self, at: float, entry: Entry, fleet: Fleet) -> None:
@@ -317,7 +321,6 @@ class Simulation:
 
     def _end(self) -> None:
         """Let go of everything; code of killed processes that still runs its ``finally`` reaches nothing any more."""
-        self._reached.update(self._behaviour.reached)
         asyncio.set_event_loop(None)
         randomness.use_source(os.urandom)
         self._guests.close()

@@ -1,8 +1,11 @@
 """The event loop on simulated time."""
 
+import asyncio
 from random import Random
 
-from forewarn.simulator.environment.loop import SimulatedLoop, SimulatedProcess
+import pytest
+
+from forewarn.simulator.environment.loop import Livelock, SimulatedLoop, SimulatedProcess
 
 
 def test_code_of_a_killed_process_ends_with_its_simulation() -> None:
@@ -30,3 +33,16 @@ def test_code_of_a_killed_process_ends_with_its_simulation() -> None:
     loop.dispose()
     assert ended == [21.0]
     assert not waiting.done()
+
+
+def test_callbacks_that_let_no_time_pass_are_given_up() -> None:
+    """Else a simulation of a busy loop would never end."""
+    loop = SimulatedLoop(Random(1))
+
+    async def spin() -> None:
+        while True:  # noqa: ASYNC110 - that is the fault
+            await asyncio.sleep(0)
+
+    with pytest.raises(Livelock, match="no time passes at second 0.000"):
+        loop.run_until_complete(spin())
+    loop.dispose()

@@ -56,8 +56,8 @@ class Stalled(Exception):
     """Nothing is left to do, now or later."""
 
 
-class Livelock(Exception):
-    """Callbacks call each other again and again, and no time passes."""
+class Livelock(KeyboardInterrupt):
+    """Callbacks call each other again and again, and no time passes. It is of a kind that event loops let through."""
 
 
 _MOST_AT_ONCE = 50_000
@@ -261,7 +261,7 @@ class SimulatedLoop(asyncio.BaseEventLoop):
     ) -> None:
         self.callbacks += 1
         if self.callbacks - self._counted_from > _MOST_AT_ONCE:
-            raise_livelock(self._seconds, callback, args)
+            raise Livelock(f"no time passes at second {self._seconds:.3f}: {callback!r} {args!r}"[:600])
         process = context.get(_PROCESS)
         if process is not None:
             if process.kill_after is not None:
@@ -281,11 +281,6 @@ class SimulatedLoop(asyncio.BaseEventLoop):
 
     def _write_to_self(self) -> None:
         pass
-
-
-def raise_livelock(at: float, callback: Callable[..., object], args: tuple[object, ...]) -> None:
-    owner = getattr(callback, "__self__", None)
-    raise SystemExit(f"no time passes at second {at:.3f}: {owner!r} {callback!r} {args!r}"[:600])
 
 
 def _end_now(task: "asyncio.Task[Any]") -> None:

@@ -12,7 +12,15 @@ from random import Random
 
 from forewarn.core.model import EventType, Observation, ObservationKind, Vm
 from forewarn.drivers.progress_store import ProgressFile, ProgressStore
-from forewarn.node.driver import Impact, ImpactDone, ImpactFailed, ImpactOutcome, ImpactUnderway, refuse_type
+from forewarn.node.driver import (
+    Impact,
+    ImpactDone,
+    ImpactFailed,
+    ImpactNotBegun,
+    ImpactOutcome,
+    ImpactUnderway,
+    refuse_type,
+)
 from forewarn.simulator.environment.clock import SimulatedClock
 from forewarn.simulator.environment.loop import SimulatedLoop, SimulatedProcess
 
@@ -126,7 +134,8 @@ class DriverBehaviour:
     def __init__(self) -> None:
         self.next_faults: list[str] = []
         """``fails``, ``raises``, ``hangs`` or ``late``, the first one first."""
-        self.reached: list[str] = []
+        self.on_fault: Callable[[str], None] = lambda _: None
+        """Told of every fault that happens."""
 
 
 class MachinesDriver:
@@ -185,8 +194,6 @@ class MachinesDriver:
         if impact.event.type not in _LASTS:
             return refuse_type(impact.event)
         if not may_begin and self._store.read(impact.event.id).begun is None:
-            from forewarn.node.driver import ImpactNotBegun  # noqa: PLC0415
-
             return ImpactNotBegun()
         with self._store.held(impact.event.id) as progress_file:
             if progress_file.ending:
@@ -229,5 +236,5 @@ class MachinesDriver:
         if not self._behaviour.next_faults:
             return ""
         fault = self._behaviour.next_faults.pop(0)
-        self._behaviour.reached.append(f"driver {fault}")
+        self._behaviour.on_fault(f"driver {fault}")
         return fault
