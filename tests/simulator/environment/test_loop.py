@@ -43,6 +43,6 @@ def test_callbacks_that_let_no_time_pass_are_given_up() -> None:
         while True:  # noqa: ASYNC110 - that is the fault
             await asyncio.sleep(0)
 
-    with pytest.raises(Livelock, match="no time passes at second 0.000"):
+    with pytest.raises(Livelock, match="no time passes at second 0"):
         loop.run_until_complete(spin())
     loop.dispose()
